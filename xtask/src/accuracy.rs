@@ -1,5 +1,5 @@
-//! The table of docs/guide/testbed.md: how well the emulated path keeps what it is asked to, from the committed result of
-//! `thalweg bench path`.
+//! The table of docs/guide/testbed.md: how well the emulated path keeps what it is asked to, from the committed result
+//! of `thalweg bench path`.
 
 use crate::{figures, tools};
 use anyhow::Result;

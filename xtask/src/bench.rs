@@ -3,8 +3,8 @@
 //! `--list` names the suites; `--suite NAME` runs one and writes `bench/results/NAME.jsonl`; `cargo xtask gen` makes
 //! docs/performance.md of these files, and the table in README.md. Rules for all of them:
 //!
-//! - Whatever is compared runs interleaved, in rounds, each beginning with another one (A B C, B C A, …), after one round
-//!   that does not count; ratios are taken within a round.
+//! - Whatever is compared runs interleaved, in rounds, each beginning with another one (A B C, B C A, …), after one
+//!   round that does not count; ratios are taken within a round.
 //! - Wall time includes making the copy durable: thalweg does that itself, for others `sync -f` on the destination
 //!   follows inside the time (and for thalweg too, where it finds nothing to do). The time before it is told as well.
 //! - CPU is that of all processes of both sides, read from a control group that they run in. The kernel's own threads

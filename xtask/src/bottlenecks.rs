@@ -1,8 +1,9 @@
 //! `cargo xtask bottlenecks`: copies with a bottleneck that was made on purpose, and whether `thalweg why` names it.
 //!
-//! Each is copied twice: with the bottleneck, and without it under the same other limits. The first is judged; the times
-//! of both give the true factor. Figures go to stdout as JSON lines and to stderr as a table. Long, and as root: not in CI.
-//! It fails if fewer than [`NAMED_AT_LEAST`] of a hundred are named, or fewer than [`CLOSE_AT_LEAST`] with their factor.
+//! Each is copied twice: with the bottleneck, and without it under the same other limits. The first is judged; the
+//! times of both give the true factor. Figures go to stdout as JSON lines and to stderr as a table. Long, and as root:
+//! not in CI. It fails if fewer than [`NAMED_AT_LEAST`] of a hundred are named, or fewer than [`CLOSE_AT_LEAST`] with
+//! their factor.
 //!
 //! With `--probe`: whether `thalweg probe` names the stage under the same throttles, before anything is copied.
 

@@ -7,11 +7,12 @@
 //!
 //! - *first*: seconds from the start of the program until the first file with content stands, verified, in the
 //!   destination's staging directory. SPEC.md promises less than one for a million entries.
-//! - *client*, *daemon*: the most memory that each ever had (`VmHWM`) beside its buffers, for which each has [`POOL`]. It must
-//!   not grow with the tree.
+//! - *client*, *daemon*: the most memory that each ever had (`VmHWM`) beside its buffers, for which each has [`POOL`].
+//!   It must not grow with the tree.
 //! - *CPU*: seconds of both sides.
 //!
-//! Stopped (Ctrl-C, SIGTERM), it ends what it started, and takes away what it made; killed, it at least leaves no process.
+//! Stopped (Ctrl-C, SIGTERM), it ends what it started, and takes away what it made; killed, it at least leaves no
+//! process.
 //!
 //! With `--out` all of that as JSON lines, of which a section of docs/performance.md is made.
 

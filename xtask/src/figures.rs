@@ -1,4 +1,5 @@
-//! docs/figures: the papers' figures repeated with this program, drawn from the results of `thalweg bench` in `bench/results`.
+//! docs/figures: the papers' figures repeated with this program, drawn from the results of `thalweg bench` in
+//! `bench/results`.
 
 use crate::bench::page;
 use crate::{findings, tools};
@@ -15,8 +16,8 @@ pub const DIRECTORY: &str = "docs/figures";
 
 const RESULTS: &str = "bench/results";
 
-/// Suites, and which of their figures are shown, in the order of the papers; a report has all of them. A `*` at the end is for
-/// all figures whose names begin so, one for each value of a parameter.
+/// Suites, and which of their figures are shown, in the order of the papers; a report has all of them. A `*` at the end
+/// is for all figures whose names begin so, one for each value of a parameter.
 const SHOWN: &[(&str, &[&str])] = &[
     ("latency", &["latency-rate", "latency-beside-000-fig-2"]),
     ("sweep bulk", &["sweep-bulk-rate", "sweep-bulk-beside-000-fig-8"]),
@@ -133,7 +134,8 @@ pub fn results() -> Result<Vec<(PathBuf, Results)>> {
     Ok(all)
 }
 
-/// Which commit of the program made a result, as it is put behind something else; nothing where the result does not say it.
+/// Which commit of the program made a result, as it is put behind something else; nothing where the result does not say
+/// it.
 pub fn commit(about: &About) -> String {
     about.commit.as_ref().map_or(String::new(), |commit| format!(", commit {commit}"))
 }

@@ -413,8 +413,8 @@ fn congestion(results: &Results) -> Option<String> {
 /// Loads of which 003 tells what a schedule is worth (section 5).
 const LOADS: [f64; 2] = [0.64, 0.96];
 
-/// What a reader of `congest` is to know of its starts, held against those of `slots`; nothing where one of them lacks what
-/// is compared.
+/// What a reader of `congest` is to know of its starts, held against those of `slots`; nothing where one of them lacks
+/// what is compared.
 pub fn cold_starts(congest: &Results, slots: &Results) -> Option<String> {
     let cold = Chosen::all(congest).word("starts", "scheduled");
     let [warm, promised] = ["scheduled", "slots"].map(|starts| Chosen::all(slots).word("starts", starts));

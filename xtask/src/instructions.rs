@@ -42,8 +42,8 @@ struct Case {
     writes: bool,
     /// Chunks of the small and of the large file.
     chunks: [u64; 2],
-    /// Own instructions for a chunk of 4 MiB in the usual segments ([`SEGMENTS`]), of the sending side and of the receiving
-    /// side; a side without one is not counted.
+    /// Own instructions for a chunk of 4 MiB in the usual segments ([`SEGMENTS`]), of the sending side and of the
+    /// receiving side; a side without one is not counted.
     budget: [Option<f64>; 2],
 }
 
@@ -63,14 +63,14 @@ const PATH: [&[&str]; 2] = [
 ];
 /// How far the count may be from the budget.
 const SLACK: f64 = 0.15;
-/// Of copies of memory for a chunk. There are some 3,700, of what stands beside the bytes; a segment of 512 KiB takes 16,384 at
-/// least, a load and a store for 64 bytes.
+/// Of copies of memory for a chunk. There are some 3,700, of what stands beside the bytes; a segment of 512 KiB takes
+/// 16,384 at least, a load and a store for 64 bytes.
 const COPIES_MAX: f64 = 8_192.0;
 
 /// Where the time of stages is booked.
 const ACCOUNTING: &str = "::stage::account::";
-/// Instructions that a reading of a clock is reckoned at: that of a thread's CPU clock, a system call, takes 0.2 µs, and few
-/// processors do five instructions in a nanosecond. The wall clock, every other reading, takes less.
+/// Instructions that a reading of a clock is reckoned at: that of a thread's CPU clock, a system call, takes 0.2 µs,
+/// and few processors do five instructions in a nanosecond. The wall clock, every other reading, takes less.
 const CLOCK: f64 = 1_000.0;
 /// Readings for a chunk around what [`PATH`] names: the receiving side reads two clocks before each frame, and two
 /// behind it.
@@ -260,8 +260,8 @@ fn count(thalweg: &Path, case: &Case, chunks: u64) -> Result<[Option<Counted>; 2
     Ok([counted(0)?, counted(1)?])
 }
 
-/// Reads callgrind's file: what each function spent itself, and what bookings spent with what they called (valgrind manual,
-/// "Callgrind Format Specification").
+/// Reads callgrind's file: what each function spent itself, and what bookings spent with what they called (valgrind
+/// manual, "Callgrind Format Specification").
 fn read(path: &Path) -> Result<Counted> {
     let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
     let counted = parse(&text);

@@ -1,10 +1,11 @@
 //! What `cargo xtask torture --kills --out FILE` found, as JSON lines, and as the tables of docs/faults.md.
 //!
-//! First what it was found on, then one object for each test: `test`, `seed`, `outcome` (`ok`, `skipped`, `FAILED`), `seconds`,
-//! and what the test counted (`Count` in crates/cli/tests/support/count.rs), however it ended: `ended` says whether it came to
-//! its end. `strikes` has each by itself: `of`, `under_way` (whether there was anything to break), `had` (what was marked,
-//! delivered or done by then), `from` (where it was seen to go on before the next strike, or null). A strike counts that has
-//! both; the tests make those that do not again (`Plan` in crates/cli/tests/support/plan.rs).
+//! First what it was found on, then one object for each test: `test`, `seed`, `outcome` (`ok`, `skipped`, `FAILED`),
+//! `seconds`, and what the test counted (`Count` in crates/cli/tests/support/count.rs), however it ended: `ended` says
+//! whether it came to its end. `strikes` has each by itself: `of`, `under_way` (whether there was anything to break),
+//! `had` (what was marked, delivered or done by then), `from` (where it was seen to go on before the next strike, or
+//! null). A strike counts that has both; the tests make those that do not again (`Plan` in
+//! crates/cli/tests/support/plan.rs).
 
 use crate::bench::record;
 use crate::tools;

@@ -1,16 +1,16 @@
-//! `cargo xtask ktls`: streams that the kernel seals, in a kernel that can: User Mode Linux, from Debian's package, on this
-//! machine's own files.
+//! `cargo xtask ktls`: streams that the kernel seals, in a kernel that can: User Mode Linux, from Debian's package, on
+//! this machine's own files.
 //!
 //! 1. The guest boots once for nothing. Where it does not, that says nothing about thalweg: skipped, and why.
 //! 2. It boots with the host's root read-only, a tmpfs, and the modules `tls` and its ciphers.
-//! 3. The unit tests of `link::ktls` run there, then a daemon and copies: kTLS at both ends, at one, at none, and with few
-//!    records to a key, each way. Files are compared byte by byte.
+//! 3. The unit tests of `link::ktls` run there, then a daemon and copies: kTLS at both ends, at one, at none, and with
+//!    few records to a key, each way. Files are compared byte by byte.
 //! 4. What `/proc/net/tls_stat` counted is the proof that the kernel did it, and nothing else.
 //!
 //! It says nothing about speed: the guest's kernel has no fast AES.
 //!
-//! On every host `ktls/xstate.c` stands between the guest and `ptrace`: where the processor has AMX the guest does not start
-//! without. `--as-with-amx` shows on any host that it does with it.
+//! On every host `ktls/xstate.c` stands between the guest and `ptrace`: where the processor has AMX the guest does not
+//! start without. `--as-with-amx` shows on any host that it does with it.
 //!
 //! Since a kernel that nobody else uses is there: what `thalweg doctor --apply` changes of one, `--undo` puts back.
 
@@ -82,8 +82,8 @@ impl Case {
         format!("--ktls {}{records}", if kernel { "on" } else { "off" })
     }
 
-    /// Sockets that must have got keys, at least: each stream's, those that took over, and the probes. The server, which
-    /// serves the push first, tries the kernel then.
+    /// Sockets that must have got keys, at least: each stream's, those that took over, and the probes. The server,
+    /// which serves the push first, tries the kernel then.
     fn sockets_min(&self, way: &str) -> u64 {
         let streams = STREAMS + u64::from(self.few_records);
         let server = if self.kernel.0 { streams + if way == "push" { PROBE_SOCKETS } else { 0 } } else { 0 };

@@ -22,7 +22,8 @@ use std::time::{Duration, Instant};
 /// The test binaries of `crates/cli` that torture.
 const SUITES: [&str; 8] = ["crash", "disk", "frames", "network", "races", "names", "stream", "watch"];
 
-/// What strikes at random moments: producers, consumers, movers at both sides, watches and the keepers of what they run, links.
+/// What strikes at random moments: producers, consumers, movers at both sides, watches and the keepers of what they
+/// run, links.
 const KILLS: [(&str, &str); 16] = [
     ("stream", "a_growing_file_outlives_kills_of_either_side_and_cuts_of_the_link"),
     ("stream", "a_file_that_grows_far_away_outlives_kills_of_either_side_and_cuts_of_the_link"),
@@ -59,8 +60,8 @@ pub struct Args {
     /// The short forms, as in every run of the tests
     #[arg(long)]
     quick: bool,
-    /// Only what kills and cuts streams, frames and watches at random moments: each so many times that count, which are those
-    /// that met something under way and were seen to be survived before the next, in one round
+    /// Only what kills and cuts streams, frames and watches at random moments: each so many times that count, which are
+    /// those that met something under way and were seen to be survived before the next, in one round
     #[arg(long, value_name = "TIMES", num_args = 0..=1, default_missing_value = "50", conflicts_with = "quick")]
     kills: Option<u64>,
     /// What was killed and cut how often, and what became of it, as JSON lines. bench/results/kills.jsonl is shown in

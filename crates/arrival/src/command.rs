@@ -1,10 +1,10 @@
 //! The command that analyses, below a keeper, below a guard.
 //!
-//! The keeper is a process of its own that outlives the watcher: it starts the command, waits, and records the end durably.
-//! The guard stands above it: where the keeper is killed the kernel hands the command to the guard (`PR_SET_CHILD_SUBREAPER`),
-//! which waits for it and records its end instead. Whoever is killed, the next watcher finds the end in the record, or a
-//! command that still lives by the lock that guard, keeper and command hold, and waits for it. Only where guard and
-//! keeper of one run are both killed nobody knows how it ended.
+//! The keeper is a process of its own that outlives the watcher: it starts the command, waits, and records the end
+//! durably. The guard stands above it: where the keeper is killed the kernel hands the command to the guard
+//! (`PR_SET_CHILD_SUBREAPER`), which waits for it and records its end instead. Whoever is killed, the next watcher
+//! finds the end in the record, or a command that still lives by the lock that guard, keeper and command hold, and
+//! waits for it. Only where guard and keeper of one run are both killed nobody knows how it ended.
 //!
 //! The command is a program and its arguments, never a text for a shell; names go to it in its environment.
 
@@ -27,8 +27,8 @@ use thalweg_mover::failure::{self, Failure, FailureKind, Reason};
 /// What is run for each item.
 #[derive(Debug, Clone)]
 pub struct Analysis {
-    /// How a keeper is started: a program and words that [`keep`] is called for, to which the record, the program and its
-    /// arguments are appended.
+    /// How a keeper is started: a program and words that [`keep`] is called for, to which the record, the program and
+    /// its arguments are appended.
     pub keeper: Vec<OsString>,
     /// The program.
     pub program: OsString,
@@ -120,7 +120,8 @@ impl RunPlace {
         !self.lock.exists()
     }
 
-    /// Room for the record of the end, so that a disk that is full by then loses nothing: of a success nobody would know.
+    /// Room for the record of the end, so that a disk that is full by then loses nothing: of a success nobody would
+    /// know.
     fn reserve(&self) -> io::Result<()> {
         let mut file = crate::own_file().write(true).truncate(true).open(self.fresh())?;
         file.write_all(&[b' '; RESERVED_BYTES])?;
@@ -213,9 +214,9 @@ impl RunPlace {
     }
 }
 
-/// Starts a keeper with the command, in a process group of its own: a signal of the terminal is for the watcher. What the
-/// command prints goes to our standard error. The lock goes with it, as its standard input: from now on the run lives, also
-/// as long as a busy machine has the keeper wait for its first step.
+/// Starts a keeper with the command, in a process group of its own: a signal of the terminal is for the watcher. What
+/// the command prints goes to our standard error. The lock goes with it, as its standard input: from now on the run
+/// lives, also as long as a busy machine has the keeper wait for its first step.
 ///
 /// # Errors
 /// What the kernel says; `AlreadyExists` for a run that has ended or lives.
@@ -327,8 +328,8 @@ pub fn keep_below_guard(record: &Path, program: &OsStr, arguments: &[OsString]) 
     run(&place_of(record)?, &lock, program, arguments)
 }
 
-/// The keeper's own work without a guard: runs the command once, unless this run has ended or lives already, and records how
-/// it ended.
+/// The keeper's own work without a guard: runs the command once, unless this run has ended or lives already, and
+/// records how it ended.
 ///
 /// # Errors
 /// If that cannot be recorded.
@@ -346,7 +347,8 @@ fn place_of(record: &Path) -> io::Result<RunPlace> {
 }
 
 fn run(place: &RunPlace, lock: &File, program: &OsStr, arguments: &[OsString]) -> io::Result<()> {
-    // The lock, an empty file, is the command's standard input: so it is held as long as the command lives, also without us.
+    // The lock, an empty file, is the command's standard input: so it is held as long as the command lives, also
+    // without us.
     let child = match Command::new(program).args(arguments).stdin(lock.try_clone()?).spawn() {
         Ok(child) => child,
         Err(error) => {

@@ -67,15 +67,15 @@ pub struct Watch {
     pub wishes: Wishes,
     /// By which congestion control results are sent; that of items is in `wishes`.
     pub results_congestion: Option<String>,
-    /// How the threads that copy stand to others of this machine. Those that run commands are as this process is, and so
-    /// are the commands.
+    /// How the threads that copy stand to others of this machine. Those that run commands are as this process is, and
+    /// so are the commands.
     pub priority: Priority,
     /// The state directory of this user; each watch has one of its own in it.
     pub state: PathBuf,
     /// Looks between which nothing needs to be told; default by whether the kernel tells of changes.
     pub look_every: Option<Duration>,
-    /// Ends when there was nothing to do for so long, as a look saw that began then; without, never by itself. While nobody
-    /// can look it goes on, and tells why.
+    /// Ends when there was nothing to do for so long, as a look saw that began then; without, never by itself. While
+    /// nobody can look it goes on, and tells why.
     pub idle_exit: Option<Duration>,
 }
 
@@ -92,9 +92,9 @@ pub enum Told<'a> {
     Done(&'a RelativePath),
     /// Something failed, with the item or with the whole; it is tried again, or given up as the rules say.
     Trouble(Option<&'a RelativePath>, &'a Failure),
-    /// Something that a copy of the item, or of its results, noted and a person may want to know: `Note`, `Repaired`, an entry
-    /// (`Settled`) of which not all could be kept, or a name (`Aside`) that no rule leaves out and that was not copied. Each
-    /// time, as often as there are such entries, and again when the copy is tried again.
+    /// Something that a copy of the item, or of its results, noted and a person may want to know: `Note`, `Repaired`,
+    /// an entry (`Settled`) of which not all could be kept, or a name (`Aside`) that no rule leaves out and that was
+    /// not copied. Each time, as often as there are such entries, and again when the copy is tried again.
     Noted(&'a RelativePath, &'a Event),
     /// The link: lost, back, or a note.
     Link(&'a Event),
@@ -112,9 +112,9 @@ pub struct Ended {
     pub given_up: Vec<RelativePath>,
     /// Items that went from the source after copies of them failed, and did not arrive; at most 1,024.
     pub lost: Vec<RelativePath>,
-    /// Items that arrived, and whose source went after a copy over what had arrived had begun, in this life or in an earlier
-    /// one: what stands at the destination may be neither, and no command runs for them before they come again. The first
-    /// 1,024 by name.
+    /// Items that arrived, and whose source went after a copy over what had arrived had begun, in this life or in an
+    /// earlier one: what stands at the destination may be neither, and no command runs for them before they come again.
+    /// The first 1,024 by name.
     pub torn: Vec<RelativePath>,
     /// Where the last look could not look: what is there, or below, nobody knows.
     pub unseen: Vec<RelativePath>,
@@ -241,8 +241,8 @@ impl Watch {
         let state = std::path::absolute(&self.state).unwrap_or_else(|_| self.state.clone());
         let named = |is_plain| state.join("watch").join(self.name(is_plain));
         let (directory, as_typed) = (named(true), named(false));
-        // Once it was named after far places as they were typed. It is not left behind, nor moved: commands that run know
-        // where it is.
+        // Once it was named after far places as they were typed. It is not left behind, nor moved: commands that run
+        // know where it is.
         if !directory.exists() && as_typed.exists() { as_typed } else { directory }
     }
 
@@ -330,8 +330,8 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// Goes on until it is over, then has what is under way end, and keeps what came of it: that a copy replaced nothing, no
-    /// later life could tell.
+    /// Goes on until it is over, then has what is under way end, and keeps what came of it: that a copy replaced
+    /// nothing, no later life could tell.
     fn run(&mut self, looks: &mut Looks, inputs: Sender<Heard>, hears: Receiver<Heard>) -> Result<Ended> {
         let (driver, started) = (self.driver, Instant::now());
         let result = std::thread::scope(|scope| {

@@ -31,8 +31,9 @@ pub enum Order {
 pub enum Complete {
     /// Sizes and times have not changed for so long.
     Stable(Duration),
-    /// There is a marker that is not older than the last change of content: of a file `NAME` + this suffix beside it, of a
-    /// directory a file of this name in it. The marker of a directory travels with it, that of a file is no item and stays.
+    /// There is a marker that is not older than the last change of content: of a file `NAME` + this suffix beside it,
+    /// of a directory a file of this name in it. The marker of a directory travels with it, that of a file is no item
+    /// and stays.
     Marker(Vec<u8>),
 }
 
@@ -72,8 +73,8 @@ impl Version {
     }
 }
 
-/// The key by which a command can know that it did this work before: the same for the same name and content, whenever and
-/// however often it is run.
+/// The key by which a command can know that it did this work before: the same for the same name and content, whenever
+/// and however often it is run.
 pub fn key_of(name: &RelativePath, digest: &Digest) -> String {
     let mut hasher = blake3::Hasher::new_derive_key("thalweg 2026-11 arrival key");
     hasher.update(&digest.0).update(name.as_bytes());
@@ -105,8 +106,8 @@ pub mod name_text {
     }
 }
 
-/// Compares names as people count: runs of digits by their number, the rest by bytes. What differs only in leading zeros
-/// is ordered by bytes.
+/// Compares names as people count: runs of digits by their number, the rest by bytes. What differs only in leading
+/// zeros is ordered by bytes.
 pub fn by_name(a: &RelativePath, b: &RelativePath) -> Ordering {
     let (mut left, mut right) = (a.as_bytes(), b.as_bytes());
     loop {

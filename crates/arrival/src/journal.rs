@@ -1,4 +1,5 @@
-//! What a watcher knows, on disk: one record on a line, each with its check, each synced before anything follows from it.
+//! What a watcher knows, on disk: one record on a line, each with its check, each synced before anything follows from
+//! it.
 //!
 //! A line that a crash tore has no end, so it can only be the last, and is dropped. Damage anywhere else is an error,
 //! because going on could analyse something twice. Only one watcher has a journal at a time. It is rewritten as a whole
@@ -20,7 +21,8 @@ pub struct Journal {
     /// Records in it, and how many it began with.
     records: usize,
     began_with: usize,
-    /// What is added is read by the next life: it does not stand behind half a line, nor in a file that has no name any more.
+    /// What is added is read by the next life: it does not stand behind half a line, nor in a file that has no name any
+    /// more.
     is_sound: bool,
     _lock: thalweg_sys::File,
 }

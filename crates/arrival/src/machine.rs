@@ -1,15 +1,16 @@
 //! Decides what is done with each item, and when. Pure: looks, ends and the time go in, records and actions come out.
 //!
-//! The way of an item: *growing* until it is complete, *moved*, *run*, its results *returned*, *done*. A later version of
-//! it goes the same way once the earlier one is done, or in its place if the earlier one waits for the command then. That
-//! it begins to be copied over it is a record of its own: from then on the earlier one is not run, unless the copy is known
-//! to have replaced nothing.
+//! The way of an item: *growing* until it is complete, *moved*, *run*, its results *returned*, *done*. A later version
+//! of it goes the same way once the earlier one is done, or in its place if the earlier one waits for the command then.
+//! That it begins to be copied over it is a record of its own: from then on the earlier one is not run, unless the copy
+//! is known to have replaced nothing.
 //!
-//! Who drives it makes records durable before he does the actions that came with or after them. [`Machine::replay`] of the
-//! records and [`Machine::begin`] then go on wherever it was killed.
+//! Who drives it makes records durable before he does the actions that came with or after them. [`Machine::replay`] of
+//! the records and [`Machine::begin`] then go on wherever it was killed.
 //!
-//! What is done and gone from the source is forgotten when the journal is rewritten ([`Machine::forget`]), but for its key:
-//! should it come again under its name, it is not analysed again. Keys have a bound of their own ([`crate::done_keys`]).
+//! What is done and gone from the source is forgotten when the journal is rewritten ([`Machine::forget`]), but for its
+//! key: should it come again under its name, it is not analysed again. Keys have a bound of their own
+//! ([`crate::done_keys`]).
 
 use crate::done_keys::{DONE_KEYS_MAX, DoneKeys};
 use crate::item::{Complete, Order, Version};
@@ -156,7 +157,8 @@ impl Machine {
         }
     }
 
-    /// Takes what happened, and when; of a look when it began. The records come first, then whatever [`Machine::decide`] says.
+    /// Takes what happened, and when; of a look when it began. The records come first, then whatever
+    /// [`Machine::decide`] says.
     #[must_use]
     pub fn take(&mut self, now: Duration, input: Input) -> Vec<Record> {
         let (name, mut records) = match input {

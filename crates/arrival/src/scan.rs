@@ -17,8 +17,8 @@ pub struct Scanner {
     pub kind: ItemKind,
     /// When one is complete.
     pub complete: Complete,
-    /// Which names to leave out. Hidden ones (that begin with a dot, in any component) always are: it is how programs name
-    /// what is not finished. In a directory that is an item they are part of it, as they are copied with it.
+    /// Which names to leave out. Hidden ones (that begin with a dot, in any component) always are: it is how programs
+    /// name what is not finished. In a directory that is an item they are part of it, as they are copied with it.
     pub filter: Filter,
 }
 
@@ -26,8 +26,8 @@ pub struct Scanner {
 pub struct View {
     /// The items, by name.
     pub items: Vec<Seen>,
-    /// Paths that could not be looked at: what is there, and below, nobody knows. For one in a directory that is an item
-    /// stands the item.
+    /// Paths that could not be looked at: what is there, and below, nobody knows. For one in a directory that is an
+    /// item stands the item.
     pub unseen: Vec<RelativePath>,
     /// Directories in which something may change: the first [`DIRECTORIES_MAX`].
     pub directories: Vec<RelativePath>,
@@ -90,8 +90,9 @@ impl Scanner {
         Ok(self.view(gathered))
     }
 
-    /// The version of an item of which these entries were copied: of a file itself, of a directory with what is in it, by
-    /// path. Its mark is that of a look if all of it was copied; of its bytes those of further hard links are missing.
+    /// The version of an item of which these entries were copied: of a file itself, of a directory with what is in it,
+    /// by path. Its mark is that of a look if all of it was copied; of its bytes those of further hard links are
+    /// missing.
     pub fn version_of<'a>(
         &self,
         name: &RelativePath,
@@ -275,8 +276,8 @@ pub(crate) const DIRECTORIES_MAX: usize = 1024;
 /// If more paths than these cannot be looked at, nothing that is not seen is known to be gone.
 const UNSEEN_MAX: usize = 1 << 16;
 
-/// When the content of an entry changed last. That moves both times; but programs set the one, also to what is yet to come,
-/// and the other moves when only a mode or a name changes.
+/// When the content of an entry changed last. That moves both times; but programs set the one, also to what is yet to
+/// come, and the other moves when only a mode or a name changes.
 fn changed(entry: &Entry) -> Time {
     entry.evidence.mtime.min(entry.evidence.ctime)
 }

@@ -566,7 +566,8 @@ mod tests {
         assert!(takes_it("sync") && !takes_it("cp"));
     }
 
-    /// Whoever serves by a file can have every option there. What is of one command line only stands here, with its reason.
+    /// Whoever serves by a file can have every option there. What is of one command line only stands here, with its
+    /// reason.
     #[test]
     fn every_option_of_a_daemon_may_stand_in_a_file() {
         let exceptions = ["config" /* it names the file */, "help" /* it serves nothing */];

@@ -1,5 +1,5 @@
-//! A congestion control that is asked for by name, looked at where this machine would send by it: sockets take a name as
-//! advice, and nobody would hear that they do not have it.
+//! A congestion control that is asked for by name, looked at where this machine would send by it: sockets take a name
+//! as advice, and nobody would hear that they do not have it.
 
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_sys::socket;

@@ -208,8 +208,8 @@ impl Listener {
         }
     }
 
-    /// Writes into the report file, which is complete after [`Teller::stop`], how many deleted entries it does not name,
-    /// and the prediction.
+    /// Writes into the report file, which is complete after [`Teller::stop`], how many deleted entries it does not
+    /// name, and the prediction.
     pub fn write_end(&self, report: &Report) {
         let unnamed = self.unnamed(report);
         if let (Some(file), 1..) = (&self.teller.report, unnamed) {
@@ -518,8 +518,8 @@ fn of_sources(sources: &Sources) -> Exit {
     if sources.is_cut_short { signals::exit() } else { Exit::Done }
 }
 
-/// What of the content was there before, and at which rate the rest came: only that crossed the link. Where a copy had to
-/// start over, what it found there it may have sent itself in these seconds.
+/// What of the content was there before, and at which rate the rest came: only that crossed the link. Where a copy had
+/// to start over, what it found there it may have sent itself in these seconds.
 fn moved(totals: &Totals, attempts: u32, seconds: f64) -> String {
     let there = [
         (if attempts > 1 { 0 } else { totals.bytes_resumed }, "durable from an earlier attempt"),

@@ -1,5 +1,5 @@
-//! What of the program other tools need: its command line and configuration, for manuals, completions and the reference;
-//! exit codes; what users and files say, for fuzzing.
+//! What of the program other tools need: its command line and configuration, for manuals, completions and the
+//! reference; exit codes; what users and files say, for fuzzing.
 #![forbid(unsafe_code)]
 
 pub mod args;

@@ -138,7 +138,8 @@ fn log_filter(words: &std::ffi::OsStr) -> Result<tracing_subscriber::EnvFilter, 
     tracing_subscriber::EnvFilter::try_new(words).map_err(|error| error.to_string())
 }
 
-/// Log lines go to stderr when `THALWEG_LOG` asks for them (`info`, `thalweg_mover=debug`, ...) or a form was asked for.
+/// Log lines go to stderr when `THALWEG_LOG` asks for them (`info`, `thalweg_mover=debug`, ...) or a form was asked
+/// for.
 fn start_log(form: Option<LogFormat>) {
     use tracing_subscriber::EnvFilter;
     let asked = std::env::var_os("THALWEG_LOG").and_then(|words| match log_filter(&words) {

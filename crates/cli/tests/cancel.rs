@@ -1,5 +1,5 @@
-//! Clients of one daemon that are stopped, killed, slowed and started again at random moments, all at the same time. Row
-//! X-3 of docs/faults.md.
+//! Clients of one daemon that are stopped, killed, slowed and started again at random moments, all at the same time.
+//! Row X-3 of docs/faults.md.
 
 mod support;
 

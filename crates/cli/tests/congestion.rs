@@ -1,5 +1,5 @@
-//! A congestion control that is asked for by name (`--cca`) of streams, watches and frames, by the real program: the side
-//! that sends uses it, and one that is not to be had is told as by a copy.
+//! A congestion control that is asked for by name (`--cca`) of streams, watches and frames, by the real program: the
+//! side that sends uses it, and one that is not to be had is told as by a copy.
 
 mod support;
 

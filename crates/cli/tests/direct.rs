@@ -1,4 +1,5 @@
-//! Large files past the page cache: any size, any alignment, either engine, any order, and every option with its bounds.
+//! Large files past the page cache: any size, any alignment, either engine, any order, and every option with its
+//! bounds.
 
 mod support;
 
@@ -211,8 +212,8 @@ fn large_files_past_the_page_cache_leave_nothing_in_it_at_either_side() {
     assert!(std::fs::read(volume.path.join("direct")).unwrap() == std::fs::read(from.join("x")).unwrap());
 }
 
-/// Where direct I/O does not pay, or holes are to be made: a large file is written through the page cache and does not stay
-/// there. The kernel drops it where it can (`RWF_DONTCACHE`), and is told to where it cannot.
+/// Where direct I/O does not pay, or holes are to be made: a large file is written through the page cache and does not
+/// stay there. The kernel drops it where it can (`RWF_DONTCACHE`), and is told to where it cannot.
 #[test]
 fn what_goes_through_the_page_cache_leaves_it_again() {
     const BYTES: usize = 64 * MIB;
@@ -392,7 +393,8 @@ fn of_files_that_have_no_place_on_the_medium_it_is_told_how_many_they_are() {
     assert!(!told.contains("order layout"), "{told}");
 }
 
-/// Asked for on a file system in memory, where there is nothing to go past: the copy is whole, and each side is told of once.
+/// Asked for on a file system in memory, where there is nothing to go past: the copy is whole, and each side is told of
+/// once.
 #[test]
 fn direct_io_that_cannot_be_had_is_told_for_each_side_that_asked() {
     let scratch = Scratch::in_memory();

@@ -661,8 +661,8 @@ fn d7_a_disk_that_takes_its_time_is_no_stall() {
     });
 }
 
-/// At the daemon, or at the client. A slow read is in the middle of a chunk: what came of that is not acknowledged before
-/// the rest.
+/// At the daemon, or at the client. A slow read is in the middle of a chunk: what came of that is not acknowledged
+/// before the rest.
 fn slow_call(row: &str, is_push: bool, call: &str, at_daemon: bool) {
     // In memory: no other call is slow.
     let scratch = Scratch::in_memory();
@@ -783,8 +783,8 @@ fn d8_a_file_system_of_few_abilities_gets_what_it_can_hold() {
     assert!(ran.stderr.contains("`link`"), "{}", ran.stderr);
 }
 
-/// D-8: FUSE keeps a hidden name for what is removed while it is open; and a link's time that comes alone is taken there
-/// and forgotten.
+/// D-8: FUSE keeps a hidden name for what is removed while it is open; and a link's time that comes alone is taken
+/// there and forgotten.
 #[test]
 fn d8_by_fuse_no_litter_stays_and_a_link_keeps_its_time() {
     let scratch = Scratch::new();

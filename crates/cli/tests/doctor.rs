@@ -1,4 +1,5 @@
-//! The doctor, as a user meets it. Settings are changed on a tree of files and in hosts of a testbed, never on this machine.
+//! The doctor, as a user meets it. Settings are changed on a tree of files and in hosts of a testbed, never on this
+//! machine.
 
 mod support;
 

@@ -1,4 +1,5 @@
-//! What a daemon logs of transfers: that each begins and how it ended, whatever its names are, for people or for programs.
+//! What a daemon logs of transfers: that each begins and how it ended, whatever its names are, for people or for
+//! programs.
 
 mod support;
 

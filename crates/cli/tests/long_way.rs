@@ -72,8 +72,8 @@ fn n5_a_path_of_300_ms_at_1_gbit_per_s() {
     site.copies("300 ms, 1 Gbit/s", 48 * MIB);
 }
 
-/// The far side's card takes only small packets from some moment on, and nobody tells the sender (a path MTU black hole,
-/// RFC 2923 section 2.1).
+/// The far side's card takes only small packets from some moment on, and nobody tells the sender (a path MTU black
+/// hole, RFC 2923 section 2.1).
 #[test]
 fn n5_a_path_that_swallows_large_packets_in_the_middle_is_dialled_anew() {
     let Some(site) = Site::up(&["--rtt", "10ms", "--rate", "200Mbit/s"]) else { return };

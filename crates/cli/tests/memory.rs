@@ -15,8 +15,8 @@ use thalweg_client::place::Places;
 
 /// Of both sides.
 const MEMORY: u64 = 16 << 20;
-/// What a process has beside its buffers: the program, its threads, what is known of entries under way (64 MiB: promise 67 of
-/// SPEC.md).
+/// What a process has beside its buffers: the program, its threads, what is known of entries under way (64 MiB: promise
+/// 67 of SPEC.md).
 const BESIDE: u64 = 64 << 20;
 
 /// Runs to the end; the most memory that it had.
@@ -226,8 +226,8 @@ fn a_daemon_that_has_no_memory_for_a_single_frame_says_what_it_needs_and_what_it
     assert_same(&from, &to.join("new"));
 }
 
-/// Pipes that stay open until their producers are dropped and have, all together, the memory of the daemon: each stream has
-/// a frame of 540 KiB once it carried one, and from its beginning where the transfer was open before it.
+/// Pipes that stay open until their producers are dropped and have, all together, the memory of the daemon: each stream
+/// has a frame of 540 KiB once it carried one, and from its beginning where the transfer was open before it.
 struct Pipes<'a> {
     scratch: &'a Scratch,
     daemon: &'a Daemon,

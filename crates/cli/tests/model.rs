@@ -40,8 +40,8 @@ fn runs(scratch: &Scratch, name: &str, sizes: &[f64], check_s_per_byte: f64, fil
     scratch.path(name).into_os_string().into_string().unwrap()
 }
 
-/// Transfers of each size in 8 to 4096 files. Each concurrency has its time for the first size; that of the others goes by their
-/// bytes, and one after the other is above and below by its spread.
+/// Transfers of each size in 8 to 4096 files. Each concurrency has its time for the first size; that of the others goes
+/// by their bytes, and one after the other is above and below by its spread.
 fn measured(scratch: &Scratch, name: &str, sizes: &[f64], concurrencies: &[(u32, f64, f64)]) -> String {
     let mut text = String::new();
     for (concurrency, time_s, spread) in concurrencies {

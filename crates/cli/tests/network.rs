@@ -350,8 +350,8 @@ fn c4_a_daemon_that_stands_still_longer_than_a_stall_goes_on() {
     stands_still(false, false);
 }
 
-/// P16: the far side greets us every time, and of the data too little arrives for anything to be verified. New links are
-/// no progress: the patience ends all the same.
+/// P16: the far side greets us every time, and of the data too little arrives for anything to be verified. New links
+/// are no progress: the patience ends all the same.
 #[test]
 fn p16_a_peer_that_only_ever_greets_us_does_not_hold_us() {
     for is_push in [true, false] {

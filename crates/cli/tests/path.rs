@@ -1,5 +1,5 @@
-//! The path between two machines: several wires at once, a rate that changes, marks on packets, a class that yields, and
-//! the reasons for all of it.
+//! The path between two machines: several wires at once, a rate that changes, marks on packets, a class that yields,
+//! and the reasons for all of it.
 
 mod support;
 
@@ -184,8 +184,8 @@ fn a_rate_is_changed_while_the_copy_runs_on_either_side() {
     }
 }
 
-/// Of each connection from here to the daemon: the rate for which the kernel spaces its packets at most, in bits a second, as
-/// ss tells it from TCP_INFO; `None` where there is none.
+/// Of each connection from here to the daemon: the rate for which the kernel spaces its packets at most, in bits a
+/// second, as ss tells it from TCP_INFO; `None` where there is none.
 fn spaced(site: &Site) -> Vec<Option<u64>> {
     let mut ss = Command::new("ss");
     ss.args(["-tinHO", "state", "established", "dst", &format!("{}:8487", Cable::ADDRESS_B)]);
@@ -362,8 +362,8 @@ fn every_packet_of_both_sides_has_the_mark() {
 fn a_scavenger_leaves_a_thin_link_to_others_and_takes_it_when_it_is_alone() {
     /// The other tests of this file are over by the last.
     const TRIES: u32 = 6;
-    // Who yields gets next to nothing beside another, who does not the half, each time. A machine that does not fill the
-    // link for a while leaves room for both.
+    // Who yields gets next to nothing beside another, who does not the half, each time. A machine that does not fill
+    // the link for a while leaves room for both.
     for number in 1..=TRIES {
         let Some(site) = Site::new("scavenger", 1) else { return };
         let share = scavenge(&site);
@@ -446,7 +446,8 @@ fn the_plan_names_the_setting_that_bounds_a_stream() {
     assert_eq!(plan["segment_bytes"]["value"], 262_144, "{plan}");
 }
 
-/// A CPU control group of its own with a twentieth of a core, and one below it that has no quota; they go with the value.
+/// A CPU control group of its own with a twentieth of a core, and one below it that has no quota; they go with the
+/// value.
 struct LittleOfACore(std::path::PathBuf);
 
 impl LittleOfACore {
@@ -500,8 +501,8 @@ fn a_cpu_quota_is_planned_for_and_told_if_it_held_the_copy() {
     }
 }
 
-/// What a program finds where the kernel tells of heat: two threads of one core, and how often that was slowed; or a cooling
-/// device that is a CPU.
+/// What a program finds where the kernel tells of heat: two threads of one core, and how often that was slowed; or a
+/// cooling device that is a CPU.
 struct Warm(std::path::PathBuf);
 
 impl Warm {

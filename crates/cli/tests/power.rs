@@ -1,5 +1,5 @@
-//! A disk of our own: every state that a power cut may leave, from the log of its writes; one that is gone in the middle; one
-//! that lies. And reads that give wrong bytes.
+//! A disk of our own: every state that a power cut may leave, from the log of its writes; one that is gone in the
+//! middle; one that lies. And reads that give wrong bytes.
 
 mod support;
 
@@ -40,7 +40,8 @@ fn wrong(to: &Path, both: &BTreeMap<std::path::PathBuf, [blake3::Hash; 2]>) -> V
     old.into_iter().filter(|name| new.contains(name)).collect()
 }
 
-/// What a power cut leaves is everything before a flush, and of what came after it anything: a prefix, or any part of it.
+/// What a power cut leaves is everything before a flush, and of what came after it anything: a prefix, or any part of
+/// it.
 #[test]
 fn c7_whatever_a_power_cut_leaves_of_the_writes_since_a_flush_no_name_is_wrong() {
     let row = "C-7";
@@ -136,8 +137,8 @@ fn d3_a_disk_that_is_gone_in_the_middle_ends_the_copy_in_order() {
     assert!(since.elapsed() < LIMIT);
 }
 
-/// I-5 and I-6: a disk that stores other bytes than it was given, and says that all is well. What is read back is read from
-/// the disk, and what was stored wrongly is written again.
+/// I-5 and I-6: a disk that stores other bytes than it was given, and says that all is well. What is read back is read
+/// from the disk, and what was stored wrongly is written again.
 #[test]
 fn i5_what_a_disk_stores_wrongly_is_found_by_reading_back_and_written_again() {
     const LIES: u32 = 3;

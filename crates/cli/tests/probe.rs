@@ -1,5 +1,5 @@
-//! `thalweg probe`: bottlenecks made on purpose are named before anything is moved, the source stays as it was, and nothing
-//! is left at the destination, whatever becomes of the probe. More of them: `cargo xtask bottlenecks --probe`.
+//! `thalweg probe`: bottlenecks made on purpose are named before anything is moved, the source stays as it was, and
+//! nothing is left at the destination, whatever becomes of the probe. More of them: `cargo xtask bottlenecks --probe`.
 
 mod support;
 
@@ -19,7 +19,8 @@ use support::testbed::Testbed;
 use support::volume::{Volume, can_mount};
 use support::{Scratch, assert_no_litter, facts, finish, noise, wait_until};
 
-/// The answer of a probe that measures everything. Where too little came of some part in the time there was, it gets more.
+/// The answer of a probe that measures everything. Where too little came of some part in the time there was, it gets
+/// more.
 fn whole(command: Command) -> Value {
     for (time, is_last) in [(None, false), (Some("20s"), false), (Some("60s"), true)] {
         let out = start(with_time(&command, time));
@@ -155,8 +156,8 @@ fn every_part_is_measured_and_neither_side_is_changed() {
     assert!(words.contains("page cache") && !words.contains('\x1b'), "{words}");
 }
 
-/// In so short a time a machine that is busy with other things may hold up one of the parts: then once more, three times at
-/// most.
+/// In so short a time a machine that is busy with other things may hold up one of the parts: then once more, three
+/// times at most.
 fn undisturbed(probed: impl Fn() -> Value, is_right: impl Fn(&Value) -> bool) -> Value {
     let mut answer = probed();
     for _ in 0..3 {
@@ -197,7 +198,8 @@ fn a_thin_link_is_the_narrowest_of_both_directions() {
         assert!((60e6..130e6).contains(&bits(&answer)), "{answer}");
         assert_eq!(answer["stages"][2]["alone"]["is_at_least"], false);
     }
-    // A thinner one, in the shortest time: transfers come to their ends all the same, or are cut where they were steady.
+    // A thinner one, in the shortest time: transfers come to their ends all the same, or are cut where they were
+    // steady.
     cable.limit("20mbit");
     let probed = || {
         let mut command = probe_for(&scratch, "4s");

@@ -155,8 +155,8 @@ impl Writer {
 const WRITERS: [Writer; 5] =
     [Writer::Grows, Writer::Shrinks, Writer::Replaced, Writer::Rewritten, Writer::TouchedBack];
 
-/// A writer changes three files of different sizes while they are copied: what is delivered with exit 0 is of one moment;
-/// what is not says so.
+/// A writer changes three files of different sizes while they are copied: what is delivered with exit 0 is of one
+/// moment; what is not says so.
 fn f5(by_daemon: bool) {
     let row = if by_daemon { "F-5 by daemon" } else { "F-5 local" };
     let mut random = Random::new(row);
@@ -414,8 +414,8 @@ fn f5_what_is_stored_through_a_mapping_after_a_copy_is_in_the_next_one() {
     assert_eq!(stamps(&std::fs::read(&to).unwrap()), [2]);
 }
 
-/// somebody removes, moves or closes the destination while a copy writes there. The copy may fail and says so; what
-/// stands under a final name is whole, nothing is written elsewhere, and the next run makes everything good.
+/// somebody removes, moves or closes the destination while a copy writes there. The copy may fail and says so;
+/// what stands under a final name is whole, nothing is written elsewhere, and the next run makes everything good.
 #[test]
 fn x2_a_destination_that_is_moved_removed_or_closed_under_a_copy() {
     let mut random = Random::new("X-2");

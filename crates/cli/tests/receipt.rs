@@ -522,8 +522,8 @@ fn a_receipt_with_lines_cut_elsewhere_or_words_that_nobody_signed_is_damage() {
     assert_eq!(verify(&scratch, &receipt, &to, &["--strict"]).0, 0);
 }
 
-/// What an auditor does who holds the certificates of both sites, and never saw their keys. Those of its tickets a daemon has
-/// too.
+/// What an auditor does who holds the certificates of both sites, and never saw their keys. Those of its tickets a
+/// daemon has too.
 #[test]
 fn through_a_daemon_the_user_signs_with_a_key_of_his_own_and_the_daemon_says_where_it_wrote() {
     let scratch = Scratch::new();

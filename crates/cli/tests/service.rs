@@ -127,7 +127,8 @@ fn unfolded(filter: &str) -> Option<BTreeSet<String>> {
     Some(calls)
 }
 
-/// What a daemon asks of the kernel while it is pushed to, pulled from and asked, held against what the unit lets through.
+/// What a daemon asks of the kernel while it is pushed to, pulled from and asked, held against what the unit lets
+/// through.
 #[test]
 fn the_unit_forbids_nothing_that_a_daemon_does() {
     let row = "system calls of the unit";
@@ -138,7 +139,8 @@ fn the_unit_forbids_nothing_that_a_daemon_does() {
     let Some(mut allowed) = unfolded(&of_the_unit(&unit, "SystemCallFilter")) else {
         return skipped(row, "needs systemd-analyze (package systemd)");
     };
-    // Said there to be left out: they fail as on a kernel without them, by name or by the number that older programs show.
+    // Said there to be left out: they fail as on a kernel without them, by name or by the number that older programs
+    // show.
     assert_eq!(of_the_unit(&unit, "SystemCallErrorNumber"), "ENOSYS");
     let left_out = ["cachestat", "listxattrat", "syscall_0x1c3", "syscall_0x1d1"];
     allowed.extend(left_out.map(str::to_owned));
@@ -338,8 +340,8 @@ fn the_ticket_of_a_daemon_that_listens_everywhere_names_the_machine_s_own_addres
     }
 }
 
-/// The line of the unit, with the configuration of the guide, as a user without rights, where all of the system is read-only but
-/// what the unit names: what systemd makes of it, by hand.
+/// The line of the unit, with the configuration of the guide, as a user without rights, where all of the system is
+/// read-only but what the unit names: what systemd makes of it, by hand.
 #[test]
 fn the_unit_s_own_command_serves_as_a_user_of_its_own_who_may_write_nothing_else() {
     let row = "the daemon as a service";

@@ -1,4 +1,5 @@
-//! Slots by the real program: what fits is promised and kept apart, what does not is refused, and a lease frees its place.
+//! Slots by the real program: what fits is promised and kept apart, what does not is refused, and a lease frees its
+//! place.
 
 mod support;
 

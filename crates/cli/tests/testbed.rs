@@ -1,9 +1,9 @@
 //! The testbed does what it was asked to, seen by other people's programs (ping, iperf3), and leaves nothing behind.
 //!
-//! These are measurements on a machine that has other things to do, and may be slow: how near a path comes to what was asked
-//! is told here and asked by `thalweg testbed check`. What is asked here is what no busy machine changes: no rate above
-//! the line's and no packet too early, and of lower rates and longer times only what shows that the path is the one that
-//! was asked for. Each may be measured three times.
+//! These are measurements on a machine that has other things to do, and may be slow: how near a path comes to what was
+//! asked is told here and asked by `thalweg testbed check`. What is asked here is what no busy machine changes: no rate
+//! above the line's and no packet too early, and of lower rates and longer times only what shows that the path is the
+//! one that was asked for. Each may be measured three times.
 
 mod support;
 
@@ -20,9 +20,9 @@ use support::{Scratch, finish, wait_until};
 
 const TRIES: usize = 3;
 
-/// A packet may come so much too early: what was taken off for this machine's own part when the testbed came up, on a machine
-/// that was idler then (0.3 ms in each direction at most), and what leaves together. How exact a path is when nothing else
-/// runs, says `thalweg bench path`.
+/// A packet may come so much too early: what was taken off for this machine's own part when the testbed came up, on a
+/// machine that was idler then (0.3 ms in each direction at most), and what leaves together. How exact a path is when
+/// nothing else runs, says `thalweg bench path`.
 const EARLY_MS: f64 = 0.7;
 
 /// The least round trip that ping may tell of: it writes three digits.
@@ -210,8 +210,8 @@ fn the_line_carries_its_rate() {
                 let bits = told["end"]["sum_received"]["bits_per_second"].as_f64().expect("a rate");
                 let share = bits / 1e6 / expected;
                 say(&format!("testbed: {streams} streams at {rate}: {share:.3} of what there is"));
-                // 3 %: iperf3 counts what arrived up to a moment somewhat after its last second; a machine that is held up
-                // then has a longer second.
+                // 3 %: iperf3 counts what arrived up to a moment somewhat after its last second; a machine that is held
+                // up then has a longer second.
                 let is_so = (least..1.03).contains(&share);
                 if is_so { Ok(()) } else { Err(format!("{streams} streams at {rate}: {share}")) }
             });
@@ -532,8 +532,8 @@ fn a_testbed_that_was_killed_at_any_moment_leaves_nothing_that_down_does_not_rem
     let down = testbed.do_it("down", &[]);
     assert!(String::from_utf8_lossy(&down.stdout).contains("1 program in it was ended"), "{down:?}");
     assert!(!inside.wait().unwrap().success());
-    // One that comes up: the daemon, or who starts it, dies somewhere on the way. Or it is up, and dies while a program is
-    // started in it, while packets are under way, while it is changed, while it is removed.
+    // One that comes up: the daemon, or who starts it, dies somewhere on the way. Or it is up, and dies while a program
+    // is started in it, while packets are under way, while it is changed, while it is removed.
     let mut seen = BTreeSet::new();
     for round in 0..quick_or_torture(20, 200) {
         let mut up = testbed.command("up", &["--rtt", "4ms"]).spawn().expect("start");
@@ -585,7 +585,8 @@ fn a_testbed_that_was_killed_at_any_moment_leaves_nothing_that_down_does_not_rem
     assert!(testbed.do_it("up", &[]).status.success());
 }
 
-/// With a program that goes on in the host of the dead one, as a daemon does: whoever looks or brings up another ends it.
+/// With a program that goes on in the host of the dead one, as a daemon does: whoever looks or brings up another ends
+/// it.
 #[test]
 fn what_a_killed_testbed_left_goes_with_the_next_list_status_or_up_of_another() {
     const DAEMON: &str = "sleep 600 < /dev/null > /dev/null 2>&1 & echo $!";
@@ -617,7 +618,8 @@ fn what_a_killed_testbed_left_goes_with_the_next_list_status_or_up_of_another() 
     assert!(recorded("testbed") && recorded("third"), "those that run stay");
 }
 
-/// As sshd, nginx and whatever goes through `env -i` or sudo do with theirs: the mark of the testbed is not in it any more.
+/// As sshd, nginx and whatever goes through `env -i` or sudo do with theirs: the mark of the testbed is not in it any
+/// more.
 #[test]
 fn a_program_that_rewrote_its_environment_does_not_survive_its_killed_testbed() {
     const DAEMON: &str = "env -i \"$(command -v sleep)\" 600 < /dev/null > /dev/null 2>&1 & echo $!";
@@ -712,8 +714,8 @@ fn held_by(process: &str) -> Vec<String> {
     names.filter(|name| name.starts_with("net:[")).collect()
 }
 
-/// Who holds one of these namespaces: a process that is in it or has it open, or a mount. None: it is gone, and all devices
-/// in it.
+/// Who holds one of these namespaces: a process that is in it or has it open, or a mount. None: it is gone, and all
+/// devices in it.
 fn holders(spaces: &BTreeSet<String>) -> Vec<String> {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
     let mounted = mounts.lines().filter(|line| spaces.iter().any(|space| line.contains(space.as_str())));

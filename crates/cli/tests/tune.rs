@@ -1,4 +1,5 @@
-//! `thalweg tune`: what helps on a way is found, remembered and used by later copies; bounds are kept; neither side is changed.
+//! `thalweg tune`: what helps on a way is found, remembered and used by later copies; bounds are kept; neither side is
+//! changed.
 
 mod support;
 

@@ -1,5 +1,5 @@
-//! `thalweg why`: bottlenecks that were made on purpose are named, live and after the end. The long form, with disks, CPU
-//! quotas and factors, is `cargo xtask bottlenecks`.
+//! `thalweg why`: bottlenecks that were made on purpose are named, live and after the end. The long form, with disks,
+//! CPU quotas and factors, is `cargo xtask bottlenecks`.
 
 mod support;
 
@@ -368,7 +368,8 @@ fn a_copy_that_was_killed_is_gone_and_its_last_word_stays() {
     assert_eq!(gone["narrowest"]["cause"], "rate-limit", "{gone}");
 }
 
-/// A pipe through a daemon, held back by a limit, and a producer that takes its time: both are asked about while they run.
+/// A pipe through a daemon, held back by a limit, and a producer that takes its time: both are asked about while they
+/// run.
 #[test]
 fn a_stream_is_explained_while_it_runs() {
     let scratch = Scratch::in_memory();

@@ -1,17 +1,18 @@
 //! Are two places the same, by content? Nothing is changed.
 //!
 //! 1. Both sides are listed at once and paired by path: what is missing, extra, or of another kind or size.
-//! 2. If there are files on both sides that are alike so far, both sides digest theirs, each its own, several at a time and
-//!    past the page cache; digests of the same path are compared. Of the files here only those are read; a far mover is
-//!    asked for all of its own.
+//! 2. If there are files on both sides that are alike so far, both sides digest theirs, each its own, several at a time
+//!    and past the page cache; digests of the same path are compared. Of the files here only those are read; a far
+//!    mover is asked for all of its own.
 //!
 //! Or one place is held against a list of `b3sum` ([`check_list`]).
 //!
-//! Listings come in the same order from both sides, so pairs meet early, and what the other side has passed by is told at
-//! once and kept no longer. What waits for its partner is what came in another order, in directories beyond 65,536 names:
-//! there a side says that it has none. Of what is told to be different a hash is kept, of so much at most.
+//! Listings come in the same order from both sides, so pairs meet early, and what the other side has passed by is told
+//! at once and kept no longer. What waits for its partner is what came in another order, in directories beyond 65,536
+//! names: there a side says that it has none. Of what is told to be different a hash is kept, of so much at most.
 //!
-//! What a side cannot list may hold anything: of what the other side has there nothing is told but that it is unreadable.
+//! What a side cannot list may hold anything: of what the other side has there nothing is told but that it is
+//! unreadable.
 //!
 //! What the filter leaves out is neither compared nor told. It is left out here, of what both sides tell.
 
@@ -89,8 +90,8 @@ impl Found {
     }
 }
 
-/// Compares a source with a destination. FIFOs and devices that only the source has are no difference without `devices`: a
-/// copy leaves them out too. When it is asked to stop, it ends as questions do ([`Reach::until`]).
+/// Compares a source with a destination. FIFOs and devices that only the source has are no difference without
+/// `devices`: a copy leaves them out too. When it is asked to stop, it ends as questions do ([`Reach::until`]).
 ///
 /// # Errors
 /// `Stopped`; when a place cannot be listed at all; what the connection says; what `tell` says.
@@ -120,8 +121,8 @@ struct Compared {
     has_alike: bool,
 }
 
-/// Lists both places and tells what is missing, extra, or of another kind or size. Without `devices` FIFOs and devices of the
-/// source alone are left out.
+/// Lists both places and tells what is missing, extra, or of another kind or size. Without `devices` FIFOs and devices
+/// of the source alone are left out.
 fn compare_listings(
     [source, destination]: [&Reach; 2],
     devices: bool,

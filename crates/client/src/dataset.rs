@@ -8,8 +8,8 @@ use thalweg_mover::endpoint::dataset::DatasetSpec;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sizes(pub Vec<(u64, u64)>);
 
-/// `files=1000,size=1MiB,content=frames,sparse=10%,seed=7`, each with a default; a distribution of sizes has `+` where a
-/// comma would be.
+/// `files=1000,size=1MiB,content=frames,sparse=10%,seed=7`, each with a default; a distribution of sizes has `+` where
+/// a comma would be.
 ///
 /// # Errors
 /// What is wrong, in words.

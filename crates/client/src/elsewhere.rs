@@ -1,5 +1,5 @@
-//! What is asked for and not here: two far places in one copy, several hosts for one, places of other kinds. Each failure
-//! says what was asked, why it is not done, and the command that does it instead.
+//! What is asked for and not here: two far places in one copy, several hosts for one, places of other kinds. Each
+//! failure says what was asked, why it is not done, and the command that does it instead.
 
 use crate::far_movers::{Whom, is_same_mover};
 use crate::place::Named;
@@ -24,8 +24,8 @@ and with `thalweg serve` there tw://HOST/EXPORT/PATH (a name that begins with a 
 pub(crate) const HOME_OF_ANOTHER: &str = "homes of others are not looked up: give the whole path, HOST:/PATH (a name \
 that begins with a tilde is HOST:./~NAME)";
 
-/// Both places are far. Says which command to give, and where: at the far end that can be logged in to, else at that of the
-/// source. `command` is what was asked for: `cp`.
+/// Both places are far. Says which command to give, and where: at the far end that can be logged in to, else at that of
+/// the source. `command` is what was asked for: `cp`.
 pub(crate) fn both_far(command: &str, sources: &[Named], destination: &Named) -> Failure {
     let at = |end: &Named| match Whom::of(end) {
         Some(Whom::Ssh(host, None)) => host,

@@ -1,4 +1,5 @@
-//! Events as JSON objects: docs/reference/json.md is their schema. `--json` prints them, Python gets them as dictionaries.
+//! Events as JSON objects: docs/reference/json.md is their schema. `--json` prints them, Python gets them as
+//! dictionaries.
 
 use crate::hint;
 use crate::receipt_file::totals;

@@ -167,7 +167,8 @@ pub(crate) fn is_same_mover(one: &Named, other: &Named) -> bool {
     }
 }
 
-/// Refuses addresses for data streams where places are at two far movers: those to the one would be dialled at the other.
+/// Refuses addresses for data streams where places are at two far movers: those to the one would be dialled at the
+/// other.
 ///
 /// # Errors
 /// `Usage`.
@@ -206,8 +207,8 @@ fn of_other_family(family: Family, text: &str) -> Failure {
     Failure::new(FailureKind::Usage, "read the command line", cause)
 }
 
-/// Whether `inner` is the far place `outer`, or below it, as far as their names tell: links are not looked at, and a path
-/// with `..` may lead anywhere.
+/// Whether `inner` is the far place `outer`, or below it, as far as their names tell: links are not looked at, and a
+/// path with `..` may lead anywhere.
 pub fn holds(outer: &Named, inner: &Named) -> bool {
     let is_same_mover = is_same_mover(outer, inner);
     let (Some(outer), Some(inner)) = (place_there(outer), place_there(inner)) else { return false };

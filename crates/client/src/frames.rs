@@ -1,7 +1,7 @@
 //! Frames of detectors from program to program: [`Sender`], [`Receiver`], and a [`Hub`] between them.
 //!
-//! A channel is a place below an export of a daemon (`tw://host/export/scan42`), or of a [`Hub`] inside any process. What is
-//! promised is said in `thalweg_mover::frames`.
+//! A channel is a place below an export of a daemon (`tw://host/export/scan42`), or of a [`Hub`] inside any process.
+//! What is promised is said in `thalweg_mover::frames`.
 //!
 //! # Copies of bytes
 //! A payload that is pushed is not copied by the sender until it is sealed: once, into the buffer that is sealed and
@@ -11,7 +11,8 @@
 //! over the network, not these copies: its way goes through the loopback.
 //!
 //! # Example
-//! A hub, a producer and a consumer in one process; over a network the last two differ in nothing but the ticket's place.
+//! A hub, a producer and a consumer in one process; over a network the last two differ in nothing but the ticket's
+//! place.
 //!
 //! ```
 //! use thalweg_client::far_movers::{How, SshOptions};

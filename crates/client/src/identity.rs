@@ -38,8 +38,8 @@ const OWN: &str = "identity.pem";
 /// For people who look into its certificate.
 const OWN_NAME: &str = "thalweg user";
 
-/// The key that this user's copies are signed with; made at first use. Where it cannot be kept, one that is kept nowhere,
-/// which stands in what it signs.
+/// The key that this user's copies are signed with; made at first use. Where it cannot be kept, one that is kept
+/// nowhere, which stands in what it signs.
 ///
 /// # Errors
 /// If it is there and cannot be read.

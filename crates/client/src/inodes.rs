@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use thalweg_wire::Entry;
 
-/// Files that are kept in mind: 36 MB of them, and half as much again for a moment while the set grows. Of further ones each
-/// name counts.
+/// Files that are kept in mind: 36 MB of them, and half as much again for a moment while the set grows. Of further ones
+/// each name counts.
 const INODES_MAX: usize = 1 << 20;
 
 /// See the module.

@@ -57,8 +57,8 @@ impl Asked {
     }
 
     /// Reads the places of one copy, sources first, and refuses what cannot be copied, before anybody is asked for a
-    /// password. `command` is what was asked for, `cp`: who names two far places is told it for one of them. `only`: names of a
-    /// list, which are below the sources.
+    /// password. `command` is what was asked for, `cp`: who names two far places is told it for one of them. `only`:
+    /// names of a list, which are below the sources.
     ///
     /// # Errors
     /// `Usage`, `Unsupported`.

@@ -1,9 +1,9 @@
-//! What everybody needs who asks for copies, whatever he looks like: the program `thalweg`, its Python module, a watched
-//! directory.
+//! What everybody needs who asks for copies, whatever he looks like: the program `thalweg`, its Python module, a
+//! watched directory.
 //!
-//! Places are read, far movers reached, keys found; a [`job`] copies, a [`receipt`] says what was copied, [`verify`] whether
-//! it is still there, and [`check`] whether two places are the same. Nothing here prints, reads a command line, or waits
-//! for a signal.
+//! Places are read, far movers reached, keys found; a [`job`] copies, a [`receipt`] says what was copied, [`verify`]
+//! whether it is still there, and [`check`] whether two places are the same. Nothing here prints, reads a command line,
+//! or waits for a signal.
 #![forbid(unsafe_code)]
 
 pub mod units;

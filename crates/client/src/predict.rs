@@ -1,9 +1,10 @@
 //! How long a transfer would take, before it begins; what `thalweg predict` and Python's `predict` say.
 //!
-//! 1. Count what is at the source, for a bounded time; of what is larger, take samples ([`thalweg_mover::model::tree`]).
-//!    Content that has several names is copied, and counts, once; in samples only if they are in one directory.
-//! 2. Go by what earlier transfers and probes of the same way took; without any, or only by a probe of long ago, whoever asks
-//!    may measure.
+//! 1. Count what is at the source, for a bounded time; of what is larger, take samples
+//!    ([`thalweg_mover::model::tree`]). Content that has several names is copied, and counts, once; in samples only if
+//!    they are in one directory.
+//! 2. Go by what earlier transfers and probes of the same way took; without any, or only by a probe of long ago,
+//!    whoever asks may measure.
 //! 3. Term by term, with a range, and what the plan would be and which limit binds.
 
 use crate::events;
@@ -45,7 +46,8 @@ const CHOICES_MAX: usize = 65_536;
 /// Levels of a descent.
 const DEPTH_MAX: usize = 256;
 
-/// So long what a probe found is gone by, in seconds: who else uses the line and the disks is another matter the next day.
+/// So long what a probe found is gone by, in seconds: who else uses the line and the disks is another matter the next
+/// day.
 const PROBE_HOLDS_S: u64 = 86_400;
 
 /// What is asked.
@@ -93,13 +95,13 @@ pub struct Predicted {
     pub verdict: Option<Deadline>,
     /// Whether both ends are places that a probe can measure.
     pub is_real: bool,
-    /// Bytes that an ordinary user can write at the destination now, quotas not counted; `None` of one that is not of this
-    /// machine, or keeps nothing.
+    /// Bytes that an ordinary user can write at the destination now, quotas not counted; `None` of one that is not of
+    /// this machine, or keeps nothing.
     pub room_bytes: Option<u64>,
 }
 
-/// Counts what is at the source, for so long; of what is larger takes samples for as long again. `source` is the place as
-/// typed; `stop` ends it early.
+/// Counts what is at the source, for so long; of what is larger takes samples for as long again. `source` is the place
+/// as typed; `stop` ends it early.
 ///
 /// # Errors
 /// When it cannot be reached or listed; `Stopped`.
@@ -136,8 +138,8 @@ pub fn path(job: &Job, client: Option<&Client>) -> plan::Path {
     }
 }
 
-/// Asks. `path` is the one between both sides; `measure` is asked for a short probe where nothing is known of a real way,
-/// or nothing but what a probe found more than a day ago, and may say none. A rate limit is no knowledge of a way.
+/// Asks. `path` is the one between both sides; `measure` is asked for a short probe where nothing is known of a real
+/// way, or nothing but what a probe found more than a day ago, and may say none. A rate limit is no knowledge of a way.
 ///
 /// # Errors
 /// Those of `measure`.

@@ -1,12 +1,11 @@
 //! What is known of a way from earlier transfers and probes, kept in the state directory: `profiles.json`.
 //!
-//! A way is where content is read, where it is written, and how it gets there: of a place here its file system, of a far one
-//! the mover and its export. By ssh there are no exports, and nobody asks the far side for its file systems: there it is the
-//! directory of the root that the path is in. In the file stands a hash of that, keyed with random bytes of the file's own,
-//! and no name.
-//! What is turned by hand is part of it: a copy with one stream says nothing of those that thalweg plans itself, and is
-//! predicted by others with one stream.
-//! Written as a whole or not at all; of two programs that write at once one is not remembered.
+//! A way is where content is read, where it is written, and how it gets there: of a place here its file system, of a
+//! far one the mover and its export. By ssh there are no exports, and nobody asks the far side for its file systems:
+//! there it is the directory of the root that the path is in. In the file stands a hash of that, keyed with random
+//! bytes of the file's own, and no name. What is turned by hand is part of it: a copy with one stream says nothing of
+//! those that thalweg plans itself, and is predicted by others with one stream. Written as a whole or not at all; of
+//! two programs that write at once one is not remembered.
 
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
@@ -128,15 +127,16 @@ impl ByHand {
         ByHand(streams.map(|streams| format!("streams {streams}")).into_iter().collect())
     }
 
-    /// What of it says which way the streams take, and in which form: settings that trials found there are for no other.
+    /// What of it says which way the streams take, and in which form: settings that trials found there are for no
+    /// other.
     #[must_use]
     pub fn of_way(&self) -> ByHand {
         let is_of_way = |word: &&String| WORDS_OF_WAY.iter().any(|name| word.starts_with(name));
         ByHand(self.0.iter().filter(is_of_way).cloned().collect())
     }
 
-    /// The source is read twice, and both times while content is sent. (Reading back is a cost of its own, and what is known
-    /// of a way keeps copies with it apart.)
+    /// The source is read twice, and both times while content is sent. (Reading back is a cost of its own, and what is
+    /// known of a way keeps copies with it apart.)
     #[must_use]
     pub fn and_reads_twice(mut self, reads_twice: bool) -> ByHand {
         self.0.extend(reads_twice.then(|| "reads twice".to_owned()));
@@ -144,8 +144,8 @@ impl ByHand {
     }
 }
 
-/// Whether a copy says how long others take, and they of it: some entries came, and most of their content travelled. One that
-/// mostly found what it was to bring is of another kind.
+/// Whether a copy says how long others take, and they of it: some entries came, and most of their content travelled.
+/// One that mostly found what it was to bring is of another kind.
 pub fn is_of_kind(totals: &Totals) -> bool {
     totals.done > totals.unchanged && totals.bytes_received * 2 >= totals.bytes_done
 }
@@ -205,8 +205,8 @@ impl Profiles {
         });
     }
 
-    /// Remembers what trials found best, or forgets it; `by_hand` as [`ByHand::of_way`] has it. `false` for places that nobody
-    /// learns from.
+    /// Remembers what trials found best, or forgets it; `by_hand` as [`ByHand::of_way`] has it. `false` for places that
+    /// nobody learns from.
     pub fn tuned(state: &Path, from: &From, to: &To, by_hand: &ByHand, tuned: Option<Tuned>) -> bool {
         let mut is_kept = false;
         Profiles::change(state, |profiles| {
@@ -218,8 +218,8 @@ impl Profiles {
         is_kept
     }
 
-    /// Forgets the congestion control that trials found on a way, because who sends there does not permit it any more; the
-    /// rest stays.
+    /// Forgets the congestion control that trials found on a way, because who sends there does not permit it any more;
+    /// the rest stays.
     pub fn forget_congestion(state: &Path, from: &From, to: &To, by_hand: &ByHand) {
         Profiles::change(state, |profiles| {
             let key = profiles.key(from, to, by_hand);
@@ -286,8 +286,8 @@ fn file_system(path: &Path) -> String {
     format!("device {}", device.unwrap_or(0))
 }
 
-/// The directory of the root that a path of an ssh host is in, with the next one below what holds nothing but file systems;
-/// `~` for what is below home.
+/// The directory of the root that a path of an ssh host is in, with the next one below what holds nothing but file
+/// systems; `~` for what is below home.
 fn top_of(path: &[u8]) -> String {
     if !path.starts_with(b"/") {
         return "~".to_owned();
@@ -327,8 +327,9 @@ fn reads_twice(verify: VerifyLevel) -> bool {
     verify == VerifyLevel::Paranoid
 }
 
-/// Predicted by the copy's own beginning, where nothing else is known of its way: what came in the first half of the time
-/// in which content came, and what it cost. The last look at such a beginning says most. `None` where there was none.
+/// Predicted by the copy's own beginning, where nothing else is known of its way: what came in the first half of the
+/// time in which content came, and what it cost. The last look at such a beginning says most. `None` where there was
+/// none.
 pub fn by_beginning(report: &Report, verify: VerifyLevel) -> Option<Compared> {
     let reads_back = reads_back(verify);
     let (bytes, entries) = (report.evidence.content_bytes() as f64, report.totals.done as f64);
@@ -355,8 +356,8 @@ pub fn by_beginning(report: &Report, verify: VerifyLevel) -> Option<Compared> {
     Some(Compared::Told(Box::new(Comparison { after_s: Some(passage.seconds), ..compared })))
 }
 
-/// A beginning shows something once content has come for so many seconds, for looks a tenth of a second apart see its rate
-/// then, and for so many round trips, for TCP has found its window.
+/// A beginning shows something once content has come for so many seconds, for looks a tenth of a second apart see its
+/// rate then, and for so many round trips, for TCP has found its window.
 const SHOWS_S: f64 = 0.75;
 const SHOWS_ROUND_TRIPS: f64 = 10.0;
 

@@ -51,8 +51,9 @@ impl Reach {
         matches!(self.at, At::Local(_))
     }
 
-    /// The same place, of which questions end with `Stopped` once this is asked for: at the next entry or piece; while none
-    /// comes of a far place, within a quarter of a second; of a large file that is digested here, within some seconds.
+    /// The same place, of which questions end with `Stopped` once this is asked for: at the next entry or piece; while
+    /// none comes of a far place, within a quarter of a second; of a large file that is digested here, within some
+    /// seconds.
     #[must_use]
     pub fn until(&self, stop: &Arc<Stop>) -> Reach {
         Reach { at: self.at.clone(), stop: Some(stop.clone()) }
@@ -193,7 +194,8 @@ impl Reach {
         self.digest_wanted(how, &|_| true, sink)
     }
 
-    /// Digests the files in it whose paths are wanted; see [`survey::digest_wanted`]. A far mover is asked for all of them.
+    /// Digests the files in it whose paths are wanted; see [`survey::digest_wanted`]. A far mover is asked for all of
+    /// them.
     ///
     /// # Errors
     /// As there, and what the connection says.
@@ -250,8 +252,8 @@ impl Reach {
         found.ok_or_else(|| Failure::new(FailureKind::NotFound, "digest", "it is no regular file"))
     }
 
-    /// What stands at a path below this place (bytes, relative), without what is in it: a link there is the link. An empty
-    /// path is the place itself, where a link that leads to a directory is that directory.
+    /// What stands at a path below this place (bytes, relative), without what is in it: a link there is the link. An
+    /// empty path is the place itself, where a link that leads to a directory is that directory.
     ///
     /// # Errors
     /// As [`survey::look`], and what the connection says.
@@ -259,8 +261,8 @@ impl Reach {
         self.below(path).look(path.is_empty())
     }
 
-    /// What has the name of this place, as [`Reach::entry`] tells it, but a link is the link wherever it leads: unless a `/`
-    /// ends the name, which means what it leads to.
+    /// What has the name of this place, as [`Reach::entry`] tells it, but a link is the link wherever it leads: unless
+    /// a `/` ends the name, which means what it leads to.
     ///
     /// # Errors
     /// As [`Reach::entry`].

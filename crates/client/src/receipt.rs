@@ -143,8 +143,8 @@ const READER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Between two looks whether it is there.
 const READER_LOOK: Duration = Duration::from_millis(20);
 
-/// One line for each entry with its outcome. What an earlier run left in the file stays: a deletion is told once only, by the
-/// run that made it.
+/// One line for each entry with its outcome. What an earlier run left in the file stays: a deletion is told once only,
+/// by the run that made it.
 pub struct ReportFile {
     path: PathBuf,
     inner: Mutex<Inner>,
@@ -210,8 +210,8 @@ fn for_user() -> OpenOptions {
     options
 }
 
-/// Whether a file of so many bytes ends with its last line: a run that was killed may have left a part of one. Of a file that
-/// may not be read it is taken for granted.
+/// Whether a file of so many bytes ends with its last line: a run that was killed may have left a part of one. Of a
+/// file that may not be read it is taken for granted.
 fn ends_a_line(path: &Path, bytes: u64) -> bool {
     let mut last = [b'\n'];
     let read = File::open(path).and_then(|file| file.read_exact_at(&mut last, bytes - 1));

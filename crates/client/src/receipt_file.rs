@@ -2,8 +2,9 @@
 //! [`verify`](crate::verify).
 //!
 //! 1. The header: what was asked for. Its digest is in the statement of the side that writes the file.
-//! 2. The lines of settled entries, block by block as they became complete, which the signed root is computed over; before
-//!    that of a large file, maybe others between, the digests of its parts, which join to the digest in its line.
+//! 2. The lines of settled entries, block by block as they became complete, which the signed root is computed over;
+//!    before that of a large file, maybe others between, the digests of its parts, which join to the digest in its
+//!    line.
 //! 3. The footer: both signed statements, and what they say in words.
 //!
 //! What is read has to be what is written here, byte for byte: so there is no room for words that nobody signed, nor
@@ -193,8 +194,8 @@ pub struct Seal {
     pub segment_bytes: u64,
     /// What its lines join to.
     pub root: Digest,
-    /// An object of all that was signed beside the lines: `began`, `from` (a list) and `to` of the header, and what the footer
-    /// says in words. Texts are as they were written, and may hold anything.
+    /// An object of all that was signed beside the lines: `began`, `from` (a list) and `to` of the header, and what the
+    /// footer says in words. Texts are as they were written, and may hold anything.
     pub words: Value,
 }
 
@@ -332,8 +333,8 @@ impl<R: BufRead> Reader<R> {
         if sender.statement.place.is_some() || receiver.statement.unread != 0 {
             return Err(damage("a side states what is the other's to say"));
         }
-        // By its totals a copy of which a part failed differs from one of all with the same lines, by its session from any
-        // other.
+        // By its totals a copy of which a part failed differs from one of all with the same lines, by its session from
+        // any other.
         let copy = |s: &Statement| {
             let terms = (s.verify, s.check, s.chunk_bytes, s.segment_bytes);
             (s.kind, s.session, terms, s.totals)

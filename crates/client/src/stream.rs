@@ -67,7 +67,8 @@ impl Ends {
     /// Reaches the far one, if one is far. `state` is where our own keys are.
     ///
     /// # Errors
-    /// `Usage` for what cannot be an end of a stream; `Unsupported` if both are far; when the far mover cannot be reached.
+    /// `Usage` for what cannot be an end of a stream; `Unsupported` if both are far; when the far mover cannot be
+    /// reached.
     pub fn reach(source: End, destination: End, far_movers: &mut FarMovers, state: &Path) -> Result<Ends> {
         if let (End::Named(from), End::Named(to)) = (&source, &destination)
             && Whom::of(from).and(Whom::of(to)).is_some()
@@ -94,9 +95,9 @@ impl Ends {
         Ok(Ends { from, to, signer: Arc::new(identity::own(state)?) })
     }
 
-    /// Streams, and tells what it does in the state directory, under the `names` of source and destination as a user would
-    /// write them. See [`job::stream`] for what it does to `watch` (whose `evidence` is taken for the telling) and when it
-    /// stops.
+    /// Streams, and tells what it does in the state directory, under the `names` of source and destination as a user
+    /// would write them. See [`job::stream`] for what it does to `watch` (whose `evidence` is taken for the telling)
+    /// and when it stops.
     ///
     /// # Errors
     /// As [`job::stream`].

@@ -86,7 +86,8 @@ pub fn parse_limit(text: &str) -> Result<Option<u64>, String> {
 /// Mark of packets that go after all others (RFC 8622), which scavengers have.
 pub const LOWER_EFFORT: u8 = 1;
 
-/// Reads a mark of packets: a number from 0 to 63, or a name of RFC 2474 (CS), 2597 (AF), 3246 (EF), 5865 (VA), 8622 (LE).
+/// Reads a mark of packets: a number from 0 to 63, or a name of RFC 2474 (CS), 2597 (AF), 3246 (EF), 5865 (VA), 8622
+/// (LE).
 ///
 /// # Errors
 /// What is wrong, in words.
@@ -131,8 +132,8 @@ pub fn parse_time(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// The shortest time after which a link may count as lost: with less, one that stands would be cut whenever a program had
-/// to wait for a processor.
+/// The shortest time after which a link may count as lost: with less, one that stands would be cut whenever a program
+/// had to wait for a processor.
 pub const STALL_MIN: Duration = Duration::from_millis(100);
 
 /// Reads a time as [`parse_time`], of at least [`STALL_MIN`]: without a sign of life, or without progress, for so long.

@@ -99,8 +99,8 @@ pub struct Found {
     pub extra: Option<u64>,
     /// Entries that could not be read; when it is strict, also directories that could not be listed.
     pub unreadable: u64,
-    /// Files of the right size, not empty, of which the receipt has no digest, and hard links of which it has no file: nobody
-    /// knows whether they have the content that was copied.
+    /// Files of the right size, not empty, of which the receipt has no digest, and hard links of which it has no file:
+    /// nobody knows whether they have the content that was copied.
     pub without_digest: u64,
     /// Entries that failed when it was copied: the receipt has nothing of them but how many they are.
     pub failed: u64,
@@ -120,8 +120,9 @@ impl Found {
     }
 }
 
-/// Compares a place with a receipt whose [`seal`] was checked. `strict`: what the receipt does not have is a difference.
-/// When it is asked to stop, the files that are being read are the last, or are not read to their end if `reach` is one
+/// Compares a place with a receipt whose [`seal`] was checked. `strict`: what the receipt does not have is a
+/// difference. When it is asked to stop, the files that are being read are the last, or are not read to their end if
+/// `reach` is one
 /// [`until`](Reach::until) then.
 ///
 /// # Errors
@@ -192,8 +193,8 @@ pub fn verify(
     judge.end()
 }
 
-/// Whether the place is the one entry of the receipt, whatever its name: a file, or another object of which one was copied
-/// alone. What leads to a directory is that directory, unless it is such a link.
+/// Whether the place is the one entry of the receipt, whatever its name: a file, or another object of which one was
+/// copied alone. What leads to a directory is that directory, unless it is such a link.
 fn is_single(receipt: &Receipt, seal: &Seal, reach: &Reach) -> Result<bool> {
     let alone = || -> Result<Option<Line>> {
         let line = receipt.pass(seal)?.next_line()?;
@@ -215,8 +216,8 @@ fn is_single(receipt: &Receipt, seal: &Seal, reach: &Reach) -> Result<bool> {
     }
 }
 
-/// Whether a place that leads to a directory is the link of this line under a new name: in the directory is none of its own
-/// name, and it is a link that the copy can have made. One that was there before led the copy into that directory.
+/// Whether a place that leads to a directory is the link of this line under a new name: in the directory is none of its
+/// own name, and it is a link that the copy can have made. One that was there before led the copy into that directory.
 fn is_link_renamed(seal: &Seal, reach: &Reach, line: &Line) -> Result<bool> {
     let in_it = reach.entry(line.path.as_bytes());
     if !in_it.is_err_and(|failure| failure.kind == FailureKind::NotFound) {

@@ -1,12 +1,13 @@
 //! Measurements: suites that run this program as real processes, and what becomes of their figures.
 //!
 //! 1. A suite says what it asks, over which path, and what it makes smaller than its source has it.
-//! 2. Its cases take turns (A B C, B C A, …), so that neither drift nor order favours one; the first round does not count.
+//! 2. Its cases take turns (A B C, B C A, …), so that neither drift nor order favours one; the first round does not
+//!    count.
 //! 3. Each raw sample is written at once. Tables, plots and fits are made of the result file only.
 //!
-//! What this machine cannot do is left out, and the result says so and why; nothing is invented. CPU seconds are those of
-//! the clients, exactly, and of the servers, to a tick of the kernel (10 ms); of what the kernel does on its own (write-back)
-//! none.
+//! What this machine cannot do is left out, and the result says so and why; nothing is invented. CPU seconds are those
+//! of the clients, exactly, and of the servers, to a tick of the kernel (10 ms); of what the kernel does on its own
+//! (write-back) none.
 
 // The result file.
 pub mod record;

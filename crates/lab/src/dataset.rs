@@ -1,8 +1,8 @@
 //! Data sets made of numbers (`thalweg_mover::endpoint::dataset`) as files: written, and checked by the seed, wherever
 //! they were copied to.
 //!
-//! The file that says what a set is, `dataset.json`, gets its name last: a set without it was never whole. Until then it has
-//! another ([`UNFINISHED_NAME`]), so that the same command finishes what was interrupted.
+//! The file that says what a set is, `dataset.json`, gets its name last: a set without it was never whole. Until then
+//! it has another ([`UNFINISHED_NAME`]), so that the same command finishes what was interrupted.
 
 mod check;
 

@@ -6,8 +6,8 @@
 //! 4. [`prove`] tries in a testbed what would be changed, and takes back what does not help.
 //! 5. [`change`] writes settings, keeps what was there before, and takes them back.
 //!
-//! Guarantees: 1 to 3 change nothing. What cannot be seen is said, never guessed. Not guaranteed: that a value of a table
-//! helps on this path; 000 warns of copying its own.
+//! Guarantees: 1 to 3 change nothing. What cannot be seen is said, never guessed. Not guaranteed: that a value of a
+//! table helps on this path; 000 warns of copying its own.
 
 pub mod wanted;
 

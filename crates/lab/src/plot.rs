@@ -1,10 +1,11 @@
 //! Figures as SVG, PNG and CSV.
 //!
-//! A [`Figure`] says what is shown: title, facts, axes with units, series with their intervals, notes. Drawing it decides
-//! nothing but where things stand. SVG is drawn here, with letters that are measured, so that no words touch; the PNG is
-//! that SVG, rendered with the same letters. Why no charting library: `docs/decisions/0009-figures.md`.
+//! A [`Figure`] says what is shown: title, facts, axes with units, series with their intervals, notes. Drawing it
+//! decides nothing but where things stand. SVG is drawn here, with letters that are measured, so that no words touch;
+//! the PNG is that SVG, rendered with the same letters. Why no charting library: `docs/decisions/0009-figures.md`.
 //!
-//! The same figure gives the same bytes. Nothing is taken from the machine it is drawn on: no fonts, no clock, no locale.
+//! The same figure gives the same bytes. Nothing is taken from the machine it is drawn on: no fonts, no clock, no
+//! locale.
 
 pub mod unit;
 

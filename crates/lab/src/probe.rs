@@ -1,10 +1,11 @@
-//! From measurements of the parts of a way to its five stages and the narrowest of them (004, section II; 000, section II).
+//! From measurements of the parts of a way to its five stages and the narrowest of them (004, section II; 000, section
+//! II).
 //!
 //! Three witnesses, each of which may be missing:
 //!
 //! 1. *Alone*: what each part does when nothing else is there. Parts that one thread does in turn add their times.
-//! 2. *Substitution* (002, section VI-C.2): the whole way, and the way with one end or both replaced by a source of noise
-//!    and a destination that keeps nothing. The end without which it is faster is the narrow one.
+//! 2. *Substitution* (002, section VI-C.2): the whole way, and the way with one end or both replaced by a source of
+//!    noise and a destination that keeps nothing. The end without which it is faster is the narrow one.
 //! 3. *Accounts*: what both sides of the whole way said of their time ([`thalweg_mover::basin`]).
 //!
 //! Substitution decides where it can: it sees stages in each other's company and changes one thing at a time. But who
@@ -282,8 +283,8 @@ pub struct Row {
     pub alone: Reading,
     /// What it would let through in the company of all others, by its accounts of the whole way, in bits a second.
     pub company_bits_per_s: Option<f64>,
-    /// What it lets through in the whole way, by what decided which is the narrowest: what it is drawn by. No row is narrower
-    /// than the narrowest.
+    /// What it lets through in the whole way, by what decided which is the narrowest: what it is drawn by. No row is
+    /// narrower than the narrowest.
     pub way_bits_per_s: Option<f64>,
     /// Of that is only known that it is at least so much.
     pub way_is_at_least: bool,
@@ -400,8 +401,8 @@ pub fn find(measured: &Measurements) -> Finding {
 }
 
 /// What each lets through in the whole way. The narrowest: what the way carried. Each other one: what it would have let
-/// through by the accounts, else what it does alone, and no less than what was carried by a way that it is in. Where the parts
-/// alone decided, what they do alone is all that is known.
+/// through by the accounts, else what it does alone, and no less than what was carried by a way that it is in. Where
+/// the parts alone decided, what they do alone is all that is known.
 fn in_the_way(rows: &mut [Row], measured: &Measurements, decided: Option<(Witness, Stage)>) {
     let ways = &measured.ways;
     let carried = |stage: Stage| {
@@ -463,8 +464,8 @@ fn may_hold_back(rows: &[Row], of: &[Stage], bits_per_s: f64) -> bool {
     rates.any(|rate| rate < ALONE_FACTOR_MAX * bits_per_s)
 }
 
-/// By what factor runs differ by chance, at least 1: a way with fewer parts cannot be slower, and if it was, by so much what
-/// else went on was different.
+/// By what factor runs differ by chance, at least 1: a way with fewer parts cannot be slower, and if it was, by so much
+/// what else went on was different.
 fn disorder(ways: &Ways) -> f64 {
     let (none, full) = (ways.without_ends.bits(), ways.full.bits());
     let (source, destination) = (ways.without_source.bits(), ways.without_destination.bits());
@@ -526,8 +527,8 @@ const DESTINATION_HOST: [&[Step]; 2] = [&[Step::Receive, Step::Expand, Step::Ver
 const DESTINATION_STORAGE: [&[Step]; 2] =
     [&[Step::Write, Step::Create], &[Step::Sync, Step::ReadBack, Step::Record, Step::Finish, Step::Conclude]];
 
-/// What each stage would let through in the company of the others: steps that one thread does in turn add their times, of
-/// several pools the narrowest counts.
+/// What each stage would let through in the company of the others: steps that one thread does in turn add their times,
+/// of several pools the narrowest counts.
 fn in_company(evidence: &Evidence) -> Vec<(Stage, f64)> {
     let widths = width::by_own_work(evidence);
     let pool = |steps: &[Step], place: Place| -> Option<f64> {

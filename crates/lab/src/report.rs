@@ -1,7 +1,8 @@
 //! From result files to figures and one HTML report.
 //!
 //! [`figures`] says which figures fit a result, with what the papers measured beside it where they have numbers
-//! (`papers.toml`); [`html`] puts figures, tables and what was measured where on one page that takes nothing from elsewhere.
+//! (`papers.toml`); [`html`] puts figures, tables and what was measured where on one page that takes nothing from
+//! elsewhere.
 
 pub mod papers;
 
@@ -20,8 +21,8 @@ pub use page::html;
 use crate::bench::record::Results;
 use crate::plot::Figure;
 
-/// The figures of the first result that is not foreign, or of all if all are; foreign ones (imported from other programs)
-/// stand in the same figures.
+/// The figures of the first result that is not foreign, or of all if all are; foreign ones (imported from other
+/// programs) stand in the same figures.
 pub fn figures(results: &[Results]) -> Vec<Figure> {
     sections(results).into_iter().flat_map(|section| section.figures).collect()
 }

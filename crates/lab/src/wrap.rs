@@ -2,8 +2,9 @@
 
 use std::process::Command;
 
-/// `outer`, which runs `inner`: program and arguments of that follow its own. What `inner` sets and removes of the environment
-/// is set and removed for both, and they are in its directory. Standard input and output are those of `outer`.
+/// `outer`, which runs `inner`: program and arguments of that follow its own. What `inner` sets and removes of the
+/// environment is set and removed for both, and they are in its directory. Standard input and output are those of
+/// `outer`.
 pub fn wrap(mut outer: Command, inner: &Command) -> Command {
     outer.arg(inner.get_program()).args(inner.get_args());
     for (name, value) in inner.get_envs() {

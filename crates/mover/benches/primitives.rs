@@ -14,9 +14,9 @@
 //! - `write`: direct, preallocated, synced; four writers.
 //!
 //! `primitives small DIRECTORY FILES BYTES`: the bare local loop that small files are held against. Two threads make
-//! FILES files of BYTES bytes below DIRECTORY, which must not exist: create, write, close, rename, in 16 directories, and
-//! one sync of the file system at the end. Prints the seconds with (`wall_s`) and without the sync (`unsynced_s`), and
-//! the CPU seconds (`cpu_s`). What it made stays: creating after a mass deletion is slow on ext4.
+//! FILES files of BYTES bytes below DIRECTORY, which must not exist: create, write, close, rename, in 16 directories,
+//! and one sync of the file system at the end. Prints the seconds with (`wall_s`) and without the sync (`unsynced_s`),
+//! and the CPU seconds (`cpu_s`). What it made stays: creating after a mass deletion is slow on ext4.
 
 use anyhow::{Context as _, Result, ensure};
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};

@@ -1,7 +1,8 @@
 //! Which flows that failed are begun again, and when; of transfers that lost their link, [`attempts`].
 //!
-//! What may pass is tried again after a pause that doubles: a full disk may have room again, one that may not be written may be
-//! writable. What cannot pass comes out the same: another file stands there, the source is another by now.
+//! What may pass is tried again after a pause that doubles: a full disk may have room again, one that may not be
+//! written may be writable. What cannot pass comes out the same: another file stands there, the source is another by
+//! now.
 //!
 //! A file counts once, however often its flow is begun again: [`Tally`].
 //!
@@ -114,8 +115,9 @@ impl Tries {
     }
 }
 
-/// Counts files by how their latest flow ended: one that fails, is begun again, is complete, grows and is complete once more
-/// is one file. What failed for what cannot pass was told as that for good, and stays counted so beside what follows.
+/// Counts files by how their latest flow ended: one that fails, is begun again, is complete, grows and is complete once
+/// more is one file. What failed for what cannot pass was told as that for good, and stays counted so beside what
+/// follows.
 #[derive(Debug)]
 pub struct Tally {
     /// Counted as failed, and whether that may pass.

@@ -31,12 +31,14 @@ pub enum Event {
     LinkUp(Duration),
     /// One stream of several broke and is replaced.
     StreamLost(u16, Failure),
-    /// A file of a stream goes on behind so many bytes, which the destination has by now: at the beginning, and after each
-    /// outage. 0: from its beginning.
+    /// A file of a stream goes on behind so many bytes, which the destination has by now: at the beginning, and after
+    /// each outage. 0: from its beginning.
     Stands(RelativePath, u64),
-    /// A file of a stream failed, and is tried again after so long. Told once for each class of failure, until it has come right.
+    /// A file of a stream failed, and is tried again after so long. Told once for each class of failure, until it has
+    /// come right.
     TriedAgain(Failure, Duration),
-    /// What a transfer goes by, before its first byte. Of a copy: once the far side, if there is one, has opened the place.
+    /// What a transfer goes by, before its first byte. Of a copy: once the far side, if there is one, has opened the
+    /// place.
     Planned(Box<Plan>),
     /// A knob was turned while the transfer runs, and why.
     Knob(String),

@@ -1,8 +1,9 @@
-//! One part of a transfer alone, on this machine: how fast it reads, digests, seals, opens, writes when nothing else of the
-//! transfer is there. Bounded in time, threads, memory and bytes; nothing of it is left behind.
+//! One part of a transfer alone, on this machine: how fast it reads, digests, seals, opens, writes when nothing else of
+//! the transfer is there. Bounded in time, threads, memory and bytes; nothing of it is left behind.
 //!
-//! - *Read*: what a place holds, in the order of a scan, each thread the next segment. What was not in the page cache before
-//!   is not in it afterwards ([`SparingSource`]). Where the place holds less than the time would take, it is read once.
+//! - *Read*: what a place holds, in the order of a scan, each thread the next segment. What was not in the page cache
+//!   before is not in it afterwards ([`SparingSource`]). Where the place holds less than the time would take, it is
+//!   read once.
 //! - *Digest, seal, open*: one segment of noise, in the cache of a core.
 //! - *Write*: noise, into a file for each thread, in a directory that goes with the measurement ([`Scratch`]); past the
 //!   page cache where the engine writes that way. Then the sync, with a time of its own.
@@ -70,8 +71,8 @@ pub struct Measure {
 /// Measures. `is_over` is asked a few times a second, and ends it.
 ///
 /// # Errors
-/// `NotFound`, `Permission`, `Io` of the place; `Space` where writing would take much of what is left; `Unsupported` for a
-/// place that holds no content.
+/// `NotFound`, `Permission`, `Io` of the place; `Space` where writing would take much of what is left; `Unsupported`
+/// for a place that holds no content.
 pub fn measure(asked: Measure, is_over: &dyn Fn() -> bool) -> Result<Measured> {
     match asked.part {
         Part::Read => read(asked, is_over),
@@ -101,8 +102,9 @@ impl Tally {
         self.requests.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Waits until so many requests have ended, as many as threads began before this one: so no more are ever under way than
-    /// the disk did in the time so far, and what is under way when the time is over takes no longer than that again.
+    /// Waits until so many requests have ended, as many as threads began before this one: so no more are ever under way
+    /// than the disk did in the time so far, and what is under way when the time is over takes no longer than that
+    /// again.
     fn wait_for_turn(&self, number: u16) {
         let may_begin = || {
             let is_idle = self.is_over() || self.has_ended.load(Ordering::Relaxed);
@@ -393,8 +395,8 @@ fn write(asked: Measure, is_over: &dyn Fn() -> bool) -> Result<Measured> {
     Ok(measured)
 }
 
-/// What one thread has written into the page cache and not synced: as much as the disk takes in no time, so that little is left
-/// when the time is over, however slow it is and however much memory there is.
+/// What one thread has written into the page cache and not synced: as much as the disk takes in no time, so that little
+/// is left when the time is over, however slow it is and however much memory there is.
 struct Cached {
     bytes: u64,
     bytes_max: u64,
@@ -424,8 +426,8 @@ impl Cached {
     }
 }
 
-/// How long it takes there to make durable what has arrived, at worst: a segment is written and synced, then a note of it
-/// in a file beside it, as streams do before each mark. A few times, for about a second.
+/// How long it takes there to make durable what has arrived, at worst: a segment is written and synced, then a note of
+/// it in a file beside it, as streams do before each mark. A few times, for about a second.
 ///
 /// # Errors
 /// `NotFound`, `Permission`, `Io` of the place; `Space` where there is no room.

@@ -1,10 +1,10 @@
 //! Memory of pieces and frames, used again.
 //!
-//! What was read or came waits in memory until it is marked or taken, and then much of it is let go at once. The allocator
-//! gives such memory back to the kernel, and what comes next goes into new pages: 224 to 257 page faults for each MiB, 0.7
-//! to 0.8 CPU-s/GB at either side, where memory that was used before takes 0.06 (pieces of 64 KiB and of 1 MiB, a virtual
-//! machine whose host takes back what is free; of frames see docs/measurements.md, "Memory that frames come into"). So
-//! memory of large pieces goes to a [`Shelf`], and comes from there.
+//! What was read or came waits in memory until it is marked or taken, and then much of it is let go at once. The
+//! allocator gives such memory back to the kernel, and what comes next goes into new pages: 224 to 257 page faults for
+//! each MiB, 0.7 to 0.8 CPU-s/GB at either side, where memory that was used before takes 0.06 (pieces of 64 KiB and of
+//! 1 MiB, a virtual machine whose host takes back what is free; of frames see docs/measurements.md, "Memory that frames
+//! come into"). So memory of large pieces goes to a [`Shelf`], and comes from there.
 //!
 //! Not guaranteed: that memory is found there. What is not is made.
 
@@ -95,7 +95,8 @@ impl Shelf {
         drop(spare);
     }
 
-    /// Gives back to the system what nobody wanted since the time before. Does so once a second, however often it is called.
+    /// Gives back to the system what nobody wanted since the time before. Does so once a second, however often it is
+    /// called.
     pub fn tidy(&self, now: Instant) {
         let mut state = self.lock();
         if state.tidied.is_some_and(|then| now.saturating_duration_since(then) < TIDY_EVERY) {

@@ -39,8 +39,8 @@ impl BuildHasher for Numbers {
 }
 
 impl Hasher for NumberHasher {
-    /// The product's halves folded together: every bit of the number reaches every bit of the hash. Numbers in equal steps
-    /// make products in equal steps, which under some keys meet in a few places: the second product parts them.
+    /// The product's halves folded together: every bit of the number reaches every bit of the hash. Numbers in equal
+    /// steps make products in equal steps, which under some keys meet in a few places: the second product parts them.
     fn write_u64(&mut self, number: u64) {
         let product = u128::from(self.hash ^ number ^ self.keys.mask) * u128::from(self.keys.factor);
         let mixed = (product as u64 ^ (product >> 64) as u64).wrapping_mul(GOLDEN);

@@ -224,8 +224,8 @@ pub const STREAMS_MAX: u16 = 32;
 pub(crate) const FAR_STREAMS_MIN: u16 = 8;
 /// Round trips below this are within one machine or one room.
 pub const NEAR_RTT: Duration = Duration::from_millis(1);
-/// What was learned at a round-trip time that was so many times this one, or the other way round, is of this path: queues
-/// are longer and shorter by the hour.
+/// What was learned at a round-trip time that was so many times this one, or the other way round, is of this path:
+/// queues are longer and shorter by the hour.
 const ROUND_TRIPS_ALIKE: f64 = 1.5;
 /// Of its window a stream uses so much on average, with reno's and cubic's saw teeth (docs/measurements.md, windows
 /// far).
@@ -260,7 +260,8 @@ pub fn plan(asked: &Asked, path: &Path) -> Plan {
     let of_all = limits::STREAM_BYTES_MAX / (frames * (u64::from(segment_bytes.value) + FRAME_MORE_BYTES));
     let of_ours = for_frames(asked).map(|bytes| bytes / frame_bytes(u64::from(segment_bytes.value)));
     let streams_max = u16::try_from(of_all.min(of_ours.unwrap_or(u64::MAX)).max(1)).unwrap_or(u16::MAX);
-    // What was asked for is refused by who reads it, if it is too much for everybody; within our own bound it is bounded.
+    // What was asked for is refused by who reads it, if it is too much for everybody; within our own bound it is
+    // bounded.
     let is_bound = of_ours.is_some_and(|most| most <= u64::from(streams_max));
     let streams = match streams.value > streams_max && (asked.streams.is_none() || is_bound) {
         true if is_bound => chosen(streams_max, "as many as --memory has room for"),
@@ -349,22 +350,22 @@ fn streams_for(bits_per_s: u64, rtt: Duration, window: Option<&Window>) -> u16 {
     (needed / (WINDOW_USE * window_bytes as f64)).ceil() as u16
 }
 
-/// Enough streams for files of so many bytes on average, over a far path: their names take longer than their bytes, and each
-/// stream more is another thread that waits for a core.
+/// Enough streams for files of so many bytes on average, over a far path: their names take longer than their bytes, and
+/// each stream more is another thread that waits for a core.
 pub(crate) fn streams_for_files(file_bytes: u64, rtt: Duration, window: Option<&Window>) -> u16 {
     let bits_per_s = FILES_PER_S.saturating_mul(file_bytes).saturating_mul(8).min(RATE_BITS_PER_S);
     streams_for(bits_per_s, rtt, window).clamp(FAR_STREAMS_MIN, STREAMS_MAX)
 }
 
-/// Of `files` with `bytes` in all, those that travel in chunks, by their average: none if that is no more than a segment.
-/// Only of them a concurrency bounds how many are under way; smaller ones travel in packs.
+/// Of `files` with `bytes` in all, those that travel in chunks, by their average: none if that is no more than a
+/// segment. Only of them a concurrency bounds how many are under way; smaller ones travel in packs.
 pub fn files_in_chunks(files: u64, bytes: u64, segment_bytes: u32) -> u64 {
     let is_large = bytes.checked_div(files).is_some_and(|average| average > segment_bytes.into());
     if is_large { files } else { 0 }
 }
 
-/// Files that a machine makes in a second, by a bare loop: 47,000 with one thread, 79,000 with two (docs/measurements.md,
-/// small files).
+/// Files that a machine makes in a second, by a bare loop: 47,000 with one thread, 79,000 with two
+/// (docs/measurements.md, small files).
 const FILES_PER_S: u64 = 60_000;
 
 /// CPUs that both ends have.

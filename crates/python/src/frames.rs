@@ -1,7 +1,7 @@
 //! Frames of detectors: what gives them, what takes them, and a hub inside this process. See `thalweg_client::frames`.
 //!
-//! Payloads are not copied here: bytes of Python go into the engine as they are, and a frame that came stands still until
-//! Python has let it go, so that arrays may look at it by its address.
+//! Payloads are not copied here: bytes of Python go into the engine as they are, and a frame that came stands still
+//! until Python has let it go, so that arrays may look at it by its address.
 
 use crate::failures::raise;
 use crate::ours::Ours;

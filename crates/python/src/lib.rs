@@ -1,5 +1,5 @@
-//! The native part of `import thalweg`: what the Python files beside it (`python/thalweg`) call. Its own names and forms are
-//! no interface; those of the package are.
+//! The native part of `import thalweg`: what the Python files beside it (`python/thalweg`) call. Its own names and
+//! forms are no interface; those of the package are.
 //!
 //! Work is done on threads of its own that never hold the interpreter; Python waits for them in short steps, so that a
 //! Ctrl-C is heard, stops the work in order, and leaves it resumable. What is structured travels as JSON text.
@@ -25,7 +25,8 @@ mod law;
 
 mod predicting;
 
-/// Ends what is dropped. Python drops what it owns with the interpreter's lock held; what waits here holds up no other thread.
+/// Ends what is dropped. Python drops what it owns with the interpreter's lock held; what waits here holds up no other
+/// thread.
 fn at_the_end(work: impl FnOnce() + Send) {
     let mut left = Some(work);
     let mut take = || left.take().into_iter().for_each(|work| work());

@@ -1,5 +1,5 @@
-//! What belongs to the process that made it. A fork of that process has none of the threads that work for it: whoever used it
-//! or ended it there would wait for them for ever, and the peer would hear two speak as one.
+//! What belongs to the process that made it. A fork of that process has none of the threads that work for it: whoever
+//! used it or ended it there would wait for them for ever, and the peer would hear two speak as one.
 
 use crate::failures::raise;
 use pyo3::prelude::*;

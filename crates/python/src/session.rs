@@ -116,8 +116,8 @@ impl Session {
         Ok(Session { place, reaching, inner: Ours::new(Mutex::new(inner)) })
     }
 
-    /// What is at a path, as JSON texts: first itself, then, of a directory, what is in it; all levels if `recursive`. What
-    /// could not be listed is raised: a part would pass for the whole.
+    /// What is at a path, as JSON texts: first itself, then, of a directory, what is in it; all levels if `recursive`.
+    /// What could not be listed is raised: a part would pass for the whole.
     fn list(&self, py: Python<'_>, path: Vec<u8>, recursive: bool) -> PyResult<Vec<String>> {
         self.ask(py, move |reach| {
             let mut listed = Vec::new();

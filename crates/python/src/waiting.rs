@@ -12,8 +12,8 @@ use thalweg_mover::run::copy::Stop;
 
 /// The longest that a wait holds back a Ctrl-C.
 pub const STEP: Duration = Duration::from_millis(100);
-/// How long who gives up waits for work that was asked to stop: a question ends in a quarter of a second, a dial in its own
-/// time.
+/// How long who gives up waits for work that was asked to stop: a question ends in a quarter of a second, a dial in its
+/// own time.
 const ENDS_WITHIN: Duration = Duration::from_secs(1);
 
 /// Ends a wait from another thread, within a step: coroutines wait on threads, which no signal reaches.
@@ -37,8 +37,9 @@ pub fn is_given_up(gives_up: Option<&Bound<'_, GivingUp>>) -> bool {
     gives_up.is_some_and(|gives_up| gives_up.get().0.load(Ordering::Acquire))
 }
 
-/// Waits for work on a thread of its own. On a Ctrl-C, or if it is given up, the work is asked to stop and the wait raises when
-/// it has ended, or after a second: what is left then (a dial) goes on to its own end, and what comes of it is dropped there.
+/// Waits for work on a thread of its own. On a Ctrl-C, or if it is given up, the work is asked to stop and the wait
+/// raises when it has ended, or after a second: what is left then (a dial) goes on to its own end, and what comes of it
+/// is dropped there.
 pub fn on_a_thread<T: Send + 'static>(
     py: Python<'_>,
     gives_up: Option<&Bound<'_, GivingUp>>,
@@ -66,8 +67,8 @@ pub fn on_a_thread<T: Send + 'static>(
     Err(given_up)
 }
 
-/// Waits for work that cannot be stopped, on a thread of its own, until it is asked to stop: then nobody waits any more, and
-/// the work goes on as in [`on_a_thread`].
+/// Waits for work that cannot be stopped, on a thread of its own, until it is asked to stop: then nobody waits any
+/// more, and the work goes on as in [`on_a_thread`].
 ///
 /// # Errors
 /// What the work says; `Stopped`.

@@ -124,8 +124,8 @@ impl Work {
         Ok(py.detach(|| {
             let held = lock(&work.hears);
             let hears = held.as_ref()?;
-            // Read before the channel is: what was told before the end is in it. (Threads of the link may hold the channel
-            // a while longer, so its end says nothing.)
+            // Read before the channel is: what was told before the end is in it. (Threads of the link may hold the
+            // channel a while longer, so its end says nothing.)
             let is_over = work.is_over.load(Ordering::Acquire);
             let first = match hears.recv_timeout(if is_over { Duration::ZERO } else { timeout }) {
                 Ok(first) => first,
@@ -582,8 +582,8 @@ pub fn streams(operation: &str, asked: Option<u16>) -> Result<Option<u16>> {
     }
 }
 
-/// A time as Python says it. What is over already, as a difference of two times may be, is no time, and so is what is no
-/// number; infinity is as long as anything takes.
+/// A time as Python says it. What is over already, as a difference of two times may be, is no time, and so is what is
+/// no number; infinity is as long as anything takes.
 pub fn seconds(seconds: f64) -> Duration {
     match Duration::try_from_secs_f64(seconds) {
         Ok(time) => time.min(units::TIME_MAX),

@@ -207,8 +207,8 @@ impl Drop for Newcomer {
 }
 
 /// Listens at `addresses` (`host:port`; port 0: the kernel chooses) for clients that `trust` admits: of a name at all
-/// that it has here. Where there is no IPv6, `[::]` is `0.0.0.0`; where an IPv4 address with the same port is listed, it
-/// is IPv6 alone.
+/// that it has here. Where there is no IPv6, `[::]` is `0.0.0.0`; where an IPv4 address with the same port is listed,
+/// it is IPv6 alone.
 ///
 /// # Errors
 /// If an address cannot be had; `Usage` if one cannot be read.
@@ -340,8 +340,8 @@ fn has_ipv4_beside(address: &SocketAddr, all: &[SocketAddr]) -> bool {
 }
 
 impl Listening {
-    /// Where others may find it, each `host:port`: for `0.0.0.0` and `[::]` the addresses of this machine, without those of
-    /// the loopback if it has another; as many as a ticket takes. Behind NAT they are not what clients dial.
+    /// Where others may find it, each `host:port`: for `0.0.0.0` and `[::]` the addresses of this machine, without
+    /// those of the loopback if it has another; as many as a ticket takes. Behind NAT they are not what clients dial.
     ///
     /// # Errors
     /// What the kernel says; `NotFound` if there is none.

@@ -317,8 +317,8 @@ impl Room {
     }
 }
 
-/// Those of a session that digest several files at a time: for one question, whatever others there are meanwhile. They have
-/// one each, as who asks for single files asks for many at once.
+/// Those of a session that digest several files at a time: for one question, whatever others there are meanwhile. They
+/// have one each, as who asks for single files asks for many at once.
 #[derive(Default)]
 pub struct Crew {
     is_taken: AtomicBool,

@@ -56,8 +56,8 @@ impl Export {
         Export { name: name.to_owned(), directory, rights: Rights::default() }
     }
 
-    /// Reads `NAME=DIR` or `NAME=DIR:FLAG[,FLAG...]`. Only what stands behind the last colon and has one of the flags in it
-    /// is flags: a directory whose own name ends so is followed by `:rw`. `size` reads a size.
+    /// Reads `NAME=DIR` or `NAME=DIR:FLAG[,FLAG...]`. Only what stands behind the last colon and has one of the flags
+    /// in it is flags: a directory whose own name ends so is followed by `:rw`. `size` reads a size.
     ///
     /// # Errors
     /// `Usage`.

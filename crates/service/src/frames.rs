@@ -116,8 +116,8 @@ impl Host {
         Ok(attached)
     }
 
-    /// Attaches a consumer of this process to a channel, and begins. `kept`: how the channel is kept, if this is the first
-    /// to open it; `window_bytes`: what may be under way, as over a link.
+    /// Attaches a consumer of this process to a channel, and begins. `kept`: how the channel is kept, if this is the
+    /// first to open it; `window_bytes`: what may be under way, as over a link.
     ///
     /// # Errors
     /// Why it cannot begin, as over a link.
@@ -134,7 +134,8 @@ impl Host {
         job::consume_within(channel, wishes, (window_bytes, kept), terms)
     }
 
-    /// Why the spill log of a channel cannot be written for now, if it cannot; `None` also for a channel that nobody opened.
+    /// Why the spill log of a channel cannot be written for now, if it cannot; `None` also for a channel that nobody
+    /// opened.
     pub fn spill_trouble(&self, place: &Place) -> Option<String> {
         let (key, _) = channel_at(&self.exports(), place, false).ok()?;
         self.hub.spill_trouble(&key)

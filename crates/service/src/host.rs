@@ -213,10 +213,11 @@ impl Host {
         self.exports.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
 
-    /// Lets clients reach these from now on, and says what is other than before. What is under way keeps the directory that
-    /// it began with, and so does a channel of frames that is open.
+    /// Lets clients reach these from now on, and says what is other than before. What is under way keeps the directory
+    /// that it began with, and so does a channel of frames that is open.
     pub fn replace_exports(&self, exports: Exports) -> Changes {
-        // Compared and closed without the lock: one that was on a file system whose server is away takes as long as that is.
+        // Compared and closed without the lock: one that was on a file system whose server is away takes as long as
+        // that is.
         let before = std::mem::replace(&mut *lock(&self.exports), exports.clone());
         before.changes(&exports)
     }
@@ -308,9 +309,9 @@ impl Host {
         self.sessions().values().filter(|session| !session.is_closed()).count()
     }
 
-    /// Whether another session from there would be one too many, of all or of those from there. Sessions that have ended, or
-    /// have neither link nor transfer, make room at once; then the one from there that has been without a link for longest: a
-    /// client that was killed begins the same command again.
+    /// Whether another session from there would be one too many, of all or of those from there. Sessions that have
+    /// ended, or have neither link nor transfer, make room at once; then the one from there that has been without a
+    /// link for longest: a client that was killed begins the same command again.
     fn is_full(&self, origin: &Origin) -> bool {
         let is_over = |sessions: &HashMap<SessionId, Arc<Session>>| {
             let theirs = sessions.values().filter(|session| origin.counts(session)).count();
@@ -336,7 +337,8 @@ impl Host {
         is_over(&self.sessions())
     }
 
-    /// Whether this session may have another stream: it counts where its session came from, whatever way it takes itself.
+    /// Whether this session may have another stream: it counts where its session came from, whatever way it takes
+    /// itself.
     fn has_room_for_stream(&self, session: &Session) -> bool {
         let origin = Origin::of_session(session);
         let sessions: Vec<Arc<Session>> = self.sessions().values().cloned().collect();
@@ -366,8 +368,8 @@ impl Host {
         lock(&self.idle_since).elapsed()
     }
 
-    /// Ends all sessions in order; what they received stays for the next attempt, and what was complete is put away when this
-    /// returns: that is waited for, for [`CONCLUDE_TIMEOUT`] at most.
+    /// Ends all sessions in order; what they received stays for the next attempt, and what was complete is put away
+    /// when this returns: that is waited for, for [`CONCLUDE_TIMEOUT`] at most.
     pub fn stop(&self) {
         let sessions = self.end_sessions();
         self.hub.close();
@@ -456,8 +458,8 @@ impl Host {
         slots.narrow(&sessions);
     }
 
-    /// Ends the sessions that are `gone`, each on a thread of its own: one whose disk stands still holds up no other. So many
-    /// at a time as there may be sessions; the others stay for the next look.
+    /// Ends the sessions that are `gone`, each on a thread of its own: one whose disk stands still holds up no other.
+    /// So many at a time as there may be sessions; the others stay for the next look.
     fn end_all(&self, why: &str, is_gone: impl Fn(&Session) -> bool) {
         let mut gone = Vec::new();
         // One clone is ours.
@@ -555,7 +557,8 @@ impl Origin {
         Origin { client: session.peer, source: session.peer_address().map(|address| source_of(address.ip())) }
     }
 
-    /// Whether that session counts here. One of which is not known where it is from counts everywhere: it has just begun.
+    /// Whether that session counts here. One of which is not known where it is from counts everywhere: it has just
+    /// begun.
     fn counts(&self, session: &Session) -> bool {
         let other = Origin::of_session(session);
         let may_be_there = other.source.is_none() || other.source == self.source;

@@ -1,11 +1,11 @@
-//! The log's two lines of each transfer: who, from where, what, when it begins; and when it is over also how much of it, and
-//! how it ended. Of what is read, digested or removed outside transfers there is the second alone: of reading one for each
-//! file, in however many pieces; of digesting one for each session, in however many questions.
+//! The log's two lines of each transfer: who, from where, what, when it begins; and when it is over also how much of
+//! it, and how it ended. Of what is read, digested or removed outside transfers there is the second alone: of reading
+//! one for each file, in however many pieces; of digesting one for each session, in however many questions.
 //!
-//! What a client chose (names, its words in failures) is escaped and stands as a text of its own: a line is one line, and
-//! nobody but us writes its fields, and it is short: names and failures are cut. What comes to nothing again
-//! and again is told a bounded number of times a minute; whatever was opened or done, each time. Not here:
-//! what each entry became, which the client's report has.
+//! What a client chose (names, its words in failures) is escaped and stands as a text of its own: a line is one line,
+//! and nobody but us writes its fields, and it is short: names and failures are cut. What comes to nothing again and
+//! again is told a bounded number of times a minute; whatever was opened or done, each time. Not here: what each entry
+//! became, which the client's report has.
 
 use crate::accept::source_of;
 use crate::host::Origin;
@@ -240,8 +240,8 @@ impl Line {
         })
     }
 
-    /// It is over: by the totals, or failed with so much done. `root`: the one that we stated, if we did, also if nothing
-    /// came of it here: the peer may have made a receipt of it.
+    /// It is over: by the totals, or failed with so much done. `root`: the one that we stated, if we did, also if
+    /// nothing came of it here: the peer may have made a receipt of it.
     pub fn end(&self, ended: &Result<Totals>, root: Option<Digest>, by_then: Done) {
         let (done, ended) = match ended {
             Ok(totals) => (Done::from(*totals), Ok(())),
@@ -306,15 +306,15 @@ impl Line {
     }
 }
 
-/// Files that a session reads outside transfers and that are told at its end; of more the one that was unused longest is
-/// told at once.
+/// Files that a session reads outside transfers and that are told at its end; of more the one that was unused longest
+/// is told at once.
 const READ_MAX: usize = 1024;
 /// All their places together: a client may name long ones.
 const READ_PLACE_BYTES_MAX: usize = 1 << 20;
 
 /// What a session reads outside transfers. A file comes in many pieces, each a question of its own; the line of it is
-/// told when the session is over. That it cannot be read is told at once. What it has digested is one line, told then as
-/// well: a verification asks for each file.
+/// told when the session is over. That it cannot be read is told at once. What it has digested is one line, told then
+/// as well: a verification asks for each file.
 #[derive(Debug, Default)]
 pub(crate) struct Reads(Mutex<Kept>);
 

@@ -1,9 +1,9 @@
 //! What transfers of this user tell of themselves while they run and after, for `thalweg why`.
 //!
-//! One file for each in `STATE/transfers`, written anew about once a second and put in place by rename, so that a reader
-//! always finds a whole one. After the end it stays; of those that are over the last [`KEPT`] do. Beyond [`AT_ONCE`] that
-//! run, further ones are only counted, which the others of their process tell. Nothing in them is secret beyond names of
-//! places and addresses of clients. What cannot be written is not told: no copy fails for that.
+//! One file for each in `STATE/transfers`, written anew about once a second and put in place by rename, so that a
+//! reader always finds a whole one. After the end it stays; of those that are over the last [`KEPT`] do. Beyond
+//! [`AT_ONCE`] that run, further ones are only counted, which the others of their process tell. Nothing in them is
+//! secret beyond names of places and addresses of clients. What cannot be written is not told: no copy fails for that.
 
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -89,8 +89,8 @@ pub struct Snapshot {
 /// How much of the content of a copy is done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
-    /// Content bytes for which nothing more is to be done: verified at the destination, or of entries that came to their
-    /// end without.
+    /// Content bytes for which nothing more is to be done: verified at the destination, or of entries that came to
+    /// their end without.
     pub bytes_settled: u64,
     /// Content bytes found at the source so far.
     pub bytes_found: u64,
@@ -115,8 +115,8 @@ impl Progress {
     }
 }
 
-/// Transfers of this process that are told of, by the directories that they are told of in, and their names: no file need be
-/// read to know that they run.
+/// Transfers of this process that are told of, by the directories that they are told of in, and their names: no file
+/// need be read to know that they run.
 static TOLD: Mutex<BTreeMap<PathBuf, BTreeSet<String>>> = Mutex::new(BTreeMap::new());
 /// Transfers of this process that are not told of, because too many are.
 static LEFT_OUT: AtomicU32 = AtomicU32::new(0);
@@ -130,8 +130,8 @@ enum Runs {
 }
 
 impl Runs {
-    /// From now on, in a directory in which so many of `others`, other processes, are told of. Ours count from here on, not
-    /// from the first file of each: many may begin at once.
+    /// From now on, in a directory in which so many of `others`, other processes, are told of. Ours count from here on,
+    /// not from the first file of each: many may begin at once.
     fn begin(directory: &Path, id: &str, others: usize) -> Runs {
         let mut told = told_here();
         let ours = told.get(directory).map_or(0, BTreeSet::len);
@@ -397,8 +397,8 @@ pub fn left_out(all: &[Snapshot]) -> u64 {
     last.values().map(|(_, left_out)| u64::from(*left_out)).sum()
 }
 
-/// Removes what is over beyond [`KEPT`], less one for the next, and what a writer left that was killed. Returns how many of
-/// other processes run.
+/// Removes what is over beyond [`KEPT`], less one for the next, and what a writer left that was killed. Returns how
+/// many of other processes run.
 fn tidy(directory: &Path) -> usize {
     let mut files = files(directory);
     // What somebody is writing at this moment is his.

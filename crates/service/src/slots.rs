@@ -1,12 +1,12 @@
 //! Slots of a server: who has which, and until when.
 //!
-//! A slot is taken by question, on the control link, and is a lease: it ends when its client leaves it, or [`LEASE`] after
-//! the client was last heard of it. So one that was killed, or cut off, frees its place; one whose link comes back in time
-//! has it still, in another session too, if it has the same certificate.
+//! A slot is taken by question, on the control link, and is a lease: it ends when its client leaves it, or [`LEASE`]
+//! after the client was last heard of it. So one that was killed, or cut off, frees its place; one whose link comes
+//! back in time has it still, in another session too, if it has the same certificate.
 //!
-//! While there are slots, what a session sends is taken as [`thalweg_mover::admission::turn`] says: the session that last
-//! asked for a slot is its owner's, whatever transfers are in it. A session that is not taken from is held back by TCP; its
-//! sockets are offered small windows, so that little is under way when a window opens.
+//! While there are slots, what a session sends is taken as [`thalweg_mover::admission::turn`] says: the session that
+//! last asked for a slot is its owner's, whatever transfers are in it. A session that is not taken from is held back by
+//! TCP; its sockets are offered small windows, so that little is under way when a window opens.
 
 use crate::host::Origin;
 use std::collections::{HashMap, HashSet};
@@ -142,8 +142,8 @@ impl Slots {
         }
     }
 
-    /// Called before more is taken of a session, of which `took` bytes came since the last time: waits until it is its turn.
-    /// Returns at once where nobody has a slot, and when `is_over`.
+    /// Called before more is taken of a session, of which `took` bytes came since the last time: waits until it is its
+    /// turn. Returns at once where nobody has a slot, and when `is_over`.
     pub fn wait_for_turn(&self, session: &SessionId, took: u64, is_over: impl Fn() -> bool) {
         if self.taken.load(Ordering::Acquire) == 0 {
             return;
@@ -179,8 +179,8 @@ impl Slots {
         }
     }
 
-    /// Has those without a slot offered small windows while there are slots, and what their paths ask for when there are
-    /// none any more. Called a few times a second: streams come and go.
+    /// Has those without a slot offered small windows while there are slots, and what their paths ask for when there
+    /// are none any more. Called a few times a second: streams come and go.
     pub fn narrow(&self, sessions: &[Arc<Session>]) {
         if self.taken.load(Ordering::Acquire) == 0 && self.lock().narrowed.is_empty() {
             return;

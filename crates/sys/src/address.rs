@@ -4,8 +4,8 @@ use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Addresses of interfaces that are up, those of the loopback too, each once: of IPv4 in order, then of IPv6. Of those only
-/// what is for use by others: none that counts on one link only, is not confirmed, or is to be given up.
+/// Addresses of interfaces that are up, those of the loopback too, each once: of IPv4 in order, then of IPv6. Of those
+/// only what is for use by others: none that counts on one link only, is not confirmed, or is to be given up.
 ///
 /// # Errors
 /// If the kernel tells of neither.
@@ -33,8 +33,8 @@ pub fn is_missing(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL))
 }
 
-/// `/proc/net/fib_trie`: an address stands on a line `|-- ADDRESS`, and below it what is routed so: `/32 host LOCAL` if it is
-/// ours. A table may be shown twice.
+/// `/proc/net/fib_trie`: an address stands on a line `|-- ADDRESS`, and below it what is routed so: `/32 host LOCAL` if
+/// it is ours. A table may be shown twice.
 fn of_routes(text: &str) -> Vec<Ipv4Addr> {
     let mut found = Vec::new();
     let mut last = None;

@@ -1,13 +1,13 @@
 //! Files that appear whole: written under a hidden name beside their own, then renamed.
 //!
-//! 1. A hidden file is made: `.NAME.` and 16 random hexadecimal digits. It is never one that is there already, and no link
-//!    is followed.
+//! 1. A hidden file is made: `.NAME.` and 16 random hexadecimal digits. It is never one that is there already, and no
+//!    link is followed.
 //! 2. It is written; [`Durability::Synced`]: synced.
 //! 3. It gets its name; [`Durability::Synced`]: the directory is synced.
 //!
 //! At every moment the name leads to the old file or to the whole new one. A link of that name is replaced and not
-//! followed; the mode and the owner of what was there are not kept. A device, a FIFO or a socket is refused, and a link to
-//! one. What is dropped before it has its name is removed; a process that is killed leaves the hidden file.
+//! followed; the mode and the owner of what was there are not kept. A device, a FIFO or a socket is refused, and a link
+//! to one. What is dropped before it has its name is removed; a process that is killed leaves the hidden file.
 
 use std::fmt;
 use std::fs::File;
@@ -90,8 +90,8 @@ impl AtomicFile {
     /// Gives it its name: in place of what is there, or with [`Replace::Never`] only where nothing is.
     ///
     /// # Errors
-    /// Then the hidden file is gone. `AlreadyExists` with [`Replace::Never`]. After a failed sync of the directory it has
-    /// its name, which may not survive.
+    /// Then the hidden file is gone. `AlreadyExists` with [`Replace::Never`]. After a failed sync of the directory it
+    /// has its name, which may not survive.
     pub fn finish(mut self, replace: Replace) -> Result<(), Error> {
         self.name_it(replace).map_err(|cause| Error { path: std::mem::take(&mut self.path), cause })
     }

@@ -15,9 +15,9 @@ static BOUND: AtomicUsize = AtomicUsize::new(usize::MAX);
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 static REFUSED: AtomicU64 = AtomicU64::new(0);
 
-/// From now on all buffers of this process together take at most so many bytes, in whole pages as they are made; half of
-/// it at most for those that a transfer can do without ([`Buffer::spare`], those of a [`Pool`]). Buffers that exist stay.
-/// Without a call there is no bound.
+/// From now on all buffers of this process together take at most so many bytes, in whole pages as they are made; half
+/// of it at most for those that a transfer can do without ([`Buffer::spare`], those of a [`Pool`]). Buffers that exist
+/// stay. Without a call there is no bound.
 pub fn bound(bytes: usize) {
     BOUND.store(bytes, Ordering::Release);
 }
@@ -57,9 +57,9 @@ fn reserve(bytes: usize, share: usize) -> io::Result<()> {
 /// A fixed piece of memory, aligned for direct I/O: to 4096 bytes, or to 2 MiB and asked to be on huge pages
 /// if it fills half of one. Zeroed when made, and resident from then on. Freed on drop.
 ///
-/// A direct write of a mebibyte from one huge page is one piece for the kernel and the disk instead of 256: 4 to 8 % less
-/// CPU at the receiver of a large file, and 0.75 to 0.88 of the time (medians of 7 and 9 interleaved pairs, virtio disk,
-/// busy machine).
+/// A direct write of a mebibyte from one huge page is one piece for the kernel and the disk instead of 256: 4 to 8 %
+/// less CPU at the receiver of a large file, and 0.75 to 0.88 of the time (medians of 7 and 9 interleaved pairs, virtio
+/// disk, busy machine).
 pub struct Buffer {
     start: NonNull<u8>,
     layout: Layout,

@@ -4,9 +4,10 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Has the kernel kill the child (SIGKILL) as soon as the thread that starts it ends, however that ends. Holds across an
-/// `exec`, also into another network namespace, but not for what the child itself starts, and not for programs that gain
-/// privileges (set-user-ID; prctl(2), `PR_SET_PDEATHSIG`). To be started by a thread that lives as long as the process.
+/// Has the kernel kill the child (SIGKILL) as soon as the thread that starts it ends, however that ends. Holds across
+/// an `exec`, also into another network namespace, but not for what the child itself starts, and not for programs that
+/// gain privileges (set-user-ID; prctl(2), `PR_SET_PDEATHSIG`). To be started by a thread that lives as long as the
+/// process.
 pub fn dies_with_us(command: &mut Command) -> &mut Command {
     let parent = std::process::id();
     let in_child = move || {

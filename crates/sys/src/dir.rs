@@ -194,8 +194,8 @@ impl Dir {
         uninterrupted(|| rustix::fs::openat(&self.0, name, flags, bits(mode))).map(File::from_fd)
     }
 
-    /// Takes the lock of a file in it, which is made (mode 0600) if it is not there: `None` if somebody else has it. Never
-    /// waits. It goes with the handle, however its process ends ([`File::lock_exclusive`]); the file stays.
+    /// Takes the lock of a file in it, which is made (mode 0600) if it is not there: `None` if somebody else has it.
+    /// Never waits. It goes with the handle, however its process ends ([`File::lock_exclusive`]); the file stays.
     pub fn lock(&self, name: &[u8]) -> io::Result<Option<File>> {
         let file = match self.create_new(name, 0o600) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => self.open_read_write(name),
@@ -332,8 +332,8 @@ impl Dir {
         }
     }
 
-    /// One extended attribute of an entry, of a symbolic link the link's; `None` if there is none. What others there are is
-    /// not read.
+    /// One extended attribute of an entry, of a symbolic link the link's; `None` if there is none. What others there
+    /// are is not read.
     pub fn xattr(&self, name: &[u8], key: &[u8]) -> io::Result<Option<Vec<u8>>> {
         let name = component(name)?;
         if xattr::is_bare(self.as_fd(), name) {
@@ -386,9 +386,9 @@ impl Dir {
         file_system::of(self.as_fd())
     }
 
-    /// What this directory, on a file system of this `kind`, hands down to what is made in it. One question to the kernel,
-    /// two where that is a project; none, and nothing, on a kind where directories hand nothing down or a server would
-    /// have to be asked.
+    /// What this directory, on a file system of this `kind`, hands down to what is made in it. One question to the
+    /// kernel, two where that is a project; none, and nothing, on a kind where directories hand nothing down or a
+    /// server would have to be asked.
     ///
     /// `EBADF` if it may be passed through, not read.
     pub fn inheritance(&self, kind: FileSystemKind) -> io::Result<Inheritance> {

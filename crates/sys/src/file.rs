@@ -138,8 +138,8 @@ impl File {
         self.alignment_or(None)
     }
 
-    /// As [`File::direct_alignment`], but `assumed` where the file system does not say: for who tries it, and goes on without
-    /// where [`File::set_direct`] or the first request is refused (`EINVAL`).
+    /// As [`File::direct_alignment`], but `assumed` where the file system does not say: for who tries it, and goes on
+    /// without where [`File::set_direct`] or the first request is refused (`EINVAL`).
     pub fn direct_alignment_or(&self, assumed: DirectAlignment) -> io::Result<Option<DirectAlignment>> {
         self.alignment_or(Some(assumed))
     }
@@ -247,9 +247,9 @@ impl File {
     pub fn cached_bytes(&self, offset: u64, bytes: u64) -> io::Result<u64> {
         let range = [offset, bytes];
         let mut counts = [0u64; 5];
-        // JUSTIFICATION: neither libc nor rustix has cachestat; mincore would need a mapping of the file.
-        // SAFETY: the kernel reads a `struct cachestat_range` (two u64) and writes a `struct cachestat` (five u64), both
-        // of which live through the call; the descriptor is open as long as `self` is borrowed.
+        // JUSTIFICATION: neither libc nor rustix has cachestat; mincore would need a mapping of the file. SAFETY: the
+        // kernel reads a `struct cachestat_range` (two u64) and writes a `struct cachestat` (five u64), both of which
+        // live through the call; the descriptor is open as long as `self` is borrowed.
         let done = unsafe {
             libc::syscall(
                 CACHESTAT,
@@ -339,8 +339,8 @@ impl File {
     /// Whether any process has the file open for writing. This handle must be open for reading only.
     ///
     /// # Errors
-    /// `PermissionDenied` where we neither own the file nor may take leases (`CAP_LEASE`), `InvalidInput` where the file
-    /// system has no leases.
+    /// `PermissionDenied` where we neither own the file nor may take leases (`CAP_LEASE`), `InvalidInput` where the
+    /// file system has no leases.
     pub fn has_writers(&self) -> io::Result<bool> {
         self.is_lease_refused(libc::F_RDLCK)
     }
@@ -354,9 +354,9 @@ impl File {
         self.is_lease_refused(libc::F_WRLCK)
     }
 
-    /// A lease to read is given only while nobody writes, one to write only while nobody else has the file open. Who opens it in
-    /// the moment in which we hold one is made to wait for it, and we are sent a signal: one that is ignored unless somebody
-    /// asks for it.
+    /// A lease to read is given only while nobody writes, one to write only while nobody else has the file open. Who
+    /// opens it in the moment in which we hold one is made to wait for it, and we are sent a signal: one that is
+    /// ignored unless somebody asks for it.
     fn is_lease_refused(&self, lease: libc::c_int) -> io::Result<bool> {
         match self.control(F_SETSIG, libc::SIGURG).and_then(|()| self.control(libc::F_SETLEASE, lease)) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),

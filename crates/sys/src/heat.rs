@@ -6,8 +6,8 @@
 //!    share.
 //!
 //! Not taken for heat: a limit of cpufreq, which is a policy; cooling devices that are no CPU (fans, graphics); a
-//! temperature, unless the kernel slows CPUs from there on ([`Sources::zones`]). Not seen: what firmware slows by itself
-//! and nobody counts.
+//! temperature, unless the kernel slows CPUs from there on ([`Sources::zones`]). Not seen: what firmware slows by
+//! itself and nobody counts.
 
 use std::collections::BTreeMap;
 use std::fs;

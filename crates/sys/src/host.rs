@@ -113,8 +113,8 @@ pub fn boot_number() -> u64 {
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Looks at the control group of this process, of version 1 or 2, and at those above it: any of them may have a quota, and
-/// each counts only what its own took.
+/// Looks at the control group of this process, of version 1 or 2, and at those above it: any of them may have a quota,
+/// and each counts only what its own took.
 pub fn cpu_quota() -> CpuQuota {
     cpu_group().map(|(directory, root, is_v1)| cpu_quota_of(&directory, &root, is_v1)).unwrap_or_default()
 }
@@ -171,8 +171,8 @@ fn cpu_group() -> Option<(PathBuf, PathBuf, bool)> {
     Some((root.join(path.trim_start_matches('/')), root, false))
 }
 
-/// Time in which some task of the machine waited for `io` or `cpu` (pressure stall information); `None` where the kernel
-/// does not tell.
+/// Time in which some task of the machine waited for `io` or `cpu` (pressure stall information); `None` where the
+/// kernel does not tell.
 pub fn pressure(of: &str) -> Option<Duration> {
     let text = fs::read_to_string(Path::new("/proc/pressure").join(of)).ok()?;
     let some = text.lines().find(|line| line.starts_with("some"))?;

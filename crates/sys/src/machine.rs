@@ -5,8 +5,8 @@ use std::fs;
 /// Where systemd and D-Bus keep what tells this installation from every other: 32 hexadecimal digits.
 const MACHINE_ID: &str = "/etc/machine-id";
 
-/// What tells this machine from others, the same after every boot: the machine's id, or where it has none its host name.
-/// Not for others' eyes as it is (machine-id(5)): say a digest of it.
+/// What tells this machine from others, the same after every boot: the machine's id, or where it has none its host
+/// name. Not for others' eyes as it is (machine-id(5)): say a digest of it.
 ///
 /// Machines that were cloned with their id are one here.
 pub fn identity() -> Vec<u8> {

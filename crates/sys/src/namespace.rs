@@ -60,8 +60,8 @@ impl NetworkNamespace {
         self.0.as_raw_fd()
     }
 
-    /// A number that no other network namespace has, had or will have until the machine starts again (`SO_NETNS_COOKIE`,
-    /// Linux 5.14).
+    /// A number that no other network namespace has, had or will have until the machine starts again
+    /// (`SO_NETNS_COOKIE`, Linux 5.14).
     ///
     /// # Errors
     /// As [`Self::enter`]; where the kernel is older.

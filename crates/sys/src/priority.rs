@@ -94,7 +94,8 @@ const CLASS_SHIFT: libc::c_int = 13;
 pub struct Held {
     /// What was seen of heat that slows CPUs.
     pub heat: Option<Heat>,
-    /// For how long threads of this process's control group, or of one above it, waited because its CPU quota was used up.
+    /// For how long threads of this process's control group, or of one above it, waited because its CPU quota was used
+    /// up.
     pub quota: Option<Duration>,
 }
 

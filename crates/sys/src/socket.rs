@@ -106,8 +106,8 @@ pub fn set_not_sent_low_water(fd: impl AsFd, bytes: u32) -> io::Result<()> {
     set_number(fd, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, c_int::try_from(bytes).unwrap_or(c_int::MAX))
 }
 
-/// Most bytes of window the receiver offers (`TCP_WINDOW_CLAMP`); the kernel keeps at least half its smallest
-/// buffer. Can be raised and lowered while bytes flow. Autotuning, which it leaves on, takes it back as soon as it makes the
+/// Most bytes of window the receiver offers (`TCP_WINDOW_CLAMP`); the kernel keeps at least half its smallest buffer.
+/// Can be raised and lowered while bytes flow. Autotuning, which it leaves on, takes it back as soon as it makes the
 /// buffer larger: see [`hold_receive_buffer`].
 pub fn set_window_clamp(fd: impl AsFd, bytes: u32) -> io::Result<()> {
     set_number(fd, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, c_int::try_from(bytes).unwrap_or(c_int::MAX))
@@ -140,8 +140,8 @@ pub fn set_receive_buffer(fd: impl AsFd, bytes: usize) -> io::Result<()> {
     Ok(sockopt::set_socket_recv_buffer_size(fd, bytes)?)
 }
 
-/// Leaves the receive buffer at the size that it has, and switches its autotuning off (`SO_BUF_LOCK`, Linux 5.16). That of
-/// the send buffer is on then, even if [`set_send_buffer`] had switched it off.
+/// Leaves the receive buffer at the size that it has, and switches its autotuning off (`SO_BUF_LOCK`, Linux 5.16). That
+/// of the send buffer is on then, even if [`set_send_buffer`] had switched it off.
 ///
 /// # Errors
 /// `ENOPROTOOPT` from an older kernel.

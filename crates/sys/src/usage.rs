@@ -90,9 +90,9 @@ pub fn bound_arenas() {
         // Whoever chose a number himself keeps it.
         let is_chosen = std::env::var_os("MALLOC_ARENA_MAX").is_some();
         if !is_chosen && rustix::process::getrlimit(Resource::As).current.is_some() {
-            // JUSTIFICATION: neither std nor rustix has mallopt. On two CPUs, movers of a copy of 3,000 files by ssh under
-            // `ulimit -v 400000` aborted in each of 4 tries; with two arenas one under 150000 went well.
-            // SAFETY: it takes two numbers, under the allocator's own lock; what is allocated stays where it is.
+            // JUSTIFICATION: neither std nor rustix has mallopt. On two CPUs, movers of a copy of 3,000 files by ssh
+            // under `ulimit -v 400000` aborted in each of 4 tries; with two arenas one under 150000 went well. SAFETY:
+            // it takes two numbers, under the allocator's own lock; what is allocated stays where it is.
             unsafe { libc::mallopt(libc::M_ARENA_MAX, ARENAS) };
         }
     }
@@ -153,8 +153,8 @@ pub fn ignores(signal: i32) -> bool {
     // JUSTIFICATION: neither std nor rustix tells how a signal is handled.
     // SAFETY: without a new action the kernel only writes the present one to a place of that type and size.
     let done = unsafe { libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) };
-    // JUSTIFICATION: an out-parameter of a C call.
-    // SAFETY: zeroed before the call, and zeros are values of all its fields: numbers, and a function that may be absent.
+    // JUSTIFICATION: an out-parameter of a C call. SAFETY: zeroed before the call, and zeros are values of all its
+    // fields: numbers, and a function that may be absent.
     let action = unsafe { action.assume_init() };
     done == 0 && action.sa_sigaction == libc::SIG_IGN
 }

@@ -1,5 +1,5 @@
-//! What changes in directories, as the kernel tells it (inotify). It is a reason to look, never a description: events are lost
-//! when there are too many, and file systems of other machines tell none.
+//! What changes in directories, as the kernel tells it (inotify). It is a reason to look, never a description: events
+//! are lost when there are too many, and file systems of other machines tell none.
 
 use crate::{Dir, uninterrupted};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

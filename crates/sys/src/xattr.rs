@@ -118,9 +118,9 @@ pub(crate) fn bare(dir: BorrowedFd<'_>, name: &CStr, flags: libc::c_int) -> bool
     /// The same on every architecture that Rust's std supports.
     const LISTXATTRAT: libc::c_long = 465;
     let nothing: *mut libc::c_char = std::ptr::null_mut();
-    // JUSTIFICATION: libc and rustix have no listxattrat. To pin an entry, list by its path below /proc and close it takes
-    // 1.8 us instead of 0.3 us (ext4, 6.18), for each entry of a scan.
-    // SAFETY: the name is a C string that lives through the call; no room is offered, so nothing is written.
+    // JUSTIFICATION: libc and rustix have no listxattrat. To pin an entry, list by its path below /proc and close it
+    // takes 1.8 us instead of 0.3 us (ext4, 6.18), for each entry of a scan. SAFETY: the name is a C string that lives
+    // through the call; no room is offered, so nothing is written.
     let bytes = unsafe { libc::syscall(LISTXATTRAT, dir.as_raw_fd(), name.as_ptr(), flags, nothing, 0usize) };
     bytes == 0
 }

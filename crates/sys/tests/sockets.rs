@@ -320,8 +320,8 @@ fn a_wait_ends_with_a_byte_a_wake_or_its_time() {
 fn signals_interrupt_nothing() {
     use std::os::unix::thread::JoinHandleExt;
     extern "C" fn nothing(_signal: libc::c_int) {}
-    // JUSTIFICATION: only a handler without SA_RESTART makes calls fail with EINTR, and std installs none.
-    // SAFETY: the handler does nothing, so it is safe in any context; the zeroed fields are valid (empty mask, no flags).
+    // JUSTIFICATION: only a handler without SA_RESTART makes calls fail with EINTR, and std installs none. SAFETY: the
+    // handler does nothing, so it is safe in any context; the zeroed fields are valid (empty mask, no flags).
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = nothing as *const () as usize;

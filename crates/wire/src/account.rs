@@ -48,8 +48,8 @@ pub struct LimitAccount {
 pub struct RoomAccount {
     /// Bytes that an ordinary user could write there when the transfer began. Quotas are not in it.
     pub free_bytes: u64,
-    /// Content bytes of new files, as far as it is decided by now: in a dry run of those that would come. Sparse files are
-    /// not in it, nor is what an earlier attempt left or what may be found there by comparing.
+    /// Content bytes of new files, as far as it is decided by now: in a dry run of those that would come. Sparse files
+    /// are not in it, nor is what an earlier attempt left or what may be found there by comparing.
     pub wanted_bytes: u64,
 }
 

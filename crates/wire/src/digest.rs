@@ -243,8 +243,8 @@ impl Tree {
     }
 
     /// Keeps the digests of equal parts of the file from now on, for [`Tree::pieces`]: of single chunks, or of as many
-    /// chunks together as makes at most `most` parts. Call it before the first chunk is added, and not for a file with marked
-    /// holes: its parts could not be compared with bytes.
+    /// chunks together as makes at most `most` parts. Call it before the first chunk is added, and not for a file with
+    /// marked holes: its parts could not be compared with bytes.
     pub fn keep_pieces(&mut self, most: u64) {
         let mut height = 0;
         while self.chunks.div_ceil(1 << height) > most {

@@ -105,8 +105,8 @@ pub struct ServerHello {
     pub system: System,
 }
 
-/// What a machine lets a stream have, as far as it is known: the side that plans needs both ends'. Sizes in KiB, rounded
-/// down; 0: unknown. Layout: four numbers of 4 bytes and one of 2, in this order.
+/// What a machine lets a stream have, as far as it is known: the side that plans needs both ends'. Sizes in KiB,
+/// rounded down; 0: unknown. Layout: four numbers of 4 bytes and one of 2, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct System {
     /// Largest receive buffer that may be asked for (`net.core.rmem_max`).

@@ -45,8 +45,8 @@ pub const ENTRIES_UNHEARD_MAX: usize = 256 << 10;
 /// Bytes of paths, link targets and attributes that those entries may hold together.
 pub const ENTRY_BYTES_IN_FLIGHT_MAX: usize = 48 << 20;
 
-/// Bytes of receipt lines that a sender lets wait for entries before them in their blocks: beyond it nothing more is offered
-/// until some of those are settled.
+/// Bytes of receipt lines that a sender lets wait for entries before them in their blocks: beyond it nothing more is
+/// offered until some of those are settled.
 pub const RECEIPT_BYTES_WAITING_MAX: usize = 32 << 20;
 /// The same as a receiver bears it: the sender's, with all that may be in flight, names escaped.
 pub const RECEIPT_BYTES_HELD_MAX: usize =
@@ -83,18 +83,19 @@ pub const PACK_FILES_MAX: usize = 4096;
 
 /// Smallest and largest window of a transfer of flows: what is kept in memory because it is not marked yet.
 pub const FLOW_WINDOW_BYTES_MIN: u64 = 64 << 10;
-/// See [`FLOW_WINDOW_BYTES_MIN`]. Fills 20 Gbit/s over 100 ms; a client can have a server hold it once for each transfer.
+/// See [`FLOW_WINDOW_BYTES_MIN`]. Fills 20 Gbit/s over 100 ms; a client can have a server hold it once for each
+/// transfer.
 pub const FLOW_WINDOW_BYTES_MAX: u64 = 256 << 20;
-/// A piece of a flow counts as so many bytes more than it has: what is kept beside it. So a producer that says a byte at a time,
-/// or a hostile one, does not take a hundred times the memory that its bytes are allowed.
+/// A piece of a flow counts as so many bytes more than it has: what is kept beside it. So a producer that says a byte
+/// at a time, or a hostile one, does not take a hundred times the memory that its bytes are allowed.
 pub const FLOW_PIECE_BESIDE_BYTES: usize = 256;
 /// Flows of one transfer that are not settled: each holds a file open at both sides.
 pub const FLOWS_MAX: usize = 16 << 10;
-/// Of them, complete ones that another receiver is asked about at the same time: there may be more of those than may be under
-/// way.
+/// Of them, complete ones that another receiver is asked about at the same time: there may be more of those than may be
+/// under way.
 pub const FLOWS_AGAIN_MAX: usize = 1024;
-/// Complete flows that a sender remembers to ask another receiver about, the latest: some 25 MiB with usual names. Whoever came
-/// before them is in the receipt of the session in which it was completed, and in none after that.
+/// Complete flows that a sender remembers to ask another receiver about, the latest: some 25 MiB with usual names.
+/// Whoever came before them is in the receipt of the session in which it was completed, and in none after that.
 pub const FLOWS_DONE_KEPT_MAX: usize = 64 << 10;
 /// Of [`FLOWS_MAX`], those whose sources are still read.
 pub const FLOWS_READ_MAX: usize = FLOWS_MAX - FLOWS_AGAIN_MAX;
@@ -175,8 +176,8 @@ pub const MEASURE_THREADS_MAX: u16 = 64;
 /// Rates in the answer.
 pub const MEASURE_RATES_MAX: usize = 128;
 
-/// Shortest and longest time from one window of a slot to the next, in microseconds: below a millisecond clocks and threads
-/// are late by more than the window, beyond a minute a link would count as stalled.
+/// Shortest and longest time from one window of a slot to the next, in microseconds: below a millisecond clocks and
+/// threads are late by more than the window, beyond a minute a link would count as stalled.
 pub const SLOT_PERIOD_MICROS_MIN: u64 = 1_000;
 /// See [`SLOT_PERIOD_MICROS_MIN`].
 pub const SLOT_PERIOD_MICROS_MAX: u64 = 60_000_000;
@@ -200,7 +201,8 @@ pub const FRAME_BYTES_MAX: usize = SEGMENT_BYTES_MAX as usize
 /// 2^-60 (RFC 9001 appendix B gives the bounds for AEAD_AES_128_GCM).
 pub const KEY_BYTES_MAX: u64 = 64 << 30;
 
-/// Certificate in a signed statement, DER. One that movers make has 400 bytes; with attributes of an authority, a few KiB.
+/// Certificate in a signed statement, DER. One that movers make has 400 bytes; with attributes of an authority, a few
+/// KiB.
 pub const CERTIFICATE_BYTES_MAX: usize = 16 << 10;
 
 /// One journal record.

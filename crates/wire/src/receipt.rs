@@ -1,9 +1,10 @@
 //! What both movers agree was done, and sign.
 //!
 //! Each side makes its own statement from its own numbers: the sender from what it read and sent, the receiver from
-//! what it wrote; of what was found unchanged, and was not compared with the source, the sender takes the receiver's word.
-//! The root is BLAKE3 over the digests of blocks, a block is BLAKE3 over one line for each settled entry of 512 successive
-//! entry numbers; both sides compute it apart, so equal roots mean that both say the same of the same entries.
+//! what it wrote; of what was found unchanged, and was not compared with the source, the sender takes the receiver's
+//! word. The root is BLAKE3 over the digests of blocks, a block is BLAKE3 over one line for each settled entry of 512
+//! successive entry numbers; both sides compute it apart, so equal roots mean that both say the same of the same
+//! entries.
 
 use crate::digest::Digest;
 use crate::entry::{Entry, EntryId, Kind};
@@ -94,9 +95,9 @@ pub fn root_of(blocks: impl IntoIterator<Item = Digest>) -> Digest {
 /// Computes the root while entries settle in any order.
 ///
 /// Holds the lines of blocks in which an entry is not settled, and a digest for each complete block behind those: one
-/// entry that takes for ever keeps [`BLOCK_ENTRIES`] lines, however many settle after it. One in each block that does keeps
-/// them all: whoever hands out numbers looks at [`RootHasher::held_bytes`] and waits. Numbers that will never settle
-/// (withdrawn) must be [skipped](RootHasher::skip).
+/// entry that takes for ever keeps [`BLOCK_ENTRIES`] lines, however many settle after it. One in each block that does
+/// keeps them all: whoever hands out numbers looks at [`RootHasher::held_bytes`] and waits. Numbers that will never
+/// settle (withdrawn) must be [skipped](RootHasher::skip).
 #[derive(Default)]
 pub struct RootHasher {
     hasher: blake3::Hasher,
@@ -233,8 +234,8 @@ pub struct Statement {
     pub entries: u64,
     /// The receiver's totals.
     pub totals: Totals,
-    /// By the sender: entries in it with a digest that is the receiver's word, as it did not read them for this transfer, or
-    /// not all of them. 0 by the receiver.
+    /// By the sender: entries in it with a digest that is the receiver's word, as it did not read them for this
+    /// transfer, or not all of them. 0 by the receiver.
     pub unread: u64,
     /// When, in seconds since 1970 by the signer's clock.
     pub signed_at: i64,
@@ -244,13 +245,15 @@ pub struct Statement {
     pub kind: TransferKind,
     /// Who makes this statement.
     pub signer: Signatory,
-    /// Who makes the other side's, as that said when the transfer was opened; the signer itself if both were one process.
+    /// Who makes the other side's, as that said when the transfer was opened; the signer itself if both were one
+    /// process.
     pub peer: Signatory,
-    /// What ties the two statements of a transfer to each other: made from a secret of their TLS session and the number of
-    /// the transfer in it. `None` if both sides were one process.
+    /// What ties the two statements of a transfer to each other: made from a secret of their TLS session and the number
+    /// of the transfer in it. `None` if both sides were one process.
     pub session: Option<Digest>,
-    /// By the receiver: the place that it wrote to, as it resolved it: an export, and the path below it; of a mover without
-    /// exports, and of the client, a path of that machine. `None` by the sender, and by a receiver that keeps nothing.
+    /// By the receiver: the place that it wrote to, as it resolved it: an export, and the path below it; of a mover
+    /// without exports, and of the client, a path of that machine. `None` by the sender, and by a receiver that keeps
+    /// nothing.
     pub place: Option<Place>,
     /// How far it was checked.
     pub verify: VerifyLevel,

@@ -10,8 +10,8 @@
 //!  .  .  payload, if the item is a frame; its digest is in the head
 //! ```
 //!
-//! Numbers are big-endian. The check value covers where the record stands, so one that was moved or repeated does not pass.
-//! Reading a file stops at the first record that is short or damaged.
+//! Numbers are big-endian. The check value covers where the record stands, so one that was moved or repeated does not
+//! pass. Reading a file stops at the first record that is short or damaged.
 
 use crate::message::Item;
 use crate::{DecodeError, limits};

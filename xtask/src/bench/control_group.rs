@@ -121,8 +121,8 @@ fn make(directory: &Path) -> std::io::Result<()> {
     fs::create_dir(directory)
 }
 
-/// Its processes were asked to end before, and the kernel needs a moment to notice. What a server left behind and never asked
-/// is ended here: only this process puts anybody into it.
+/// Its processes were asked to end before, and the kernel needs a moment to notice. What a server left behind and never
+/// asked is ended here: only this process puts anybody into it.
 fn remove(directory: &Path) {
     for turn in 0..100 {
         if fs::remove_dir(directory).is_ok() {

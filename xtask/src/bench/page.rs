@@ -90,8 +90,8 @@ const WEAK: &str = "**Weak:** ";
 /// Counted runs below which a result is weak: of two nobody knows which is the odd one.
 const RUNS_MIN: usize = 3;
 
-/// That line, of a result with so many runs from a machine with this load (mean number of runnable processes in the minute
-/// before) and so many cores; nothing where there is no reason.
+/// That line, of a result with so many runs from a machine with this load (mean number of runnable processes in the
+/// minute before) and so many cores; nothing where there is no reason.
 pub fn weakness(runs: usize, load: f64, cores: f64) -> Option<String> {
     weak(runs, load, cores).map(|why| format!("{WEAK}{why}."))
 }
@@ -125,7 +125,8 @@ pub fn rootless_why(commit: Option<&str>) -> Option<&'static str> {
     }
 }
 
-/// That a machine had more to do than it has cores before a measurement began; nothing where it had not, or nobody knows.
+/// That a machine had more to do than it has cores before a measurement began; nothing where it had not, or nobody
+/// knows.
 pub fn busy(load: f64, cores: f64) -> Option<String> {
     (load > cores).then(|| format!("busy machine: load {load:.2} before it began, on {cores} cores"))
 }
@@ -253,7 +254,8 @@ pub fn shown(values: &[f64]) -> String {
     }
 }
 
-/// What the emulated path itself cost in these runs, in CPU seconds for 10⁹ bytes that it carried: median with its interval.
+/// What the emulated path itself cost in these runs, in CPU seconds for 10⁹ bytes that it carried: median with its
+/// interval.
 pub fn wire_cost(results: &Results, scenario: &str, tool: &str) -> String {
     let costs = results.wire_cpu_s_per_gb(scenario, tool);
     match costs.is_empty() && results.of(scenario, tool).next().is_some() {

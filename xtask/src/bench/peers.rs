@@ -1,7 +1,7 @@
 //! The tools, ours and others', and the servers that they copy to. All servers run in the control group.
 //!
-//! A tool copies the contents of a directory into a new directory below the export. What each protects and keeps is said
-//! in [`TOOLS`] and printed beside the figures; nothing is switched off that a tool does by default, and nobody
+//! A tool copies the contents of a directory into a new directory below the export. What each protects and keeps is
+//! said in [`TOOLS`] and printed beside the figures; nothing is switched off that a tool does by default, and nobody
 //! compresses.
 
 use crate::bench::workspace::Workspace;
@@ -73,7 +73,8 @@ const GRIDFTP: (&str, &str) = ("globus-gridftp-server-progs", "/usr/sbin/globus-
 const XROOTD: (&str, &str) = ("xrootd-server", "/usr/bin/xrootd");
 const RCLONE: (&str, &str) = ("rclone", "/usr/bin/rclone");
 
-/// Clients and servers of all of [`TOOLS`], and what makes paths; each package with a program that shows that it is there.
+/// Clients and servers of all of [`TOOLS`], and what makes paths; each package with a program that shows that it is
+/// there.
 pub const PACKAGES: [(&str, &str); 12] = [
     RSYNC,
     OPENSSH,

@@ -240,8 +240,8 @@ impl Results {
         self.samples.iter().filter(is_it).filter(|sample| sample.counts())
     }
 
-    /// What the emulated path itself cost in these runs of one tool in one scenario, in CPU seconds for 10^9 bytes carried;
-    /// empty where nobody noted it.
+    /// What the emulated path itself cost in these runs of one tool in one scenario, in CPU seconds for 10^9 bytes
+    /// carried; empty where nobody noted it.
     pub fn wire_cpu_s_per_gb(&self, scenario: &str, tool: &str) -> Series {
         let of = |sample: &Sample| Some((sample.run, sample.wire?.cpu_s_per_gb()?));
         self.of(scenario, tool).filter_map(of).collect()

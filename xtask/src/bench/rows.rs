@@ -1,5 +1,5 @@
-//! Results of chores that are no suite: a file of JSON lines. First what they were found on ([`record::about`]), then one
-//! object for each row.
+//! Results of chores that are no suite: a file of JSON lines. First what they were found on ([`record::about`]), then
+//! one object for each row.
 
 use crate::bench::{page, record};
 use anyhow::{Context, Result};
@@ -38,8 +38,8 @@ impl Rows {
         Ok(Rows { about: about["about"].take(), rows })
     }
 
-    /// Which command made it, on what, when, of which commit; in front of that why it is weak, if it is. Rows of one case
-    /// are alike in all of `case`: as many as there are of the rarest are its runs.
+    /// Which command made it, on what, when, of which commit; in front of that why it is weak, if it is. Rows of one
+    /// case are alike in all of `case`: as many as there are of the rarest are its runs.
     pub fn origin(&self, case: &[&str]) -> String {
         let of = |key: &str| self.about[key].as_str().unwrap_or("?");
         let mut runs: BTreeMap<String, usize> = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! The sections of docs/performance.md from committed results of `thalweg bench`: about data that are still being made, and
-//! about predictions (those of `cargo xtask bench` have another form: [`crate::bench::record`]).
+//! The sections of docs/performance.md from committed results of `thalweg bench`: about data that are still being made,
+//! and about predictions (those of `cargo xtask bench` have another form: [`crate::bench::record`]).
 
 use crate::bench::page::{self, Goal, number};
 use crate::figures;

@@ -21,8 +21,9 @@ struct Runs {
     files: f64,
 }
 
-/// A Markdown table of a result file: medians of wall time with the shortest and the longest run, thalweg and rsync side by
-/// side over the same kind of link, and how many times the time and the CPU seconds of thalweg rsync took, within a round.
+/// A Markdown table of a result file: medians of wall time with the shortest and the longest run, thalweg and rsync
+/// side by side over the same kind of link, and how many times the time and the CPU seconds of thalweg rsync took,
+/// within a round.
 ///
 /// # Errors
 /// If the file cannot be read or holds something else.

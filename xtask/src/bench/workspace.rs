@@ -98,8 +98,8 @@ impl Workspace {
     }
 }
 
-/// A file system of its own in a file, for many small files: they all go with that one file in no time, and nothing that
-/// was deleted before slows it.
+/// A file system of its own in a file, for many small files: they all go with that one file in no time, and nothing
+/// that was deleted before slows it.
 pub struct Volume {
     pub path: PathBuf,
     image: PathBuf,

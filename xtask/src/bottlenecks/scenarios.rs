@@ -106,8 +106,8 @@ impl Files {
 
 const SMALL_BYTES: usize = 1024;
 
-/// Through the page cache at the destination. Past it writes are in flight while a stream goes on receiving: strace delays no
-/// `io_uring`, and what a throttled disk has to spare shows in no account.
+/// Through the page cache at the destination. Past it writes are in flight while a stream goes on receiving: strace
+/// delays no `io_uring`, and what a throttled disk has to spare shows in no account.
 const CACHED: &[&str] = &["--direct", "destination=off"];
 /// The same with two streams.
 const CACHED_TWO: &[&str] = &["--direct", "destination=off", "--streams", "2"];
@@ -363,8 +363,8 @@ fn long_ways() -> Vec<Scenario> {
         Scenario {
             files: Files::Big(256),
             args: CACHED_ONE,
-            // A buffer that is asked for is bounded by net.core.wmem_max, which no name space has for itself: so many bytes do
-            // for a short way and not for a long one.
+            // A buffer that is asked for is bounded by net.core.wmem_max, which no name space has for itself: so many
+            // bytes do for a short way and not for a long one.
             beside: vec![Path(&["--rtt", "10ms", "--rate", "1Gbit"]), Disk(Destination, 60_000_000)],
             ..big("long way, small send buffer", "send-buffer", PATH, Path(SMALL_BUFFER), PACE_48)
         },

@@ -27,7 +27,8 @@ pub fn check(breaches: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
-/// Commands of thalweg in the blocks of a page: all lines of shell, and of what is shown with its output those behind `$ `.
+/// Commands of thalweg in the blocks of a page: all lines of shell, and of what is shown with its output those behind
+/// `$ `.
 fn to_be_typed(text: &str) -> Vec<String> {
     let mut commands = Vec::new();
     let mut language = None;

@@ -36,10 +36,13 @@ mod threads;
 /// 10. The Debian package: what it names is there, and what is to be installed is in it.
 mod package;
 
+/// 11. Comments are no wider than can be read beside code.
+mod comments;
+
 /// Adds what it finds to the breaches.
 type Guard = fn(&mut Vec<String>) -> Result<()>;
 
-const GUARDS: [Guard; 10] = [
+const GUARDS: [Guard; 11] = [
     layers::check,
     deciding::check,
     promises::check,
@@ -50,6 +53,7 @@ const GUARDS: [Guard; 10] = [
     events::check,
     threads::check,
     package::check,
+    comments::check,
 ];
 
 /// Checks all of it.
@@ -64,7 +68,7 @@ pub fn run() -> Result<()> {
     if breaches.is_empty() {
         println!(
             "    layers, deciding apart from doing, promises with tests, commands that are understood, citations, results, \
-             events, threads, the Debian package: in order"
+             events, threads, the Debian package, comments: in order"
         );
         return Ok(());
     }

@@ -27,8 +27,9 @@ fn promises(breaches: &mut Vec<String>) -> Result<()> {
 
 /// What is wrong with the promises of a text.
 ///
-/// A promise is a section `### 71. Words`, and each of its tests an item of a list, `file::function`. One that promises several
-/// things is parted by `**71a.** Words`, `**71b.** Words`: then its tests stand beside these, and each of them has one.
+/// A promise is a section `### 71. Words`, and each of its tests an item of a list, `file::function`. One that promises
+/// several things is parted by `**71a.** Words`, `**71b.** Words`: then its tests stand beside these, and each of them
+/// has one.
 fn not_held(spec: &str, is_test: impl Fn(&str) -> bool) -> Vec<String> {
     let mut breaches = Vec::new();
     let mut numbers = BTreeSet::new();

@@ -7,8 +7,8 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-/// Who doubts a result builds the commit that it names: it has to be in the history of what is checked out. Older results name
-/// none.
+/// Who doubts a result builds the commit that it names: it has to be in the history of what is checked out. Older
+/// results name none.
 ///
 /// # Errors
 /// If git does not answer, or a result cannot be read.

@@ -24,8 +24,8 @@ pub fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
         .filter(move |(_, line)| !tests.has(line) && !line.trim_start().starts_with("//"))
 }
 
-/// Whether the lines of a text, one after another, are of an item for tests. Formatted code begins and ends an item at the
-/// same indent.
+/// Whether the lines of a text, one after another, are of an item for tests. Formatted code begins and ends an item at
+/// the same indent.
 enum Tests {
     No,
     /// Its attribute was there, with this before it.

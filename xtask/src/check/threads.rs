@@ -1,5 +1,5 @@
-//! Threads of a transfer are started in one room, which has a panic told of: else whoever waits for such a thread waits for
-//! ever.
+//! Threads of a transfer are started in one room, which has a panic told of: else whoever waits for such a thread waits
+//! for ever.
 
 use super::text::{code_lines, sources_below};
 use crate::tools;

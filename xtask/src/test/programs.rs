@@ -1,6 +1,6 @@
-//! The programs of tests, several at once. Most of them wait most of the time, for a link, a daemon or a clock: one after
-//! the other, as `cargo test` runs them, they leave two cores idle for four fifths of half an hour. What measures runs
-//! by itself afterwards.
+//! The programs of tests, several at once. Most of them wait most of the time, for a link, a daemon or a clock: one
+//! after the other, as `cargo test` runs them, they leave two cores idle for four fifths of half an hour. What measures
+//! runs by itself afterwards.
 
 use crate::tools::{self, Built};
 use anyhow::{Context, Result, bail, ensure};
@@ -79,8 +79,8 @@ fn at_once(programs: Vec<Built>, limit: usize) -> Result<Vec<String>> {
     }
 }
 
-/// A program that runs, in our process group: Ctrl-C ends it and what it started. What it says goes into a file without a
-/// name, and is told in one piece.
+/// A program that runs, in our process group: Ctrl-C ends it and what it started. What it says goes into a file without
+/// a name, and is told in one piece.
 struct Running {
     built: Built,
     child: Child,

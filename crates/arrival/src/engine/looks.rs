@@ -69,8 +69,8 @@ impl Looks {
         }
     }
 
-    /// `wakes_at`: when something may be seen to be complete; `ends_at`: that there is nothing to do. The look that may be
-    /// the last need not keep its share of the time.
+    /// `wakes_at`: when something may be seen to be complete; `ends_at`: that there is nothing to do. The look that may
+    /// be the last need not keep its share of the time.
     pub(super) fn is_due(
         &self,
         now: Duration,

@@ -118,8 +118,8 @@ impl Driver<'_> {
         self.is_over.load(Ordering::Acquire) || self.stop.is_asked()
     }
 
-    /// Whether the far mover that items go to can be reached, tried before the first copy, by one for all that begin then.
-    /// What does not pass is, as of the source, at the beginning a mistake in the command; later it is an outage.
+    /// Whether the far mover that items go to can be reached, tried before the first copy, by one for all that begin
+    /// then. What does not pass is, as of the source, at the beginning a mistake in the command; later it is an outage.
     fn try_destination(&self) -> Result<()> {
         let Some(whom) = Whom::of(&self.watch.destination) else { return Ok(()) };
         let free = self.dialled.try_lock().ok();
@@ -267,8 +267,8 @@ impl Driver<'_> {
         matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory).then_some(path)
     }
 
-    /// What a source on this machine has of the item now, if a command is to run for it and that is not what arrived: the
-    /// last look may be many seconds old. What cannot be seen at this moment is left to looks, as is what is far.
+    /// What a source on this machine has of the item now, if a command is to run for it and that is not what arrived:
+    /// the last look may be many seconds old. What cannot be seen at this moment is left to looks, as is what is far.
     fn changed_source(&self, name: &RelativePath, arrived: &Arrived) -> Option<Version> {
         self.watch.analysis.as_ref()?;
         let Named::Local(source) = &self.watch.source else { return None };
@@ -375,8 +375,8 @@ impl Driver<'_> {
         self.directory.join("results").join(short(name))
     }
 
-    /// Removes the directory of results of an item that is done, unless something is in it: that was not sent back because
-    /// nobody asked for it, and somebody may look for it.
+    /// Removes the directory of results of an item that is done, unless something is in it: that was not sent back
+    /// because nobody asked for it, and somebody may look for it.
     pub(super) fn forget_results(&self, name: &RelativePath) {
         let _ = std::fs::remove_dir(self.results(name));
     }
@@ -468,8 +468,8 @@ impl Placed {
         }
     }
 
-    /// Whether something of a copy that failed so may be in place. What is not there, or cannot be, fails before any entry
-    /// is put there; but what a far side did last is not always told.
+    /// Whether something of a copy that failed so may be in place. What is not there, or cannot be, fails before any
+    /// entry is put there; but what a far side did last is not always told.
     fn may_stand(&self, trouble: Trouble, is_far: bool) -> bool {
         let may_have = is_far || self.has_failed || trouble == Trouble::Passing;
         self.has_entries || self.has_begun && may_have

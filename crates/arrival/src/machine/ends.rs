@@ -41,7 +41,8 @@ impl Machine {
         }]
     }
 
-    /// A copy failed. What arrived before stands, unless something of this copy may be in place, or was of one before it.
+    /// A copy failed. What arrived before stands, unless something of this copy may be in place, or was of one before
+    /// it.
     pub(super) fn not_moved(
         &mut self,
         now: Duration,
@@ -114,8 +115,8 @@ impl Machine {
         vec![Record::Ended(name, attempt, Outcome::NotStarted(why))]
     }
 
-    /// It is copied again, which is no failure of the command; but what goes each time is not copied for ever. Where the
-    /// source has it no more either, somebody may bring it back before it is given up.
+    /// It is copied again, which is no failure of the command; but what goes each time is not copied for ever. Where
+    /// the source has it no more either, somebody may bring it back before it is given up.
     pub(super) fn copy_gone(
         &mut self,
         now: Duration,

@@ -164,8 +164,8 @@ impl Item {
         }
     }
 
-    /// Whether the source has another version of what waits for the command, or what began to replace that. The earlier is
-    /// never run: where the command reads the source, what it is told would not be true of it.
+    /// Whether the source has another version of what waits for the command, or what began to replace that. The earlier
+    /// is never run: where the command reads the source, what it is told would not be true of it.
     pub(super) fn is_replaced(&self) -> bool {
         match self.stage() {
             Some(Stage::Arrived) => self.has_changed(),
@@ -179,8 +179,8 @@ impl Item {
         self.stage() == Some(Stage::Replacing) && self.seen.is_none() && !self.was_gone
     }
 
-    /// Whether it went from the source after something had begun to replace what arrived: what stands at the destination
-    /// may be neither, and for that the command does not run.
+    /// Whether it went from the source after something had begun to replace what arrived: what stands at the
+    /// destination may be neither, and for that the command does not run.
     pub(super) fn is_torn(&self) -> bool {
         let is_replacing = self.stage() == Some(Stage::Replacing) && self.work != Work::Busy;
         is_replacing && self.seen.is_none() && self.was_gone

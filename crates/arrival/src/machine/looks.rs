@@ -92,8 +92,8 @@ impl Machine {
         }
     }
 
-    /// The source has it no more: what did not arrive is forgotten, what arrived goes its way, and what arrived and began to
-    /// be replaced goes none.
+    /// The source has it no more: what did not arrive is forgotten, what arrived goes its way, and what arrived and
+    /// began to be replaced goes none.
     pub(super) fn gone(&mut self, name: &RelativePath) {
         let Some(item) = self.items.get_mut(name) else { return };
         let was_replaced = item.is_replaced();

@@ -6,8 +6,8 @@ use super::{Complete, Item, Line, Machine, Work};
 use thalweg_wire::RelativePath;
 
 impl Machine {
-    /// Items that were given up; also those that are tried on, and fail again and again because something is not there; and
-    /// one without its marker, if others that arrived wait for it in order.
+    /// Items that were given up; also those that are tried on, and fail again and again because something is not there;
+    /// and one without its marker, if others that arrived wait for it in order.
     pub fn given_up(&self) -> Vec<&RelativePath> {
         let holds = |item: &Item| {
             self.lacks_marker(item)
@@ -23,15 +23,15 @@ impl Machine {
         self.open.iter().filter(of).map(|line| &line.name).collect()
     }
 
-    /// Items whose copies failed, and that went from the source before one succeeded; the first so many by name. Not those
-    /// that are [`Machine::torn`].
+    /// Items whose copies failed, and that went from the source before one succeeded; the first so many by name. Not
+    /// those that are [`Machine::torn`].
     pub fn lost(&self) -> impl Iterator<Item = &RelativePath> {
         self.lost.iter().filter(move |name| self.items.get(*name).is_none_or(|item| !item.is_torn()))
     }
 
-    /// Items that arrived, and went from the source after a copy over what arrived had begun, by name: what stands at the
-    /// destination may be neither, so that the command does not run for them. In later lives too, until they come again. The
-    /// first so many by name.
+    /// Items that arrived, and went from the source after a copy over what arrived had begun, by name: what stands at
+    /// the destination may be neither, so that the command does not run for them. In later lives too, until they come
+    /// again. The first so many by name.
     pub fn torn(&self) -> Vec<&RelativePath> {
         let torn = self.items.iter().filter(|(_, item)| item.is_torn());
         let mut torn: Vec<&RelativePath> = torn.map(|(name, _)| name).collect();
@@ -51,8 +51,8 @@ impl Machine {
         self.moves > 0 || self.runs > 0
     }
 
-    /// Whether nothing is left to do but what was given up, has no marker or could not be looked at, or waits for that in
-    /// order.
+    /// Whether nothing is left to do but what was given up, has no marker or could not be looked at, or waits for that
+    /// in order.
     pub fn is_idle(&self) -> bool {
         let mut is_held = false;
         self.open.iter().filter_map(|line| self.items.get(&line.name)).all(|item| {
@@ -62,7 +62,8 @@ impl Machine {
         })
     }
 
-    /// Whether it was given up, or waits for something that is not there, as for its marker if it is to be copied again.
+    /// Whether it was given up, or waits for something that is not there, as for its marker if it is to be copied
+    /// again.
     fn is_stuck(&self, item: &Item) -> bool {
         item.work == Work::GivenUp
             || item.missing.is_some() && item.tries >= self.rules.attempts_max

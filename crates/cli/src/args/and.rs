@@ -8,8 +8,8 @@ use std::ffi::OsString;
 #[group(skip)]
 struct Options {
     /// One more copy at the same time: its sources, then its destination (a place that begins with `-` is written
-    /// `./-`). May be given several times. Copies with the same daemon or ssh host share one link, in both directions; others
-    /// have links of their own. All options apply to every copy, and the gravest exit code is the command's
+    /// `./-`). May be given several times. Copies with the same daemon or ssh host share one link, in both directions;
+    /// others have links of their own. All options apply to every copy, and the gravest exit code is the command's
     #[arg(long, value_name = "PLACE", num_args = 2..)]
     and: Vec<OsString>,
 }

@@ -38,8 +38,8 @@ pub enum BenchCommand {
     Frames(RunArgs),
     /// How late what was written is readable far away: P50, P90, P99, worst (003 section 2.1)
     Lag(RunArgs),
-    /// Producers that share a link over streams that stand: all at once, evenly apart, or in slots that a daemon promises
-    /// (003 Figs 2 and 3)
+    /// Producers that share a link over streams that stand: all at once, evenly apart, or in slots that a daemon
+    /// promises (003 Figs 2 and 3)
     Slots(RunArgs),
     /// Copies of several shapes, each predicted before: does it take as long, within the range?
     Predict(RunArgs),
@@ -100,10 +100,12 @@ impl BenchCommand {
 /// Options of a suite.
 #[derive(Debug, clap::Args)]
 pub struct RunArgs {
-    /// Most bytes of one data set [default: the suite's own, mostly 64MiB; see docs/guide/bench.md]; not of `path`, `streams`
+    /// Most bytes of one data set [default: the suite's own, mostly 64MiB; see docs/guide/bench.md]; not of `path`,
+    /// `streams`
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub budget: Option<u64>,
-    /// Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `faults`, `frames`, `predict`
+    /// Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `faults`, `frames`,
+    /// `predict`
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=1 << 20))]
     pub max_files: Option<u64>,
     /// Counted runs of each case [default: the suite's own, 3 to 5]; five give its median an interval of 94 %
@@ -119,17 +121,19 @@ pub struct RunArgs {
     /// Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub dir: PathBuf,
-    /// Measure another thalweg, for instance another version; not in `path`, `streams`, `congest`, `storage`, which run none
+    /// Measure another thalweg, for instance another version; not in `path`, `streams`, `congest`, `storage`, which run
+    /// none
     #[arg(long, value_name = "PROGRAM")]
     pub program: Option<PathBuf>,
-    /// Round trip times of the emulated path; `sweep` and `frames` go over the loopback without. Several only in `sweep`,
-    /// `path`, `latency`, `streams`; none in `order`, `layout`, `predict`, `storage`
+    /// Round trip times of the emulated path; `sweep` and `frames` go over the loopback without. Several only in
+    /// `sweep`, `path`, `latency`, `streams`; none in `order`, `layout`, `predict`, `storage`
     #[arg(long, value_name = "TIME", value_delimiter = ',', value_parser = units::parse_time)]
     pub rtt: Vec<Duration>,
     /// Rate of the emulated line; in `congest` and `slots` it follows from --budget
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
     pub rate: Option<u64>,
-    /// Shares of packets that the emulated path loses; only `cca` and `path` take more than one, `latency` and `streams` none
+    /// Shares of packets that the emulated path loses; only `cca` and `path` take more than one, `latency` and
+    /// `streams` none
     #[arg(long, value_name = "SHARE", value_delimiter = ',', value_parser = units::parse_share)]
     pub loss: Vec<f64>,
     /// How long traffic flows, in `latency`, `streams`, `frames`, `lag`; in whole seconds in `congest`, `slots`
@@ -139,8 +143,8 @@ pub struct RunArgs {
     /// meanwhile are 1 GiB at most, or --budget
     #[arg(long, value_name = "TIME", value_parser = parse_stall)]
     pub stall: Option<Duration>,
-    /// `storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms (the
-    /// storage rule of 000 section III-D)
+    /// `storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms
+    /// (the storage rule of 000 section III-D)
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
     pub target: Option<u64>,
     /// Only the table, not each sample

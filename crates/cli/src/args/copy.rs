@@ -69,14 +69,15 @@ pub struct CopyArgs {
         action = clap::ArgAction::Count
     )]
     pub perms: u8,
-    /// Do not keep modes and ACLs: what is new has of the source's permissions what the umask there leaves, and no set-id
-    /// bits; what stands there keeps its own
+    /// Do not keep modes and ACLs: what is new has of the source's permissions what the umask there leaves, and no
+    /// set-id bits; what stands there keeps its own
     #[arg(long, visible_alias = "no-p")]
     pub no_perms: bool,
     /// Do not keep owners and groups: what is written belongs to who writes it
     #[arg(long, visible_alias = "no-o")]
     pub no_owner: bool,
-    /// Do not keep times. What has the same size is then compared by content, unless an earlier comparison is remembered
+    /// Do not keep times. What has the same size is then compared by content, unless an earlier comparison is
+    /// remembered
     #[arg(long, visible_alias = "no-t")]
     pub no_times: bool,
     /// Do not keep attributes and ACLs
@@ -103,8 +104,8 @@ pub struct CopyArgs {
     /// Compress where it pays
     #[arg(short = 'z', long)]
     pub compress: bool,
-    /// Send no faster than this, each copy for itself; for instance 500Mbit/s, 50MB/s, or 50M as rsync takes it (MiB/s).
-    /// `thalweg limit` changes it while the copy runs
+    /// Send no faster than this, each copy for itself; for instance 500Mbit/s, 50MB/s, or 50M as rsync takes it
+    /// (MiB/s). `thalweg limit` changes it while the copy runs
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
     pub bwlimit: Option<u64>,
     /// How it stands to others.
@@ -166,7 +167,8 @@ pub struct CopyArgs {
     /// The link. It stands here for the order of the help: behind the disks, before the other knobs of speed.
     #[command(flatten)]
     pub link: LinkArgs,
-    /// Files larger than a request in flight at once; smaller ones travel in packs, which this does not bound (default: 256)
+    /// Files larger than a request in flight at once; smaller ones travel in packs, which this does not bound
+    /// (default: 256)
     #[arg(long, value_name = "N", value_parser = parse_concurrency)]
     pub concurrency: Option<u32>,
     /// Chunks or packs of small files in flight in each stream (default: as many as the window takes)
@@ -175,7 +177,8 @@ pub struct CopyArgs {
     /// Bytes of a chunk: a power of two from 64KiB to 64MiB
     #[arg(long, value_name = "SIZE", value_parser = parse_chunk)]
     pub chunk: Option<u64>,
-    /// Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default: 512KiB)
+    /// Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default:
+    /// 512KiB)
     #[arg(long, value_name = "SIZE", value_parser = parse_request)]
     pub request: Option<u32>,
     /// Take at most so much memory for buffers here, from 8MiB: fewer streams, smaller requests, less read ahead (a far

@@ -63,11 +63,12 @@ pub struct ChannelArgs {
     /// If this opens the channel: bytes of frames that the hub holds in memory (default: 256MiB)
     #[arg(long, value_name = "SIZE", value_parser = parse_window_min)]
     pub memory: Option<u64>,
-    /// Have the hub write every frame to the spill log: late consumers replay it, and a hub that was killed goes on from it
+    /// Have the hub write every frame to the spill log: late consumers replay it, and a hub that was killed goes on
+    /// from it
     #[arg(long)]
     pub record: bool,
-    /// If this opens the spill log: the most that it may have (default: 16GiB); beyond, or beyond 1048576 frames, the oldest are
-    /// forgotten. A recorded log never gets less than it had
+    /// If this opens the spill log: the most that it may have (default: 16GiB); beyond, or beyond 1048576 frames, the
+    /// oldest are forgotten. A recorded log never gets less than it had
     #[arg(long, value_name = "SIZE", value_parser = parse_spill)]
     pub spill_size: Option<u64>,
     /// If this opens the channel: frames that come while nobody consumes go nowhere, rather than wait
@@ -128,22 +129,24 @@ pub struct FramesPushArgs {
     /// All of it is this set, and its consumers are told whether they got the whole
     #[arg(long, value_name = "NUMBER", value_parser = whole::<u64>(0..))]
     pub set: Option<u64>,
-    /// The set has so many frames, 1 to 1048576 (default: as the sizes of the files say). Say it for a pipe: consumers are
-    /// told what is missing if this is killed. If there are fewer the exit code is 2, and if there are more, which are not
-    /// sent
+    /// The set has so many frames, 1 to 1048576 (default: as the sizes of the files say). Say it for a pipe: consumers
+    /// are told what is missing if this is killed. If there are fewer the exit code is 2, and if there are more, which
+    /// are not sent
     #[arg(long, value_name = "N", requires = "set",
         value_parser = whole::<u32>(1..=i128::from(limits::SET_FRAMES_MAX)))]
     pub set_frames: Option<u32>,
     /// Name of this producer: one that comes again under its name goes on with its sequence (default: a random one)
     #[arg(long, value_name = "NAME")]
     pub producer: Option<String>,
-    /// A frame counts as sent when it is synced in the spill log of the hub, not when the hub holds it. Implies --record
+    /// A frame counts as sent when it is synced in the spill log of the hub, not when the hub holds it. Implies
+    /// --record
     #[arg(long)]
     pub durable: bool,
     /// Nanoseconds, micro- or milliseconds, ... in which a frame should be with its consumers
     #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     pub deadline: Option<Duration>,
-    /// Send so many frames a second, as far as they can be had. Each counts as made when it was due, also if it goes later
+    /// Send so many frames a second, as far as they can be had. Each counts as made when it was due, also if it goes
+    /// later
     #[arg(long, value_name = "N", value_parser = parse_frames_per_s)]
     pub frames_per_s: Option<f64>,
     /// Send in a slot of the daemon (`thalweg serve --slots`): BYTES become ready every PERIOD, or bytes at RATE all

@@ -1,5 +1,5 @@
-//! How the options of a command stand in its help: under which heading, and which are left out of `-h`, which is to be about
-//! a screen.
+//! How the options of a command stand in its help: under which heading, and which are left out of `-h`, which is to be
+//! about a screen.
 //!
 //! By name, because commands share options.
 

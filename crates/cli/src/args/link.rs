@@ -204,8 +204,8 @@ impl FamilyArgs {
     }
 }
 
-/// Which options of the way to a far place were typed. From the environment or a file they are for other commands too; whoever
-/// types them thinks that they count.
+/// Which options of the way to a far place were typed. From the environment or a file they are for other commands too;
+/// whoever types them thinks that they count.
 #[derive(Debug, Clone, Default)]
 pub struct TypedWay {
     /// Options of data streams.
@@ -235,8 +235,8 @@ const OF_SSH: [(&str, &str); 7] = [
 const FAMILIES: [(&str, &str); 2] = [("ipv4", "-4"), ("ipv6", "-6")];
 
 impl TypedWay {
-    /// Those that do nothing where the places of a command are at these far movers, each with its reason, unless all of it
-    /// is within this machine.
+    /// Those that do nothing where the places of a command are at these far movers, each with its reason, unless all of
+    /// it is within this machine.
     pub fn unused(&self, far: &[Whom]) -> Vec<String> {
         let needs_ticket = far.iter().any(|whom| matches!(whom, Whom::Daemon(_, None)));
         let has_ssh = far.iter().any(|whom| matches!(whom, Whom::Ssh(..)));
@@ -293,8 +293,8 @@ impl FromArgMatches for TypedWay {
 /// How streams in TLS form are, of either side.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct TlsArgs {
-    /// With `--cipher tls`, let the kernel seal what this side sends and open what it receives: where that was measured to
-    /// be faster, wherever the kernel can, or never
+    /// With `--cipher tls`, let the kernel seal what this side sends and open what it receives: where that was measured
+    /// to be faster, wherever the kernel can, or never
     #[arg(long, value_enum, value_name = "WHEN", default_value = "auto")]
     pub ktls: KtlsArg,
     /// With `--cipher tls`, replace a stream after this side has sent so many TLS records on it, from 1024 to 15728640,

@@ -7,8 +7,8 @@ use thalweg_sys::priority::{IoPriority, Priority};
 /// How copies stand to others.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct MannersArgs {
-    /// scavenger: yield to everybody else, by the delay of the path (RFC 6817), with packets marked LE (RFC 8622), nice 19
-    /// and idle I/O priority on this machine, and where ssh starts the far side there
+    /// scavenger: yield to everybody else, by the delay of the path (RFC 6817), with packets marked LE (RFC 8622), nice
+    /// 19 and idle I/O priority on this machine, and where ssh starts the far side there
     #[arg(long, value_enum, default_value_t = Class::Normal)]
     pub class: Class,
     /// Marks and priorities.
@@ -25,8 +25,8 @@ pub struct PriorityArgs {
     /// Take less of the CPU than others on this machine, up to 19; above 0 also where ssh starts the far side
     #[arg(long, value_name = "N", value_parser = whole::<i32>(-20..=19), allow_negative_numbers = true)]
     nice: Option<i32>,
-    /// Take the disk after others: idle, or best-effort[:0-7]; also where ssh starts the far side. Only some schedulers of
-    /// disks know of it: bfq does
+    /// Take the disk after others: idle, or best-effort[:0-7]; also where ssh starts the far side. Only some schedulers
+    /// of disks know of it: bfq does
     #[arg(long, value_name = "CLASS")]
     ionice: Option<IoPriority>,
 }

@@ -135,8 +135,8 @@ pub struct AdviseArgs {
     pub json: bool,
 }
 
-/// What `thalweg advise` would not hear: windows and streams without a round trip time. From the environment or a file they may
-/// be for other commands, but whoever types them thinks that they count.
+/// What `thalweg advise` would not hear: windows and streams without a round trip time. From the environment or a file
+/// they may be for other commands, but whoever types them thinks that they count.
 ///
 /// # Errors
 /// As of any option that requires another.
@@ -165,7 +165,8 @@ pub enum ModelCommand {
     Volume(VolumeArgs),
     /// Rates that the papers name: what instruments make, what clouds carry at most, with source and year
     Published(PublishedArgs),
-    /// P50, P90, P99 and the worst of measured times, by series and load; with --data and --rate, the Streaming Speed Score
+    /// P50, P90, P99 and the worst of measured times, by series and load; with --data and --rate, the Streaming Speed
+    /// Score
     Tail(TailArgs),
     /// Frames of a detector, gathered into files or streamed: when has the last one arrived?
     Frames(FramesArgs),

@@ -101,8 +101,8 @@ pub struct CheckArgs {
     /// PATH, [USER@]HOST:PATH or tw://HOST[:PORT]/EXPORT/PATH; none with --sums
     #[arg(value_name = "DST", required_unless_present = "sums", conflicts_with = "sums")]
     pub destination: Option<OsString>,
-    /// Compare the files of SRC with this list (`-`: stdin), as `b3sum` or `thalweg verify --as-b3sum` writes it; names in
-    /// it are relative to SRC. What is not in it is not looked for
+    /// Compare the files of SRC with this list (`-`: stdin), as `b3sum` or `thalweg verify --as-b3sum` writes it; names
+    /// in it are relative to SRC. What is not in it is not looked for
     #[arg(long, value_name = "FILE")]
     pub sums: Option<PathBuf>,
     /// FIFOs and device nodes too, which a copy without --devices leaves out
@@ -134,8 +134,8 @@ pub struct VerifyArgs {
         conflicts_with_all = ["as_b3sum", "show"]
     )]
     pub place: Option<OsString>,
-    /// Look at no place: say what the receipt certifies (when, from where, to where, how far it was verified, how much, who
-    /// signed), if it is what was signed
+    /// Look at no place: say what the receipt certifies (when, from where, to where, how far it was verified, how much,
+    /// who signed), if it is what was signed
     #[arg(long, conflicts_with_all = ["strict", "as_b3sum"])]
     pub show: bool,
     /// Also report what is there and not in the receipt
@@ -144,8 +144,8 @@ pub struct VerifyArgs {
     /// Look at no place: print the files of the receipt, if it is what was signed, as `b3sum --check` takes them
     #[arg(long, conflicts_with_all = ["strict", "json"])]
     pub as_b3sum: bool,
-    /// Who may have signed as the sender: SHA-256 fingerprints of certificates (`thalweg identity`, or `openssl x509 -in CERT
-    /// -noout -fingerprint -sha256`) or Ed25519 public keys, in hexadecimal
+    /// Who may have signed as the sender: SHA-256 fingerprints of certificates (`thalweg identity`, or `openssl x509
+    /// -in CERT -noout -fingerprint -sha256`) or Ed25519 public keys, in hexadecimal
     #[arg(long, value_name = "FINGERPRINT", value_delimiter = ',', value_parser = parse_key)]
     pub sender: Vec<String>,
     /// Who may have signed as the receiver, in the same form

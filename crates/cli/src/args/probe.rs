@@ -23,8 +23,8 @@ pub struct ProbeArgs {
     /// Where it would be written; need not be there yet
     #[arg(value_name = "DST")]
     pub destination: OsString,
-    /// Take about so long, from 4 s to 1 min: less says less. Over a way of less than some 50 Mbit/s, or with a slow disk, up to
-    /// half as long again (up to 24 s if less was asked for), so that transfers come to their ends
+    /// Take about so long, from 4 s to 1 min: less says less. Over a way of less than some 50 Mbit/s, or with a slow
+    /// disk, up to half as long again (up to 24 s if less was asked for), so that transfers come to their ends
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = parse_probe_time)]
     pub seconds: Duration,
     /// Draw the basin into a file
@@ -67,7 +67,8 @@ pub struct PredictArgs {
     /// Will it be done in this time, in 99 of 100 cases?
     #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     pub deadline: Option<Duration>,
-    /// Count what is at SRC for so long, or 1,000 entries in any case; of what is larger a sample is taken for as long again
+    /// Count what is at SRC for so long, or 1,000 entries in any case; of what is larger a sample is taken for as long
+    /// again
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = units::parse_time)]
     pub scan: Duration,
     /// Measure for so long where nothing is known, or only by a probe of more than a day ago; from 4 s to 1 min

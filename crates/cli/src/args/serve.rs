@@ -17,10 +17,10 @@ pub struct ServeArgs {
     /// Where to listen, ADDRESS:PORT; port 0 lets the kernel choose. May be given several times
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "[::]:8487")]
     pub listen: Vec<String>,
-    /// A directory that clients may use: NAME=DIR, or NAME=DIR:FLAG,... May be given several times. Flags: ro, they may only
-    /// read; no-delete, they delete nothing; no-replace, what is there is never replaced; setid, files that they leave may
-    /// have set-id bits and capabilities; min-free=SIZE or min-free=PERCENT%, so much of the file system is kept free. A DIR
-    /// whose own name ends like that is followed by :rw
+    /// A directory that clients may use: NAME=DIR, or NAME=DIR:FLAG,... May be given several times. Flags: ro, they may
+    /// only read; no-delete, they delete nothing; no-replace, what is there is never replaced; setid, files that they
+    /// leave may have set-id bits and capabilities; min-free=SIZE or min-free=PERCENT%, so much of the file system is
+    /// kept free. A DIR whose own name ends like that is followed by :rw
     #[arg(long, value_name = "NAME=DIR[:FLAG,...]", required = true)]
     pub export: Vec<String>,
     /// Where the server keeps its keys and what it remembers
@@ -49,7 +49,8 @@ pub struct ServeArgs {
     /// Of these, at most so many from one address (of IPv6: one network of 64 bits) (default: half of them)
     #[arg(long, value_name = "N", value_parser = whole::<usize>(1..=SESSIONS_MAX))]
     pub max_sessions_per_address: Option<usize>,
-    /// Take at most so much memory for buffers of all sessions together, from 8MiB; a stream for which there is none is refused
+    /// Take at most so much memory for buffers of all sessions together, from 8MiB; a stream for which there is none is
+    /// refused
     #[arg(long, value_name = "SIZE", value_parser = super::copy::parse_memory)]
     pub memory: Option<u64>,
     /// Move no faster than this, all sessions and both directions together; for instance 5Gbit/s. Sessions
@@ -57,9 +58,10 @@ pub struct ServeArgs {
     /// changes it while the daemon runs, and a reload does. Not with --slots, whose promises it would break
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
     pub bwlimit: Option<u64>,
-    /// Give the way to this server away in slots: streams that ask for one (`thalweg stream --slot`) get windows in which no
-    /// other has one, or are refused. RATE is what the way carries, for instance 10Gbit/s; measure: four fifths of what this
-    /// machine takes in, measured for some seconds at the start. What comes without a slot waits while somebody's window is open
+    /// Give the way to this server away in slots: streams that ask for one (`thalweg stream --slot`) get windows in
+    /// which no other has one, or are refused. RATE is what the way carries, for instance 10Gbit/s; measure: four
+    /// fifths of what this machine takes in, measured for some seconds at the start. What comes without a slot waits
+    /// while somebody's window is open
     #[arg(long, value_name = "RATE|measure", value_parser = parse_slot_rate)]
     pub slots: Option<SlotRate>,
     /// Bytes of frames that all channels together may hold in memory; as much again is for what is under way from
@@ -67,8 +69,8 @@ pub struct ServeArgs {
     /// that is less)
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub frames_memory: Option<u64>,
-    /// Write a log to stderr in this form, with a line for each transfer when it is over: what THALWEG_LOG asks for, else as
-    /// THALWEG_LOG=info. Without it there is a log, for people, where THALWEG_LOG is set
+    /// Write a log to stderr in this form, with a line for each transfer when it is over: what THALWEG_LOG asks for,
+    /// else as THALWEG_LOG=info. Without it there is a log, for people, where THALWEG_LOG is set
     #[arg(long, value_name = "FORM", value_enum)]
     pub log_format: Option<LogFormat>,
     /// Refuse transfers of clients that do not ask for TLS records (`--cipher tls`)

@@ -22,8 +22,8 @@ pub struct StreamArgs {
     #[arg(value_name = "DST")]
     pub destination: OsString,
 
-    /// Files are complete when nobody has them open for writing. So it is if nothing else is said; a file in a directory
-    /// always is then
+    /// Files are complete when nobody has them open for writing. So it is if nothing else is said; a file in a
+    /// directory always is then
     #[arg(long)]
     pub until_closed: bool,
     /// All is complete when nothing grew, and nothing new came, for so long
@@ -45,13 +45,13 @@ pub struct StreamArgs {
     #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     pub poll: Option<Duration>,
 
-    /// Read each file again as a whole before it is said to be complete: what its writer changed after it was sent is told
-    /// (exit 5), also where that changed while the file went on growing
+    /// Read each file again as a whole before it is said to be complete: what its writer changed after it was sent is
+    /// told (exit 5), also where that changed while the file went on growing
     #[arg(long)]
     pub recheck: bool,
 
-    /// Bytes that are kept in memory until they are durable at the destination, from 64KiB to 256MiB: a producer that is
-    /// faster waits
+    /// Bytes that are kept in memory until they are durable at the destination, from 64KiB to 256MiB: a producer that
+    /// is faster waits
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = parse_buffer)]
     pub buffer: u64,
     /// Take at most so much memory for buffers here, from 8MiB: of --buffer half of it, fewer streams

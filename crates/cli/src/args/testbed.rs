@@ -74,8 +74,8 @@ pub struct PathArgs {
     /// Delay from right to left
     #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     pub back_delay: Option<Duration>,
-    /// Delay varies by so much to either side, evenly; packets keep their order. Where one direction has no delay, that of the
-    /// other
+    /// Delay varies by so much to either side, evenly; packets keep their order. Where one direction has no delay, that
+    /// of the other
     #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     pub jitter: Option<Duration>,
     /// Jitter from left to right

@@ -15,15 +15,15 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = exit::help())]
 pub struct WatchArgs {
-    /// The directory to watch: PATH, [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH or @NAME/PATH. Hidden names (that begin
-    /// with a dot) are left alone
+    /// The directory to watch: PATH, [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH or @NAME/PATH. Hidden names (that
+    /// begin with a dot) are left alone
     #[arg(value_name = "DIR")]
     pub source: OsString,
     /// Where its items go, under their names. One of both places is on this machine
     #[arg(value_name = "DST")]
     pub destination: OsString,
-    /// Run this program, on this machine, for each item once it has arrived, is verified and durable. It is told about the
-    /// item in its environment (THALWEG_ITEM_PATH, _NAME, _DIGEST, _RECEIPT, _KEY, ...); no shell sees any of it
+    /// Run this program, on this machine, for each item once it has arrived, is verified and durable. It is told about
+    /// the item in its environment (THALWEG_ITEM_PATH, _NAME, _DIGEST, _RECEIPT, _KEY, ...); no shell sees any of it
     #[arg(long, value_name = "PROGRAM")]
     pub on_arrival: Option<OsString>,
     /// Arguments of that program, as they are
@@ -35,8 +35,8 @@ pub struct WatchArgs {
     /// An item is complete when its sizes and times have not changed for so long
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = units::parse_time, conflicts_with = "marker")]
     pub stable: Duration,
-    /// An item is complete when its marker is there, made or touched after the item's last change: of a file NAME the file
-    /// NAME + MARKER beside it, of a directory the file MARKER in it
+    /// An item is complete when its marker is there, made or touched after the item's last change: of a file NAME the
+    /// file NAME + MARKER beside it, of a directory the file MARKER in it
     #[arg(long, value_name = "MARKER")]
     pub marker: Option<OsString>,
     /// Run the program strictly one item after another, by name (numbers in names as numbers) or by time of the last
@@ -49,8 +49,8 @@ pub struct WatchArgs {
     /// Items copied at the same time
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = whole::<u16>(1..=64))]
     pub transfers: u16,
-    /// Runs that fail before an item is given up, until the next start; between them 1 s, doubled each time, at most 60 s.
-    /// With --in-order the watch ends then
+    /// Runs that fail before an item is given up, until the next start; between them 1 s, doubled each time, at most 60
+    /// s. With --in-order the watch ends then
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = whole::<u32>(1..))]
     pub attempts: u32,
     /// After a run that succeeded, send what it wrote in the directory THALWEG_ITEM_RESULTS to PLACE/NAME
@@ -63,8 +63,8 @@ pub struct WatchArgs {
     /// Look at the directory at least so often (default: 10s where the kernel tells of changes, else 1s)
     #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     pub look_every: Option<Duration>,
-    /// End when there was nothing to do for so long, as a look then sees; while the directory cannot be looked at, the watch
-    /// goes on trying (default: never)
+    /// End when there was nothing to do for so long, as a look then sees; while the directory cannot be looked at, the
+    /// watch goes on trying (default: never)
     #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     pub idle_exit: Option<Duration>,
     /// Which names.

@@ -41,7 +41,8 @@ pub fn check(args: &CheckArgs, places: &Places) -> Result<Exit> {
     end(args.ask.json, &found, &of_both(&found))
 }
 
-/// `thalweg check --sums`. What is wrong with a list that is a regular file is told before anybody is asked for a password.
+/// `thalweg check --sums`. What is wrong with a list that is a regular file is told before anybody is asked for a
+/// password.
 fn check_list(args: &CheckArgs, list: &Path, selected: &Selected, places: &Places) -> Result<Exit> {
     let lines = match list.as_os_str() == OsStr::new("-") {
         true => List::of(list, Box::new(BufReader::new(std::io::stdin()))),

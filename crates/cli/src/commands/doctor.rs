@@ -26,8 +26,8 @@ const TRIAL_RATE_BITS_PER_S: u64 = 1_000_000_000;
 /// `thalweg doctor`.
 ///
 /// # Errors
-/// If a path does not exist or is no directory, nothing could be changed, or a proof is to go by a way that could not be
-/// measured.
+/// If a path does not exist or is no directory, nothing could be changed, or a proof is to go by a way that could not
+/// be measured.
 pub fn doctor(args: &DoctorArgs, places: &Places) -> Result<Exit> {
     let roots = Roots::below(args.root.as_deref().unwrap_or(Path::new("/")));
     if args.undo {

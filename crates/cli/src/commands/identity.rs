@@ -16,8 +16,8 @@ use thalweg_wire::path::Escaped;
 /// Prints fingerprint, public key and certificate; of a ticket the fingerprint of its server.
 ///
 /// # Errors
-/// `NotFound` if no server ever was there; `Permission` if a key is closed to this user, open to others, or cannot be kept;
-/// `Usage` for a file that is none.
+/// `NotFound` if no server ever was there; `Permission` if a key is closed to this user, open to others, or cannot be
+/// kept; `Usage` for a file that is none.
 pub fn identity(args: &IdentityArgs) -> Result<Exit> {
     if let Some(ticket) = &args.of_ticket {
         let fingerprint = Ticket::read(ticket)?.server.to_string();

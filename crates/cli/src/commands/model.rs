@@ -627,8 +627,8 @@ fn concurrency_of(sample: &Sample) -> Option<f64> {
     sample.parameter("concurrency").filter(|_| sample.counts())
 }
 
-/// Reads lines of JSON: `files`, `bytes`, `concurrency`, `seconds`; or a result file of `thalweg bench`, of which samples
-/// with the parameter `concurrency` count, unless their run was void or failed.
+/// Reads lines of JSON: `files`, `bytes`, `concurrency`, `seconds`; or a result file of `thalweg bench`, of which
+/// samples with the parameter `concurrency` count, unless their run was void or failed.
 ///
 /// # Errors
 /// `Usage` with the line that makes no sense, or if there is no measurement; what the kernel says.

@@ -4,11 +4,11 @@
 //! 2. Load the identity of this user, listen, and say where, on one line.
 //! 3. Serve everything that this user may reach, until the session is over.
 //!
-//! ssh may end at any time without harm: a mover with a session outlives it, because the network that took ssh away comes
-//! back. It ends when its session has ended in order and ssh's channel is closed, when nobody was there for
+//! ssh may end at any time without harm: a mover with a session outlives it, because the network that took ssh away
+//! comes back. It ends when its session has ended in order and ssh's channel is closed, when nobody was there for
 //! [`IDLE`] after a session or for [`FIRST_SESSION_LIMIT`] before the first, when the client did not come back within its
-//! patience, and soon when client and ssh vanished together: that is a client that was killed, and its next attempt needs
-//! the lock that we hold.
+//! patience, and soon when client and ssh vanished together: that is a client that was killed, and its next attempt
+//! needs the lock that we hold.
 //!
 //! With `--bridge PORT`, stdin and stdout are carried to that port of the loopback instead.
 

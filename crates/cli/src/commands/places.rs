@@ -101,12 +101,12 @@ pub fn du(args: &DuArgs, places: &Places) -> Result<Exit> {
     printed(told, exit)
 }
 
-/// `thalweg cat`: prints files, each compared with what the other side digests. One that cannot be read, or differs, does
-/// not keep the others, unless the far side is gone.
+/// `thalweg cat`: prints files, each compared with what the other side digests. One that cannot be read, or differs,
+/// does not keep the others, unless the far side is gone.
 ///
 /// # Errors
-/// When a place makes no sense or cannot be reached; when the output cannot be written; when there is one file, and that
-/// fails.
+/// When a place makes no sense or cannot be reached; when the output cannot be written; when there is one file, and
+/// that fails.
 pub fn cat(args: &CatArgs, places: &Places) -> Result<Exit> {
     let mut troubles = Troubles::aside(args.ask.json);
     let (mut failed, mut has_printed) = (Vec::new(), false);

@@ -3,12 +3,13 @@
 //! What comes when, and how long it may take, is in `schedule`; `measurer` and `timed_transfer` do it.
 //!
 //! 1. Each part alone, on the side that does it: read, digest, encrypt; decrypt, verify, write and sync.
-//! 2. In company, by real transfers over the real link: noise to nowhere, the source to nowhere, noise to the destination,
-//!    the source to the destination (002, section VI-C.2). Each gets so much time and is stopped then.
+//! 2. In company, by real transfers over the real link: noise to nowhere, the source to nowhere, noise to the
+//!    destination, the source to the destination (002, section VI-C.2). Each gets so much time and is stopped then.
 //! 3. [`thalweg_lab::probe`] makes one answer of it.
 //!
-//! The source is only read, and the page cache left as it was. At the destination everything happens in a scratch directory
-//! that its mover removes. What could not be measured is told with its reason, and the rest is measured all the same.
+//! The source is only read, and the page cache left as it was. At the destination everything happens in a scratch
+//! directory that its mover removes. What could not be measured is told with its reason, and the rest is measured all
+//! the same.
 
 use crate::args::link::WayArgs;
 use crate::args::places::AskArgs;

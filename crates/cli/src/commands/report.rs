@@ -22,8 +22,8 @@ const OTHER_FORMS: [&str; 19] = [
 /// `thalweg report RESULT…`.
 ///
 /// # Errors
-/// If a result cannot be read or none of the files is one, or the page not be written; `Usage` if it would replace one of
-/// them, or its name says another form.
+/// If a result cannot be read or none of the files is one, or the page not be written; `Usage` if it would replace one
+/// of them, or its name says another form.
 pub fn report(args: &ReportArgs) -> Result<Exit> {
     const OPERATION: &str = "write the report";
     files::refuse_input(OPERATION, &args.out, &args.results)?;
@@ -129,8 +129,8 @@ fn draw(figure: &Figure, to: &Path, format: Format, args: &PlotArgs) -> Result<(
     out::line(&json::inert(&format!("{}: {}", to.display(), figure.title)))
 }
 
-/// Results among these files. Of several, one that is none is passed over with a word: a directory of them may hold what
-/// others wrote.
+/// Results among these files. Of several, one that is none is passed over with a word: a directory of them may hold
+/// what others wrote.
 fn read(paths: &[PathBuf]) -> Result<Vec<Results>> {
     let mut results = Vec::new();
     let mut passed_over = Vec::new();

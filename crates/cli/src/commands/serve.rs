@@ -143,8 +143,8 @@ fn where_to(listening: &[SocketAddr], advertised: &[String]) -> String {
     }
 }
 
-/// The state directory belongs to one daemon as long as this is held: two would be one server, with one key, in two places,
-/// each with its own view of who may do what.
+/// The state directory belongs to one daemon as long as this is held: two would be one server, with one key, in two
+/// places, each with its own view of who may do what.
 fn take_state(state: &Path) -> Result<File> {
     const TAKE_STATE: &str = "take the state directory";
     let of_io = |error: std::io::Error| failure::at_path(failure::of_io(TAKE_STATE, &error), state);
@@ -339,7 +339,8 @@ fn has_terminal() -> bool {
     std::fs::File::open("/dev/tty").is_ok()
 }
 
-/// Whether it controls this process no more. What else keeps it from being opened (too many open files) says nothing of it.
+/// Whether it controls this process no more. What else keeps it from being opened (too many open files) says nothing of
+/// it.
 fn terminal_is_gone() -> bool {
     const GONE: [i32; 2] = [errno::NO_DEVICE, errno::IO];
     std::fs::File::open("/dev/tty")

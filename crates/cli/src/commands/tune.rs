@@ -1,11 +1,12 @@
 //! `thalweg tune`: finds settings for a way by trial, and remembers them for later copies.
 //!
 //! 1. The way as a copy would begin it now, once: how much is moved in so much time.
-//! 2. [`Search`] says what to measure next: so many bytes of the source, into a scratch directory, until they are durable.
+//! 2. [`Search`] says what to measure next: so many bytes of the source, into a scratch directory, until they are
+//!    durable.
 //! 3. What is better than what a copy would choose by itself goes into the profile of the way.
 //!
-//! Bounded in time and in bytes; each trial is stopped after twice the time that it should take. What is under trial when
-//! either is used up is not kept.
+//! Bounded in time and in bytes; each trial is stopped after twice the time that it should take. What is under trial
+//! when either is used up is not kept.
 
 use super::probe::{Measurer, how, movement};
 use crate::args::tune::TuneArgs;
@@ -37,8 +38,8 @@ mod output;
 /// `thalweg tune`.
 ///
 /// # Errors
-/// What is wrong with the command line; when the far place cannot be reached; when not even the way as it is can be measured;
-/// `Stopped`.
+/// What is wrong with the command line; when the far place cannot be reached; when not even the way as it is can be
+/// measured; `Stopped`.
 pub fn tune(args: &TuneArgs, places: &Places) -> Result<Exit> {
     let state = identity::state_directory(args.state.as_deref())?;
     let typed = [args.source.clone(), args.destination.clone()];
@@ -99,8 +100,8 @@ fn is_of_congestion(failure: &Failure) -> bool {
     failure.reason == Reason::CongestionRefused
 }
 
-/// Turns one knob after the other until nothing is better, or time or bytes are used up; each decision is told when it is
-/// made.
+/// Turns one knob after the other until nothing is better, or time or bytes are used up; each decision is told when it
+/// is made.
 fn search(args: &TuneArgs, knobs: &Knobs, trials: &mut Trials) -> Result<Search> {
     let mut search = Search::new(knobs.ladders());
     let mut used_up = None;

@@ -251,8 +251,8 @@ impl Teller {
         }
     }
 
-    /// Tells what a person may do about it, once: all items may fail alike. What is only to be tried again, or copied again
-    /// because it changed, the watch sees to itself.
+    /// Tells what a person may do about it, once: all items may fail alike. What is only to be tried again, or copied
+    /// again because it changed, the watch sees to itself.
     fn hint(&self, failure: &Failure) {
         let is_ours = |text: &&str| failure.kind == FailureKind::Changed || *text == hint::RESUME;
         if let Some(text) = hint::of(failure).filter(|text| !is_ours(text))

@@ -1,7 +1,7 @@
 //! `thalweg why`: which stage of a transfer is the narrowest.
 //!
-//! It reads what transfers of this user told of themselves ([`thalweg_service::published`]) or what `cp --json` printed,
-//! judges it anew, and answers: a sentence, a drawing, a table on request.
+//! It reads what transfers of this user told of themselves ([`thalweg_service::published`]) or what `cp --json`
+//! printed, judges it anew, and answers: a sentence, a drawing, a table on request.
 
 use crate::args::running::WhyArgs;
 use crate::drawing::{self, Look};

@@ -37,8 +37,8 @@ fn may_be_sent_again(killed: &Killed, seconds: f64) -> u64 {
     CHUNK_BYTES * STREAMS + (rate * seconds) as u64
 }
 
-/// What was sent again after all the kills of a test. They work in memory: a disk that takes seconds for a round is behind
-/// by as many seconds of traffic, and says nothing of what a kill costs.
+/// What was sent again after all the kills of a test. They work in memory: a disk that takes seconds for a round is
+/// behind by as many seconds of traffic, and says nothing of what a kill costs.
 #[derive(Default)]
 struct SentAgain {
     bytes: u64,
@@ -59,7 +59,8 @@ impl SentAgain {
 fn check_resumed(ran: &Ran, killed: &Killed, total: u64, sum: &mut SentAgain, words: &str) {
     assert_eq!(ran.code, Some(0), "{words}: {}", ran.stderr);
     let received = ran.number("bytes_received");
-    // Names, journal and metadata are among the bytes written: never more than content, so the bound is on the safe side.
+    // Names, journal and metadata are among the bytes written: never more than content, so the bound is on the safe
+    // side.
     let there = killed.bytes.min(total);
     let again = (received + there).saturating_sub(total);
     sum.bytes += again;

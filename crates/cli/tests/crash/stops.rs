@@ -84,7 +84,8 @@ fn c4_a_daemon_that_is_asked_to_stop_right_after_a_client_said_goodbye_has_put_a
     client.line.tell(T::OfferEnd(ScanTotals { entries: 1, bytes: 0, failed: 0, complete: true }));
     let finished = |message| matches!(message, Message::Transfer(_, T::Finished(_))).then_some(());
     assert!(client.line.hear_some(SOON, finished).is_some());
-    // Without the last words that the two have for each other: then the daemon is asked to stop while it puts this away.
+    // Without the last words that the two have for each other: then the daemon is asked to stop while it puts this
+    // away.
     client.line.say(&Message::Goodbye(None));
     let staging = to.join("x/.thalweg-staging");
     let job = || std::fs::read_dir(&staging).ok()?.next()?.ok().map(|entry| entry.path());

@@ -19,8 +19,8 @@ fn durable() -> SenderWishes {
     SenderWishes { channel, level: HeldLevel::Durable, ..SenderWishes::default() }
 }
 
-/// As `c7_whatever_a_power_cut_leaves_of_the_writes_since_a_flush_no_name_is_wrong`: everything before a flush, and of what
-/// came after it a prefix or any part.
+/// As `c7_whatever_a_power_cut_leaves_of_the_writes_since_a_flush_no_name_is_wrong`: everything before a flush, and of
+/// what came after it a prefix or any part.
 #[test]
 fn whatever_a_power_cut_leaves_of_a_spill_log_has_the_frames_that_were_told_to_be_durable() {
     let row = "frames power";

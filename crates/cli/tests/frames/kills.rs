@@ -1,5 +1,5 @@
-//! Producers and consumers that are killed at random moments, again and again under their names: no frame is torn, none comes
-//! out of turn, and what a kill may cost is known.
+//! Producers and consumers that are killed at random moments, again and again under their names: no frame is torn, none
+//! comes out of turn, and what a kill may cost is known.
 
 use crate::support::chance::{Random, strikes};
 use crate::support::count::Count;

@@ -1,5 +1,5 @@
-//! Frames by the real program and the library that it is made of: producers, hubs and consumers, and what happens to frames
-//! when any of them is slow, killed, cut off, or lies.
+//! Frames by the real program and the library that it is made of: producers, hubs and consumers, and what happens to
+//! frames when any of them is slow, killed, cut off, or lies.
 //!
 //! `THALWEG_TORTURE=1` runs the long forms, `THALWEG_SEED` repeats a run.
 
@@ -187,7 +187,8 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Takes what comes, until the end, a failure or far too long. `next`: what is to come next, for who strikes meanwhile.
+    /// Takes what comes, until the end, a failure or far too long. `next`: what is to come next, for who strikes
+    /// meanwhile.
     pub fn to_the_end(receiver: &Receiver, bytes: usize, next: &AtomicU64) -> Tally {
         let (mut tally, until) = (Tally::default(), Instant::now() + LIMIT * 6);
         loop {

@@ -584,8 +584,8 @@ fn frames_that_are_held_up_count_from_when_they_were_due() {
     let pushed = push.end(LIMIT).expect(0);
     let blocked_s = pushed.finished()["blocked_s"].as_f64().unwrap();
     assert!(blocked_s > 1.0, "held up for {blocked_s} s only");
-    // A hundredth of a second apart, whatever they waited for; a machine that stands still between two looks at its clocks is
-    // no error.
+    // A hundredth of a second apart, whatever they waited for; a machine that stands still between two looks at its
+    // clocks is no error.
     assert_eq!(made_ns.len(), 100);
     for (number, made_ns) in made_ns.iter().map(|ns| ns.saturating_sub(made_ns[0])).enumerate() {
         let off_ns = made_ns.abs_diff(number as u64 * 10_000_000);

@@ -191,8 +191,8 @@ fn what_memory_does_not_hold_is_spilled_and_replayed_exactly_after_a_stall() {
     assert_eq!(taker.figures().latency.unwrap().count, frames);
 }
 
-/// A program that is stopped, while frames are made all the while: with `cargo xtask torture --only frames` for 30 s of wall
-/// time, at 100 frames a second.
+/// A program that is stopped, while frames are made all the while: with `cargo xtask torture --only frames` for 30 s of
+/// wall time, at 100 frames a second.
 #[test]
 fn a_consumer_that_stands_still_while_frames_are_made_gets_all_of_them_from_the_spill_log() {
     let stall = Duration::from_secs(quick_or_torture(1, 30));

@@ -447,8 +447,8 @@ fn slots_are_bounded_and_belong_to_who_took_them() {
 /// Of each stream.
 const CHUNKS_EACH: u64 = 128;
 
-/// The most that the daemon was seen to let come ahead of what it reads, by so many new streams of one push that asked for the
-/// largest window that there is; each sends as much as lets a window grow.
+/// The most that the daemon was seen to let come ahead of what it reads, by so many new streams of one push that asked
+/// for the largest window that there is; each sends as much as lets a window grow.
 fn windows_seen(client: &mut HostileClient, into: &str, streams: u16) -> u32 {
     let open = push("data", into);
     let job_key = [into.len() as u8; 16];

@@ -1,7 +1,7 @@
 //! Hostile peers: authenticated, and lying. A client against the real daemon, a server against the real `thalweg cp`.
 //!
-//! After every lie: refused in time, the daemon lives, nothing outside of the root was touched, and an honest copy works.
-//! Promises 21, 24 and 26 to 33 of SPEC.md.
+//! After every lie: refused in time, the daemon lives, nothing outside of the root was touched, and an honest copy
+//! works. Promises 21, 24 and 26 to 33 of SPEC.md.
 
 #[path = "../support/mod.rs"]
 mod support;

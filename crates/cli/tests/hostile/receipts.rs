@@ -93,8 +93,8 @@ fn what_is_thrown_away_or_was_not_moved_is_not_signed() {
     world.still_serves("after what nobody signs");
 }
 
-/// A server that is pulled from, or pushed to, and states another root, is nobody, or speaks for somebody else: exit 4, and
-/// no receipt stands there.
+/// A server that is pulled from, or pushed to, and states another root, is nobody, or speaks for somebody else: exit 4,
+/// and no receipt stands there.
 #[test]
 fn a_server_with_a_wrong_statement_gets_no_receipt() {
     type Lie = (&'static str, fn(&HostileServer, Signed) -> Signed);

@@ -326,8 +326,8 @@ fn a_request_for_which_there_is_no_thread_is_refused_at_once() {
         .expect("there are threads again");
 }
 
-/// All who have the ticket of a daemon show the same certificate: one address has half of all sessions and streams at most, and
-/// somebody with the same ticket at another is served beside.
+/// All who have the ticket of a daemon show the same certificate: one address has half of all sessions and streams at
+/// most, and somebody with the same ticket at another is served beside.
 #[test]
 fn one_address_cannot_take_all_sessions_or_streams_with_the_ticket_that_all_have() {
     use thalweg_service::host::HostLimits;

@@ -1,5 +1,5 @@
-//! A real browser: Debian's Chromium without a screen, told what to do by WebDriver (W3C Recommendation, 2018) and, where that
-//! has no words for it, by the DevTools protocol through it.
+//! A real browser: Debian's Chromium without a screen, told what to do by WebDriver (W3C Recommendation, 2018) and,
+//! where that has no words for it, by the DevTools protocol through it.
 
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};

@@ -79,7 +79,8 @@ fn marked(scratch: &Scratch, path: &Path) -> u64 {
     if path.exists() { mark(scratch, path).0 } else { 0 }
 }
 
-/// Looks at a mark, while there is one: how often, how often it was less than before, and how often it named what is not there.
+/// Looks at a mark, while there is one: how often, how often it was less than before, and how often it named what is
+/// not there.
 fn watch(scratch: &Scratch, path: &Path, content: &[u8], done: &AtomicBool) -> (u64, u64, u64) {
     let (mut last, mut looks, mut back, mut wrong) = (0, 0, 0, 0);
     while !done.load(Ordering::Acquire) {

@@ -1,5 +1,5 @@
-//! Disks that are full, and power that is cut at any sync: what was told to be durable is there, and the same command goes
-//! on.
+//! Disks that are full, and power that is cut at any sync: what was told to be durable is there, and the same command
+//! goes on.
 
 use crate::support::job::{Running, signal, with};
 use crate::support::syncs::{Sync, Syncs, can_watch, held_until, is_zombie};
@@ -255,8 +255,8 @@ fn told_durable(stdout: &Path) -> u64 {
     events.filter_map(|event| event["bytes_durable"].as_u64()).max().unwrap_or(0)
 }
 
-/// As `c6_a_disk_that_stops_syncing_at_any_sync_of_a_local_copy`: one run, looked at when it syncs for the n-th time, for
-/// every n.
+/// As `c6_a_disk_that_stops_syncing_at_any_sync_of_a_local_copy`: one run, looked at when it syncs for the n-th time,
+/// for every n.
 #[test]
 fn a_power_cut_at_any_sync_of_a_stream_takes_nothing_that_was_told_to_be_durable() {
     let row = "stream power";

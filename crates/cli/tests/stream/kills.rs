@@ -1,5 +1,5 @@
-//! Programs at both ends of pipes that are killed at random moments: what was delivered is the beginning of the whole, or
-//! the whole; what was durable stays so; the next attempt goes on.
+//! Programs at both ends of pipes that are killed at random moments: what was delivered is the beginning of the whole,
+//! or the whole; what was durable stays so; the next attempt goes on.
 
 use crate::support::chance::{Random, strikes};
 use crate::support::count::{Count, stands};

@@ -78,7 +78,8 @@ pub fn skipped(row: &str, why: &str) {
 }
 
 /// Whether something took no longer than is promised. Promises are for a machine that is not held up: one that is now
-/// slower than that gets as much longer, and each [`HELD_UP`] more, and that is told. Measured only when it was too late.
+/// slower than that gets as much longer, and each [`HELD_UP`] more, and that is told. Measured only when it was too
+/// late.
 pub fn in_time(what: &str, took: Duration, promised: Duration) -> bool {
     if took <= promised {
         return true;

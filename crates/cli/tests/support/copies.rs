@@ -111,8 +111,8 @@ impl Watcher {
     }
 }
 
-/// Options of every copy here. What an io_uring writes is neither slowed by strace nor counted by /proc/PID/io; copies with
-/// one are killed in `direct.rs`.
+/// Options of every copy here. What an io_uring writes is neither slowed by strace nor counted by /proc/PID/io; copies
+/// with one are killed in `direct.rs`.
 pub const OPTIONS: [&str; 8] =
     ["cp", "--json", "--quiet", "--chunk", "1MiB", "--streams", "2", "--no-io-uring"];
 

@@ -1,8 +1,8 @@
 //! What was struck, and what came of it: counted as it happens, judged at the end, and told however the test ends.
 //!
-//! A test tells each strike, where the story stood by then, and where it was seen to go on; at the end what had to come and what
-//! came. [`Count::over`] tells the numbers first and then fails on what may not be. A test that fails before tells what it had
-//! counted, with `ended` false.
+//! A test tells each strike, where the story stood by then, and where it was seen to go on; at the end what had to come
+//! and what came. [`Count::over`] tells the numbers first and then fails on what may not be. A test that fails before
+//! tells what it had counted, with `ended` false.
 
 use super::chance::say;
 use serde_json::{Value, json};
@@ -14,11 +14,12 @@ pub struct Count {
     kind: &'static str,
     unit: &'static str,
     strikes: Vec<Strike>,
-    /// How often a mark was looked at, and how often it was less than before, or than what it stood at when it was struck.
+    /// How often a mark was looked at, and how often it was less than before, or than what it stood at when it was
+    /// struck.
     looks: u64,
     back: u64,
-    /// What had to come, and of it: what came; what came more than once; what was named as lost; what a consumer that was killed
-    /// had taken and not put away; what is none of these.
+    /// What had to come, and of it: what came; what came more than once; what was named as lost; what a consumer that
+    /// was killed had taken and not put away; what is none of these.
     pub whole: u64,
     pub came: u64,
     pub twice: u64,
@@ -27,7 +28,8 @@ pub struct Count {
     pub lost: u64,
     /// What came and was never given, or came out of its turn.
     pub foreign: u64,
-    /// So much may have been in a killed consumer's hands, and so much may come more than once: what the kills may cost.
+    /// So much may have been in a killed consumer's hands, and so much may come more than once: what the kills may
+    /// cost.
     pub in_hand_at_most: u64,
     pub twice_at_most: u64,
     /// What was struck had it all in its hands: who comes after it begins with the first.
@@ -80,7 +82,8 @@ impl Count {
         }
     }
 
-    /// `of` is struck now. `is_under_way`: there was something that this could break; `had`: what was marked, delivered or done.
+    /// `of` is struck now. `is_under_way`: there was something that this could break; `had`: what was marked, delivered
+    /// or done.
     pub fn strike(&mut self, of: &'static str, is_under_way: bool, had: u64) {
         self.strikes.push(Strike { of, at: Instant::now(), is_under_way, had, from: None });
     }
@@ -99,8 +102,8 @@ impl Count {
         }
     }
 
-    /// What was delivered or named, in the order in which it was, with where each stands: for each strike the first that was
-    /// given only after it, and the lowest on the way there.
+    /// What was delivered or named, in the order in which it was, with where each stands: for each strike the first
+    /// that was given only after it, and the lowest on the way there.
     pub fn went_on(&mut self, given: &[u64], seen: &[(Instant, u64)]) {
         let ends = self.strikes.iter().skip(1).map(|strike| Some(strike.at)).chain([None]);
         let ends: Vec<Option<Instant>> = ends.collect();
@@ -133,7 +136,8 @@ impl Count {
         self.came = self.whole - lost;
     }
 
-    /// What came, one by one and how often each, of so many numbered from 0; those that were `named` as lost are not missing.
+    /// What came, one by one and how often each, of so many numbered from 0; those that were `named` as lost are not
+    /// missing.
     pub fn numbered(&mut self, whole: u64, delivered: &BTreeMap<u64, u32>, named: &BTreeMap<u64, u32>) {
         let is_of = |number: &&u64| **number < whole;
         self.whole = whole;

@@ -5,8 +5,8 @@ use super::chance::{has, is_root, skipped};
 use std::process::Command;
 use thalweg_lab::wrap::wrap;
 
-/// This command as on another machine with the same files, of another name and `/etc/machine-id`; `None`, and said, where
-/// that cannot be made.
+/// This command as on another machine with the same files, of another name and `/etc/machine-id`; `None`, and said,
+/// where that cannot be made.
 pub fn elsewhere(row: &str, scratch: &Scratch, command: &Command) -> Option<Command> {
     if !is_root() || !["unshare", "mount", "hostname"].iter().all(|program| has(program)) {
         skipped(row, "needs root, unshare, mount and hostname");

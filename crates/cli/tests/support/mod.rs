@@ -58,8 +58,8 @@ impl Scratch {
         Scratch { directory, _volume: None, _around: None }
     }
 
-    /// The same in memory: for what is about links, limits and processors, and must come out the same beside a disk that
-    /// is slower than the bottleneck of the test. On disk, which is told, where there is no such room.
+    /// The same in memory: for what is about links, limits and processors, and must come out the same beside a disk
+    /// that is slower than the bottleneck of the test. On disk, which is told, where there is no such room.
     pub fn in_memory() -> Scratch {
         let shared = Path::new("/dev/shm");
         let room = thalweg_sys::Dir::open(shared).and_then(|shared| shared.file_system());
@@ -99,8 +99,8 @@ impl Scratch {
         command
     }
 
-    /// Makes commands be run by nobody, if we are root, whom no mode keeps out. `None` if nobody may not run the program
-    /// here: that is told as the skipping of `row`.
+    /// Makes commands be run by nobody, if we are root, whom no mode keeps out. `None` if nobody may not run the
+    /// program here: that is told as the skipping of `row`.
     pub fn as_nobody(&self, row: &str) -> Option<impl Fn(Command) -> Command + use<>> {
         use std::os::unix::process::CommandExt;
         let is_root = chance::is_root();
@@ -413,8 +413,8 @@ fn attributes(dir: &thalweg_sys::Dir, path: &Path) -> String {
 /// So much more than at the source may be allocated of what has holes.
 const HOLES_SLACK_BYTES: u64 = 1 << 20;
 
-/// Asserts that what has holes in one tree has them in the other. Nothing where they are on file systems of two kinds: one
-/// of them may know no holes.
+/// Asserts that what has holes in one tree has them in the other. Nothing where they are on file systems of two kinds:
+/// one of them may know no holes.
 fn assert_holes_kept(from: &Path, to: &Path, facts: &BTreeMap<Vec<u8>, String>) {
     let kind = |root: &Path| thalweg_sys::Dir::open(root).and_then(|dir| dir.file_system()).unwrap().kind;
     if kind(from) != kind(to) {

@@ -348,7 +348,8 @@ pub fn offer_of_raw_path(raw: &[u8]) -> Vec<u8> {
 /// Path that [`with_raw_path`] replaces.
 pub const PLACEHOLDER: &str = "placeholder";
 
-/// A message in which the one path [`PLACEHOLDER`] is replaced, after it was encoded, by one that the encoder would not make.
+/// A message in which the one path [`PLACEHOLDER`] is replaced, after it was encoded, by one that the encoder would not
+/// make.
 pub fn with_raw_path(message: TransferMessage, raw: &[u8]) -> Vec<u8> {
     let encoded = Message::Transfer(ONE, message).encode().expect("a message");
     let at = encoded

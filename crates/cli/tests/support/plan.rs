@@ -1,5 +1,5 @@
-//! Which strikes are still to be made, and when the next one is: a strike counts that met something under way, and after which
-//! the story was seen to go on before the next one. One that does not count is made again, within a bound.
+//! Which strikes are still to be made, and when the next one is: a strike counts that met something under way, and
+//! after which the story was seen to go on before the next one. One that does not count is made again, within a bound.
 
 use super::chance::Random;
 use super::wait_until;
@@ -7,7 +7,8 @@ use std::time::Duration;
 
 /// Longest that a story is waited for to go on.
 const GOES_ON: Duration = Duration::from_secs(30);
-/// One rest in so many ends before the story goes on: what is struck then is what has just been repaired, or is not yet.
+/// One rest in so many ends before the story goes on: what is struck then is what has just been repaired, or is not
+/// yet.
 const HASTY: u64 = 4;
 /// Shortest rest.
 const REST_MS: u64 = 50;
@@ -43,8 +44,8 @@ impl Plan {
         self.left.len() + self.again
     }
 
-    /// Rests, for a moment and mostly until it `went_on` since the strike before; then the kind that is struck next. None: all
-    /// that were planned count, or too many did not.
+    /// Rests, for a moment and mostly until it `went_on` since the strike before; then the kind that is struck next.
+    /// None: all that were planned count, or too many did not.
     pub fn next(&mut self, most_ms: u64, mut went_on: impl FnMut() -> bool) -> Option<u64> {
         let is_hasty = !self.left.is_empty() && self.random.below(HASTY) == 0;
         if !is_hasty {

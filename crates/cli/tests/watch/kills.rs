@@ -1,5 +1,5 @@
-//! Watches, the keepers and guards of what they run, daemons and links that go at any moment: nothing is lost, and nothing
-//! analysed twice.
+//! Watches, the keepers and guards of what they run, daemons and links that go at any moment: nothing is lost, and
+//! nothing analysed twice.
 
 use crate::support::chance::{Random, strikes, strikes_asked};
 use crate::support::count::Count;
@@ -11,7 +11,8 @@ use crate::{Bench, LIMIT, LOG, analysis, items_done, keepers};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// Into the count: after a strike a watch goes on with an item that was not done before, or begins anew with one that was.
+/// Into the count: after a strike a watch goes on with an item that was not done before, or begins anew with one that
+/// was.
 fn went_on(count: &mut Count, said: &[(Instant, String)]) {
     let mut known = BTreeSet::new();
     for (at, name) in items_done(said) {

@@ -5,7 +5,8 @@ use crate::{Bench, LIMIT, analysis, ends, start};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// What the program is told of an item, after it held the receipt against what arrived: of a directory it names what it is in.
+/// What the program is told of an item, after it held the receipt against what arrived: of a directory it names what it
+/// is in.
 const TOLD: &str = r#"
 at=$THALWEG_ITEM_PATH
 if test -d "$at"; then at=$(dirname "$at"); fi

@@ -61,8 +61,8 @@ impl<'a, 'b> Differences<'a, 'b> {
     }
 }
 
-/// Paths that are told to be different, or unreadable: their content is not asked for. As hashes: another path that has the
-/// same one is not compared, among places that are different anyway.
+/// Paths that are told to be different, or unreadable: their content is not asked for. As hashes: another path that has
+/// the same one is not compared, among places that are different anyway.
 #[derive(Default)]
 pub(super) struct Known {
     hashes: HashSet<u64>,

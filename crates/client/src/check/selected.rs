@@ -21,7 +21,8 @@ struct Only {
 }
 
 impl Selected {
-    /// What these rules take in, the first that matches deciding; of `only` these names, and the directories on their way.
+    /// What these rules take in, the first that matches deciding; of `only` these names, and the directories on their
+    /// way.
     ///
     /// # Errors
     /// `Usage` for a rule that is none.
@@ -44,8 +45,8 @@ impl Selected {
         }
     }
 
-    /// Whether a failure is about something that is compared. Of what could not be looked at nobody knows whether it is a
-    /// directory.
+    /// Whether a failure is about something that is compared. Of what could not be looked at nobody knows whether it is
+    /// a directory.
     pub(super) fn is_concerned(&self, failure: &Failure) -> bool {
         let Some(path) = &failure.path else { return true };
         match failure.operation.as_str() {

@@ -1,11 +1,11 @@
 //! Do the files of a place have the digests of a list of `b3sum`?
 //!
 //! 1. A list that is a regular file is read to its end before anything else: what is wrong with it is told first.
-//! 2. Line by line, several at a time: what stands there is looked at, and a file is digested where it is. A link is what it
-//!    leads to, as to `b3sum`.
+//! 2. Line by line, several at a time: what stands there is looked at, and a file is digested where it is. A link is
+//!    what it leads to, as to `b3sum`.
 //!
-//! Memory does not grow with the list. What is not in the list is not looked for; what `--files-from` names and the list
-//! does not have is told.
+//! Memory does not grow with the list. What is not in the list is not looked for; what `--files-from` names and the
+//! list does not have is told.
 
 use super::differences::Differences;
 use super::{Found, Selected, Tell};
@@ -46,12 +46,12 @@ impl Met {
     }
 }
 
-/// Compares the files of a list with those of a place. It ends when `stop` is asked for, and asks for that itself where it
-/// fails: what is under way ends where nobody wants it any more.
+/// Compares the files of a list with those of a place. It ends when `stop` is asked for, and asks for that itself where
+/// it fails: what is under way ends where nobody wants it any more.
 ///
 /// # Errors
-/// `Usage` for a list that is none, of which nothing is compared if it is a regular file; `Stopped`; when the place cannot be
-/// reached, or is misspelt; what `tell` says.
+/// `Usage` for a list that is none, of which nothing is compared if it is a regular file; `Stopped`; when the place
+/// cannot be reached, or is misspelt; what `tell` says.
 pub fn check_list(
     list: List,
     place: &Reach,

@@ -1,13 +1,13 @@
 //! Frames in files: raw bytes one behind the other, and an index beside them.
 //!
-//! `NAME-000000.raw` has the payloads; `NAME-000000.jsonl` has one JSON object on a line for each: `file`, `offset`, `bytes`,
-//! `producer`, `sequence`, `set`, `time_ns`, `deadline_ns`, `dtype`, `shape`, `metadata` (hexadecimal), `digest` (BLAKE3); and
-//! for what was lost or over in between, `lost` and `set_over`. A file has its name when it is whole and synced, the index
-//! first; before, it is `.NAME-000000.raw.part`, which its writer has locked.
+//! `NAME-000000.raw` has the payloads; `NAME-000000.jsonl` has one JSON object on a line for each: `file`, `offset`,
+//! `bytes`, `producer`, `sequence`, `set`, `time_ns`, `deadline_ns`, `dtype`, `shape`, `metadata` (hexadecimal),
+//! `digest` (BLAKE3); and for what was lost or over in between, `lost` and `set_over`. A file has its name when it is
+//! whole and synced, the index first; before, it is `.NAME-000000.raw.part`, which its writer has locked.
 //!
-//! What a writer that was killed left is never written over. The next one gives it its name: the frames that are whole, by
-//! their digests, and the lines of the index that name them. What is behind them, and no line names, is kept beside it as
-//! `NAME-000000.torn`.
+//! What a writer that was killed left is never written over. The next one gives it its name: the frames that are whole,
+//! by their digests, and the lines of the index that name them. What is behind them, and no line names, is kept beside
+//! it as `NAME-000000.torn`.
 
 // Cut into frames of a size.
 mod cut;
@@ -76,8 +76,8 @@ struct Open {
 const BUFFER_BYTES: usize = 1 << 20;
 /// Memory of frames that were pushed, which later ones are read into: as much as may be under way.
 const REUSED_BYTES_MAX: usize = limits::LANE_BYTES_MAX as usize;
-/// Of so many frames that stand here it is known whether they come again: as many as a hub holds, which hands all of them out
-/// again if it does not know who took them.
+/// Of so many frames that stand here it is known whether they come again: as many as a hub holds, which hands all of
+/// them out again if it does not know who took them.
 const STANDING_MAX: usize = limits::CHANNEL_FRAMES_MAX;
 /// Files in which those are looked for.
 const STANDING_FILES_MAX: u64 = 64 << 10;
@@ -131,9 +131,9 @@ impl FrameFiles {
         })
     }
 
-    /// Frames that stand in the last files here and come again are not written again: for who goes on where a writer ended
-    /// that may have put away more than it could tell, or whose hub is another by now. A producer's count as new from
-    /// the first on that does not stand here. Indexes are read when a frame comes that may be in them.
+    /// Frames that stand in the last files here and come again are not written again: for who goes on where a writer
+    /// ended that may have put away more than it could tell, or whose hub is another by now. A producer's count as new
+    /// from the first on that does not stand here. Indexes are read when a frame comes that may be in them.
     pub fn expect_again(&mut self) {
         self.standing = Some(Standing::below(self.number));
     }
@@ -183,7 +183,8 @@ impl FrameFiles {
         }
     }
 
-    /// What was written so far outlives this process, though not the machine: the payloads, and then the lines that name them.
+    /// What was written so far outlives this process, though not the machine: the payloads, and then the lines that
+    /// name them.
     ///
     /// # Errors
     /// As [`FrameFiles::frame`].
@@ -194,8 +195,8 @@ impl FrameFiles {
         flushed.map_err(|error| at("write frames", &self.directory, &error))
     }
 
-    /// The frames that were written so far are durable: who writes here next gives them their name, if this process is killed.
-    /// What was lost is [flushed](FrameFiles::flush).
+    /// The frames that were written so far are durable: who writes here next gives them their name, if this process is
+    /// killed. What was lost is [flushed](FrameFiles::flush).
     ///
     /// # Errors
     /// As [`FrameFiles::frame`].
@@ -327,8 +328,8 @@ fn number_of(file: &str, name: &str) -> Option<u64> {
     [".raw", ".jsonl", ".torn"].iter().find_map(|kind| rest.strip_suffix(kind))?.parse().ok()
 }
 
-/// A second name, and the first goes: what stands there is never replaced, unless it is the same file. Where a file system
-/// has no second names (exFAT, some network file systems) it is renamed to what is not there.
+/// A second name, and the first goes: what stands there is never replaced, unless it is the same file. Where a file
+/// system has no second names (exFAT, some network file systems) it is renamed to what is not there.
 fn give_name(part: &Path, name: &Path) -> Result<()> {
     use std::os::unix::fs::MetadataExt;
     let failed = |error| at("name a file", name, &error);

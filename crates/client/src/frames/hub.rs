@@ -20,8 +20,8 @@ pub struct HubWishes {
     pub listen: Vec<String>,
     /// Where spill logs go, and what is served as the export `hub`.
     pub directory: PathBuf,
-    /// Bytes that all channels together may hold in memory at most; as much again is for what is under way from producers and to
-    /// consumers. Default: 1 GiB.
+    /// Bytes that all channels together may hold in memory at most; as much again is for what is under way from
+    /// producers and to consumers. Default: 1 GiB.
     pub memory_bytes_max: u64,
     /// What clients need is written here, readable by this user only.
     pub ticket: PathBuf,

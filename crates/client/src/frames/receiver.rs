@@ -24,12 +24,13 @@ const KEEP: Duration = Duration::from_secs(30);
 pub struct ReceiverWishes {
     /// What happens when it is slower than the producers. Default: they wait.
     pub policy: FramePolicy,
-    /// Shares frames with all others of this group: each goes to one of them. Named as producers are. Default: everything is
-    /// for this consumer.
+    /// Shares frames with all others of this group: each goes to one of them. Named as producers are. Default:
+    /// everything is for this consumer.
     pub group: Option<String>,
     /// Where it begins. Default: with everything that is there.
     pub from: FrameFrom,
-    /// A name under which it may come back in another process, within `keep`, and go on behind what it took. Default: none.
+    /// A name under which it may come back in another process, within `keep`, and go on behind what it took. Default:
+    /// none.
     pub name: Option<String>,
     /// It ends when so many producers have finished, and all that are known. Default: 1.
     pub producers: u32,
@@ -37,7 +38,8 @@ pub struct ReceiverWishes {
     pub keep: Duration,
     /// What the link could carry, in bits a second: the Streaming Speed Score is reckoned with it. Default: no score.
     pub link_bits_per_s: Option<u64>,
-    /// Payload bytes that may be under way and not taken, 64 KiB to 256 MiB (or one larger frame). Default: 64 MiB; with
+    /// Payload bytes that may be under way and not taken, 64 KiB to 256 MiB (or one larger frame). Default: 64 MiB;
+    /// with
     /// [`FramePolicy::LatestOnly`] at most two frames.
     pub window_bytes: u64,
     /// How the channel is kept, if this is the first to open it.
@@ -84,8 +86,8 @@ impl Receiver {
     /// Reaches the channel and begins.
     ///
     /// # Errors
-    /// `Usage` for a place that is no channel or wishes out of their range; `Connection`, `Permission`, `NotFound` if it cannot
-    /// be reached; `Unsupported` for [`FramePolicy::Spill`] where nothing can be written.
+    /// `Usage` for a place that is no channel or wishes out of their range; `Connection`, `Permission`, `NotFound` if
+    /// it cannot be reached; `Unsupported` for [`FramePolicy::Spill`] where nothing can be written.
     pub fn open(place: &OsStr, how: How, wishes: ReceiverWishes) -> Result<Receiver> {
         let mut far_movers = FarMovers::new(how);
         let has_name = wishes.name.is_some();
@@ -119,8 +121,8 @@ impl Receiver {
         Ok(Receiver { run, keeper, has_name, far_movers: Mutex::new(Some(far_movers)) })
     }
 
-    /// What comes next; waits at most so long, `None`: as long as it takes. `Ok(None)`: nothing came in time, or the end was
-    /// delivered before. What is returned counts as taken: the hub need not keep it any more.
+    /// What comes next; waits at most so long, `None`: as long as it takes. `Ok(None)`: nothing came in time, or the
+    /// end was delivered before. What is returned counts as taken: the hub need not keep it any more.
     ///
     /// # Errors
     /// Why the receiver failed as a whole.
@@ -150,8 +152,9 @@ impl Receiver {
         self.run.has_gone_on()
     }
 
-    /// Ends without leaving the channel: for as long as it said ([`ReceiverWishes::keep`]) its place is kept for who comes back
-    /// under its name, with all that was not taken. One without a name, or at its end, leaves. Returns what it got.
+    /// Ends without leaving the channel: for as long as it said ([`ReceiverWishes::keep`]) its place is kept for who
+    /// comes back under its name, with all that was not taken. One without a name, or at its end, leaves. Returns what
+    /// it got.
     pub fn let_go(&self) -> ConsumerReport {
         if !self.has_name {
             return self.close();

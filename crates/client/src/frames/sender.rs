@@ -15,20 +15,20 @@ use thalweg_mover::run::frames::produce::{Prepared, ProduceRun};
 /// Everything that can be said about a sender.
 #[derive(Clone)]
 pub struct SenderWishes {
-    /// Its name: 1 to 64 ASCII letters, digits, `-`, `_`, `.`. A sender that begins under a name that the hub knows goes on
-    /// with its sequence. Default: a random one.
+    /// Its name: 1 to 64 ASCII letters, digits, `-`, `_`, `.`. A sender that begins under a name that the hub knows
+    /// goes on with its sequence. Default: a random one.
     pub producer: Option<String>,
     /// When the hub has a frame. Default: when it holds it in memory.
     pub level: HeldLevel,
-    /// Payload bytes that are kept here until the hub has them, 64 KiB to 256 MiB (or one larger frame): pushes wait when they
-    /// are used up. Default: 64 MiB.
+    /// Payload bytes that are kept here until the hub has them, 64 KiB to 256 MiB (or one larger frame): pushes wait
+    /// when they are used up. Default: 64 MiB.
     pub window_bytes: u64,
     /// How the channel is kept, if this is the first to open it.
     pub channel: ChannelWishes,
     /// TCP connections. Default: by round trip and cores, at most 4.
     pub streams: Option<u16>,
-    /// Send only in windows that the daemon promises (`thalweg serve --slots`): frames that are pushed are at the hub, and
-    /// known to be, within the deadline. Default: whenever there are frames.
+    /// Send only in windows that the daemon promises (`thalweg serve --slots`): frames that are pushed are at the hub,
+    /// and known to be, within the deadline. Default: whenever there are frames.
     pub slot: Option<SlotAsked>,
     /// The link: patience is how long an outage is borne.
     pub link: LinkSettings,
@@ -55,9 +55,11 @@ impl Default for SenderWishes {
 #[derive(Clone)]
 pub struct PreparedFrame(Prepared);
 
-/// Gives frames to a channel. May be used from several threads; pushes get their sequence in the order in which they come.
+/// Gives frames to a channel. May be used from several threads; pushes get their sequence in the order in which they
+/// come.
 ///
-/// Dropped without [`Sender::finish`], the producer counts as gone: consumers are told, and a sender of the same name may go on.
+/// Dropped without [`Sender::finish`], the producer counts as gone: consumers are told, and a sender of the same name
+/// may go on.
 pub struct Sender {
     run: std::sync::Arc<ProduceRun>,
     keeper: Keeper,
@@ -69,10 +71,9 @@ impl Sender {
     /// Reaches the channel and begins.
     ///
     /// # Errors
-    /// `Usage` for a place that is no channel or wishes out of their range; `Busy` if a producer of this name has a link, or if
-    /// the slot cannot be promised;
-    /// `Connection`, `Permission`, `NotFound` if the place cannot be reached; `Unsupported` for durable frames where nothing
-    /// can be written.
+    /// `Usage` for a place that is no channel or wishes out of their range; `Busy` if a producer of this name has a
+    /// link, or if the slot cannot be promised; `Connection`, `Permission`, `NotFound` if the place cannot be reached;
+    /// `Unsupported` for durable frames where nothing can be written.
     pub fn open(place: &OsStr, how: How, wishes: SenderWishes) -> Result<Sender> {
         let mut far_movers = FarMovers::new(how);
         let (whom, place) = super::receiver::channel(place, &far_movers)?;
@@ -96,8 +97,8 @@ impl Sender {
         self.run.producer().to_string()
     }
 
-    /// Gives a frame, and returns its sequence. The frame is digested here, in the caller's thread, and kept until the hub has
-    /// it. Waits for room at most so long; `None`: as long as it takes.
+    /// Gives a frame, and returns its sequence. The frame is digested here, in the caller's thread, and kept until the
+    /// hub has it. Waits for room at most so long; `None`: as long as it takes.
     ///
     /// # Errors
     /// `Usage` for a frame beyond the limits or whose shape does not fit; `Busy` if there was no room in time (the
@@ -123,9 +124,10 @@ impl Sender {
         self.run.push(frame.0, timeout)
     }
 
-    /// Says that a set has so many frames (1 to 2^20), so that consumers are told whether they got all of it. May be said by
-    /// several producers, before, among or after its frames; a set that is not complete is over when all that declared it or
-    /// gave frames of it have ended. (A producer that gives its first frame of it later than that is too late.)
+    /// Says that a set has so many frames (1 to 2^20), so that consumers are told whether they got all of it. May be
+    /// said by several producers, before, among or after its frames; a set that is not complete is over when all that
+    /// declared it or gave frames of it have ended. (A producer that gives its first frame of it later than that is too
+    /// late.)
     ///
     /// # Errors
     /// `Usage` for a wrong number; why the sender failed.
@@ -133,8 +135,8 @@ impl Sender {
         self.run.declare(set, frames)
     }
 
-    /// Says that no more will come, and waits until the hub has everything, at most so long; `None`: as long as it takes.
-    /// May be called again after `Busy`.
+    /// Says that no more will come, and waits until the hub has everything, at most so long; `None`: as long as it
+    /// takes. May be called again after `Busy`.
     ///
     /// # Errors
     /// `Busy` if the hub did not have everything in time; else why the sender failed.
@@ -155,8 +157,8 @@ impl Sender {
         self.run.figures()
     }
 
-    /// What the slot promises, if there is one, and how late frames were so far: from pushed to known to be at the hub. With
-    /// bursts that must be ready a period apart nothing is promised before the first.
+    /// What the slot promises, if there is one, and how late frames were so far: from pushed to known to be at the hub.
+    /// With bursts that must be ready a period apart nothing is promised before the first.
     pub fn slot(&self) -> Option<(SlotHeld, Lag)> {
         self.run.slot()
     }

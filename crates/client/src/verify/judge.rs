@@ -97,8 +97,8 @@ impl<'a, 'b> Judge<'a, 'b> {
         self.stopped.is_none()
     }
 
-    /// The hard links that are none of the files, nor as a link, FIFO or device of the receipt is; the others have their
-    /// verdict.
+    /// The hard links that are none of the files, nor as a link, FIFO or device of the receipt is; the others have
+    /// their verdict.
     pub(super) fn take_strays(&mut self) -> BTreeMap<RelativePath, Seen> {
         let (files, mut strays) = (self.files.take().unwrap_or_default(), BTreeMap::new());
         let alike = std::mem::take(&mut self.bare);

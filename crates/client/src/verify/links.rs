@@ -10,8 +10,8 @@ use thalweg_mover::endpoint::local::survey::{DigestAs, Found as Listed};
 use thalweg_mover::failure::{FailureKind, Result};
 use thalweg_wire::{Digest, RelativePath};
 
-/// A hard link is one of the files that were looked at, and goes by what was found of that one. Where it is none of them,
-/// its content has to be that of one: who passed the tree on may not have kept hard links.
+/// A hard link is one of the files that were looked at, and goes by what was found of that one. Where it is none of
+/// them, its content has to be that of one: who passed the tree on may not have kept hard links.
 pub(super) fn compare_links(
     reach: &Reach,
     is_single: bool,

@@ -53,8 +53,8 @@ impl Receipt {
         Ok(Receipt { file, path: path.to_owned() })
     }
 
-    /// Tells the lines of a receipt that was checked, in their order; of several with one path the last. Memory: some 40
-    /// bytes for each.
+    /// Tells the lines of a receipt that was checked, in their order; of several with one path the last. Memory: some
+    /// 40 bytes for each.
     ///
     /// # Errors
     /// `Damage` if it was written meanwhile; what the sink says.
@@ -164,8 +164,8 @@ fn written_meanwhile() -> Failure {
     Failure::new(FailureKind::Damage, CHECK, "it was written while it was read")
 }
 
-/// Who may have signed: public keys or fingerprints of certificates, as [`parse_key`] has them. Of an empty list nothing is
-/// asked.
+/// Who may have signed: public keys or fingerprints of certificates, as [`parse_key`] has them. Of an empty list
+/// nothing is asked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Expected {
     /// Whom each side has to be among, whichever of them it is.
@@ -203,8 +203,8 @@ pub fn seal(receipt: &Receipt, expected: &Expected) -> Result<Seal> {
     Ok(seal)
 }
 
-/// What a receipt certifies, and what its signatures are worth: [`Seal::words`], of each side `expected` (whether it was
-/// asked that it is somebody), and `one_signer`.
+/// What a receipt certifies, and what its signatures are worth: [`Seal::words`], of each side `expected` (whether it
+/// was asked that it is somebody), and `one_signer`.
 pub fn certified(seal: &Seal, expected: &Expected) -> Map<String, Value> {
     let mut words = seal.words.as_object().cloned().unwrap_or_default();
     for (who, is_asked) in ["sender", "receiver"].into_iter().zip(expected.is_asked()) {

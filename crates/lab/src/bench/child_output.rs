@@ -1,4 +1,5 @@
-//! What a child says while it runs: events, one JSON object on a line of its standard output, and words on its standard error.
+//! What a child says while it runs: events, one JSON object on a line of its standard output, and words on its standard
+//! error.
 
 use serde_json::Value;
 use std::io::{self, BufRead, BufReader, Read};
@@ -19,8 +20,8 @@ pub struct ChildOutput<T> {
 }
 
 impl<T: Default + Send + 'static> ChildOutput<T> {
-    /// Of a child whose output is piped, taken from it; `hear` gets each event in turn. A line that is no JSON is an event
-    /// that says nothing.
+    /// Of a child whose output is piped, taken from it; `hear` gets each event in turn. A line that is no JSON is an
+    /// event that says nothing.
     ///
     /// # Errors
     /// If a thread cannot be started; the child runs on.

@@ -17,8 +17,8 @@ struct Iperf {
     error: Option<String>,
 }
 
-/// iperf3 tells the size of a socket's buffer once for each stream, under one name: what is told twice is as it was told
-/// last.
+/// iperf3 tells the size of a socket's buffer once for each stream, under one name: what is told twice is as it was
+/// told last.
 fn last_of_each<'de, D: Deserializer<'de>, T: DeserializeOwned>(from: D) -> Result<T, D::Error> {
     T::deserialize(serde_json::Value::deserialize(from)?).map_err(D::Error::custom)
 }
@@ -152,7 +152,8 @@ const OTHER: &str = "this is no result of `iperf3 --json`, and of other programs
 /// Most runs of one file: iperf3 writes one, several may be put behind each other.
 const RUNS_MAX: usize = 100_000;
 
-/// Reads one or several results of `iperf3 --json`, one behind the other. `moment` writes seconds since 1970 as RFC 3339.
+/// Reads one or several results of `iperf3 --json`, one behind the other. `moment` writes seconds since 1970 as
+/// RFC 3339.
 /// A run that failed is left out, with what iperf3 said.
 ///
 /// # Errors
@@ -222,8 +223,8 @@ pub fn iperf3(text: &str, moment: impl Fn(i64) -> String) -> Result<Results, Not
 /// Hosts that are told one by one.
 const HOSTS_NAMED: usize = 3;
 
-/// Round trip times to one host that differ by less, as a share and in seconds, are of one distance: a path adds queues to
-/// the smallest, and below a millisecond so does the machine.
+/// Round trip times to one host that differ by less, as a share and in seconds, are of one distance: a path adds queues
+/// to the smallest, and below a millisecond so does the machine.
 const APART_SHARE: f64 = 0.25;
 const APART_S: f64 = 0.5e-3;
 

@@ -12,8 +12,8 @@
 //! {"end":{}}
 //! ```
 //!
-//! Times are in seconds, sizes in bytes, rates in bits a second, all of them decimal numbers; a quantity that is not one
-//! of the fields below carries its unit. One in another unit, as people write it (`ms`, `MiB`, `Gbit/s`, `%`), is
+//! Times are in seconds, sizes in bytes, rates in bits a second, all of them decimal numbers; a quantity that is not
+//! one of the fields below carries its unit. One in another unit, as people write it (`ms`, `MiB`, `Gbit/s`, `%`), is
 //! converted when it is read. Whoever reads a file takes the keys it knows and passes over the others.
 
 mod about;

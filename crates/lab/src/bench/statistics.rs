@@ -1,4 +1,5 @@
-//! What is said of a handful of samples: mean, median, how sure it is, spread, percentiles, ratios within a round. Pure.
+//! What is said of a handful of samples: mean, median, how sure it is, spread, percentiles, ratios within a round.
+//! Pure.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -22,17 +23,17 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Whether the two have no value in common: the medians differ, as surely as the less sure of the two intervals is. Of
-    /// a single value nothing is sure.
+    /// Whether the two have no value in common: the medians differ, as surely as the less sure of the two intervals is.
+    /// Of a single value nothing is sure.
     pub fn is_apart_from(&self, other: &Interval) -> bool {
         let is_sure = self.confidence > 0.0 && other.confidence > 0.0;
         is_sure && (self.low > other.high || other.low > self.high)
     }
 }
 
-/// What a copy that is the longer one of two, in bytes and seconds each, carries in a second after its start: of what it has
-/// more, in the time that it takes longer; what both have (handshakes, slow start, the end) cancels. `None` if it does not
-/// take longer by a tenth: the rest would be noise.
+/// What a copy that is the longer one of two, in bytes and seconds each, carries in a second after its start: of what
+/// it has more, in the time that it takes longer; what both have (handshakes, slow start, the end) cancels. `None` if
+/// it does not take longer by a tenth: the rest would be noise.
 pub fn rate_after_start(long: (u64, f64), short: (u64, f64)) -> Option<f64> {
     let (bytes, seconds) = (long.0.saturating_sub(short.0), long.1 - short.1);
     (seconds > 0.1 * long.1).then(|| bytes as f64 / seconds)
@@ -149,8 +150,8 @@ fn sorted(values: &[f64]) -> Vec<f64> {
     values
 }
 
-/// That of `count` throws of a coin at most 0, 1, 2, … are heads. Terms are held as a number and a power of two: 1/2^1100 is
-/// no number of 64 bits.
+/// That of `count` throws of a coin at most 0, 1, 2, … are heads. Terms are held as a number and a power of two:
+/// 1/2^1100 is no number of 64 bits.
 fn tails(count: usize) -> impl Iterator<Item = f64> {
     const STEP: i32 = 512;
     let mut power = -i32::try_from(count).unwrap_or(i32::MAX);
@@ -201,7 +202,8 @@ mod tests {
         assert!((interval.confidence - 0.9586).abs() < 1e-4, "{interval:?}");
     }
 
-    /// Beyond 1074 throws one half to their power is no number of 64 bits, and with 100,000 nobody waits for a sum over sums.
+    /// Beyond 1074 throws one half to their power is no number of 64 bits, and with 100,000 nobody waits for a sum over
+    /// sums.
     #[test]
     fn of_many_values_the_interval_is_that_of_the_normal_distribution() {
         for count in [1000, 1074, 1075, 3000, 100_000] {

@@ -181,7 +181,8 @@ fn told_losses(case: &[&Sample]) -> String {
     format!("; {} packets lost in a run{few}", short(median(&lost)))
 }
 
-/// The tail that the program itself told, where single values are not known: medians over the runs, and the longest of all.
+/// The tail that the program itself told, where single values are not known: medians over the runs, and the longest of
+/// all.
 fn told_tail(case: &[&Sample]) -> String {
     let of = |name: &str| -> Vec<f64> {
         case.iter().filter_map(|sample| sample.measured.get(name)?.value()).collect()
@@ -266,8 +267,8 @@ fn by_parameters(a: &Sample, b: &Sample) -> std::cmp::Ordering {
     orders.find(|order| *order != Equal).unwrap_or(Equal)
 }
 
-/// The storage rule of 000 section III-D, for each direction: which ways of asking have the rate that was wanted and answer
-/// in time.
+/// The storage rule of 000 section III-D, for each direction: which ways of asking have the rate that was wanted and
+/// answer in time.
 fn storage_rule(out: &mut String, cases: &[Vec<&Sample>]) {
     for direction in ["read", "write"] {
         let of = |case: &&Vec<&Sample>| case[0].parameters.get("direction") == Some(&direction.into());

@@ -71,8 +71,9 @@ impl Clients {
     }
 }
 
-/// Does the work at each of these times from now on, in a thread of its own: what each gave, in order. None of them is there
-/// before it is due, nor after it has ended: there may be thousands. Of those that were not due when it was to stop, nothing.
+/// Does the work at each of these times from now on, in a thread of its own: what each gave, in order. None of them is
+/// there before it is due, nor after it has ended: there may be thousands. Of those that were not due when it was to
+/// stop, nothing.
 fn each_when_due(
     starts: &[Duration],
     stop: &AtomicBool,

@@ -45,8 +45,8 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// Makes its directory, after it has removed those of runs that were killed; `hear` is told of them. `budget_bytes`: of the
-    /// largest data set.
+    /// Makes its directory, after it has removed those of runs that were killed; `hear` is told of them.
+    /// `budget_bytes`: of the largest data set.
     ///
     /// # Errors
     /// What the file system says.

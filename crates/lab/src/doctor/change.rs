@@ -1,15 +1,16 @@
 //! Writes settings, and takes them back.
 //!
-//! 1. What is there now, and what is to be there, is recorded in the state directory, durably, before anything is changed;
-//!    with a default congestion control also who may choose what, which the kernel changes with it.
+//! 1. What is there now, and what is to be there, is recorded in the state directory, durably, before anything is
+//!    changed; with a default congestion control also who may choose what, which the kernel changes with it.
 //! 2. Kernel settings are written, then a file of sysctl.d with those that the kernel took, then a profile of tuned.
 //! 3. Files that set something else at the next start are told.
 //!
-//! The record has what was there before the first [`apply`], and all that was put there or was to be since. So whatever call a
-//! kill came at, and however often it was applied: what stands there now is as it was before, or ours, which [`undo`] puts
-//! back, or somebody else's. That is left to them, and told.
+//! The record has what was there before the first [`apply`], and all that was put there or was to be since. So whatever
+//! call a kill came at, and however often it was applied: what stands there now is as it was before, or ours, which
+//! [`undo`] puts back, or somebody else's. That is left to them, and told.
 //!
-//! Not done: what tuned set by the profile. Only tuned knows what was there, so [`undo`] waits until it has let go of it.
+//! Not done: what tuned set by the profile. Only tuned knows what was there, so [`undo`] waits until it has let go of
+//! it.
 
 use super::congestion;
 use super::cpu;
@@ -54,8 +55,8 @@ pub struct Done {
 struct Change {
     what: What,
     before: Before,
-    /// All that was put there, or was to be, each once, the last one last. Of who may choose which congestion control: whom
-    /// the kernel may have added.
+    /// All that was put there, or was to be, each once, the last one last. Of who may choose which congestion control:
+    /// whom the kernel may have added.
     ours: Vec<Vec<u8>>,
 }
 
@@ -84,8 +85,8 @@ struct Record {
     tuned_before: Option<String>,
 }
 
-/// Writes what the findings of `report` want, as far as `--apply` does it, and records in `state` what was there. Nothing to
-/// change is an empty answer. What somebody else changed since an earlier time is left and told.
+/// Writes what the findings of `report` want, as far as `--apply` does it, and records in `state` what was there.
+/// Nothing to change is an empty answer. What somebody else changed since an earlier time is left and told.
 ///
 /// # Errors
 /// If nothing could be begun, or not be recorded; what fails otherwise is told with each change.
@@ -188,8 +189,8 @@ pub fn has_profile(roots: &Roots, done: &[Done]) -> bool {
     done.iter().any(|one| one.what == path && one.trouble.is_none())
 }
 
-/// Puts back what was there before the first [`apply`], the last change first. Nothing recorded is an empty answer. What
-/// somebody else changed since is left, told, and recorded no more; what cannot be put back stays recorded.
+/// Puts back what was there before the first [`apply`], the last change first. Nothing recorded is an empty answer.
+/// What somebody else changed since is left, told, and recorded no more; what cannot be put back stays recorded.
 ///
 /// # Errors
 /// If the record cannot be read, written or removed. `Busy`, before anything is changed, while tuned has the profile
@@ -434,8 +435,9 @@ fn keep_all(record: &mut Record, roots: &Roots, wanted: &Wanted<'_>, files: &[&P
 }
 
 /// Notes who may choose what: what is made the default is allowed to everybody from then on
-/// (`tcp_set_default_congestion_control` in net/ipv4/tcp_cong.c), what is put back as well. First in the record, so that it is
-/// put back after the default. Where the list may not be written, in network namespaces, no default changes it.
+/// (`tcp_set_default_congestion_control` in net/ipv4/tcp_cong.c), what is put back as well. First in the record, so
+/// that it is put back after the default. Where the list may not be written, in network namespaces, no default changes
+/// it.
 fn keep_allowed(record: &mut Record, roots: &Roots) -> Result<()> {
     let path = roots.sysctl(congestion::ALLOWED);
     let may_be_written = fs::metadata(&path).is_ok_and(|about| about.mode() & 0o200 != 0);
@@ -461,9 +463,9 @@ fn allowed_since(roots: &Roots, record: &Record) -> Option<Done> {
     (now != before).then(|| Done { what, now: format!("= {now} (was {before})"), trouble: None })
 }
 
-/// What the files are to set: what this time and earlier ones have set and the kernel took. Where somebody else changed it
-/// since, that is told, and the files keep what was put there; of `theirs`, which were to be changed once more, as something
-/// that was not done. Who may choose what is in no file: it follows.
+/// What the files are to set: what this time and earlier ones have set and the kernel took. Where somebody else changed
+/// it since, that is told, and the files keep what was put there; of `theirs`, which were to be changed once more, as
+/// something that was not done. Who may choose what is in no file: it follows.
 fn settings_of_files(
     roots: &Roots,
     record: &Record,
@@ -526,8 +528,8 @@ fn read_before(path: &Path) -> Result<Before> {
     }
 }
 
-/// A link would be replaced by a file, and could not be put back: who made it wants the file elsewhere, or (`/dev/null`) not at
-/// all.
+/// A link would be replaced by a file, and could not be put back: who made it wants the file elsewhere, or
+/// (`/dev/null`) not at all.
 ///
 /// # Errors
 /// `Unsupported`, before anything is changed.

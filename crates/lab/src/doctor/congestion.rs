@@ -21,8 +21,8 @@ const AVAILABLE: &str = "net.ipv4.tcp_available_congestion_control";
 /// Segments below which a share of loss means nothing: fewer, and one lost is more than [`LOSS_TYPICAL`].
 pub const SEGMENTS_MIN: u64 = 22_000;
 
-/// The round trip for which is said what a stream carries under loss, if none was measured: interstate, at its upper end (000
-/// Table IV).
+/// The round trip for which is said what a stream carries under loss, if none was measured: interstate, at its upper
+/// end (000 Table IV).
 const RTT: Duration = Duration::from_millis(50);
 
 /// TCP's payload in a packet of 1500 bytes.
@@ -51,8 +51,8 @@ pub fn findings(roots: &Roots, machine: &Machine, probes: &Probes) -> Vec<Findin
     found
 }
 
-/// Which control is better depends on what the paths lose, so none is a fault: what was sent again here since boot says which
-/// is worth a try.
+/// Which control is better depends on what the paths lose, so none is a fault: what was sent again here since boot says
+/// which is worth a try.
 fn weigh(finding: &mut Finding, resent: Result<Resent, String>, available: &str, rtt: Duration) {
     let Some(control) = finding.current.as_deref().and_then(CongestionControl::of_name) else {
         return no_advice(finding, "of reno, cubic and bbr alone the papers say which path each is for");

@@ -50,7 +50,8 @@ pub enum Verdict {
     Change,
     /// Not as wanted, but a proof that was asked for has not shown that the change helps: no recommendation of it.
     Unproved,
-    /// What was seen here speaks for something else, but which is better depends on the path or on what is used: no fault.
+    /// What was seen here speaks for something else, but which is better depends on the path or on what is used: no
+    /// fault.
     Depends,
     /// A fact, of which nothing is wanted.
     Told,

@@ -214,8 +214,8 @@ fn first_number(text: &str) -> Option<u32> {
     text.split(|c: char| !c.is_ascii_digit()).find(|part| !part.is_empty())?.parse().ok()
 }
 
-/// Names that firmware of guests has, as vendor or product begins (as systemd-detect-virt(1) knows them). Vendors that also
-/// build hardware are here with the product.
+/// Names that firmware of guests has, as vendor or product begins (as systemd-detect-virt(1) knows them). Vendors that
+/// also build hardware are here with the product.
 const FIRMWARE_OF_GUESTS: &[&str] = &[
     "QEMU",
     "KVM",
@@ -235,8 +235,8 @@ const FIRMWARE_OF_GUESTS: &[&str] = &[
     "vServer",
 ];
 
-/// x86 processors have a flag that hypervisors set. Others have none: there only the firmware's names speak for a guest, and
-/// hardly anything against it.
+/// x86 processors have a flag that hypervisors set. Others have none: there only the firmware's names speak for a
+/// guest, and hardly anything against it.
 fn virtualisation(roots: &Roots, is_x86: bool, cpu_flags: &[String]) -> Virtualisation {
     if let Ok(kind) = read(&roots.sys.join("hypervisor/type")) {
         return Virtualisation::Guest(kind);

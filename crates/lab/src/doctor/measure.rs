@@ -1,4 +1,5 @@
-//! What no file tells and has to be tried or measured. Everything here is bounded in time and in bytes, and leaves nothing.
+//! What no file tells and has to be tried or measured. Everything here is bounded in time and in bytes, and leaves
+//! nothing.
 //!
 //! Nothing of it decides anything: what was found is a value that the subjects judge, so that tests can make it up.
 
@@ -33,8 +34,8 @@ const ROOM_PART: u64 = 4;
 /// With fewer bytes a disk says nothing of its rate.
 const DISK_BYTES_MIN: u64 = 8 << 20;
 
-/// Where writes end in the page cache, they are synced each so many bytes: else all of them are in it within the time, and
-/// the one sync behind takes as long as it takes.
+/// Where writes end in the page cache, they are synced each so many bytes: else all of them are in it within the time,
+/// and the one sync behind takes as long as it takes.
 const SYNC_BYTES: u64 = 8 << 20;
 
 /// Bytes of a small read and of a small write that is synced.

@@ -4,8 +4,8 @@ use super::finding::{Finding, Subject};
 use super::machine::nodes;
 use super::roots::{Roots, read};
 
-/// Bytes of a page where memory is counted in pages; the kernel's files do not say which it is, and the others that Linux
-/// runs on here are larger.
+/// Bytes of a page where memory is counted in pages; the kernel's files do not say which it is, and the others that
+/// Linux runs on here are larger.
 const PAGE_BYTES: u64 = 4096;
 
 /// Everything about it.

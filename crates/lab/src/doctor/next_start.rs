@@ -1,8 +1,8 @@
 //! What the files of sysctl.d set at the next start, by the rules of sysctl.d(5).
 //!
-//! Files are read in the order of their names, whichever directory they are in, and the last line that sets a key holds. Of
-//! files with the same name only that of the first directory is read. Not looked at: patterns (`net.ipv4.conf.*`), which
-//! give way to a line that names the key.
+//! Files are read in the order of their names, whichever directory they are in, and the last line that sets a key
+//! holds. Of files with the same name only that of the first directory is read. Not looked at: patterns
+//! (`net.ipv4.conf.*`), which give way to a line that names the key.
 
 use super::roots::{Roots, names, read, spaced};
 use std::collections::BTreeMap;
@@ -20,7 +20,8 @@ pub struct Other {
     pub value: String,
 }
 
-/// Of these settings, which the file `name` sets in the first directory: those that a later file sets to something else.
+/// Of these settings, which the file `name` sets in the first directory: those that a later file sets to something
+/// else.
 pub fn others(roots: &Roots, name: &str, settings: &[(String, String)]) -> Vec<Other> {
     let mut last = BTreeMap::new();
     for path in files(roots).range::<str, _>((Bound::Excluded(name), Bound::Unbounded)).map(|(_, path)| path)

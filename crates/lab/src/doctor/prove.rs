@@ -1,13 +1,13 @@
 //! Tries proposed changes in a testbed, before against after, and takes back the recommendation of what does not help.
 //!
 //! 1. What would be changed is put into groups that make sense only together.
-//! 2. Of each, hosts with today's settings and hosts with the changed ones take turns, a few times; one stream of TCP, as
-//!    a program that chooses nothing has it.
+//! 2. Of each, hosts with today's settings and hosts with the changed ones take turns, a few times; one stream of TCP,
+//!    as a program that chooses nothing has it.
 //! 3. A change helps if every run with it was better than every run without, and by more than a little. Where the path
 //!    itself lost packets in any run, because this machine was too slow for it, there is no verdict.
 //!
-//! What is to be changed and was not shown to help is called unproved. Not to be tried so: what the kernel has only once,
-//! and what is for faults that the path does not have. `--apply` with it leaves those alone as well.
+//! What is to be changed and was not shown to help is called unproved. Not to be tried so: what the kernel has only
+//! once, and what is for faults that the path does not have. `--apply` with it leaves those alone as well.
 
 use super::finding::{Finding, Report, Subject, Verdict};
 use super::roots::Roots;
@@ -117,7 +117,8 @@ impl Trial {
     }
 }
 
-/// Tries what `report` would have `--apply` change, and leaves only what helps. `wire` makes the process of a testbed (see
+/// Tries what `report` would have `--apply` change, and leaves only what helps. `wire` makes the process of a testbed
+/// (see
 /// [`Registry::up`]). Takes about half a minute for each group at 50 ms.
 ///
 /// # Errors

@@ -1,8 +1,9 @@
 //! The queue in which each device's packets wait before they leave (its queueing discipline): asked of the kernel over
-//! rtnetlink, as `tc qdisc show` does (`linux/rtnetlink.h`, `linux/pkt_sched.h`), and judged. Only asks; nothing is set.
+//! rtnetlink, as `tc qdisc show` does (`linux/rtnetlink.h`, `linux/pkt_sched.h`), and judged. Only asks; nothing is
+//! set.
 //!
-//! `net.core.default_qdisc` is what a device gets when it comes up, and no device that is up follows a change of it: what
-//! packets really wait in is told by the device alone.
+//! `net.core.default_qdisc` is what a device gets when it comes up, and no device that is up follows a change of it:
+//! what packets really wait in is told by the device alone.
 
 use super::finding::{Finding, Remedy, Subject, Verdict};
 use crate::testbed::netlink::{
@@ -60,8 +61,8 @@ impl fmt::Display for Queue {
 /// The queue of a device in the network namespace of the calling thread.
 ///
 /// # Errors
-/// `NotFound` if there is no such device or it is down (`ENODEV`); what the kernel says; `WouldBlock` if it says nothing in two
-/// seconds.
+/// `NotFound` if there is no such device or it is down (`ENODEV`); what the kernel says; `WouldBlock` if it says
+/// nothing in two seconds.
 pub fn of(device: &str) -> io::Result<Queue> {
     // No protocol is that of routes and devices.
     let socket =
@@ -240,8 +241,8 @@ pub fn weigh_default(finding: &mut Finding, control: Option<&str>, may_change: b
     });
 }
 
-/// What is to be thought of the queue of a device. `is_hardware`: there is a card behind it; `control`: the congestion control
-/// that a program gets which chooses none, if it could be seen; `scope`: where a change takes effect.
+/// What is to be thought of the queue of a device. `is_hardware`: there is a card behind it; `control`: the congestion
+/// control that a program gets which chooses none, if it could be seen; `scope`: where a change takes effect.
 pub fn finding(
     device: &str,
     queue: &Queue,

@@ -44,8 +44,8 @@ pub struct Sysctl {
 
 const TABLE_III: &str = "000 Table III";
 
-/// Kernel settings. 000 Table III was found for one mover and 100 Gbit/s; the paper itself warns of copying such tables,
-/// hence `--prove`.
+/// Kernel settings. 000 Table III was found for one mover and 100 Gbit/s; the paper itself warns of copying such
+/// tables, hence `--prove`.
 pub const SYSCTLS: &[Sysctl] = &[
     Sysctl {
         key: "net.core.rmem_max",
@@ -153,7 +153,8 @@ pub const SYSCTLS: &[Sysctl] = &[
 /// Slots in each ring of a card, if it has so many (000 Table II, for an Intel E810).
 pub const RING_SLOTS: u32 = 8160;
 
-/// Bytes of a packet on lines of [`JUMBO_RATE_BITS_PER_S`] and more: a frame of 9,014 or 9,018 bytes (000 section III-B.1).
+/// Bytes of a packet on lines of [`JUMBO_RATE_BITS_PER_S`] and more: a frame of 9,014 or 9,018 bytes (000 section
+/// III-B.1).
 pub const JUMBO_MTU_BYTES: u32 = 9000;
 
 /// From this rate on, nodes commonly use jumbo frames (000 section III-B.1).
@@ -205,7 +206,8 @@ impl Sysctl {
         }
     }
 
-    /// What is to be made of `current`: the wanted value, of which each number gives way to a larger one that is there already.
+    /// What is to be made of `current`: the wanted value, of which each number gives way to a larger one that is there
+    /// already.
     pub fn wanted_from(&self, current: &str) -> String {
         match self.rule {
             Rule::AtLeast => larger_of_each(current, self.value),

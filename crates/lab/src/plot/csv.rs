@@ -3,8 +3,8 @@
 use super::figure::{Across, Bars, Body, Cells, Curves, Figure, Look};
 use std::fmt::Write;
 
-/// One line for each point, bar or cell; the first line names the columns with their units. Figures are in base units and
-/// complete.
+/// One line for each point, bar or cell; the first line names the columns with their units. Figures are in base units
+/// and complete.
 pub fn csv(figure: &Figure) -> String {
     match &figure.body {
         Body::Curves(curves) => of_curves(curves),

@@ -1,4 +1,5 @@
-//! Figures as SVG: title, facts, legend, body, notes, from top to bottom, each as high as its words need on the width given.
+//! Figures as SVG: title, facts, legend, body, notes, from top to bottom, each as high as its words need on the width
+//! given.
 //!
 //! Elements have classes and no colours ([`super::palette::stylesheet`] gives them). The same figure and width give the
 //! same bytes: places are rounded to a tenth of a pixel.

@@ -1,5 +1,5 @@
-//! Colours, markers and dashes: what tells one series from another, on a screen, in print, in grey, and for eyes that see
-//! colours otherwise.
+//! Colours, markers and dashes: what tells one series from another, on a screen, in print, in grey, and for eyes that
+//! see colours otherwise.
 //!
 //! The colours are those of Okabe and Ito (*Color Universal Design*, 2008), without yellow, which is too light for
 //! lines on paper, and with purple, orange and sky blue a little darker than theirs for the same reason. No figure

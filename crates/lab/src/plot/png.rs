@@ -41,8 +41,8 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// A figure as a PNG file, `scale` pixels of the picture to a pixel of the figure (2 is good for screens, 4 for print; 16 at
-/// most).
+/// A figure as a PNG file, `scale` pixels of the picture to a pixel of the figure (2 is good for screens, 4 for print;
+/// 16 at most).
 ///
 /// # Errors
 /// If `scale` is out of its bounds.

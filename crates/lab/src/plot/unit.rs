@@ -91,8 +91,8 @@ impl Unit {
     }
 }
 
-/// Three figures that count, no zeros behind them, thousands apart: `0.0123`, `9.41`, `26,800`. What is below a hundredth
-/// is written as `1e-5`.
+/// Three figures that count, no zeros behind them, thousands apart: `0.0123`, `9.41`, `26,800`. What is below a
+/// hundredth is written as `1e-5`.
 pub fn number(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();

@@ -1,7 +1,8 @@
 //! The basin as SVG: five stages from left to right, each as high as its capacity, the narrowest in another colour.
 //!
-//! Heights are logarithmic, which the picture says: capacities differ by factors of hundreds. What was not measured is a
-//! dashed line. Colours are those of Okabe and Ito, told apart by everybody and in grey; nothing is loaded from elsewhere.
+//! Heights are logarithmic, which the picture says: capacities differ by factors of hundreds. What was not measured is
+//! a dashed line. Colours are those of Okabe and Ito, told apart by everybody and in grey; nothing is loaded from
+//! elsewhere.
 
 use super::{Finding, Row, Stage};
 use std::fmt::Write;

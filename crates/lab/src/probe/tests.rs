@@ -169,8 +169,8 @@ fn a_small_gain_does_not_stand_against_accounts_and_parts_that_agree() {
     assert_eq!(find(&measured).narrowest, Some(Stage::DestinationStorage));
 }
 
-/// Seen on one machine, with the source in the page cache: alone the disk that is written is the widest of all, and the way
-/// is three times as fast without it.
+/// Seen on one machine, with the source in the page cache: alone the disk that is written is the widest of all, and the
+/// way is three times as fast without it.
 #[test]
 fn the_marked_stage_is_the_narrowest_drawn_whatever_the_parts_do_alone() {
     let is_narrowest_drawn = |found: &Finding| {

@@ -33,8 +33,8 @@ pub struct Made {
     pub chosen: Vec<String>,
 }
 
-/// All figures of a result, `foreign` ones (of other programs) in the same plots. A suite that is not known here gets one
-/// all the same.
+/// All figures of a result, `foreign` ones (of other programs) in the same plots. A suite that is not known here gets
+/// one all the same.
 pub fn figures(results: &Results, foreign: &[&Results]) -> Vec<Figure> {
     let suite = results.about.suite.as_str();
     // What others measured over a network says nothing about disks.
@@ -362,8 +362,8 @@ fn cells(
 /// Sizes that are files by a whole number each differ by less.
 const SAME_SIZE: f64 = 0.8;
 
-/// Each number of files, rising, with the median rate, in bits a second, of what was measured of the largest size in it:
-/// with less data the start is a larger part of the time, so that rates of two sizes say nothing of each other.
+/// Each number of files, rising, with the median rate, in bits a second, of what was measured of the largest size in
+/// it: with less data the start is a larger part of the time, so that rates of two sizes say nothing of each other.
 pub fn rates_by_files(results: &Results) -> Vec<(f64, f64)> {
     let largest = results.counting().map(|sample| sample.bytes).max().unwrap_or(0) as f64;
     let is_largest = |sample: &&Sample| sample.bytes as f64 > SAME_SIZE * largest;
@@ -376,8 +376,8 @@ pub fn rates_by_files(results: &Results) -> Vec<(f64, f64)> {
     files.iter().filter_map(Quantity::value).map(|files| (files, rate(files))).collect()
 }
 
-/// 001 Fig 9: the model is fitted to all that was measured in four numbers of files, spread over all; the others are what
-/// it predicts, as `thalweg model fit --points` does. Of the sizes the largest is drawn.
+/// 001 Fig 9: the model is fitted to all that was measured in four numbers of files, spread over all; the others are
+/// what it predicts, as `thalweg model fit --points` does. Of the sizes the largest is drawn.
 fn fitted(results: &Results, notes: &mut Vec<String>) -> Option<Body> {
     /// So well a fit is to predict what it was not shown, in the mean.
     const FIT_ERROR_MAX: f64 = 0.15;

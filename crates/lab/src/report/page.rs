@@ -1,5 +1,5 @@
-//! The report: one HTML page that takes nothing from elsewhere, has light and dark, fits a telephone and paper, and needs no
-//! script.
+//! The report: one HTML page that takes nothing from elsewhere, has light and dark, fits a telephone and paper, and
+//! needs no script.
 
 use super::Section;
 use super::reading::{self, Measure};

@@ -131,8 +131,8 @@ fn divided(point: Point, by: f64) -> Point {
     Point { x: point.x, y: point.y / by, interval }
 }
 
-/// Samples of ours in the groups of the paper, as shares of our line, and which they are; nothing without a line or without
-/// such samples.
+/// Samples of ours in the groups of the paper, as shares of our line, and which they are; nothing without a line or
+/// without such samples.
 fn with_samples<'a>(
     published: &Published,
     results: &'a Results,
@@ -193,7 +193,8 @@ fn samples_of<'a>(case: &MeasuredCase, results: &'a Results) -> Vec<&'a Sample> 
     results.counting().filter(fits).collect()
 }
 
-/// Our bars in the groups of the paper, relative to the first group that is the same; what the paper has not comes behind.
+/// Our bars in the groups of the paper, relative to the first group that is the same; what the paper has not comes
+/// behind.
 fn with_bars(published: &Published, ours: &Bars) -> Option<Bars> {
     let theirs = alone(published)?;
     let mut groups = theirs.groups;

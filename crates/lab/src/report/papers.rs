@@ -28,8 +28,8 @@ pub struct Published {
     pub ours: Vec<String>,
     /// What was measured.
     pub series: Vec<PublishedSeries>,
-    /// What of ours is comparable with these groups, where our suite has no such groups of its own: by samples, as shares of our
-    /// line.
+    /// What of ours is comparable with these groups, where our suite has no such groups of its own: by samples, as
+    /// shares of our line.
     #[serde(default)]
     pub measured: Vec<MeasuredSeries>,
 }

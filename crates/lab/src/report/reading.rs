@@ -186,8 +186,8 @@ pub struct Over {
     pub is_less: bool,
 }
 
-/// One series for each name and each other parameter that varies within it, over the values of `x`: medians, and the laws
-/// that the samples carry.
+/// One series for each name and each other parameter that varies within it, over the values of `x`: medians, and the
+/// laws that the samples carry.
 pub fn series(results: &Results, samples: &[&Sample], x: &str, measure: Measure) -> Over {
     let names = Names::new(results, samples, Some(x));
     let mut found: Vec<Found<'_>> = Vec::new();
@@ -224,8 +224,8 @@ pub fn series(results: &Results, samples: &[&Sample], x: &str, measure: Measure)
 }
 
 /// Series of several points, if there are any. A single point belongs to the one of them beside whose axis the same was
-/// set, where it has none there: a suite may have measured it for another axis. What belongs to none is left out: whether
-/// there is such.
+/// set, where it has none there: a suite may have measured it for another axis. What belongs to none is left out:
+/// whether there is such.
 fn lines(found: Vec<Found<'_>>) -> (Vec<Found<'_>>, bool) {
     let (mut lines, single): (Vec<_>, Vec<_>) = found.into_iter().partition(|one| one.measured.len() > 1);
     if lines.is_empty() {

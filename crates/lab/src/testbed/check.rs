@@ -36,7 +36,8 @@ pub struct Accuracy {
     pub lines: Vec<Line>,
     /// What could not be measured on this path, and why.
     pub not_measured: Vec<String>,
-    /// What the wire used meanwhile, in CPU-seconds for each 10^9 bytes carried; of small packets alone it says nothing.
+    /// What the wire used meanwhile, in CPU-seconds for each 10^9 bytes carried; of small packets alone it says
+    /// nothing.
     pub wire_cpu_seconds_per_gb: f64,
 }
 

@@ -129,8 +129,8 @@ struct Lanes {
 struct Own {
     /// Without any delay.
     awake_ns: u64,
-    /// At a round trip of [`TRIAL_NS`]: a machine that has waited for some milliseconds is deeper asleep, and takes some
-    /// tenths of one longer to wake up the hosts. Longer waits do not change that much.
+    /// At a round trip of [`TRIAL_NS`]: a machine that has waited for some milliseconds is deeper asleep, and takes
+    /// some tenths of one longer to wake up the hosts. Longer waits do not change that much.
     asleep_ns: u64,
 }
 

@@ -421,8 +421,8 @@ impl Waiting {
     }
 }
 
-/// What both clocks say at one moment, the first one's first. A core that was taken away between them makes the second say
-/// too little, never too much: what it stamped seems younger than it is, and no packet leaves too early.
+/// What both clocks say at one moment, the first one's first. A core that was taken away between them makes the second
+/// say too little, never too much: what it stamped seems younger than it is, and no packet leaves too early.
 fn together(first: impl Fn() -> Nanos, second: impl Fn() -> Nanos) -> (Nanos, Nanos) {
     let mut before = first();
     for _ in 0..CLOCK_READS_MAX {
@@ -545,8 +545,8 @@ mod tests {
         assert_eq!(order, [4, 2, 3]);
     }
 
-    /// Segments in the order in which they leave: those of a thousand packets that come 200 us apart, numbered by packet
-    /// and place in it. What is sent on to the second queue comes back when two more packets have come.
+    /// Segments in the order in which they leave: those of a thousand packets that come 200 us apart, numbered by
+    /// packet and place in it. What is sent on to the second queue comes back when two more packets have come.
     fn departures(path: Path, packet: Packet) -> Vec<u32> {
         const PARTS: u16 = 1;
         let came = |queue, mark, id| Queued { queue, id, mark, came_us: None, bytes: 100, head: &[] };

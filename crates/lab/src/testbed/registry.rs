@@ -1,8 +1,8 @@
 //! Where testbeds are recorded, and how they are found, asked, entered and removed.
 //!
 //! Each has a directory `ROOT/NAME` (0700) with `record.json`, `socket`, `hosts` and `log`. Whether it runs is never
-//! believed from the record alone: the process must be there *and* have been started at the recorded moment.
-//! `up` and `down` hold a lock on `ROOT`, so that two of them do not meet half-way; who clears what dead ones left does too.
+//! believed from the record alone: the process must be there *and* have been started at the recorded moment. `up` and
+//! `down` hold a lock on `ROOT`, so that two of them do not meet half-way; who clears what dead ones left does too.
 
 use super::daemon::{REQUEST_BYTES_MAX, Request, Status};
 use super::spec::{Side, Spec, check_name};
@@ -25,8 +25,8 @@ use thalweg_sys::atomic_file::{self, Durability};
 use thalweg_sys::child::in_own_session;
 use thalweg_sys::namespace::{self, NetworkNamespace};
 
-/// Set for every program that `run` starts: by it they are found when their testbed has died, where the kernel has no cookies
-/// of namespaces.
+/// Set for every program that `run` starts: by it they are found when their testbed has died, where the kernel has no
+/// cookies of namespaces.
 pub const ID_VARIABLE: &str = "THALWEG_TESTBED";
 
 /// How long a testbed may take to come up.
@@ -336,8 +336,8 @@ impl Registry {
         self.look(name).map(|found| self.clear(&found)).transpose()
     }
 
-    /// Ends the programs of all testbeds that have died and removes their directories; what it did, by name. Waits for nobody:
-    /// what cannot be cleared now stays for the next time.
+    /// Ends the programs of all testbeds that have died and removes their directories; what it did, by name. Waits for
+    /// nobody: what cannot be cleared now stays for the next time.
     ///
     /// # Errors
     /// `Busy` if a testbed comes up or goes down just now; `Permission`; if testbeds cannot be listed.
@@ -414,8 +414,8 @@ impl Registry {
     }
 }
 
-/// Where the testbed of this directory listens: by the open directory, because a socket's path has at most 107 bytes and that
-/// of a directory may have more.
+/// Where the testbed of this directory listens: by the open directory, because a socket's path has at most 107 bytes
+/// and that of a directory may have more.
 pub(super) fn socket_of(directory: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/socket", directory.as_raw_fd()))
 }
@@ -482,9 +482,9 @@ pub(super) fn boot_id() -> Option<String> {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|text| text.trim().to_owned())
 }
 
-/// Processes in the hosts of a testbed. Of one that has died the kernel may have given the inodes to others, so there the
-/// cookie of the namespace decides as well, in the same run of the machine; and where there are none, the mark in the
-/// environment, which a program may have rewritten.
+/// Processes in the hosts of a testbed. Of one that has died the kernel may have given the inodes to others, so there
+/// the cookie of the namespace decides as well, in the same run of the machine; and where there are none, the mark in
+/// the environment, which a program may have rewritten.
 fn programs_inside(record: &Record) -> Vec<OwnedFd> {
     let is_running = record.is_running();
     let is_this_boot = record.boot.is_some() && record.boot == boot_id();
@@ -519,8 +519,8 @@ fn open_process(pid: u32) -> Option<OwnedFd> {
     pidfd_open(Pid::from_raw(i32::try_from(pid).ok()?)?, PidfdFlags::empty()).ok()
 }
 
-/// Ends the processes in the hosts of a testbed, and those that they start meanwhile; how many. Only the first are asked to
-/// end: one that was asked and starts others goes on doing so.
+/// Ends the processes in the hosts of a testbed, and those that they start meanwhile; how many. Only the first are
+/// asked to end: one that was asked and starts others goes on doing so.
 fn end_programs(record: &Record) -> Result<usize> {
     let mut ended = 0;
     for round in 0..ROUNDS_MAX {

@@ -133,8 +133,8 @@ impl Paths {
         }
     }
 
-    /// Gives the default queue for its rate and round trip time to each direction that had it `before` for those of then.
-    /// A queue of another size was asked for, and stays.
+    /// Gives the default queue for its rate and round trip time to each direction that had it `before` for those of
+    /// then. A queue of another size was asked for, and stays.
     pub fn keep_default_queues(&mut self, before: &Paths) {
         let (then_ns, rtt_ns) = (before.rtt_ns(), self.rtt_ns());
         let of = |path: &Path, rtt_ns| default_queue_bytes(path.rate_bits_per_s.unwrap_or(0), rtt_ns);

@@ -197,8 +197,9 @@ impl Wire {
         self.counters
     }
 
-    /// Does something else from `now` on. What was accepted keeps its time, and nothing passes it. The bytes of it that wait for
-    /// the line are as many as before: they hold it up no longer than they take at the new rate, nor than they were to.
+    /// Does something else from `now` on. What was accepted keeps its time, and nothing passes it. The bytes of it that
+    /// wait for the line are as many as before: they hold it up no longer than they take at the new rate, nor than they
+    /// were to.
     pub fn set(&mut self, now: Nanos, path: Path) {
         let waiting = self.waiting_bytes(now);
         self.loss = Lottery::new(path.loss, &mut self.rng);
@@ -471,7 +472,8 @@ mod tests {
         assert_eq!(third, 60_000_000 + 12_304 + 1_000);
     }
 
-    /// 256 KiB take 2.1 s at 1 Mbit/s and 2.1 ms at 1 Gbit/s, where as much time would be 262 MB and no queue has room for more.
+    /// 256 KiB take 2.1 s at 1 Mbit/s and 2.1 ms at 1 Gbit/s, where as much time would be 262 MB and no queue has room
+    /// for more.
     #[test]
     fn what_waits_is_as_many_bytes_at_another_rate() {
         const MS: u64 = 1_000_000;

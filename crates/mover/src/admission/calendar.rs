@@ -1,19 +1,19 @@
 //! The calendar of a way: windows that never overlap.
 //!
-//! A slot is a window of length `l` that opens at `o`, `o + p`, `o + 2p`, ...; in it its owner sends at the whole rate of the
-//! way, and nobody else who has a slot sends.
+//! A slot is a window of length `l` that opens at `o`, `o + p`, `o + 2p`, ...; in it its owner sends at the whole rate
+//! of the way, and nobody else who has a slot sends.
 //!
-//! **Two slots never overlap** exactly if, with `g = gcd(p1, p2)` and `d = (o2 - o1) mod g`: `d >= l1` and `g - d >= l2`.
-//! Proof. The distances from an opening of the first to one of the second are `o2 - o1 + a p2 - b p1` for all whole `a`,
-//! `b`; by Bézout these are all numbers that leave the rest `d` when divided by `g`. Windows overlap where such a distance lies
-//! within `(-l2, l1)`. The smallest that is not negative is `d`, the largest negative one `d - g`. So none lies within
-//! exactly if `d >= l1` and `d - g <= -l2`. (Openings have a beginning; there are only fewer of them.)
-//! J. Korst et al., "Periodic multiprocessor scheduling", PARLE 1991, has the same for machines.
+//! **Two slots never overlap** exactly if, with `g = gcd(p1, p2)` and `d = (o2 - o1) mod g`: `d >= l1` and `g - d >=
+//! l2`. Proof. The distances from an opening of the first to one of the second are `o2 - o1 + a p2 - b p1` for all
+//! whole `a`, `b`; by Bézout these are all numbers that leave the rest `d` when divided by `g`. Windows overlap where
+//! such a distance lies within `(-l2, l1)`. The smallest that is not negative is `d`, the largest negative one `d - g`.
+//! So none lies within exactly if `d >= l1` and `d - g <= -l2`. (Openings have a beginning; there are only fewer of
+//! them.) J. Korst et al., "Periodic multiprocessor scheduling", PARLE 1991, has the same for machines.
 //!
-//! **The promise.** A burst of `n` bytes takes `n / rate`, so a window of `l = n / rate + guard` carries it, whatever the
-//! others do. If bursts are ready at `r + k p` and windows open at `r + x + k p`, every burst has arrived `x + l` after it
-//! was ready; the calendar takes the smallest `x` at which no window overlaps, and refuses if `x + l` is above the deadline.
-//! If bytes become ready at any time, the window they wait for opens at most `p` later: `p + l`.
+//! **The promise.** A burst of `n` bytes takes `n / rate`, so a window of `l = n / rate + guard` carries it, whatever
+//! the others do. If bursts are ready at `r + k p` and windows open at `r + x + k p`, every burst has arrived `x + l`
+//! after it was ready; the calendar takes the smallest `x` at which no window overlaps, and refuses if `x + l` is above
+//! the deadline. If bytes become ready at any time, the window they wait for opens at most `p` later: `p + l`.
 //!
 //! Not done: windows that stand are never moved for one that comes; so an order of coming may be refused where another
 //! would have fitted. Periods that have no large common divisor fit badly: the refusal says so.
@@ -159,8 +159,8 @@ impl Calendar {
         self.held.insert(number, promise);
     }
 
-    /// A byte waits for at most one period, and its window is as long as what came in a period takes: the longest period of
-    /// those that fit the others and keep the deadline.
+    /// A byte waits for at most one period, and its window is as long as what came in a period takes: the longest
+    /// period of those that fit the others and keep the deadline.
     fn admit_steady(&self, wish: &SlotWish, now: u64, bytes_per_s: u64) -> Result<Promise, Refusal> {
         let share = bytes_per_s as f64 / self.bytes_per_s as f64;
         let free = 1.0 - self.load();
@@ -218,8 +218,8 @@ impl Calendar {
         Ok(Promise { windows, bytes: asked.bytes, worst, is_any_time })
     }
 
-    /// The first opening from `earliest` to `latest` at which no window overlaps. Each step goes exactly as far as the slot
-    /// that is in the way forces it to, so no opening that would do is passed over.
+    /// The first opening from `earliest` to `latest` at which no window overlaps. Each step goes exactly as far as the
+    /// slot that is in the way forces it to, so no opening that would do is passed over.
     fn search(&self, period: u64, length: u64, earliest: u64, latest: u64) -> Option<u64> {
         let last = latest.min(earliest.saturating_add(period));
         let mut opens = earliest;
@@ -308,8 +308,9 @@ impl Asked {
     }
 }
 
-/// Steps of one search: each is a window that was in the way, and is compared with up to [`limits::SLOTS_MAX`] slots. Far more
-/// than are needed where windows are not tiny against their periods; who has found no place by then is refused.
+/// Steps of one search: each is a window that was in the way, and is compared with up to [`limits::SLOTS_MAX`] slots.
+/// Far more than are needed where windows are not tiny against their periods; who has found no place by then is
+/// refused.
 const STEPS_MAX: u32 = 2000;
 /// Periods that are tried for one wish.
 const PERIODS_TRIED_MAX: usize = 16;

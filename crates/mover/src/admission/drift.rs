@@ -1,19 +1,19 @@
-//! The producer's side of a slot whose promise needs bursts a period apart: whether the windows still stand where the bursts
-//! are, and when they are to be moved.
+//! The producer's side of a slot whose promise needs bursts a period apart: whether the windows still stand where the
+//! bursts are, and when they are to be moved.
 //!
-//! 1. A burst begins with the first byte that becomes ready after a rest: for [`REST`] of a period who reads waited, and
-//!    nothing came. That everything before it has gone is no sign: where windows open late in a period, a burst is ready
-//!    before the one before it has gone; and of one that becomes ready little by little, all may have gone in its middle.
-//!    Who is held up because there is no room does not wait, and what he reads then was ready before.
+//! 1. A burst begins with the first byte that becomes ready after a rest: for [`REST`] of a period who reads waited,
+//!    and nothing came. That everything before it has gone is no sign: where windows open late in a period, a burst is
+//!    ready before the one before it has gone; and of one that becomes ready little by little, all may have gone in its
+//!    middle. Who is held up because there is no room does not wait, and what he reads then was ready before.
 //! 2. Each burst waits for a window. When the windows were placed that took so long, and it should still.
-//! 3. If [`IN_A_ROW`] bursts in a row wait longer, or shorter, by more than a part of the guard, they are to be moved: to the
-//!    last of these. One that is late alone is a thread that was.
+//! 3. If [`IN_A_ROW`] bursts in a row wait longer, or shorter, by more than a part of the guard, they are to be moved:
+//!    to the last of these. One that is late alone is a thread that was.
 //! 4. Who was refused asks again after a while, because what is in the way may be left behind.
 //!
 //! The time is an argument, in nanoseconds since a moment that the caller chose.
 //!
-//! Not done: bursts that are ready little by little over most of a period have no beginning that could be seen; nothing is
-//! said of them.
+//! Not done: bursts that are ready little by little over most of a period have no beginning that could be seen; nothing
+//! is said of them.
 
 use std::time::Duration;
 
@@ -66,8 +66,8 @@ const REFUSED_RESTS: u64 = 8;
 pub(crate) const ASKED_APART: Duration = Duration::from_millis(100);
 
 impl Drift {
-    /// Of bursts that are to be so far apart (at least 1), in windows with such a guard. Who reads waits since then, if he
-    /// does.
+    /// Of bursts that are to be so far apart (at least 1), in windows with such a guard. Who reads waits since then, if
+    /// he does.
     pub fn new(period: u64, guard: u64, waits_since: Option<u64>) -> Drift {
         Drift {
             period: period.max(1),
@@ -101,8 +101,9 @@ impl Drift {
         self.is_asked = false;
     }
 
-    /// Something was ready at `ready`, and since `free` who reads waits for more; a window opens at `opens`. Whether the
-    /// windows are to be moved; then nothing is said until [`Drift::placed`], [`Drift::refused`] or [`Drift::put_off`].
+    /// Something was ready at `ready`, and since `free` who reads waits for more; a window opens at `opens`. Whether
+    /// the windows are to be moved; then nothing is said until [`Drift::placed`], [`Drift::refused`] or
+    /// [`Drift::put_off`].
     pub fn came(&mut self, ready: u64, free: u64, opens: u64) -> Option<Off> {
         let waits_since = self.waits_since.replace(free);
         // What is read first has nobody to compare it with.

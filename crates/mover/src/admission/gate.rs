@@ -1,10 +1,10 @@
 //! The producer's side of a slot: which bytes go when.
 //!
-//! Bytes go one after the other at the rate of the slot, each piece only in a window that has room for all of it. A piece
-//! larger than a window has one for itself. So a producer that has more than it said hurts nobody but itself: the rest waits
-//! for the next window. What a thread is late within a window is made up for, as far as the slack goes, and a last piece may
-//! end so much behind its window: else a piece now and then would be a whole period late because a thread was for
-//! milliseconds. Whoever has the next window has as much to spare.
+//! Bytes go one after the other at the rate of the slot, each piece only in a window that has room for all of it. A
+//! piece larger than a window has one for itself. So a producer that has more than it said hurts nobody but itself: the
+//! rest waits for the next window. What a thread is late within a window is made up for, as far as the slack goes, and
+//! a last piece may end so much behind its window: else a piece now and then would be a whole period late because a
+//! thread was for milliseconds. Whoever has the next window has as much to spare.
 
 use std::time::Duration;
 
@@ -89,8 +89,8 @@ fn nanos(time: Duration) -> u64 {
 }
 
 /// What TCP needs beyond the time of the bytes after a rest: after one longer than its timeout the kernel begins anew
-/// with [`FIRST_SEGMENTS`] (RFC 6928; `tcp_slow_start_after_idle`) and doubles each round trip, until the rate is there.
-/// Each round trip but the last is lost at most once.
+/// with [`FIRST_SEGMENTS`] (RFC 6928; `tcp_slow_start_after_idle`) and doubles each round trip, until the rate is
+/// there. Each round trip but the last is lost at most once.
 pub(crate) fn ramp(rtt: Duration, bytes_per_s: u64, segment_bytes: u64) -> Duration {
     let window = bytes_per_s as f64 * rtt.as_secs_f64();
     let first = (FIRST_SEGMENTS * segment_bytes.max(1)) as f64;
@@ -192,7 +192,8 @@ mod tests {
                 let before = carried.get(&window).copied().unwrap_or(0);
                 let latest = (length + slack).min(period);
                 prop_assert!(since + bytes as i128 <= latest as i128 || bytes > length, "too late");
-                // No window carries more than it is long, and none more by any moment than the rate allows, and the slack.
+                // No window carries more than it is long, and none more by any moment than the rate allows, and the
+                // slack.
                 prop_assert!(before + bytes <= length || before == 0);
                 prop_assert!(before as i128 <= since + slack as i128, "too fast");
                 carried.insert(window, before + bytes);

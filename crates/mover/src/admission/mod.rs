@@ -1,14 +1,14 @@
 //! Admission by slots: who may send when, so that a promised worst case holds (003, Fig 2(b) and section 4).
 //!
-//! A way that many share keeps no promise to any of them: at high load the worst transfer takes thirty times what it would
-//! take alone (003, Fig 2(a)). Where each has the way for itself in turn, all of them take about what they would alone, and
-//! what does not fit is refused before it begins.
+//! A way that many share keeps no promise to any of them: at high load the worst transfer takes thirty times what it
+//! would take alone (003, Fig 2(a)). Where each has the way for itself in turn, all of them take about what they would
+//! alone, and what does not fit is refused before it begins.
 //!
 //! - [`calendar`] decides at the server which windows a producer gets, or why none.
 //! - [`gate`] decides at the producer which bytes go when.
 //! - [`drift`] decides at the producer when the windows are to be moved, because bursts are not where they were.
-//! - [`turn`] decides at the server of whom it takes bytes now: who has no slot, or sends more than his is for, waits while
-//!   another's window is open.
+//! - [`turn`] decides at the server of whom it takes bytes now: who has no slot, or sends more than his is for, waits
+//!   while another's window is open.
 //! - [`share`] decides at a server which has a limit for all that it moves who of its sessions goes next.
 //!
 //! All are pure: the time is an argument, in microseconds or nanoseconds since a moment that the caller chose.

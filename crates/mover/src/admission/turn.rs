@@ -1,11 +1,11 @@
 //! The server's side of a slot: of whom it takes bytes now.
 //!
-//! - Who has a slot is taken from whenever its bytes come, as long as they are no more than its windows are for: if some are
-//!   late, making them wait for somebody else's window to end would not give back the time that they took.
+//! - Who has a slot is taken from whenever its bytes come, as long as they are no more than its windows are for: if
+//!   some are late, making them wait for somebody else's window to end would not give back the time that they took.
 //! - Who has none, or sends more than he said, is taken from in windows of his own and while no window is open. In a
 //!   window of another he waits; TCP then holds him back where he is, by its window.
-//! - Nobody waits for ever: now and then one frame is let through ([`SPARE_SHARE`] of the way, for all together), so that
-//!   a connection shows a sign of life however full the calendar is.
+//! - Nobody waits for ever: now and then one frame is let through ([`SPARE_SHARE`] of the way, for all together), so
+//!   that a connection shows a sign of life however full the calendar is.
 //!
 //! Not done: what TCP has let a sender have under way when a window opens comes in it. A server bounds that
 //! ([`beside_window_bytes`]); it is within what each window has more than its bytes need.
@@ -17,8 +17,8 @@ use std::time::Duration;
 pub const SPARE_SHARE: u64 = 64;
 /// Windows whose bytes may come at once: one is on time, one late.
 const WINDOWS_AT_ONCE: u64 = 2;
-/// What clients without a slot may have under way when a window opens, all together: what the way carries in this time. With
-/// a portion and what is let through it is less than the least that a window has to spare, 5 ms.
+/// What clients without a slot may have under way when a window opens, all together: what the way carries in this time.
+/// With a portion and what is let through it is less than the least that a window has to spare, 5 ms.
 const UNDER_WAY: Duration = Duration::from_millis(3);
 /// Least that one connection is offered, and is taken from it at once: a few packets.
 const WINDOW_BYTES_MIN: u64 = 16 << 10;
@@ -124,7 +124,8 @@ pub fn portion_bytes(bytes_per_s: u64) -> u64 {
     u64::try_from(bytes).unwrap_or(u64::MAX).max(WINDOW_BYTES_MIN)
 }
 
-/// The worst of what was measured lately: of the last one to two [`Lately::SPAN`]s; where nothing was, of the last that was.
+/// The worst of what was measured lately: of the last one to two [`Lately::SPAN`]s; where nothing was, of the last that
+/// was.
 #[derive(Debug, Clone, Default)]
 pub struct Lately {
     /// Which span, and the worst in it and in the one before.
@@ -249,9 +250,9 @@ mod tests {
         assert_eq!(lately.worst(s(100_000)), ms(40));
     }
 
-    /// A way of 1 Gbit/s with a queue, in steps of 0.1 ms: producers of bursts who keep to their gates, and one without a slot
-    /// who always has more to send and has as much under way as he is offered. By how much the latest burst was later than was
-    /// promised, in microseconds.
+    /// A way of 1 Gbit/s with a queue, in steps of 0.1 ms: producers of bursts who keep to their gates, and one without
+    /// a slot who always has more to send and has as much under way as he is offered. By how much the latest burst was
+    /// later than was promised, in microseconds.
     fn latest(bursts: &[(u64, u64)], holds: bool) -> i64 {
         const STEP: u64 = 100;
         let rate = 1000 * MBIT;

@@ -1,8 +1,8 @@
 //! Whether a transfer whose attempt failed is tried again, in a session of its own, and when.
 //!
-//! What heals is tried again as long as there is progress within the patience: a link that broke; our own last attempt, which
-//! its server has not given up yet; and what the policy adds. A new session is no progress: its link may be dialled for as
-//! long as the patience has left.
+//! What heals is tried again as long as there is progress within the patience: a link that broke; our own last attempt,
+//! which its server has not given up yet; and what the policy adds. A new session is no progress: its link may be
+//! dialled for as long as the patience has left.
 
 use crate::failure::{Failure, FailureKind, Reason};
 use std::time::{Duration, Instant};
@@ -13,7 +13,8 @@ const DIAL_MIN: Duration = Duration::from_secs(1);
 /// What heals of one kind of transfer, and how soon it is tried again.
 #[derive(Debug, Clone, Copy)]
 pub struct Policy {
-    /// So many attempts before there ever was a link, at a peer that answers, but not well; with 1 the first is the last.
+    /// So many attempts before there ever was a link, at a peer that answers, but not well; with 1 the first is the
+    /// last.
     pub first_max: u32,
     /// The reasons of what fails where no peer answers: that is final before there ever was a link.
     pub away: &'static [Reason],
@@ -33,8 +34,8 @@ pub struct Attempts {
     count: u32,
     had_link: bool,
     is_dialling: bool,
-    /// The most entries and the most bytes that stood in any attempt: what is there already is found again in each, some as
-    /// entries, some as bytes.
+    /// The most entries and the most bytes that stood in any attempt: what is there already is found again in each,
+    /// some as entries, some as bytes.
     most: (u64, u64),
     progress_at: Instant,
 }

@@ -4,8 +4,8 @@ use super::need::Cause;
 use super::{Evidence, Place};
 use thalweg_wire::account::SideAccounts;
 
-/// Slowed at this share of the looks, heat explains a CPU that is the narrowest, as a quota does that was used up for as
-/// long. Less is a moment that explains little.
+/// Slowed at this share of the looks, heat explains a CPU that is the narrowest, as a quota does that was used up for
+/// as long. Less is a moment that explains little.
 const EXPLAINS: f64 = 0.2;
 
 /// Looks at the CPUs of a side.

@@ -128,8 +128,8 @@ fn window(evidence: &Evidence) -> String {
     }
 }
 
-/// Streams that would carry four times as much, or as many as are advised at most; `None` where there are so many already,
-/// and for who gives way: more streams would take more from the others.
+/// Streams that would carry four times as much, or as many as are advised at most; `None` where there are so many
+/// already, and for who gives way: more streams would take more from the others.
 fn streams_option(evidence: &Evidence) -> Option<String> {
     if evidence.yields {
         return None;

@@ -2,14 +2,14 @@
 //!
 //! Everything here is a judgement of accounts that both sides kept ([`Evidence`]) and decides nothing else.
 //!
-//! 1. [`need`]: for each resource (a pool of threads and its stages, a disk, a CPU, the path, a limit that was set), the
-//!    time that this transfer would take if everything else were infinitely wide. What a thread waits for others in is
-//!    no time of its own.
+//! 1. [`need`]: for each resource (a pool of threads and its stages, a disk, a CPU, the path, a limit that was set),
+//!    the time that this transfer would take if everything else were infinitely wide. What a thread waits for others in
+//!    is no time of its own.
 //! 2. The narrowest is the resource with the longest need; what it is about comes from the kernel's own account of the
 //!    streams, of CPU and of disks.
 //! 3. Without it the transfer would take the longest need of the others, but not less than the time that the narrowest
-//!    had no part in: the factor. What no account can tell (how fast a disk is beyond its throttle, a path beyond what it
-//!    was asked to carry) makes it an upper bound, and [`Verdict::factor_low`] says what is certain.
+//!    had no part in: the factor. What no account can tell (how fast a disk is beyond its throttle, a path beyond what
+//!    it was asked to carry) makes it an upper bound, and [`Verdict::factor_low`] says what is certain.
 
 use crate::stage::Stage;
 use serde::{Deserialize, Serialize};
@@ -125,7 +125,8 @@ pub struct Narrow {
     pub bytes_per_s: f64,
     /// Entries a second that it lets through.
     pub entries_per_s: f64,
-    /// Of a CPU that heat slowed: at which share of the looks, 0 to 1. Absent where that explains nothing, or is not told.
+    /// Of a CPU that heat slowed: at which share of the looks, 0 to 1. Absent where that explains nothing, or is not
+    /// told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heat: Option<f64>,
 }
@@ -159,8 +160,8 @@ pub fn judge(evidence: &Evidence) -> Option<Verdict> {
     let left = (seconds - narrowest.seconds).max(0.0) + beginning;
     let wanted = next.map_or(left, |next| next.seconds).max(left).max(seconds / FACTOR_MAX);
     let factor = (seconds / wanted).max(1.0);
-    // The path is known to be as wide as it ever was, and no wider: behind a window, a buffer or losses there is a link of
-    // which nothing else is known.
+    // The path is known to be as wide as it ever was, and no wider: behind a window, a buffer or losses there is a link
+    // of which nothing else is known.
     let hides_link = matches!(narrowest.cause, Cause::Window | Cause::SendBuffer | Cause::Loss);
     let certain = match evidence.is_linked && (!is_path || hides_link) {
         true => {
@@ -187,9 +188,9 @@ pub fn judge(evidence: &Evidence) -> Option<Verdict> {
     Some(verdict)
 }
 
-/// The narrowest, and what would be the narrowest without it. The next may have been busy for longer: what is known of it
-/// is then the most that it can have taken, of a path the time in which anything was on its way. To be named first it
-/// would have to be waited for.
+/// The narrowest, and what would be the narrowest without it. The next may have been busy for longer: what is known of
+/// it is then the most that it can have taken, of a path the time in which anything was on its way. To be named first
+/// it would have to be waited for.
 fn narrowest_and_next(evidence: &Evidence) -> Option<(need::Need, Option<need::Need>)> {
     let narrowest = narrowest_of(evidence, &need::needs(evidence))?;
     let rest = need::without(evidence, &narrowest);
@@ -202,8 +203,8 @@ const MUCH_LESS: f64 = 0.5;
 
 /// The resource with the longest need, by its weight.
 fn narrowest_of(evidence: &Evidence, needs: &[need::Need]) -> Option<need::Need> {
-    // A CPU that has time left holds nothing up, where the path was busy for much longer. What was waited for the path does not
-    // tell it apart: a wait is booked when it is over, and of many streams on a thin link most never are.
+    // A CPU that has time left holds nothing up, where the path was busy for much longer. What was waited for the path
+    // does not tell it apart: a wait is booked when it is over, and of many streams on a thin link most never are.
     let carrying = if evidence.is_linked { path::carrying_seconds(evidence) } else { 0.0 };
     // Nor does a plan hold up what a full path does.
     let is_path_full = evidence.is_linked && path::is_full(evidence);
@@ -236,8 +237,8 @@ impl Evidence {
         self.bytes.saturating_add(self.compared_bytes)
     }
 
-    /// What of that a stage with this account had to do with, one through which no content goes with all of it. What went
-    /// through it more than once counts once.
+    /// What of that a stage with this account had to do with, one through which no content goes with all of it. What
+    /// went through it more than once counts once.
     fn bytes_through(&self, row: &StageAccount) -> u64 {
         match row.bytes {
             0 => self.content_bytes(),
@@ -250,7 +251,8 @@ impl Evidence {
         f64::from(self.sender.stage(Stage::Read as u8).threads.max(1))
     }
 
-    /// Threads that receive: of files as many as streams took work. The others stand by, which their receiver cannot tell.
+    /// Threads that receive: of files as many as streams took work. The others stand by, which their receiver cannot
+    /// tell.
     fn receiving_threads(&self) -> f64 {
         let own = self.receiver.stage(Stage::Receive as u8).threads.max(1);
         match self.sender.stage(Stage::Read as u8).threads {

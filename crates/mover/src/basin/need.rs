@@ -150,7 +150,8 @@ const ROUNDS: [Stage; 4] = [Stage::Sync, Stage::ReadBack, Stage::Record, Stage::
 const THROTTLED: f64 = 0.2;
 /// A CPU that is busy for this share of the time is used up: the rest are moments in which nobody was ready.
 const USED_UP: f64 = 0.85;
-/// A rate limit that was met to this share is what limits, if it was waited for at all: during more than the second share.
+/// A rate limit that was met to this share is what limits, if it was waited for at all: during more than the second
+/// share.
 const AT_LIMIT: f64 = 0.93;
 const FELT: f64 = 0.05;
 /// One that threads wait for during more than this share of the time is what limits, whatever it is now.
@@ -302,9 +303,9 @@ fn of_pools(pools: &[Pool], evidence: &Evidence) -> Vec<Need> {
     pools.iter().filter_map(of_pool).collect()
 }
 
-/// Whether syncs take most of their time however little there is to write: as many as there were, each as long as one with
-/// next to nothing to write. That is one of a record, or all of the end's, whichever is less. (Where data are still being
-/// written, a record waits for them.)
+/// Whether syncs take most of their time however little there is to write: as many as there were, each as long as one
+/// with next to nothing to write. That is one of a record, or all of the end's, whichever is less. (Where data are
+/// still being written, a record waits for them.)
 fn is_sync_slow(evidence: &Evidence) -> bool {
     let row = |stage: Stage| -> StageAccount { evidence.receiver.stage(stage as u8) };
     let (sync, record, conclude) = (row(Stage::Sync), row(Stage::Record), row(Stage::Conclude));

@@ -21,8 +21,8 @@ const QUEUED_S: f64 = 0.002;
 const NEAR_S: f64 = 0.002;
 /// Share of bytes sent again from which a path counts as lossy; a full queue loses packets too.
 pub(super) const LOSSY: f64 = 2e-4;
-/// From this share on it is loss that holds streams back also where packets seem to wait in a queue, if not half of what their
-/// windows allow is under way: in front of a full queue all of it is.
+/// From this share on it is loss that holds streams back also where packets seem to wait in a queue, if not half of
+/// what their windows allow is under way: in front of a full queue all of it is.
 const VERY_LOSSY: f64 = 0.01;
 /// The link was full if packets waited in a queue for this share of the time with anything to send, by all looks at it.
 const QUEUED_LONG: f64 = 0.5;
@@ -30,8 +30,8 @@ const QUEUED_LONG: f64 = 0.5;
 /// lost besides.
 const BY_QUEUE: f64 = 0.5;
 const BESIDES: f64 = 0.005;
-/// As long as it may grow, the kernel keeps a send buffer at nearly three times the congestion window; one that may not is
-/// at least two thirds full while its sender waits. More than this share of it under way: the buffer is the bound.
+/// As long as it may grow, the kernel keeps a send buffer at nearly three times the congestion window; one that may not
+/// is at least two thirds full while its sender waits. More than this share of it under way: the buffer is the bound.
 const HELD: f64 = 0.5;
 /// What a stream may send before anything was acknowledged (RFC 6928: ten segments), in bytes.
 const FIRST_BYTES: f64 = 14_600.0;
@@ -60,9 +60,9 @@ pub(super) fn need(evidence: &Evidence) -> Option<Need> {
     Some(Need { stage: None, place: Place::Path, cause: cause(evidence), seconds, weight: seconds })
 }
 
-/// The most that can have been waited for the path, in seconds: the time with anything to carry, of all streams. A thread that
-/// gets no CPU waits for longer until it hears that there is room. Infinite where that is not known: the kernel counts no
-/// such time, or streams broke and took theirs along.
+/// The most that can have been waited for the path, in seconds: the time with anything to carry, of all streams. A
+/// thread that gets no CPU waits for longer until it hears that there is room. Infinite where that is not known: the
+/// kernel counts no such time, or streams broke and took theirs along.
 fn busy_at_most(evidence: &Evidence) -> f64 {
     /// Of the content: more is missing only where a stream is.
     const WHOLE: f64 = 0.9;
@@ -71,8 +71,8 @@ fn busy_at_most(evidence: &Evidence) -> f64 {
     if is_whole && busy > 0.0 { busy } else { f64::INFINITY }
 }
 
-/// How many times as much the streams carried as this transfer's content: others share them, and the wait for the path is
-/// booked on the one whose frame came, or went. At least 1.
+/// How many times as much the streams carried as this transfer's content: others share them, and the wait for the path
+/// is booked on the one whose frame came, or went. At least 1.
 fn sharing(evidence: &Evidence) -> f64 {
     /// Names, digests and headers are no content.
     const ENTRY_BYTES: f64 = 1024.0;
@@ -234,7 +234,8 @@ pub(super) fn need_behind(evidence: &Evidence) -> Option<Need> {
     Some(Need { seconds, ..need })
 }
 
-/// As [`need_behind`], as far as the path is known to be no wider: where packets left no faster than we spaced them, it may be.
+/// As [`need_behind`], as far as the path is known to be no wider: where packets left no faster than we spaced them, it
+/// may be.
 pub(super) fn need_next(evidence: &Evidence) -> Option<Need> {
     match is_spaced_by_us(evidence) {
         true => need(evidence),
@@ -255,8 +256,8 @@ pub(super) fn is_spaced_by_us(evidence: &Evidence) -> bool {
     streams.iter().all(is_spaced)
 }
 
-/// Time in which anything was under way on any stream, if that was the path's doing: `None` where most of it is the wait
-/// for the last acknowledgement of each frame, or for room at the peer.
+/// Time in which anything was under way on any stream, if that was the path's doing: `None` where most of it is the
+/// wait for the last acknowledgement of each frame, or for room at the peer.
 pub(super) fn busy_seconds(evidence: &Evidence) -> Option<f64> {
     let streams = &evidence.sender.streams;
     let limited: u64 = streams.iter().map(limited_nanos).sum();
@@ -265,7 +266,8 @@ pub(super) fn busy_seconds(evidence: &Evidence) -> Option<f64> {
     if is_limited { None } else { together_seconds(evidence, |stream| stream.busy_nanos) }
 }
 
-/// The same without the time in which a stream waited for room at the peer or in our buffer: the path had no part in that.
+/// The same without the time in which a stream waited for room at the peer or in our buffer: the path had no part in
+/// that.
 fn own_seconds(evidence: &Evidence) -> Option<f64> {
     together_seconds(evidence, |stream| stream.busy_nanos.saturating_sub(limited_nanos(stream)))
 }
@@ -275,8 +277,8 @@ fn limited_nanos(stream: &StreamAccount) -> u64 {
 }
 
 /// Time in which at least one stream was at something, from how long each was; `None` over a distance, where any stream
-/// is busy with waiting for acknowledgements. Streams are taken to begin independently of each other; a link that several
-/// share carries the same in the time that at least one is busy.
+/// is busy with waiting for acknowledgements. Streams are taken to begin independently of each other; a link that
+/// several share carries the same in the time that at least one is busy.
 fn together_seconds(evidence: &Evidence, nanos_of: impl Fn(&StreamAccount) -> u64) -> Option<f64> {
     let streams = &evidence.sender.streams;
     let seconds = evidence.seconds();
@@ -290,8 +292,8 @@ fn together_seconds(evidence: &Evidence, nanos_of: impl Fn(&StreamAccount) -> u6
     Some(seconds * (1.0 - streams.iter().map(|stream| 1.0 - share(stream)).product::<f64>()))
 }
 
-/// The most that all streams together were seen to deliver in a second; where they were not looked at together, the most
-/// that each of them was.
+/// The most that all streams together were seen to deliver in a second; where they were not looked at together, the
+/// most that each of them was.
 pub(super) fn peak_bytes_per_s(evidence: &Evidence) -> Option<f64> {
     joint_peak_bytes_per_s(evidence).or_else(|| sum_of_peaks(evidence))
 }
@@ -308,8 +310,8 @@ fn sum_of_peaks(evidence: &Evidence) -> Option<f64> {
     (sum > 0).then_some(sum as f64)
 }
 
-/// The most that they delivered at once, or one of them alone: what each did at most it did at a time of its own. `None`
-/// where nobody looked, or where they never had as much to send as the path takes.
+/// The most that they delivered at once, or one of them alone: what each did at most it did at a time of its own.
+/// `None` where nobody looked, or where they never had as much to send as the path takes.
 fn joint_peak_bytes_per_s(evidence: &Evidence) -> Option<f64> {
     let streams = &evidence.sender.streams;
     let together: u64 = streams.iter().map(|stream| stream.peak_share_bytes_per_s).sum();

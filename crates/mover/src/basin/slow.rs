@@ -79,8 +79,8 @@ fn slow_stream(streams: &[StreamAccount]) -> Option<Slow> {
         .then_some(Slow::Stream(slowest.stream, share))
 }
 
-/// Whether several do as well as each other. Streams that share a thin link part it unevenly, all of them: one of two that
-/// has less is not slow, for the other would have less without it.
+/// Whether several do as well as each other. Streams that share a thin link part it unevenly, all of them: one of two
+/// that has less is not slow, for the other would have less without it.
 fn are_alike(streams: &[&StreamAccount]) -> bool {
     /// Of the fastest rate.
     const ALIKE: f64 = 0.6;

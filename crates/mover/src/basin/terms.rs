@@ -1,13 +1,14 @@
 //! What a transfer took, by the terms of [`crate::model::prediction`].
 //!
 //! Start and end are what was seen from outside: until the first content stood verified, and after the last. What is
-//! between is shared out between entries and bytes as the busiest stage that works on entries and the busiest that works on
-//! bytes would share it if they took turns. What the first content itself took, at the rate of the rest, is time of bytes
-//! and not of the start: otherwise who predicts by these terms would count it twice. Where all or most of it came in one
-//! lump, the rest says too little of that: it took no less than the busiest stage on its way worked for it.
+//! between is shared out between entries and bytes as the busiest stage that works on entries and the busiest that
+//! works on bytes would share it if they took turns. What the first content itself took, at the rate of the rest, is
+//! time of bytes and not of the start: otherwise who predicts by these terms would count it twice. Where all or most of
+//! it came in one lump, the rest says too little of that: it took no less than the busiest stage on its way worked for
+//! it.
 //!
-//! Where there was no content to speak of, nothing shows from outside where start and end were: they are taken to have been
-//! as long as usual, and all else is time of entries, no less than their busiest stage worked.
+//! Where there was no content to speak of, nothing shows from outside where start and end were: they are taken to have
+//! been as long as usual, and all else is time of entries, no less than their busiest stage worked.
 
 use super::{Evidence, rtt_seconds, width};
 use crate::model::history;
@@ -152,7 +153,8 @@ mod tests {
         assert!((late.seconds() - 3.6).abs() < 1e-9);
     }
 
-    /// Seen of 64 MiB within one machine: at the first look all of it stood there, and the writers had worked for 0.2 s.
+    /// Seen of 64 MiB within one machine: at the first look all of it stood there, and the writers had worked for 0.2
+    /// s.
     #[test]
     fn a_lump_took_no_less_than_the_busiest_stage_worked_for_it() {
         let row = |stage: Stage, busy_nanos| StageAccount {

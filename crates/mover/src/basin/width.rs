@@ -36,8 +36,8 @@ pub struct Width {
 pub fn widths(evidence: &Evidence) -> Vec<Width> {
     let mut all = by_own_work(evidence);
     let Some((narrowest, next)) = super::narrowest_and_next(evidence) else { return all };
-    // What else the threads of a stage do holds it up, which its own work does not show. One row can be both: then it is
-    // the narrowest, which comes last here.
+    // What else the threads of a stage do holds it up, which its own work does not show. One row can be both: then it
+    // is the narrowest, which comes last here.
     for narrow in next.iter().chain([&narrowest]).map(|need| need.narrow(evidence)) {
         let row = all.iter_mut().find(|row| row.stage == narrow.stage && row.place == narrow.place);
         if let Some(row) = row {
@@ -47,7 +47,8 @@ pub fn widths(evidence: &Evidence) -> Vec<Width> {
     all
 }
 
-/// The same, each stage as wide as its own work alone would let it be: widths of stages that share threads can be added.
+/// The same, each stage as wide as its own work alone would let it be: widths of stages that share threads can be
+/// added.
 pub fn by_own_work(evidence: &Evidence) -> Vec<Width> {
     let before = Stage::ALL.iter().filter(|&&stage| stage <= Stage::Send);
     // What stands at the destination is read by those who verify; and each side may have a limit.

@@ -9,8 +9,8 @@ pub enum Content {
     /// No pattern: does not compress, no two blocks are the same.
     #[default]
     Noise,
-    /// Frames of a detector: 1024 x 1024 pixels of 16 bits, little endian, a smooth bowl that drifts from frame to frame,
-    /// with four bits of noise. Compresses to about half.
+    /// Frames of a detector: 1024 x 1024 pixels of 16 bits, little endian, a smooth bowl that drifts from frame to
+    /// frame, with four bits of noise. Compresses to about half.
     Frames,
     /// Lines of 64 bytes with a number and common words, the last byte a line feed. Compresses to a fraction.
     Text,

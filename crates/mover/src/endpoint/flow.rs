@@ -18,8 +18,8 @@ pub trait FlowDestination: Send + Sync {
     /// meanwhile how many bytes are read, and of how many, and says whether to go on.
     ///
     /// # Errors
-    /// `Conflict` if something else is in the way, `Busy` if another transfer writes it, `Stopped` if it is not to go on,
-    /// `Permission`, `Space`, `Io`.
+    /// `Conflict` if something else is in the way, `Busy` if another transfer writes it, `Stopped` if it is not to go
+    /// on, `Permission`, `Space`, `Io`.
     fn open(&self, begin: &FlowBegin, reading: &dyn Fn(u64, u64) -> bool) -> Result<Standing>;
 
     /// Notes that these flows, by their numbers here, have so many bytes that are durable. Returns when the note is
@@ -29,13 +29,14 @@ pub trait FlowDestination: Send + Sync {
     /// `Space`, `Io`: these flows cannot go on before they were opened again.
     fn record(&self, marks: &[(u64, u64, Digest)]) -> Result<()>;
 
-    /// What earlier attempts began and did not complete, as far as a sender is to hear of it, and how many there are besides.
+    /// What earlier attempts began and did not complete, as far as a sender is to hear of it, and how many there are
+    /// besides.
     fn left(&self) -> (Vec<FlowLeft>, u64) {
         (Vec::new(), 0)
     }
 
-    /// The sender has told that nothing more comes of this flow, or (without an origin) of what was left of this path: its
-    /// source is gone or another.
+    /// The sender has told that nothing more comes of this flow, or (without an origin) of what was left of this path:
+    /// its source is gone or another.
     fn given_up(&self, _: &FlowBegin) {}
 
     /// The transfer is over. After success nothing hidden stays; else what is noted stays for the next attempt.
@@ -129,8 +130,8 @@ struct Pipe {
 }
 
 impl PipeDestination {
-    /// Into this one. It may be in non-blocking mode, which it shares with whoever else has it: what it does not take at once
-    /// waits.
+    /// Into this one. It may be in non-blocking mode, which it shares with whoever else has it: what it does not take
+    /// at once waits.
     pub fn new(fd: OwnedFd) -> PipeDestination {
         let pipe = Pipe { file: Mutex::new(Some(fd.into())), is_closed: AtomicBool::new(false) };
         PipeDestination { pipe: Arc::new(pipe), is_open: Mutex::new(false) }

@@ -85,8 +85,8 @@ pub trait Source: Send + Sync {
         None
     }
 
-    /// Whether a file that was opened so far was to be read past the page cache and cannot be: its file system refuses that, or
-    /// is in memory.
+    /// Whether a file that was opened so far was to be read past the page cache and cannot be: its file system refuses
+    /// that, or is in memory.
     fn direct_is_missed(&self) -> bool {
         false
     }
@@ -326,8 +326,8 @@ pub trait Destination: Send + Sync {
     fn came_to_nothing(&self, _entry: &Entry) {}
 
     /// Links a hard link to its first name, which is settled by now; or to a second name that came by itself, where it
-    /// could not be linked to the first. [`Decision::Fresh`] where no link can be made, or not to what was offered: then
-    /// the sender offers the same path again, as what it is by itself.
+    /// could not be linked to the first. [`Decision::Fresh`] where no link can be made, or not to what was offered:
+    /// then the sender offers the same path again, as what it is by itself.
     fn link(&self, entry: &Entry) -> Decision;
 
     /// Begins a partial file for `entry`, preallocated unless sparse, and notes it in the journal.
@@ -346,15 +346,15 @@ pub trait Destination: Send + Sync {
     /// Gives it the entry's metadata. [`Decision::Fresh`] if something else stands there by now.
     fn keep(&self, entry: &Entry, digest: Digest) -> Decision;
 
-    /// Writes whole small files, each with its metadata, into staging; at most [`TOGETHER_MAX`]. `lane` and `together` are the
-    /// calling stream's own. One answer for each, in their order.
+    /// Writes whole small files, each with its metadata, into staging; at most [`TOGETHER_MAX`]. `lane` and `together`
+    /// are the calling stream's own. One answer for each, in their order.
     ///
     /// # Errors
     /// `Space`, `Permission`, `Io`.
     fn stage(&self, lane: u32, files: &[Small<'_>], together: &mut Together) -> Vec<Result<Staged>>;
 
-    /// Whether a staged file had better get its name after the next round, with others: then [`finish`](Self::finish) costs less.
-    /// Not for ever.
+    /// Whether a staged file had better get its name after the next round, with others: then [`finish`](Self::finish)
+    /// costs less. Not for ever.
     fn is_worth_waiting(&self, _entry: &Entry, _staged: &Staged) -> bool {
         false
     }
@@ -383,8 +383,8 @@ pub trait Destination: Send + Sync {
         None
     }
 
-    /// Bytes that an ordinary user can still write there, quotas not counted; `None` where that is not known, or nothing is
-    /// kept.
+    /// Bytes that an ordinary user can still write there, quotas not counted; `None` where that is not known, or
+    /// nothing is kept.
     fn free_bytes(&self) -> Option<u64> {
         None
     }

@@ -1,7 +1,7 @@
 //! Reading again what was there before: told while it lasts.
 //!
-//! Nothing that an earlier attempt left is believed before it was read and compared, at both ends; that takes as long as
-//! reading takes, and whoever waits shall see that it goes on.
+//! Nothing that an earlier attempt left is believed before it was read and compared, at both ends; that takes as long
+//! as reading takes, and whoever waits shall see that it goes on.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! A source that is read for a measurement: at most so many bytes of it, and what was not in the page cache before is not in
-//! it afterwards. So one run does not make the next one faster, and the owner of the machine finds it as it was.
+//! A source that is read for a measurement: at most so many bytes of it, and what was not in the page cache before is
+//! not in it afterwards. So one run does not make the next one faster, and the owner of the machine finds it as it was.
 //!
 //! The file with which the bytes are used up is cut there; what comes behind it is not offered.
 //!

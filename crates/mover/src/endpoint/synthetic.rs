@@ -1,6 +1,6 @@
-//! `zero:SIZE` and `null:`: a source of zeros and a destination that keeps nothing; and a source of noise, which no file
-//! system makes smaller. With them one stage after another can be taken out of a transfer, to see which one is narrow
-//! (002, section VI-C).
+//! `zero:SIZE` and `null:`: a source of zeros and a destination that keeps nothing; and a source of noise, which no
+//! file system makes smaller. With them one stage after another can be taken out of a transfer, to see which one is
+//! narrow (002, section VI-C).
 
 use crate::endpoint::simulated::SimulatedDisk;
 use crate::endpoint::together::Together;
@@ -31,8 +31,8 @@ pub struct NoiseSource {
     pub file_bytes: u64,
 }
 
-/// What is repeated. Longer than what file systems compress or compare at once; no power of two, so that no two blocks of
-/// one file are the same before the least common multiple.
+/// What is repeated. Longer than what file systems compress or compare at once; no power of two, so that no two blocks
+/// of one file are the same before the least common multiple.
 static NOISE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let mut bytes = vec![0; (4 << 20) + 1009];
     blake3::Hasher::new_derive_key("thalweg 2026-11 noise").finalize_xof().fill(&mut bytes);

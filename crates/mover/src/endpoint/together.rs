@@ -34,8 +34,8 @@ impl Together {
         Together { disk: *disk, queue: None, is_alone, spare: Vec::new(), ended: Vec::new() }
     }
 
-    /// Begins to write `bytes`, whole blocks, to the start of a file that is open for direct I/O. False if that is not to be
-    /// had: then nothing was begun.
+    /// Begins to write `bytes`, whole blocks, to the start of a file that is open for direct I/O. False if that is not
+    /// to be had: then nothing was begun.
     pub(super) fn begin(
         &mut self,
         file: &Arc<File>,

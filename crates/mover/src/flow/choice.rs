@@ -1,9 +1,9 @@
 //! Which of the streams takes the next piece of a flow. Pure: time and what a socket holds come in as arguments.
 //!
 //! What few streams carry goes by the first of them: a connection that carried something lately has a window for it;
-//! another one begins slowly, a round trip for each doubling. But what the first one's window has no room for waits in its
-//! socket for as long, while the others' windows lie empty: then it is theirs. So a flow that begins has the first windows
-//! of all its streams, and one that runs evenly keeps one of them wide.
+//! another one begins slowly, a round trip for each doubling. But what the first one's window has no room for waits in
+//! its socket for as long, while the others' windows lie empty: then it is theirs. So a flow that begins has the first
+//! windows of all its streams, and one that runs evenly keeps one of them wide.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

@@ -1,13 +1,13 @@
 //! Flows: content that is still being made, as a pair of state machines without I/O.
 //!
-//! A *flow* is a sequence of bytes that somebody still writes: a pipe, or a file that grows. The [`sender`] takes
-//! its bytes in order, as *pieces*, and keeps each until it is told that it is durable; the [`receiver`] takes
-//! pieces in any order, hands them on to be written in theirs, and moves the *mark*: so many bytes are durable, with this
-//! digest. Each piece is held against its digest when it comes; at every mark, and at the end, both sides hold the
-//! digest of all bytes so far against each other, each computed from what it read or wrote itself.
+//! A *flow* is a sequence of bytes that somebody still writes: a pipe, or a file that grows. The [`sender`] takes its
+//! bytes in order, as *pieces*, and keeps each until it is told that it is durable; the [`receiver`] takes pieces in
+//! any order, hands them on to be written in theirs, and moves the *mark*: so many bytes are durable, with this digest.
+//! Each piece is held against its digest when it comes; at every mark, and at the end, both sides hold the digest of
+//! all bytes so far against each other, each computed from what it read or wrote itself.
 //!
-//! Guaranteed, whatever is lost, repeated, late or restarted: a mark never goes back; no byte below it is missing, other
-//! than it was read, or written twice; what is kept in memory has a bound, however many flows come and go.
+//! Guaranteed, whatever is lost, repeated, late or restarted: a mark never goes back; no byte below it is missing,
+//! other than it was read, or written twice; what is kept in memory has a bound, however many flows come and go.
 //!
 //! A flow that failed is over. What may pass is begun again as another flow of the same file ([`crate::again`]).
 //!

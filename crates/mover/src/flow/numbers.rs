@@ -1,5 +1,5 @@
-//! Numbers of flows. A sender gives them out one after the other, so all that were seen are some ranges, with as many gaps as
-//! there are flows under way: what is remembered of millions of flows that came and went.
+//! Numbers of flows. A sender gives them out one after the other, so all that were seen are some ranges, with as many
+//! gaps as there are flows under way: what is remembered of millions of flows that came and went.
 
 use std::collections::BTreeMap;
 use thalweg_wire::EntryId;

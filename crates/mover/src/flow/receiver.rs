@@ -1,9 +1,9 @@
 //! The receiving side: takes pieces in any order, hands them on in theirs, and moves the mark.
 //!
-//! *Bytes, sync, record, sync, mark*: [`Action::Sync`] names how far each flow is written; only when that is durable and
-//! noted, the sender hears of it. The memory for pieces that came early has the sender's window as its bound, each with what
-//! is kept beside it: a sender that does not keep to it breaks the protocol. What is remembered of flows that are over has
-//! a bound as well.
+//! *Bytes, sync, record, sync, mark*: [`Action::Sync`] names how far each flow is written; only when that is durable
+//! and noted, the sender hears of it. The memory for pieces that came early has the sender's window as its bound, each
+//! with what is kept beside it: a sender that does not keep to it breaks the protocol. What is remembered of flows that
+//! are over has a bound as well.
 
 // From pieces to marks.
 mod marks;
@@ -65,8 +65,8 @@ pub struct Stood {
     pub name: Option<RelativePath>,
 }
 
-/// Flows that are to be looked at, with those that were withdrawn meanwhile: who begins and withdraws without an end, while
-/// something large is looked at, is no correct sender.
+/// Flows that are to be looked at, with those that were withdrawn meanwhile: who begins and withdraws without an end,
+/// while something large is looked at, is no correct sender.
 const OPENS_MAX: usize = 2 * limits::FLOWS_MAX;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,7 +128,8 @@ pub struct Receiver {
     ended: Ended,
     /// What is counted in `totals` as done and as failed.
     tally: Tally,
-    /// Files that were opened for the sender that stands now, the latest last: what is there of one from then on it brought.
+    /// Files that were opened for the sender that stands now, the latest last: what is there of one from then on it
+    /// brought.
     stood: (BTreeSet<Key>, VecDeque<Key>),
     /// What pieces take that are held, or handed out and not written.
     kept_bytes: usize,
@@ -230,8 +231,8 @@ impl Receiver {
     pub fn rebind(&mut self) {
         self.numbers.clear();
         self.end = (false, false);
-        // Complete ones are looked at again, if they begin again: both sides state in the end what they agreed on with each
-        // other.
+        // Complete ones are looked at again, if they begin again: both sides state in the end what they agreed on with
+        // each other.
         self.tally.begin_anew(&mut self.totals);
         self.stood = (BTreeSet::new(), VecDeque::new());
         self.ended.rebind();
@@ -313,8 +314,8 @@ impl Receiver {
         Ok(())
     }
 
-    /// A sender that begins a flow anew has given up what it was before, and its word was lost with the link: as long as that is
-    /// here, its file is not to be had.
+    /// A sender that begins a flow anew has given up what it was before, and its word was lost with the link: as long
+    /// as that is here, its file is not to be had.
     fn let_go_before(&mut self, begin: &FlowBegin) {
         let key = again::key(begin);
         let is_it = |flow: &Flow| !flow.is_bound && again::key(&flow.begin) == key;
@@ -483,8 +484,8 @@ impl Receiver {
         self.opens = self.opens.saturating_sub(1);
     }
 
-    /// Says where it stands, once everything that was handed out is written: to the one who asked, not to one who is about
-    /// to ask over a new link.
+    /// Says where it stands, once everything that was handed out is written: to the one who asked, not to one who is
+    /// about to ask over a new link.
     fn stand(&mut self, slot: Slot) {
         let Some(flow) = self.flows.get_mut(&slot) else { return };
         if flow.phase == Phase::Standing && flow.is_bound && flow.written.0 == flow.handed {

@@ -20,8 +20,8 @@ use thalweg_wire::message::{
 };
 use thalweg_wire::{Digest, EntryId, RelativePath, limits};
 
-/// A receiver reads again what it is asked about, before what begins after that: of complete flows not more than this, or
-/// one, at a time.
+/// A receiver reads again what it is asked about, before what begins after that: of complete flows not more than this,
+/// or one, at a time.
 const ASKED_AGAIN_BYTES: u64 = 256 << 20;
 
 /// Bytes of one flow that travel together.
@@ -291,7 +291,8 @@ impl Sender {
         self.is_last && self.flows.is_empty() && self.again.is_empty()
     }
 
-    /// A flow begins, of this origin; whether that is certain says [`FlowBegin`]. Pieces may be pushed after it was rewound.
+    /// A flow begins, of this origin; whether that is certain says [`FlowBegin`]. Pieces may be pushed after it was
+    /// rewound.
     ///
     /// # Errors
     /// `Unsupported` if too many are under way.
@@ -317,8 +318,8 @@ impl Sender {
         Ok(flow)
     }
 
-    /// The destination has one file: of what begins now nothing older is to be asked about any more. Whether that is being
-    /// done, so that it has to wait.
+    /// The destination has one file: of what begins now nothing older is to be asked about any more. Whether that is
+    /// being done, so that it has to wait.
     fn hold_behind(&mut self, begin: &FlowBegin) -> bool {
         let before = self.again.len();
         self.again.retain(|done| !again::is_same(&done.begin, begin));
@@ -453,8 +454,8 @@ impl Sender {
         self.link_up();
     }
 
-    /// Of a file that was complete more than once, because it grew again, only what it has last is asked about, whatever it
-    /// is called by now: the destination has one file.
+    /// Of a file that was complete more than once, because it grew again, only what it has last is asked about,
+    /// whatever it is called by now: the destination has one file.
     fn forget_older(&mut self) {
         let mut newest = BTreeMap::new();
         for begin in

@@ -1,12 +1,13 @@
 //! One clock against another, by round trips.
 //!
-//! The asker notes when it asked and when the answer came; the answer says what the other clock showed. Whatever the two ways
-//! took, the other clock showed it between both, so the middle is wrong by at most half the round trip (Cristian 1989).
-//! Clocks drift: with its age each answer may be wrong by more. The one counts that is wrong by the least now (as in NTP's
-//! clock filter, RFC 5905 section 10).
+//! The asker notes when it asked and when the answer came; the answer says what the other clock showed. Whatever the
+//! two ways took, the other clock showed it between both, so the middle is wrong by at most half the round trip
+//! (Cristian 1989). Clocks drift: with its age each answer may be wrong by more. The one counts that is wrong by the
+//! least now (as in NTP's clock filter, RFC 5905 section 10).
 //!
-//! Clocks are set as well. What ours is set by shows in how far it is ahead of a clock that nobody sets, and every older answer
-//! may be wrong by so much more. That the other one was set shows when an answer contradicts older ones: they are given up.
+//! Clocks are set as well. What ours is set by shows in how far it is ahead of a clock that nobody sets, and every
+//! older answer may be wrong by so much more. That the other one was set shows when an answer contradicts older ones:
+//! they are given up.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -46,8 +47,8 @@ impl Sample {
 }
 
 impl ClockFilter {
-    /// An answer: asked and heard by our clock, and what the other one showed, all in nanoseconds since 1970. `now` is by a
-    /// clock that nobody sets. An answer from before its question does not count.
+    /// An answer: asked and heard by our clock, and what the other one showed, all in nanoseconds since 1970. `now` is
+    /// by a clock that nobody sets. An answer from before its question does not count.
     pub fn answered(&mut self, asked_ns: u64, hub_ns: u64, heard_ns: u64, now: Duration) {
         let Some(round_trip) = heard_ns.checked_sub(asked_ns) else { return };
         let middle = i128::from(asked_ns) + i128::from(round_trip / 2);
@@ -84,8 +85,8 @@ pub fn moved(time_ns: u64, offset: ClockOffset) -> u64 {
     time_ns.saturating_add_signed(offset.offset_ns)
 }
 
-/// Nanoseconds from a moment of one clock to a moment of another, both moved to a third; with what it may be wrong by. `None`
-/// where one of them was not measured. What seems to go back is 0: it is within the bound.
+/// Nanoseconds from a moment of one clock to a moment of another, both moved to a third; with what it may be wrong by.
+/// `None` where one of them was not measured. What seems to go back is 0: it is within the bound.
 pub fn between(from: (u64, ClockOffset), to: (u64, ClockOffset)) -> Option<(u64, u64)> {
     if from.1.bound_ns == u64::MAX || to.1.bound_ns == u64::MAX {
         return None;

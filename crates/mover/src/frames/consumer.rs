@@ -15,7 +15,8 @@ use thalweg_wire::message::{
 
 /// Sets that are over and remembered.
 const CLOSED_MAX: usize = 64 << 10;
-/// Producers that are over and remembered: fewer than a hub remembers, so that none begins anew that is still known here.
+/// Producers that are over and remembered: fewer than a hub remembers, so that none begins anew that is still known
+/// here.
 const OVER_MAX: usize = 32 << 10;
 /// Names of producers that went away without finishing: of more it is only known that there are some.
 const GONE_MAX: usize = 64 << 10;
@@ -137,8 +138,8 @@ impl Consumer {
         self.skip_empty();
     }
 
-    /// What it has of each producer, for a hub that may not know it; of more than may be told, of those that are not over, and
-    /// were over last.
+    /// What it has of each producer, for a hub that may not know it; of more than may be told, of those that are not
+    /// over, and were over last.
     pub fn has(&self) -> Vec<(ProducerId, u64)> {
         if self.is_group {
             // What it has the others have not, and the other way round.

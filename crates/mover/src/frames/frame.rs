@@ -62,8 +62,8 @@ pub struct NewFrame {
     pub deadline_ns: Option<u64>,
     /// Type of an element, as NumPy writes it (`<u2`); at most 64 bytes of ASCII. Default: empty.
     pub dtype: String,
-    /// Elements along each axis, slowest first; at most 32 axes. Default: none. If there are some, their product must go
-    /// into the payload.
+    /// Elements along each axis, slowest first; at most 32 axes. Default: none. If there are some, their product must
+    /// go into the payload.
     pub shape: Vec<u64>,
     /// Whatever the user adds, at most 32 KiB.
     pub metadata: Vec<u8>,
@@ -229,7 +229,8 @@ pub struct ReceiverFigures {
     pub late: u64,
     /// Frames with a deadline.
     pub with_deadline: u64,
-    /// Of those, the ones of which nobody knows whether they were late: without a measured clock, neither kept nor missed.
+    /// Of those, the ones of which nobody knows whether they were late: without a measured clock, neither kept nor
+    /// missed.
     pub deadline_unknown: u64,
     /// From made to received, of the frames that could be measured.
     pub latency: Option<Latency>,
@@ -263,7 +264,7 @@ pub struct Latency {
     pub max_ns: u64,
     /// Each figure is wrong by at most this: half a round trip for each of both clocks.
     pub bound_ns: u64,
-    /// Streaming Speed Score (003 Eq 11): the longest over what a frame of the mean size takes at the rate of the link. 1 is
-    /// ideal; `None` where nobody said what the link carries.
+    /// Streaming Speed Score (003 Eq 11): the longest over what a frame of the mean size takes at the rate of the link.
+    /// 1 is ideal; `None` where nobody said what the link carries.
     pub speed_score: Option<f64>,
 }

@@ -1,8 +1,8 @@
 //! Items in order over streams that overtake each other, with a bounded number of bytes under way.
 //!
-//! The sending end keeps each item until it is told that it was taken. The receiving end says where it stands, once for each
-//! link, in an *epoch*; nothing is sent before, and what an older epoch sent is ignored. An item travels whole on one stream;
-//! when that breaks, the item goes on another.
+//! The sending end keeps each item until it is told that it was taken. The receiving end says where it stands, once for
+//! each link, in an *epoch*; nothing is sent before, and what an older epoch sent is ignored. An item travels whole on
+//! one stream; when that breaks, the item goes on another.
 
 use super::protocol;
 use crate::failure::{Failure, FailureKind, Result};
@@ -375,8 +375,8 @@ impl<P> Incoming<P> {
         Ok(true)
     }
 
-    /// An item that was begun is whole and sound. Another than began last with its number is not waited for: room is kept
-    /// for that one alone.
+    /// An item that was begun is whole and sound. Another than began last with its number is not waited for: room is
+    /// kept for that one alone.
     pub fn arrived(&mut self, epoch: u16, number: u64, item: Item, payload: P) {
         let begun = (cost_of(&item), set_of(&item));
         if epoch == self.epoch && self.begun.get(&number) == Some(&begun) {

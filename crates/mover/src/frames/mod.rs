@@ -1,7 +1,7 @@
 //! Frames of detectors, from memory to memory, as state machines without I/O.
 //!
-//! A *channel* is a name under which any number of *producers* give frames and any number of *consumers* take them; it lives
-//! in a *hub*, inside a daemon or any other process. A frame goes
+//! A *channel* is a name under which any number of *producers* give frames and any number of *consumers* take them; it
+//! lives in a *hub*, inside a daemon or any other process. A frame goes
 //!
 //! ```text
 //! producer::Producer -- lane --> hub::Channel -- lane --> consumer::Consumer
@@ -10,17 +10,18 @@
 //!                                  spill log
 //! ```
 //!
-//! 1. The [`producer`] numbers frames, keeps each until the hub says that it has it, and gives them again after an outage.
+//! 1. The [`producer`] numbers frames, keeps each until the hub says that it has it, and gives them again after an
+//!    outage.
 //! 2. A [`lane`] carries items in order, whatever way they overtake each other on, with a bounded number of bytes under
 //!    way. Both hops are lanes.
-//! 3. The [`hub`] takes each frame once, in its producer's order, holds it as long as a consumer needs it (in memory, then in
-//!    the [`spill`] log), and hands it out by each consumer's policy. What a consumer does not get is told to it at its
-//!    place.
-//! 4. The [`consumer`] holds every sequence against what was told, so that each is delivered or named exactly once, and says
-//!    which [`sets`] are complete and how late frames were ([`tails`], by one [`clock`]).
+//! 3. The [`hub`] takes each frame once, in its producer's order, holds it as long as a consumer needs it (in memory,
+//!    then in the [`spill`] log), and hands it out by each consumer's policy. What a consumer does not get is told to
+//!    it at its place.
+//! 4. The [`consumer`] holds every sequence against what was told, so that each is delivered or named exactly once, and
+//!    says which [`sets`] are complete and how late frames were ([`tails`], by one [`clock`]).
 //!
-//! Guaranteed: order for each producer; nothing is lost or twice without being named (see [`LossReason`]); memory has a bound.
-//! Not guaranteed: order between producers; what a consumer took and had not worked on when it was killed.
+//! Guaranteed: order for each producer; nothing is lost or twice without being named (see [`LossReason`]); memory has a
+//! bound. Not guaranteed: order between producers; what a consumer took and had not worked on when it was killed.
 
 pub mod frame;
 

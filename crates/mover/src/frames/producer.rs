@@ -122,8 +122,8 @@ impl Producer {
         }
     }
 
-    /// Says it if the hub stands. Else it is said when the hub does, in its order: an end that came before the sets that are
-    /// said again would be believed without them.
+    /// Says it if the hub stands. Else it is said when the hub does, in its order: an end that came before the sets
+    /// that are said again would be believed without them.
     fn say(&mut self, message: FramesMessage) {
         if self.epoch().is_some() {
             self.says.push_back(message);

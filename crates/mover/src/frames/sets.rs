@@ -166,8 +166,8 @@ impl OpenSets {
         self.open(set)
     }
 
-    /// A frame of a set came. The lowest ones are forgotten where there are too many, or all together have more than so many
-    /// runs, but for the last of them.
+    /// A frame of a set came. The lowest ones are forgotten where there are too many, or all together have more than so
+    /// many runs, but for the last of them.
     pub fn note(&mut self, set: u64, index: u32, runs_max: usize) {
         let Some(open) = self.make_room(set) else { return };
         let runs = open.bits.runs.len();

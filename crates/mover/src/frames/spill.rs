@@ -83,7 +83,8 @@ impl Files {
         }
     }
 
-    /// The oldest file, if it is not the one that is written and nothing in it is to be read: its number and its last place.
+    /// The oldest file, if it is not the one that is written and nothing in it is to be read: its number and its last
+    /// place.
     pub fn oldest(&self) -> Option<(u64, u64)> {
         let (&number, file) = self.files.first_key_value()?;
         (self.files.len() > 1 && file.pins == 0).then_some((number, file.last_place))

@@ -102,8 +102,8 @@ impl Catalogue {
         Ok(Some(catalogue))
     }
 
-    /// Opens the catalogue of a destination to look into it, whoever has it: nothing is written, made or locked. `None` if there
-    /// is none, or a damaged one.
+    /// Opens the catalogue of a destination to look into it, whoever has it: nothing is written, made or locked. `None`
+    /// if there is none, or a damaged one.
     ///
     /// # Errors
     /// What the kernel says.

@@ -2,15 +2,15 @@
 //!
 //! [`MARKS_MAGIC`], a header, and records, as [`thalweg_wire::journal`] describes them. It lives in the staging directory
 //! of the destination as long as a flow there is not complete, so that everybody who may read it can see how far a file
-//! that grows may be believed ([`look_up`]). It is rewritten before it gets large. When what is known is too much for that
-//! (hundreds of thousands of files), the oldest complete flows that have their own names are forgotten: one that begins again
-//! is compared with what stands there, as a file that nobody knows is.
+//! that grows may be believed ([`look_up`]). It is rewritten before it gets large. When what is known is too much for
+//! that (hundreds of thousands of files), the oldest complete flows that have their own names are forgotten: one that
+//! begins again is compared with what stands there, as a file that nobody knows is.
 //!
-//! A write that fails fails that note only: the next one is made in a new file, so that what is noted goes on when a full disk
-//! has room again.
+//! A write that fails fails that note only: the next one is made in a new file, so that what is noted goes on when a
+//! full disk has room again.
 //!
-//! Guaranteed: [`Marks::record`] returns after what it wrote is durable; replay stops at the first record that is torn or
-//! damaged, and so never shows a mark that was not recorded. Whoever goes on reads the bytes again and compares.
+//! Guaranteed: [`Marks::record`] returns after what it wrote is durable; replay stops at the first record that is torn
+//! or damaged, and so never shows a mark that was not recorded. Whoever goes on reads the bytes again and compares.
 
 use super::staging;
 use crate::failure::{self, Failure, FailureKind, Result};
@@ -74,8 +74,8 @@ pub struct Marks {
     known: BTreeMap<u64, Known>,
     /// Flows of which the file does not know that they began.
     unwritten: Vec<u64>,
-    /// Flows at whose names another's file stands. Until one has a mark, nobody but us in this transfer knows of it: whoever
-    /// comes after us must not take that file for ours.
+    /// Flows at whose names another's file stands. Until one has a mark, nobody but us in this transfer knows of it:
+    /// whoever comes after us must not take that file for ours.
     anothers: BTreeSet<u64>,
     /// By [`source_key`] and [`name_key`]: names are long, and each is here twice already.
     by_source: BTreeMap<Key, u64>,
@@ -197,8 +197,8 @@ impl Marks {
         !self.anothers.contains(&number)
     }
 
-    /// A flow begins; says its number. `is_anothers`: a file that nobody knows stands at its name. Only with its first mark
-    /// that one is ours.
+    /// A flow begins; says its number. `is_anothers`: a file that nobody knows stands at its name. Only with its first
+    /// mark that one is ours.
     pub fn begin(
         &mut self,
         path: RelativePath,
@@ -280,7 +280,8 @@ impl Marks {
         self.append(&bytes)
     }
 
-    /// A flow that began, and for which nothing was made: another's file stands at its name. It is as if it had not begun.
+    /// A flow that began, and for which nothing was made: another's file stands at its name. It is as if it had not
+    /// begun.
     ///
     /// # Errors
     /// As [`Marks::record`].
@@ -378,8 +379,8 @@ impl Marks {
         bytes
     }
 
-    /// Forgets the oldest flows that may be, at most half of all. Files that were replaced are remembered with all that came
-    /// of them: without that nobody could say under which name the next one goes.
+    /// Forgets the oldest flows that may be, at most half of all. Files that were replaced are remembered with all that
+    /// came of them: without that nobody could say under which name the next one goes.
     fn forget(&mut self) {
         let asked = self.asked.borrow();
         let renamed: BTreeSet<&RelativePath> =

@@ -3,11 +3,11 @@
 //! The [`Journal`] says which chunks of which partial files are durable; it lives in the staging directory and
 //! ends with the job. The [`catalogue`] remembers finished files across jobs.
 //!
-//! A journal file is [`MAGIC`], a [`Record::Header`], and records, as [`thalweg_wire::journal`] describes them. A header
-//! further on says that what begins behind it is in chunks of another size: an attempt may choose its own, and what an
-//! earlier one recorded keeps the size that it was recorded in until somebody resumes it.
-//! Replay keeps one number per record, not the digests: those are read again when a partial is resumed, so that
-//! a journal of a petabyte costs no memory to open.
+//! A journal file is [`MAGIC`], a [`Record::Header`], and records, as [`thalweg_wire::journal`] describes them. A
+//! header further on says that what begins behind it is in chunks of another size: an attempt may choose its own, and
+//! what an earlier one recorded keeps the size that it was recorded in until somebody resumes it. Replay keeps one
+//! number per record, not the digests: those are read again when a partial is resumed, so that a journal of a petabyte
+//! costs no memory to open.
 //!
 //! Guaranteed: [`Journal::record`] returns after what it wrote is durable. Not guaranteed: that a chunk it names
 //! is still sound; whoever resumes digests it again.
@@ -77,8 +77,8 @@ struct Known {
 }
 
 impl Journal {
-    /// Opens or creates the journal in `dir` and replays it. What begins from now on is in chunks of `chunk_bytes`. A journal of
-    /// another job is begun anew, and so is what follows the first damaged record; both are logged.
+    /// Opens or creates the journal in `dir` and replays it. What begins from now on is in chunks of `chunk_bytes`. A
+    /// journal of another job is begun anew, and so is what follows the first damaged record; both are logged.
     ///
     /// # Errors
     /// `Unsupported` for a layout of another version (left untouched), `Space`, `Permission`, `Io`.
@@ -160,8 +160,8 @@ impl Journal {
         self.partials.get(&number).map(|known| known.chunk_bytes)
     }
 
-    /// Chunks recorded of a partial, by number, of [`chunk_bytes_of`](Self::chunk_bytes_of) bytes each; of a chunk recorded
-    /// twice the later digest. Memory grows with the chunks of this one partial.
+    /// Chunks recorded of a partial, by number, of [`chunk_bytes_of`](Self::chunk_bytes_of) bytes each; of a chunk
+    /// recorded twice the later digest. Memory grows with the chunks of this one partial.
     ///
     /// # Errors
     /// `Io`. A record that does not read back is left out, not an error: its chunks are sent again.
@@ -180,8 +180,8 @@ impl Journal {
         Ok(found)
     }
 
-    /// Appends that these chunks are durable, and makes that note durable. What was recorded of one of these partials in
-    /// chunks of another size is replaced.
+    /// Appends that these chunks are durable, and makes that note durable. What was recorded of one of these partials
+    /// in chunks of another size is replaced.
     ///
     /// # Errors
     /// `Space`, `Io`; final: every later call gives the same, because what the file holds is not known any more.

@@ -32,8 +32,8 @@ use std::time::{Duration, Instant};
 use thalweg_sys::socket::{self, Interest, Wake};
 use thalweg_wire::message::{Heartbeat, LENGTH_BYTES, Message};
 
-/// Called for each message of the peer, in order, on the channel's thread. While it runs nothing is read or sent: it hands
-/// on and returns.
+/// Called for each message of the peer, in order, on the channel's thread. While it runs nothing is read or sent: it
+/// hands on and returns.
 pub type OnMessage = Box<dyn FnMut(Message) + Send>;
 /// Called once, last, on the channel's thread.
 pub type OnEnd = Box<dyn FnOnce(ControlEnd) + Send>;

@@ -243,8 +243,8 @@ pub fn verify_signature(public_key: &[u8; 32], message: &[u8], signature: &[u8])
     UnparsedPublicKey::new(&ED25519, public_key).verify(message, signature).is_ok()
 }
 
-/// The Ed25519 public key of a certificate; `None` if it is no certificate or has another kind of key. Says nothing about
-/// who signed the certificate.
+/// The Ed25519 public key of a certificate; `None` if it is no certificate or has another kind of key. Says nothing
+/// about who signed the certificate.
 pub fn public_key_of(certificate: &[u8]) -> Option<[u8; 32]> {
     let certificate = CertificateDer::from(certificate);
     let parsed = webpki::EndEntityCert::try_from(&certificate).ok()?;

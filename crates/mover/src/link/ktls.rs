@@ -1,8 +1,8 @@
 //! Whether the kernel seals the records of a stream in TLS form (kTLS), and how such a stream is read.
 //!
 //! 1. [`KernelTls::decide`]: the kernel is tried once for each cipher, on a connection to ourselves; with
-//!    [`KernelTls::Auto`] kernel and user space then carry the same frames over loopback, and the kernel is used where it
-//!    was faster.
+//!    [`KernelTls::Auto`] kernel and user space then carry the same frames over loopback, and the kernel is used where
+//!    it was faster.
 //! 2. [`hand_over`]: the keys go from rustls to the kernel, after the hellos.
 //! 3. [`fill`]: what comes is data, or the end of the stream. No other record belongs there: nobody sends tickets, and
 //!    keys are not changed, because a stream is replaced before its key is used up ([`RECORDS_MAX`]).
@@ -27,8 +27,8 @@ use thalweg_wire::hello;
 use thalweg_wire::message::TransferNumber;
 use zeroize::Zeroizing;
 
-/// Most records that a stream in TLS form seals with one key, whoever seals them. AES-GCM's limit is 2^24 (RFC 8446, 5.5;
-/// rustls' `confidentiality_limit`); a sixteenth is left for records that are not counted: a call that a signal
+/// Most records that a stream in TLS form seals with one key, whoever seals them. AES-GCM's limit is 2^24 (RFC 8446,
+/// 5.5; rustls' `confidentiality_limit`); a sixteenth is left for records that are not counted: a call that a signal
 /// interrupts makes one more.
 pub const RECORDS_MAX: u64 = (1 << 24) - (1 << 20);
 /// Fewest that can be asked for: below, streams would be replaced more often than they get something across.

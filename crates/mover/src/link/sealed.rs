@@ -24,22 +24,22 @@
 //! # Why this is safe
 //!
 //! - **A nonce never repeats under a key.** The sequence number is counted up before it is used, whatever becomes of
-//!   the frame, and a frame that fails ends the stream. It cannot wrap: after [`FRAMES_MAX`] frames nothing is sealed. A
-//!   [`Sealer`] cannot be cloned, stored or started anywhere but at 0, and making one takes the [`Connection`] whose
+//!   the frame, and a frame that fails ends the stream. It cannot wrap: after [`FRAMES_MAX`] frames nothing is sealed.
+//!   A [`Sealer`] cannot be cloned, stored or started anywhere but at 0, and making one takes the [`Connection`] whose
 //!   exporter gave the secret, so there is one for each connection and direction.
 //! - **Streams and directions never share a key.** The exporter's output is of one TLS connection (its transcript has
 //!   fresh random numbers of both ends), session and stream are in its context, and each direction has half of it. So a
 //!   frame of another stream, of the other direction (reflected), or of an earlier connection does not open.
 //! - **Nothing is lost, repeated, moved or altered unseen.** The sequence number is not sent; the opener uses its own
-//!   count. A frame that is not the very next one is sealed with another nonce and does not open, and the first that does
-//!   not open ends the stream. The length is in the associated data.
+//!   count. A frame that is not the very next one is sealed with another nonce and does not open, and the first that
+//!   does not open ends the stream. The length is in the associated data.
 //! - **Truncation is an error.** A stream ends with an End frame, sealed like any other. Without it the stream was cut,
 //!   wherever the cut was.
 //! - **Nothing is used before it is authenticated**, except the length, which is only compared with the buffer that is
 //!   there already.
-//! - **Each key does little.** 64 GiB are at most 2^32 blocks of AES; that keeps the advantage of an attacker below 2^-60
-//!   (RFC 9001, B.1). After a step of the ratchet the earlier key and secret are overwritten, so that who takes our memory
-//!   later cannot read what went before.
+//! - **Each key does little.** 64 GiB are at most 2^32 blocks of AES; that keeps the advantage of an attacker below
+//!   2^-60 (RFC 9001, B.1). After a step of the ratchet the earlier key and secret are overwritten, so that who takes
+//!   our memory later cannot read what went before.
 //!
 //! Not promised: hiding lengths or times, and safety of a stream whose TLS connection was broken.
 //!
@@ -73,8 +73,8 @@ pub struct Sealer(Direction);
 pub struct Opener(Direction);
 
 impl Sealer {
-    /// A sealer for one direction of one stream. `key_bytes_max` is [`limits::KEY_BYTES_MAX`] outside of tests; both ends
-    /// must have the same.
+    /// A sealer for one direction of one stream. `key_bytes_max` is [`limits::KEY_BYTES_MAX`] outside of tests; both
+    /// ends must have the same.
     ///
     /// # Errors
     /// `Internal` for [`Cipher::Tls`], which seals nothing itself.

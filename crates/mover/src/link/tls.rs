@@ -170,8 +170,8 @@ impl Connection {
         handshake(fd, tls.into(), deadline)
     }
 
-    /// Takes over a connection whose handshake somebody else has done (the daemon, with tokio), with what `tls` has read
-    /// ahead. The socket's blocking mode does not matter.
+    /// Takes over a connection whose handshake somebody else has done (the daemon, with tokio), with what `tls` has
+    /// read ahead. The socket's blocking mode does not matter.
     ///
     /// # Errors
     /// `Protocol` if it is not a finished TLS 1.3 handshake with both certificates and ALPN `thalweg/1`.
@@ -246,8 +246,8 @@ impl Connection {
     /// Client: sends `hello` and reads the answer, within `deadline` for both.
     ///
     /// # Errors
-    /// `Protocol` if there is no version in common or the answer does not fit the hello, `Busy` if the server has too many
-    /// sessions, `NotFound` if it does not know the session; else as [`Connection::read_exact`].
+    /// `Protocol` if there is no version in common or the answer does not fit the hello, `Busy` if the server has too
+    /// many sessions, `NotFound` if it does not know the session; else as [`Connection::read_exact`].
     pub fn hello(&mut self, hello: &Hello, deadline: Duration) -> Result<ServerHello> {
         let until = Until::after(deadline);
         self.write_until(HELLO, &hello.encode(), until)?;
@@ -469,8 +469,8 @@ pub fn resume_proof(
     proof(b"thalweg resume proof v1\n", session_key, connection, session, 0)
 }
 
-/// What ties the statements of a transfer to its session: keyed BLAKE3 over a context line and the transfer's number. Both
-/// ends compute it; who has one end only, or reads a receipt, cannot make another with the same.
+/// What ties the statements of a transfer to its session: keyed BLAKE3 over a context line and the transfer's number.
+/// Both ends compute it; who has one end only, or reads a receipt, cannot make another with the same.
 pub fn statement_tie(session_key: &[u8; 32], transfer: TransferNumber) -> Digest {
     let mut hasher = blake3::Hasher::new_keyed(session_key);
     hasher.update(b"thalweg statement tie v1\n").update(&transfer.0.to_be_bytes());
@@ -510,8 +510,8 @@ fn handshake(fd: OwnedFd, tls: rustls::Connection, deadline: Duration) -> Result
     let until = Until::after(deadline);
     let socket = TcpStream::from(fd);
     socket.set_nonblocking(true).map_err(|error| of_io(HANDSHAKE, &error))?;
-    // Handshakes and messages are short, and an answer is waited for: where the kernel holds the second piece back until
-    // the first is acknowledged, each such wait takes 40 ms. Another kind of socket does not hold back.
+    // Handshakes and messages are short, and an answer is waited for: where the kernel holds the second piece back
+    // until the first is acknowledged, each such wait takes 40 ms. Another kind of socket does not hold back.
     let _ = socket::set_no_delay(&socket, true);
     let peer = Fingerprint([0; 32]);
     let mut connection = Connection {
@@ -555,8 +555,8 @@ impl Until {
         Until { moment: Instant::now().checked_add(deadline), deadline }
     }
 
-    /// Waits for the socket; after the moment it fails, ready or not, so that a peer which is always ready does not keep
-    /// us.
+    /// Waits for the socket; after the moment it fails, ready or not, so that a peer which is always ready does not
+    /// keep us.
     fn wait(self, operation: &str, socket: &TcpStream, interest: Interest) -> Result<()> {
         loop {
             let left = self.moment.map(|moment| moment.saturating_duration_since(Instant::now()));

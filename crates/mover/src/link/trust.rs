@@ -24,7 +24,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 pub enum ServerTrust {
     /// The one with this certificate.
     Pinned(Fingerprint),
-    /// One with a certificate of a set that may change while it is used: a far mover that is started anew has a new one.
+    /// One with a certificate of a set that may change while it is used: a far mover that is started anew has a new
+    /// one.
     PinnedAnyOf(Pins),
     /// One whose certificate says `name` and was signed by one of `roots`, is in date and for servers.
     Authority {

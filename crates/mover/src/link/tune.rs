@@ -1,5 +1,5 @@
-//! What a stream's socket is told about its path. The measurements behind its rules: docs/measurements.md, sockets near and
-//! windows far.
+//! What a stream's socket is told about its path. The measurements behind its rules: docs/measurements.md, sockets near
+//! and windows far.
 //!
 //! All of it is advice: what the kernel or the kind of socket refuses is left as it was, and the stream works.
 
@@ -17,7 +17,8 @@ pub struct PathHints {
     pub rtt: Option<Duration>,
     /// Congestion control that was asked for by name.
     pub congestion: Option<String>,
-    /// Congestion control that a connection to there has if nobody chooses one: gone back to where another was chosen before.
+    /// Congestion control that a connection to there has if nobody chooses one: gone back to where another was chosen
+    /// before.
     pub usual_congestion: Option<String>,
     /// Largest frame on the stream, in bytes; 0 if unknown.
     pub frame_bytes: usize,
@@ -59,13 +60,13 @@ pub fn mark(fd: impl AsFd, dscp: Option<u8>) {
 /// - Little waits unsent in the socket: half the CPU of an unbounded one on a fast path, and a frame that was decided
 ///   later arrives sooner.
 /// - Near (round trip below [`NEAR_RTT`]): the window is clamped, and the congestion control is cubic, or reno where
-///   cubic is not permitted. Pacing costs 46 % more CPU there and gains nothing. Farther away both are left to the system:
-///   a stream for which a transfer before chose another congestion control goes back to the usual one.
+///   cubic is not permitted. Pacing costs 46 % more CPU there and gains nothing. Farther away both are left to the
+///   system: a stream for which a transfer before chose another congestion control goes back to the usual one.
 /// - The send buffer is fixed, which ends the kernel's own tuning of it, only when the path needs more than that tuning
-///   reaches and the limit for us is higher. So is the receive buffer; with the limits of nearly every system that never
-///   happens.
-/// - A window that was asked for is kept by a clamp and a receive buffer that is fixed at it; where the limit for us is lower
-///   than that, the buffer grows by itself and is held there ([`super::StopHandle::keep_window`]).
+///   reaches and the limit for us is higher. So is the receive buffer; with the limits of nearly every system that
+///   never happens.
+/// - A window that was asked for is kept by a clamp and a receive buffer that is fixed at it; where the limit for us is
+///   lower than that, the buffer grows by itself and is held there ([`super::StopHandle::keep_window`]).
 /// - Spacing of packets is for a rate that was asked for: the kernel then needs no `fq` queue to keep it.
 pub fn tune_stream(fd: impl AsFd, path: &PathHints) {
     let decided = decide(path, socket::buffer_limits().ok().as_ref());
@@ -135,8 +136,8 @@ fn decide(path: &PathHints, limits: Option<&BufferLimits>) -> Decided {
     }
 }
 
-/// A few segments as a near path may have them: the loopback's are of 64 KiB. A smaller window is held by its clamp alone,
-/// which knows the segment.
+/// A few segments as a near path may have them: the loopback's are of 64 KiB. A smaller window is held by its clamp
+/// alone, which knows the segment.
 const NEAR_BUFFER_MIN: u64 = 256 << 10;
 
 /// What is asked for on near paths, the first before the second.
@@ -148,8 +149,8 @@ fn fits_receive_buffer(window_bytes: u64, limits: &BufferLimits) -> Option<usize
 }
 
 /// What to ask for so that `needed_bytes` can be under way, if asking gains anything over a tuning that reaches
-/// `tuned_max`. The kernel takes at most `asked_max`, doubles what is asked for and reckons with half of its buffer being
-/// bookkeeping.
+/// `tuned_max`. The kernel takes at most `asked_max`, doubles what is asked for and reckons with half of its buffer
+/// being bookkeeping.
 fn fix_buffer(needed_bytes: u64, tuned_max: u64, asked_max: u64) -> Option<usize> {
     let asked = needed_bytes.min(asked_max);
     let gains = needed_bytes > tuned_max / 2 && asked.saturating_mul(2) > tuned_max;

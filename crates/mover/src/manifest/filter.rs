@@ -40,8 +40,8 @@ pub use lines::{parse_filter_line, parse_pattern_line};
 
 /// Bytes of all patterns of a filter together.
 pub const PATTERN_BYTES_MAX: usize = 1 << 20;
-/// Bytes that they take when they are compiled: a peer sends some, and a short one may take 200 times its own. Enough for
-/// as many rules of the usual kind as one message holds.
+/// Bytes that they take when they are compiled: a peer sends some, and a short one may take 200 times its own. Enough
+/// for as many rules of the usual kind as one message holds.
 pub const COMPILED_BYTES_MAX: usize = 8 << 20;
 
 /// An ordered list of rules, compiled. The default has none and includes everything.

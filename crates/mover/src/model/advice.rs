@@ -1,12 +1,12 @@
 //! Local, file or stream? All laws on one question (003 section 5): which way is quickest, which holds the deadline
 //! even in the tail, and what would have to change for another answer.
 //!
-//! 1. The stream is as slow as the slowest transfer that is known of. Files are never quicker, neither as expected nor at
-//!    P99: the same bytes cross the same line.
+//! 1. The stream is as slow as the slowest transfer that is known of. Files are never quicker, neither as expected nor
+//!    at P99: the same bytes cross the same line.
 //! 2. A deadline holds at P99 only. There is none of a few times, of a law that does not hold, or of one that was asked
 //!    beyond its range.
-//! 3. Ways are ranked by P99 where it is known of all of them, else all by what is expected. So are the files of several
-//!    concurrencies, of which the best is judged.
+//! 3. Ways are ranked by P99 where it is known of all of them, else all by what is expected. So are the files of
+//!    several concurrencies, of which the best is judged.
 //!
 //! Judged besides time is whether the path keeps up with data that come again and again. Whether a machine does is not:
 //! it may work on several units at once.
@@ -30,7 +30,8 @@ pub struct Question {
     pub bandwidth_bits_per_s: f64,
     /// alpha: transfer efficiency.
     pub efficiency: f64,
-    /// Whether alpha is no more than an upper bound. Then transfers take longer than is expected, and nothing is promised.
+    /// Whether alpha is no more than an upper bound. Then transfers take longer than is expected, and nothing is
+    /// promised.
     pub is_efficiency_bound: bool,
     /// What alpha comes from, with this bandwidth: of another it would be another share. `None`: it is the same of any.
     pub path: Option<Path>,
@@ -51,8 +52,8 @@ pub struct Question {
 pub enum Files {
     /// theta.
     Overhead(f64),
-    /// Seconds from source to destination file, all overheads in it; from [`fit`](super::fit), with whether its law holds. Where
-    /// that is broken it takes longer, and there is no P99.
+    /// Seconds from source to destination file, all overheads in it; from [`fit`](super::fit), with whether its law
+    /// holds. Where that is broken it takes longer, and there is no P99.
     Timed(Prediction, Condition),
 }
 
@@ -110,13 +111,15 @@ pub struct WayTimes {
     pub analysis_s: f64,
     /// All of it, in 99 of 100 cases no longer; `None` if that is not known.
     pub p99_s: Option<f64>,
-    /// All of it, with the slowest transfer that is known of: P99, or without it the longest that was measured, or as expected.
+    /// All of it, with the slowest transfer that is known of: P99, or without it the longest that was measured, or as
+    /// expected.
     pub slowest_s: f64,
     /// What it is good for, by the slowest.
     pub tier: Option<Tier>,
     /// Whether the path carries the data as they come.
     pub keeps_up: bool,
-    /// Whether the deadline holds at P99; `None` without a deadline, or if P99 is not known and nothing that is exceeds it.
+    /// Whether the deadline holds at P99; `None` without a deadline, or if P99 is not known and nothing that is exceeds
+    /// it.
     pub holds: Option<bool>,
     /// Deadline less the slowest, in seconds; `None` also if it does not keep up.
     pub left_s: Option<f64>,
@@ -288,8 +291,8 @@ fn timed(
     })
 }
 
-/// Where windows or loss bind, a wider line changes nothing but alpha. Nor is a path of any use to files that were measured
-/// to take longer than the target by themselves; for others it need only carry the bytes in time.
+/// Where windows or loss bind, a wider line changes nothing but alpha. Nor is a path of any use to files that were
+/// measured to take longer than the target by themselves; for others it need only carry the bytes in time.
 fn break_even(
     question: &Question,
     remote: &Remote,
@@ -325,8 +328,8 @@ impl Slowest {
     }
 }
 
-/// Of a score the ideal is the line's own; of a load it is what transfers get of the line: there is no more for them to wait
-/// for, so that a line of which they get half is as full at half of the data.
+/// Of a score the ideal is the line's own; of a load it is what transfers get of the line: there is no more for them to
+/// wait for, so that a line of which they get half is as full at half of the data.
 fn slowest_transfer(question: &Question, utilisation: Option<f64>, expected_s: f64) -> Result<Slowest> {
     let ideal_s = super::volume::time_s(question.bytes, question.bandwidth_bits_per_s)?;
     let (slowest_s, is_p99) = match question.tail {
@@ -491,7 +494,8 @@ mod tests {
         assert!(is_near(wider.time_s, 0.64, 1e-12) && is_near(wider.p99_s.unwrap(), 1.28, 1e-12));
     }
 
-    /// Files that were measured on an idle path, quicker than this one is when it is busy: the stream takes 1.2 s at P99.
+    /// Files that were measured on an idle path, quicker than this one is when it is busy: the stream takes 1.2 s at
+    /// P99.
     #[test]
     fn what_makes_a_stream_late_makes_files_late_too() {
         let busy = Question { deadline_s: Some(1.0), ..lcls(2e9) };
@@ -612,8 +616,8 @@ mod tests {
         assert!(is_near(local.unwrap(), 3.2e9, 1e-9) && is_near(in_time.unwrap(), 1.6e9, 1e-9));
     }
 
-    /// The stream takes 0.64 s. Files that take 2 s wherever they go are in time within 4 s over a path of any width that
-    /// carries the bytes in 4 s, and within 1 s over none.
+    /// The stream takes 0.64 s. Files that take 2 s wherever they go are in time within 4 s over a path of any width
+    /// that carries the bytes in 4 s, and within 1 s over none.
     #[test]
     fn no_path_is_advised_to_files_that_were_measured_to_take_too_long() {
         let even = |deadline_s| {

@@ -1,8 +1,8 @@
-//! The whole way as a row of stages that all work at once: what it carries, by the capacity of each (000 sections II and
-//! III-B, 004 section II).
+//! The whole way as a row of stages that all work at once: what it carries, by the capacity of each (000 sections II
+//! and III-B, 004 section II).
 //!
-//! This predicts from capacities that are known beforehand. What was narrow in a transfer that took place is judged from
-//! its accounts, in `crate::basin`.
+//! This predicts from capacities that are known beforehand. What was narrow in a transfer that took place is judged
+//! from its accounts, in `crate::basin`.
 
 use super::{ModelError, Result, not_negative, positive};
 use serde::Serialize;
@@ -23,13 +23,13 @@ pub struct Stage {
 pub struct Width {
     /// How many times as wide as the narrowest.
     pub times_narrowest: f64,
-    /// Growth of the whole rate for each per cent that this stage is widened, in per cent: 1 of the only narrowest, 0 of
-    /// all others.
+    /// Growth of the whole rate for each per cent that this stage is widened, in per cent: 1 of the only narrowest, 0
+    /// of all others.
     pub sensitivity: f64,
     /// The rate of the whole way, in bits a second, if this stage were infinitely wide.
     pub rate_without_bits_per_s: f64,
-    /// Bytes that must be in it at once to keep the rate: rate x latency. Fewer, for want of requests or of a window, and
-    /// this stage is narrower than its capacity.
+    /// Bytes that must be in it at once to keep the rate: rate x latency. Fewer, for want of requests or of a window,
+    /// and this stage is narrower than its capacity.
     pub in_flight_bytes: f64,
 }
 

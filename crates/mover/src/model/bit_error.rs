@@ -5,8 +5,8 @@ use super::{Result, positive, share};
 /// Error rate of bits that explains a loss of packets: `loss / (frame bytes * 8)` (000 section III-B.1).
 ///
 /// `loss`: share of packets, more than 0; holds for loss much below 1, where hardly a packet has two errors.
-/// `frame_bytes`: of the whole frame, for instance 1500, or 9018 with jumbo frames. Loss from full queues is no error of
-/// bits: what comes out is an upper bound.
+/// `frame_bytes`: of the whole frame, for instance 1500, or 9018 with jumbo frames. Loss from full queues is no error
+/// of bits: what comes out is an upper bound.
 ///
 /// # Errors
 /// [`OutOfRange`](super::ModelError::OutOfRange).

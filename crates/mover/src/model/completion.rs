@@ -92,8 +92,8 @@ impl Remote {
         Ok(not_negative("local time", self.local_s)? / positive("ratio of speeds", self.ratio)?)
     }
 
-    /// `T_pct = T_transfer + T_remote + T_IO` (003 Eq 4), which is `theta S / (alpha Bw) + C S / (r R_local)` (Eqs 9 and
-    /// 10), in seconds.
+    /// `T_pct = T_transfer + T_remote + T_IO` (003 Eq 4), which is `theta S / (alpha Bw) + C S / (r R_local)` (Eqs 9
+    /// and 10), in seconds.
     ///
     /// # Errors
     /// [`OutOfRange`](super::ModelError::OutOfRange).
@@ -109,8 +109,8 @@ impl Remote {
         Ok(self.local_s / self.total_s()?)
     }
 
-    /// What each parameter must be for `T_pct = target_s`: with [`local_s`](Remote::local_s) where remote begins to win,
-    /// with a deadline where it begins to hold.
+    /// What each parameter must be for `T_pct = target_s`: with [`local_s`](Remote::local_s) where remote begins to
+    /// win, with a deadline where it begins to hold.
     ///
     /// # Errors
     /// [`OutOfRange`](super::ModelError::OutOfRange).

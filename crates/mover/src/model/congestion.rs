@@ -25,13 +25,13 @@ pub fn utilisation(bytes: f64, period_s: f64, bandwidth_bits_per_s: f64) -> Resu
     Ok(rate / positive("bandwidth", bandwidth_bits_per_s)?)
 }
 
-/// `T_worst / T_ideal` of everything that comes in one period, at this utilisation; `None` above 1, where the backlog grows
-/// for ever.
+/// `T_worst / T_ideal` of everything that comes in one period, at this utilisation; `None` above 1, where the backlog
+/// grows for ever.
 ///
 /// - Scheduled: 0.2 s / 0.16 s = 1.25 at any load (003 section 4.1).
 /// - Simultaneous: 1.2 s at 64 % and 6 s at 96 % for what comes in a second (003 section 5, read off Fig 2a), which are
-///   1.875 and 6.25 times 0.64 s and 0.96 s. Up to 16 %, a single client of that bed, nobody is in the way: 1.25. Between
-///   and beyond, the logarithm goes in straight lines.
+///   1.875 and 6.25 times 0.64 s and 0.96 s. Up to 16 %, a single client of that bed, nobody is in the way: 1.25.
+///   Between and beyond, the logarithm goes in straight lines.
 ///
 /// # Errors
 /// [`OutOfRange`](super::ModelError::OutOfRange) if negative.
@@ -78,8 +78,8 @@ mod tests {
         assert!(is_near(worst_s(3e9).unwrap(), 6.0, 1e-9), "6 s, which leaves 4 of 10 s");
     }
 
-    /// 003 section 4.1: 0.5 GB take 0.16 s at best. In slots the worst of 1 to 6 clients a second takes 0.2 s, a score of 1.25;
-    /// together more than 5 s, a score above 31. Seven and eight are more than the link.
+    /// 003 section 4.1: 0.5 GB take 0.16 s at best. In slots the worst of 1 to 6 clients a second takes 0.2 s, a score
+    /// of 1.25; together more than 5 s, a score above 31. Seven and eight are more than the link.
     #[test]
     fn slots_keep_the_tail_flat() {
         const CLIENT_BYTES: f64 = 0.5e9;

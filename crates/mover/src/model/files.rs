@@ -201,8 +201,8 @@ pub(super) mod tests {
         assert!(is_near(best / 92.6e9, 0.97, 0.01), "97 % of the goal");
         // The other end of 001's range is as good but for a hundredth, and its own 4 GiB and more are not.
         assert!(rate(costs.time_s(SNAPSHOT, 2048.0).unwrap()) > 0.99 * best);
-        // Not used above: 92.4 Gbit/s in 256 files without verification (section 4), over a line of 100 that others used too.
-        // The two rates that were used are rounded, so that the model says 101.
+        // Not used above: 92.4 Gbit/s in 256 files without verification (section 4), over a line of 100 that others
+        // used too. The two rates that were used are rounded, so that the model says 101.
         let unverified = Costs { check_s_per_byte: 0.0, once_s: 0.0, ..costs };
         let unverified = rate(unverified.time_s(SNAPSHOT, 256.0).unwrap());
         assert!((92.4e9..1.02 * 100e9).contains(&unverified), "{unverified}");

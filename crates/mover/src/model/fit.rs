@@ -7,10 +7,10 @@
 //! 3. What remains gives the range of a prediction.
 //!
 //! 001 fits four parameters to four points with one size of the data. But there `(S/cc) a_trs` is the same in every
-//! point, as is `b_ck + b_srvs`, so that only their sum can be told. Then we give the whole sum to `a_trs` and say that it
-//! is an upper bound ([`Fit::is_split_known`]). Neither the optimum nor a prediction for this size needs to know more; a
-//! prediction for another size, and the condition `a_ck < a_trs`, do: such a prediction is a bound ([`Fit::bound`]) and has no
-//! range.
+//! point, as is `b_ck + b_srvs`, so that only their sum can be told. Then we give the whole sum to `a_trs` and say that
+//! it is an upper bound ([`Fit::is_split_known`]). Neither the optimum nor a prediction for this size needs to know
+//! more; a prediction for another size, and the condition `a_ck < a_trs`, do: such a prediction is a bound
+//! ([`Fit::bound`]) and has no range.
 
 use super::files::{Costs, Optimum, Work};
 use super::{ModelError, Result, positive};
@@ -67,12 +67,13 @@ pub enum Condition {
     Holds,
     /// `a_ck >= a_trs`: verification is the narrower stage. Predictions are too short.
     Broken,
-    /// `a_ck` is below the upper bound of `a_trs`, which is all that is known; or of neither anything was measured, as of many
-    /// tiny files.
+    /// `a_ck` is below the upper bound of `a_trs`, which is all that is known; or of neither anything was measured, as
+    /// of many tiny files.
     Unknown,
 }
 
-/// What a prediction for another size is where one size was measured: all that is paid once was taken as paid by the byte.
+/// What a prediction for another size is where one size was measured: all that is paid once was taken as paid by the
+/// byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OneSided {
@@ -82,8 +83,8 @@ pub enum OneSided {
     Lower,
 }
 
-/// A time with its range: 1 of 100 transfers is expected to be below `low_s`, 1 of 100 above `high_s`. Without a range where
-/// measurements cannot give one: there are no more of them than parameters, or it is a bound ([`Fit::bound`]).
+/// A time with its range: 1 of 100 transfers is expected to be below `low_s`, 1 of 100 above `high_s`. Without a range
+/// where measurements cannot give one: there are no more of them than parameters, or it is a bound ([`Fit::bound`]).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Prediction {
     /// Most likely.
@@ -155,8 +156,8 @@ impl Fit {
         }
     }
 
-    /// What a prediction for so much data is, if it is no more than a bound: only one size was measured, and this differs from
-    /// it by more than sizes do that count as one. `None`: it is what is to be expected.
+    /// What a prediction for so much data is, if it is no more than a bound: only one size was measured, and this
+    /// differs from it by more than sizes do that count as one. `None`: it is what is to be expected.
     pub fn bound(&self, bytes: f64) -> Option<OneSided> {
         let (smallest, largest) = self.bytes;
         match self.is_split_known {
@@ -198,9 +199,9 @@ impl Fit {
         self.costs.optimum(Work { bytes, concurrency: self.concurrency }, files_max)
     }
 
-    /// Whether no number of files up to `files_max` is better than another, as far as measurements tell: what is predicted
-    /// of `bytes` in the best and in the worst of them differs by no more than the deviation of the fit. `false` where no
-    /// deviation is known.
+    /// Whether no number of files up to `files_max` is better than another, as far as measurements tell: what is
+    /// predicted of `bytes` in the best and in the worst of them differs by no more than the deviation of the fit.
+    /// `false` where no deviation is known.
     ///
     /// # Errors
     /// As [`Costs::optimum`].
@@ -373,8 +374,8 @@ mod tests {
         assert_eq!(fitted.condition(), Condition::Holds);
     }
 
-    /// What is paid once, here a fifth of it, is taken as paid by the byte: ten times the data do not take ten times as long,
-    /// and a tenth takes more than a tenth.
+    /// What is paid once, here a fifth of it, is taken as paid by the byte: ten times the data do not take ten times as
+    /// long, and a tenth takes more than a tenth.
     #[test]
     fn one_size_gives_a_bound_for_other_sizes_and_no_range() {
         let once = Costs { once_s: published().time_s(SNAPSHOT, 1536.0).unwrap() / 4.0, ..published() };

@@ -29,8 +29,8 @@ impl Scan {
         self.frames * self.period_s
     }
 
-    /// Seconds from the first frame on until the last has arrived, gathered into `files` equal files, one transferred after
-    /// another while the next is filled: `g + t + (N - 1) max(g, t)` with `g` to fill a file, `t` to move it (two
+    /// Seconds from the first frame on until the last has arrived, gathered into `files` equal files, one transferred
+    /// after another while the next is filled: `g + t + (N - 1) max(g, t)` with `g` to fill a file, `t` to move it (two
     /// stages in a row, N equal jobs). `files`: 1 to the number of frames.
     ///
     /// # Errors

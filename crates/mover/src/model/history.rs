@@ -1,11 +1,11 @@
 //! What earlier transfers of a way took, term by term: what [`super::prediction`] goes by.
 //!
-//! Of little worth and bounded: the last [`OBSERVED_MAX`] transfers of each of the last [`WAYS_MAX`] ways. What cannot be read
-//! counts as nothing. A way is known by a keyed hash only: no name of a host, an export or a path is in it.
+//! Of little worth and bounded: the last [`OBSERVED_MAX`] transfers of each of the last [`WAYS_MAX`] ways. What cannot
+//! be read counts as nothing. A way is known by a keyed hash only: no name of a host, an export or a path is in it.
 //!
-//! Of a transfer that is like earlier ones (as many bytes and entries, by a factor of [`ALIKE`]), these say best what it will
-//! take: as a whole, with all that the equation leaves out, so that no error stays. Of others the unit costs are put together,
-//! those of small files apart from those of large ones.
+//! Of a transfer that is like earlier ones (as many bytes and entries, by a factor of [`ALIKE`]), these say best what
+//! it will take: as a whole, with all that the equation leaves out, so that no error stays. Of others the unit costs
+//! are put together, those of small files apart from those of large ones.
 
 use super::Result;
 use super::prediction::{self, Knowledge, Known, Missing, Prediction, Quick, Taken, Work};
@@ -39,8 +39,8 @@ pub const ALIKE: f64 = 2.0;
 const BYTES_ALIKE: f64 = 1_048_576.0;
 const ENTRIES_ALIKE: f64 = 8.0;
 
-/// Files of fewer bytes on average are small: what is done for each of them is in their rate as well, and says little of
-/// large ones.
+/// Files of fewer bytes on average are small: what is done for each of them is in their rate as well, and says little
+/// of large ones.
 const SMALL_BYTES: f64 = 131_072.0;
 
 /// Fewer bytes for each entry are content of so few that its passage says nothing of when the others came and went.
@@ -49,8 +49,8 @@ const BARE_BYTES: f64 = 16.0;
 /// A transfer that was looked at too seldom to see its end took this for it.
 const END_MIN: f64 = 0.02;
 
-/// A start or an end that was seen to take less took this: nobody looks more often, and what a start took is what is left of
-/// a look when the time of the bytes that it showed is taken off, which may be nothing at all.
+/// A start or an end that was seen to take less took this: nobody looks more often, and what a start took is what is
+/// left of a look when the time of the bytes that it showed is taken off, which may be nothing at all.
 const LOOK_S: f64 = 1e-3;
 
 /// What one transfer showed; costs in seconds. `None`: it was too small to show it, or something else was the bound.
@@ -97,8 +97,8 @@ impl Probed {
 pub struct Moved {
     /// Content bytes.
     pub bytes: f64,
-    /// Of them, what stood verified when the first of it did. Streams that share a path come to the ends of their segments
-    /// together: only what came afterwards says at what rate it came.
+    /// Of them, what stood verified when the first of it did. Streams that share a path come to the ends of their
+    /// segments together: only what came afterwards says at what rate it came.
     pub first_bytes: f64,
     /// Entries.
     pub entries: f64,
@@ -162,8 +162,9 @@ impl Observed {
         })
     }
 
-    /// How long the transfer takes as a whole that had shown this before its end: what had `passed` then, and what so much
-    /// that was `left` costs at the same rates. Its end is not known yet: it is taken to be as usual. `rtt_s` is for that.
+    /// How long the transfer takes as a whole that had shown this before its end: what had `passed` then, and what so
+    /// much that was `left` costs at the same rates. Its end is not known yet: it is taken to be as usual. `rtt_s` is
+    /// for that.
     ///
     /// # Errors
     /// As [`prediction::predict`].
@@ -262,8 +263,8 @@ impl Way {
         self.observed.len()
     }
 
-    /// How long this will take: as long as earlier ones that are like it, else by what each part of it cost. `rtt_s` is for what
-    /// nobody has seen yet.
+    /// How long this will take: as long as earlier ones that are like it, else by what each part of it cost. `rtt_s` is
+    /// for what nobody has seen yet.
     ///
     /// # Errors
     /// As [`prediction::predict`].
@@ -301,8 +302,9 @@ impl Way {
         Known::of(&costs)
     }
 
-    /// What is known for such a transfer; where no transfer says it, the last probe may know the rate. What small files cost by
-    /// the byte says nothing of large ones; the other way round it is better than nothing, and so is what an entry costs.
+    /// What is known for such a transfer; where no transfer says it, the last probe may know the rate. What small files
+    /// cost by the byte says nothing of large ones; the other way round it is better than nothing, and so is what an
+    /// entry costs.
     pub fn knowledge(&self, work: &Work) -> Knowledge {
         let wants_small = is_of_small(work.bytes, work.entries);
         let known = |of: fn(&Observed) -> Option<f64>| {
@@ -331,7 +333,8 @@ impl Way {
             bytes_quick: most(Observed::bytes_quick),
             entries_quick: most(Observed::entries_quick),
             start: known(|o| o.ends().map(|[start_s, _]| start_s.max(LOOK_S))),
-            // What a probe's transfer showed of its own time knows better than its rate as a whole, with start and end in it.
+            // What a probe's transfer showed of its own time knows better than its rate as a whole, with start and end
+            // in it.
             entry: self
                 .known_of_kind(|o| o.entry_s, wants_small)
                 .or_else(|| known(|o| o.entry_s))
@@ -362,7 +365,8 @@ impl History {
         History { version: VERSION, salt, ways: BTreeMap::new() }
     }
 
-    /// Reads what [`History::to_json`] wrote. `None` for what cannot be read; what no transfer can have shown is left out.
+    /// Reads what [`History::to_json`] wrote. `None` for what cannot be read; what no transfer can have shown is left
+    /// out.
     pub fn from_json(text: &[u8]) -> Option<History> {
         let read = (text.len() <= BYTES_MAX).then(|| serde_json::from_slice::<History>(text).ok()).flatten();
         let mut history = read.filter(|history| history.version == VERSION)?;
@@ -448,7 +452,8 @@ mod tests {
         Moved { bytes, entries, ..Moved::default() }
     }
 
-    /// Half a second of a start, and 300 MB that came in 3 s: with 2.7 GB more it is half a second, thirty, and a usual end.
+    /// Half a second of a start, and 300 MB that came in 3 s: with 2.7 GB more it is half a second, thirty, and a usual
+    /// end.
     #[test]
     fn a_beginning_foretells_the_whole_without_taking_its_own_last_look_for_the_end() {
         let taken = Taken { start_s: 0.5, bytes_s: 3.0, end_s: 0.001, ..Taken::default() };
@@ -555,8 +560,8 @@ mod tests {
         assert_eq!(older.of("x", 1).unwrap().knowledge(&Work::default()).bytes_quick, of(1e8));
     }
 
-    /// Seen within one machine: copies of 64 MiB came in one lump, so that nothing said what a byte cost but the probe; and that
-    /// was added to a start that had it already, for ever.
+    /// Seen within one machine: copies of 64 MiB came in one lump, so that nothing said what a byte cost but the probe;
+    /// and that was added to a start that had it already, for ever.
     #[test]
     fn no_error_stays_where_earlier_copies_were_like_this_one() {
         let work = Work { bytes: 67_108_864.0, entries: 1.0, ..Work::default() };
@@ -617,7 +622,8 @@ mod tests {
         assert!(is_near(way.predict(&more, 0.0).unwrap().unwrap().seconds, 45.0, 0.15));
     }
 
-    /// 256 MiB in 0.29 s, of which their stages worked for 0.15 s; then half and a third of it, in other numbers of files.
+    /// 256 MiB in 0.29 s, of which their stages worked for 0.15 s; then half and a third of it, in other numbers of
+    /// files.
     #[test]
     fn what_was_too_quick_to_know_its_cost_takes_its_time_all_the_same() {
         let bytes = 268_435_456.0;

@@ -39,7 +39,8 @@ impl CongestionControl {
 /// Congestion-based congestion control", ACM Queue 14(5), 2016, Fig 8: flat to 5 %).
 pub const BBR_LOSS_MAX: f64 = 0.05;
 
-/// Beyond this the laws of Reno and CUBIC leave out too much: timeouts (Padhye et al., "Modeling TCP throughput", SIGCOMM 1998).
+/// Beyond this the laws of Reno and CUBIC leave out too much: timeouts (Padhye et al., "Modeling TCP throughput",
+/// SIGCOMM 1998).
 pub const SENSIBLE_MAX: f64 = 1e-2;
 
 /// Below this nothing is lost: no path has carried as many packets, and the laws leave the numbers.

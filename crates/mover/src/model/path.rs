@@ -47,8 +47,8 @@ pub struct Carried {
 }
 
 impl Path {
-    /// The least of the line (less what is lost and sent again), and of the streams' windows and losses together. Assumes
-    /// that streams lose independently, and that no other traffic is there.
+    /// The least of the line (less what is lost and sent again), and of the streams' windows and losses together.
+    /// Assumes that streams lose independently, and that no other traffic is there.
     ///
     /// # Errors
     /// [`OutOfRange`](super::ModelError::OutOfRange).
@@ -66,7 +66,8 @@ impl Path {
         Ok(Carried { rate_bits_per_s, by, is_beyond_law })
     }
 
-    /// The bandwidth that this rate takes, all else as it is. `None`: windows or loss carry less, whatever the bandwidth.
+    /// The bandwidth that this rate takes, all else as it is. `None`: windows or loss carry less, whatever the
+    /// bandwidth.
     ///
     /// # Errors
     /// [`OutOfRange`](super::ModelError::OutOfRange).
@@ -76,7 +77,8 @@ impl Path {
         Ok(is_carried.then_some(rate / (1.0 - self.loss)))
     }
 
-    /// The fewest streams that carry this rate, all else as it is. `None`: the line does not, or nothing binds a stream.
+    /// The fewest streams that carry this rate, all else as it is. `None`: the line does not, or nothing binds a
+    /// stream.
     ///
     /// # Errors
     /// [`OutOfRange`](super::ModelError::OutOfRange).
@@ -86,8 +88,8 @@ impl Path {
         Ok(each.map(|(each, _)| (rate / each * (1.0 - ROUNDING)).ceil().max(1.0)))
     }
 
-    /// The window of each stream that this rate takes, in bytes, all else as it is. `None`: line or loss carry less, whatever
-    /// the window.
+    /// The window of each stream that this rate takes, in bytes, all else as it is. `None`: line or loss carry less,
+    /// whatever the window.
     ///
     /// # Errors
     /// [`OutOfRange`](super::ModelError::OutOfRange).

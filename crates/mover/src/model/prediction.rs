@@ -3,23 +3,25 @@
 //! `T = start + entries x per entry + bytes x per byte + bytes x per byte read back + end`
 //!
 //! The unit costs are those of earlier transfers on the same way ([`super::history`]). Each is taken as log-normal, as
-//! times and rates of transfers are skewed to the slow side: with the mean m of the logarithms of n observations and their
-//! variance s^2, the next one is around m with variance `s^2 (1 + 1/n)`. So that few observations do not look certain, s^2
-//! is shrunk towards a prior as if [`PRIOR_WEIGHT`] observations with a spread of [`PRIOR_SPREAD`] had been made before, and
-//! the range is that of Student's t with `PRIOR_WEIGHT + n - 1` degrees of freedom ([`super::student`]).
-//! The terms are taken to be slow together, as a busy machine makes them: so the quantiles of their sum are the sums of their
-//! quantiles (J. Dhaene and others, "The concept of comonotonicity in actuarial science and finance: theory", Insurance:
-//! Mathematics and Economics 31, 2002). Where each is slow at another time, the range is wider than it had to be.
+//! times and rates of transfers are skewed to the slow side: with the mean m of the logarithms of n observations and
+//! their variance s^2, the next one is around m with variance `s^2 (1 + 1/n)`. So that few observations do not look
+//! certain, s^2 is shrunk towards a prior as if [`PRIOR_WEIGHT`] observations with a spread of [`PRIOR_SPREAD`] had
+//! been made before, and the range is that of Student's t with `PRIOR_WEIGHT + n - 1` degrees of freedom
+//! ([`super::student`]). The terms are taken to be slow together, as a busy machine makes them: so the quantiles of
+//! their sum are the sums of their quantiles (J. Dhaene and others, "The concept of comonotonicity in actuarial science
+//! and finance: theory", Insurance: Mathematics and Economics 31, 2002). Where each is slow at another time, the range
+//! is wider than it had to be.
 //!
-//! Where earlier transfers were like the one that is asked about, they are taken as a whole ([`by_alike`]): their times are
-//! around one log-normal, with whatever the terms have in common, such as a busy machine, and nothing counted twice.
+//! Where earlier transfers were like the one that is asked about, they are taken as a whole ([`by_alike`]): their times
+//! are around one log-normal, with whatever the terms have in common, such as a busy machine, and nothing counted
+//! twice.
 //!
-//! Held by simulation: where transfers differ by [`PRIOR_SPREAD`] or less, 95 of 100 are in the range and 99 of 100 below
-//! P99, from one earlier transfer on, of whatever size that was and whatever its terms have in common. Where they differ by
-//! more, few earlier ones know it too late: by 0.4, 90 of 100.
+//! Held by simulation: where transfers differ by [`PRIOR_SPREAD`] or less, 95 of 100 are in the range and 99 of 100
+//! below P99, from one earlier transfer on, of whatever size that was and whatever its terms have in common. Where they
+//! differ by more, few earlier ones know it too late: by 0.4, 90 of 100.
 //!
-//! Valid for transfers of the kind that was observed: where no earlier transfer had many small files, nothing is known of
-//! them, and that is said ([`Missing`]).
+//! Valid for transfers of the kind that was observed: where no earlier transfer had many small files, nothing is known
+//! of them, and that is said ([`Missing`]).
 
 use super::{Result, not_negative, student};
 use serde::{Deserialize, Serialize};

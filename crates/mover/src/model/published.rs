@@ -1,5 +1,5 @@
-//! Rates that were published: what instruments make, and what clouds let pass at the most. Numbers to compare with or to
-//! start from; each with its source and the year that it is of, since both kinds grow old quickly.
+//! Rates that were published: what instruments make, and what clouds let pass at the most. Numbers to compare with or
+//! to start from; each with its source and the year that it is of, since both kinds grow old quickly.
 //!
 //! Of 000 Table X nothing is here: it has numbers of tasks and cores, and no rate.
 

@@ -85,7 +85,8 @@ pub fn tail(times_s: &[f64]) -> Result<Tail> {
     Ok(Tail { count: sorted.len(), p50_s: rank(50), p90_s: rank(90), p99_s: rank(99), max_s })
 }
 
-/// The smallest of `sorted` values such that `percent` of 100 are no larger (nearest rank). Not a number if there are none.
+/// The smallest of `sorted` values such that `percent` of 100 are no larger (nearest rank). Not a number if there are
+/// none.
 pub fn nearest_rank(sorted: &[f64], percent: usize) -> f64 {
     let rank = (sorted.len() * percent).div_ceil(100).clamp(1, sorted.len().max(1));
     sorted.get(rank - 1).copied().unwrap_or(f64::NAN)

@@ -1,8 +1,8 @@
 //! Student's t: how far a value may be off whose spread is itself known from a few observations only.
 
-/// The quantile of Student's t at which the standard normal has `z`, for so many degrees of freedom, which need not be whole.
-/// M. Abramowitz, I. A. Stegun, *Handbook of Mathematical Functions*, 26.7.5. Within 1 % of the tables for 3 degrees or more,
-/// up to the 0.99 quantile; with infinitely many it is `z`.
+/// The quantile of Student's t at which the standard normal has `z`, for so many degrees of freedom, which need not be
+/// whole. M. Abramowitz, I. A. Stegun, *Handbook of Mathematical Functions*, 26.7.5. Within 1 % of the tables for 3
+/// degrees or more, up to the 0.99 quantile; with infinitely many it is `z`.
 pub fn quantile(z: f64, freedom: f64) -> f64 {
     let [z3, z5, z7, z9] = [3, 5, 7, 9].map(|power| z.powi(power));
     let terms = [

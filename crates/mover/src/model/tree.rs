@@ -1,9 +1,9 @@
-//! How large a tree is, from samples of it: D. E. Knuth, "Estimating the efficiency of backtrack programs", Mathematics of
-//! Computation 29 (1975), 121-136.
+//! How large a tree is, from samples of it: D. E. Knuth, "Estimating the efficiency of backtrack programs", Mathematics
+//! of Computation 29 (1975), 121-136.
 //!
-//! From the root one walks down, at each directory into one of its directories by chance, until there is none. What each
-//! directory holds counts as often as there were choices on the way to it. The mean of such descents is an estimate
-//! without bias of what the whole tree holds, whatever its form; a lopsided tree shows in their spread.
+//! From the root one walks down, at each directory into one of its directories by chance, until there is none. What
+//! each directory holds counts as often as there were choices on the way to it. The mean of such descents is an
+//! estimate without bias of what the whole tree holds, whatever its form; a lopsided tree shows in their spread.
 
 use serde::{Deserialize, Serialize};
 

@@ -4,8 +4,8 @@ use super::{Result, at_least_one, positive};
 
 /// Most that one stream carries, in bits a second: `window / RTT` (000 section III-A).
 ///
-/// `window_bytes`: the smaller of the sender's congestion window or buffer and the receiver's window; positive. `rtt_s`:
-/// round trip time under load, in seconds; positive. Holds without loss and where nothing else is narrower.
+/// `window_bytes`: the smaller of the sender's congestion window or buffer and the receiver's window; positive.
+/// `rtt_s`: round trip time under load, in seconds; positive. Holds without loss and where nothing else is narrower.
 ///
 /// # Errors
 /// [`OutOfRange`](super::ModelError::OutOfRange).

@@ -1,5 +1,5 @@
-//! Which chunk a stream takes next, and when it may make its request: the orders of 004 (section II-A.3) and that by the
-//! place on the medium of 002 (section VI-D).
+//! Which chunk a stream takes next, and when it may make its request: the orders of 004 (section II-A.3) and that by
+//! the place on the medium of 002 (section VI-D).
 //!
 //! | order | which chunk next | when its request may be made |
 //! |---|---|---|
@@ -9,8 +9,8 @@
 //! | none | the lowest that is left | at once |
 //! | layout | a stream has a device; there the next by physical address | at once |
 //!
-//! Every order hands out each chunk once; nothing is partitioned for good: what a stream does not take any more, because
-//! it is gone, falls to the others. Pure: it decides, and knows no time.
+//! Every order hands out each chunk once; nothing is partitioned for good: what a stream does not take any more,
+//! because it is gone, falls to the others. Pure: it decides, and knows no time.
 
 use std::collections::{BTreeSet, HashMap};
 use thalweg_wire::EntryId;
@@ -53,8 +53,8 @@ impl Dealer {
         Dealer { order, layouts: HashMap::new(), runs: 0 }
     }
 
-    /// Where a file's chunks lie. Without it, [`Order::Layout`] goes by offset. False if it is not kept, because those of
-    /// the files before it have [`RUNS_MAX`] runs.
+    /// Where a file's chunks lie. Without it, [`Order::Layout`] goes by offset. False if it is not kept, because those
+    /// of the files before it have [`RUNS_MAX`] runs.
     #[must_use]
     pub fn lay_out(&mut self, id: EntryId, layout: Layout) -> bool {
         self.forget(id);
@@ -99,8 +99,8 @@ fn strict(left: &dyn Left, asker: Asker) -> Option<u64> {
     }
 }
 
-/// Runs of chunks that the layouts of a transfer have at most, all together: 24 MiB, and 32 MiB more for the file that is
-/// laid out. A file for which there is no room goes by offset.
+/// Runs of chunks that the layouts of a transfer have at most, all together: 24 MiB, and 32 MiB more for the file that
+/// is laid out. A file for which there is no room goes by offset.
 pub const RUNS_MAX: usize = 1 << 20;
 
 /// Where a run of a file's bytes lies.
@@ -140,8 +140,8 @@ struct ChunkRun {
 }
 
 impl Layout {
-    /// From the extents of a file, each chunk where its first byte lies. Chunks in holes come last, by offset. Memory and
-    /// time go by the extents in which a chunk begins, not by the length of the file: a sparse one may have 8 EiB.
+    /// From the extents of a file, each chunk where its first byte lies. Chunks in holes come last, by offset. Memory
+    /// and time go by the extents in which a chunk begins, not by the length of the file: a sparse one may have 8 EiB.
     pub fn of(extents: &[Placed], file_bytes: u64, chunk_bytes: u64) -> Layout {
         let mut extents: Vec<&Placed> = extents.iter().collect();
         extents.sort_by_key(|extent| extent.logical);

@@ -1,5 +1,5 @@
-//! Every order hands out every chunk once, under any interleaving; strict and serial really go in order; who dies does not
-//! hold up the others.
+//! Every order hands out every chunk once, under any interleaving; strict and serial really go in order; who dies does
+//! not hold up the others.
 
 use super::*;
 use proptest::prelude::*;

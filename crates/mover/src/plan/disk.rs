@@ -17,12 +17,12 @@ pub struct DiskPlan {
     pub order: [Chosen<&'static str>; 2],
 }
 
-/// Disk requests in flight for each stream, if nobody says otherwise: fewer cost a disk that is the narrowest stage, more
-/// gain nothing (docs/measurements.md, disks).
+/// Disk requests in flight for each stream, if nobody says otherwise: fewer cost a disk that is the narrowest stage,
+/// more gain nothing (docs/measurements.md, disks).
 pub const IO_DEPTH: u16 = 4;
-/// From this size on direct writing repays the loss of the page cache: files of 128 KiB took 0.6 of the time and 0.45 of the
-/// CPU, those of 1 MiB 0.4 and 0.3, where new pages are dear; where they are not, as much as before. Of files of 100 KB
-/// it saves nothing, for the bytes behind the last block take a page all the same.
+/// From this size on direct writing repays the loss of the page cache: files of 128 KiB took 0.6 of the time and 0.45
+/// of the CPU, those of 1 MiB 0.4 and 0.3, where new pages are dear; where they are not, as much as before. Of files of
+/// 100 KB it saves nothing, for the bytes behind the last block take a page all the same.
 pub const DIRECT_BYTES: u64 = 128 << 10;
 
 /// Plans for disks. `no_ring`: why this machine has no io_uring, if it has none.

@@ -3,10 +3,11 @@
 use super::{Asked, CHUNK_BYTES, Chosen, SEGMENT_BYTES, Tuned, chosen, show_rate};
 use thalweg_wire::limits;
 
-/// A chunk is what a cut or a kill costs each stream, and what is not recorded before it is whole. It travels in one stream:
-/// at the end the others wait for the last one, which takes longest where the path is slow. So where the rate is known, a
-/// chunk takes about a tenth of a second of a stream's share, or, where that is less than [`SMALL_CHUNK_BYTES`], as much of
-/// these as a second carries. `known_rate`: bits a second that the transfer will not pass, and how that is known.
+/// A chunk is what a cut or a kill costs each stream, and what is not recorded before it is whole. It travels in one
+/// stream: at the end the others wait for the last one, which takes longest where the path is slow. So where the rate
+/// is known, a chunk takes about a tenth of a second of a stream's share, or, where that is less than
+/// [`SMALL_CHUNK_BYTES`], as much of these as a second carries. `known_rate`: bits a second that the transfer will not
+/// pass, and how that is known.
 pub(super) fn chunk(
     asked: &Asked,
     tuned: Option<&Tuned>,
@@ -34,13 +35,14 @@ pub(super) fn chunk(
     if request > chunk.value { chosen(request, "one request") } else { chunk }
 }
 
-/// Of a chunk while nobody knows what a far path carries, in bytes. Over 1 Gbit/s at 20 ms with a loss of 10⁻⁴, 256 MiB in
-/// eight streams took 0.97 of the time that they took in chunks of 4 MiB (docs/measurements.md, chunks).
+/// Of a chunk while nobody knows what a far path carries, in bytes. Over 1 Gbit/s at 20 ms with a loss of 10⁻⁴, 256 MiB
+/// in eight streams took 0.97 of the time that they took in chunks of 4 MiB (docs/measurements.md, chunks).
 const FAR_CHUNK_BYTES: u64 = 1 << 20;
 /// Smaller chunks are for streams that take longer than a second for one of these, in bytes.
 const SMALL_CHUNK_BYTES: u64 = 256 << 10;
 
-/// Bytes of a chunk for a stream with so many bytes a second, and the time that it takes; `None` if it needs no less than
+/// Bytes of a chunk for a stream with so many bytes a second, and the time that it takes; `None` if it needs no less
+/// than
 /// [`CHUNK_BYTES`].
 fn chunk_for_share(bytes_per_s: u64) -> Option<(u64, &'static str)> {
     let (bytes, time) = match (bytes_per_s / 10, bytes_per_s.min(SMALL_CHUNK_BYTES)) {

@@ -82,14 +82,14 @@ pub enum Buffer {
     Receive,
 }
 
-/// The window that a system offers of a receive buffer, in bytes: half (tcp(7), `tcp_adv_win_scale` 1). The rest is for what
-/// the kernel keeps beside the bytes.
+/// The window that a system offers of a receive buffer, in bytes: half (tcp(7), `tcp_adv_win_scale` 1). The rest is for
+/// what the kernel keeps beside the bytes.
 fn of_receive_buffer(bytes: u64) -> u64 {
     bytes / 2
 }
 
-/// The widest window, in bytes, that buffers of so many bytes leave a connection, and the buffer that bounds it: half of the
-/// receiver's, all of the sender's (docs/measurements.md, windows far).
+/// The widest window, in bytes, that buffers of so many bytes leave a connection, and the buffer that bounds it: half
+/// of the receiver's, all of the sender's (docs/measurements.md, windows far).
 pub fn window_of_buffers(receive_bytes: u64, send_bytes: u64) -> (u64, Buffer) {
     match of_receive_buffer(receive_bytes) {
         window if window <= send_bytes => (window, Buffer::Receive),

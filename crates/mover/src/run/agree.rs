@@ -8,10 +8,11 @@
 //! A last word may be lost with the link: each side says its own again with the next one. A receiver that is gone
 //! by then has its session say it, to a sender that says its own again.
 //!
-//! A server signs with the key of the certificate that it shows in TLS, a client with one of its own: a daemon hands out
-//! tickets, and has the key in them. So a client says in [`Open`](thalweg_wire::message::Open) who signs for it, each
-//! statement names both certificates, and both have what only the two ends of this TLS session can compute: neither can put
-//! another key in the place of its own afterwards, and no two statements of different transfers pass for those of one.
+//! A server signs with the key of the certificate that it shows in TLS, a client with one of its own: a daemon hands
+//! out tickets, and has the key in them. So a client says in [`Open`](thalweg_wire::message::Open) who signs for it,
+//! each statement names both certificates, and both have what only the two ends of this TLS session can compute:
+//! neither can put another key in the place of its own afterwards, and no two statements of different transfers pass
+//! for those of one.
 //!
 //! What nobody signs, a dry run and what only measures, ends with a word of both sides.
 
@@ -269,7 +270,8 @@ impl Signer<'_> {
     }
 }
 
-/// Whether a statement is signed with the key of the certificate beside it. Whose certificate that is, the caller must know.
+/// Whether a statement is signed with the key of the certificate beside it. Whose certificate that is, the caller must
+/// know.
 pub fn is_signed(signed: &Signed) -> bool {
     public_key_of(&signed.certificate)
         .is_some_and(|key| verify_signature(&key, &signed.statement.signed_bytes(), &signed.signature))

@@ -1,16 +1,16 @@
 //! Reaches a far mover that the user's own ssh starts, and keeps reaching it.
 //!
-//! Three ways, tried in this order within [`DIAL_LIMIT`] each; the first whose peer proves that it is the far mover stays
-//! for the whole session:
+//! Three ways, tried in this order within [`DIAL_LIMIT`] each; the first whose peer proves that it is the far mover
+//! stays for the whole session:
 //!
 //! 1. **Direct**: its port is dialled, at the address that sshd was reached at, and at the host that ssh dials.
 //! 2. **Back**: it is asked over ssh to dial us. TLS roles stay as they are.
 //! 3. **Bridge**: each connection rides in an ssh process of its own. The user is told what that costs.
 //!
-//! If it cannot be reached any more while the copy goes on and its ssh has ended, it is looked for by ssh. One that is there
-//! is reached by bridges from then on. If it is gone (its machine was started anew, or somebody ended it), another one is
-//! started; the session ends, and the copy resumes by what the destination's journal holds. Where one after the other ends
-//! soon, and nothing more gets across, nothing is started any more.
+//! If it cannot be reached any more while the copy goes on and its ssh has ended, it is looked for by ssh. One that is
+//! there is reached by bridges from then on. If it is gone (its machine was started anew, or somebody ended it),
+//! another one is started; the session ends, and the copy resumes by what the destination's journal holds. Where one
+//! after the other ends soon, and nothing more gets across, nothing is started any more.
 
 use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Reason, Result};
@@ -36,7 +36,8 @@ use thalweg_wire::hex::hex;
 const DIAL_LIMIT: Duration = Duration::from_secs(3);
 /// Time for an ssh login that carries one connection.
 const BRIDGE_LIMIT: Duration = Duration::from_secs(60);
-/// Time from the start of a far mover to its first session: each way is tried in turn, and the last one logs in once more.
+/// Time from the start of a far mover to its first session: each way is tried in turn, and the last one logs in once
+/// more.
 pub const FIRST_SESSION_LIMIT: Duration =
     BRIDGE_LIMIT.saturating_add(DIAL_LIMIT.saturating_mul(3)).saturating_add(DIAL_TIMEOUT);
 /// A far mover whose port is shut while ssh has ended is looked for at once; one that is only silent, after so long.
@@ -368,7 +369,8 @@ impl SshConnect {
         bridge
     }
 
-    /// The first address at which the far mover itself answers. Another machine may have the same address in our network.
+    /// The first address at which the far mover itself answers. Another machine may have the same address in our
+    /// network.
     fn direct(&self, far: &StartedMover) -> Option<SocketAddr> {
         let until = Instant::now() + DIAL_LIMIT;
         let port = far.ready.port;
@@ -463,7 +465,8 @@ impl SshConnect {
         }
     }
 
-    /// Whether it is time to look if the far mover is still there: ssh has ended, and its port is shut or silent for long.
+    /// Whether it is time to look if the far mover is still there: ssh has ended, and its port is shut or silent for
+    /// long.
     fn may_renew(&self, state: &mut State, failure: &Failure) -> bool {
         let since = *state.failing_since.get_or_insert_with(Instant::now);
         let is_over = self.is_over.load(Ordering::Acquire);
@@ -521,7 +524,8 @@ fn has_gone(proved: Result<()>, is_late: bool) -> Result<bool> {
     }
 }
 
-/// To whoever dials, a far mover that cannot be reached is an outage; `NotFound` would be taken for a session that is gone.
+/// To whoever dials, a far mover that cannot be reached is an outage; `NotFound` would be taken for a session that is
+/// gone.
 fn unreached(mut failure: Failure) -> Failure {
     failure.kind = FailureKind::Connection;
     // No daemon is missing there.

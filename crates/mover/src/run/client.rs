@@ -391,8 +391,8 @@ impl Client {
         Ok(Client { session, rtt, system, name, answer_timeout, mail })
     }
 
-    /// Has at least so many streams dialled, and replaced when they break. New ones are told what the plan says; those that
-    /// stand go by what the transfers that are there by now ask for.
+    /// Has at least so many streams dialled, and replaced when they break. New ones are told what the plan says; those
+    /// that stand go by what the transfers that are there by now ask for.
     pub fn want_streams(&self, streams: u16, plan: &Plan) {
         let hints = StreamHints { window_bytes: plan.window_bytes.value, share_bytes: plan.share_bytes };
         let mut boxes = self.boxes();
@@ -454,8 +454,8 @@ impl Client {
         }
     }
 
-    /// Turns the knobs of a transfer that the server sends. False without a link; and a link that breaks may take it along:
-    /// it is to be said again when another one stands, see [`Session::epoch`].
+    /// Turns the knobs of a transfer that the server sends. False without a link; and a link that breaks may take it
+    /// along: it is to be said again when another one stands, see [`Session::epoch`].
     pub fn steer(&self, number: TransferNumber, steer: Steer) -> bool {
         self.session.say(Message::Steer(number, steer)).is_ok()
     }
@@ -466,8 +466,8 @@ impl Client {
         let _ = self.session.say(Message::Transfer(number, TransferMessage::Abort(why.clone())));
     }
 
-    /// A transfer is over at this side, well or by a failure. After a lost connection nobody knows what the peer heard: all
-    /// transfers begin anew, in a session of their own. Else the others go on.
+    /// A transfer is over at this side, well or by a failure. After a lost connection nobody knows what the peer heard:
+    /// all transfers begin anew, in a session of their own. Else the others go on.
     pub(super) fn conclude(&self, number: TransferNumber, failure: Option<&Failure>) {
         match failure {
             None => {}

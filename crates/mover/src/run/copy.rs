@@ -92,7 +92,8 @@ pub struct Wishes {
     pub removes_sources: bool,
     /// Options of data streams that are told where they do nothing.
     pub asked_of_way: AskedOfWay,
-    /// Options that somebody typed and that do nothing for any place of the command: they are told with those of this copy.
+    /// Options that somebody typed and that do nothing for any place of the command: they are told with those of this
+    /// copy.
     pub unused: Vec<String>,
 }
 

@@ -16,7 +16,8 @@ use thalweg_wire::hello::Cipher;
 use thalweg_wire::limits;
 use thalweg_wire::message::TransferNumber;
 
-/// What is told of options that do nothing on the way to a far mover, or within this machine; of each whether it does not.
+/// What is told of options that do nothing on the way to a far mover, or within this machine; of each whether it does
+/// not.
 pub(super) fn without_effect(far: Option<&FarMover>, options: &[(&str, bool)]) -> Option<String> {
     let unused: Vec<&str> =
         options.iter().filter_map(|(option, is_unused)| is_unused.then_some(*option)).collect();
@@ -46,8 +47,8 @@ pub struct AskedOfWay {
     pub tls_records: bool,
 }
 
-/// Options of a link; of each whether it was asked for and does nothing on the way to a far mover, or within this machine.
-/// What is as it would be anyway was not asked for, or does not matter.
+/// Options of a link; of each whether it was asked for and does nothing on the way to a far mover, or within this
+/// machine. What is as it would be anyway was not asked for, or does not matter.
 pub fn unused_of_link(
     far: Option<&FarMover>,
     link: &LinkSettings,

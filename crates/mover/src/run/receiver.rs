@@ -90,8 +90,8 @@ impl ReceiveRun {
         outbox: Box<dyn Outbox>,
         events: Events,
     ) -> Result<Arc<Self>> {
-        // They are filled with the lock held, and so must not wait. Of each entry in flight they have what the machine wants
-        // next (of one that is compared a chunk at a time, and holes that are new), besides one round.
+        // They are filled with the lock held, and so must not wait. Of each entry in flight they have what the machine
+        // wants next (of one that is compared a chunk at a time, and holes that are new), besides one round.
         let (decisions, decide_queue) = mpsc::channel();
         let (jobs, job_queue) = mpsc::channel();
         let (finishes, finish_queue) = mpsc::channel();
@@ -123,8 +123,8 @@ impl ReceiveRun {
             gate,
         });
         if let Err(failure) = run.start_threads(decide_queue, job_queue, finish_queue) {
-            // Those that were started keep the run, and the run their queues: they would wait for ever, and the destination
-            // would stay taken.
+            // Those that were started keep the run, and the run their queues: they would wait for ever, and the
+            // destination would stay taken.
             run.close();
             return Err(failure);
         }
@@ -241,8 +241,8 @@ impl ReceiveRun {
         self.pump(&mut state);
     }
 
-    /// Ends the transfer from this side, in whatever state it is: one of its threads panicked. The machine is not asked, which
-    /// may be what panicked.
+    /// Ends the transfer from this side, in whatever state it is: one of its threads panicked. The machine is not
+    /// asked, which may be what panicked.
     pub(super) fn fail(&self, failure: Failure) {
         self.is_given_up.store(true, Ordering::Release);
         // Nothing goes on any more that a stall would be excused by.
@@ -374,8 +374,8 @@ impl ReceiveRun {
         }
     }
 
-    /// Waits until no more entries are settled and not noted than may be in flight. While a sync takes its time, nobody notes;
-    /// and what is unchanged settles without one.
+    /// Waits until no more entries are settled and not noted than may be in flight. While a sync takes its time, nobody
+    /// notes; and what is unchanged settles without one.
     fn wait_for_notes(&self) {
         while self.unnoted.load(Ordering::Acquire) > UNNOTED_MAX {
             let state = self.lock();

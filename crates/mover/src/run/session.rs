@@ -77,8 +77,8 @@ pub trait Owner: Send + Sync {
     fn portion_bytes(&self) -> usize {
         usize::MAX
     }
-    /// More is about to be taken from a stream, on which `took` bytes came since the last time: may wait, while `is_over`
-    /// says no.
+    /// More is about to be taken from a stream, on which `took` bytes came since the last time: may wait, while
+    /// `is_over` says no.
     fn before_taking(&self, _session: &Session, _took: u64, _is_over: &dyn Fn() -> bool) {}
 }
 
@@ -162,8 +162,9 @@ impl State {
         self.streams.get(&stream).is_some_and(|(current, _)| *current == serial)
     }
 
-    /// Bytes of payloads for which each stream has memory to send, with another transfer if there is `more`: every sender
-    /// of files has its own, all others share some. Those that have `ended` and are only not taken out yet do not count.
+    /// Bytes of payloads for which each stream has memory to send, with another transfer if there is `more`: every
+    /// sender of files has its own, all others share some. Those that have `ended` and are only not taken out yet do
+    /// not count.
     fn sends_bytes(&self, more: Option<&Arc<dyn Transfer>>, ended: &BTreeSet<TransferNumber>) -> u64 {
         let (mut lanes, mut shared) = (0u64, 0u64);
         let under_way = self.transfers.iter().filter(|(number, _)| !ended.contains(number));
@@ -330,8 +331,8 @@ impl Session {
         state.transfers.remove(&number)
     }
 
-    /// Transfers that have ended and are not taken out yet. Never under our own lock: a transfer calls us while it holds its
-    /// own.
+    /// Transfers that have ended and are not taken out yet. Never under our own lock: a transfer calls us while it
+    /// holds its own.
     fn ended(&self) -> BTreeSet<TransferNumber> {
         let transfers: Vec<_> =
             self.lock().transfers.iter().map(|(number, transfer)| (*number, transfer.clone())).collect();
@@ -339,7 +340,8 @@ impl Session {
         ended.map(|(number, _)| number).collect()
     }
 
-    /// Whether the streams that stand have memory for the frames of so many transfers that are like the largest under way.
+    /// Whether the streams that stand have memory for the frames of so many transfers that are like the largest under
+    /// way.
     pub(super) fn has_frames_for(&self, transfers: usize) -> bool {
         let state = self.lock();
         let of_each = |transfer: &Arc<dyn Transfer>| SendLane::payload_bytes(transfer.terms());
@@ -410,8 +412,8 @@ impl Session {
         self.lock().lost_at
     }
 
-    /// Whether the link was lost because nothing came of it any more, as in an outage. Else its other end was closed: the
-    /// peer's process may have ended.
+    /// Whether the link was lost because nothing came of it any more, as in an outage. Else its other end was closed:
+    /// the peer's process may have ended.
     pub fn fell_silent(&self) -> bool {
         self.lock().fell_silent
     }
@@ -421,8 +423,9 @@ impl Session {
         self.lock().peer_address
     }
 
-    /// The shortest round trip on the control connection that stands, or stood last, by the time that it was put in place;
-    /// `None` for what is no TCP socket. Of a connection that is forwarded it is only the way to who forwards it.
+    /// The shortest round trip on the control connection that stands, or stood last, by the time that it was put in
+    /// place; `None` for what is no TCP socket. Of a connection that is forwarded it is only the way to who forwards
+    /// it.
     pub fn rtt(&self) -> Option<Duration> {
         self.lock().rtt
     }
@@ -481,7 +484,8 @@ impl Session {
         self.lock().is_put_away = true;
     }
 
-    /// Whether it was closed, and what its transfers had is put away: whoever closed it waits for that, another does not.
+    /// Whether it was closed, and what its transfers had is put away: whoever closed it waits for that, another does
+    /// not.
     pub fn is_put_away(&self) -> bool {
         self.lock().is_put_away
     }
@@ -563,8 +567,8 @@ pub fn payload_max(terms: &Terms) -> usize {
     terms.segment_bytes as usize + PACK_FILES * frame::PACK_ITEM_BYTES
 }
 
-/// Whether the memory that this process may have for buffers is enough for one frame under these terms. Whether it is free
-/// shows when a stream asks for it.
+/// Whether the memory that this process may have for buffers is enough for one frame under these terms. Whether it is
+/// free shows when a stream asks for it.
 ///
 /// # Errors
 /// `Space`, with what is needed and what is allowed.

@@ -1,9 +1,9 @@
 //! Data streams over several addresses and network cards of both sides.
 //!
-//! Each pair of a local and a far address is a *way*. A new stream takes the way that has the fewest; one that carried a
-//! stream which broke, or on which none could be had, is shunned for a while, longer each time, and its streams come up on
-//! the others. When it may be tried again and has two fewer than another, streams come back to it, one after the other.
-//! A slow way needs no rule: streams take work from one list, so it gets as much as it carries.
+//! Each pair of a local and a far address is a *way*. A new stream takes the way that has the fewest; one that carried
+//! a stream which broke, or on which none could be had, is shunned for a while, longer each time, and its streams come
+//! up on the others. When it may be tried again and has two fewer than another, streams come back to it, one after the
+//! other. A slow way needs no rule: streams take work from one list, so it gets as much as it carries.
 
 use crate::failure::{Failure, FailureKind, Reason, Result};
 use crate::link::Family;
@@ -48,8 +48,8 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Streams of `inner` from all of `local` to all of `far`, in turn; the control connection goes as `inner` says, and
-    /// by any way if that fails.
+    /// Streams of `inner` from all of `local` to all of `far`, in turn; the control connection goes as `inner` says,
+    /// and by any way if that fails.
     ///
     /// # Errors
     /// `Usage` for too many of them, and for what this machine does not have.

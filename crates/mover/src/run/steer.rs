@@ -119,8 +119,8 @@ pub struct Steering {
 }
 
 impl Steering {
-    /// For a transfer that begins by `plan` and keeps this rate by its terms, over a path with this round-trip time: to a
-    /// rate that changed since the first look turns. With `tunes`, what the user did not ask for may be changed.
+    /// For a transfer that begins by `plan` and keeps this rate by its terms, over a path with this round-trip time: to
+    /// a rate that changed since the first look turns. With `tunes`, what the user did not ask for may be changed.
     pub fn new(
         plan: &Plan,
         asked: &crate::plan::Asked,
@@ -421,7 +421,8 @@ mod tests {
         assert!((19_000_000..21_000_000).contains(&bits_per_s), "{bits_per_s}");
     }
 
-    /// A trial of more files at once is under way when a rate is kept for a minute, and nothing after: 1 GB/s, 1 MB/s, 2 GB/s.
+    /// A trial of more files at once is under way when a rate is kept for a minute, and nothing after: 1 GB/s, 1 MB/s,
+    /// 2 GB/s.
     #[test]
     fn a_trial_is_not_judged_by_the_time_in_which_a_rate_was_kept() {
         let rtt = Duration::from_micros(100);

@@ -1,14 +1,14 @@
-//! Threads. One that panics is a failure of what it worked for, which whoever waits for that hears; and one that cannot be
-//! started is a failure like any other: who wanted it ends what was begun. All threads of `run` and of a server begin here;
-//! `cargo xtask check` holds that.
+//! Threads. One that panics is a failure of what it worked for, which whoever waits for that hears; and one that cannot
+//! be started is a failure like any other: who wanted it ends what was begun. All threads of `run` and of a server
+//! begin here; `cargo xtask check` holds that.
 
 use crate::failure::{self, Failure, FailureKind, Reason, Result};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::{Builder, JoinHandle};
 
-/// Starts a thread for `work`. If that panics, `on_panic` is called by the same thread, and has to end what others wait for,
-/// in whatever state it was left.
+/// Starts a thread for `work`. If that panics, `on_panic` is called by the same thread, and has to end what others wait
+/// for, in whatever state it was left.
 ///
 /// # Errors
 /// If there is no thread to be had: nothing of `work` was done.

@@ -56,8 +56,8 @@ impl Within {
     /// Nothing is said yet. Of the sides and of what they hear the sender's is the first, the receiver's the second.
     pub fn new() -> (Within, [Box<Side>; 2], [Heard; 2]) {
         let bell = Arc::new(Bell::default());
-        // Both sides speak with their locks held, and so must not wait for each other. What they say is of what is in flight,
-        // which each bounds.
+        // Both sides speak with their locks held, and so must not wait for each other. What they say is of what is in
+        // flight, which each bounds.
         let (to_receiver, receiver_hears) = mpsc::channel();
         let (to_sender, sender_hears) = mpsc::channel();
         let queues = [to_receiver.clone(), to_sender.clone()];
@@ -66,8 +66,8 @@ impl Within {
         (Within { bell, queues, threads: Vec::new() }, sides, [Heard(sender_hears), Heard(receiver_hears)])
     }
 
-    /// Delivers what is heard, on a thread of its own, until one is no message for this side, or it panics: then `abort`
-    /// hears why.
+    /// Delivers what is heard, on a thread of its own, until one is no message for this side, or it panics: then
+    /// `abort` hears why.
     ///
     /// # Errors
     /// If there is no thread to be had.

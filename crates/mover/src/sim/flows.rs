@@ -1,10 +1,10 @@
-//! Flows in virtual time: the real machines of [`crate::flow`], a simulated source, link and disk, and a check after each
-//! step.
+//! Flows in virtual time: the real machines of [`crate::flow`], a simulated source, link and disk, and a check after
+//! each step.
 //!
-//! One seed is one story: some flows, pipes or files, that grow by fits and starts; a window; a disk and a consumer that
-//! take their time; and faults, by `seed % 7`: none; streams that break; links that break, with whatever was on its way; kills
-//! of the receiver; power cuts, which take any part of what was not synced; kills of the sender (of files: a pipe goes
-//! with it); all of these, and bits that flip on the way.
+//! One seed is one story: some flows, pipes or files, that grow by fits and starts; a window; a disk and a consumer
+//! that take their time; and faults, by `seed % 7`: none; streams that break; links that break, with whatever was on
+//! its way; kills of the receiver; power cuts, which take any part of what was not synced; kills of the sender (of
+//! files: a pipe goes with it); all of these, and bits that flip on the way.
 //!
 //! # What is checked
 //! 1. A mark never goes back, at either side, whatever restarts.
@@ -15,7 +15,8 @@
 //! 6. When faults stop, everything is settled, and is the whole.
 //!
 //! # Not simulated
-//! What is a flow, and when it is complete (`endpoint/grow/files/sim.rs` has directories), hostile peers, threads and locks.
+//! What is a flow, and when it is complete (`endpoint/grow/files/sim.rs` has directories), hostile peers, threads and
+//! locks.
 
 use super::random::Random;
 use crate::flow::receiver::{Action as Received, Receiver, Slot, Stood};

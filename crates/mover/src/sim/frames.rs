@@ -1,5 +1,5 @@
-//! Frames in virtual time: the real machines of [`crate::frames`], simulated links and a simulated spill log, and a check after
-//! each step.
+//! Frames in virtual time: the real machines of [`crate::frames`], simulated links and a simulated spill log, and a
+//! check after each step.
 //!
 //! One seed is one story: some producers that push frames of any size, of sets some of them; some consumers, alone or
 //! in a group, each by a policy, and each with the window that it asks for or, in a third of the stories, with less; a
@@ -9,10 +9,10 @@
 //!
 //! # What is checked
 //! 1. Each consumer is delivered the frames of a producer in order, none twice, each as it was pushed.
-//! 2. Every sequence is delivered or named, exactly once; with `block` and `spill` (and room in the log), where no hub was
-//!    restarted, every one is delivered.
-//! 3. Members of a group together get each frame once, or one of them is told of its loss; after one was killed, or the hub,
-//!    none is missing, and some may come again.
+//! 2. Every sequence is delivered or named, exactly once; with `block` and `spill` (and room in the log), where no hub
+//!    was restarted, every one is delivered.
+//! 3. Members of a group together get each frame once, or one of them is told of its loss; after one was killed, or the
+//!    hub, none is missing, and some may come again.
 //! 4. A set is reported as it was delivered; to the members of a group, as it was to all of them together.
 //! 5. Frames that a producer was told are durable survive the hub.
 //! 6. Memory has its bound.
@@ -632,7 +632,8 @@ impl World {
                 let missing: BTreeSet<u32> =
                     report.missing.iter().flat_map(|(first, end)| *first..*end).collect();
                 let adds_up = report.delivered + missing.len() as u32 == report.frames;
-                // Who comes back after a kill may add to a set of a group that was over; a new hub begins its count anew.
+                // Who comes back after a kill may add to a set of a group that was over; a new hub begins its count
+                // anew.
                 let is_exact = single || self.restarts + self.kills == 0;
                 let is_true = match is_exact {
                     true => report.delivered == count && missing.is_disjoint(&had),

@@ -29,8 +29,8 @@
 //! In two seeds of five the files at the destination are compared by content (`--check digest`): some are the
 //! source's, some in part, some shorter.
 //!
-//! Limits are tiny in two seeds of five: windows of one to five entries, one file at a time, rounds of a few
-//! bytes. Work is hedged early in most, so that chunks come twice. The source is read in any of the orders, and in two seeds
+//! Limits are tiny in two seeds of five: windows of one to five entries, one file at a time, rounds of a few bytes.
+//! Work is hedged early in most, so that chunks come twice. The source is read in any of the orders, and in two seeds
 //! of five the sender's knobs are turned while it runs: fewer streams work than stand.
 //!
 //! # What is checked
@@ -125,8 +125,8 @@ fn line(seed: u64, what: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    /// Beyond those, what found something: a receiver on a full disk that looked again at once, and again, until its names were
-    /// given.
+    /// Beyond those, what found something: a receiver on a full disk that looked again at once, and again, until its
+    /// names were given.
     const FOUND: [u64; 2] = [20_099, 20_621];
 
     #[test]

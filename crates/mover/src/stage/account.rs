@@ -1,9 +1,9 @@
 //! Where the time of one side of a transfer goes.
 //!
-//! Each thread of the data path is always in one stage, and books there when it leaves it: one reading of the wall clock
-//! (30 ns) and one of its CPU clock (0.2 µs) for a segment of half a mebibyte (at most 1 % of a chunk's instructions:
-//! `cargo xtask instructions`). Small files, of which a thread does fifty
-//! thousand a second, are booked by the wall clock alone; their CPU time is booked once for a pack.
+//! Each thread of the data path is always in one stage, and books there when it leaves it: one reading of the wall
+//! clock (30 ns) and one of its CPU clock (0.2 µs) for a segment of half a mebibyte (at most 1 % of a chunk's
+//! instructions: `cargo xtask instructions`). Small files, of which a thread does fifty thousand a second, are booked
+//! by the wall clock alone; their CPU time is booked once for a pack.
 
 use super::Stage;
 use crate::mutex::lock;
@@ -235,8 +235,8 @@ impl<'a> Stopwatch<'a> {
         self.accounts.book(stage, Booking { busy, bytes, items, ..Booking::default() });
     }
 
-    /// Books a piece of work that only computes, with one clock less than a lap: its time is CPU time, as far as the thread
-    /// turns out to have had so much by the next lap.
+    /// Books a piece of work that only computes, with one clock less than a lap: its time is CPU time, as far as the
+    /// thread turns out to have had so much by the next lap.
     pub fn computed(&mut self, stage: Stage, bytes: u64) {
         let busy = self.wall();
         self.accounts.book(stage, Booking { busy, bytes, items: 1, ..Booking::default() });
@@ -250,8 +250,8 @@ impl<'a> Stopwatch<'a> {
         }
     }
 
-    /// Books the CPU time of all that was [`quick`](Stopwatch::quick) since the last lap on `stage`, and the time since as
-    /// work.
+    /// Books the CPU time of all that was [`quick`](Stopwatch::quick) since the last lap on `stage`, and the time since
+    /// as work.
     pub fn close(&mut self, stage: Stage) {
         let (wall, cpu) = self.next();
         self.accounts.book(stage, Booking { busy: wall, cpu, ..Booking::default() });

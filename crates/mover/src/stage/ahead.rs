@@ -1,7 +1,7 @@
 //! Reading ahead past the page cache: the next segments of a chunk are on their way while one is digested and sent.
 //!
-//! The page cache reads ahead by itself; past it nobody does, and one read at a time leaves a disk idle between two. The
-//! memory of what is read is swapped with the frame's, so nothing is copied.
+//! The page cache reads ahead by itself; past it nobody does, and one read at a time leaves a disk idle between two.
+//! The memory of what is read is swapped with the frame's, so nothing is copied.
 
 use crate::endpoint::SourceFile;
 use crate::endpoint::together::{depth_of, queue_for};
@@ -81,8 +81,8 @@ impl Ahead {
         Ok(())
     }
 
-    /// The segment at `offset`, its bytes now in `buffer`; `None` if it was not begun. As [`SourceFile::read_at`]: at most
-    /// `want` bytes, fewer at the end of the file.
+    /// The segment at `offset`, its bytes now in `buffer`; `None` if it was not begun. As [`SourceFile::read_at`]: at
+    /// most `want` bytes, fewer at the end of the file.
     pub fn take(&mut self, offset: u64, want: usize, buffer: &mut FrameBuffer) -> Option<io::Result<usize>> {
         if !self.knows(offset) {
             return None;

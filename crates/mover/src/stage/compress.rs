@@ -5,8 +5,8 @@ use std::io;
 use std::time::{Duration, Instant};
 use zstd::bulk::{Compressor, Decompressor};
 
-/// Compresses segment by segment with zstd; leaves alone what does not shrink, and everything while that takes longer than
-/// sending what it saves ([`Worth`]).
+/// Compresses segment by segment with zstd; leaves alone what does not shrink, and everything while that takes longer
+/// than sending what it saves ([`Worth`]).
 ///
 /// Segments that did not shrink make it look less often: after n in a row it skips up to 2^n - 1 segments, at most 31.
 pub struct Packer {
@@ -59,8 +59,8 @@ impl Packer {
         }
     }
 
-    /// A frame with a payload of so many bytes went out, which took so long, all waiting included: for the rate that was asked
-    /// for as for the path. Both are made shorter by bytes that are saved, and by time that passes meanwhile.
+    /// A frame with a payload of so many bytes went out, which took so long, all waiting included: for the rate that
+    /// was asked for as for the path. Both are made shorter by bytes that are saved, and by time that passes meanwhile.
     pub fn sent(&mut self, payload_bytes: usize, took: Duration) {
         self.worth.sent(payload_bytes, took);
     }
@@ -68,11 +68,11 @@ impl Packer {
 
 /// Whether to compress: while what that saves would take longer to send than to compress.
 ///
-/// What a byte takes to send is known from frames that nothing was compressed for, the one before them neither. While a thread
-/// compresses, the path (or the time that a rate limit asks for) goes on: a frame behind that waits less, or not at all, and
-/// says nothing of how long it would have waited. So some two bytes of 34 go out as they are, to know what sending costs now;
-/// and while nothing is compressed because sending is fast, every 32nd segment is all the same, or one of up to 512 where
-/// that takes long, to know what compressing costs.
+/// What a byte takes to send is known from frames that nothing was compressed for, the one before them neither. While a
+/// thread compresses, the path (or the time that a rate limit asks for) goes on: a frame behind that waits less, or not
+/// at all, and says nothing of how long it would have waited. So some two bytes of 34 go out as they are, to know what
+/// sending costs now; and while nothing is compressed because sending is fast, every 32nd segment is all the same, or
+/// one of up to 512 where that takes long, to know what compressing costs.
 ///
 /// It compresses a little less often than would pay: where sending is waiting, compressing costs none of the time that
 /// passes anyway. But it costs CPU time, which others may want.
@@ -86,7 +86,8 @@ struct Worth {
     guess: Option<f64>,
     /// Segments in a row that were left alone because sending is fast.
     left_alone: u32,
-    /// Segments that are to be left alone now, to know what sending costs; and whether the last one was left alone for that.
+    /// Segments that are to be left alone now, to know what sending costs; and whether the last one was left alone for
+    /// that.
     probes: u32,
     is_probe: bool,
     /// Bytes of frames sent compressed since the last of these.
@@ -97,8 +98,8 @@ struct Worth {
     was_raw: bool,
 }
 
-/// Segments that are left alone while sending is fast, before one is compressed all the same; and what that may cost of the time
-/// that the others take to send, as long as there are no more of them than the upper bound.
+/// Segments that are left alone while sending is fast, before one is compressed all the same; and what that may cost of
+/// the time that the others take to send, as long as there are no more of them than the upper bound.
 const LEFT_ALONE: (f64, f64) = (31.0, 511.0);
 const LEFT_ALONE_COST: f64 = 0.02;
 /// Segments that are left alone to know what sending costs. The first follows one that was compressed.
@@ -107,8 +108,8 @@ const PROBES: u32 = 2;
 const UNPROBED_MAX: usize = 32;
 /// Weight of the latest segment in what is of late: sends come in bursts, as buffers have room.
 const LATEST: f64 = 0.125;
-/// The same of one that was left alone to know what sending costs: there are few of them, and if buffers had room for it, those
-/// behind it soon tell.
+/// The same of one that was left alone to know what sending costs: there are few of them, and if buffers had room for
+/// it, those behind it soon tell.
 const LATEST_PROBE: f64 = 0.5;
 
 impl Worth {
@@ -194,7 +195,8 @@ impl Unpacker {
     /// # Errors
     /// If zstd cannot take its memory.
     pub fn new() -> io::Result<Self> {
-        // A frame is expanded into one buffer at once, so zstd takes no memory for a window, whatever the frame asks for.
+        // A frame is expanded into one buffer at once, so zstd takes no memory for a window, whatever the frame asks
+        // for.
         Ok(Unpacker { decompressor: Decompressor::new()?, out: Vec::new() })
     }
 
@@ -268,8 +270,8 @@ mod tests {
         Path(f64),
     }
 
-    /// Segments of 64 KiB through one stream: each is read, compressed if that is asked for, and sent. Seconds for each. The
-    /// others are those that compressing one takes, and sending it as it is.
+    /// Segments of 64 KiB through one stream: each is read, compressed if that is asked for, and sent. Seconds for
+    /// each. The others are those that compressing one takes, and sending it as it is.
     fn stream(
         held: Held,
         (compressing, saving): (f64, f64),

@@ -45,7 +45,8 @@ pub mod round;
 pub enum Stage {
     /// Listing the source.
     Scan,
-    /// Reading chunks of the source; at the destination, of a file that stands there: to compare it, or to copy what is the same.
+    /// Reading chunks of the source; at the destination, of a file that stands there: to compare it, or to copy what is
+    /// the same.
     Read,
     /// Opening and reading small files of the source.
     Open,

@@ -23,8 +23,8 @@ struct State {
     waiting: usize,
 }
 
-/// Streams together have their packets spaced for so many times the rate: what is handed to the kernel at once shall not
-/// leave in one burst, and the rate itself is kept here.
+/// Streams together have their packets spaced for so many times the rate: what is handed to the kernel at once shall
+/// not leave in one burst, and the rate itself is kept here.
 pub(crate) const SPACED_TIMES: u64 = 2;
 
 /// Longest single pause: a stream looks up between two of them.
@@ -69,8 +69,8 @@ impl Pace {
         self.lock().waiting > 0
     }
 
-    /// Waits until `bytes` may go, and says whether they may. `go_on` is asked between pauses; false ends the wait, and the time
-    /// that was kept for these bytes is that of others.
+    /// Waits until `bytes` may go, and says whether they may. `go_on` is asked between pauses; false ends the wait, and
+    /// the time that was kept for these bytes is that of others.
     pub fn wait(&self, bytes: u64, go_on: impl FnMut() -> bool) -> bool {
         self.lock().waiting += 1;
         let goes = self.wait_in_line(bytes, go_on);

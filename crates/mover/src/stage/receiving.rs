@@ -96,7 +96,8 @@ pub trait Receiving: Send + Sync {
     /// Writing failed.
     fn write_failed(&self, id: EntryId, failure: Failure);
 
-    /// Begins the partial of an entry that is to get its name and of which nothing came: all of it is a hole, as `digest` says.
+    /// Begins the partial of an entry that is to get its name and of which nothing came: all of it is a hole, as
+    /// `digest` says.
     ///
     /// # Errors
     /// As [`Destination::begin`].

@@ -2,8 +2,8 @@
 //!
 //! 1. Sync what was written.
 //! 2. Read it back, if asked.
-//! 3. Record chunks, sync the record. In between, copy what the destination has already, throw away what failed, and write
-//!    the catalogue.
+//! 3. Record chunks, sync the record. In between, copy what the destination has already, throw away what failed, and
+//!    write the catalogue.
 //! 4. Give complete entries their names: by a thread of its own, for a disk that syncs leaves the CPU idle.
 //!
 //! The receiver machine says when and in which order; these threads only do it.

@@ -6,8 +6,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use thalweg_wire::message::Order;
 
-/// Longest wait for those before: then the request is made out of turn. An order is for speed, and a thread that hangs in
-/// a disk must not stop all others.
+/// Longest wait for those before: then the request is made out of turn. An order is for speed, and a thread that hangs
+/// in a disk must not stop all others.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Hands out turns to the threads of one side of a transfer.

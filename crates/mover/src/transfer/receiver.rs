@@ -123,8 +123,8 @@ pub enum Action {
     Say(Say),
     /// Look at the destination, answer with [`Receiver::decided`].
     Decide(Arc<Entry>),
-    /// All before it is decided and done: link it, answer with [`Receiver::decided`]. The first name in it may be another
-    /// than the sender offered it with.
+    /// All before it is decided and done: link it, answer with [`Receiver::decided`]. The first name in it may be
+    /// another than the sender offered it with.
     Link(Arc<Entry>),
     /// Do what the round needs next, answer with [`Receiver::round_done`].
     Round(RoundStep),
@@ -636,8 +636,8 @@ impl Receiver {
         self.repeating = true;
     }
 
-    /// Answer to [`Action::Conclude`]. What is revised was told as unchanged, if so, else as done. `deleted` is of this end
-    /// and those before it.
+    /// Answer to [`Action::Conclude`]. What is revised was told as unchanged, if so, else as done. `deleted` is of this
+    /// end and those before it.
     pub fn concluded(
         &mut self,
         revised: Vec<(RelativePath, bool, Outcome)>,

@@ -134,14 +134,14 @@ impl Limits {
     }
 }
 
-/// Entries that are in flight where the far side is near: those of many rounds, for a round may take longer than its files.
-/// docs/measurements.md, entries in flight.
+/// Entries that are in flight where the far side is near: those of many rounds, for a round may take longer than its
+/// files. docs/measurements.md, entries in flight.
 const ENTRIES_NEAR: u64 = 32 << 10;
 /// Files that no disk was seen to take in a second, four times over: docs/measurements.md, small files.
 const ENTRIES_A_SECOND: u128 = 4 * 80_000;
 
-/// Entries in flight over a path of this round trip. Each is known to both sides, with about a kilobyte at each: what distance
-/// does not need is not taken.
+/// Entries in flight over a path of this round trip. Each is known to both sides, with about a kilobyte at each: what
+/// distance does not need is not taken.
 fn entries_for(rtt: Duration) -> usize {
     let under_way = ENTRIES_A_SECOND * rtt.as_micros() / 1_000_000;
     let wanted = u128::from(ENTRIES_NEAR) + under_way;
@@ -265,8 +265,9 @@ pub struct Progress {
     pub entries_settled: u64,
     /// Those of them with content whose digest is the receiver's word: they were not read here, or not all of them.
     pub entries_unread: u64,
-    /// Content bytes that do not come, of entries settled: those that were there already, are holes, were left out, or failed;
-    /// in a dry run those that would come. Together with `bytes_verified` all bytes of what is settled, each once.
+    /// Content bytes that do not come, of entries settled: those that were there already, are holes, were left out, or
+    /// failed; in a dry run those that would come. Together with `bytes_verified` all bytes of what is settled, each
+    /// once.
     pub bytes_unmoved: u64,
     /// Content bytes handed to streams, repetitions counted.
     pub bytes_sent: u64,
@@ -462,8 +463,8 @@ impl Sender {
         self.actions.retain(|action| !matches!(action, Action::Say(_)));
     }
 
-    /// Whether the scan may hand over more entries, while so many bytes of receipt lines wait for entries of their blocks.
-    /// Ask again after something was settled.
+    /// Whether the scan may hand over more entries, while so many bytes of receipt lines wait for entries of their
+    /// blocks. Ask again after something was settled.
     pub fn has_room(&self, receipt_bytes: usize) -> bool {
         let unsettled = self.items.len() + self.asides.len();
         unsettled < self.limits.entries

@@ -5,8 +5,9 @@
 //! by leaps. What grows and shrinks is a rate of all streams together, not a window: within a room a round trip is
 //! microseconds, and a window says nothing there. TCP's own congestion control goes on below.
 //!
-//! The target is half the path's own round trip, within bounds. RFC 6817's 100 ms, and LEDBAT++'s 60 ms, were tried first:
-//! BBR does not push against a standing queue, and a stream with BBR got 0.4 of 40 Mbit/s beside a queue of 56 ms.
+//! The target is half the path's own round trip, within bounds. RFC 6817's 100 ms, and LEDBAT++'s 60 ms, were tried
+//! first: BBR does not push against a standing queue, and a stream with BBR got 0.4 of 40 Mbit/s beside a queue of 56
+//! ms.
 //!
 //! Not guaranteed: a transfer that begins while the queue is never empty takes its delay for the path's own, and yields
 //! less (the latecomer's advantage of RFC 6817 section 4.4). A queue shorter than the target shows by loss only.
@@ -72,7 +73,8 @@ pub struct Ledbat {
     lost: bool,
 }
 
-/// Bounds of the queue's delay that is aimed at: below, a disk's own rhythm looks like others; above, a voice call suffers.
+/// Bounds of the queue's delay that is aimed at: below, a disk's own rhythm looks like others; above, a voice call
+/// suffers.
 pub const TARGET: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(60));
 /// Never less than two full packets (RFC 6817 section 2.4.2) for each decision, nor than a share of the most that was
 /// carried: the kernel's round-trip time follows acknowledgements, an eighth of the way each. Transfers that share
@@ -151,7 +153,8 @@ impl Ledbat {
         self.base.iter().map(|(_, rtt)| *rtt).min().unwrap_or_default()
     }
 
-    /// Delay of the queue that is aimed at on this path; a frame of ours that waits behind its own beginning is no queue.
+    /// Delay of the queue that is aimed at on this path; a frame of ours that waits behind its own beginning is no
+    /// queue.
     fn target(&self) -> Duration {
         let own = self.frame_bytes / self.carried_max.max(RATE_MIN);
         ((self.base() / 2).max(TARGET.0) + Duration::from_secs_f64(own)).min(TARGET.1)

@@ -1,18 +1,17 @@
-//! Deciding while a transfer runs: samples and the time come in, decisions with their reasons go out. Nothing here waits,
-//! looks at a clock, or touches a socket.
+//! Deciding while a transfer runs: samples and the time come in, decisions with their reasons go out. Nothing here
+//! waits, looks at a clock, or touches a socket.
 //!
 //! [`Tuner`] turns one knob at a time:
 //!
 //! 1. Measure: the median of some intervals at the present setting, each long enough for several chunks of each stream.
 //! 2. Try: one knob, one step up; let it settle; measure again.
-//! 3. Better beyond noise: keep it, and try the next step in that direction. Else back to where it was, and measure anew,
-//!    so that a path that changed meanwhile is not mistaken for a setting that was worse.
+//! 3. Better beyond noise: keep it, and try the next step in that direction. Else back to where it was, and measure
+//!    anew, so that a path that changed meanwhile is not mistaken for a setting that was worse.
 //! 4. After up try down, then smaller steps, then the next knob. Then hold still, each time for longer.
 //!
-//! Guaranteed: values stay within their bounds; a trial that was not better is undone; trials in one pass are bounded, and
-//! so are passes in any time.
-//! Not guaranteed: the best setting where there are several hills, or while the rate wanders more than the steps change
-//! it; a better one where nothing comes for two intervals again and again.
+//! Guaranteed: values stay within their bounds; a trial that was not better is undone; trials in one pass are bounded,
+//! and so are passes in any time. Not guaranteed: the best setting where there are several hills, or while the rate
+//! wanders more than the steps change it; a better one where nothing comes for two intervals again and again.
 
 use crate::plan::show_rate;
 use std::ops::RangeInclusive;
@@ -71,8 +70,8 @@ pub struct Sample {
     pub bytes_found: u64,
     /// Those of them that travel in chunks: [`crate::plan::files_in_chunks`].
     pub in_chunks: u64,
-    /// Content bytes that may come all at once: a chunk of each stream, for streams that share a path end theirs together.
-    /// 0: they come as they are sent.
+    /// Content bytes that may come all at once: a chunk of each stream, for streams that share a path end theirs
+    /// together. 0: they come as they are sent.
     pub clump_bytes: u64,
 }
 
@@ -110,14 +109,15 @@ const BETTER_MAX: f64 = 0.25;
 const HOPELESS: f64 = 0.75;
 /// Factors by which a knob is turned, the coarse one first.
 const STEPS: [f64; 4] = [2.0, 1.25, 1.1, 1.05];
-/// The longest of them downwards: on a far path what a stream had under way is lost when it rests, and slow to come back.
+/// The longest of them downwards: on a far path what a stream had under way is lost when it rests, and slow to come
+/// back.
 const STEP_DOWN_MAX: f64 = 1.25;
 /// Trials in one pass over all knobs.
 const TRIALS_MAX: u32 = 24;
 /// First and longest time of holding still between two passes.
 const HOLD: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(600));
-/// A rate that differs by so much from what was kept is another path: the next pass begins when the hold is over, and the
-/// hold is short again.
+/// A rate that differs by so much from what was kept is another path: the next pass begins when the hold is over, and
+/// the hold is short again.
 const CHANGED: f64 = 0.4;
 
 /// See the module. Time is that since any fixed moment, and never goes back.
@@ -205,8 +205,8 @@ impl Tuner {
         Some((value, self.kept?.1))
     }
 
-    /// Puts a knob elsewhere, for a reason that needs no trial: one that is under way is undone, and what is measured begins
-    /// anew. Nothing to turn if it stands there.
+    /// Puts a knob elsewhere, for a reason that needs no trial: one that is under way is undone, and what is measured
+    /// begins anew. Nothing to turn if it stands there.
     pub fn put(&mut self, knob: Knob, to: u32, why: String) -> Vec<Turn> {
         let Some(at) = self.knobs.iter().position(|range| range.knob == knob) else { return Vec::new() };
         let to = clamp(to, &self.knobs[at].bounds);
@@ -231,8 +231,8 @@ impl Tuner {
         turns
     }
 
-    /// What was measured of the present setting says nothing any more, because something else bounded the rate, or will: it is
-    /// measured anew.
+    /// What was measured of the present setting says nothing any more, because something else bounded the rate, or
+    /// will: it is measured anew.
     pub fn measure_anew(&mut self) {
         self.rates.clear();
         (self.settled_at, self.since) = (None, None);

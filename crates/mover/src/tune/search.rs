@@ -1,18 +1,19 @@
 //! Finding settings by trial before a transfer: one knob at a time, each candidate against what is kept. What is to be
 //! measured next comes out, rates come in; nothing here measures, waits or looks at a clock.
 //!
-//! 1. A candidate is one knob one step away from what is kept. Both are measured in pairs, in turns (AB, BA, ...), so that what
-//!    drifts meanwhile favours neither.
-//! 2. It is kept if it is better beyond noise: the medians differ by more than both series vary ([`BETTER_MIN`] at least), and
-//!    nearly all of its rates are above nearly all of the other's. A candidate that is behind is given up early.
+//! 1. A candidate is one knob one step away from what is kept. Both are measured in pairs, in turns (AB, BA, ...), so
+//!    that what drifts meanwhile favours neither.
+//! 2. It is kept if it is better beyond noise: the medians differ by more than both series vary ([`BETTER_MIN`] at
+//!    least), and nearly all of its rates are above nearly all of the other's. A candidate that is behind is given up
+//!    early.
 //! 3. Where steps have an order the search goes on in a direction while that is better, in long steps first, and turns
 //!    once. Then comes the next knob.
-//! 4. At the end all that was kept is measured once more against where it began, the same way. What is not better then is
-//!    given back as a whole.
+//! 4. At the end all that was kept is measured once more against where it began, the same way. What is not better then
+//!    is given back as a whole.
 //!
-//! Guaranteed: no setting outside the ladders is ever measured; each step of a knob is a candidate at most once, so the search
-//! ends and never comes back to what it refused; a failure of a candidate refuses it.
-//! Not guaranteed: the best of all combinations, or of several hills.
+//! Guaranteed: no setting outside the ladders is ever measured; each step of a knob is a candidate at most once, so the
+//! search ends and never comes back to what it refused; a failure of a candidate refuses it. Not guaranteed: the best
+//! of all combinations, or of several hills.
 
 use super::median_and_noise;
 

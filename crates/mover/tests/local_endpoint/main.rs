@@ -414,7 +414,8 @@ fn set_mtime(path: &Path, seconds: u64, nanos: u32) {
     fs::File::open(path).unwrap().set_modified(time).unwrap();
 }
 
-/// Waits until the file system's clock shows another time than that of the last change to `path`: some show one each 4 ms.
+/// Waits until the file system's clock shows another time than that of the last change to `path`: some show one each 4
+/// ms.
 fn tick(path: &Path) {
     let changed = |path: &Path| {
         let meta = fs::metadata(path).unwrap();

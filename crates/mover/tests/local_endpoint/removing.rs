@@ -196,7 +196,8 @@ fn what_turns_out_to_be_the_source_after_it_was_compared_and_its_second_names_ar
         let itself = To { terms, ..to(&trees.source) };
         let destination = open(itself, &source.form()).unwrap();
         destination.decide(&found.entries[0], &|_, _| true);
-        // With another time of change, as who remembers attributes tells it: when it is decided it is not seen to be it.
+        // With another time of change, as who remembers attributes tells it: when it is decided it is not seen to be
+        // it.
         let first = found.entries.iter().find(|entry| matches!(entry.kind, Kind::File { .. })).unwrap();
         let other = thalweg_wire::Time { seconds: 1, nanos: 0 };
         let evidence = thalweg_wire::Evidence { ctime: other, ..first.evidence };

@@ -65,7 +65,8 @@ fn a_partial_that_nobody_waits_for_any_more_stays_for_the_next_attempt() {
     assert!(same(&trees));
 }
 
-/// 004 section II-A: chunks are written in any order, and the file system knows from the beginning where all of them go.
+/// 004 section II-A: chunks are written in any order, and the file system knows from the beginning where all of them
+/// go.
 #[test]
 fn room_for_all_of_a_file_is_reserved_when_its_first_chunk_is_written() {
     let trees = large();

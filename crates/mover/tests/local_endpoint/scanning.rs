@@ -236,7 +236,8 @@ fn a_flat_directory_of_many_names_is_bounded_and_quick_to_begin() {
         let base = format!("base{}", number / 30_000 * 30_000);
         dir.make_link(base.as_bytes(), &dir, format!("{number:08}").as_bytes()).unwrap();
     }
-    // What was computed when the first name came, of how many. Not the time: a disk or a core may be waited for at any moment.
+    // What was computed when the first name came, of how many. Not the time: a disk or a core may be waited for at any
+    // moment.
     struct First(Duration, Option<Duration>, u64);
     impl ScanSink for First {
         fn entry(&mut self, _: Entry) -> Option<EntryId> {

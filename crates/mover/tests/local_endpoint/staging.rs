@@ -332,7 +332,8 @@ fn a_file_that_is_thrown_away_takes_none_with_it_that_has_its_name_in_another_fi
     drop(mount);
 }
 
-/// A daemon holds its exports open: of one that was replaced it has a directory without a name, where nothing can be made.
+/// A daemon holds its exports open: of one that was replaced it has a directory without a name, where nothing can be
+/// made.
 #[test]
 fn an_export_that_was_replaced_is_said_to_be_and_is_not_named_by_no_words() {
     let trees = trees();

@@ -41,7 +41,8 @@ const SILENCE: Duration = Duration::from_secs(3);
 const IN_FLIGHT: Duration = Duration::from_millis(500);
 /// Time between two tellings of where a transfer's time goes.
 const TELL_EVERY: Duration = Duration::from_secs(1);
-/// Time for a session that ends, here or in a mover that ends, to put away what it received: on a slow disk a sync takes long.
+/// Time for a session that ends, here or in a mover that ends, to put away what it received: on a slow disk a sync
+/// takes long.
 const CLOSING: Duration = Duration::from_secs(30);
 
 /// How a receiving side is ended.

@@ -20,8 +20,8 @@ pub(super) struct Ring {
     free: Vec<usize>,
     /// Ended, with what the kernel said.
     done: VecDeque<(Request, io::Result<usize>)>,
-    /// Raised by the kernel when something ended. (The ring's own descriptor does not wake who polls it when completions
-    /// wait for `DEFER_TASKRUN`: seen on Linux 6.18.)
+    /// Raised by the kernel when something ended. (The ring's own descriptor does not wake who polls it when
+    /// completions wait for `DEFER_TASKRUN`: seen on Linux 6.18.)
     wake: Wake,
     /// The kernel takes nothing more: what comes from here on is done with ordinary calls.
     is_refused: bool,
@@ -131,8 +131,8 @@ impl Ring {
         }
     }
 
-    /// Has completions worked on, at least so many. What the kernel refuses now it does later: all it is asked for is to
-    /// wait.
+    /// Has completions worked on, at least so many. What the kernel refuses now it does later: all it is asked for is
+    /// to wait.
     fn wait(&mut self, at_least: u32) {
         if self.enter(0, at_least).is_err() {
             std::thread::sleep(PAUSE);

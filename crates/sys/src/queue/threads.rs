@@ -15,8 +15,8 @@ const THREADS_MAX: usize = 64;
 /// So many each queue may have, whatever the others have: more writes in flight than the disks that were
 /// measured needed (docs/measurements.md, disks).
 const THREADS_OWN: usize = 8;
-/// Beyond those a queue gets no more while all queues of the process have so many: a peer may ask for many streams, each with
-/// a queue, each of great depth.
+/// Beyond those a queue gets no more while all queues of the process have so many: a peer may ask for many streams,
+/// each with a queue, each of great depth.
 const THREADS_OF_ALL: usize = 512;
 
 /// Of all queues of the process.

@@ -84,8 +84,8 @@ pub fn receive(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     receive_until(fd.as_fd(), buffer, RecvFlags::empty(), false)
 }
 
-/// Reads what is there and never waits; 0 at the end of the stream (or for an empty buffer), `None` if nothing is there.
-/// Sockets only.
+/// Reads what is there and never waits; 0 at the end of the stream (or for an empty buffer), `None` if nothing is
+/// there. Sockets only.
 pub fn receive_now(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<Option<usize>> {
     match receive_until(fd.as_fd(), buffer, RecvFlags::DONTWAIT, false) {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
@@ -122,8 +122,8 @@ pub fn shutdown_write(fd: impl AsFd) -> io::Result<()> {
     Ok(rustix::net::shutdown(fd, Shutdown::Write)?)
 }
 
-/// Opens a FIFO for reading, whether or not somebody writes to it. Links are followed: `/dev/fd/63` is one. Reads do not
-/// wait: [`poll`] before.
+/// Opens a FIFO for reading, whether or not somebody writes to it. Links are followed: `/dev/fd/63` is one. Reads do
+/// not wait: [`poll`] before.
 ///
 /// # Errors
 /// What the kernel says.
@@ -147,8 +147,8 @@ pub fn open_pipe_to_write(path: &Path) -> io::Result<Option<OwnedFd>> {
     Ok(Some(fd))
 }
 
-/// Makes a pipe hold so many bytes, or as near to that as this user may (`/proc/sys/fs/pipe-max-size`); never fewer than it
-/// does. Returns how many it holds.
+/// Makes a pipe hold so many bytes, or as near to that as this user may (`/proc/sys/fs/pipe-max-size`); never fewer
+/// than it does. Returns how many it holds.
 ///
 /// # Errors
 /// `EBADF` for what is no pipe.

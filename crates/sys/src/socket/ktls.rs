@@ -91,20 +91,22 @@ const TLS_GET_RECORD_TYPE: c_int = 2;
 
 /// Has a connected TCP socket take keys (`TCP_ULP`). Until it has them it is as before.
 ///
-/// `ENOENT` if the kernel has no kTLS (or its module `tls` cannot be loaded), `ENOTCONN` if the socket is not connected.
+/// `ENOENT` if the kernel has no kTLS (or its module `tls` cannot be loaded), `ENOTCONN` if the socket is not
+/// connected.
 pub fn attach(fd: impl AsFd) -> io::Result<()> {
     set_bytes(fd, libc::IPPROTO_TCP, libc::TCP_ULP, b"tls")
 }
 
 /// From here on the kernel seals what is sent.
 ///
-/// `InvalidInput` if the key is not as long as the cipher's; `ENOENT` if the kernel lacks the cipher, `EINVAL` if it does
-/// not know it; `EBUSY` if there are keys already.
+/// `InvalidInput` if the key is not as long as the cipher's; `ENOENT` if the kernel lacks the cipher, `EINVAL` if it
+/// does not know it; `EBUSY` if there are keys already.
 pub fn set_send_keys(fd: impl AsFd, keys: &Keys<'_>) -> io::Result<()> {
     set_bytes(fd, libc::SOL_TLS, TLS_TX, &keys.encode()?)
 }
 
-/// From here on the kernel opens what comes: nobody may have read beyond the record before [`Keys::sequence`]. Errors as
+/// From here on the kernel opens what comes: nobody may have read beyond the record before [`Keys::sequence`]. Errors
+/// as
 /// [`set_send_keys`].
 pub fn set_receive_keys(fd: impl AsFd, keys: &Keys<'_>) -> io::Result<()> {
     set_bytes(fd, libc::SOL_TLS, TLS_RX, &keys.encode()?)
@@ -127,9 +129,8 @@ pub fn receive(fd: impl AsFd, buffer: &mut [u8], fills: bool) -> io::Result<(usi
         message.msg_iovlen = 1;
         message.msg_control = control.as_mut_ptr().cast();
         message.msg_controllen = size_of_val(&control) as _;
-        // JUSTIFICATION: as above.
-        // SAFETY: `piece` describes `buffer` and `msg_control` `control`, with their lengths; both live through the call
-        // and nobody else has them.
+        // JUSTIFICATION: as above. SAFETY: `piece` describes `buffer` and `msg_control` `control`, with their lengths;
+        // both live through the call and nobody else has them.
         let received = unsafe { libc::recvmsg(fd.as_fd().as_raw_fd(), &raw mut message, flags) };
         if received < 0 {
             let error = io::Error::last_os_error();

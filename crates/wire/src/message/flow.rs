@@ -1,7 +1,7 @@
 //! Flows: content that is still being made, sent as it is made.
 //!
-//! A transfer of flows has the same sides, streams and end as one of files; the bytes of a flow travel as segments, each
-//! with the BLAKE3 of its payload. The life of a flow:
+//! A transfer of flows has the same sides, streams and end as one of files; the bytes of a flow travel as segments,
+//! each with the BLAKE3 of its payload. The life of a flow:
 //!
 //! ```text
 //! sender                                   receiver
@@ -15,8 +15,8 @@
 //!                       <----------------  Settled
 //! ```
 //!
-//! After an outage the sender begins every flow again that is not settled, and goes on behind where it stands. What it could
-//! not read it says aside ([`super::TransferMessage::Aside`]), with the number of a flow that never begins.
+//! After an outage the sender begins every flow again that is not settled, and goes on behind where it stands. What it
+//! could not read it says aside ([`super::TransferMessage::Aside`]), with the number of a flow that never begins.
 
 use super::{check_count, list, list_bytes};
 use crate::digest::Digest;
@@ -36,8 +36,9 @@ pub struct FlowTerms {
     pub mark_every_ms: u32,
 }
 
-/// When a file that grows is complete: the first of these that comes true. If none is set, a single file is complete when
-/// nobody has it open for writing; a file in a directory always is then, while the directory is complete by the others.
+/// When a file that grows is complete: the first of these that comes true. If none is set, a single file is complete
+/// when nobody has it open for writing; a file in a directory always is then, while the directory is complete by the
+/// others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct Until {
     /// When nobody has it open for writing.
@@ -70,7 +71,8 @@ pub struct FlowBegin {
     pub origin: Origin,
     /// Permission bits for a file that is made (0777).
     pub mode: u32,
-    /// No other file ever has this origin, because the time of birth is in it: what it was called before does not matter.
+    /// No other file ever has this origin, because the time of birth is in it: what it was called before does not
+    /// matter.
     pub is_certain: bool,
 }
 
@@ -120,8 +122,8 @@ pub struct FlowMark {
 pub enum FlowMessage {
     /// Sender: flows that begin, or go on after an outage.
     Begin(#[serde(deserialize_with = "list::entries")] Vec<FlowBegin>),
-    /// Receiver, before anything else: what earlier attempts began and did not complete. With the last of these, how many
-    /// there are besides, of which nothing is said.
+    /// Receiver, before anything else: what earlier attempts began and did not complete. With the last of these, how
+    /// many there are besides, of which nothing is said.
     Left(#[serde(deserialize_with = "list::entries")] Vec<FlowLeft>, Option<u64>),
     /// Receiver: where it stands with them.
     Stand(#[serde(deserialize_with = "list::entries")] Vec<FlowStand>),
@@ -133,8 +135,8 @@ pub enum FlowMessage {
     End(#[serde(deserialize_with = "list::entries")] Vec<FlowMark>),
     /// Sender: no other flow will begin.
     Last,
-    /// Sender: what became of its files that people are to know, in a sentence, for who asked it for them. Not repeated after
-    /// an outage.
+    /// Sender: what became of its files that people are to know, in a sentence, for who asked it for them. Not repeated
+    /// after an outage.
     Note(String),
 }
 

@@ -19,8 +19,9 @@
 //!                       <----------------  Taken: all below this number
 //! ```
 //!
-//! Of a producer's lane the number of an item is the sequence number of its frame; of a consumer's lane it counts what the
-//! hub handed out. After an outage the receiving end stands in a new epoch; what was sent in an older one is ignored.
+//! Of a producer's lane the number of an item is the sequence number of its frame; of a consumer's lane it counts what
+//! the hub handed out. After an outage the receiving end stands in a new epoch; what was sent in an older one is
+//! ignored.
 
 // What a transfer of frames goes by.
 mod terms;
@@ -136,13 +137,14 @@ pub enum FramesMessage {
     },
     /// Producer: its clock against the hub's.
     ClockIs(ClockOffset),
-    /// Hub: this consumer's window is smaller than it asked for. Said before anything is handed out, and again on a new link.
+    /// Hub: this consumer's window is smaller than it asked for. Said before anything is handed out, and again on a new
+    /// link.
     WindowIs {
         /// What may be under way.
         bytes: u64,
     },
-    /// Hub, behind [`FramesMessage::GoesOn`]: this was taken of a set that is not over, by whom it goes on behind. Said in as
-    /// many messages as it takes.
+    /// Hub, behind [`FramesMessage::GoesOn`]: this was taken of a set that is not over, by whom it goes on behind. Said
+    /// in as many messages as it takes.
     SetHad {
         /// Which.
         set: u64,

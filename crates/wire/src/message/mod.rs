@@ -127,8 +127,8 @@ pub enum Message {
         /// Which.
         stream: u16,
     },
-    /// Server: it cannot have this stream, for want of memory for its frames; its connection ends. The client goes on with
-    /// the others, and tries again later.
+    /// Server: it cannot have this stream, for want of memory for its frames; its connection ends. The client goes on
+    /// with the others, and tries again later.
     NoStream {
         /// Which.
         stream: u16,
@@ -160,8 +160,8 @@ pub enum TransferMessage {
     Ack(AckLevel, #[serde(deserialize_with = "list::items")] Vec<(EntryId, Run)>),
     /// Receiver: these chunks or packed files came damaged or not at all; send them again.
     Repair(#[serde(deserialize_with = "list::items")] Vec<(EntryId, Run)>),
-    /// Receiver: send these chunks, of which nothing came damaged: they were to be compared and differ from what it has, or the
-    /// stream whose copy it took instead of another's is gone.
+    /// Receiver: send these chunks, of which nothing came damaged: they were to be compared and differ from what it
+    /// has, or the stream whose copy it took instead of another's is gone.
     Differs(#[serde(deserialize_with = "list::items")] Vec<(EntryId, Run)>),
     /// Sender: these chunks are holes.
     Holes(#[serde(deserialize_with = "list::items")] Vec<(EntryId, Run)>),
@@ -264,8 +264,8 @@ impl Message {
     /// Reads one message from exactly `bytes` (without the length).
     ///
     /// # Errors
-    /// `Invalid` for anything a correct peer would not send, long lists among it; `TooLarge` for texts, and lists within
-    /// items, beyond their limits.
+    /// `Invalid` for anything a correct peer would not send, long lists among it; `TooLarge` for texts, and lists
+    /// within items, beyond their limits.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         check_length(bytes.len())?;
         let (message, rest) = postcard::take_from_bytes::<Message>(bytes)

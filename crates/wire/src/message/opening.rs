@@ -86,8 +86,8 @@ impl Open {
     }
 }
 
-/// What the server's place is in a transfer that only measures: of two places one after the other is taken out of the way
-/// (002, section VI-C).
+/// What the server's place is in a transfer that only measures: of two places one after the other is taken out of the
+/// way (002, section VI-C).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Trial {
     /// Pull: at most so many bytes of the source. What was not in the page cache before is not in it afterwards.
@@ -104,8 +104,8 @@ pub enum Trial {
     },
     /// Push: what comes is verified and kept nowhere.
     Null,
-    /// Push: what comes is kept in a scratch directory below the place, which goes with the transfer. Refused if so many
-    /// bytes would take too much of the room that is left.
+    /// Push: what comes is kept in a scratch directory below the place, which goes with the transfer. Refused if so
+    /// many bytes would take too much of the room that is left.
     Scratch {
         /// At most so many bytes are sent.
         bytes_max: u64,

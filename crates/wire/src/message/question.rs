@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 /// A question that needs no data stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Question {
-    /// Entries below a place; all levels if `recursive`. Answered by `Entries`, then `End`. A directory comes before what is
-    /// in it, names in the order of their bytes; an empty `Entries` says that those of the directory told last do not.
+    /// Entries below a place; all levels if `recursive`. Answered by `Entries`, then `End`. A directory comes before
+    /// what is in it, names in the order of their bytes; an empty `Entries` says that those of the directory told last
+    /// do not.
     List {
         /// Where.
         place: Place,

@@ -43,11 +43,11 @@ pub enum Check {
 /// What besides content is kept. Symbolic links, hard links and holes always are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Preserve {
-    /// Permission bits, and ACLs where attributes are kept. Otherwise what is new has of its entry's bits what the umask of
-    /// the side that writes leaves, and what is there keeps its own.
+    /// Permission bits, and ACLs where attributes are kept. Otherwise what is new has of its entry's bits what the
+    /// umask of the side that writes leaves, and what is there keeps its own.
     pub mode: bool,
-    /// Numeric owner and group, where permitted. Otherwise what is written belongs to who writes, or to the group that its
-    /// directory hands down, and has set-id bits only where those are its entry's owner and group.
+    /// Numeric owner and group, where permitted. Otherwise what is written belongs to who writes, or to the group that
+    /// its directory hands down, and has set-id bits only where those are its entry's owner and group.
     pub owner: bool,
     /// Times of last change, in ns.
     pub times: bool,

@@ -48,8 +48,8 @@ const SMALL_FAR: &str = "100ms";
 const SMALL_NEAR: &str = "0ms";
 const LOSS: &str = "loss 0.0001";
 const LOSS_MIB: u64 = 512;
-/// What is held against what at a loss: a stream against a stream that does nothing but send, and what thalweg chooses by itself
-/// against as many as are enough on that path.
+/// What is held against what at a loss: a stream against a stream that does nothing but send, and what thalweg chooses
+/// by itself against as many as are enough on that path.
 const LOSSY: [(&str, &str); 2] =
     [("thalweg, 1 stream", "iperf3, 1 stream"), ("thalweg, automatic", "iperf3, 8 streams")];
 const LOSSY_GOAL: Goal = Goal::AtLeast(0.9);

@@ -142,8 +142,8 @@ fn tell(results: &Results) -> Result<String> {
     Ok(out)
 }
 
-/// How fast the cores alone let a durable copy be: both sides run on them, and the disk does not wait for the link as it would
-/// on two machines.
+/// How fast the cores alone let a durable copy be: both sides run on them, and the disk does not wait for the link as
+/// it would on two machines.
 fn by_cores(results: &Results, disk: &Series) -> String {
     let cores = page::busyness(&results.about).1;
     let most =

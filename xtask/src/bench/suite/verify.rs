@@ -181,8 +181,8 @@ fn tell(results: &Results) -> Result<String> {
     Ok(out)
 }
 
-/// What each way to verify costs in a scenario, beside its control; `narrow` lets so many bytes through. Empty if that was not
-/// measured.
+/// What each way to verify costs in a scenario, beside its control; `narrow` lets so many bytes through. Empty if that
+/// was not measured.
 fn tell_modes(
     results: &Results,
     (scenario, control): (&str, &str),

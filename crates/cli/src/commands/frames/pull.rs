@@ -211,8 +211,8 @@ impl Job<'_> {
         is_away || self.receiver.wants_settling() || self.settled_at.elapsed() >= SETTLE_EVERY
     }
 
-    /// What came outlives this process. Where a name says who comes back it outlives a power cut too, and then the hub need not
-    /// keep it.
+    /// What came outlives this process. Where a name says who comes back it outlives a power cut too, and then the hub
+    /// need not keep it.
     fn settle(&mut self) -> Result<()> {
         if std::mem::replace(&mut self.is_settled, true) {
             return Ok(());
@@ -227,7 +227,8 @@ impl Job<'_> {
     }
 }
 
-/// A hub of this process, with a directory that is no other's meanwhile. Its ticket goes with it: nobody else has these keys.
+/// A hub of this process, with a directory that is no other's meanwhile. Its ticket goes with it: nobody else has these
+/// keys.
 struct OwnHub {
     /// It ends with the value.
     hub: Arc<Hub>,
@@ -294,7 +295,8 @@ impl OwnHub {
         teller.tell(&event, || format!("frames are taken at {place}, from who has {ticket}"));
     }
 
-    /// Tells when the log cannot be written, and when it can again: producers are held up, and who takes frames sees none.
+    /// Tells when the log cannot be written, and when it can again: producers are held up, and who takes frames sees
+    /// none.
     fn look(&mut self, teller: Teller) -> Result<()> {
         let is_over = Arc::new(AtomicBool::new(false));
         let (hub, channel, over) = (self.hub.clone(), self.channel.clone(), is_over.clone());

@@ -187,7 +187,8 @@ fn named(source: &OsStr) -> String {
     }
 }
 
-/// A pipe, or what else may never give anything, that is read no further than to the end of a frame when this shall stop.
+/// A pipe, or what else may never give anything, that is read no further than to the end of a frame when this shall
+/// stop.
 struct Pipe<'a> {
     file: File,
     stop: &'a Stop,
@@ -234,8 +235,8 @@ impl Pace {
         self.began + Duration::from_secs_f64((number as f64 / self.per_s).min(DUE_MAX_S))
     }
 
-    /// When a frame was due, in nanoseconds since 1970, where it is `now`, and by the clock on the wall `now_ns`; `now_ns`
-    /// itself if it is not due yet.
+    /// When a frame was due, in nanoseconds since 1970, where it is `now`, and by the clock on the wall `now_ns`;
+    /// `now_ns` itself if it is not due yet.
     fn due_ns(self, number: u64, (now, now_ns): (Instant, u64)) -> u64 {
         let late = now.saturating_duration_since(self.due(number));
         now_ns.saturating_sub(u64::try_from(late.as_nanos()).unwrap_or(u64::MAX))
@@ -367,7 +368,8 @@ impl Job<'_> {
         let frame = NewFrame {
             set: args.set.map(|set| (set, index)).or(frame.set),
             deadline_ns: deadline_ns.or(frame.deadline_ns),
-            // When it was made is when it is sent, or was due, as a detector's would be: who is held up is not made later.
+            // When it was made is when it is sent, or was due, as a detector's would be: who is held up is not made
+            // later.
             time_ns: due_ns,
             ..frame
         };

@@ -1,4 +1,5 @@
-//! The course of a probe: what is measured, in which order, for how long, and when it has to be over. Decides; [`Hands`] do.
+//! The course of a probe: what is measured, in which order, for how long, and when it has to be over. Decides;
+//! [`Hands`] do.
 //!
 //! What is measured has a time that it takes where all is well, and one that it must not exceed: a part alone little
 //! more and at most half of what is left until [`Schedule::deadline`], a transfer an equal share of that. So nothing
@@ -35,14 +36,16 @@ const CPU: f64 = 0.025;
 /// Moved by each transfer that is compared, at most; and at least, so that all streams have something to do.
 const WAY_BYTES_MAX: u64 = 2 << 30;
 const WAY_BYTES_MIN: u64 = 16 << 20;
-/// Where the least would take longer than this, it is less, down to [`SLOW_WAY_BYTES_MIN`]; and where this is more than so
-/// large a part of the time that a transfer has at most, it is that.
+/// Where the least would take longer than this, it is less, down to [`SLOW_WAY_BYTES_MIN`]; and where this is more than
+/// so large a part of the time that a transfer has at most, it is that.
 const SLOW_WAY_SECONDS: f64 = 3.0;
 const SLOW_WAY_SHARE: f64 = 0.75;
 const SLOW_WAY_BYTES_MIN: u64 = 1 << 20;
-/// A transfer that is compared is to come to its end: it may take so many times what its parts let expect, if there is time.
+/// A transfer that is compared is to come to its end: it may take so many times what its parts let expect, if there is
+/// time.
 const LATE: f64 = 3.0;
-/// Chunks that each stream is to get across for their number to say something, and bytes of one where these were too large.
+/// Chunks that each stream is to get across for their number to say something, and bytes of one where these were too
+/// large.
 const CHUNKS_MIN: u64 = 8;
 const FINE_CHUNK_BYTES: u64 = limits::CHUNK_BYTES_MIN;
 /// Rounds of the four transfers that are compared, at most.
@@ -179,8 +182,8 @@ impl Schedule<'_> {
         }
     }
 
-    /// Noise to nowhere. What counts are whole chunks: on a way so slow that each stream gets few of them across in the time,
-    /// again in small ones. Gives their size then.
+    /// Noise to nowhere. What counts are whole chunks: on a way so slow that each stream gets few of them across in the
+    /// time, again in small ones. Gives their size then.
     fn wire(&self, hands: &impl Hands) -> Result<(Way, Option<u64>)> {
         let run = |what, chunk_bytes, steps| -> Result<Way> {
             let time = Duration::from_secs_f64(self.seconds * WAY);
@@ -225,8 +228,8 @@ impl Schedule<'_> {
         let most_s = self.share(hands, 4).unwrap_or_default().as_secs_f64();
         let slow_s = SLOW_WAY_SECONDS.min(most_s * SLOW_WAY_SHARE);
         let bytes = way_bytes(slowest, self.seconds * WAY, slow_s).min(self.whole_source(&parts.read));
-        // Those that cannot come to their ends are cut off: what they have by then is counted in small chunks; so it is where
-        // the wire was too slow to be measured at all.
+        // Those that cannot come to their ends are cut off: what they have by then is counted in small chunks; so it is
+        // where the wire was too slow to be measured at all.
         let is_cut_off = wire.rate().is_none() || bytes as f64 * 8.0 / slowest > most_s;
         let chunk_bytes = chunk_bytes.filter(|_| is_cut_off);
         let time = way_time(bytes, slowest, self.seconds * WAY);
@@ -247,8 +250,8 @@ impl Schedule<'_> {
         Ok((Ways { wire, without_ends, without_destination, without_source, full }, whole))
     }
 
-    /// Each of the transfers, with what keeps it from being tried, as often as there is time: so many bytes, in chunks of so
-    /// many, for so long. And what the last showed that was of the whole way.
+    /// Each of the transfers, with what keeps it from being tried, as often as there is time: so many bytes, in chunks
+    /// of so many, for so long. And what the last showed that was of the whole way.
     fn in_rounds(
         &self,
         hands: &impl Hands,
@@ -311,8 +314,8 @@ impl Schedule<'_> {
     }
 }
 
-/// What each transfer that is compared moves: enough for most of its share of the time by the slowest part, and on a slow
-/// way for longer, `slow_seconds`, within bounds.
+/// What each transfer that is compared moves: enough for most of its share of the time by the slowest part, and on a
+/// slow way for longer, `slow_seconds`, within bounds.
 fn way_bytes(slowest_bits_per_s: f64, seconds: f64, slow_seconds: f64) -> u64 {
     let within = |seconds: f64| (slowest_bits_per_s / 8.0 * seconds) as u64;
     let least = within(slow_seconds).clamp(SLOW_WAY_BYTES_MIN, WAY_BYTES_MIN);
@@ -348,7 +351,8 @@ mod tests {
         now: Cell<Duration>,
         /// Of the wire and of both disks.
         bits_per_s: f64,
-        /// What parts and transfers take: a share of what they may take at most, and what comes on top of it in seconds.
+        /// What parts and transfers take: a share of what they may take at most, and what comes on top of it in
+        /// seconds.
         takes: fn(u32) -> (f64, f64),
         /// Where nothing is slow: they take their time and no more.
         is_quick: bool,

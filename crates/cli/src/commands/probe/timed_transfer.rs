@@ -222,8 +222,8 @@ impl Series {
         }
     }
 
-    /// Bytes and seconds from the first that were seen to the last: when a transfer is cut off, what it took to begin is no
-    /// part of its rate. Of one that was too short for that, all of it from the first look.
+    /// Bytes and seconds from the first that were seen to the last: when a transfer is cut off, what it took to begin
+    /// is no part of its rate. Of one that was too short for that, all of it from the first look.
     fn steady(&self) -> (u64, f64) {
         match (self.began, self.first, self.last) {
             (_, Some((at, bytes)), Some(last)) if last - at >= SLICE * 2 => {

@@ -70,8 +70,8 @@ pub(super) struct Knobs {
 }
 
 impl Knobs {
-    /// Of a way that would go by `now`; `known` is what earlier trials found. `is_far`: there is a link; `sends`: this machine
-    /// sends. A trial moves `bytes` of `entries` files.
+    /// Of a way that would go by `now`; `known` is what earlier trials found. `is_far`: there is a link; `sends`: this
+    /// machine sends. A trial moves `bytes` of `entries` files.
     pub fn of(is_far: bool, sends: bool, now: &Plan, known: &Tuned, (bytes, entries): (u64, u64)) -> Knobs {
         let mut knobs = Knobs { all: Vec::new(), left_out: Vec::new() };
         let mut add = |what: What, steps: Vec<Step>| knobs.all.push(Knob::new(what, steps, now, known));
@@ -142,7 +142,8 @@ impl Knobs {
         for (knob, &step) in self.all.iter().zip(setting) {
             knob.apply(step, movement);
         }
-        // A request is at most a chunk. Where chunks are not tried they are small, so that little comes late at the end.
+        // A request is at most a chunk. Where chunks are not tried they are small, so that little comes late at the
+        // end.
         let asked = &mut movement.asked;
         let request = u64::from(asked.request_bytes.unwrap_or(plan::SEGMENT_BYTES));
         let chunk = asked.chunk_bytes.unwrap_or_else(|| small_chunk_bytes(request));
@@ -163,7 +164,8 @@ impl Knobs {
     }
 }
 
-/// Small chunks, so that little comes late at the end of a trial; the same of all candidates whose requests are no larger.
+/// Small chunks, so that little comes late at the end of a trial; the same of all candidates whose requests are no
+/// larger.
 pub(super) fn small_chunk_bytes(request_bytes: u64) -> u64 {
     request_bytes.max(1 << 20)
 }

@@ -10,8 +10,8 @@ use thalweg_mover::plan::{Plan, Tuned};
 use thalweg_mover::run::copy::Movement;
 use thalweg_mover::tune::search::{Decision, Search};
 
-/// A trial takes so much of the time that there is, but no longer than that: with the time that is usual, a hundred of them
-/// have room, and every knob has its turn.
+/// A trial takes so much of the time that there is, but no longer than that: with the time that is usual, a hundred of
+/// them have room, and every knob has its turn.
 const TRIALS: u32 = 45;
 const TRIAL: (Duration, Duration) = (Duration::from_millis(700), Duration::from_secs(2));
 /// And so much of the bytes: with those that are usual, four streams have 16 chunks of 4 MiB each.

@@ -19,8 +19,8 @@ pub struct Cut {
     pub shape: Vec<u64>,
 }
 
-/// Reads all of `from` as frames of a size. Says how many bytes the last one has, if these are fewer: then `from` ended in the
-/// middle of a frame, and all the same nothing of it is left out.
+/// Reads all of `from` as frames of a size. Says how many bytes the last one has, if these are fewer: then `from` ended
+/// in the middle of a frame, and all the same nothing of it is left out.
 ///
 /// # Errors
 /// What `sink` says; when it cannot be read; `Usage` for frames beyond the limits.
@@ -57,8 +57,8 @@ pub fn cut(
     }
 }
 
-/// Frames that [`cut`] makes of these files as they are now. `None` where that cannot be known before they are read: of a
-/// pipe, and of an empty file, which may be one of the kernel's that does not tell its size.
+/// Frames that [`cut`] makes of these files as they are now. `None` where that cannot be known before they are read: of
+/// a pipe, and of an empty file, which may be one of the kernel's that does not tell its size.
 pub fn count_cut<'a>(files: impl IntoIterator<Item = &'a Path>, frame_bytes: u64) -> Option<u64> {
     files.into_iter().try_fold(0u64, |frames, file| {
         let bytes = regular_bytes(file).filter(|&bytes| bytes > 0 && frame_bytes > 0)?;

@@ -21,12 +21,12 @@ pub struct Recovered {
 }
 
 impl FrameFiles {
-    /// Gives what writers that were killed left its name, frame by frame held against their digests: that takes as long as
-    /// reading it.
+    /// Gives what writers that were killed left its name, frame by frame held against their digests: that takes as long
+    /// as reading it.
     ///
     /// # Errors
-    /// `Busy` if one of them is at work; `Conflict` if somebody else made a file of that name; when it cannot be read, synced or
-    /// named.
+    /// `Busy` if one of them is at work; `Conflict` if somebody else made a file of that name; when it cannot be read,
+    /// synced or named.
     pub fn recover(&mut self) -> Result<Vec<Recovered>> {
         let mut all = Vec::new();
         while let Some(&number) = self.left.first() {

@@ -15,8 +15,8 @@ pub struct About {
     pub date: String,
     /// The program and its version: `thalweg 0.1.0`, `iperf 3.12`.
     pub program: String,
-    /// The commit that it was built from, with `-dirty` behind it if sources had been changed since; `unknown` where its build
-    /// could not see it. `None` of what was imported, and of results that are older than this line.
+    /// The commit that it was built from, with `-dirty` behind it if sources had been changed since; `unknown` where
+    /// its build could not see it. `None` of what was imported, and of results that are older than this line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
     /// The command that repeats it; empty of what was imported.
@@ -33,8 +33,8 @@ pub struct About {
     pub verification: String,
     /// What was made smaller than the source of the suite has it.
     pub scaling: Scaling,
-    /// The line `end` is still to come: a result that was read and has this was interrupted. Results that are older than this
-    /// line have no end, and do not say that one comes.
+    /// The line `end` is still to come: a result that was read and has this was interrupted. Results that are older
+    /// than this line have no end, and do not say that one comes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_unfinished: bool,
 }

@@ -51,8 +51,8 @@ impl Quantity {
     }
 }
 
-/// Units in which quantities may be written: times this, over that, they are in the one in which figures are kept. Over,
-/// so that 10 ms are the very number that 0.01 s are.
+/// Units in which quantities may be written: times this, over that, they are in the one in which figures are kept.
+/// Over, so that 10 ms are the very number that 0.01 s are.
 pub(super) const UNITS: [(&str, f64, f64, &str); 33] = [
     ("s", 1.0, 1.0, "s"),
     ("ms", 1.0, 1e3, "s"),
@@ -89,7 +89,8 @@ pub(super) const UNITS: [(&str, f64, f64, &str); 33] = [
     ("ppm", 1.0, 1e6, "1"),
 ];
 
-/// Brings figures into the unit in which they are kept. Of a unit that is not known they stay as they are; whether it is.
+/// Brings figures into the unit in which they are kept. Of a unit that is not known they stay as they are; whether it
+/// is.
 pub(super) fn keep_in_base_unit<'a>(values: impl Iterator<Item = &'a mut f64>, unit: &mut String) -> bool {
     let Some((_, times, over, base)) = UNITS.iter().find(|(name, ..)| name == unit) else { return false };
     values.for_each(|value| *value = *value * times / over);

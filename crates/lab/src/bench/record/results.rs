@@ -24,8 +24,8 @@ impl Results {
         matches!(self.about.path, PathKind::Foreign { .. })
     }
 
-    /// The path of some of the samples, in words: not all of a suite need take the one that `about` names. Beside a disk
-    /// there may be simulated ones, and beside an emulated path the loopback.
+    /// The path of some of the samples, in words: not all of a suite need take the one that `about` names. Beside a
+    /// disk there may be simulated ones, and beside an emulated path the loopback.
     pub fn path_of(&self, samples: &[&Sample]) -> String {
         let path = &self.about.path;
         let is_other: fn(&Sample) -> bool = match path {
@@ -47,8 +47,8 @@ impl Results {
         }
     }
 
-    /// How often each case was measured, in words; of a result that is not whole, how often of how often. Of what others
-    /// measured nobody knows how often it was to be.
+    /// How often each case was measured, in words; of a result that is not whole, how often of how often. Of what
+    /// others measured nobody knows how often it was to be.
     pub fn counted(&self) -> String {
         let counts: Vec<usize> = self.cases().iter().map(Vec::len).collect();
         let wanted = self.about.iterations as usize;
@@ -101,15 +101,15 @@ impl Results {
         cases.iter().map(|case| counting(case)).filter(|case| !case.is_empty()).collect()
     }
 
-    /// How many samples do not count because this machine was too slow for the emulated path, of how many, in words; nothing
-    /// where there are none.
+    /// How many samples do not count because this machine was too slow for the emulated path, of how many, in words;
+    /// nothing where there are none.
     pub fn void(&self) -> Option<String> {
         let void = self.samples.iter().filter(|sample| sample.is_void()).count();
         (void > 0).then(|| format!("{void} of {} samples are VOID", self.samples.len()))
     }
 
-    /// Samples that differ in nothing but their run, in the order in which the first of each came; those that do not count
-    /// are among them, so that they can be told.
+    /// Samples that differ in nothing but their run, in the order in which the first of each came; those that do not
+    /// count are among them, so that they can be told.
     pub fn cases(&self) -> Vec<Vec<&Sample>> {
         let mut cases: Vec<Vec<&Sample>> = Vec::new();
         let mut known = std::collections::HashMap::new();
@@ -135,8 +135,8 @@ pub fn counting<'a>(case: &[&'a Sample]) -> Vec<&'a Sample> {
 const CARRIED_BYTES_MIN: u64 = 1 << 20;
 const CARRIED_BITS_PER_S_MIN: f64 = 4e6;
 
-/// What the emulated path itself cost, in CPU seconds for 10^9 bytes that it carried: the median of those samples that count and
-/// moved at least 1 MiB over one, at 4 Mbit/s or more.
+/// What the emulated path itself cost, in CPU seconds for 10^9 bytes that it carried: the median of those samples that
+/// count and moved at least 1 MiB over one, at 4 Mbit/s or more.
 pub fn path_cpu_s_per_gb<'a>(samples: impl Iterator<Item = &'a Sample>) -> Option<f64> {
     let has_moved = |sample: &&Sample| {
         let has_carried =

@@ -125,8 +125,9 @@ impl Sample {
         self.measured.get(NOT_ACCOUNTED).and_then(Quantity::value).is_some_and(|frames| frames > 0.0)
     }
 
-    /// Whether its figures count: they are neither void nor of something that failed. Whatever is made of several samples (a
-    /// median, an interval, a law's error, a goal) is made of those for which this holds: see [`super::counting`].
+    /// Whether its figures count: they are neither void nor of something that failed. Whatever is made of several
+    /// samples (a median, an interval, a law's error, a goal) is made of those for which this holds: see
+    /// [`super::counting`].
     pub fn counts(&self) -> bool {
         !self.is_void() && !self.is_wrong()
     }
@@ -165,9 +166,9 @@ impl Sample {
         self
     }
 
-    /// One more distribution, of values in the order in which they came. Of more than [`VALUES_MAX`] some are kept: they lie
-    /// evenly among all by their size, the smallest and the largest with them, so that percentiles stay; how many there were
-    /// is a number of its own.
+    /// One more distribution, of values in the order in which they came. Of more than [`VALUES_MAX`] some are kept:
+    /// they lie evenly among all by their size, the smallest and the largest with them, so that percentiles stay; how
+    /// many there were is a number of its own.
     #[must_use]
     pub fn distributed(self, name: &str, unit: &str, values: Vec<f64>) -> Sample {
         let count = values.len();

@@ -1,5 +1,5 @@
-//! `sweep bulk`: throughput by size of file, powers of two from 1 KiB to 1 TiB, sets of 1 TiB or 2^20 files or both (000
-//! sections III-B.2 and IV, Figs 5 and 8).
+//! `sweep bulk`: throughput by size of file, powers of two from 1 KiB to 1 TiB, sets of 1 TiB or 2^20 files or both
+//! (000 sections III-B.2 and IV, Figs 5 and 8).
 
 use super::{
     MIB, OVER_A_PATH, Suite, Takes, VERIFIED, Values, bytes, encrypted, of_copy, path_wish, scaled, seconds,

@@ -27,7 +27,8 @@ pub const SUITE: Suite = Suite {
 /// The second is what 000 (section III-B.1) found on a private line.
 const LOSSES: [f64; 4] = [0.0, 4.6e-5, 1e-4, 1e-3];
 
-/// Packets of data that are to be lost in each copy, on the average: of fewer, what a control makes of losses is chance.
+/// Packets of data that are to be lost in each copy, on the average: of fewer, what a control makes of losses is
+/// chance.
 const LOST_MIN: f64 = 20.0;
 
 /// Of each copy at least, so that slow start is not most of it.
@@ -35,8 +36,8 @@ const BYTES_MIN: u64 = 64 * MIB;
 
 const RTT: Duration = Duration::from_millis(20);
 
-/// What protects the stream. 000 has TLS in user space and in the kernel, on a line without loss; here both are measured at the
-/// least loss alone.
+/// What protects the stream. 000 has TLS in user space and in the kernel, on a line without loss; here both are
+/// measured at the least loss alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     Sealed,
@@ -88,8 +89,8 @@ fn bytes_at(loss: f64, budget_bytes: u64) -> u64 {
     (enough.ceil() as u64).max(BYTES_MIN).min(budget_bytes)
 }
 
-/// Of a copy at this loss among others: where nothing is lost as much as the largest of them, so that slow start is no larger
-/// a part of it than of theirs.
+/// Of a copy at this loss among others: where nothing is lost as much as the largest of them, so that slow start is no
+/// larger a part of it than of theirs.
 fn bytes_among(loss: f64, losses: &[f64], budget_bytes: u64) -> u64 {
     let largest = losses.iter().map(|loss| bytes_at(*loss, budget_bytes)).max();
     match largest {

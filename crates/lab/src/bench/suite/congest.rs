@@ -1,9 +1,9 @@
-//! `congest`: clients that share a link, more of them each second, all at once or evenly apart (003 section 4, Figs 2 and 3).
-//! How long does the worst take, against what it would take alone?
+//! `congest`: clients that share a link, more of them each second, all at once or evenly apart (003 section 4, Figs 2
+//! and 3). How long does the worst take, against what it would take alone?
 //!
-//! As in 003 the traffic is plain TCP from memory to memory, and each client opens its connections anew: slow start is in
-//! each transfer. `slots` has connections that stand. Line and data are made smaller together, so that one
-//! transfer alone would still take 0.16 s.
+//! As in 003 the traffic is plain TCP from memory to memory, and each client opens its connections anew: slow start is
+//! in each transfer. `slots` has connections that stand. Line and data are made smaller together, so that one transfer
+//! alone would still take 0.16 s.
 
 use super::{GBIT, OVER_A_PATH, Suite, Takes, Values, count, scaled, testbed_kind, whole_seconds};
 use crate::bench::network::{PathWish, Testbed, payload_share};

@@ -1,8 +1,8 @@
 //! `faults`: what damage costs when whole files are sent again (001 section 4.1, Eqs 1 and 2, Figs 6 and 7) and when
 //! only the damaged chunks are. What was sent again is counted on the wire.
 //!
-//! Each run copies a set, flips one bit in each of some chunks of the copy, and repairs it: in the one series by removing
-//! each damaged file and copying again, in the other by `--check digest`, which finds the chunks by itself.
+//! Each run copies a set, flips one bit in each of some chunks of the copy, and repairs it: in the one series by
+//! removing each damaged file and copying again, in the other by `--check digest`, which finds the chunks by itself.
 
 use super::{
     GBIT, MIB, OVER_A_PATH, Suite, Takes, VERIFIED, Values, bytes, count, encrypted, of_copy, scaled, size,

@@ -1,7 +1,7 @@
 //! `files`: the same data in more and more files (001 section 5, Fig 9, Eq 6). `thalweg model fit` fits its result.
 //!
-//! Two thirds of the data go in three of the numbers of files besides: of one size alone nobody can tell what is paid for each
-//! byte from what is paid once, nor whether the equation's condition `a_ck < a_trs` holds.
+//! Two thirds of the data go in three of the numbers of files besides: of one size alone nobody can tell what is paid
+//! for each byte from what is paid once, nor whether the equation's condition `a_ck < a_trs` holds.
 
 use super::{
     GBIT, MIB, OVER_A_PATH, Suite, Takes, VERIFIED, Values, count, encrypted, of_copy, scaled, size,

@@ -87,8 +87,8 @@ impl Shape {
         self.frames * self.frame_bytes
     }
 
-    /// Whether a scan is made once before those that count. What warms up are the programs: not worth a scan at the lower
-    /// rate, nor one of minutes.
+    /// Whether a scan is made once before those that count. What warms up are the programs: not worth a scan at the
+    /// lower rate, nor one of minutes.
     fn warms_up(&self, period: Duration) -> bool {
         period == self.period && self.bytes() <= WARM_UP_BYTES_MAX
     }

@@ -1,6 +1,6 @@
-//! `lag`: how long after it was written can a byte be read at the destination? Messages go at a steady rate through a pipe
-//! into `thalweg stream`, or are appended to a file that it follows; at the other end the file is read as it grows. Near, over
-//! loopback, and over a distance.
+//! `lag`: how long after it was written can a byte be read at the destination? Messages go at a steady rate through a
+//! pipe into `thalweg stream`, or are appended to a file that it follows; at the other end the file is read as it
+//! grows. Near, over loopback, and over a distance.
 //!
 //! Frames of 1 MB, a thousand a second as far as the machine carries them, go from memory to memory by `thalweg
 //! frames`, which tells their tail itself: by way of a hub in a daemon beside the consumer, and of one in the
@@ -10,9 +10,9 @@
 //! A consumer that is slower than its frames drops them, each by name, or has them spilled while it stands still: what
 //! it took and what was named is held against what was given ([`super::slow_consumer`]).
 //!
-//! A message's lag runs from its write, or from when the write was due if those before it held it up; a frame's always from
-//! when it was due: a path that cannot carry the rate shows as lag, not as a slower writer. It ends when the last byte of the
-//! message was read, which is looked for every [`LOOK`]; so much is in each.
+//! A message's lag runs from its write, or from when the write was due if those before it held it up; a frame's always
+//! from when it was due: a path that cannot carry the rate shows as lag, not as a slower writer. It ends when the last
+//! byte of the message was read, which is looked for every [`LOOK`]; so much is in each.
 
 use super::slow_consumer::{self, Slow};
 use super::{
@@ -390,8 +390,8 @@ impl Stand {
         if self.testbed.is_some() { "far" } else { "near" }
     }
 
-    /// Pulls from `channel` with these words more, and pushes to where `place` says, with its ticket if that is none of the
-    /// daemon's.
+    /// Pulls from `channel` with these words more, and pushes to where `place` says, with its ticket if that is none of
+    /// the daemon's.
     fn push_and_pull(
         &self,
         workspace: &Workspace,

@@ -1,5 +1,5 @@
-//! `latency`: what default buffers cost over a distance, beside tuned ones, with the window law's line (000 section III-A,
-//! Fig 2).
+//! `latency`: what default buffers cost over a distance, beside tuned ones, with the window law's line (000 section
+//! III-A, Fig 2).
 
 use super::{
     GBIT, MIB, OVER_A_PATH, Suite, Takes, VERIFIED, Values, encrypted, of_copy, scaled, seconds, size,
@@ -178,8 +178,8 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     })
 }
 
-/// The longer copy with its rate after its start, and beside that the one with it. On a machine so noisy that the first is not
-/// known, it is of another series, whose rates have the start in them.
+/// The longer copy with its rate after its start, and beside that the one with it. On a machine so noisy that the first
+/// is not known, it is of another series, whose rates have the start in them.
 fn after_start(long: Sample, short: &Sample) -> Sample {
     match statistics::rate_after_start((long.bytes, long.wall_s), (short.bytes, short.wall_s)) {
         Some(bytes_per_s) => {

@@ -1,5 +1,5 @@
-//! `layout`: reading by the place on the medium (002 sections V and VI-D, Table II), on simulated stripes that lie anywhere
-//! and on a file in pieces on the real disk, whose places the kernel tells (FIEMAP).
+//! `layout`: reading by the place on the medium (002 sections V and VI-D, Table II), on simulated stripes that lie
+//! anywhere and on a file in pieces on the real disk, whose places the kernel tells (FIEMAP).
 
 use super::{Disk, MIB, ON_THIS_MACHINE, REAL, Suite, bytes, count, of_copy, on_disks, scaled, size, words};
 use crate::bench::record::{SIMULATED, Sample};

@@ -28,7 +28,8 @@ pub const REQUESTS_EACH: u64 = 8;
 /// 004 section IV-D.1 has 4 and 16; what lies below shows where an order begins to matter.
 const THREADS: [u32; 5] = [1, 2, 4, 8, 16];
 
-/// With larger ones the data of a case, and with them the suite, would take too long: about ten minutes on a disk of 500 MB/s.
+/// With larger ones the data of a case, and with them the suite, would take too long: about ten minutes on a disk of
+/// 500 MB/s.
 const REQUESTS: [u64; 3] = [256 << 10, MIB, 2 * MIB];
 
 /// At the destination data are written as they come, so strict is no order of it.
@@ -159,8 +160,8 @@ mod tests {
         assert_eq!(requests_each(SUITE.budget_bytes), "8 of 2 MiB from 16 threads, more elsewhere");
         assert!(requests_each(SUITE.budget_bytes - 1).contains("7 of 2 MiB from 16 threads"));
         assert!(requests_each(SUITE.budget_bytes - 1).contains("cannot show"));
-        // Each case once for each disk and round; the real disk has one more to warm up. The array is 7 disks of 60 MB/s, and
-        // slower where an order has it seek; a copy takes some 50 ms by itself.
+        // Each case once for each disk and round; the real disk has one more to warm up. The array is 7 disks of 60
+        // MB/s, and slower where an order has it seek; a copy takes some 50 ms by itself.
         let cases = (ORDERS.concat().len() * THREADS.len() * REQUESTS.len()) as f64;
         let bytes = SUITE.budget_bytes as f64;
         let runs = f64::from(SUITE.runs);

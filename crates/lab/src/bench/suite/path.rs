@@ -1,9 +1,11 @@
-//! `path`: does the emulated path keep what it is asked to? Round trip times of the papers' paths, rates, losses, jitter,
-//! packets that come late or twice, measured by ordinary sockets, with what each may be off by and what the wire costs.
+//! `path`: does the emulated path keep what it is asked to? Round trip times of the papers' paths, rates, losses,
+//! jitter, packets that come late or twice, measured by ordinary sockets, with what each may be off by and what the
+//! wire costs.
 //!
 //! A figure of another suite is as good as the path under it. What is measured here is the path as it comes up, between
-//! hosts with settings that nobody tuned, so that the rate is that of several streams as any program has them. Such hosts
-//! cannot fill a wide line; what is wide, and what the wire costs without a limit, is measured between tuned ones as well.
+//! hosts with settings that nobody tuned, so that the rate is that of several streams as any program has them. Such
+//! hosts cannot fill a wide line; what is wide, and what the wire costs without a limit, is measured between tuned ones
+//! as well.
 
 use super::{GBIT, OVER_A_PATH, Suite, Takes, Values, count, scaled, seconds};
 use crate::bench::network::{Carried, MTU_BYTES, PathWish, Testbed};
@@ -260,8 +262,8 @@ fn of_cost(case: &Case, rate: f64, carried: &Carried, wall_s: f64) -> Sample {
     sample.predicted("measured", COST_MOST, "CPU-s/GB")
 }
 
-/// What was asked, of both directions together where packets were counted; unless something else is off by more than it may
-/// be, such as packets that the wire lost by itself. Of rates the direction that is off the most.
+/// What was asked, of both directions together where packets were counted; unless something else is off by more than it
+/// may be, such as packets that the wire lost by itself. Of rates the direction that is off the most.
 fn of_lines(case: &Case, lines: &[Line], sample: Sample) -> Sample {
     let off = |line: &Line| {
         let distance = (line.measured - line.expected).abs();

@@ -1,8 +1,9 @@
 //! `predict`: does a copy take as long as `thalweg predict` said before it, and is that in the range that it gave?
 //!
-//! Ways of several shapes, each with another narrowest stage. Before each copy it is predicted, either by a probe alone, on a
-//! way of which nothing else is known, or by the earlier copies of the suite on the same way: one before the first counted
-//! run, two before the second, and so on. What was predicted stands beside what it took, with the term that was most in error.
+//! Ways of several shapes, each with another narrowest stage. Before each copy it is predicted, either by a probe
+//! alone, on a way of which nothing else is known, or by the earlier copies of the suite on the same way: one before
+//! the first counted run, two before the second, and so on. What was predicted stands beside what it took, with the
+//! term that was most in error.
 
 use super::{GBIT, MIB, ON_THIS_MACHINE, Suite, Takes, VERIFIED, Values, encrypted, of_copy, size, words};
 use crate::bench::network::{MTU_BYTES, PathWish, Testbed};

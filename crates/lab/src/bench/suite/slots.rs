@@ -1,10 +1,10 @@
-//! `slots`: producers that share a link and send a burst each second, with `thalweg stream` to a daemon: all at once, evenly
-//! apart by arrangement among themselves, or in slots that the daemon promises (003 section 4, Figs 2 and 3). How late is
-//! the worst burst, and is what was promised kept?
+//! `slots`: producers that share a link and send a burst each second, with `thalweg stream` to a daemon: all at once,
+//! evenly apart by arrangement among themselves, or in slots that the daemon promises (003 section 4, Figs 2 and 3).
+//! How late is the worst burst, and is what was promised kept?
 //!
-//! `congest` asks the same of plain TCP, as 003 did; here bursts are encrypted, verified and written. A burst has arrived when
-//! all of it stands in its file at the daemon, which is looked at every few milliseconds. Line and bursts are made smaller
-//! together, so that one burst alone would still take 0.16 s.
+//! `congest` asks the same of plain TCP, as 003 did; here bursts are encrypted, verified and written. A burst has
+//! arrived when all of it stands in its file at the daemon, which is looked at every few milliseconds. Line and bursts
+//! are made smaller together, so that one burst alone would still take 0.16 s.
 
 use super::{GBIT, OVER_A_PATH, Suite, Takes, Values, count, encrypted, scaled, testbed_kind, whole_seconds};
 use crate::bench::network::{PathWish, Testbed, payload_share};
@@ -407,7 +407,8 @@ mod tests {
         assert_eq!(ready_at(&of(Starts::Slots), 3), Duration::ZERO);
     }
 
-    /// The second was promised less and took more than that; the largest promise and the longest lag know nothing of it.
+    /// The second was promised less and took more than that; the largest promise and the longest lag know nothing of
+    /// it.
     #[test]
     fn each_promise_is_held_against_the_lag_of_who_has_it() {
         let end = |promised_s: f64, lag_s: f64| {

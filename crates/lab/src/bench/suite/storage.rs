@@ -1,6 +1,6 @@
-//! `storage`: throughput and latency of a disk by size of request, depth, way, order and allocation, reading and writing
-//! (004, its storage profiler; the storage rule of 000 section III-D: throughput above the target rate *and* low latency,
-//! writes narrower than reads).
+//! `storage`: throughput and latency of a disk by size of request, depth, way, order and allocation, reading and
+//! writing (004, its storage profiler; the storage rule of 000 section III-D: throughput above the target rate *and*
+//! low latency, writes narrower than reads).
 
 use super::{MIB, ON_THIS_MACHINE, Suite, Takes, Values, bytes, count, scaled, size};
 use crate::bench::record::{PathKind, Sample};
@@ -29,8 +29,8 @@ pub const SUITE: Suite = Suite {
 pub const TARGET: &str = "target_rate";
 pub const LATENCY: &str = "request_latency";
 
-/// 000 section III-D asks for low latency and has no figure; a disk that answers 99 of 100 requests within this time keeps
-/// a burst of 1 Gbit/s in 1.25 MB of buffers.
+/// 000 section III-D asks for low latency and has no figure; a disk that answers 99 of 100 requests within this time
+/// keeps a burst of 1 Gbit/s in 1.25 MB of buffers.
 pub const LATENCY_S_MAX: f64 = 0.01;
 
 const REQUESTS: [u64; 4] = [64 << 10, 256 << 10, MIB, 4 * MIB];

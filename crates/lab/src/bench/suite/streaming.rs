@@ -1,10 +1,10 @@
-//! `sweep streaming`: files that grow while they move, by size, powers of two from 4 MiB to 1 TiB (000 section II-B, Figs
-//! 6 and 9). How far behind is the copy, and how long after the last byte was written is it whole?
+//! `sweep streaming`: files that grow while they move, by size, powers of two from 4 MiB to 1 TiB (000 section II-B,
+//! Figs 6 and 9). How far behind is the copy, and how long after the last byte was written is it whole?
 //!
-//! Threads append to some files at once; `thalweg stream` carries them; what stands at the destination is looked at every
-//! few milliseconds. A byte's lag is the time since it had been written. Written at a steady rate, half of the line's, files
-//! show lag; written as fast as the disk takes them they show throughput, beside that of the same files when they are there
-//! from the beginning and are copied.
+//! Threads append to some files at once; `thalweg stream` carries them; what stands at the destination is looked at
+//! every few milliseconds. A byte's lag is the time since it had been written. Written at a steady rate, half of the
+//! line's, files show lag; written as fast as the disk takes them they show throughput, beside that of the same files
+//! when they are there from the beginning and are copied.
 
 use super::{
     MIB, OVER_A_PATH, Suite, Takes, Values, bytes, encrypted, of_copy, path_wish, scaled, seconds, size,

@@ -15,13 +15,16 @@ use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind, MEASURE, Result, of_io};
 use thalweg_sys::usage::children_cpu;
 
-/// How long one copy may take besides what its data and the times that were asked for need: only one that hangs takes longer.
+/// How long one copy may take besides what its data and the times that were asked for need: only one that hangs takes
+/// longer.
 const COPY_WAIT: Duration = Duration::from_secs(3600);
 
-/// What the slowest copy still moves in a second, or a tenth of a slower line: small files over a long way are the slowest.
+/// What the slowest copy still moves in a second, or a tenth of a slower line: small files over a long way are the
+/// slowest.
 const SLOWEST_BYTES_PER_S: u64 = 100_000;
 
-/// The slowest case of a suite takes so many times as long as is asked for: `frames` makes some a tenth as fast as others.
+/// The slowest case of a suite takes so many times as long as is asked for: `frames` makes some a tenth as fast as
+/// others.
 const SLOWER: u32 = 10;
 
 /// What of a client's words is kept.
@@ -204,8 +207,8 @@ impl Workspace {
         Ok((Said { copied, events }, fed))
     }
 
-    /// Passes a file on from one server to another, through a host that keeps nothing of it: `thalweg stream` out of the
-    /// one, into the other.
+    /// Passes a file on from one server to another, through a host that keeps nothing of it: `thalweg stream` out of
+    /// the one, into the other.
     ///
     /// # Errors
     /// If either does not end well; `Stopped`.

@@ -1,4 +1,5 @@
-//! The directory of a workspace: locked as long as it is in use, so that what killed runs left is told from it and removed.
+//! The directory of a workspace: locked as long as it is in use, so that what killed runs left is told from it and
+//! removed.
 
 use std::fs;
 use std::hash::{BuildHasher, RandomState};

@@ -44,7 +44,8 @@ fn a_node_with_a_fast_card_is_told_what_stands_in_its_way() {
     assert_eq!(remedy.undo, "ethtool -G ens1f0 rx 2048 tx 2048");
 }
 
-/// The congestion control by default and what was sent again are the machine's; bbr is loaded unless `available` says otherwise.
+/// The congestion control by default and what was sent again are the machine's; bbr is loaded unless `available` says
+/// otherwise.
 fn control(name: &str, sent: u64, again: u64, available: &str) -> Finding {
     let tree = dtn();
     tree.put("proc/sys/net/ipv4/tcp_congestion_control", name);
@@ -144,8 +145,8 @@ fn of_the_lines_only_those_that_are_up_count() {
     assert_eq!(finding(&report, "/data write, one at a time").verdict, Verdict::Told);
 }
 
-/// Everything that a node is to be asked about, each with its line; what should be otherwise says what, why, by whom it is
-/// wanted, where a change takes effect, and how to make it and to take it back.
+/// Everything that a node is to be asked about, each with its line; what should be otherwise says what, why, by whom it
+/// is wanted, where a change takes effect, and how to make it and to take it back.
 #[test]
 fn each_thing_has_its_line_and_each_change_its_reason_its_reach_and_its_way_back() {
     let tree = dtn();

@@ -54,7 +54,8 @@ pub(super) fn packets_per_s(path: &Path, load: &Load) -> f64 {
     path.rate_bits_per_s.map_or(f64::MAX, |rate| rate as f64 / bits / 2.0).min(load.per_s)
 }
 
-/// Whether each late one of so many packets a second is passed for sure: at least [`LATE_BY_PACKETS`] follow before it comes.
+/// Whether each late one of so many packets a second is passed for sure: at least [`LATE_BY_PACKETS`] follow before it
+/// comes.
 pub(super) fn is_passed(path: &Path, per_s: f64) -> bool {
     path.late_by_ns as f64 / 1e9 * per_s >= LATE_BY_PACKETS
 }

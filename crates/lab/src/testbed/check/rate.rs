@@ -21,8 +21,8 @@ const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
 /// The streams may take so many round trips to fill the path, and at least [`WARM_UP_MIN`].
 const WARM_UP_RTTS: u32 = 30;
 const WARM_UP_MIN: Duration = Duration::from_secs(1);
-/// Then they are waited for until so many steps, of a round trip but at least this long, are alike: but for this share, and
-/// what one read more or less brings. No longer than the most: a path that loses packets never gets there.
+/// Then they are waited for until so many steps, of a round trip but at least this long, are alike: but for this share,
+/// and what one read more or less brings. No longer than the most: a path that loses packets never gets there.
 const STEADY_STEPS: usize = 5;
 const STEADY_STEP: Duration = Duration::from_millis(100);
 const STEADY_SHARE: f64 = 0.05;
@@ -33,7 +33,8 @@ pub const RATE_TIME: Duration = Duration::from_secs(3);
 /// IP and TCP headers with time stamps, as Linux sends them.
 const TCP_HEADER_BYTES: f64 = 52.0;
 
-/// Payload of one connection from left to right, in bits per second, measured for `time` some round trips after its start.
+/// Payload of one connection from left to right, in bits per second, measured for `time` some round trips after its
+/// start.
 ///
 /// # Errors
 /// As [`measure`](super::measure).
@@ -62,8 +63,8 @@ pub fn rate_of_streams(registry: &Registry, name: &str, streams: &Streams, time:
     tcp_rate(&left, &right, Duration::from_nanos(status.spec.paths.rtt_ns()), streams, time)
 }
 
-/// The window of what is accepted here: the kernel's own tuning would make it wider. When the kernel has seen how packets fill
-/// their memory it takes the clamp back; who reads sets it again ([`keep_window`]).
+/// The window of what is accepted here: the kernel's own tuning would make it wider. When the kernel has seen how
+/// packets fill their memory it takes the clamp back; who reads sets it again ([`keep_window`]).
 fn fix_window(listener: &TcpListener, bytes: u32) -> io::Result<()> {
     socket::set_receive_buffer_force(listener, bytes as usize * BUFFER_FOR_WINDOW)?;
     socket::set_window_clamp(listener, bytes)
@@ -125,7 +126,8 @@ pub(super) fn tcp_rate(
             });
         }
         std::thread::sleep((rtt * WARM_UP_RTTS).max(WARM_UP_MIN));
-        // What waited behind a packet that slow start lost comes all at once, and would count as carried in that moment.
+        // What waited behind a packet that slow start lost comes all at once, and would count as carried in that
+        // moment.
         let mut steps = Vec::new();
         while steps.len() < STEADY_STEPS_MAX && !is_steady(&steps) {
             let before = received.load(Ordering::Relaxed);

@@ -94,12 +94,12 @@ pub(super) fn rtt_line(forward: &Path, back: &Path, measured: Duration) -> Line 
     }
 }
 
-/// A delay that is drawn evenly between -j and +j has the variance j^2 / 3 and the fourth cumulant -2 j^4 / 15; one that
-/// is l for a share p of packets, and 0 for the others, has p q l^2 and p q l^4 (1 - 6 p q), where q = 1 - p. Those of both
-/// directions add up. Of n values whose fourth moment is k times the square of their variance the standard deviation is
-/// off by `sqrt((k - 1) / 4n)` of itself (Kendall & Stuart, *The Advanced Theory of Statistics*, 10.9); four times that is
-/// the tolerance. k is 2.4 where both jitters are alike, and taken for no less; the rarer late packets are, the greater it
-/// is, and the less such a spread tells.
+/// A delay that is drawn evenly between -j and +j has the variance j^2 / 3 and the fourth cumulant -2 j^4 / 15; one
+/// that is l for a share p of packets, and 0 for the others, has p q l^2 and p q l^4 (1 - 6 p q), where q = 1 - p.
+/// Those of both directions add up. Of n values whose fourth moment is k times the square of their variance the
+/// standard deviation is off by `sqrt((k - 1) / 4n)` of itself (Kendall & Stuart, *The Advanced Theory of Statistics*,
+/// 10.9); four times that is the tolerance. k is 2.4 where both jitters are alike, and taken for no less; the rarer
+/// late packets are, the greater it is, and the less such a spread tells.
 pub(super) fn spread_line(forward: &Path, back: &Path, seen: &[Duration]) -> Line {
     let (mut expected_variance, mut fourth) = (0.0f64, 0.0f64);
     for path in [forward, back] {

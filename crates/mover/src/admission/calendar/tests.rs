@@ -1,5 +1,5 @@
-//! What the calendar promises is held against what would happen: every window of a whole cycle is laid out, every burst is
-//! sent in it, by code that knows nothing of how it was decided.
+//! What the calendar promises is held against what would happen: every window of a whole cycle is laid out, every burst
+//! is sent in it, by code that knows nothing of how it was decided.
 
 use super::*;
 use proptest::prelude::*;

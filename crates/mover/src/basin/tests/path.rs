@@ -61,8 +61,8 @@ fn a_full_link_a_lossy_one_and_small_windows() {
     expect(&evidence, Cause::Window, Place::Path, without);
 }
 
-/// One of four copies that share a session: of the waits for the path a quarter is its own. The streams were busy all the
-/// time, the CPUs for a third of it.
+/// One of four copies that share a session: of the waits for the path a quarter is its own. The streams were busy all
+/// the time, the CPUs for a third of it.
 #[test]
 fn a_path_that_copies_share_is_named_by_each_of_them() {
     let mut evidence = Evidence { bytes: 250_000_000, ..evidence() };
@@ -148,7 +148,8 @@ fn a_receiver_that_does_not_take_what_comes_is_no_matter_of_windows() {
     expect(&evidence, Cause::DestinationCpu, Place::Destination, 20.0);
 }
 
-/// Within a room a receiver that takes little keeps bytes under way, and what is delivered then says nothing of the path.
+/// Within a room a receiver that takes little keeps bytes under way, and what is delivered then says nothing of the
+/// path.
 #[test]
 fn a_receiver_that_takes_little_makes_no_near_path_narrow() {
     let mut evidence = evidence();

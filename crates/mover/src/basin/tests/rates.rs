@@ -34,7 +34,8 @@ fn a_rate_limit_is_met_by_one_stream_of_many() {
     assert_ne!(verdict(&evidence).narrowest.cause, Cause::RateLimit);
 }
 
-/// What was sent has a quarter of its bytes: 100 MB/s of content are 25 MB/s of a path that is asked for no more than 100.
+/// What was sent has a quarter of its bytes: 100 MB/s of content are 25 MB/s of a path that is asked for no more
+/// than 100.
 #[test]
 fn a_rate_that_packed_bytes_stay_below_limits_nothing() {
     let mut evidence = evidence();
@@ -135,7 +136,8 @@ fn who_gives_way_waits_for_the_path_at_its_own_pace() {
     assert!(said.contains("it gives way to others, by the delay, which leaves it "), "{said}");
 }
 
-/// As a scavenger does that overran a queue at its beginning, and had less than half of its send buffer under way since.
+/// As a scavenger does that overran a queue at its beginning, and had less than half of its send buffer under way
+/// since.
 #[test]
 fn who_gives_way_is_told_neither_of_losses_nor_of_buffers_and_to_take_no_more_streams() {
     let mut evidence = evidence();

@@ -1,5 +1,5 @@
-//! Data sets that are made of numbers: how many files, how large, of what content. The same specification gives the same
-//! names, sizes and bytes everywhere, so that a copy can be checked without a second one.
+//! Data sets that are made of numbers: how many files, how large, of what content. The same specification gives the
+//! same names, sizes and bytes everywhere, so that a copy can be checked without a second one.
 //!
 //! `data:` reads one without a disk ([`DatasetSource`]); the laboratory writes and checks them as files.
 

@@ -1,7 +1,7 @@
 //! One file that somebody else writes, and whether what is there is still what was read.
 //!
-//! **Nothing is taken for the same by its name or its inode alone.** Where bytes that were read before stand for those of a file
-//! that is there now, the two are held against each other:
+//! **Nothing is taken for the same by its name or its inode alone.** Where bytes that were read before stand for those
+//! of a file that is there now, the two are held against each other:
 //!
 //! | what is believed | against what |
 //! |---|---|
@@ -12,14 +12,14 @@
 //! | a file that is over is over still | its length and its time of change, or else the flow is asked about again |
 //!
 //! So a new file that begins with all the bytes that the destination has may be taken for the old one that grew: the
-//! destination then has the new one's bytes, which is what it has to have. A new file that begins with what a stale mark says
-//! is read up to the mark and never said to be complete by it; the stream says so at its end.
+//! destination then has the new one's bytes, which is what it has to have. A new file that begins with what a stale
+//! mark says is read up to the mark and never said to be complete by it; the stream says so at its end.
 //!
 //! Who keeps a file says how long it is, not what the kernel remembers: that is older where others write it, over a
 //! network or below what is mounted.
 //!
-//! Not seen: a file that is cut, written anew beyond the place that it was read to, and is the same at its beginning and in
-//! front of that place, all between two looks; nor bytes in the middle that are changed while it grows.
+//! Not seen: a file that is cut, written anew beyond the place that it was read to, and is the same at its beginning
+//! and in front of that place, all between two looks; nor bytes in the middle that are changed while it grows.
 
 use super::{Pushed, Taker};
 use crate::endpoint::OPEN_DESTINATION;
@@ -79,13 +79,13 @@ pub(super) struct Growing {
     head: Vec<u8>,
     /// Up to where everything was read when it was looked at last, and when it had been changed last by then.
     rested: Option<(u64, Time)>,
-    /// It was changed while it did not grow (maybe in what was read before, maybe only its times were set), or any may be
-    /// changed by its writer: that was asked for.
+    /// It was changed while it did not grow (maybe in what was read before, maybe only its times were set), or any may
+    /// be changed by its writer: that was asked for.
     is_suspect: bool,
 }
 
-/// What tells a file from others, whatever its name. An inode number may be used again after a file is gone; with another
-/// time of birth then, where the file system keeps one.
+/// What tells a file from others, whatever its name. An inode number may be used again after a file is gone; with
+/// another time of birth then, where the file system keeps one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Identity {
     device: u64,
@@ -187,7 +187,8 @@ impl Growing {
                 return Ok(Seen::Cut);
             }
             if !std::mem::replace(&mut is_looked_at, true) {
-                // Its length did not go back: a writer may have changed its head. So it goes on, and is compared in the end.
+                // Its length did not go back: a writer may have changed its head. So it goes on, and is compared in the
+                // end.
                 let is_same = self.head_is_same().map_err(|error| of_io(error, position, &self.path))?;
                 self.is_suspect |= !is_same;
             }
@@ -214,8 +215,8 @@ impl Growing {
         self.rested = Some((position, changed));
     }
 
-    /// It is complete. What is suspect is read once more before that, all of it, and compared: a writer that changes what it
-    /// wrote is told, and never passed as good. Not now, if nobody knows where it goes on.
+    /// It is complete. What is suspect is read once more before that, all of it, and compared: a writer that changes
+    /// what it wrote is told, and never passed as good. Not now, if nobody knows where it goes on.
     pub(super) fn end(&mut self, taker: &dyn Taker) {
         let Some(read) = taker.position(self.flow).zip(taker.digest(self.flow)) else { return };
         self.is_ended = true;
@@ -264,8 +265,8 @@ impl Growing {
         known
     }
 
-    /// Whether a mark is not of this file, which rests at `position` since `rest`: it has not the bytes that were durable,
-    /// or others. That mark is not believed again then.
+    /// Whether a mark is not of this file, which rests at `position` since `rest`: it has not the bytes that were
+    /// durable, or others. That mark is not believed again then.
     pub(super) fn refutes(
         &mut self,
         known: &Known,

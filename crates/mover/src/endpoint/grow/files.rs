@@ -2,28 +2,30 @@
 //!
 //! 1. Look at the directory, open what is new.
 //! 2. Hand on what each file has that was not read.
-//! 3. Wait: for events of the file system, and [`LOOK_AGAIN`] without any, because events are lost on network file systems,
-//!    and what a name leads to is seen by looking only; [`POLL`] where it is known that not all events are to be had.
+//! 3. Wait: for events of the file system, and [`LOOK_AGAIN`] without any, because events are lost on network file
+//!    systems, and what a name leads to is seen by looking only; [`POLL`] where it is known that not all events are to
+//!    be had.
 //! 4. From the beginning, until all is complete.
 //!
-//! A flow is a file, not a name. What is moved away or removed is read to its end; what takes its name is another flow. A
-//! file that is cut is two flows: what was read of it, and what it has from then on. A file with several names is
-//! one flow, under the first that was seen.
+//! A flow is a file, not a name. What is moved away or removed is read to its end; what takes its name is another flow.
+//! A file that is cut is two flows: what was read of it, and what it has from then on. A file with several names is one
+//! flow, under the first that was seen.
 //!
-//! A file is known to the destination by what it is, its origin. So a file that was renamed while nobody looked goes on under
-//! the name that it began with: in a directory the destination finds it. Of a single file the old one is looked for in its
-//! directory, because its name leads elsewhere. What earlier attempts did not complete and is found nowhere is told by
-//! name, at once and in the end.
+//! A file is known to the destination by what it is, its origin. So a file that was renamed while nobody looked goes on
+//! under the name that it began with: in a directory the destination finds it. Of a single file the old one is looked
+//! for in its directory, because its name leads elsewhere. What earlier attempts did not complete and is found nowhere
+//! is told by name, at once and in the end.
 //!
-//! Only what is due is looked at between two looks at everything: files that are under way when an event names them or the
-//! destination says where they go on, and names that an event tells.
+//! Only what is due is looked at between two looks at everything: files that are under way when an event names them or
+//! the destination says where they go on, and names that an event tells.
 //!
-//! A file that fails for what may pass is begun again after a pause, and kept open until then, so that it is read to its end
-//! wherever its name leads by that time.
+//! A file that fails for what may pass is begun again after a pause, and kept open until then, so that it is read to
+//! its end wherever its name leads by that time.
 //!
-//! Bytes that are changed after they were read: seen where the file was changed while it did not grow, and at its beginning;
-//! then all of it is read again before it is said to be complete, and it is not if it differs. Elsewhere not seen where it
-//! grew at the same time, nor bytes that come and are cut between two looks. What is held against what says `file`.
+//! Bytes that are changed after they were read: seen where the file was changed while it did not grow, and at its
+//! beginning; then all of it is read again before it is said to be complete, and it is not if it differs. Elsewhere not
+//! seen where it grew at the same time, nor bytes that come and are cut between two looks. What is held against what
+//! says `file`.
 
 mod again;
 mod look;
@@ -55,13 +57,13 @@ const LOOKS_REST: u32 = 9;
 const STEP: Duration = Duration::from_millis(10);
 /// While files rest: how late a wish of the destination, or the user's, is heard.
 const HEAR_EVERY: Duration = Duration::from_millis(100);
-/// Files that are under way at the same time: the others wait for their turn. Half of the flows that there may be, because one
-/// that is cut is two for a while.
+/// Files that are under way at the same time: the others wait for their turn. Half of the flows that there may be,
+/// because one that is cut is two for a while.
 const AT_ONCE_MAX: usize = limits::FLOWS_READ_MAX / 2;
 /// Names that events tell, which are looked at one by one; of more everything is looked at.
 const NOTICED_MAX: usize = 1024;
-/// Listings that are kept for a while, as by sshfs and NFS, are newer than a marker after so long. One that does not have
-/// it by then never will: the file system spells it otherwise, or hides it.
+/// Listings that are kept for a while, as by sshfs and NFS, are newer than a marker after so long. One that does not
+/// have it by then never will: the file system spells it otherwise, or hides it.
 const LISTED_WITHIN: Duration = Duration::from_secs(90);
 /// Of such a marker.
 const UNLISTED: &str =
@@ -96,8 +98,8 @@ struct Done {
     cuts: u32,
     /// Under this name, or one of the same hash.
     name: u64,
-    /// When it had been changed last, if all of it is at the destination: one that is written anew may have the same length, and
-    /// one that is another may have its number.
+    /// When it had been changed last, if all of it is at the destination: one that is written anew may have the same
+    /// length, and one that is another may have its number.
     changed: Option<Time>,
 }
 
@@ -184,8 +186,8 @@ pub struct FilesFeed {
     grown: BTreeMap<Identity, Instant>,
     /// Something was begun.
     has_begun: bool,
-    /// A single file ended for good: it was complete by itself, or failed. One that was replaced or cut has not: what comes at
-    /// its name goes on.
+    /// A single file ended for good: it was complete by itself, or failed. One that was replaced or cut has not: what
+    /// comes at its name goes on.
     is_single_over: bool,
     is_last: bool,
     told: BTreeSet<Vec<u8>>,
@@ -288,8 +290,8 @@ impl FilesFeed {
         }
     }
 
-    /// Looks, if that is due, hears what is wanted, and hands on what there is. How long to wait then, if nothing happens;
-    /// `None`: it is over.
+    /// Looks, if that is due, hears what is wanted, and hands on what there is. How long to wait then, if nothing
+    /// happens; `None`: it is over.
     fn round(&mut self, looks: &mut Looks, taker: &dyn Taker, buffer: &mut [u8]) -> Result<Option<Duration>> {
         let every = match self.spec.until.poll_ms {
             Some(ms) => Duration::from_millis(ms.max(1).into()),
@@ -352,7 +354,8 @@ impl FilesFeed {
         self.now().saturating_duration_since(then)
     }
 
-    /// When nothing had grown for the idle time, as far as anybody saw, if that is past. What is waited for has to come first.
+    /// When nothing had grown for the idle time, as far as anybody saw, if that is past. What is waited for has to come
+    /// first.
     fn idle_since(&self) -> Option<Instant> {
         let since = self.grew_at + Duration::from_millis(self.spec.until.idle_ms?);
         let is_awaited = self.spec.until.wait && !self.has_begun && self.unread.is_empty();

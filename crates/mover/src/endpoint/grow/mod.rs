@@ -1,7 +1,7 @@
 //! What is still being made, as a source: pipes, files that grow, directories in which they do.
 //!
-//! A feed runs on a thread of its own and hands bytes to a [`Taker`] in order. It decides what is a flow, and when one is
-//! complete; where it goes on after an outage the taker says.
+//! A feed runs on a thread of its own and hands bytes to a [`Taker`] in order. It decides what is a flow, and when one
+//! is complete; where it goes on after an outage the taker says.
 
 use crate::again::{Again, Rule};
 use crate::failure::{Failure, Result};
@@ -83,8 +83,8 @@ pub trait Taker: Send + Sync {
     fn wanted(&self, at_most: Duration) -> Vec<Wanted>;
     /// A flow was read up to where [`Wanted::Rewind`] has it, by this hasher; or cannot be.
     fn rewound(&self, at: &FlowMark, result: Result<blake3::Hasher>);
-    /// A flow that was let go with a failure is begun again after a pause, as another flow; or not. Without this word it is told
-    /// as failed when all is over.
+    /// A flow that was let go with a failure is begun again after a pause, as another flow; or not. Without this word
+    /// it is told as failed when all is over.
     fn begins_again(&self, flow: EntryId, again: Option<Again>);
     /// This was to be a flow, or to have some in it, and could not be read: it is not at the destination.
     fn missed(&self, path: RelativePath, failure: Failure);

@@ -28,8 +28,8 @@ pub struct GrowingPlace {
 /// open for writing; without `--until` a directory never is.
 ///
 /// # Errors
-/// `NotFound`, unless it is to be waited for; `Permission`, `Io`; `Unsupported` for what neither grows nor flows; `Usage`
-/// for an end that it cannot have.
+/// `NotFound`, unless it is to be waited for; `Permission`, `Io`; `Unsupported` for what neither grows nor flows;
+/// `Usage` for an end that it cannot have.
 pub fn open(place: &GrowingPlace, until: &Until, piece_bytes: usize) -> Result<(Box<dyn Feed>, SourceForm)> {
     let of_io = |error: &io::Error| place.failed(error);
     let is_contents = place.path.as_os_str().as_bytes().ends_with(b"/");

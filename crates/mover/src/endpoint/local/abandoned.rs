@@ -1,10 +1,12 @@
-//! What killed transfers have unfinished in directories that are to be deleted: it goes with them, where nobody uses it.
+//! What killed transfers have unfinished in directories that are to be deleted: it goes with them, where nobody uses
+//! it.
 //!
-//! A job's lock is in the staging directory of its root. Where a directory below has flags of its own, what is unfinished
-//! in there lies beside no lock: that is looked for in the directories above, up to the root of this transfer.
+//! A job's lock is in the staging directory of its root. Where a directory below has flags of its own, what is
+//! unfinished in there lies beside no lock: that is looked for in the directories above, up to the root of this
+//! transfer.
 //!
-//! Left alone: what a transfer works in, also this one; what is somebody else's, who may say of locks what he likes; and
-//! that of which no lock is found, for nobody can say: its root may be further up.
+//! Left alone: what a transfer works in, also this one; what is somebody else's, who may say of locks what he likes;
+//! and that of which no lock is found, for nobody can say: its root may be further up.
 
 use super::destination::LocalDestination;
 use super::leftover::sweep;
@@ -34,8 +36,8 @@ enum Hold {
 }
 
 impl LocalDestination {
-    /// Whether the staging directory `name` may go with the directory that it is in, which is at the path `above`. `goes_on`
-    /// is called before each step.
+    /// Whether the staging directory `name` may go with the directory that it is in, which is at the path `above`.
+    /// `goes_on` is called before each step.
     ///
     /// # Errors
     /// Of what cannot be looked at or removed. It stays then, in part.

@@ -41,8 +41,8 @@ impl Brought {
         Brought::so(from_bytes, false)
     }
 
-    /// For who reads once: nothing may stay. With `is_sparing` nothing either of which a part was there goes: it has to be
-    /// read past the page cache.
+    /// For who reads once: nothing may stay. With `is_sparing` nothing either of which a part was there goes: it has to
+    /// be read past the page cache.
     pub(super) fn by_one_who_reads_once(is_sparing: bool) -> Arc<Brought> {
         Brought::so(0, is_sparing)
     }
@@ -102,8 +102,8 @@ impl Behind {
         Behind { brought, regions: Mutex::default() }
     }
 
-    /// Call it before `file` is read at `offset`. Whether what is there was out of the page cache, and for a sparing reader
-    /// what comes next as well: the kernel reads ahead beyond a region.
+    /// Call it before `file` is read at `offset`. Whether what is there was out of the page cache, and for a sparing
+    /// reader what comes next as well: the kernel reads ahead beyond a region.
     pub(super) fn reads(&self, file: &File, offset: u64, file_bytes: u64) -> bool {
         let number = offset / REGION_BYTES;
         let mut regions = lock(&self.regions);

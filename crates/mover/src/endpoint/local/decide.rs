@@ -52,8 +52,8 @@ impl LocalDestination {
         decided.unwrap_or_else(|failure| settled(Outcome::Failed(failure), false))
     }
 
-    /// Remembers in a dry run what would become of an entry, for its second names. What is told as done can be a FIFO or
-    /// device that stays and gets other metadata: [`Self::dress_special`] says so.
+    /// Remembers in a dry run what would become of an entry, for its second names. What is told as done can be a FIFO
+    /// or device that stays and gets other metadata: [`Self::dress_special`] says so.
     fn foretell(&self, entry: &Entry, decided: &Result<Decision, Failure>) {
         if !self.terms.dry_run || matches!(entry.kind, Kind::Directory | Kind::HardLink { .. }) {
             return;
@@ -86,7 +86,8 @@ impl LocalDestination {
         self.note_name(&entry.path, is_dir);
     }
 
-    /// Remembers that the source has this name and does not send what is below it, even if it sends the directory itself.
+    /// Remembers that the source has this name and does not send what is below it, even if it sends the directory
+    /// itself.
     pub(super) fn note_unlisted(&self, path: &RelativePath) {
         self.note_name(path, false);
         self.deletion.keep(|offered| offered.insert(&as_unlisted(self.final_path(path).as_bytes())));
@@ -368,8 +369,8 @@ impl LocalDestination {
             }
             Err(error) => return Err(of_io(error)),
         };
-        // What cannot be kept was told when the file was made; and nothing is remembered of a file of which only size and
-        // time were looked at, so that each copy would tell it again.
+        // What cannot be kept was told when the file was made; and nothing is remembered of a file of which only size
+        // and time were looked at, so that each copy would tell it again.
         if !is_changed && !goes && (is_remembered || losses.is_empty() || digest.is_none()) {
             return Ok(unchanged(digest, false));
         }
@@ -620,8 +621,8 @@ impl LocalDestination {
                     .is_ok_and(|found| self.are_same_without_label(found, &entry.xattrs)))
     }
 
-    /// Whether these are the attributes wanted, but for the label that SELinux gives each file itself: where it cannot be set,
-    /// everything would be made again at each copy.
+    /// Whether these are the attributes wanted, but for the label that SELinux gives each file itself: where it cannot
+    /// be set, everything would be made again at each copy.
     fn are_same_without_label(&self, mut found: Vec<(Vec<u8>, Vec<u8>)>, wanted: &[Xattr]) -> bool {
         let is_label = |name: &[u8]| name.starts_with(b"security.selinux");
         found.retain(|(name, _)| !is_label(name));

@@ -2,8 +2,8 @@
 //! full, counted first and bounded, children before parents.
 //!
 //! Left alone: names that the filter excludes and the directories that hold them, the staging of transfers that run,
-//! other file systems. Links are removed, never followed. What a killed transfer has unfinished in a directory that goes
-//! does so with it, and is not counted ([`abandoned`](super::abandoned)).
+//! other file systems. Links are removed, never followed. What a killed transfer has unfinished in a directory that
+//! goes does so with it, and is not counted ([`abandoned`](super::abandoned)).
 
 use super::abandoned::Taking;
 use super::conclude::TOLD_MAX;

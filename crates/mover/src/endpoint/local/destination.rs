@@ -211,8 +211,8 @@ impl LocalDestination {
         self.is_beside_source = true;
     }
 
-    /// The first of the directories above the destination that were missing, and were made with all below them; in a dry run:
-    /// would be. A mistyped path looks like that.
+    /// The first of the directories above the destination that were missing, and were made with all below them; in a
+    /// dry run: would be. A mistyped path looks like that.
     pub fn missing_above(&self) -> Option<&Path> {
         self.resolved.missing_above.as_deref()
     }
@@ -283,8 +283,8 @@ impl LocalDestination {
         };
         let is_of_mount = territory.key == TerritoryKey::of_mount(&territory.mount);
         match staging(territory) {
-            // Its top may be closed to who may write further down: what is handed down there is lost then, or it is told
-            // that the two are kept apart.
+            // Its top may be closed to who may write further down: what is handed down there is lost then, or it is
+            // told that the two are kept apart.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !is_of_mount => {
                 let of_mount = self.territories.of_mount(&territory.mount);
                 of_mount.map_or(Err(error), |territory| staging(&territory))
@@ -413,7 +413,8 @@ impl LocalDestination {
 }
 
 impl LocalDestination {
-    /// Whether content is to be written past the page cache and cannot be: the file system refuses that, or is in memory.
+    /// Whether content is to be written past the page cache and cannot be: the file system refuses that, or is in
+    /// memory.
     pub fn direct_is_missed(&self) -> bool {
         let refuses = |root: &Arc<Place>| {
             let kind = root.dir.file_system().map(|system| system.kind);

@@ -21,9 +21,9 @@ use std::sync::{Arc, Mutex};
 use thalweg_sys::{Dir, File};
 use thalweg_wire::{Digest, RelativePath};
 
-/// Up to this many things are synced one by one; each costs a flush of the disk's cache. On ext4 with 100 to 400 MB that
-/// others had just written, 8 files took 2 to 7 ms one by one and 40 to 70 ms with their file system; 16 took as long
-/// either way; with nothing of others, 32 took eight times as long one by one.
+/// Up to this many things are synced one by one; each costs a flush of the disk's cache. On ext4 with 100 to 400 MB
+/// that others had just written, 8 files took 2 to 7 ms one by one and 40 to 70 ms with their file system; 16 took as
+/// long either way; with nothing of others, 32 took eight times as long one by one.
 const SINGLE_MAX: usize = 8;
 /// Directories that wait for their own sync on file systems that do not sync as a whole; each is a descriptor.
 const APART_MAX: usize = 128;
@@ -151,7 +151,8 @@ impl LocalDestination {
         }
     }
 
-    /// A name that stands there is durable before the source's goes for it, whoever gave it; whether there is one to go.
+    /// A name that stands there is durable before the source's goes for it, whoever gave it; whether there is one to
+    /// go.
     pub(super) fn lasts_for_source(&self, path: &RelativePath, place: &Place) -> bool {
         let goes = self.terms.removes_source && !self.terms.dry_run;
         if goes {

@@ -1,9 +1,9 @@
 //! A file of a local file system, open for reading: through the page cache, or past it.
 //!
-//! By itself thalweg reads through the page cache: cold files of 2 GiB came 10 to 100 % slower past it, with four reads in
-//! flight, for the same CPU (two streams, a busy machine with two cores; the kernel reads ahead across chunks, and we do
-//! not). What a large copy brings in that way is dropped behind it ([`super::behind`]). Who asks for it reads past the page
-//! cache; what is there already is read from there all the same, each [`REGION_BYTES`] by themselves.
+//! By itself thalweg reads through the page cache: cold files of 2 GiB came 10 to 100 % slower past it, with four reads
+//! in flight, for the same CPU (two streams, a busy machine with two cores; the kernel reads ahead across chunks, and
+//! we do not). What a large copy brings in that way is dropped behind it ([`super::behind`]). Who asks for it reads
+//! past the page cache; what is there already is read from there all the same, each [`REGION_BYTES`] by themselves.
 
 use super::behind::{Behind, Brought, FILE_BYTES_MIN, REGION_BYTES};
 use super::partial::{ASSUMED, LARGE_BYTES, read_direct};
@@ -28,7 +28,8 @@ pub(super) struct LocalFile {
 }
 
 impl LocalFile {
-    /// Of so many bytes; `again` opens it once more. `brought` is what all files of its side brought into the page cache.
+    /// Of so many bytes; `again` opens it once more. `brought` is what all files of its side brought into the page
+    /// cache.
     pub(super) fn new(
         file: File,
         bytes: u64,

@@ -139,8 +139,8 @@ impl LocalDestination {
         Ok(losses)
     }
 
-    /// The permission bits that what is made gets at first, when it has no ACL yet. Where modes are not kept, it gets no
-    /// others, and no ACL.
+    /// The permission bits that what is made gets at first, when it has no ACL yet. Where modes are not kept, it gets
+    /// no others, and no ACL.
     pub(super) fn mode_made(&self, entry: &Entry) -> u32 {
         let bits = if self.terms.preserve.mode { 0o777 } else { self.unmasked };
         mode_without_acl(entry.mode, &entry.xattrs) & bits
@@ -229,8 +229,8 @@ impl LocalDestination {
             && stat.size == entry.evidence.size
             && (!self.terms.preserve.times || self.grain(&place).is_same(entry.evidence.mtime, stat.mtime))
         {
-            // A write by somebody else since the rename would have changed the time we gave it. What is remembered has no
-            // attributes but those of its entry: an ACL that it took over is another's.
+            // A write by somebody else since the rename would have changed the time we gave it. What is remembered has
+            // no attributes but those of its entry: an ACL that it took over is another's.
             let preserve = &self.terms.preserve;
             let is_bare = || place.dir.xattrs(&name).is_ok_and(|there| is_bare(&there));
             let digest = (preserve.times && (preserve.mode || is_bare())).then_some(digest);
@@ -239,8 +239,8 @@ impl LocalDestination {
         Ok(losses)
     }
 
-    /// The nursery that a staged file is in, and what became of it. What is not staged in one, and comes into a directory that
-    /// one could be by now, has it take that place first: later it is not empty any more.
+    /// The nursery that a staged file is in, and what became of it. What is not staged in one, and comes into a
+    /// directory that one could be by now, has it take that place first: later it is not empty any more.
     fn nursery_of(&self, path: &RelativePath, ready: &Ready) -> Result<Option<Nursed>> {
         let of_io = |error: io::Error| failed("finish", path, &error);
         let (place, _) = self.parent_of(path)?;
@@ -461,8 +461,8 @@ impl LocalDestination {
         self.make_hard_link(entry, (&first_spot?, first_stat), &spot, there.as_ref().map(Seen::of))
     }
 
-    /// Whether what has the first name of a hard link, or gets it, is what was offered: by what was `foretold` of it, or by
-    /// what stands there.
+    /// Whether what has the first name of a hard link, or gets it, is what was offered: by what was `foretold` of it,
+    /// or by what stands there.
     fn is_first_as_offered(
         &self,
         entry: &Entry,

@@ -1,18 +1,19 @@
 //! Flows into files of this machine, which may be read while they grow.
 //!
 //! Bytes appear under the final name, in order; how far they are durable says the file of marks
-//! ([`crate::journal::marks`]). Nothing that stands there is ever cut, replaced or written over below its mark: what does
-//! not begin as it does is refused, and a file that was replaced or cut at the source goes under a name of its own,
-//! `NAME.~2~`, as the next one does under `NAME.~3~`.
+//! ([`crate::journal::marks`]). Nothing that stands there is ever cut, replaced or written over below its mark: what
+//! does not begin as it does is refused, and a file that was replaced or cut at the source goes under a name of its
+//! own, `NAME.~2~`, as the next one does under `NAME.~3~`.
 //!
 //! Of what stands there the sender judges whether its source begins with it. Where nothing is replaced
 //! ([`guard`](super::guard)) nobody takes its word: only files that flows made are gone on with (before the first mark
-//! their inodes tell which those are), and behind a mark what stands there already has to be what comes, or zeros: a power
-//! cut leaves such where less was written than the file is long.
+//! their inodes tell which those are), and behind a mark what stands there already has to be what comes, or zeros: a
+//! power cut leaves such where less was written than the file is long.
 //!
-//! What comes quickly comes in large pieces: the whole blocks of such go past the page cache, as those of copies do, where
-//! that pays and nobody else has the file open at that moment. Through it, each byte costs a new page and is written back
-//! later, by a sync that the next mark waits for. Who has the file open finds what is written from then on in memory.
+//! What comes quickly comes in large pieces: the whole blocks of such go past the page cache, as those of copies do,
+//! where that pays and nobody else has the file open at that moment. Through it, each byte costs a new page and is
+//! written back later, by a sync that the next mark waits for. Who has the file open finds what is written from then on
+//! in memory.
 
 use super::guard::{Guard, REPLACE, no_replace};
 use super::partial::{BLOCK_BYTES, is_refused, pays, write_direct};
@@ -329,8 +330,8 @@ impl LocalFlows {
         Ok(Opened { number, name, marked: None, file, made_in })
     }
 
-    /// Notes that a flow begins, and then makes its file: where nothing is replaced one that a kill left unknown would be
-    /// another's for ever. What somebody else puts there between the two is not ours: see [`check_made`].
+    /// Notes that a flow begins, and then makes its file: where nothing is replaced one that a kill left unknown would
+    /// be another's for ever. What somebody else puts there between the two is not ours: see [`check_made`].
     fn make_known(
         &self,
         mut marks: MutexGuard<'_, Marks>,
@@ -382,11 +383,12 @@ impl LocalFlows {
 }
 
 impl Opened {
-    /// Takes the file for us alone, reads again what is in it and counts, and compares that with its mark. So many bytes,
-    /// their digest, and what hashed them.
+    /// Takes the file for us alone, reads again what is in it and counts, and compares that with its mark. So many
+    /// bytes, their digest, and what hashed them.
     ///
     /// # Errors
-    /// `Busy` if another stream writes it; `Damage` if it is not what was marked; `Stopped` when `reading` says so; `Io`.
+    /// `Busy` if another stream writes it; `Damage` if it is not what was marked; `Stopped` when `reading` says so;
+    /// `Io`.
     fn read_again(&self, reading: &dyn Fn(u64, u64) -> bool) -> Result<(u64, Digest, blake3::Hasher)> {
         let (file, name, marked) = (&self.file, &self.name, self.marked.as_ref());
         if !file.lock_exclusive().map_err(|error| failed("lock", name, &error))? {
@@ -413,8 +415,8 @@ fn another_writes(name: &RelativePath) -> Failure {
     failure.at(name).because(Reason::DestinationTaken)
 }
 
-/// Where nothing is replaced: whether what stands at the name of a flow that has no mark is the file that was made for it. One
-/// of which that was not noted any more is empty, and ours alone.
+/// Where nothing is replaced: whether what stands at the name of a flow that has no mark is the file that was made for
+/// it. One of which that was not noted any more is empty, and ours alone.
 ///
 /// # Errors
 /// `Permission` if it is another's.
@@ -539,7 +541,8 @@ impl FlowDestination for LocalFlows {
     }
 
     fn close(&self, success: bool) {
-        // What was given up is known until a transfer goes through without that: what is streamed next has a name beside it.
+        // What was given up is known until a transfer goes through without that: what is streamed next has a name
+        // beside it.
         let is_given_up = self.note_given_up();
         // Flows that failed keep their marks, for the next attempt.
         if success && !is_given_up && lock(&self.marks).is_complete() {
@@ -587,8 +590,8 @@ fn read_again(
 }
 
 impl Grown {
-    /// Which of these bytes go past the page cache: whole blocks, if there are enough of them and nobody else has the file
-    /// open, who would have to read from the disk what is still in memory.
+    /// Which of these bytes go past the page cache: whole blocks, if there are enough of them and nobody else has the
+    /// file open, who would have to read from the disk what is still in memory.
     fn whole_blocks(&self, bytes: usize, offset: u64) -> Option<(Range<usize>, DirectAlignment)> {
         let alignment = self.direct.filter(|_| !self.no_direct.load(Ordering::Relaxed))?;
         let unit = u64::from(alignment.offset).max(BLOCK_BYTES as u64);
@@ -617,8 +620,9 @@ impl Grown {
         }
     }
 
-    /// Where nothing is replaced: what stands there of these bytes already is the same, or zero. An attempt that was killed
-    /// leaves such behind its mark, and zeros where the disk had not all of it yet; somebody here may have written there since.
+    /// Where nothing is replaced: what stands there of these bytes already is the same, or zero. An attempt that was
+    /// killed leaves such behind its mark, and zeros where the disk had not all of it yet; somebody here may have
+    /// written there since.
     fn check_standing(&self, bytes: &[u8], offset: u64) -> Result<()> {
         if !self.no_replace {
             return Ok(());

@@ -2,8 +2,8 @@
 //! dry run nothing was changed: of each entry what would become of it. In a copy only those that failed or were left
 //! alone: what stands there instead may have the size and the time of the source's, and other content.
 //!
-//! A dry run has no kernel either that refuses a link from one project into another: that is foretold by what directories
-//! hand down.
+//! A dry run has no kernel either that refuses a link from one project into another: that is foretold by what
+//! directories hand down.
 
 use super::destination::LocalDestination;
 use thalweg_sys::Kind;
@@ -54,8 +54,8 @@ impl Foretold {
 }
 
 impl LocalDestination {
-    /// Whether the file of a `first` name could have no other one at `path`, as far as a dry run knows: a directory that
-    /// hands down a project takes no link to a file of another.
+    /// Whether the file of a `first` name could have no other one at `path`, as far as a dry run knows: a directory
+    /// that hands down a project takes no link to a file of another.
     pub(super) fn would_be_kept_apart(
         &self,
         path: &RelativePath,
@@ -66,8 +66,8 @@ impl LocalDestination {
         project_of_first(foretold, self.project_at(first)).is_some_and(|first| first != project)
     }
 
-    /// The project of what is made at a path, if one is handed down there. A directory that is missing still will have that
-    /// of the one above.
+    /// The project of what is made at a path, if one is handed down there. A directory that is missing still will have
+    /// that of the one above.
     fn project_at(&self, path: &RelativePath) -> Option<u32> {
         let path = self.final_path(path);
         let mut at = path.as_bytes();

@@ -3,9 +3,9 @@
 //! Nothing that stands there is replaced: what differs is refused when it is decided, where content has to be compared
 //! first when it would get its name. What is the same stays, and gets the metadata of its entry.
 //!
-//! No file becomes a program that runs with the rights of its owner, its group or more: set-id bits and capabilities are
-//! not kept. Whoever asks for a copy would leave programs of the user that runs it. One that stands there, with the same
-//! content, keeps what it runs with: whose it is, and who may run it, too.
+//! No file becomes a program that runs with the rights of its owner, its group or more: set-id bits and capabilities
+//! are not kept. Whoever asks for a copy would leave programs of the user that runs it. One that stands there, with the
+//! same content, keeps what it runs with: whose it is, and who may run it, too.
 //!
 //! Room is kept free: a file whose room is to be reserved finds that out before it is. Of all else (small files, sparse
 //! ones, what others write) who runs the transfer looks from time to time.
@@ -46,7 +46,8 @@ pub enum MinFree {
 }
 
 impl MinFree {
-    /// Whether so much stays free where this directory is when `wanted` bytes more are taken. Where nobody can say it does.
+    /// Whether so much stays free where this directory is when `wanted` bytes more are taken. Where nobody can say it
+    /// does.
     ///
     /// # Errors
     /// `StorageFull` if less does.
@@ -76,8 +77,8 @@ impl MinFree {
 }
 
 impl LocalDestination {
-    /// The same, which does nothing that it is guarded against. Of its room it tells what may be taken: the bytes to `spare`,
-    /// where some are kept free.
+    /// The same, which does nothing that it is guarded against. Of its room it tells what may be taken: the bytes to
+    /// `spare`, where some are kept free.
     pub fn guarded(mut self, guard: Guard, spare: Option<u64>) -> LocalDestination {
         self.guard = guard;
         if let Some(spare) = spare {
@@ -115,9 +116,9 @@ impl LocalDestination {
         wanted
     }
 
-    /// Leaves what stands there and looks so the rights that it runs with, if it has any but those of who runs it: set-id bits
-    /// and capabilities, and whose they are, its mode and its ACLs, by which others would get them. `present`: its attributes,
-    /// if they were read; else `has_capability` says whether there is one, if that matters.
+    /// Leaves what stands there and looks so the rights that it runs with, if it has any but those of who runs it:
+    /// set-id bits and capabilities, and whose they are, its mode and its ACLs, by which others would get them.
+    /// `present`: its attributes, if they were read; else `has_capability` says whether there is one, if that matters.
     pub(super) fn leave_rights(
         &self,
         wanted: &mut Wanted,
@@ -159,8 +160,8 @@ impl LocalDestination {
         lost.map(|(what, _)| Loss { what: what.to_owned(), why: why.to_owned() }).collect()
     }
 
-    /// Whether a link that leads where its entry does stands there: where nothing is replaced it stays, whatever else differs,
-    /// for a link is changed by being made anew.
+    /// Whether a link that leads where its entry does stands there: where nothing is replaced it stays, whatever else
+    /// differs, for a link is changed by being made anew.
     pub(super) fn is_link_that_stays(&self, entry: &Entry, place: &Place, name: &[u8]) -> bool {
         let Kind::Symlink { target } = &entry.kind else { return false };
         self.guard.no_replace && place.dir.read_link(name).is_ok_and(|found| found == *target)

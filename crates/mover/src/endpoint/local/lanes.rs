@@ -1,9 +1,9 @@
 //! Where small files are staged: directories of a few files each, a stream at a time in one of them.
 //!
 //! Two threads that create in one directory are slower than one. And a file system reads a directory's block name by
-//! name, for a file that is made there and for one that is renamed away: on ext4, 20,000 files made and renamed cost 12.9 µs
-//! each from one directory and 10.4 µs from directories of [`LANE_FILES`] (6.18, one thread, the directories' own cost
-//! among it). A directory that is empty again is used again; none is removed before the end.
+//! name, for a file that is made there and for one that is renamed away: on ext4, 20,000 files made and renamed cost
+//! 12.9 µs each from one directory and 10.4 µs from directories of [`LANE_FILES`] (6.18, one thread, the directories'
+//! own cost among it). A directory that is empty again is used again; none is removed before the end.
 
 use super::held::Held;
 use super::lock;

@@ -230,8 +230,8 @@ fn find(root: &Arc<Dir>, trouble: &mut dyn FnMut(Failure)) -> io::Result<Vec<Rel
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Swept {
     bytes: u64,
-    /// When it or something in it changed last, by the kernel's own time of that: that of content is the source's where a
-    /// file is about to get its name. `None`: nobody looked.
+    /// When it or something in it changed last, by the kernel's own time of that: that of content is the source's where
+    /// a file is about to get its name. `None`: nobody looked.
     changed: Option<Time>,
 }
 
@@ -277,7 +277,8 @@ pub(super) fn sweep(dir: &Arc<Dir>, remove: bool, goes_on: &dyn Fn()) -> io::Res
     }
 }
 
-/// A directory of our own in which we may change nothing is opened, if it is to be emptied or moved. Returns whether it was.
+/// A directory of our own in which we may change nothing is opened, if it is to be emptied or moved. Returns whether it
+/// was.
 pub(super) fn open_for_us(parent: &Dir, name: &[u8], stat: &Stat) -> io::Result<bool> {
     let us = usage::effective_uid();
     let is_closed = us != 0 && stat.uid == us && stat.mode & 0o700 != 0o700;

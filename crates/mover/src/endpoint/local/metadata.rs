@@ -85,8 +85,8 @@ impl Wanted {
         self
     }
 
-    /// The mode of what belongs to this user and group. Where those are not to be kept, set-id bits work for whom they were
-    /// meant, or go.
+    /// The mode of what belongs to this user and group. Where those are not to be kept, set-id bits work for whom they
+    /// were meant, or go.
     pub(super) fn mode_for(&self, owner: (u32, u32), preserve: &Preserve) -> u32 {
         match preserve.owner || owner == (self.uid, self.gid) {
             true => self.mode,
@@ -102,7 +102,8 @@ impl Wanted {
     }
 }
 
-/// Something whose metadata can be set: an open file, a held FIFO or device, or a name in a directory that is ours alone.
+/// Something whose metadata can be set: an open file, a held FIFO or device, or a name in a directory that is ours
+/// alone.
 pub(super) trait Target {
     fn look(&self) -> io::Result<Stat>;
     fn own(&self, uid: Option<u32>, gid: Option<u32>) -> io::Result<()>;
@@ -496,8 +497,8 @@ fn is_meant(name: &[u8], preserve: &Preserve) -> bool {
     preserve.mode || !is_acl(name)
 }
 
-/// Gives what will replace a file of this mode and ACL that mode, but for set-id bits, and that ACL: without it the mode would
-/// give the owning group more than it had.
+/// Gives what will replace a file of this mode and ACL that mode, but for set-id bits, and that ACL: without it the
+/// mode would give the owning group more than it had.
 ///
 /// # Errors
 /// Of the mode; of the ACL only of the medium.
@@ -519,10 +520,10 @@ fn is_of_the_file_system(name: &[u8]) -> bool {
         || stays_where_it_is(name)
 }
 
-/// Whether an attribute has a meaning only where it is, so that it is neither sent nor set: the names by which XFS lists
-/// each ACL to root a second time (who sets or removes one does that to the ACL), and what IRIX and managers of storage
-/// keep beside them; the ACLs of AFS; what the kernel alone computes, of each inode (EVM). `/etc/xattr.conf` has all of
-/// them skipped too. The hash or signature of IMA is not meant: it is of the content.
+/// Whether an attribute has a meaning only where it is, so that it is neither sent nor set: the names by which XFS
+/// lists each ACL to root a second time (who sets or removes one does that to the ACL), and what IRIX and managers of
+/// storage keep beside them; the ACLs of AFS; what the kernel alone computes, of each inode (EVM). `/etc/xattr.conf`
+/// has all of them skipped too. The hash or signature of IMA is not meant: it is of the content.
 pub(super) fn stays_where_it_is(name: &[u8]) -> bool {
     [&b"trusted.SGI_"[..], b"xfsroot.", b"afs."].iter().any(|prefix| name.starts_with(prefix))
         || name == b"security.evm"

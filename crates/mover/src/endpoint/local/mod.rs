@@ -119,8 +119,8 @@ pub(crate) const FOLLOW_LINKS: &str = "follow links";
 /// What fails where another file has the name of one that is read in pieces.
 pub const READ_ON: &str = "read on";
 
-/// Whether a directory is a staging directory or in one, whatever links led to it. Of what it is asked for `below`, what is
-/// above that is whoever's who opened it: a trial writes to a scratch directory of its own in there.
+/// Whether a directory is a staging directory or in one, whatever links led to it. Of what it is asked for `below`,
+/// what is above that is whoever's who opened it: a trial writes to a scratch directory of its own in there.
 pub(in crate::endpoint) fn is_in_staging(dir: &Dir, below: Option<&Dir>) -> bool {
     let Some(path) = dir.real_path() else { return false };
     let top = below.and_then(Dir::real_path);
@@ -160,8 +160,8 @@ fn failed_at_words(operation: &str, words: &std::path::Path, error: &io::Error) 
     at_words(failure::of_io(operation, error), words)
 }
 
-/// The failure of `operation` at a place that is looked up in an export, or not: there, what a link leads out to is not told
-/// from what is not there.
+/// The failure of `operation` at a place that is looked up in an export, or not: there, what a link leads out to is not
+/// told from what is not there.
 pub(in crate::endpoint) fn failed_at_place(
     operation: &str,
     words: &std::path::Path,

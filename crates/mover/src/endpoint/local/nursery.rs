@@ -1,23 +1,24 @@
-//! New directories made as a whole: their small files come into a hidden directory under their final names, and when all in it
-//! is durable that takes the place of the empty one by a single rename.
+//! New directories made as a whole: their small files come into a hidden directory under their final names, and when
+//! all in it is durable that takes the place of the empty one by a single rename.
 //!
-//! A file that is made in a lane and renamed out of it costs ext4 a search of four blocks of names and the change of two
-//! directories; in a program that does nothing else 39 µs of CPU time, where one that is made under its name costs 25
-//! (decision 0013).
+//! A file that is made in a lane and renamed out of it costs ext4 a search of four blocks of names and the change of
+//! two directories; in a program that does nothing else 39 µs of CPU time, where one that is made under its name costs
+//! 25 (decision 0013).
 //!
-//! 1. A directory that this run made, that is empty and that a handful of files comes into at once, gets a nursery. It is one
-//!    stream's: two in one directory wait for each other.
+//! 1. A directory that this run made, that is empty and that a handful of files comes into at once, gets a nursery. It
+//!    is one stream's: two in one directory wait for each other.
 //! 2. A sync covers what is in it if no file of it was being made meanwhile.
-//! 3. When the first of its files is to get its name, it takes the directory's place, if all in it is covered and its stream is
-//!    elsewhere. If not, its files wait for the next rounds; after [`WAITS_MAX`] nothing more is made in it. If it cannot take
-//!    that place, each file is renamed out of it, as out of a lane.
+//! 3. When the first of its files is to get its name, it takes the directory's place, if all in it is covered and its
+//!    stream is elsewhere. If not, its files wait for the next rounds; after [`WAITS_MAX`] nothing more is made in it.
+//!    If it cannot take that place, each file is renamed out of it, as out of a lane.
 //!
-//! Guarantees: a final name never shows what no sync covers; whoever changes names in the directory does it before or after
-//! the step, in the directory that counts (the caller holds [`LocalDestination::names`](super::destination::LocalDestination)).
+//! Guarantees: a final name never shows what no sync covers; whoever changes names in the directory does it before or
+//! after the step, in the directory that counts (the caller holds
+//! [`LocalDestination::names`](super::destination::LocalDestination)).
 //!
-//! Not guaranteed: that who holds the empty directory open sees what comes. Not done: directories that inherit (default ACLs,
-//! set-group-id), those with other entries, and the top one; files that are read back, of which some may turn out damaged
-//! after the sync.
+//! Not guaranteed: that who holds the empty directory open sees what comes. Not done: directories that inherit (default
+//! ACLs, set-group-id), those with other entries, and the top one; files that are read back, of which some may turn out
+//! damaged after the sync.
 
 use super::destination::Place;
 use super::lock;
@@ -90,8 +91,8 @@ pub(super) fn is_nursery(lane: u32) -> bool {
 }
 
 impl Nurseries {
-    /// The nursery for the next file of a stream in `place`, and its directory; `None` if it has none there. The file counts as
-    /// being made until [`Nurseries::made`]. `handful`: so many files come into this directory at once.
+    /// The nursery for the next file of a stream in `place`, and its directory; `None` if it has none there. The file
+    /// counts as being made until [`Nurseries::made`]. `handful`: so many files come into this directory at once.
     pub(super) fn next(
         &self,
         staging: &Dir,

@@ -7,8 +7,8 @@
 //! 2. The destination is inside a source: what is copied would be found and copied again. Allowed where the filter
 //!    leaves out the way to it.
 //! 3. With deletion: a source is inside the destination, and would be deleted as something that the source lacks.
-//! 4. With removal of what is copied: a source is at or below what it becomes. What is under its name there would take the
-//!    place of what is copied from it, and that is gone.
+//! 4. With removal of what is copied: a source is at or below what it becomes. What is under its name there would take
+//!    the place of what is copied from it, and that is gone.
 //!
 //! What links in a source lead to is looked at when they are followed ([`LocalSource::stay_out_of`]). So is, where what
 //! is copied is removed, a directory that is the destination by a bind mount.
@@ -64,8 +64,8 @@ pub fn refuse(
             let cause = format!("{} and the destination {} are the same", shown(&root.words), shown(to));
             return Err(refused(cause));
         }
-        // Only named entries are copied of `--files-from`, nothing is found on the way. But one of them might be what another
-        // becomes.
+        // Only named entries are copied of `--files-from`, nothing is found on the way. But one of them might be what
+        // another becomes.
         if stat.kind == Kind::Dir
             && (removes || source.options.only.is_empty())
             && is_at_or_below(to, &stat)

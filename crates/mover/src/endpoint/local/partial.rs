@@ -38,8 +38,8 @@ pub(super) struct LocalPartial {
     written_bytes: AtomicU64,
 }
 
-/// Where a file system does not say (Linux before 6.1, and some since) and direct I/O is tried: no disk and no file system asks
-/// for more.
+/// Where a file system does not say (Linux before 6.1, and some since) and direct I/O is tried: no disk and no file
+/// system asks for more.
 pub(super) const ASSUMED: DirectAlignment = DirectAlignment { memory: 4096, offset: 4096 };
 
 /// A second descriptor, past the page cache.
@@ -60,8 +60,8 @@ pub(super) enum Caching {
 }
 
 /// Whether direct I/O pays on such a file system. It costs more than it saves where one keeps checksums or copies on
-/// write (btrfs: 0.66 CPU-s/GB where ext4 takes 0.04, at 7 Gbit/s instead of 8.5 through its cache: docs/measurements.md,
-/// disks), has no medium, or is another machine's.
+/// write (btrfs: 0.66 CPU-s/GB where ext4 takes 0.04, at 7 Gbit/s instead of 8.5 through its cache:
+/// docs/measurements.md, disks), has no medium, or is another machine's.
 pub(super) fn pays(kind: FileSystemKind) -> bool {
     matches!(kind, FileSystemKind::Ext4 | FileSystemKind::Xfs)
 }
@@ -206,7 +206,8 @@ pub(super) fn write_with_holes(file: &File, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes `bytes` to the start of a new file, whole blocks past the page cache. What cannot go that way goes through it.
+/// Writes `bytes` to the start of a new file, whole blocks past the page cache. What cannot go that way goes through
+/// it.
 pub(super) fn write_past_cache(file: &File, bytes: &[u8], alignment: DirectAlignment) -> io::Result<()> {
     let whole = bytes.len() - bytes.len() % alignment.offset as usize;
     let past = match whole {

@@ -24,8 +24,8 @@ pub struct DestinationPlace {
 }
 
 impl DestinationPlace {
-    /// The mode of directories that are made on the way, which have no source: what `mkdir -p` would give them, and their
-    /// owner makes names in them. In an export others do not, whatever umask the daemon has.
+    /// The mode of directories that are made on the way, which have no source: what `mkdir -p` would give them, and
+    /// their owner makes names in them. In an export others do not, whatever umask the daemon has.
     pub(super) fn made_mode(&self) -> u32 {
         self.unmasked() | 0o700
     }
@@ -180,8 +180,8 @@ impl Maker<'_> {
     }
 }
 
-/// The failure of what was to be made in `words`, with its cause where that is an export's own directory: the daemon holds
-/// it open, and nothing can be made in it once it was removed.
+/// The failure of what was to be made in `words`, with its cause where that is an export's own directory: the daemon
+/// holds it open, and nothing can be made in it once it was removed.
 pub(super) fn of_export(failure: Failure, place: &DestinationPlace, words: &Path) -> Failure {
     let is_export = place.below.is_some()
         && words.components().all(|component| matches!(component, Component::RootDir | Component::CurDir));

@@ -1,7 +1,7 @@
 //! Removes names of a source, which stand at the destination by now.
 //!
-//! 1. The name is looked at again, whatever the kernel remembers of it: it has to be what was read, nobody may have it open
-//!    for writing, as far as the kernel tells us that, and after that look it has to be what was read still.
+//! 1. The name is looked at again, whatever the kernel remembers of it: it has to be what was read, nobody may have it
+//!    open for writing, as far as the kernel tells us that, and after that look it has to be what was read still.
 //! 2. It is removed by name in the directory that is held. No link is followed.
 //! 3. Of a file with other names it is told what these show now: the removal changed their ctime.
 //!
@@ -27,8 +27,8 @@ impl LocalSource {
         self.roots.iter().filter(|root| root.top.is_empty()).count() > 1
     }
 
-    /// A root that is, or is in, the directory that is another one, and that one, as the user wrote them: what is in both has
-    /// two names, and nothing tells that these are of one file. Not seen where a bind mount leads there.
+    /// A root that is, or is in, the directory that is another one, and that one, as the user wrote them: what is in
+    /// both has two names, and nothing tells that these are of one file. Not seen where a bind mount leads there.
     pub fn nested(&self) -> Option<(&Path, &Path)> {
         let mut dirs: HashMap<(u64, u64), &Root> = HashMap::new();
         for root in self.roots.iter().filter(|root| root.stat.kind == Kind::Dir) {

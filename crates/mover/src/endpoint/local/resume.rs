@@ -1,4 +1,5 @@
-//! What an earlier attempt left of an entry: chunks that the journal names, as far as their bytes still have their digest.
+//! What an earlier attempt left of an entry: chunks that the journal names, as far as their bytes still have their
+//! digest.
 
 use super::decide::is_sparse;
 use super::destination::{LocalDestination, Place};
@@ -116,8 +117,8 @@ impl LocalDestination {
         Ok(Some(Left { partial, present }))
     }
 
-    /// Makes zeros of everything that is not present: holes are never written, so nothing may show through. Where no hole can
-    /// be punched, what has none stays as it is: all of it will be written.
+    /// Makes zeros of everything that is not present: holes are never written, so nothing may show through. Where no
+    /// hole can be punched, what has none stays as it is: all of it will be written.
     fn clear_gaps(
         &self,
         (file, place): (&File, &Place),

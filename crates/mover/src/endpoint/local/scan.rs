@@ -253,8 +253,8 @@ impl<'a> Scan<'a> {
         Next::Go
     }
 
-    /// Why a directory is not gone into because links led to it, or it is the destination, if it is not: there would be no
-    /// end of it.
+    /// Why a directory is not gone into because links led to it, or it is the destination, if it is not: there would be
+    /// no end of it.
     fn no_end(&self, path: &RelativePath, stat: &Stat, end: &End) -> Option<&'static str> {
         if self.above.contains(&(stat.device, stat.inode)) {
             return Some("it leads to a directory that it is in");

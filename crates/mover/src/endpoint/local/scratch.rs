@@ -1,8 +1,8 @@
 //! A destination for measurements: a real one, in a hidden directory that goes with it.
 //!
-//! It is kept where a job keeps what is unfinished, `.thalweg-staging/probe-<random>/`, with a lock held in it. So no name
-//! of the user's is ever made or replaced; what a killed one leaves nobody holds, and the next one here removes it, or
-//! `thalweg gc`.
+//! It is kept where a job keeps what is unfinished, `.thalweg-staging/probe-<random>/`, with a lock held in it. So no
+//! name of the user's is ever made or replaced; what a killed one leaves nobody holds, and the next one here removes
+//! it, or `thalweg gc`.
 
 use super::destination::LocalDestination;
 use super::leftover::sweep;
@@ -90,8 +90,8 @@ pub fn nearest(place: &DestinationPlace) -> Result<(Dir, PathBuf)> {
 }
 
 impl Scratch {
-    /// Makes one below `place`, for `bytes_wanted`, or for what may be taken of the room that is left if that is at least
-    /// `bytes_min`. Where the place is not there, it is below the nearest directory above that is.
+    /// Makes one below `place`, for `bytes_wanted`, or for what may be taken of the room that is left if that is at
+    /// least `bytes_min`. Where the place is not there, it is below the nearest directory above that is.
     ///
     /// # Errors
     /// `Space` if that is more than a quarter of the room that is left, or it is read-only; `Permission`, `Io`, `Busy`;

@@ -2,8 +2,9 @@
 //!
 //! Two entries that the source has apart may be one file here: hard links that the source had once. One of them keeps
 //! that file and the other gets a file of its own; otherwise each copy would give both the metadata of one of them.
-//! Entries that are one file at the source keep it together: a hard link whose first name was left alone is a file. Where
-//! content is compared whatever size and time say, they come apart: what is found of one changes what the other stands on.
+//! Entries that are one file at the source keep it together: a hard link whose first name was left alone is a file.
+//! Where content is compared whatever size and time say, they come apart: what is found of one changes what the other
+//! stands on.
 //!
 //! The same goes for FIFOs and devices, which stay where they stand and get their entries' metadata.
 //!

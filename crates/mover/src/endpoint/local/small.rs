@@ -1,7 +1,7 @@
 //! Whole small files into staging: each is made, filled, given its metadata.
 //!
-//! What repays it goes past the page cache, several files in flight ([`Together`]): a copy of files of 256 KiB took half
-//! the time, one of 64 KiB half the CPU time, wherever new pages are dear (a virtual machine whose host takes back
+//! What repays it goes past the page cache, several files in flight ([`Together`]): a copy of files of 256 KiB took
+//! half the time, one of 64 KiB half the CPU time, wherever new pages are dear (a virtual machine whose host takes back
 //! what is free).
 
 use super::decide::is_sparse;

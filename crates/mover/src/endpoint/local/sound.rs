@@ -1,7 +1,7 @@
 //! Which chunks of a partial file still have the bytes that the journal says: read again, and digested again.
 //!
-//! An attempt may go by chunks of another size than the one before. Digests are nodes of one tree, so what was recorded in
-//! smaller chunks is joined; what was recorded in larger ones is told apart while it is read, for it is read anyhow.
+//! An attempt may go by chunks of another size than the one before. Digests are nodes of one tree, so what was recorded
+//! in smaller chunks is joined; what was recorded in larger ones is told apart while it is read, for it is read anyhow.
 
 use crate::endpoint::Reading;
 use std::collections::BTreeMap;
@@ -26,8 +26,8 @@ pub(super) struct Chunks {
     pub(super) now: u64,
 }
 
-/// The chunks of this attempt's size whose bytes on the medium all have the digests that were recorded, in order. Nothing
-/// where holes are marked in segments that do not fit the chunks. Tells `reading` how far it is.
+/// The chunks of this attempt's size whose bytes on the medium all have the digests that were recorded, in order.
+/// Nothing where holes are marked in segments that do not fit the chunks. Tells `reading` how far it is.
 ///
 /// # Errors
 /// `Interrupted` as soon as `reading` says that nobody waits for it any more.
@@ -53,7 +53,8 @@ pub(super) fn sound_chunks(
     if !goes_on(0) {
         return Err(io::ErrorKind::Interrupted.into());
     }
-    // What is on the medium counts. A partial is ours alone: before, and behind the reading, its pages are nobody else's.
+    // What is on the medium counts. A partial is ours alone: before, and behind the reading, its pages are nobody
+    // else's.
     let _ = file.advise(Advice::DontNeed, 0, 0);
     let next = AtomicU64::new(0);
     let check = || -> io::Result<Vec<(u64, Digest)>> {
@@ -197,7 +198,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// Whatever sizes both attempts go by: a chunk counts if, and only if, everything in it was recorded and is as it was.
+        /// Whatever sizes both attempts go by: a chunk counts if, and only if, everything in it was recorded and is as
+        /// it was.
         #[test]
         fn chunks_of_another_size_count_where_all_of_them_was_recorded_and_is_sound(
             bytes in 0usize..(17 * UNIT as usize),

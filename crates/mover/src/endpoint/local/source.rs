@@ -1,12 +1,12 @@
 //! A source on local file systems: one or more roots, scanned as one tree and read by descriptor.
 //!
-//! One moment: an open file is compared with what the scan saw before its first byte is read, and the engine
-//! compares again after the last. A change within the same tick of the file system's clock would show in neither,
-//! so a file whose ctime is younger than [`RACY`] is left to age that long before it is read (git calls such
-//! files racy), or until its second is over where times are whole seconds (ext3, ext4 with small inodes, sshfs). Where
-//! their clock is ahead of ours, what the scan saw tells how far at least, so that all files together wait once or twice.
-//! Linux 6.13 stamps more finely when somebody looks; this does not rely on it. What the kernel remembers of a file of
-//! another machine does not count: both looks ask who keeps it.
+//! One moment: an open file is compared with what the scan saw before its first byte is read, and the engine compares
+//! again after the last. A change within the same tick of the file system's clock would show in neither, so a file
+//! whose ctime is younger than [`RACY`] is left to age that long before it is read (git calls such files racy), or
+//! until its second is over where times are whole seconds (ext3, ext4 with small inodes, sshfs). Where their clock is
+//! ahead of ours, what the scan saw tells how far at least, so that all files together wait once or twice. Linux 6.13
+//! stamps more finely when somebody looks; this does not rely on it. What the kernel remembers of a file of another
+//! machine does not count: both looks ask who keeps it.
 //!
 //! A store through a shared mapping changes the ctime only where its page was written back before. So a file that may
 //! have such pages is written back before its first byte is read (decision 0015). On tmpfs, which has nothing to write
@@ -418,13 +418,13 @@ fn places_of(extents: &[Extent], bytes: u64) -> Places {
     places
 }
 
-/// How far the clocks of file systems are ahead of ours, by device: a ctime in our future shows it. (One behind
-/// ours cannot be seen; network file systems with such a clock are trusted too early by as much.) It says something only of
+/// How far the clocks of file systems are ahead of ours, by device: a ctime in our future shows it. (One behind ours
+/// cannot be seen; network file systems with such a clock are trusted too early by as much.) It says something only of
 /// other ctimes in our future: one file that was written while a clock was wrong says nothing of what our own wrote.
 ///
-/// One clock for each device is assumed. Where clients stamp what they write (Lustre, CephFS), or one file has a ctime that
-/// no clock shows any more, what another clock ahead of ours, but less so, stamps just now is taken for older than it is,
-/// and its next change within the same tick is not seen.
+/// One clock for each device is assumed. Where clients stamp what they write (Lustre, CephFS), or one file has a ctime
+/// that no clock shows any more, what another clock ahead of ours, but less so, stamps just now is taken for older than
+/// it is, and its next change within the same tick is not seen.
 #[derive(Default)]
 struct Clocks {
     by_device: Mutex<HashMap<u64, Clock>>,
@@ -443,8 +443,8 @@ struct Clock {
     since: Instant,
 }
 
-/// Clocks are set now and then, and go faster or slower: how far one is ahead counts no longer than this. Longer than the
-/// longest wait, or it would be forgotten by then, and each file would have a wait of its own.
+/// Clocks are set now and then, and go faster or slower: how far one is ahead counts no longer than this. Longer than
+/// the longest wait, or it would be forgotten by then, and each file would have a wait of its own.
 const CLOCK_KNOWN: Duration = Duration::from_secs(10);
 const _: () = assert!(CLOCK_KNOWN.as_nanos() > TICK_MAX.as_nanos());
 
@@ -819,7 +819,8 @@ mod tests {
         let wall = |after: Duration| UNIX_EPOCH + Duration::from_nanos(START as u64) + after;
         let file = |number: i128| changed_at(START + 5 * number * SECOND);
         (1..=FILES).for_each(|number| clocks.saw(&file(number), wall(Duration::ZERO), begun));
-        // In the order in which they were written. Each is looked at again after its wait, and takes a while to be read.
+        // In the order in which they were written. Each is looked at again after its wait, and takes a while to be
+        // read.
         let (mut now, mut waits) = (Duration::ZERO, Vec::new());
         for number in 1..=FILES {
             if let Some(rest) = clocks.racy(&file(number), wall(now), begun + now) {

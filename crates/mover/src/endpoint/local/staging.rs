@@ -93,8 +93,8 @@ impl Claim {
     }
 }
 
-/// For so long a lock that is held is tried again: who removes what killed transfers left, or looks whether he may, has it for
-/// a moment.
+/// For so long a lock that is held is tried again: who removes what killed transfers left, or looks whether he may, has
+/// it for a moment.
 const LOCK_TRIES: u32 = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
@@ -266,8 +266,8 @@ impl Staging {
     /// Opens it and takes the job's lock in it, which lasts as long as the file is open.
     ///
     /// # Errors
-    /// `Busy` if another transfer of this job has it; `NotFound` where no directory can be made (`/proc`); `Permission`,
-    /// `Space`, `Io`.
+    /// `Busy` if another transfer of this job has it; `NotFound` where no directory can be made (`/proc`);
+    /// `Permission`, `Space`, `Io`.
     pub(super) fn locked(top: &Dir, job: &str) -> Result<(Staging, File)> {
         /// How often the lock file may be removed under our hands by transfers that just end.
         const ROUNDS: usize = 16;
@@ -275,8 +275,8 @@ impl Staging {
         let mut never_made = None;
         for round in 0..ROUNDS {
             let staging = match Staging::open(top, job) {
-                // Another job just removed what they share; or no directory can be made there, which the same answer again
-                // and again says.
+                // Another job just removed what they share; or no directory can be made there, which the same answer
+                // again and again says.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     never_made = (round == 0 || never_made.is_some()).then_some(error);
                     continue;
@@ -323,8 +323,8 @@ impl Staging {
         let _ = top.remove_dir(&self.state.name);
     }
 
-    /// Removes the job's directory. Its lock is let go of only when nothing is in there any more: who takes it from then
-    /// on begins anew, and keeps his directory by what he makes in it.
+    /// Removes the job's directory. Its lock is let go of only when nothing is in there any more: who takes it from
+    /// then on begins anew, and keeps his directory by what he makes in it.
     pub(super) fn remove_own(&self, job: &str, held: Option<File>) {
         self.remove_all();
         let_go(held);
@@ -477,8 +477,9 @@ pub(super) fn is_aside(name: &[u8]) -> bool {
 const EMPTIED_TRIES: u32 = 10;
 const EMPTIED_PAUSE: Duration = Duration::from_millis(10);
 
-/// Removes a directory of ours in which there is nothing more. FUSE and NFS keep a hidden name for what was removed while
-/// it was open, and their server hears only a moment later that it was closed. What somebody else has there by now stays.
+/// Removes a directory of ours in which there is nothing more. FUSE and NFS keep a hidden name for what was removed
+/// while it was open, and their server hears only a moment later that it was closed. What somebody else has there by
+/// now stays.
 pub(super) fn remove_emptied(parent: &Dir, name: &[u8]) -> io::Result<()> {
     for _ in 1..EMPTIED_TRIES {
         match parent.remove_dir(name) {
@@ -495,9 +496,9 @@ fn partial_number(name: &[u8]) -> Option<u64> {
     std::str::from_utf8(name).ok()?.strip_prefix("partial-")?.parse().ok()
 }
 
-/// Opens or makes the directory in `top` that all our jobs share, with its name: the common one, or where somebody else has
-/// that, one with our number, so that nobody keeps others out of a directory in which all may write. One with our number
-/// that is there stays the one: in it is what an earlier attempt left.
+/// Opens or makes the directory in `top` that all our jobs share, with its name: the common one, or where somebody else
+/// has that, one with our number, so that nobody keeps others out of a directory in which all may write. One with our
+/// number that is there stays the one: in it is what an earlier attempt left.
 pub(super) fn own_shared(top: &Dir) -> io::Result<(Vec<u8>, Dir)> {
     let own = own_name();
     // What somebody else called so keeps nobody from the common one.

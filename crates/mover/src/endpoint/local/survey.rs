@@ -48,12 +48,14 @@ pub enum Found {
     Trouble(Failure),
 }
 
-/// A piece of a listing whose order matters: a directory before what is in it, and its names in the order of their bytes.
+/// A piece of a listing whose order matters: a directory before what is in it, and its names in the order of their
+/// bytes.
 #[derive(Debug)]
 pub enum Listed {
     /// It.
     Found(Found),
-    /// The directory told last has so many names that they come in no order; what is in each of them follows it none the less.
+    /// The directory told last has so many names that they come in no order; what is in each of them follows it none
+    /// the less.
     Unordered,
 }
 
@@ -149,8 +151,8 @@ pub fn list_in_order(
     })
 }
 
-/// What stands at a place, told as in a listing, without what is in it. A link is the link; with `follow` one that leads
-/// to a directory is that directory.
+/// What stands at a place, told as in a listing, without what is in it. A link is the link; with `follow` one that
+/// leads to a directory is that directory.
 ///
 /// # Errors
 /// `NotFound`, `Permission`, `Io`; `Unsupported` for what is not listed.
@@ -229,9 +231,9 @@ pub fn read(
     compare()
 }
 
-/// Digests the regular files at or below a place, up to `workers` at a time, read from the medium as far as that can be had;
-/// the page cache is as it was. They are told in the order of a listing. A link that is the place itself is followed, no
-/// other.
+/// Digests the regular files at or below a place, up to `workers` at a time, read from the medium as far as that can be
+/// had; the page cache is as it was. They are told in the order of a listing. A link that is the place itself is
+/// followed, no other.
 ///
 /// # Errors
 /// As [`list`].
@@ -296,8 +298,8 @@ fn digested(
     }
 }
 
-/// Digests one open file, of one moment, as [`ReadOnce`] reads it: no other handle may use the open file meanwhile. `alive`
-/// is called every few seconds. A file that changes meanwhile is read again, a few times.
+/// Digests one open file, of one moment, as [`ReadOnce`] reads it: no other handle may use the open file meanwhile.
+/// `alive` is called every few seconds. A file that changes meanwhile is read again, a few times.
 ///
 /// # Errors
 /// `Io`; `Changed` if it changed each time; what `alive` says.

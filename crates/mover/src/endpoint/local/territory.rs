@@ -88,8 +88,8 @@ pub(super) struct Territory {
     syncing: Mutex<()>,
 }
 
-/// Staging directories held open beside the root's, with their top directories: three descriptors each. More than streams
-/// are usually in at once.
+/// Staging directories held open beside the root's, with their top directories: three descriptors each. More than
+/// streams are usually in at once.
 const OPEN_MAX: usize = 32;
 
 /// What the territories of a destination have in common.
@@ -114,13 +114,13 @@ struct Known {
     open: Option<Arc<Open>>,
 }
 
-/// A territory is that of a mount's top directory, and of all on the mount that hand the same down; or that of one which
-/// hands something else down than that, and of those below it that do the same.
+/// A territory is that of a mount's top directory, and of all on the mount that hand the same down; or that of one
+/// which hands something else down than that, and of those below it that do the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct TerritoryKey {
     pub(super) mount: MountKey,
-    /// Inode of its top directory, where that is not the mount's. By itself, not by what it hands down: the next attempt
-    /// may meet two that are alike in another order, and has to find what this one left.
+    /// Inode of its top directory, where that is not the mount's. By itself, not by what it hands down: the next
+    /// attempt may meet two that are alike in another order, and has to find what this one left.
     apart: Option<u64>,
 }
 
@@ -282,8 +282,9 @@ impl Territory {
 
     /// Syncs the names in the staging directory that are new, and its own. Streams go on staging in it meanwhile.
     ///
-    /// One that was let go of, and is not where it was any more or is closed to us by now, is left as it is: the next attempt
-    /// does not come upon it either, and has what is in it sent anew. What is to be placed from there fails by itself.
+    /// One that was let go of, and is not where it was any more or is closed to us by now, is left as it is: the next
+    /// attempt does not come upon it either, and has what is in it sent anew. What is to be placed from there fails by
+    /// itself.
     pub(super) fn sync_names(&self, job: &str) -> io::Result<()> {
         let _syncing = lock(&self.syncing);
         let open = {

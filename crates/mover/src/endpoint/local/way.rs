@@ -3,15 +3,15 @@
 //! asked for, and as deletion: what is excluded stays, nothing beyond `delete_max` goes.
 //!
 //! 1. When the entry is decided all that would go is counted, and refused if it may not; a dry run tells it.
-//! 2. When the entry is ready for its name it is counted again and taken from what may be deleted; then both change places
-//!    in one step, the old one into staging.
+//! 2. When the entry is ready for its name it is counted again and taken from what may be deleted; then both change
+//!    places in one step, the old one into staging.
 //! 3. With the other deletions, after everything is durable, it is removed from there.
 //!
 //! That the source was listed in full is no condition here: what has the name of a directory's file, or the other way
 //! round, the source cannot have.
 //!
-//! Not guaranteed: that a directory's name is there at every moment while a file makes way for it; and what somebody puts
-//! into a directory between 2's count and the step after it goes with it.
+//! Not guaranteed: that a directory's name is there at every moment while a file makes way for it; and what somebody
+//! puts into a directory between 2's count and the step after it goes with it.
 
 use super::delete::Doomed;
 use super::destination::{LocalDestination, Place};

@@ -1,8 +1,8 @@
 //! What stands there has the content of its entry: whether it has the rest too, so that the source may go for it.
 //!
-//! To a copy it is no difference what only a better right could give, what the guard keeps from it, and what was told when
-//! it was made: each copy would tell it again. Where the source goes nobody finds it any more. There it is a loss each
-//! time, and what has one stays at the source.
+//! To a copy it is no difference what only a better right could give, what the guard keeps from it, and what was told
+//! when it was made: each copy would tell it again. Where the source goes nobody finds it any more. There it is a loss
+//! each time, and what has one stays at the source.
 
 use super::decide::{kind_of, settled, unchanged};
 use super::destination::{LocalDestination, Place};
@@ -20,8 +20,8 @@ use thalweg_wire::{Entry, Kind};
 type Found = (Vec<u8>, Vec<u8>);
 
 impl LocalDestination {
-    /// What a file that stands there and looks so does not have of its entry when it has all of `given`; nothing where no
-    /// source goes for it.
+    /// What a file that stands there and looks so does not have of its entry when it has all of `given`; nothing where
+    /// no source goes for it.
     pub(super) fn missed_by_file(&self, entry: &Entry, stat: &Stat, given: &Wanted) -> Vec<Loss> {
         if !self.terms.removes_source {
             return Vec::new();
@@ -64,7 +64,8 @@ impl LocalDestination {
         self.as_losses(entry, what)
     }
 
-    /// Nothing was changed of what stands there, and its last word is that it is done; without losses, that it is unchanged.
+    /// Nothing was changed of what stands there, and its last word is that it is done; without losses, that it is
+    /// unchanged.
     ///
     /// # Errors
     /// As [`LocalDestination::sync_the_past`].

@@ -1,8 +1,8 @@
 //! An array of disks in numbers: seek time, rate, stripes. Pure: it knows no time but what it is told.
 //!
 //! Each device serves one request after the other, in the order in which they come. A request costs a seek unless it
-//! begins where the last one on that device ended, and then its bytes at the device's rate. That is as much of a disk as
-//! 004 (Figs 3 and 4) and 002 (Table II) need to be seen: which requests come in which order, from how many threads.
+//! begins where the last one on that device ended, and then its bytes at the device's rate. That is as much of a disk
+//! as 004 (Figs 3 and 4) and 002 (Table II) need to be seen: which requests come in which order, from how many threads.
 //! Not here: caches, rotation, tracks, a controller that sorts.
 
 use crate::endpoint::content::mixed;

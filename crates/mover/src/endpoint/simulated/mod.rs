@@ -1,5 +1,5 @@
-//! `sim:`: a source or a destination on a simulated array of disks, in real time. What orders of requests do shows on it
-//! as it did on the arrays of 004, which the disks of today hide.
+//! `sim:`: a source or a destination on a simulated array of disks, in real time. What orders of requests do shows on
+//! it as it did on the arrays of 004, which the disks of today hide.
 //!
 //! As a source one file, `sim`, whose bytes come from the seed: what arrives can be verified. As a destination it keeps
 //! nothing: see [`NullDestination`](super::synthetic::NullDestination).

@@ -1,12 +1,12 @@
 //! Flows that are over, as far as their sender may ask about them again.
 //!
 //! What is over is not kept. Of a flow that ended its sender may not have heard, if the link broke: then it begins it
-//! again, and is told again. The outcomes that were said last are enough for that, [`TOLD_KEPT_MAX`] of them. Words of one
-//! link come in order: when one was heard, all before it were. So the words that a break took are of flows that are under
-//! way for the sender, at most [`FLOWS_MAX`](limits::FLOWS_MAX). Over the next link it begins all of those again before
-//! anything that is new, in the order of their numbers. Until one of them has begun, nothing ends but others of them, and
-//! what was under way here, at most as many. Of flows that ended before that only the numbers are kept, as ranges: they have as
-//! many gaps as flows are under way. Names aside may be more; each says itself how it ended.
+//! again, and is told again. The outcomes that were said last are enough for that, [`TOLD_KEPT_MAX`] of them. Words of
+//! one link come in order: when one was heard, all before it were. So the words that a break took are of flows that are
+//! under way for the sender, at most [`FLOWS_MAX`](limits::FLOWS_MAX). Over the next link it begins all of those again
+//! before anything that is new, in the order of their numbers. Until one of them has begun, nothing ends but others of
+//! them, and what was under way here, at most as many. Of flows that ended before that only the numbers are kept, as
+//! ranges: they have as many gaps as flows are under way. Names aside may be more; each says itself how it ended.
 
 use super::Slot;
 use crate::again;
@@ -19,8 +19,8 @@ use thalweg_wire::{EntryId, RelativePath, limits};
 
 /// Outcomes that are kept, because their sender may not have heard of them.
 pub const TOLD_KEPT_MAX: usize = 2 * limits::FLOWS_MAX;
-/// Ranges of numbers of flows that are over: a correct sender has no more gaps, with the complete flows that it asks about
-/// again.
+/// Ranges of numbers of flows that are over: a correct sender has no more gaps, with the complete flows that it asks
+/// about again.
 pub(crate) const ENDED_RANGES_MAX: usize = limits::FLOWS_DONE_KEPT_MAX + 4 * limits::FLOWS_MAX;
 
 /// How a flow ended.
@@ -108,7 +108,8 @@ impl Ended {
         Ok(Some(outcome))
     }
 
-    /// A flow that the sender that stands now begins, and that failed for good with another: it is over for this one too.
+    /// A flow that the sender that stands now begins, and that failed for good with another: it is over for this one
+    /// too.
     pub fn failed_again(&mut self, begin: &FlowBegin) -> Option<(Slot, Over)> {
         // What it began itself under another number is over for it: the file has grown since, and goes on anew.
         let (slot, mut over) = self.failed_before.remove(&(begin.path.clone(), begin.origin))?;
@@ -128,8 +129,8 @@ impl Ended {
         }
     }
 
-    /// Another sender hears of what failed, if it begins it. What may have passed by then, and what is beyond the bound, it
-    /// tries again.
+    /// Another sender hears of what failed, if it begins it. What may have passed by then, and what is beyond the
+    /// bound, it tries again.
     pub fn keep_failed(&mut self, slot: Slot, over: Over) {
         let is_for_good = |failure: &Failure| !again::may_pass(&over.begin.origin, failure.kind);
         if matches!(&over.outcome, Outcome::Failed(failure) if is_for_good(failure))

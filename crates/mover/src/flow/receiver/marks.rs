@@ -103,7 +103,8 @@ impl Receiver {
             return;
         }
         if self.dirty.is_empty() {
-            // What was due came with the last round: who waits for that time would look again and again, without a pause.
+            // What was due came with the last round: who waits for that time would look again and again, without a
+            // pause.
             self.due = None;
             return;
         }

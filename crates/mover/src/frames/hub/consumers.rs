@@ -79,9 +79,9 @@ impl Channel {
     /// A consumer joins, or comes back, on this link.
     ///
     /// # Errors
-    /// `Busy` if it has another link or there are too many; `Conflict` for another policy than that of its group, or if it
-    /// comes back and another process has its name meanwhile;
-    /// `Unsupported` for a policy that needs a spill log where there is none.
+    /// `Busy` if it has another link or there are too many; `Conflict` for another policy than that of its group, or if
+    /// it comes back and another process has its name meanwhile; `Unsupported` for a policy that needs a spill log
+    /// where there is none.
     pub fn subscribe(&mut self, link: u64, consume: &Consume, window: Window) -> Result<Subscribed> {
         let refuse = |kind, cause: &str| Err(Failure::new(kind, OPEN_CHANNEL, cause));
         if consume.policy == FramePolicy::Spill && self.spill.is_none() {
@@ -145,8 +145,8 @@ impl Channel {
         Ok(Subscribed { instance })
     }
 
-    /// A consumer that goes on behind another process under its name is told so, and what that took of sets that are not
-    /// over; on each link, for what was said to one that broke may not have been heard.
+    /// A consumer that goes on behind another process under its name is told so, and what that took of sets that are
+    /// not over; on each link, for what was said to one that broke may not have been heard.
     fn tell_had(&mut self, link: u64, key: &ConsumerKey, who: &[u8; 16]) {
         let Some(one) = self.subscriptions.get(key) else { return };
         if !one.members.get(who).is_some_and(|member| member.goes_on) {
@@ -262,8 +262,8 @@ impl Channel {
         }
     }
 
-    /// A consumer goes for good. What a member of a group had not taken goes to the others; what the last consumer of all had
-    /// not taken waits for the next.
+    /// A consumer goes for good. What a member of a group had not taken goes to the others; what the last consumer of
+    /// all had not taken waits for the next.
     pub fn leave(&mut self, link: u64, key: &ConsumerKey, who: &[u8; 16]) {
         let Some(one) = self.subscriptions.get_mut(key) else { return };
         if one.members.get(who).is_some_and(|member| member.last_link != link) {
@@ -289,7 +289,8 @@ impl Channel {
         self.trim();
     }
 
-    /// A consumer has gone, with this in its lane. What none that was here took stands in the log as long as nobody comes.
+    /// A consumer has gone, with this in its lane. What none that was here took stands in the log as long as nobody
+    /// comes.
     fn hold_untaken(&mut self, one: Subscription, lane: Vec<Handed>) {
         let mut untaken = BTreeMap::new();
         let pending = one.pending.into_iter().map(Handed::Note);

@@ -1,7 +1,7 @@
 //! What a channel holds, in the order in which it was taken.
 //!
-//! Every frame or note has a *place*. A frame's payload is in memory, in the spill log, in both, or gone; the places go from
-//! the front when nobody needs them any more.
+//! Every frame or note has a *place*. A frame's payload is in memory, in the spill log, in both, or gone; the places go
+//! from the front when nobody needs them any more.
 
 use crate::frames::frame::Payload;
 use crate::frames::lane::cost;
@@ -111,8 +111,8 @@ impl Log {
         self.end() - 1
     }
 
-    /// What was taken out of the front stands at its place again. What lies between was handed out for good. Nothing changes
-    /// where that would make more than `most` places.
+    /// What was taken out of the front stands at its place again. What lies between was handed out for good. Nothing
+    /// changes where that would make more than `most` places.
     pub fn put_back(&mut self, place: u64, slot: Slot, most: usize) {
         let is_near = self.end().checked_sub(place).is_some_and(|places| places <= most as u64);
         if !is_near {

@@ -1,16 +1,16 @@
 //! A channel: takes frames of its producers, holds them, and hands them out by each consumer's policy.
 //!
 //! 1. Frames come in lanes, one for each producer, and wait there until there is room: so a producer is held up.
-//! 2. With room, they are taken in turn, each producer's in its order, and get a *place*. Whatever happens to a frame from
-//!    then on, each consumer is handed it or told of its loss, by place.
-//! 3. Room is made by what nobody needs any more; by what the spill log has; by what consumers drop by their policy; and
-//!    else not at all.
+//! 2. With room, they are taken in turn, each producer's in its order, and get a *place*. Whatever happens to a frame
+//!    from then on, each consumer is handed it or told of its loss, by place.
+//! 3. Room is made by what nobody needs any more; by what the spill log has; by what consumers drop by their policy;
+//!    and else not at all.
 //! 4. A producer that is over, and of which nothing is left to be handed out or told, is forgotten when another needs
 //!    its place.
 //!
 //! Memory: at most the channel's bytes, what the windows of its producers and consumers, and of the consumer that left
-//! last, let wait or be under way, and about a hundred bytes for each of at most [`limits::CHANNEL_FRAMES_MAX`] places and
-//! 65,536 producers that are forgotten.
+//! last, let wait or be under way, and about a hundred bytes for each of at most [`limits::CHANNEL_FRAMES_MAX`] places
+//! and 65,536 producers that are forgotten.
 
 mod consumers;
 
@@ -124,8 +124,8 @@ const NOTES_MAX: usize = 64 << 10;
 const FULL_FOR_GOOD: &str = "the recorded log is full, and nothing is deleted (no-delete)";
 
 impl Channel {
-    /// An empty one. Lanes are numbered from `serial` on, which no earlier hub of this channel may have used: a consumer knows
-    /// by it that its lane begins anew.
+    /// An empty one. Lanes are numbered from `serial` on, which no earlier hub of this channel may have used: a
+    /// consumer knows by it that its lane begins anew.
     pub fn new(wishes: &ChannelWishes, memory_bytes_max: u64, serial: u64) -> Channel {
         Channel {
             memory_bytes_max,
@@ -246,9 +246,9 @@ impl Channel {
     /// A producer has a link. Frames that it gives are numbered from the answer's `next` on.
     ///
     /// # Errors
-    /// `Busy` if it has another link; `Conflict` if it comes back and another process made frames under its name meanwhile;
-    /// `Unsupported` for durable frames without a recording log; `Busy` for too many that are not over, or of which something is
-    /// left to be taken.
+    /// `Busy` if it has another link; `Conflict` if it comes back and another process made frames under its name
+    /// meanwhile; `Unsupported` for durable frames without a recording log; `Busy` for too many that are not over, or
+    /// of which something is left to be taken.
     pub fn attach(
         &mut self,
         link: u64,
@@ -407,8 +407,8 @@ impl Channel {
     /// A producer said something.
     ///
     /// # Errors
-    /// `Protocol`; `Usage` for a set that was declared with another number of frames; `Conflict` for one that was over before
-    /// this producer made anything of it; `Busy` for too many.
+    /// `Protocol`; `Usage` for a set that was declared with another number of frames; `Conflict` for one that was over
+    /// before this producer made anything of it; `Busy` for too many.
     pub fn hear(&mut self, link: u64, message: FramesMessage, now_ns: u64) -> Result<()> {
         let Some(source) = self.source_of(link) else { return Ok(()) };
         match message {
@@ -763,8 +763,8 @@ impl Channel {
         self.subscriptions.is_empty() && self.sources.values().all(|source| source.link.is_none())
     }
 
-    /// Whether nobody is here or comes back, and nothing is owed to who may come: no frame, or none that its log does not
-    /// keep.
+    /// Whether nobody is here or comes back, and nothing is owed to who may come: no frame, or none that its log does
+    /// not keep.
     pub fn is_spent(&self) -> bool {
         let is_kept = self.spill_trouble.is_none() && self.spill.is_some_and(|spill| spill.is_recorded);
         let is_over = |source: &Source| source.link.is_none() && source.over != Over::No;

@@ -3,8 +3,8 @@
 //! 1. Reports of sets to a group, which each member gets.   2. What comes before the cursor: notes and losses.
 //! 3. What others had who went away.                        4. The frame at the cursor.
 //!
-//! On the way the cursor passes what nobody is handed, and what is lost is named before what follows it. Nothing is taken
-//! out before there is room for it.
+//! On the way the cursor passes what nobody is handed, and what is lost is named before what follows it. Nothing is
+//! taken out before there is room for it.
 
 use super::log::{Disk, Kind, Log, Slot};
 use super::source::Source;
@@ -164,7 +164,8 @@ mod tests {
     fn what_is_missing_is_named_before_what_follows_and_what_others_had_comes_first() {
         let at = |offset| Disk::At(crate::frames::spill::Location { file: 0, offset, bytes: 10 });
         let mut log = Log::default();
-        // 0 is there, 1 was never here, 2 was and is no more, 3 is there, and 3 comes once more; then something damaged.
+        // 0 is there, 1 was never here, 2 was and is no more, 3 is there, and 3 comes once more; then something
+        // damaged.
         for (sequence, disk) in [(0, at(0)), (2, Disk::No), (3, at(30)), (3, at(40))] {
             log.push(slot(sequence, disk));
         }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use thalweg_wire::limits;
 use thalweg_wire::message::{FramePolicy, Item, LossReason};
 
-/// Bytes that are handed out to be written and are not yet, at most, to make room: who took a frame meanwhile frees its place,
-/// but not its bytes, which the writer still has.
+/// Bytes that are handed out to be written and are not yet, at most, to make room: who took a frame meanwhile frees its
+/// place, but not its bytes, which the writer still has.
 const SPILL_BATCH_BYTES: u64 = 16 << 20;
 
 impl Channel {
@@ -45,7 +45,8 @@ impl Channel {
         self.subscriptions.values().any(|one| policy(one.policy) && one.needs(place))
     }
 
-    /// Takes the oldest payload out of memory, if the log has it or nobody has a right to it. False: it must be waited for.
+    /// Takes the oldest payload out of memory, if the log has it or nobody has a right to it. False: it must be waited
+    /// for.
     fn evict_one(&mut self) -> bool {
         let Some(place) = self.log.first_in_memory() else { return false };
         let Some(slot) = self.log.get(place) else { return false };

@@ -87,7 +87,8 @@ impl Source {
         Source { first_here, ..Source::new(id, next) }
     }
 
-    /// A new link: what waits of the old one is asked for again, and the clock is measured anew, maybe that of another machine.
+    /// A new link: what waits of the old one is asked for again, and the clock is measured anew, maybe that of another
+    /// machine.
     pub fn attach(&mut self, link: u64, process: [u8; 16], level: HeldLevel, window: Window) {
         self.process = Some(process);
         self.link = Some(link);

@@ -4,8 +4,8 @@
 //! 2. The place of a group is noted again as its members take frames: everything below was taken, and reported.
 //! 3. In the next hub who was there before goes on with that place. What was taken since the note comes again.
 //!
-//! What a consumer by itself took is not noted: it says so when it comes back. Nor is how far a group is that drops frames,
-//! or that was told of damaged ones: the log still has them, and a report of a set would count them.
+//! What a consumer by itself took is not noted: it says so when it comes back. Nor is how far a group is that drops
+//! frames, or that was told of damaged ones: the log still has them, and a report of a set would count them.
 
 use super::Channel;
 use super::consumers::ConsumerKey;
@@ -56,8 +56,8 @@ impl Channel {
         self.stands.get(key).copied().filter(|_| was_there)
     }
 
-    /// Notes where a consumer begins, or goes on: one by itself only if what it has does not say it, or if the log has the
-    /// place of another process under its name.
+    /// Notes where a consumer begins, or goes on: one by itself only if what it has does not say it, or if the log has
+    /// the place of another process under its name.
     pub(super) fn note_begun(&mut self, key: &ConsumerKey, begins_now: bool) {
         let is_group = matches!(key, ConsumerKey::Group(_));
         if let Some(one) = self.subscriptions.get_mut(key)

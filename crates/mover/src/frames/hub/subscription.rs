@@ -159,8 +159,8 @@ impl Member {
     }
 }
 
-/// What a consumer had of sets is known in so many runs of them, 256 KiB or so: of older sets than fit it is not told, who
-/// goes on behind it, and their frames count as missing there. In as many messages it is told.
+/// What a consumer had of sets is known in so many runs of them, 256 KiB or so: of older sets than fit it is not told,
+/// who goes on behind it, and their frames count as missing there. In as many messages it is told.
 const HAD_RUNS_MAX: usize = 2048;
 
 #[derive(Debug)]
@@ -196,8 +196,8 @@ pub(super) struct Subscription {
     pub lost: BTreeMap<LossReason, u64>,
     pub tails: Tails,
     pub group: Option<GroupSets>,
-    /// What a consumer by itself took of sets of which it was not told that they are over: another process under its name
-    /// does not know.
+    /// What a consumer by itself took of sets of which it was not told that they are over: another process under its
+    /// name does not know.
     pub had: OpenSets,
 }
 

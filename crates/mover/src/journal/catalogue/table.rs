@@ -77,8 +77,8 @@ impl Slot {
 }
 
 impl Search {
-    /// Looks at slot `index`; true if there is nothing to be looked for behind it. An entry with another key is taken as
-    /// it is: whether it is sound shows when that is looked for.
+    /// Looks at slot `index`; true if there is nothing to be looked for behind it. An entry with another key is taken
+    /// as it is: whether it is sound shows when that is looked for.
     fn see(&mut self, key: &[u8; 16], index: u64, bytes: &[u8]) -> bool {
         if bytes.iter().all(|&byte| byte == 0) {
             self.is_new = self.place.is_none();

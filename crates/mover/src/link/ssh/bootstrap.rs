@@ -5,8 +5,8 @@
 //!    interpreter), whoever asks says where ours may be.
 //! 2. Ask the far side what machine it is, and whether the program is in its cache already: under its own SHA-256, and
 //!    with it; and whether it may run there.
-//! 3. Upload: under another name, mode 0700, digest compared there, then renamed. The digest is computed at both ends of
-//!    ssh, so what is started is what was sent.
+//! 3. Upload: under another name, mode 0700, digest compared there, then renamed. The digest is computed at both ends
+//!    of ssh, so what is started is what was sent.
 //!
 //! Each step is a login of its own; who types a password types it for each.
 //!

@@ -115,7 +115,8 @@ enum Word {
     Late,
 }
 
-/// Waits for a line with `magic`, past bounded noise. What follows is read and thrown away, so that nobody waits for us.
+/// Waits for a line with `magic`, past bounded noise. What follows is read and thrown away, so that nobody waits for
+/// us.
 fn first_word(child: &mut Child, magic: &'static str, patience: Duration) -> Word {
     let Some(mut stdout) = child.stdout.take() else { return Word::Ended(Vec::new()) };
     let (told, hears) = mpsc::channel();

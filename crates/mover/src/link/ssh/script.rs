@@ -10,8 +10,8 @@ use std::io::Seek;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// Time in which ssh must take more of what is uploaded, from the login on, and all of it have arrived from the last piece on:
-/// on a thin line the mebibytes that it reads ahead are minutes.
+/// Time in which ssh must take more of what is uploaded, from the login on, and all of it have arrived from the last
+/// piece on: on a thin line the mebibytes that it reads ahead are minutes.
 const UPLOAD_STALL: Duration = LOGIN_TIMEOUT;
 
 /// Runs a script of a POSIX shell at the far side, whatever the login shell is; its stdout, bounded, and exit code.

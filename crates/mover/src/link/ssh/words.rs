@@ -36,8 +36,9 @@ pub fn check_destination(destination: &str) -> std::result::Result<(), &'static 
     Ok(())
 }
 
-/// Splits a command as a POSIX shell would, and does nothing else that a shell does: blanks separate, single quotes keep
-/// all, double quotes keep all but a backslash before `"`, `\`, `$` and a back quote, a backslash keeps the next byte.
+/// Splits a command as a POSIX shell would, and does nothing else that a shell does: blanks separate, single quotes
+/// keep all, double quotes keep all but a backslash before `"`, `\`, `$` and a back quote, a backslash keeps the next
+/// byte.
 ///
 /// # Errors
 /// For a quote that does not end, or too many words.

@@ -73,8 +73,9 @@ impl StopHandle {
         tune_stream(&*self.0, &PathHints { rtt, ..path.clone() });
     }
 
-    /// Keeps the window that was asked for where the receive buffer could not be fixed at it: what autotuning offers beyond is
-    /// taken back, and once the buffer has room for all of it, it stays as it is. Call it a few times a second.
+    /// Keeps the window that was asked for where the receive buffer could not be fixed at it: what autotuning offers
+    /// beyond is taken back, and once the buffer has room for all of it, it stays as it is. Call it a few times a
+    /// second.
     pub fn keep_window(&self, bytes: u64) {
         // What is no TCP socket, or an older kernel, goes on as it did.
         let room = socket::receive_buffer(&*self.0).unwrap_or(0);

@@ -93,9 +93,9 @@ impl FrameReader {
     /// After anything but a frame the stream is over: after `End` it says `End` again, else it fails.
     ///
     /// # Errors
-    /// `Damage` for what is not authentic: a length that no frame has or the buffer does not take, a frame that does not
-    /// open. The path or somebody on it has altered bytes (or the peer is broken); a new stream may be tried. `Protocol`
-    /// for what the peer itself says wrongly.
+    /// `Damage` for what is not authentic: a length that no frame has or the buffer does not take, a frame that does
+    /// not open. The path or somebody on it has altered bytes (or the peer is broken); a new stream may be tried.
+    /// `Protocol` for what the peer itself says wrongly.
     pub fn receive(&mut self, buffer: &mut FrameBuffer) -> Result<Received> {
         let payload_max = buffer.payload_max();
         self.receive_up_to(buffer, || payload_max, &mut Nothing)

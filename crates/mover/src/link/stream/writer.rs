@@ -77,8 +77,8 @@ impl FrameWriter {
     /// Afterwards the buffer has ciphertext: fill it anew. After an error the stream is over.
     ///
     /// # Errors
-    /// `InvalidInput` for a payload longer than the buffer's, an End frame (that is [`FrameWriter::finish`]), or a stream
-    /// that is over; `WouldBlock` after the write timeout; else what the kernel says, for instance `BrokenPipe`.
+    /// `InvalidInput` for a payload longer than the buffer's, an End frame (that is [`FrameWriter::finish`]), or a
+    /// stream that is over; `WouldBlock` after the write timeout; else what the kernel says, for instance `BrokenPipe`.
     pub fn send(&mut self, buffer: &mut FrameBuffer, payload_len: usize, inner: &Inner) -> io::Result<()> {
         if payload_len > buffer.payload_max() || inner.kind == FrameKind::End {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "this is no frame to send"));

@@ -4,7 +4,8 @@ use super::known::{FLOOR_S, PRIOR_SPREAD, PRIOR_WEIGHT, SPREAD_MAX};
 use super::{ENTRIES_FREE, LIMIT_SPREAD, Prediction, Taken, Term, Work, Z_99, Z_975, check};
 use crate::model::{Result, positive, student};
 
-/// What a time differs by from run to run however short it is, in seconds: threads that wait for a core, looks that come late.
+/// What a time differs by from run to run however short it is, in seconds: threads that wait for a core, looks that
+/// come late.
 const JITTER_S: f64 = 0.05;
 
 /// Predicts from what earlier transfers of its kind took, each already scaled to this one.

@@ -16,7 +16,8 @@ pub struct Comparison {
     pub wrong: Term,
     /// Actual less predicted of that term, in seconds.
     pub wrong_by_s: f64,
-    /// Seconds of the transfer itself that the prediction rests on, where no earlier one said anything; `None` where one did.
+    /// Seconds of the transfer itself that the prediction rests on, where no earlier one said anything; `None` where
+    /// one did.
     pub after_s: Option<f64>,
 }
 

@@ -18,9 +18,9 @@ pub struct Known {
 pub const PRIOR_WEIGHT: f64 = 4.0;
 /// Standard deviation of the logarithm before anything is known of it: times differ by a third from run to run.
 pub const PRIOR_SPREAD: f64 = 0.3;
-/// The most that costs of one way are taken to differ by, as a standard deviation of the logarithm: one in six more than four
-/// times the median. What was further apart was of another kind, and a log-normal as wide as that has a mean that no
-/// transfer ever takes.
+/// The most that costs of one way are taken to differ by, as a standard deviation of the logarithm: one in six more
+/// than four times the median. What was further apart was of another kind, and a log-normal as wide as that has a mean
+/// that no transfer ever takes.
 pub const SPREAD_MAX: f64 = 1.5;
 /// Seconds and unit costs below this are nothing: logarithms need a floor.
 pub(super) const FLOOR_S: f64 = 1e-15;
@@ -101,15 +101,15 @@ pub struct Knowledge {
     pub entries_quick: Quick,
 }
 
-/// What a start and an end mostly take, in seconds: dialling and TLS four round trips and some computing, the last round of
-/// syncs half a second.
+/// What a start and an end mostly take, in seconds: dialling and TLS four round trips and some computing, the last
+/// round of syncs half a second.
 pub fn usual_s(rtt_s: f64) -> [f64; 2] {
     [0.1, 0.5].map(|seconds| seconds + 4.0 * rtt_s)
 }
 
 impl Knowledge {
-    /// The same, with a start and an end as they are usual where no transfer has shown them; each by a factor of four or five
-    /// either way (95 %).
+    /// The same, with a start and an end as they are usual where no transfer has shown them; each by a factor of four
+    /// or five either way (95 %).
     #[must_use]
     pub fn completed(self, rtt_s: f64) -> Knowledge {
         const UNKNOWN: f64 = 0.55;

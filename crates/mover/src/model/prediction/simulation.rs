@@ -8,8 +8,8 @@ fn moved(work: &Work) -> Moved {
     Moved { bytes: work.bytes, entries: work.entries, ..Moved::default() }
 }
 
-/// What transfers of a way take, term by term: around these costs, with this spread of the logarithm, of whose square all
-/// terms of a transfer have this share in common.
+/// What transfers of a way take, term by term: around these costs, with this spread of the logarithm, of whose square
+/// all terms of a transfer have this share in common.
 #[derive(Clone, Copy)]
 struct Weather {
     start_s: f64,
@@ -97,8 +97,8 @@ fn the_range_holds_what_it_says_from_one_earlier_transfer_on() {
     }
 }
 
-/// A fifth of the earlier ones, or five times as much: the terms are put together, and a busy machine slows all of them, or
-/// none, or something in between.
+/// A fifth of the earlier ones, or five times as much: the terms are put together, and a busy machine slows all of
+/// them, or none, or something in between.
 #[test]
 fn the_range_holds_for_transfers_of_another_size_whatever_slows_their_terms_together() {
     let learned = Work { bytes: 1e10, entries: 1e4, ..Work::default() };

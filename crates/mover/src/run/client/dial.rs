@@ -46,8 +46,8 @@ pub trait Connect: Send + Sync {
         None
     }
 
-    /// What became of the connection that [`Connect::connect_stream`] made: the stream stands on it, or it came to nothing
-    /// and the stream is where it was, if it was anywhere.
+    /// What became of the connection that [`Connect::connect_stream`] made: the stream stands on it, or it came to
+    /// nothing and the stream is where it was, if it was anywhere.
     fn stream_dialled(&self, _stream: u16, _stands: bool) {}
 
     /// The connection of this stream broke.
@@ -57,8 +57,8 @@ pub trait Connect: Send + Sync {
     /// may be wrong.
     fn misled(&self) {}
 
-    /// So many bytes more got across for good, which the next session does not carry again: who starts the peer gives up on
-    /// one that ends again and again without any.
+    /// So many bytes more got across for good, which the next session does not carry again: who starts the peer gives
+    /// up on one that ends again and again without any.
     fn got_across(&self, _more: u64) {}
 
     /// Where the peer is dialled, each `host:port`; none if it is reached in another way.
@@ -83,7 +83,8 @@ pub trait Connect: Send + Sync {
     fn close(&self) {}
 }
 
-/// By TCP, to the first of some addresses that answers: they are dialled side by side, and that one first the next time.
+/// By TCP, to the first of some addresses that answers: they are dialled side by side, and that one first the next
+/// time.
 #[derive(Debug, Clone)]
 pub struct TcpConnect {
     addresses: Vec<String>,

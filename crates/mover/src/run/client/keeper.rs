@@ -42,8 +42,8 @@ impl UnderWay {
         self.lock().clone()
     }
 
-    /// Dials these side by side and waits for them, at most so long: a handshake that hangs on one way keeps nobody on the
-    /// others. False if some are known to have failed by then.
+    /// Dials these side by side and waits for them, at most so long: a handshake that hangs on one way keeps nobody on
+    /// the others. False if some are known to have failed by then.
     fn dial<'scope, 'env>(
         &'scope self,
         scope: &'scope Scope<'scope, 'env>,
@@ -83,8 +83,8 @@ impl UnderWay {
 }
 
 impl Keeper {
-    /// Until the session is closed. Dials that are under way then are waited for: what they started to reach the peer ends
-    /// with the copy.
+    /// Until the session is closed. Dials that are under way then are waited for: what they started to reach the peer
+    /// ends with the copy.
     pub fn run(self) {
         let keeper = &self;
         std::thread::scope(|scope| keeper.keep(scope));
@@ -143,8 +143,8 @@ impl Keeper {
         }
     }
 
-    /// Forgets the refusals of streams that stand by now; and since when there was nothing but refusals, if something got
-    /// across, or if there is no link: then no stream is to be had, whatever memory there is.
+    /// Forgets the refusals of streams that stand by now; and since when there was nothing but refusals, if something
+    /// got across, or if there is no link: then no stream is to be had, whatever memory there is.
     fn note_streams(&self, now: Instant, progressed: bool) {
         let there = self.session.streams();
         let is_lost = self.session.lost_since().is_some();
@@ -167,8 +167,8 @@ impl Keeper {
         }
     }
 
-    /// Dials a link in the place of one that is lost or silent, for at most so long. Where the far mover does not know the
-    /// session any more, that is its end.
+    /// Dials a link in the place of one that is lost or silent, for at most so long. Where the far mover does not know
+    /// the session any more, that is its end.
     fn dial_link(&self, at_most: Duration) -> Dialled {
         match self.dialler.resume(&self.session, at_most).and_then(|c| self.replace_link(c)) {
             Ok(()) => Dialled::Stands,

@@ -1,10 +1,10 @@
 //! Judges a link by what gets across: whether to go on with it, to cut it, to dial another, or to give up.
 //!
-//! Three clocks. *Patience* runs since anything was verified, settled or acknowledged, and is the user's. *Stall* runs since
-//! that, or since the path carried enough to be alive; it does not run while the peer says what it waits for, nor while our
-//! own disk does not give what is to be sent, nor before a first stream could be dialled. *Silence* runs since the peer
-//! said anything. None runs while nothing is waited for, nor while a peer that is heard waits for its share
-//! of what its operator lets it move, but patience where there is no link.
+//! Three clocks. *Patience* runs since anything was verified, settled or acknowledged, and is the user's. *Stall* runs
+//! since that, or since the path carried enough to be alive; it does not run while the peer says what it waits for, nor
+//! while our own disk does not give what is to be sent, nor before a first stream could be dialled. *Silence* runs
+//! since the peer said anything. None runs while nothing is waited for, nor while a peer that is heard waits for its
+//! share of what its operator lets it move, but patience where there is no link.
 //!
 //! Decides only: time and what was seen come in as arguments.
 

@@ -1,7 +1,7 @@
 //! Dials the addresses of a peer side by side, so that one at which nobody answers holds up no connection (RFC 8305).
 //!
-//! 1. Names are looked up, all of them and one after the other: that has no bound but the resolver's own, and what it takes
-//!    is lost to the dialling. The families of their addresses take turns, beginning with that of the first.
+//! 1. Names are looked up, all of them and one after the other: that has no bound but the resolver's own, and what it
+//!    takes is lost to the dialling. The families of their addresses take turns, beginning with that of the first.
 //! 2. The first address is dialled, and each next one when one has failed, or when none has answered for [`STEP`].
 //! 3. The first connection that stands is taken, and the others are dropped. Its address is the first the next time.
 //!

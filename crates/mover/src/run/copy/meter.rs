@@ -34,8 +34,8 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Content bytes for which nothing more is to be done: verified at the destination, or of entries that came to their end
-    /// without.
+    /// Content bytes for which nothing more is to be done: verified at the destination, or of entries that came to
+    /// their end without.
     pub fn bytes_settled(&self) -> u64 {
         let moved = self.bytes_verified.load(Ordering::Relaxed);
         let settled = moved.saturating_add(self.bytes_unmoved.load(Ordering::Relaxed));
@@ -51,14 +51,14 @@ impl Meter {
         self.began.get().map_or(Duration::ZERO, Instant::elapsed)
     }
 
-    /// Content bytes that came in a second, in the last half minute; `None` if none did. What was at the destination before,
-    /// also from an earlier attempt, did not come.
+    /// Content bytes that came in a second, in the last half minute; `None` if none did. What was at the destination
+    /// before, also from an earlier attempt, did not come.
     pub fn bytes_per_s(&self) -> Option<f64> {
         lock(&self.pace).bytes_per_s(self.elapsed())
     }
 
-    /// How long the rest of the content takes at that rate. `None` until all is found, without a rate, and when all of it is
-    /// settled: then it is not bytes that are waited for.
+    /// How long the rest of the content takes at that rate. `None` until all is found, without a rate, and when all of
+    /// it is settled: then it is not bytes that are waited for.
     pub fn left(&self) -> Option<Duration> {
         self.left_at(self.bytes_per_s()?)
     }

@@ -82,8 +82,8 @@ impl Drop for StopsRemoving<'_> {
     }
 }
 
-/// What `run`, which ended so, and its peer agree on. Where the link was lost before that, what is settled goes first: the
-/// destination has it, and another attempt does not see that it is the same.
+/// What `run`, which ended so, and its peer agree on. Where the link was lost before that, what is settled goes first:
+/// the destination has it, and another attempt does not see that it is the same.
 ///
 /// # Errors
 /// Why it failed, or they do not agree.

@@ -32,8 +32,8 @@ impl Job<'_> {
         Some(Tuned { congestion: tuned.congestion.filter(|_| !is_out), ..tuned })
     }
 
-    /// Whether this is the far side's word that it does not permit the congestion control that trials found: nobody asked for
-    /// it, so the copy goes on without, and says so.
+    /// Whether this is the far side's word that it does not permit the congestion control that trials found: nobody
+    /// asked for it, so the copy goes on without, and says so.
     pub(super) fn drops_tuned_congestion(&mut self, failure: &Failure) -> bool {
         let is_refused = failure.reason == Reason::CongestionRefused;
         let Some(name) = self.tuned().and_then(|tuned| tuned.congestion).filter(|_| is_refused) else {

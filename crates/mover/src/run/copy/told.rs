@@ -92,7 +92,8 @@ impl Job<'_> {
         }
     }
 
-    /// Tells where the time goes, if it is time to; of a copy that is stopped the last time. Keeps what the beginning showed.
+    /// Tells where the time goes, if it is time to; of a copy that is stopped the last time. Keeps what the beginning
+    /// showed.
     pub(super) fn tell_evidence(
         &mut self,
         plan: &Plan,
@@ -186,8 +187,8 @@ impl Job<'_> {
 }
 
 /// The system's limits, where they were what held the transfer: its streams carried at least half of what their windows
-/// let them. `streams` took work at the end, whatever was planned. What the route carried before is no measure: windows may
-/// have held that too. `rate_bits_per_s` was asked for.
+/// let them. `streams` took work at the end, whatever was planned. What the route carried before is no measure: windows
+/// may have held that too. `rate_bits_per_s` was asked for.
 fn window_advice(
     plan: &Plan,
     rate_bits_per_s: Option<u64>,

@@ -17,7 +17,8 @@ pub(super) fn event(over: Over) -> Event {
     Event::Settled(Arc::new(of_over(&over)), over.outcome)
 }
 
-/// Under the name that it has at the destination, if it is whole there. Of one that failed one side may not know that name.
+/// Under the name that it has at the destination, if it is whole there. Of one that failed one side may not know that
+/// name.
 fn of_over(over: &Over) -> Entry {
     let Over { begin, name, bytes, outcome } = over;
     let name = name.as_ref().filter(|_| matches!(outcome, Outcome::Done { .. }));

@@ -1,5 +1,5 @@
-//! Flows that failed and may come right: told when they are tried again, and as failed only if they are not complete in the
-//! end.
+//! Flows that failed and may come right: told when they are tried again, and as failed only if they are not complete in
+//! the end.
 //!
 //! At the side that tells people. Where the source is read here, its feed decides what is begun again
 //! ([`Failing::decided`]); where it is far, the same rule says what its feed does ([`Failing::decide`]).
@@ -85,8 +85,8 @@ impl Failing {
         self.decided(flow, again, events);
     }
 
-    /// Nothing is begun again any more: tells as failed what is not complete, unless `goes_on` knows better, of a flow that
-    /// failed with so many bytes.
+    /// Nothing is begun again any more: tells as failed what is not complete, unless `goes_on` knows better, of a flow
+    /// that failed with so many bytes.
     pub fn end(&mut self, goes_on: impl Fn(&FlowBegin, u64) -> bool, events: &Events) {
         self.rule = Rule::Never;
         let undecided = std::mem::take(&mut self.undecided).into_values();

@@ -1,7 +1,7 @@
 //! A stream from beginning to end: plan, link, both sides, attempts, agreement.
 //!
-//! Both sides on this machine outlive the sessions that they ride in: what was read of a pipe, or delivered to a program,
-//! is not had a second time. So only the link is begun anew after an outage that a session did not survive.
+//! Both sides on this machine outlive the sessions that they ride in: what was read of a pipe, or delivered to a
+//! program, is not had a second time. So only the link is begun anew after an outage that a session did not survive.
 
 use crate::again::attempts::Attempts;
 use crate::again::{Rule, Tries};

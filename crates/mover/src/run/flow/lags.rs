@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 use thalweg_wire::EntryId;
 
-/// Lags of all pieces so far. Pieces that were not marked yet are remembered: no more than the window holds. What was marked
-/// is counted in buckets, each 3 % wide, so that memory does not grow with time.
+/// Lags of all pieces so far. Pieces that were not marked yet are remembered: no more than the window holds. What was
+/// marked is counted in buckets, each 3 % wide, so that memory does not grow with time.
 #[derive(Debug, Default)]
 pub struct Lags {
     waiting: BTreeMap<EntryId, VecDeque<Waiting>>,
@@ -46,8 +46,8 @@ pub struct Lag {
     pub p99: Duration,
     /// The worst.
     pub worst: Duration,
-    /// Of the worst, the time until it might go: the buffer, the slot, the limit of the rate. The rest is the way, and the
-    /// disk.
+    /// Of the worst, the time until it might go: the buffer, the slot, the limit of the rate. The rest is the way, and
+    /// the disk.
     pub worst_until_sent: Duration,
     /// Pieces that were later than the deadline, where there is one.
     pub late: u64,

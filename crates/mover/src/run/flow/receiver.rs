@@ -96,8 +96,8 @@ impl FlowReceive {
         flow: &FlowTerms,
         events: Events,
     ) -> Result<Arc<FlowReceive>> {
-        // They are filled with the lock held, and so must not wait. The machine bounds them: flows that are opened or go on,
-        // bytes of a window, one round.
+        // They are filled with the lock held, and so must not wait. The machine bounds them: flows that are opened or
+        // go on, bytes of a window, one round.
         let (opens, open_queue) = mpsc::channel();
         let (writes, write_queue) = mpsc::channel();
         let (rounds, round_queue) = mpsc::channel();
@@ -126,8 +126,8 @@ impl FlowReceive {
             .and_then(|()| run.spawn("write", write_queue, FlowReceive::write))
             .and_then(|()| run.spawn("marks", round_queue, FlowReceive::rounds));
         if let Err(failure) = started {
-            // Those that were started keep the run, and the run their queues: they would wait for ever, and the destination
-            // would stay taken.
+            // Those that were started keep the run, and the run their queues: they would wait for ever, and the
+            // destination would stay taken.
             run.close();
             return Err(failure);
         }
@@ -147,8 +147,8 @@ impl FlowReceive {
         Ok(())
     }
 
-    /// From now on it is transfer `number` of the session of `outbox`; who sends begins its flows anew. `lines` hears the
-    /// receipt, which begins anew.
+    /// From now on it is transfer `number` of the session of `outbox`; who sends begins its flows anew. `lines` hears
+    /// the receipt, which begins anew.
     pub fn attach(&self, number: TransferNumber, outbox: Box<dyn Outbox>, lines: Option<LineSink>) {
         let mut state = self.common.attach(number, outbox, lines);
         state.machine.rebind();

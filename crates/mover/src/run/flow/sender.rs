@@ -68,8 +68,8 @@ pub struct Feeding {
     /// When the first byte was read.
     first_read: Option<Instant>,
     choice: Choice,
-    /// What the receiver said that earlier attempts left there, and how many there are besides, once that is known: said by the
-    /// first that listens.
+    /// What the receiver said that earlier attempts left there, and how many there are besides, once that is known:
+    /// said by the first that listens.
     left: (Vec<FlowLeft>, Option<u64>),
     /// Names at the destination that were told, because they stand beside an older one.
     told: BTreeSet<RelativePath>,
@@ -128,8 +128,8 @@ impl FlowSend {
         thread::guarded("read", on_panic, work).map(drop)
     }
 
-    /// From now on it is transfer `number` of the session of `outbox`, and begins to talk. `lines` hears the receipt, which
-    /// begins anew.
+    /// From now on it is transfer `number` of the session of `outbox`, and begins to talk. `lines` hears the receipt,
+    /// which begins anew.
     pub fn attach(&self, number: TransferNumber, outbox: Box<dyn Outbox>, lines: Option<LineSink>) {
         let mut state = self.common.attach(number, outbox, lines);
         state.machine.rebind();

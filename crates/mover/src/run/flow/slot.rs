@@ -7,10 +7,10 @@
 //! 4. Bursts that come later or earlier than their windows, one after the other, have these moved to them
 //!    ([`crate::admission::drift`]). Where there is no room the old ones stay, and a person is told at once.
 //!
-//! **Clocks.** The server says how long it is, after it heard the question, until a window opens. Who sends that long after
-//! it *asked* has his bytes there when the window opens: they take the same way as the question did. So no clocks are compared,
-//! and the way back does not matter. What counts is the quickest of the last answers; those before it are forgotten, because
-//! clocks drift.
+//! **Clocks.** The server says how long it is, after it heard the question, until a window opens. Who sends that long
+//! after it *asked* has his bytes there when the window opens: they take the same way as the question did. So no clocks
+//! are compared, and the way back does not matter. What counts is the quickest of the last answers; those before it are
+//! forgotten, because clocks drift.
 
 use super::lags::LatePiece;
 use super::sender::FlowSend;
@@ -79,8 +79,8 @@ pub enum Word {
     Held,
 }
 
-/// Holds pieces back until their window. Closed until it is opened. Hears when bytes become ready, and says when windows are
-/// to be moved to them.
+/// Holds pieces back until their window. Closed until it is opened. Hears when bytes become ready, and says when
+/// windows are to be moved to them.
 #[derive(Debug)]
 pub struct SlotGate {
     began: Instant,
@@ -277,12 +277,12 @@ struct State {
 }
 
 impl TakenSlot {
-    /// Asks for a slot. `word`: when the server says that it has what came; `stall`: after so long without a word a link
-    /// counts as stalled; `ready`: when the first burst was, if it was. Else the windows are moved when it is.
+    /// Asks for a slot. `word`: when the server says that it has what came; `stall`: after so long without a word a
+    /// link counts as stalled; `ready`: when the first burst was, if it was. Else the windows are moved when it is.
     ///
     /// # Errors
-    /// `Busy` with the reason if it cannot be promised, `Unsupported` by a server without slots, `Usage` for a deadline that
-    /// leaves nothing, and for bursts so far apart that the link would count as stalled.
+    /// `Busy` with the reason if it cannot be promised, `Unsupported` by a server without slots, `Usage` for a deadline
+    /// that leaves nothing, and for bursts so far apart that the link would count as stalled.
     pub fn take(
         client: &Arc<Client>,
         asked: SlotAsked,
@@ -330,8 +330,8 @@ impl TakenSlot {
         Ok(TakenSlot { inner: Arc::new(inner), keeper: None, run: None })
     }
 
-    /// Keeps it from now on, on a thread of its own, and moves it to the first burst of `run` if need be. If that thread
-    /// panics, the slot is lost.
+    /// Keeps it from now on, on a thread of its own, and moves it to the first burst of `run` if need be. If that
+    /// thread panics, the slot is lost.
     ///
     /// # Errors
     /// If there is no thread to be had.
@@ -389,8 +389,8 @@ impl TakenSlot {
         is_news.then_some(held)
     }
 
-    /// What must be kept in memory here, so that nothing that is ready waits to be read: all that is not durable at once,
-    /// or what the way carries until it is.
+    /// What must be kept in memory here, so that nothing that is ready waits to be read: all that is not durable at
+    /// once, or what the way carries until it is.
     pub fn buffer_bytes(&self) -> u64 {
         let held = self.held();
         let slot = &held.slot;
@@ -698,8 +698,8 @@ fn wish(asked: &SlotAsked, margin: &Margin, rtt: Duration, table: &SlotTable) ->
     Ok(SlotWish { rhythm, deadline_micros: micros(left), ready_ago_micros: 0, guard_micros: micros(guard) })
 }
 
-/// So much of a window is room to catch up: without, what missed its window once would be a period late for ever. At least
-/// a piece, because a piece goes as a whole.
+/// So much of a window is room to catch up: without, what missed its window once would be a period late for ever. At
+/// least a piece, because a piece goes as a whole.
 const CATCH_UP: u64 = 8;
 /// Round trips below this are within a building: their windows are full at once.
 const NEAR: Duration = Duration::from_millis(1);

@@ -1,7 +1,7 @@
 //! The channels of a process, at work.
 //!
-//! A channel's machine is behind one lock, which is never held while something is sent, read or written. Its spill log has a
-//! thread of its own, once it has a log.
+//! A channel's machine is behind one lock, which is never held while something is sent, read or written. Its spill log
+//! has a thread of its own, once it has a log.
 
 use super::store::StorePlace;
 use super::windows::Windows;
@@ -90,8 +90,8 @@ pub type ChannelKey = (String, Vec<u8>);
 
 /// For so long a client waits for a channel that is being closed: its log is free when all that it was given is synced.
 const CLOSING_PATIENCE: Duration = Duration::from_secs(10);
-/// For so long a client waits, where memory is short, for those who are at the end of their channels to be gone; and between
-/// two looks whether they are.
+/// For so long a client waits, where memory is short, for those who are at the end of their channels to be gone; and
+/// between two looks whether they are.
 const LEAVING_PATIENCE: Duration = Duration::from_secs(1);
 const LEAVING_STEP: Duration = Duration::from_millis(20);
 /// Channels that are named to who finds no room.
@@ -121,7 +121,8 @@ impl Hub {
         place: Option<StorePlace>,
     ) -> Result<Arc<HubChannel>> {
         let channel = self.known_or_new(key, wishes, place)?;
-        // Not under the lock of all channels: a large log, or a disk that stands still, is the matter of this one alone.
+        // Not under the lock of all channels: a large log, or a disk that stands still, is the matter of this one
+        // alone.
         if let Err(failure) = channel.open_found_store(wishes) {
             // Others than the map and this one may be about to open its log, or have.
             self.lock().retain(|_, known| {
@@ -233,8 +234,8 @@ impl Hub {
         self.shelf.tidy(Instant::now());
     }
 
-    /// Closes all channels: what recorded logs were given is durable when this returns, but for those of which the log of this
-    /// program tells that the last sync failed.
+    /// Closes all channels: what recorded logs were given is durable when this returns, but for those of which the log
+    /// of this program tells that the last sync failed.
     pub fn close(&self) {
         let channels = std::mem::take(&mut *self.lock());
         channels.values().for_each(|channel| channel.close());

@@ -30,7 +30,8 @@ use thalweg_wire::message::{
     Check, Consume, Direction, FrameRole, FrameTerms, Open, Place, Question, Reply, Terms, TransferNumber,
 };
 
-/// Streams that are opened without being asked for: frames come one after the other, more streams only let them overtake.
+/// Streams that are opened without being asked for: frames come one after the other, more streams only let them
+/// overtake.
 const STREAMS_MAX: u16 = 4;
 /// What heals once the hub stood: all that is busy, too. The longer the pause, the more frames wait.
 const HEALS: Policy =

@@ -1,8 +1,8 @@
 //! An item as segments on one stream, and back.
 //!
-//! Copies: the payload goes from where it is into the buffer that is sealed, and at the other end from the buffer in which it
-//! was opened into memory of its own, which was that of an earlier one ([`memory`](crate::memory)). It is digested there
-//! while it is in the cache.
+//! Copies: the payload goes from where it is into the buffer that is sealed, and at the other end from the buffer in
+//! which it was opened into memory of its own, which was that of an earlier one ([`memory`](crate::memory)). It is
+//! digested there while it is in the cache.
 
 use crate::failure::{Failure, FailureKind, Result};
 use crate::frames::Payload;
@@ -88,11 +88,11 @@ impl Going {
 }
 
 impl Outlets {
-    /// Sends the next segment on a stream: of the item that goes on it, if it is still wanted, else of what `next` has. That asks
-    /// once more, under its own lock, whether the stream is over, before it takes an item for it.
-    /// `pass` hears the item's number, where in it the segment begins, and how many bytes it has, and returns when it
-    /// may go, or false when the stream is gone before that. A wait for a share ends when `goes_on` says that
-    /// the lane is over: then the segment does not go.
+    /// Sends the next segment on a stream: of the item that goes on it, if it is still wanted, else of what `next` has.
+    /// That asks once more, under its own lock, whether the stream is over, before it takes an item for it. `pass`
+    /// hears the item's number, where in it the segment begins, and how many bytes it has, and returns when it may go,
+    /// or false when the stream is gone before that. A wait for a share ends when `goes_on` says that the lane is over:
+    /// then the segment does not go.
     ///
     /// # Errors
     /// When the stream is gone.

@@ -3,12 +3,12 @@
 //! 1. One thread appends records, in the order of their places, and starts a new file when one is full.
 //! 2. When nothing waits, or a second after the last time, it syncs; what was written before is durable then.
 //! 3. What cannot be written, for want of room or because some is kept free, is tried again until it can, and nothing
-//!    after it is written meanwhile; files that nobody needs are removed all the same, which may be the room that lacks.
-//!    A sync that fails is final, and so is one of a log that lost its name: the next hub does not find it.
+//!    after it is written meanwhile; files that nobody needs are removed all the same, which may be the room that
+//!    lacks. A sync that fails is final, and so is one of a log that lost its name: the next hub does not find it.
 //!
-//! A log that records everything is found again by the next hub: its whole records are, and what is torn behind them is cut
-//! off. It notes how large it may be, because the next hub has it before who said so comes back. A log that only held what
-//! memory did not is removed: who knew its order is gone.
+//! A log that records everything is found again by the next hub: its whole records are, and what is torn behind them is
+//! cut off. It notes how large it may be, because the next hub has it before who said so comes back. A log that only
+//! held what memory did not is removed: who knew its order is gone.
 
 use crate::endpoint::local::guard::MinFree;
 use crate::failure::{self, Failure, FailureKind, Reason, Result};
@@ -38,7 +38,8 @@ pub struct StorePlace {
     pub below: Dir,
     /// Path of the channel; the log is a directory beside it.
     pub path: Vec<u8>,
-    /// So much is kept free there: no file is begun for which too little would be left, and none goes on where too little is.
+    /// So much is kept free there: no file is begun for which too little would be left, and none goes on where too
+    /// little is.
     pub min_free: Option<MinFree>,
     /// Of a recorded log nothing is forgotten to make room.
     pub keeps_all: bool,
@@ -389,8 +390,8 @@ pub fn remove_deserted(below: &Dir) -> Result<()> {
     Ok(())
 }
 
-/// Tells the records of a file, and returns where the last whole one ends. Payloads are held against their digests where
-/// they may be torn.
+/// Tells the records of a file, and returns where the last whole one ends. Payloads are held against their digests
+/// where they may be torn.
 fn scan(
     file: &File,
     number: u64,

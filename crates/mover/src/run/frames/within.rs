@@ -26,8 +26,8 @@ const LOOK_FOR_NEXT: Duration = Duration::from_millis(100);
 /// A bell that nobody rings is looked at all the same.
 const BELL: Duration = Duration::from_millis(250);
 
-/// Both ends, attached to each other. Dropping it ends both; what the consumer said last is heard. The place of one that
-/// was let go is kept for as long as it asked.
+/// Both ends, attached to each other. Dropping it ends both; what the consumer said last is heard. The place of one
+/// that was let go is kept for as long as it asked.
 pub(super) struct Joined {
     run: Arc<ConsumeRun>,
     channel: Arc<HubChannel>,

@@ -1,4 +1,5 @@
-//! What a stream sends: chunks, packs of small files, digests to compare; and how it looks at a source again that was read.
+//! What a stream sends: chunks, packs of small files, digests to compare; and how it looks at a source again that was
+//! read.
 
 use super::{SendLane, SendRun};
 use crate::endpoint::SourceFile;

@@ -1,5 +1,5 @@
-//! The control channel of a session: one link at a time. What comes on it is heard by the transfers, or kept for those that
-//! are not there yet.
+//! The control channel of a session: one link at a time. What comes on it is heard by the transfers, or kept for those
+//! that are not there yet.
 
 use super::Session;
 use crate::event::Event;

@@ -1,5 +1,5 @@
-//! What is looked at all the while a session stands: the peer told that we live, stuck streams given up, packets spaced,
-//! others given way to, accounts told.
+//! What is looked at all the while a session stands: the peer told that we live, stuck streams given up, packets
+//! spaced, others given way to, accounts told.
 
 use super::{Session, State};
 use crate::failure::{Failure, FailureKind};
@@ -178,8 +178,8 @@ impl Session {
         true
     }
 
-    /// Has the kernel space packets where the transfers that send have a rate: what one call hands over would else leave
-    /// in one burst. Generously: the rate itself is kept by [`crate::stage::pace`].
+    /// Has the kernel space packets where the transfers that send have a rate: what one call hands over would else
+    /// leave in one burst. Generously: the rate itself is kept by [`crate::stage::pace`].
     pub(super) fn space_packets(&self, transfers: &[Arc<dyn Transfer>]) {
         let mut rate = Some(0u64);
         let mut sends = false;
@@ -204,8 +204,8 @@ impl Session {
     }
 }
 
-/// Rate for which the packets of each of so many streams are spaced, of which so many are at work: those that stand by leave
-/// theirs to the others.
+/// Rate for which the packets of each of so many streams are spaced, of which so many are at work: those that stand by
+/// leave theirs to the others.
 fn spaced(bytes_per_s: u64, streams: usize, at_work: usize) -> u64 {
     bytes_per_s.saturating_mul(SPACED_TIMES) / streams.min(at_work).max(1) as u64
 }

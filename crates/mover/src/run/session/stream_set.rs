@@ -104,8 +104,8 @@ impl Session {
         path
     }
 
-    /// Gives the streams that stand what their path asks for by now: a transfer came that asks for something else than those
-    /// that were there when they were dialled. A window that is offered stays.
+    /// Gives the streams that stand what their path asks for by now: a transfer came that asks for something else than
+    /// those that were there when they were dialled. A window that is offered stays.
     pub fn tune_streams(&self) {
         let path = &self.wanted_path();
         let state = self.lock();

@@ -31,7 +31,8 @@ impl Session {
         let no_memory = |error: io::Error| failure::of_memory("send", &error);
         loop {
             if self.is_gone(stream, serial) {
-                // Only reading or the link showed it. Whoever breaks streams shall not collect threads and sockets here.
+                // Only reading or the link showed it. Whoever breaks streams shall not collect threads and sockets
+                // here.
                 return Ok(());
             }
             let seen = self.bell.rings();

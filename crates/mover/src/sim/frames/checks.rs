@@ -101,8 +101,9 @@ impl World {
         Ok(())
     }
 
-    /// Whatever its policy, of a producer each frame is delivered to one member of a group, or its loss is told to one; who was
-    /// killed may have been told what another is told again, and what a hub that was killed told the next may tell again.
+    /// Whatever its policy, of a producer each frame is delivered to one member of a group, or its loss is told to one;
+    /// who was killed may have been told what another is told again, and what a hub that was killed told the next may
+    /// tell again.
     fn check_group(&self, maker: &Made) -> Result<(), String> {
         let name = maker.id.as_str();
         let members = self.takers.iter().filter(|taker| taker.asks.group.is_some());

@@ -269,7 +269,8 @@ impl World {
         receiver.machine.round_done(result, self.now);
     }
 
-    /// Gives the next entry its name. One at a time: a crash may come between any two, and syncs begin and end meanwhile.
+    /// Gives the next entry its name. One at a time: a crash may come between any two, and syncs begin and end
+    /// meanwhile.
     pub(super) fn finish_next(&mut self, instance: u64) {
         let Some(receiver) = self.receiver.as_mut().filter(|receiver| receiver.instance == instance) else {
             return;

@@ -242,7 +242,8 @@ impl Receiver {
         }
     }
 
-    /// No more room may be taken: ends the transfer, when what is complete by now is kept. One that concludes takes none.
+    /// No more room may be taken: ends the transfer, when what is complete by now is kept. One that concludes takes
+    /// none.
     pub fn run_out(&mut self, failure: Failure, now: Duration) {
         if self.end == End::Open {
             self.full.get_or_insert(failure);

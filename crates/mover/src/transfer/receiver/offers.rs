@@ -93,14 +93,14 @@ impl Receiver {
         self.proceed(now);
     }
 
-    /// Content bytes that do not come, of entries settled: those that were there already, were left out, or failed; in a dry
-    /// run those that would come.
+    /// Content bytes that do not come, of entries settled: those that were there already, were left out, or failed; in
+    /// a dry run those that would come.
     pub fn unmoved_bytes(&self) -> u64 {
         self.unmoved_bytes
     }
 
-    /// Content bytes of entries decided of which nothing is here: what the destination needs room for, in a dry run would
-    /// need. Sparse files are not in it: nobody knows what they take.
+    /// Content bytes of entries decided of which nothing is here: what the destination needs room for, in a dry run
+    /// would need. Sparse files are not in it: nobody knows what they take.
     pub fn wanted_bytes(&self) -> u64 {
         self.wanted_bytes
     }
@@ -234,8 +234,8 @@ impl Receiver {
         }
     }
 
-    /// A hard link as it is now that its file changed and was offered again, or came under another name. `None` if it is
-    /// no link to that file: an editor may have put another under that name.
+    /// A hard link as it is now that its file changed and was offered again, or came under another name. `None` if it
+    /// is no link to that file: an editor may have put another under that name.
     pub(super) fn link_to(&self, file: &Entry, link: EntryId) -> Option<Entry> {
         let link = &self.items.get(&link)?.entry;
         let inode = |entry: &Entry| (entry.evidence.device, entry.evidence.inode);

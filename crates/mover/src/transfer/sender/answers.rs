@@ -119,10 +119,10 @@ impl Sender {
     /// Memory and time that what the receiver says of chunks takes grow with the gaps in it. They are counted
     /// now and then.
     ///
-    /// An honest receiver meets the bound too, with what an earlier attempt left in more than a quarter of that many runs
-    /// (each counts in several sets): chunks that came at random, of files of terabytes. Such a copy fails each time, until
-    /// what is left there is removed. No larger bound is safe: how long a sparse file is says nothing of what it takes to
-    /// have it, and so nothing of what a receiver may be believed to have of it.
+    /// An honest receiver meets the bound too, with what an earlier attempt left in more than a quarter of that many
+    /// runs (each counts in several sets): chunks that came at random, of files of terabytes. Such a copy fails each
+    /// time, until what is left there is removed. No larger bound is safe: how long a sparse file is says nothing of
+    /// what it takes to have it, and so nothing of what a receiver may be believed to have of it.
     pub(super) fn check_gaps(&mut self, say: &Say) -> Result<()> {
         self.runs_heard += match say {
             Say::Want(wants) => wants.iter().map(|(_, want)| want.runs().len()).sum::<usize>(),
@@ -360,8 +360,8 @@ impl Sender {
         Outcome::Failed(failure.because(Reason::Damaged))
     }
 
-    /// Whether nothing is lost if the source's goes; `None` if nobody asks that of it. What was only looked
-    /// at stays, however alike it is: that the content is the same was not seen. So does what could not be kept in full.
+    /// Whether nothing is lost if the source's goes; `None` if nobody asks that of it. What was only looked at stays,
+    /// however alike it is: that the content is the same was not seen. So does what could not be kept in full.
     fn may_go(&self, item: &Item, outcome: &Outcome) -> Option<bool> {
         let is_there = match outcome {
             Outcome::Failed(_) => return None,

@@ -1,9 +1,9 @@
 //! Small files that wait to be packed: dealt to streams by directory.
 //!
-//! Two streams that make files in one directory wait for each other at the far side, and a new directory whose files come on
-//! one stream can be made as a whole there. So a stream stays in its directory while there is something left of it, and begins
-//! one that no other stream is in; with nothing else to do it helps another. A directory that does not fit into what is left of
-//! a pack begins the next one.
+//! Two streams that make files in one directory wait for each other at the far side, and a new directory whose files
+//! come on one stream can be made as a whole there. So a stream stays in its directory while there is something left of
+//! it, and begins one that no other stream is in; with nothing else to do it helps another. A directory that does not
+//! fit into what is left of a pack begins the next one.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -57,7 +57,8 @@ impl Packs {
         *self = Packs::default();
     }
 
-    /// The next pack of a stream; empty if nothing is left. `bytes_of` knows how large a file is; `None`: it is not wanted.
+    /// The next pack of a stream; empty if nothing is left. `bytes_of` knows how large a file is; `None`: it is not
+    /// wanted.
     pub(super) fn take(
         &mut self,
         stream: u16,
@@ -90,7 +91,8 @@ impl Packs {
         pack
     }
 
-    /// Where the stream is, else the first where none is, else the first of all. Groups that streams are in are the first.
+    /// Where the stream is, else the first where none is, else the first of all. Groups that streams are in are the
+    /// first.
     fn group_for(&self, stream: u16) -> Option<usize> {
         let mut first_free = None;
         for (at, group) in self.groups.iter().enumerate() {

@@ -533,8 +533,8 @@ impl Sender {
         self.drop_sent(id, sent_on);
     }
 
-    /// As [`Sender::drop_small`], of a file that went out on this stream last. Asked of every small file, with thousands of
-    /// packs under way: it is looked for where it is, and what was sent first arrives first.
+    /// As [`Sender::drop_small`], of a file that went out on this stream last. Asked of every small file, with
+    /// thousands of packs under way: it is looked for where it is, and what was sent first arrives first.
     pub(super) fn drop_sent(&mut self, id: EntryId, sent_on: Option<u16>) {
         let Some(stream) = sent_on else { return };
         let of_stream = self.streams.get_mut(&stream);
@@ -557,8 +557,8 @@ impl Sender {
         }
     }
 
-    /// Takes the look at an entry's source from the stream that has it. It was given out lately: of packs that were sent there
-    /// may be very many before it.
+    /// Takes the look at an entry's source from the stream that has it. It was given out lately: of packs that were
+    /// sent there may be very many before it.
     pub(super) fn drop_check(&mut self, id: EntryId) {
         let is_it = |handed: &Handed| matches!(handed.task, Task::Check(entry) if entry == id);
         for handed in self.streams.values_mut() {

@@ -122,8 +122,8 @@ fn a_chunk_handed_out_twice_says_so() {
     assert_eq!(copy_of(sender.next_work(2, later)), (0, Copy::Again));
 }
 
-/// Where chunks take 100 ms, one that a slow stream has is late after 500 ms, not after the 3 s that hold while nothing is
-/// known; where they take 5 s, not before 20 s.
+/// Where chunks take 100 ms, one that a slow stream has is late after 500 ms, not after the 3 s that hold while nothing
+/// is known; where they take 5 s, not before 20 s.
 #[test]
 fn a_chunk_is_late_by_the_measure_of_the_others() {
     for (each, late) in [(100, 500), (5_000, 20_000)] {

@@ -91,7 +91,8 @@ fn what_was_there_already_or_failed_is_told_apart_from_what_comes_and_needs_no_r
     assert_eq!(sender.progress().bytes_verified, 0);
 }
 
-/// Of a file of three chunks and five bytes two chunks are acknowledged, the link breaks, and one is acknowledged again.
+/// Of a file of three chunks and five bytes two chunks are acknowledged, the link breaks, and one is acknowledged
+/// again.
 #[test]
 fn content_that_was_verified_before_an_outage_counts_once_and_what_does_not_come_is_the_rest() {
     let bytes = 3 * CHUNK + 5;

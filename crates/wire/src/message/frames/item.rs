@@ -154,8 +154,8 @@ pub struct FrameHead {
 }
 
 impl FrameHead {
-    /// That of a frame that is nothing but its payload: in no set, made at 0, due at no time, of no type or shape, with no
-    /// metadata, and taken by no hub yet. Who makes more of it says what.
+    /// That of a frame that is nothing but its payload: in no set, made at 0, due at no time, of no type or shape, with
+    /// no metadata, and taken by no hub yet. Who makes more of it says what.
     pub fn bare(producer: ProducerId, sequence: u64, payload_bytes: u64, digest: Digest) -> FrameHead {
         FrameHead {
             producer,
@@ -300,8 +300,8 @@ pub struct GroupSet {
     pub over: SetOver,
     /// Frames of it that members took.
     pub delivered: u32,
-    /// Indexes that no member took, as ranges `(first, end)` in order; at most [`limits::SET_RANGES_MAX`], the last then
-    /// reaching to the end of the set.
+    /// Indexes that no member took, as ranges `(first, end)` in order; at most [`limits::SET_RANGES_MAX`], the last
+    /// then reaching to the end of the set.
     pub missing: Vec<(u32, u32)>,
 }
 

@@ -22,8 +22,8 @@ pub struct ChannelStatus {
     pub spill_trouble: Option<String>,
     /// Frames that were forgotten.
     pub forgotten: u64,
-    /// It had [`limits::CHANNEL_FRAMES_MAX`] frames, which is as many as it can: whatever room its log has, the oldest are
-    /// forgotten since, or producers wait.
+    /// It had [`limits::CHANNEL_FRAMES_MAX`] frames, which is as many as it can: whatever room its log has, the oldest
+    /// are forgotten since, or producers wait.
     pub was_full: bool,
     /// Who makes frames; at most [`limits::STATUS_ROWS_MAX`].
     pub producers: Vec<ProducerStatus>,
@@ -87,6 +87,7 @@ pub struct ConsumerStatus {
     pub bytes: u64,
     /// Frames that it does not get, by reason.
     pub lost: Vec<(LossReason, u64)>,
-    /// Taken by the hub to taken by the consumer, in nanoseconds: half, 90, 99 of 100 frames take no longer, and the longest.
+    /// Taken by the hub to taken by the consumer, in nanoseconds: half, 90, 99 of 100 frames take no longer, and the
+    /// longest.
     pub tail_ns: [u64; 4],
 }

@@ -18,8 +18,8 @@ pub struct FrameTerms {
     pub role: FrameRole,
 }
 
-/// How a channel is kept. Who opens it first says how much; recording, and a log for what memory does not hold, may come
-/// later too.
+/// How a channel is kept. Who opens it first says how much; recording, and a log for what memory does not hold, may
+/// come later too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct ChannelWishes {
     /// Bytes of payloads that the hub holds in memory for all consumers together. Default: [`limits::CHANNEL_BYTES`].
@@ -93,7 +93,8 @@ pub enum FramePolicy {
     Block,
     /// What memory does not hold goes to the spill log, and is replayed from there.
     Spill,
-    /// What it has not been handed goes, oldest first: when memory is full, or when it is more than `depth` frames behind.
+    /// What it has not been handed goes, oldest first: when memory is full, or when it is more than `depth` frames
+    /// behind.
     DropOldest {
         /// Frames; 0 for no bound but memory.
         depth: u32,

@@ -1,7 +1,7 @@
 //! Files that failed: which are begun again, and when.
 //!
-//! What may pass is begun again after a pause, whether or not the file grew ([`crate::again`]). What does not pass is begun
-//! again when the file grew, [`FAILURES_MAX`] times at most.
+//! What may pass is begun again after a pause, whether or not the file grew ([`crate::again`]). What does not pass is
+//! begun again when the file grew, [`FAILURES_MAX`] times at most.
 
 use super::super::Taker;
 use super::super::file::{Growing, Identity};
@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use thalweg_sys::File;
 use thalweg_wire::RelativePath;
 
-/// Of the files that may be open at the same time, those that failed have one part in so many. Others are found again by their
-/// names.
+/// Of the files that may be open at the same time, those that failed have one part in so many. Others are found again
+/// by their names.
 const HELD_PART: usize = 4;
 
 /// A file that failed since it came right last.

@@ -143,8 +143,8 @@ impl FilesFeed {
         unseen.map(|(path, identity)| (path.clone(), *identity)).collect()
     }
 
-    /// Directories are made anew under the same name, one for each day: who streams one goes on with what it began with, and
-    /// is told.
+    /// Directories are made anew under the same name, one for each day: who streams one goes on with what it began
+    /// with, and is told.
     fn look_where_the_name_leads(&mut self, taker: &dyn Taker) {
         let Some(place) = self.spec.place.as_ref().filter(|_| !self.is_elsewhere_told) else { return };
         // Where it leads nowhere now, another may come yet.
@@ -192,7 +192,8 @@ impl FilesFeed {
         Ok(())
     }
 
-    /// As which flow, after how many cuts, an earlier attempt did not complete this file, if it is one and none that we know.
+    /// As which flow, after how many cuts, an earlier attempt did not complete this file, if it is one and none that we
+    /// know.
     fn cuts_left(&self, stat: &Stat) -> Option<u32> {
         let identity = Identity::of(stat);
         let may_be = stat.kind == Kind::File && identity.is_certain() && !self.files.contains_key(&identity);
@@ -200,8 +201,8 @@ impl FilesFeed {
         (0..CUTS_LOOKED_FOR).rev().filter(|_| may_be).find(is_left)
     }
 
-    /// Tells what earlier attempts did not complete and is not there, once, after the first look. It may come back; what has
-    /// not is told again in the end.
+    /// Tells what earlier attempts did not complete and is not there, once, after the first look. It may come back;
+    /// what has not is told again in the end.
     fn tell_left(&mut self, taker: &dyn Taker) {
         if std::mem::replace(&mut self.is_left_told, true) {
             return;
@@ -216,9 +217,9 @@ impl FilesFeed {
         }
     }
 
-    /// Forgets files that are over and gone, once they are as many as those that are there. One that comes back is compared
-    /// with what the destination has of it; so what was cut is remembered longer, because it would be compared with what it
-    /// was before.
+    /// Forgets files that are over and gone, once they are as many as those that are there. One that comes back is
+    /// compared with what the destination has of it; so what was cut is remembered longer, because it would be compared
+    /// with what it was before.
     fn forget_gone(&mut self) {
         if self.done.len() <= GONE_MIN.max(2 * self.names.len()) {
             return;

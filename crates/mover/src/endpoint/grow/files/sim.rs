@@ -1,26 +1,27 @@
-//! Directories in virtual time: the real [`FilesFeed`] on real files, a simulated writer, destination and clock, and a check
-//! at the end.
+//! Directories in virtual time: the real [`FilesFeed`] on real files, a simulated writer, destination and clock, and a
+//! check at the end.
 //!
-//! One seed is one story. A writer makes files and directories, appends by fits and starts, cuts files and writes them anew,
-//! renames them, rotates them (another file takes the name), removes them and makes them again, between any two rounds of the
-//! feed. A destination takes what it likes when it likes: it is late with its word where a flow goes on, with room, and with
-//! letting go. The end comes by rest or by a marker; or never, until the user ends it. In some stories the destination fails,
-//! also again and again, with what may pass.
+//! One seed is one story. A writer makes files and directories, appends by fits and starts, cuts files and writes them
+//! anew, renames them, rotates them (another file takes the name), removes them and makes them again, between any two
+//! rounds of the feed. A destination takes what it likes when it likes: it is late with its word where a flow goes on,
+//! with room, and with letting go. The end comes by rest or by a marker; or never, until the user ends it. In some
+//! stories the destination fails, also again and again, with what may pass.
 //!
 //! # What is checked
 //! 1. The end does not come before all has rested for the idle time, nor while something that is there is not at the
 //!    destination.
 //! 2. It does come, once the writer has ended.
-//! 3. What every file has that is there in the end is a complete flow; so is what a file had that was removed, replaced or cut
-//!    after it was read to there.
-//! 4. A complete flow is what its file was at some moment, or the beginning of that; no byte came twice or at another place.
-//! 5. Nothing fails but what the destination has fail; where only the user ends the stream, what has failed comes right all the
-//!    same, however often it failed, and elsewhere if that was seldom enough.
+//! 3. What every file has that is there in the end is a complete flow; so is what a file had that was removed, replaced
+//!    or cut after it was read to there.
+//! 4. A complete flow is what its file was at some moment, or the beginning of that; no byte came twice or at another
+//!    place.
+//! 5. Nothing fails but what the destination has fail; where only the user ends the stream, what has failed comes right
+//!    all the same, however often it failed, and elsewhere if that was seldom enough.
 //!
 //! # Not simulated
-//! Events, which only make looks come sooner; bytes that are changed in place; other streams' marks; a file that is complete
-//! under two names in turn and cut under the first again (told as failed, though nothing is missing); of stories with failures,
-//! what becomes of a file that is removed or cut while it waits to be begun again.
+//! Events, which only make looks come sooner; bytes that are changed in place; other streams' marks; a file that is
+//! complete under two names in turn and cut under the first again (told as failed, though nothing is missing); of
+//! stories with failures, what becomes of a file that is removed or cut while it waits to be begun again.
 //!
 //! `THALWEG_SEED=N` runs one seed.
 

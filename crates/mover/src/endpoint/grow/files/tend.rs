@@ -12,8 +12,8 @@ use thalweg_wire::{EntryId, RelativePath};
 
 /// A file whose name was taken away and that did not grow for so long is complete, if who writes it cannot be seen.
 const REPLACED_IDLE: Duration = Duration::from_secs(5);
-/// So many times as long as a file was read again, to go on with it, it is to rest before it is complete: one that is opened,
-/// added to and closed every second is read again at most a fifth of the time.
+/// So many times as long as a file was read again, to go on with it, it is to rest before it is complete: one that is
+/// opened, added to and closed every second is read again at most a fifth of the time.
 const REREAD_RESTS: u32 = 4;
 /// Of a file whose name is in a mark that is not of it.
 const REFUTED: &str = "is not the file that a stream wrote there and did not complete: it is streamed as it is, whatever that \
@@ -70,8 +70,8 @@ impl FilesFeed {
         Ok(())
     }
 
-    /// A flow is over. Its file may have grown between the word that it is complete and this one: then it goes on at once,
-    /// before anything is concluded.
+    /// A flow is over. Its file may have grown between the word that it is complete and this one: then it goes on at
+    /// once, before anything is concluded.
     fn let_go(&mut self, flow: EntryId, failure: Option<Failure>, taker: &dyn Taker) -> Result<()> {
         let is_it = |identity: &Identity| self.files.get(identity).is_some_and(|file| file.flow == flow);
         let identity = self.by_flow.remove(&flow).filter(is_it);
@@ -88,8 +88,8 @@ impl FilesFeed {
         self.grown.remove(&identity);
         let limit = limit_of(&self.spec.until, None);
         let size = (self.stat_of)(&file.file).ok().map(|stat| stat.size.min(limit));
-        // What failed for good is begun again when it has another length than now, what is complete when it has another than
-        // then.
+        // What failed for good is begun again when it has another length than now, what is complete when it has another
+        // than then.
         let ended = file.ended_at.filter(|_| is_done);
         let bytes = ended.map_or(size.unwrap_or(0), |(bytes, _)| bytes);
         // Of what cannot be looked at any more, the next look at its name shows what came since.
@@ -177,8 +177,8 @@ impl FilesFeed {
         Ok(())
     }
 
-    /// All `position` bytes of a file were read: it ends if it is complete, or if all is, unless it grew meanwhile. Gives its
-    /// path if it rests and has more than its mark lets through.
+    /// All `position` bytes of a file were read: it ends if it is complete, or if all is, unless it grew meanwhile.
+    /// Gives its path if it rests and has more than its mark lets through.
     fn tend_at_end(
         &mut self,
         (identity, position): (Identity, u64),
@@ -308,8 +308,8 @@ fn cut_note(path: &RelativePath, read: u64) -> String {
     )
 }
 
-/// Whether a file of which all `position` bytes were read, and that grew last `idle` ago, is complete. `closed`: whether nobody
-/// has it open for writing.
+/// Whether a file of which all `position` bytes were read, and that grew last `idle` ago, is complete. `closed`:
+/// whether nobody has it open for writing.
 fn is_complete(
     until: &Until,
     (position, idle): (u64, Duration),

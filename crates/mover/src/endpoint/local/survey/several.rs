@@ -6,9 +6,9 @@
 //!
 //! Without a worker, because none is wanted or the machine has no thread to give, the thread that walks digests.
 //!
-//! Bounded: files that wait (each keeps its directory open), and what was digested before its turn. When the walk or the
-//! sink fails or panics, what is being digested is given up, within some seconds. A file over which a worker panics is
-//! trouble like one that cannot be read.
+//! Bounded: files that wait (each keeps its directory open), and what was digested before its turn. When the walk or
+//! the sink fails or panics, what is being digested is given up, within some seconds. A file over which a worker panics
+//! is trouble like one that cannot be read.
 
 use super::{ALIVE_EVERY, DigestAs, Digested, digested};
 use crate::endpoint::OPEN;
@@ -25,7 +25,8 @@ use std::time::Instant;
 use thalweg_sys::Dir;
 use thalweg_wire::RelativePath;
 
-/// Files that wait for a worker: enough that none waits for the walk, few enough for the smallest limits on descriptors.
+/// Files that wait for a worker: enough that none waits for the walk, few enough for the smallest limits on
+/// descriptors.
 const WAITING_MAX: usize = 8;
 /// Files that were given and not told: behind a large one the others go on for so long.
 const AHEAD_MAX: usize = 1024;
@@ -67,7 +68,8 @@ impl Shared {
     }
 }
 
-/// Tells the workers that nobody hears them any more, when it is dropped: also by a panic, for the scope joins them then too.
+/// Tells the workers that nobody hears them any more, when it is dropped: also by a panic, for the scope joins them
+/// then too.
 struct Over<'shared>(&'shared AtomicBool);
 
 impl Drop for Over<'_> {

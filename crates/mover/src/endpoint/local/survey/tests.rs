@@ -271,8 +271,8 @@ fn files_are_told_in_the_order_of_a_listing_however_many_are_digested_at_a_time(
     }
 }
 
-/// More files than wait for a worker are behind one of eight terabytes, none of them on the disk: who comes to the last has
-/// had others digested meanwhile.
+/// More files than wait for a worker are behind one of eight terabytes, none of them on the disk: who comes to the last
+/// has had others digested meanwhile.
 #[test]
 fn files_behind_a_large_one_are_digested_meanwhile_and_a_sink_that_fails_ends_all() {
     let scratch = tempfile::tempdir().unwrap();

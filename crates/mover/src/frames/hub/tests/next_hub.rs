@@ -53,8 +53,8 @@ fn who_begins_now_is_told_of_no_loss_before_that_and_misses_nothing_when_the_hub
     }
 }
 
-/// Sequences that a consumer is handed, each taken at once, and those that are named to it as lost; what is in the log counts
-/// as read.
+/// Sequences that a consumer is handed, each taken at once, and those that are named to it as lost; what is in the log
+/// counts as read.
 fn handed(channel: &mut Channel, link: u64, asks: &Consume) -> (Vec<u64>, Vec<(u64, u64)>) {
     let (key, mut frames, mut lost) = (ConsumerKey::of(asks), Vec::new(), Vec::new());
     while let Some(work) = channel.next(link, &key, &asks.consumer, 0) {

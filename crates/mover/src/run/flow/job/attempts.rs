@@ -71,8 +71,9 @@ impl Job<'_> {
         }
     }
 
-    /// The destination could not be opened. If only room is missing, it is tried again as a file is for which there is none: this
-    /// returns when the pause is over. What else is wrong at the beginning is most likely the command, and is told at once.
+    /// The destination could not be opened. If only room is missing, it is tried again as a file is for which there is
+    /// none: this returns when the pause is over. What else is wrong at the beginning is most likely the command, and
+    /// is told at once.
     ///
     /// # Errors
     /// The failure, if it is not to be tried again; `Stopped`.

@@ -20,8 +20,8 @@ use thalweg_wire::message::{Steer, Totals};
 const EVIDENCE_EVERY: Duration = Duration::from_secs(1);
 
 impl Job<'_> {
-    /// Has `say` tell the sender the rate that is wanted, if that is another than in this epoch of the link before. `say` is
-    /// asked again later if it says false.
+    /// Has `say` tell the sender the rate that is wanted, if that is another than in this epoch of the link before.
+    /// `say` is asked again later if it says false.
     pub(super) fn keep_rate(&mut self, epoch: u64, say: impl FnOnce(&Steer) -> bool) {
         let rate = self.wishes.rate.bytes_per_s();
         let is_turned = self.steered.1 != rate;

@@ -66,7 +66,8 @@ impl Job<'_> {
         }
     }
 
-    /// Says what was asked for and is only for files. A pipe that has a name may be waited for; one that is given is there.
+    /// Says what was asked for and is only for files. A pipe that has a name may be waited for; one that is given is
+    /// there.
     fn tell_unused_of_pipe(&self, is_given: bool) {
         let until = &self.wishes.terms.until;
         let options = [

@@ -92,8 +92,8 @@ impl Job<'_> {
         Ok((run, form, plan))
     }
 
-    /// Waits for the end in one session; meanwhile keeps to the rate, looks whether the slot is kept, and tells how far it is.
-    /// `held`: the slot as it was told last.
+    /// Waits for the end in one session; meanwhile keeps to the rate, looks whether the slot is kept, and tells how far
+    /// it is. `held`: the slot as it was told last.
     fn wait_for_push(
         &mut self,
         client: &Client,

@@ -54,8 +54,8 @@ pub enum Attached {
 }
 
 impl HubChannel {
-    /// A client opens its end. `outbox` carries what is said to it. A consumer for whose window there is no room gets a smaller
-    /// one.
+    /// A client opens its end. `outbox` carries what is said to it. A consumer for whose window there is no room gets a
+    /// smaller one.
     ///
     /// # Errors
     /// As [`Channel::attach`](crate::frames::hub::Channel::attach) and

@@ -16,7 +16,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use thalweg_wire::message::{ChannelStatus, ChannelWishes, TransferMessage};
 
-/// For so long a producer that the log of an earlier hub knows may come back, before consumers are told that it is gone.
+/// For so long a producer that the log of an earlier hub knows may come back, before consumers are told that it is
+/// gone.
 const ABSENT_PATIENCE: Duration = Duration::from_secs(30);
 
 /// One channel.
@@ -36,8 +37,8 @@ pub struct HubChannel {
 pub(in crate::run::frames) struct State {
     pub machine: Channel,
     pub(super) links: BTreeMap<u64, Linked>,
-    /// Windows of consumers that have gone, as long as memory has more than the channel's bytes because of what they had
-    /// not taken, and no other consumer came for it.
+    /// Windows of consumers that have gone, as long as memory has more than the channel's bytes because of what they
+    /// had not taken, and no other consumer came for it.
     pub(super) untaken: Vec<Lease>,
     pub(super) store: Option<Arc<Store>>,
     pub(super) writer: Option<(Sender<Job>, JoinHandle<()>)>,

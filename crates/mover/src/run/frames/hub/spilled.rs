@@ -89,8 +89,8 @@ impl Heard for HubChannel {
         self.lock().machine.trouble(why.to_string());
     }
 
-    /// What is handed out to be written never will be, and would keep its room in memory: who makes frames is told, and ended.
-    /// Consumers get what there is, and then that their producers are gone.
+    /// What is handed out to be written never will be, and would keep its room in memory: who makes frames is told, and
+    /// ended. Consumers get what there is, and then that their producers are gone.
     fn broken(&self, why: Failure) {
         let mut state = self.lock();
         let durable = state.links.values().filter(|linked| linked.is_durable).count();

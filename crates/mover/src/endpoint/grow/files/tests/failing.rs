@@ -49,7 +49,8 @@ fn flows(taker: &Fake) -> usize {
     taker.lock().flows.len()
 }
 
-/// What was said last of the latest flow that failed: after how many milliseconds it is begun again, and whether that is news.
+/// What was said last of the latest flow that failed: after how many milliseconds it is begun again, and whether that
+/// is news.
 fn again(taker: &Fake) -> Option<(u128, bool)> {
     let state = taker.lock();
     let (flow, again) = state.again.last().expect("nothing is said of what failed");

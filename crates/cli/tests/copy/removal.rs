@@ -1,0 +1,111 @@
+//! Copies that remove their source files.
+
+use super::support::{Scratch, assert_same, facts, make_tree};
+use std::path::Path;
+
+/// What is no directory in it.
+fn files_below(root: &Path) -> Vec<String> {
+    let facts = facts(root).into_iter().filter(|(_, fact)| !fact.starts_with("directory"));
+    facts.map(|(name, _)| String::from_utf8_lossy(&name).into_owned()).collect()
+}
+
+#[test]
+fn source_files_go_when_the_destination_has_them_and_directories_stay() {
+    let scratch = Scratch::new();
+    let export = scratch.path("export");
+    std::fs::create_dir(&export).unwrap();
+    let daemon = scratch.daemon(&[("data", &export)]);
+    let ticket = daemon.ticket.display().to_string();
+    let slash = |name: &str| scratch.path(name).display().to_string() + "/";
+    make_tree(&scratch.path("kept"));
+    for (to, place) in [("to", slash("to")), ("export/pushed", daemon.place("data", "pushed/"))] {
+        let from = slash("from");
+        scratch.ok(["cp", &slash("kept"), &from]);
+        let names = files_below(&scratch.path("from"));
+        let report = scratch.path("report").display().to_string();
+        let fixed = ["cp", "--remove-source-files", "--ticket", &ticket, "--report", &report];
+        let dry = scratch.ok(fixed.iter().copied().chain(["-n", &from, &place]));
+        assert!(dry.contains(&format!("would remove {} source files", names.len())), "{dry}");
+        assert_eq!(files_below(&scratch.path("from")), names, "it was a dry run");
+        std::fs::remove_file(&report).unwrap();
+        let said = scratch.ok(fixed.iter().copied().chain([&*from, &place]));
+        assert!(said.contains(&format!(", removed {} source files", names.len())), "{said}");
+        assert_same(&scratch.path("kept"), &scratch.path(to));
+        assert_eq!(files_below(&scratch.path("from")), [""; 0]);
+        assert!(scratch.path("from/deep/er/and/deeper").is_dir());
+        let told = std::fs::read_to_string(&report).unwrap();
+        let gone = told.lines().filter(|line| line.contains(r#""event":"source-removed""#)).count();
+        assert_eq!(gone, names.len(), "{told}");
+        // Once more there is nothing to do.
+        let again = scratch.ok(fixed.iter().copied().chain([&*from, &place]));
+        assert!(!again.contains("source file"), "{again}");
+        std::fs::remove_dir_all(scratch.path("from")).unwrap();
+    }
+}
+
+#[test]
+fn what_was_there_by_size_and_time_stays_until_its_content_is_compared() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    std::fs::write(scratch.path("from/f"), "content").unwrap();
+    let (from, to) = (scratch.path("from/").display().to_string(), scratch.path("to").display().to_string());
+    scratch.ok(["cp", &from, &to]);
+    let out = scratch.run(["cp", "--remove-source-files", &from, &to]);
+    let (said, noted) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    assert!(out.status.success() && said.contains(", left 1 source file"), "{said}{noted}");
+    assert!(noted.contains("1 source file stays: ") && noted.contains("--check digest"), "{noted}");
+    assert!(scratch.path("from/f").exists());
+    let said = scratch.ok(["cp", "--remove-source-files", "--check", "digest", &from, &to]);
+    assert!(said.contains(", removed 1 source file"), "{said}");
+    assert!(!scratch.path("from/f").exists() && scratch.path("to/f").exists());
+}
+
+#[test]
+fn where_the_removal_of_source_files_would_lose_them_it_is_refused_before_anything_is_done() {
+    let scratch = Scratch::new();
+    for name in ["a", "b", "far"] {
+        std::fs::create_dir(scratch.path(name)).unwrap();
+        std::fs::write(scratch.path(name).join("f"), name).unwrap();
+    }
+    let daemon = scratch.daemon(&[("data", scratch.root())]);
+    let ticket = daemon.ticket.display().to_string();
+    let slash = |name: &str| scratch.path(name).display().to_string() + "/";
+    let (a, b, to, root) = (slash("a"), slash("b"), slash("to"), slash("."));
+    // What is named `x` becomes `a/x`, which it is in.
+    std::fs::create_dir_all(scratch.path("a/x/x")).unwrap();
+    let named = |name: &str| scratch.path(name).display().to_string();
+    let (inner, whole, part) = (named("a/x/x"), named("a"), named("a/f"));
+    let far = daemon.place("data", "far/");
+    for (words, why) in [
+        (&["cp", &a, "null:"][..], "the destination keeps nothing"),
+        (&["cp", "zero:1MiB", &to], "there are none in this source"),
+        (&["cp", "--ticket", &ticket, &far, &to], "they are on another machine"),
+        (&["cp", &a, &b, &to], "several directories"),
+        (&["sync", &a, &to], "`sync` keeps its source"),
+        (&["cp", &a, &to, "--and", &a, &b], "--and"),
+        (&["cp", &a, &a], "are the same"),
+        (&["cp", &a, &root], "is inside what it becomes"),
+        (&["cp", &inner, &a], "is inside what it becomes"),
+        (&["cp", &whole, &part, &to], "would be copied twice"),
+    ] {
+        let out = scratch.run(words.iter().copied().chain(["--remove-source-files"]));
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(!out.status.success() && said.contains(why), "{words:?}: {said}");
+        for name in ["a", "b", "far"] {
+            assert_eq!(std::fs::read_to_string(scratch.path(name).join("f")).unwrap(), name, "{words:?}");
+        }
+        assert!(!scratch.path("to").exists(), "{words:?}");
+    }
+    // By a daemon on this machine a directory is not seen to be the source.
+    std::fs::hard_link(scratch.path("a/f"), scratch.path("a/second")).unwrap();
+    std::os::unix::fs::symlink("f", scratch.path("a/link")).unwrap();
+    let itself = daemon.place("data", "a/");
+    let fixed = ["cp", "--remove-source-files", "--ticket", &ticket, "--check"];
+    for check in ["evidence", "digest", "nothing"] {
+        let said = scratch.ok(fixed.iter().copied().chain([check, &*a, &itself]));
+        assert!(said.contains(", left 3 source files") && !said.contains(", removed"), "{check}: {said}");
+        for name in ["f", "second", "link"] {
+            assert_eq!(std::fs::read_to_string(scratch.path("a").join(name)).unwrap(), "a", "{check}");
+        }
+    }
+}
