@@ -42,7 +42,7 @@ const END_WAIT: Duration = Duration::from_secs(2);
 const ROUNDS_MAX: usize = 20;
 
 /// How long a running testbed may take to answer.
-const ANSWER_WAIT: Duration = Duration::from_secs(10);
+const ANSWER_WAIT: Duration = Duration::from_secs(30);
 
 const POLL: Duration = Duration::from_millis(5);
 
@@ -305,10 +305,19 @@ impl Registry {
     /// Asks a running testbed.
     ///
     /// # Errors
-    /// `NotFound`, `Connection`, `Usage` if it does not like what was asked.
+    /// `NotFound`; `Busy` if it does not answer for 30 s; `Connection`; `Usage` if it does not like what was asked.
     pub fn ask(&self, name: &str, request: &Request) -> Result<Status> {
         self.running(name)?;
-        let failed = |error: io::Error| of_io("ask the testbed", &error);
+        let failed = |error: io::Error| match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                let cause = format!(
+                    "`{name}` does not answer for {} s: is this machine overloaded?",
+                    ANSWER_WAIT.as_secs()
+                );
+                Failure::new(FailureKind::Busy, "ask the testbed", cause)
+            }
+            _ => of_io("ask the testbed", &error),
+        };
         let directory = File::open(self.directory(name)).map_err(failed)?;
         let stream = UnixStream::connect(socket_of(&directory)).map_err(failed)?;
         stream.set_read_timeout(Some(ANSWER_WAIT)).map_err(failed)?;
