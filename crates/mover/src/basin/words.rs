@@ -208,14 +208,18 @@ fn limited(evidence: &Evidence, narrow: &Narrow, rate: &str) -> String {
 /// A limit for all that a side moves: who set it, and what this transfer has of it.
 fn by_operator(evidence: &Evidence, narrow: &Narrow) -> String {
     let side = if narrow.place == Place::Source { &evidence.sender } else { &evidence.receiver };
-    let own = rate_of(narrow.bytes_per_s);
+    let own = narrow.bytes_per_s;
     match &side.limit {
+        // What its first bytes did not wait for makes it look faster than all may be.
         Some(limit) => format!(
-            "the operator of {} limits all that it moves to {}, of which this transfer has {own}",
+            "the operator of {} limits all that it moves to {}, of which this transfer has {}",
             Escaped(limit.machine.as_bytes()),
-            rate_of(limit.bytes_per_s as f64)
+            rate_of(limit.bytes_per_s as f64),
+            rate_of(own.min(limit.bytes_per_s as f64))
         ),
-        None => format!("its operator limited all that it moves, of which this transfer had {own}"),
+        None => {
+            format!("its operator limited all that it moves, of which this transfer had {}", rate_of(own))
+        }
     }
 }
 
