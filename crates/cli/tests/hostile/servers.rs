@@ -182,14 +182,8 @@ fn what_a_peer_says_in_words_is_inert_in_every_output() {
         Message::Open(open) => Some(open),
         _ => None,
     });
-    let refused = Some(Failure::new(FailureKind::NotFound, &evil, &evil));
-    line.say(&Message::Opened(Opened {
-        transfer: open.unwrap().transfer,
-        source: SourceForm::Many,
-        instance: 1,
-        refused,
-        is_ephemeral: false,
-    }));
+    let refused = Opened::Refused(Failure::new(FailureKind::NotFound, &evil, &evil));
+    line.say(&Message::Opened(open.unwrap().transfer, refused));
     let ran = job.end(Duration::from_secs(60));
     assert_eq!(ran.code, Some(3));
     assert_inert(&ran, "refused");
@@ -202,8 +196,7 @@ fn what_a_peer_says_in_words_is_inert_in_every_output() {
 fn a_server_that_opens_what_nobody_asked_for_ends_its_session() {
     let opened = |number| {
         let source = SourceForm::Single { name: vec![b'n'; limits::NAME_BYTES_MAX] };
-        let transfer = TransferNumber(number);
-        Message::Opened(Opened { transfer, source, instance: 1, refused: None, is_ephemeral: false })
+        Message::Opened(TransferNumber(number), Opened::Pull { source, is_ephemeral: false })
     };
     for (words, number) in [("another transfer", 77), ("the same again", 1)] {
         let scratch = Scratch::new();
