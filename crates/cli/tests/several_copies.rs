@@ -24,13 +24,14 @@ use thalweg_mover::link::{Identity, ServerTrust, Ticket, client_config};
 use thalweg_mover::plan::{Asked, Tuned};
 use thalweg_mover::run::client::{LinkSettings, TcpConnect};
 use thalweg_mover::run::copy::{
-    self, EvidenceSink, From as Source, Meter, Movement, Remembered, Stop, To, TrialRun, Watch, Wishes,
+    self, EvidenceSink, FarTrial, From as Source, Meter, Movement, Remembered, Stop, To, TrialRun, Watch,
+    Wishes,
 };
 use thalweg_mover::run::far_mover::FarMover;
 use thalweg_mover::run::flow::job::{FlowFrom, FlowTo, FlowWishes, stream};
 use thalweg_mover::run::frames::job::{self as frames, ConsumeWishes, Opening};
 use thalweg_mover::run::steer::Rate;
-use thalweg_wire::message::{Place, Trial, Until};
+use thalweg_wire::message::{Place, PullTrial, PushTrial, Until};
 
 fn text(path: &Path) -> String {
     path.display().to_string()
@@ -432,9 +433,12 @@ impl InProcess {
         const BYTES: u64 = 8 << 20;
         let place = Place { export: Some("data".into()), path: Vec::new() };
         let (from, to, trial) = match sends {
-            true => (Source::Noise(BYTES, BYTES), To::Far(self.far.clone(), place), Trial::Null),
+            true => {
+                let null = FarTrial::Destination(PushTrial::Null);
+                (Source::Noise(BYTES, BYTES), To::Far(self.far.clone(), place), null)
+            }
             false => {
-                let noise = Trial::Noise { bytes: BYTES, file_bytes: BYTES };
+                let noise = FarTrial::Source(PullTrial::Noise { bytes: BYTES, file_bytes: BYTES });
                 (Source::Far(self.far.clone(), vec![place]), To::Null, noise)
             }
         };
@@ -550,7 +554,7 @@ fn frames_that_come_into_a_session_have_its_streams_sent_by_the_congestion_contr
         meter: Arc::default(),
         evidence: Some(evidence),
     };
-    let noise = Trial::Noise { bytes: ENDLESS, file_bytes: ENDLESS };
+    let noise = FarTrial::Source(PullTrial::Noise { bytes: ENDLESS, file_bytes: ENDLESS });
     let wishes = Wishes {
         movement: Movement {
             asked: Asked { streams: Some(2), ..Asked::default() },

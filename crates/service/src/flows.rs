@@ -17,27 +17,27 @@ use thalweg_mover::run::flow::sender::FlowSend;
 use thalweg_mover::run::party::Party;
 use thalweg_mover::run::session::Session;
 use thalweg_mover::run::thread;
-use thalweg_wire::message::{FlowTerms, Open, SourceForm};
+use thalweg_wire::message::{FlowTerms, Open, Place, SourceForm};
 
 impl Host {
     pub(crate) fn receive_flows(
         &self,
         session: &Arc<Session>,
-        open: Open,
-        flow: FlowTerms,
+        open: &Open,
+        (place, source, flow): (&Place, &SourceForm, &FlowTerms),
         line: &Line,
     ) -> Result<()> {
         let (destination, kept_free, stated) = self.when_free(session, &open.terms.job_key, || {
-            let place = self.exports().resolve(&open.places[0], true)?;
+            let place = self.exports().resolve(place, true)?;
             let kept_free = place.kept_free(0)?;
             let (guard, stated) = (place.rights.guard, place.stated());
             let to = DestinationPlace { path: path_of(place.path), below: place.below };
-            let opened = LocalFlows::open(to, &open.source, place.trailing_slash, &open.terms.job_key);
+            let opened = LocalFlows::open(to, source, place.trailing_slash, &open.terms.job_key);
             opened.map(|destination| (destination.guarded(guard), kept_free, stated))
         })?;
-        let told = Served::begin(self.state.as_deref(), &open, &session.peer.to_string());
-        let signs = Host::signs(session, &open, Some(stated));
-        let run = FlowReceive::start(Arc::new(destination), open.terms, &flow, event::nobody())?;
+        let told = Served::begin(self.state.as_deref(), open, &session.peer.to_string());
+        let signs = Host::signs(session, open, Some(stated));
+        let run = FlowReceive::start(Arc::new(destination), open.terms.clone(), flow, event::nobody())?;
         run.attach(open.transfer, session.outbox(), None);
         let host = self.strong()?;
         let told = (told, false, line.clone(), signs);
@@ -59,22 +59,22 @@ impl Host {
     pub(crate) fn send_flows(
         &self,
         session: &Arc<Session>,
-        open: Open,
-        flow: FlowTerms,
+        open: &Open,
+        (place, flow): (&Place, &FlowTerms),
         line: &Line,
     ) -> Result<SourceForm> {
         if let Some(name) = &open.terms.congestion {
             check_congestion(name)?;
         }
-        let mut place = self.exports().resolve(&open.places[0], false)?;
+        let mut place = self.exports().resolve(place, false)?;
         if place.trailing_slash {
             place.path.push(b'/');
         }
         let from = GrowingPlace { path: path_of(place.path), below: place.below };
         let (feed, form) = open::open(&from, &flow.until, open.terms.segment_bytes as usize)?;
-        let told = Served::begin(self.state.as_deref(), &open, &session.peer.to_string());
-        let signs = Host::signs(session, &open, None);
-        let run = FlowSend::new(open.terms, flow, logged_notes(session));
+        let told = Served::begin(self.state.as_deref(), open, &session.peer.to_string());
+        let signs = Host::signs(session, open, None);
+        let run = FlowSend::new(open.terms.clone(), flow.clone(), logged_notes(session));
         let kept = run.clone();
         let told = told.map(|told| told.with_rate(move || kept.rate()));
         run.note_there();

@@ -16,8 +16,8 @@ use thalweg_mover::run::frames::windows::is_of_window;
 use thalweg_mover::run::session::Session;
 use thalweg_mover::run::thread;
 use thalweg_wire::message::{
-    ChannelStatus, Direction, FramePolicy, FrameRole, FrameTerms, Message, Open, Opened, Place, SourceForm,
-    Terms, TransferMessage, TransferNumber,
+    ChannelStatus, FramePolicy, FrameRole, FrameTerms, Message, Open, Opened, Place, Terms, TransferMessage,
+    TransferNumber,
 };
 use thalweg_wire::path::Escaped;
 
@@ -30,36 +30,14 @@ const PRODUCER_ENDED: Duration = Duration::from_secs(60);
 const COMES_BACK: Duration = Duration::from_secs(5);
 
 impl Host {
-    pub(crate) fn open_frames(&self, session: &Arc<Session>, open: Open, frames: &FrameTerms, line: &Line) {
-        let number = open.transfer;
-        let attached = self.attach_frames(session, &open, frames, line);
-        let (instance, refused) = match &attached {
-            Ok(attached) => (attached.instance(), None),
-            Err(failure) => (0, Some(failure.clone())),
-        };
-        if let Some(failure) = &refused {
-            line.tell(Done::default(), Err(failure));
-            // What the client says to it now crossed our answer.
-            session.remove(number);
-        }
-        let source = SourceForm::Many;
-        let opened = Opened { transfer: number, source, instance, refused, is_ephemeral: false };
-        if let Err(failure) = session.say(Message::Opened(opened)) {
-            of_session!(info, session, %failure, "not opened");
-        }
-    }
-
-    fn attach_frames(
+    pub(crate) fn open_frames(
         &self,
         session: &Arc<Session>,
         open: &Open,
-        frames: &FrameTerms,
+        (place, frames): (&Place, &FrameTerms),
         line: &Line,
-    ) -> Result<Attached> {
+    ) -> Result<Opened> {
         let is_producer = matches!(&frames.role, FrameRole::Produce { .. });
-        if (open.direction == Direction::Push) != is_producer {
-            return Err(Failure::new(FailureKind::Protocol, OPEN_CHANNEL, "producers push, consumers pull"));
-        }
         if let Some(name) = &open.terms.congestion {
             check_congestion(name)?;
         }
@@ -69,10 +47,10 @@ impl Host {
                 FrameRole::Consume(consume) => consume.policy == FramePolicy::Spill,
             };
         let writes = is_producer || stores;
-        let (key, store) = channel_at(&self.exports(), &open.places[0], writes)?;
+        let (key, store) = channel_at(&self.exports(), place, writes)?;
         // One whose log is open writes on, whoever comes.
         if stores && !self.hub.has_log(&key) {
-            self.exports().resolve(&open.places[0], true)?.kept_free(0)?;
+            self.exports().resolve(place, true)?.kept_free(0)?;
         }
         let channel = self.hub.channel(&key, &frames.channel, store)?;
         let since = Instant::now();
@@ -113,7 +91,10 @@ impl Host {
         let watches = thread::guarded("frames", on_panic, see_it_go);
         // Nobody would see it go, and its window would stay taken.
         watches.inspect_err(|_| attached.give_up())?;
-        Ok(attached)
+        Ok(match &attached {
+            Attached::Producer(_) => Opened::Produce,
+            Attached::Consumer(_, instance) => Opened::Consume { instance: *instance },
+        })
     }
 
     /// Attaches a consumer of this process to a channel, and begins. `kept`: how the channel is kept, if this is the

@@ -9,7 +9,6 @@ use owner::ServerOwner;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 use thalweg_mover::event;
@@ -27,7 +26,7 @@ use thalweg_mover::run::steer::Rate;
 use thalweg_mover::run::thread;
 use thalweg_sys::machine;
 use thalweg_wire::hello::{self, Answer, Cipher, Hello, Purpose, ServerHello, SessionId};
-use thalweg_wire::message::{Open, Place};
+use thalweg_wire::message::{Open, Place, Request};
 use thalweg_wire::receipt::{Signatory, TransferKind};
 use thalweg_wire::{Digest, limits};
 
@@ -136,7 +135,6 @@ pub struct Host {
     pub(crate) hub: Hub,
     limits: HostLimits,
     sessions: Mutex<HashMap<SessionId, Arc<Session>>>,
-    instances: AtomicU64,
     idle_since: Mutex<Instant>,
     /// Held while a part is measured alone: two at once would measure each other.
     pub(crate) measuring: Mutex<()>,
@@ -169,7 +167,6 @@ impl Host {
             total: Total::new(limits.rate.clone(), machine::host_name()),
             limits,
             sessions: Mutex::default(),
-            instances: AtomicU64::new(1),
             idle_since: Mutex::new(Instant::now()),
             measuring: Mutex::default(),
             failures: Arc::default(),
@@ -495,12 +492,17 @@ impl Host {
     /// Who signs what was opened so; `None` if nobody does. `place`: where we write.
     pub(crate) fn signs(session: &Session, open: &Open, place: Option<Place>) -> Option<Signs> {
         // What is thrown away, or was not moved, would pass for what is kept.
-        if open.trial.is_some() || open.terms.dry_run {
+        if open.is_trial() || open.terms.dry_run {
             return None;
         }
+        let kind = match &open.request {
+            Request::Push(_) | Request::Pull(_) => TransferKind::Files,
+            Request::FlowPush { .. } | Request::FlowPull { .. } => TransferKind::Stream,
+            Request::Frames { .. } => return None,
+        };
         let shown = Signatory { certificate: session.peer.0, is_ephemeral: false };
         Some(Signs {
-            kind: if open.flow.is_some() { TransferKind::Stream } else { TransferKind::Files },
+            kind,
             client: open.signer.unwrap_or(shown),
             session: session.tie(open.transfer),
             place,

@@ -18,7 +18,7 @@ use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::link::Fingerprint;
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::session::Session;
-use thalweg_wire::message::{Direction, Open, Place, Question, Totals};
+use thalweg_wire::message::{Direction, Open, Place, Question, Request, Totals};
 use thalweg_wire::{Digest, digest};
 
 /// A line about a session: which, whose, and from where that came last.
@@ -198,18 +198,18 @@ impl Line {
             client: session.peer,
             address: session.peer_address(),
             transfer: Some(open.transfer.0),
-            direction: Some(match open.direction {
+            direction: Some(match open.direction() {
                 Direction::Push => "push",
                 Direction::Pull => "pull",
             }),
-            kind: match (&open.frames, &open.flow, &open.trial) {
-                (Some(_), ..) => "frames",
-                (_, Some(_), _) => "stream",
-                (.., Some(_)) => "probe",
-                _ if open.terms.dry_run => DRY_RUN,
-                _ => "files",
+            kind: match &open.request {
+                Request::Frames { .. } => "frames",
+                Request::FlowPush { .. } | Request::FlowPull { .. } => "stream",
+                Request::Push(_) | Request::Pull(_) if open.is_trial() => "probe",
+                Request::Push(_) | Request::Pull(_) if open.terms.dry_run => DRY_RUN,
+                Request::Push(_) | Request::Pull(_) => "files",
             },
-            place: shown(&open.places),
+            place: shown(open.places()),
             whole: Digest::default(),
             has_begun: false,
             began: Instant::now(),

@@ -23,7 +23,7 @@ use thalweg_sys::atomic_file;
 use thalweg_sys::clock::{since_1970, unix_seconds};
 use thalweg_wire::account::SideAccounts;
 use thalweg_wire::digest;
-use thalweg_wire::message::{Direction, Open, Place, Terms};
+use thalweg_wire::message::{Direction, Open, Place, Request, Terms};
 use thalweg_wire::path::Escaped;
 
 /// Transfers that are over whose last word is kept.
@@ -255,15 +255,15 @@ pub struct Served {
 impl Served {
     /// Begins to tell of what was opened. `None` as [`Publisher::begin`].
     pub fn begin(state: Option<&Path>, open: &Open, client: &str) -> Option<Served> {
-        let places: Vec<String> = open.places.iter().map(shown).collect();
+        let places: Vec<String> = open.places().iter().map(shown).collect();
         let (here, there) = (places.join(" "), format!("client {client}"));
-        let (from, to) = match open.direction {
+        let (from, to) = match open.direction() {
             Direction::Push => (there, here),
             Direction::Pull => (here, there),
         };
         let publisher = Publisher::begin(state?, &from, &to, true)?;
-        let (terms, is_flow) = (open.terms.clone(), open.flow.is_some());
-        Some(Served { publisher, terms, is_flow, rate: None, progress: None })
+        let is_flow = matches!(open.request, Request::FlowPush { .. } | Request::FlowPull { .. });
+        Some(Served { publisher, terms: open.terms.clone(), is_flow, rate: None, progress: None })
     }
 
     /// Of what is sent from here: `rate` says what is kept now, as the client may have changed it since.

@@ -1,7 +1,7 @@
 //! Clients that are who they say they are, and lie about everything else: each costs its own session, and no other.
 
 use crate::support::Scratch;
-use crate::support::peer::{Heard, HostileClient, SOON, Stream, digest_of, terms};
+use crate::support::peer::{Heard, HostileClient, SOON, Stream, asks, digest_of, place};
 use crate::{LIMIT, by, drain, how, os, push_all, receiver, sender, small, stand, status};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,32 +13,19 @@ use thalweg_mover::event::{Event, Events};
 use thalweg_mover::failure::FailureKind;
 use thalweg_wire::frame::{Encoding, FrameKind, Inner};
 use thalweg_wire::message::{
-    Direction, FrameHead, FrameRole, FrameTerms, FramesMessage, HeldLevel, Item, Message, Open, Place,
-    ProducerId, SourceForm, TransferMessage, TransferNumber,
+    FrameHead, FrameRole, FrameTerms, FramesMessage, HeldLevel, Item, Message, Open, ProducerId, Request,
+    TransferMessage, TransferNumber,
 };
 use thalweg_wire::{Digest, EntryId};
 
-fn open(role: FrameRole, direction: Direction) -> Open {
-    Open {
-        transfer: TransferNumber(1),
-        direction,
-        places: vec![Place { export: Some("data".into()), path: b"x".to_vec() }],
-        source: SourceForm::Many,
-        terms: terms(),
-        filter: Vec::new(),
-        only: Vec::new(),
-        one_file_system: false,
-        follow_links: false,
-        trial: None,
-        flow: None,
-        frames: Some(FrameTerms {
-            window_bytes: 64 << 10,
-            window_items: 4,
-            channel: ChannelWishes { memory_bytes: Some(1 << 20), ..ChannelWishes::default() },
-            role,
-        }),
-        signer: None,
-    }
+fn open(role: FrameRole) -> Open {
+    open_at("x", role)
+}
+
+fn open_at(path: &str, role: FrameRole) -> Open {
+    let channel = ChannelWishes { memory_bytes: Some(1 << 20), ..ChannelWishes::default() };
+    let frames = FrameTerms { window_bytes: 64 << 10, window_items: 4, channel, role };
+    asks(Request::Frames { place: place("data", path), frames })
 }
 
 fn produce() -> FrameRole {
@@ -162,7 +149,7 @@ fn frames_that_no_producer_sends_cost_their_session_and_nothing_else() {
     for (at, (what, lie)) in lies.iter().enumerate() {
         LIES.store(at, Ordering::Relaxed);
         let mut client = HostileClient::begin(&daemon.ticket, &daemon.address());
-        client.open(open(produce(), Direction::Push)).unwrap_or_else(|why| panic!("{what}: {why}"));
+        client.open(open(produce())).unwrap_or_else(|why| panic!("{what}: {why}"));
         let mut stream = client.stream(0);
         lie(&mut client, &mut stream);
         assert!(is_refused(&mut client), "{what}: it goes on");
@@ -211,11 +198,8 @@ fn openings_that_make_no_sense_are_refused() {
         let mut client = HostileClient::begin(&daemon.ticket, &daemon.address());
         client.open(open).is_err()
     };
-    assert!(refused(open(produce(), Direction::Pull)), "a producer that pulls");
-    let outside = Place { export: Some("data".into()), path: b"../../etc/x".to_vec() };
-    assert!(refused(Open { places: vec![outside], ..open(produce(), Direction::Push) }));
-    let mut deep = open(produce_as(HeldLevel::Durable), Direction::Push);
-    deep.places[0].path = b"no/such/directory/x".to_vec();
+    assert!(refused(open_at("../../etc/x", produce())), "a channel outside");
+    let deep = open_at("no/such/directory/x", produce_as(HeldLevel::Durable));
     assert!(refused(deep), "a log where no directory is");
     // What a transfer has there goes with its staging directory, which a log would keep.
     let export = scratch.path("export");
@@ -223,9 +207,7 @@ fn openings_that_make_no_sense_are_refused() {
     std::fs::create_dir_all(&job).expect("a staging directory");
     let below = format!(".thalweg-staging/{}/x", "07".repeat(16));
     for (level, path) in [(HeldLevel::Durable, ".thalweg-staging/x"), (HeldLevel::Memory, below.as_str())] {
-        let mut staged = open(produce_as(level), Direction::Push);
-        staged.places[0].path = path.as_bytes().to_vec();
-        assert!(refused(staged), "{path}");
+        assert!(refused(open_at(path, produce_as(level))), "{path}");
     }
     std::fs::remove_dir(&job).expect("nothing is in there");
     std::fs::remove_dir(export.join(".thalweg-staging")).expect("nothing is in there");

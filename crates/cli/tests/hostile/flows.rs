@@ -24,8 +24,8 @@ fn mark(flow: u64, content: &[u8]) -> FlowMark {
     FlowMark { flow: EntryId(flow), bytes: content.len() as u64, digest: digest_of(content) }
 }
 
-fn flow_push(into: &str) -> Open {
-    Open { flow: Some(flow_terms()), ..push("data", into) }
+fn flow_push(export: &str, into: &str, flow: FlowTerms) -> Open {
+    asks(Request::FlowPush { place: place(export, into), source: SourceForm::Many, flow })
 }
 
 /// A piece with a digest that is right: of a piece by itself, not of a part of a file. False when it is not taken.
@@ -36,7 +36,7 @@ fn piece(stream: &mut Stream, flow: u64, offset: u64, bytes: &[u8]) -> bool {
 /// A push of flows, with one stream.
 fn pushing(world: &World, into: &str) -> (HostileClient, Stream) {
     let mut client = world.client();
-    client.open(flow_push(into)).expect("the push is opened");
+    client.open(flow_push("data", into, flow_terms())).expect("the push is opened");
     let stream = client.stream(0);
     (client, stream)
 }
@@ -114,7 +114,7 @@ fn where_nothing_is_replaced_a_stream_changes_nothing_that_stands_there_whatever
     let daemon = scratch.daemon_at("127.0.0.1:0", &[], &["--export", &export], |command| command);
     let pushing = || {
         let mut client = HostileClient::begin(&daemon.ticket, &daemon.address());
-        client.open(Open { flow: Some(flow_terms()), ..push("once", "into/") }).expect("the push is opened");
+        client.open(flow_push("once", "into/", flow_terms())).expect("the push is opened");
         let stream = client.stream(0);
         (client, stream)
     };
@@ -365,7 +365,7 @@ fn a_producer_that_sends_more_than_its_slot_is_for_is_named() {
     let Some(Ok(Some(Reply::Slot(slot)))) = taken else { panic!("{taken:?}") };
     assert_eq!(slot.over_bytes, 0);
     let flow = FlowTerms { window_bytes: 16 << 20, ..flow_terms() };
-    client.open(Open { flow: Some(flow), ..push("data", "into") }).expect("the push is opened");
+    client.open(flow_push("data", "into", flow)).expect("the push is opened");
     let mut stream = client.stream(0);
     client.line.tell(T::Flow(F::Begin(vec![begin(0, "into")])));
     stands(&mut client.line, 0).expect("where it stands");

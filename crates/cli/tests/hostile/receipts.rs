@@ -68,11 +68,11 @@ fn what_a_daemon_stated_to_a_client_that_did_not_answer_is_in_its_log() {
 #[test]
 fn what_is_thrown_away_or_was_not_moved_is_not_signed() {
     let mut world = World::new();
-    let trial = |trial| Open { trial: Some(trial), ..push("data", "trial") };
+    let trial = |trial| push_trial("data", "trial", trial);
     let mut dry_run = push("data", "trial");
     dry_run.terms.dry_run = true;
     let server = HostileServer::new(&world.scratch, "unused");
-    for open in [trial(Trial::Null), trial(Trial::Scratch { bytes_max: 1 << 20 }), dry_run] {
+    for open in [trial(PushTrial::Null), trial(PushTrial::Scratch { bytes_max: 1 << 20 }), dry_run] {
         let mut client = world.client();
         client.open(open.clone()).expect("the push is opened");
         client.line.tell(T::OfferEnd(ScanTotals { entries: 0, bytes: 0, failed: 0, complete: true }));

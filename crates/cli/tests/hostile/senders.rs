@@ -543,7 +543,7 @@ fn a_sender_that_never_says_what_it_heard_is_cut() {
 /// Opens a push that is kept nowhere, to an export that nobody may write.
 #[track_caller]
 fn open_trial(client: &mut HostileClient) {
-    client.open(Open { trial: Some(Trial::Null), ..push("ro", "x") }).expect("a trial");
+    client.open(push_trial("ro", "x", PushTrial::Null)).expect("a trial");
 }
 
 /// A line of the receipt waits for the others of its block, which never come.

@@ -182,14 +182,8 @@ fn what_a_peer_says_in_words_is_inert_in_every_output() {
         Message::Open(open) => Some(open),
         _ => None,
     });
-    let refused = Some(Failure::new(FailureKind::NotFound, &evil, &evil));
-    line.say(&Message::Opened(Opened {
-        transfer: open.unwrap().transfer,
-        source: SourceForm::Many,
-        instance: 1,
-        refused,
-        is_ephemeral: false,
-    }));
+    let refused = Opened::Refused(Failure::new(FailureKind::NotFound, &evil, &evil));
+    line.say(&Message::Opened(open.unwrap().transfer, refused));
     let ran = job.end(Duration::from_secs(60));
     assert_eq!(ran.code, Some(3));
     assert_inert(&ran, "refused");
@@ -202,8 +196,7 @@ fn what_a_peer_says_in_words_is_inert_in_every_output() {
 fn a_server_that_opens_what_nobody_asked_for_ends_its_session() {
     let opened = |number| {
         let source = SourceForm::Single { name: vec![b'n'; limits::NAME_BYTES_MAX] };
-        let transfer = TransferNumber(number);
-        Message::Opened(Opened { transfer, source, instance: 1, refused: None, is_ephemeral: false })
+        Message::Opened(TransferNumber(number), Opened::Pull { source, is_ephemeral: false })
     };
     for (words, number) in [("another transfer", 77), ("the same again", 1)] {
         let scratch = Scratch::new();
@@ -221,6 +214,49 @@ fn a_server_that_opens_what_nobody_asked_for_ends_its_session() {
         assert_eq!(why.kind, FailureKind::Protocol, "{words}: {why}");
         // It would begin anew, as long as its patience lasts.
         drop(job);
+    }
+}
+
+#[test]
+fn a_server_that_opens_another_kind_of_transfer_than_was_asked_for_is_not_believed() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("file"), b"five!").unwrap();
+    let answers = [
+        Opened::Push { is_ephemeral: false },
+        Opened::Pull { source: SourceForm::Many, is_ephemeral: false },
+        Opened::Produce,
+        Opened::Consume { instance: 1 },
+    ];
+    for command in ["cp", "stream"] {
+        for pulls in [false, true] {
+            for answer in &answers {
+                if matches!((answer, pulls), (Opened::Push { .. }, false) | (Opened::Pull { .. }, true)) {
+                    continue;
+                }
+                let words = format!("{command} {pulls} {answer:?}");
+                let server = HostileServer::new(&scratch, "bad-ticket");
+                let (here, there) = (scratch.path("file").display().to_string(), server.place("x"));
+                let to = scratch.path("to").display().to_string();
+                let places = if pulls { [there, to] } else { [here, there] };
+                let job = with(scratch.thalweg(), [command, "--stall-timeout", "20s", "--patience", "40s"]);
+                let job = Running::start(with(with(with(job, ["--ticket"]), [&server.ticket]), places));
+                let mut line = server.session().expect("the client comes");
+                let open = line.hear_some(SOON, |message| match message {
+                    Message::Open(open) => Some(open),
+                    _ => None,
+                });
+                line.say(&Message::Opened(open.expect("an open").transfer, answer.clone()));
+                let why = line.hear_some(AT_ONCE, |message| match message {
+                    Message::Goodbye(why) => Some(why),
+                    _ => None,
+                });
+                let why = why.flatten().unwrap_or_else(|| panic!("{words}: no goodbye with a reason"));
+                assert_eq!(why.kind, FailureKind::Protocol, "{words}: {why}");
+                // It would begin anew, as long as its patience lasts.
+                drop(job);
+                assert!(!scratch.path("to").exists(), "{words}: something was made");
+            }
+        }
     }
 }
 

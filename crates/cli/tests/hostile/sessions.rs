@@ -27,16 +27,7 @@ fn a_message_of_a_wrong_length_or_of_garbage_ends_its_session_and_no_other() {
         ("bytes behind a message".into(), [&Message::Goodbye(None).encode().unwrap()[4..], b"more"].concat()),
         (
             "what only a server says".into(),
-            Message::Opened(Opened {
-                transfer: ONE,
-                source: SourceForm::Many,
-                instance: 1,
-                refused: None,
-                is_ephemeral: false,
-            })
-            .encode()
-            .unwrap()[4..]
-                .to_vec(),
+            Message::Opened(ONE, Opened::Produce).encode().unwrap()[4..].to_vec(),
         ),
     ];
     for seed in 0..20 {
@@ -71,6 +62,10 @@ fn an_open_of_absurd_terms_or_places_is_refused() {
         change(&mut open);
         open
     };
+    let named = |name: &[u8]| {
+        let source = SourceForm::Single { name: name.to_vec() };
+        asks(Request::Push(Push { source, ..Push::to(place("data", "into")) }))
+    };
     for (words, open) in [
         ("chunk of 3", with_terms(|open| open.terms.chunk_bytes = 3)),
         ("chunk of 0", with_terms(|open| open.terms.chunk_bytes = 0)),
@@ -85,37 +80,36 @@ fn an_open_of_absurd_terms_or_places_is_refused() {
         ("window of 2^63", with_terms(|open| open.terms.window_bytes = Some(1 << 63))),
         ("congestion without a name", with_terms(|open| open.terms.congestion = Some(String::new()))),
         ("congestion as a path", with_terms(|open| open.terms.congestion = Some("../cubic".into()))),
-        ("no place", with_terms(|open| open.places.clear())),
-        ("places without number", with_terms(|open| open.places = vec![open.places[0].clone(); 1025])),
-        (
-            "a name with a slash",
-            with_terms(|open| open.source = SourceForm::Single { name: b"a/b".to_vec() }),
-        ),
-        ("a name of dots", with_terms(|open| open.source = SourceForm::Single { name: b"..".to_vec() })),
+        ("no place", asks(Request::Pull(Pull::of(Vec::new())))),
+        ("places without number", asks(Request::Pull(Pull::of(vec![place("data", "into"); 1025])))),
+        ("a name with a slash", named(b"a/b")),
+        ("a name of dots", named(b"..")),
     ] {
         let mut client = world.client();
         client.line.say(&Message::Open(Box::new(open)));
         assert!(client.line.is_ended(AT_ONCE), "{words}");
         world.is_unharmed(words);
     }
-    let elsewhere = |export: Option<&str>, path: &[u8]| Open {
-        places: vec![Place { export: export.map(str::to_owned), path: path.to_vec() }],
-        ..push("data", "")
+    let at = |export: Option<&str>, path: &[u8]| Place {
+        export: export.map(str::to_owned),
+        path: path.to_vec(),
     };
+    let push_to = |export, path: &[u8]| asks(Request::Push(Push::to(at(export, path))));
+    let pull_of = |export, path: &[u8]| asks(Request::Pull(Pull::of(vec![at(export, path)])));
     let mut client = world.client();
     for (number, open) in [
-        elsewhere(Some("data"), b".."),
-        elsewhere(Some("data"), b"a/../../planted"),
-        elsewhere(Some("data"), b"nul\0"),
-        elsewhere(Some("nothing"), b"x"),
-        elsewhere(Some(""), b"x"),
-        elsewhere(Some("../outside"), b"x"),
-        elsewhere(None, b"/tmp"),
-        elsewhere(Some("ro"), b"x"),
-        elsewhere(Some("ro"), b""),
-        Open { direction: Direction::Pull, ..elsewhere(Some("data"), b"../outside/canary") },
-        Open { direction: Direction::Pull, ..elsewhere(None, b"/etc/passwd") },
-        Open { direction: Direction::Pull, ..elsewhere(Some("ro"), b"absent") },
+        push_to(Some("data"), b".."),
+        push_to(Some("data"), b"a/../../planted"),
+        push_to(Some("data"), b"nul\0"),
+        push_to(Some("nothing"), b"x"),
+        push_to(Some(""), b"x"),
+        push_to(Some("../outside"), b"x"),
+        push_to(None, b"/tmp"),
+        push_to(Some("ro"), b"x"),
+        push_to(Some("ro"), b""),
+        pull_of(Some("data"), b"../outside/canary"),
+        pull_of(None, b"/etc/passwd"),
+        pull_of(Some("ro"), b"absent"),
     ]
     .into_iter()
     .enumerate()
@@ -123,7 +117,7 @@ fn an_open_of_absurd_terms_or_places_is_refused() {
         let open = Open { transfer: TransferNumber(number as u16 + 1), ..open };
         let refused = client.open(open.clone()).expect_err("refused");
         // Its own words may come back to it.
-        let place = &open.places[0];
+        let place = &open.places()[0];
         let path = String::from_utf8_lossy(&place.path).into_owned();
         let own = [place.export.as_deref().unwrap_or_default(), path.as_str()];
         let refused =
@@ -157,11 +151,11 @@ fn a_pull_whose_frames_would_take_more_memory_than_a_link_has_is_refused() {
     let mut world = World::new();
     let mut client = world.client();
     let _streams: Vec<_> = (0..24).map(|number| client.stream(number)).collect();
-    let noise = |number, segment_bytes| Open {
-        transfer: TransferNumber(number),
-        trial: Some(Trial::Noise { bytes: 1 << 40, file_bytes: 1 << 30 }),
-        terms: Terms { job_key: [7; 16], ..Terms::of(64 << 20, segment_bytes) },
-        ..pull("data", "")
+    let noise = |number, segment_bytes| {
+        let trial = Some(PullTrial::Noise { bytes: 1 << 40, file_bytes: 1 << 30 });
+        let request = Request::Pull(Pull { trial, ..Pull::of(vec![place("data", "")]) });
+        let terms = Terms { job_key: [7; 16], ..Terms::of(64 << 20, segment_bytes) };
+        Open::of(TransferNumber(number), request, terms)
     };
     let refused = client.open(noise(1, 64 << 20)).expect_err("refused");
     assert!(refused.contains("more memory than a link has"), "{refused}");
@@ -221,8 +215,11 @@ fn ten_thousand_opens_cost_their_sender_the_session_and_the_daemon_nothing() {
     for direction in [Direction::Push, Direction::Pull] {
         let mut client = world.client();
         for number in 0..10_000u16 {
-            let path = if direction == Direction::Push { format!("many-{number}") } else { "x".into() };
-            let mut open = Open { transfer: TransferNumber(number), direction, ..push("data", &path) };
+            let open = match direction {
+                Direction::Push => push("data", &format!("many-{number}")),
+                Direction::Pull => pull("data", "x"),
+            };
+            let mut open = Open { transfer: TransferNumber(number), ..open };
             open.terms.job_key[..2].copy_from_slice(&number.to_le_bytes());
             if !client.line.say(&Message::Open(Box::new(open))) {
                 break;
@@ -244,8 +241,8 @@ fn ten_thousand_opens_cost_their_sender_the_session_and_the_daemon_nothing() {
         .expect_err("the number is taken");
     drop(client);
     let mut client = world.client();
-    let places = vec![Place { export: Some("data".into()), path: b"x".to_vec() }; limits::MESSAGE_ITEMS_MAX];
-    let _ = client.open(Open { places, ..pull("data", "") });
+    let places = vec![place("data", "x"); limits::MESSAGE_ITEMS_MAX];
+    let _ = client.open(asks(Request::Pull(Pull::of(places))));
     drop(client);
     world.still_serves("after many opens");
     let fds = || std::fs::read_dir(format!("/proc/{}/fd", world.daemon.pid())).unwrap().count();
@@ -599,8 +596,7 @@ fn a_server_of_another_version_ends_the_client_with_a_clear_sentence() {
 fn the_number_of_a_transfer_is_not_used_twice_and_what_is_said_to_one_that_is_over_is_nothing() {
     let mut world = World::new();
     let mut client = world.client();
-    let absent = Open { direction: Direction::Pull, ..push("data", "absent") };
-    client.open(absent).expect_err("refused");
+    client.open(pull("data", "absent")).expect_err("refused");
     for _ in 0..100 {
         client.line.tell(T::Withdraw(vec![(EntryId(0), None)]));
     }
@@ -650,11 +646,11 @@ fn who_asks_in_vain_writes_neither_long_lines_nor_many_of_them_into_the_log() {
     for number in 0..600 {
         let name_bytes = if number == 0 { limits::PATH_BYTES_MAX } else { 10 };
         let place = Place { export: Some("ro".to_owned()), path: vec![1; name_bytes] };
-        let open = Open { transfer: TransferNumber(number), places: vec![place], ..push("ro", "x") };
+        let open = Open { transfer: TransferNumber(number), ..asks(Request::Push(Push::to(place))) };
         assert!(client.open(open).is_err(), "the export is read-only");
     }
     // What may do something has its line all the same.
-    let trial = Open { transfer: TransferNumber(600), trial: Some(Trial::Null), ..push("ro", "x") };
+    let trial = Open { transfer: TransferNumber(600), ..push_trial("ro", "x", PushTrial::Null) };
     client.open(trial).expect("a trial");
     let is_of_trial = |line: &str| line.contains("transfer begins") && line.contains("probe");
     let log = world.scratch.server_log();
@@ -666,8 +662,7 @@ fn who_asks_in_vain_writes_neither_long_lines_nor_many_of_them_into_the_log() {
         assert!(again.open(open).is_err(), "the export is read-only");
     }
     // A name that no export has ends the session.
-    let places = vec![Place { export: Some("e".repeat(limits::NAME_BYTES_MAX + 1)), path: Vec::new() }];
-    assert!(client.open(Open { places, ..push("ro", "x") }).is_err());
+    assert!(client.open(push(&"e".repeat(limits::NAME_BYTES_MAX + 1), "")).is_err());
     let log = world.scratch.server_log();
     let failed = log.matches("transfer failed").count() as u64;
     // Of each minute, where the machine is held up.
@@ -690,7 +685,7 @@ fn who_has_a_daemon_keep_more_in_memory_than_its_share_loses_the_session_and_oth
         let identity = Identity::from_pem(&pem).unwrap();
         HostileClient::begin_from(identity, server.fingerprint(), &address, Some(from))
     };
-    let trial = || Open { trial: Some(Trial::Null), ..push("data", "x") };
+    let trial = || push_trial("data", "x", PushTrial::Null);
     let (mut honest, mut greedy) = (from(2), from(1));
     honest.open(trial()).expect("a trial");
     greedy.open(trial()).expect("a trial");

@@ -13,8 +13,8 @@ use thalweg_mover::link::{
 use thalweg_wire::frame::{Encoding, FrameKind, Inner, PackItem};
 use thalweg_wire::hello::{Answer, Cipher, Hello, Purpose, ServerHello, SessionId, System};
 use thalweg_wire::message::{
-    Direction, Heartbeat, Message, Open, Opened, Outcome, Place, Preserve, SourceForm, Terms, Totals,
-    TransferMessage, TransferNumber,
+    Direction, Heartbeat, Message, Open, Opened, Outcome, Place, Preserve, Pull, Push, PushTrial, Request,
+    SourceForm, Terms, Totals, TransferMessage, TransferNumber,
 };
 use thalweg_wire::receipt::{self, RootHasher, Side, Signatory, Signed, Statement, TransferKind};
 use thalweg_wire::{Digest, Entry, EntryId, Evidence, Kind, RelativePath, Time, limits};
@@ -184,21 +184,23 @@ impl HostileClient {
     }
 
     /// Opens transfer 1, a push; the server must agree.
-    pub fn open_push(&mut self, export: &str, path: &str) -> u64 {
-        self.open(push(export, path)).expect("the push is opened")
+    pub fn open_push(&mut self, export: &str, path: &str) {
+        self.open(push(export, path)).expect("the push is opened");
     }
 
-    /// Opens any transfer: the instance, or the server's reason.
-    pub fn open(&mut self, open: Open) -> Result<u64, String> {
+    /// Opens any transfer: what the server says, or its reason.
+    pub fn open(&mut self, open: Open) -> Result<Opened, String> {
         let number = open.transfer;
         self.line.say(&Message::Open(Box::new(open)));
         let opened = self.line.hear_some(SOON, |message| match message {
-            Message::Opened(opened) if opened.transfer == number => Some(Ok(opened)),
+            Message::Opened(at, opened) if at == number => Some(Ok(opened)),
             Message::Goodbye(why) => Some(Err(format!("goodbye: {why:?}"))),
             _ => None,
         });
-        let opened = opened.unwrap_or_else(|| Err("cut".into()))?;
-        opened.refused.map_or(Ok(opened.instance), |failure| Err(failure.to_string()))
+        match opened.unwrap_or_else(|| Err("cut".into()))? {
+            Opened::Refused(failure) => Err(failure.to_string()),
+            opened => Ok(opened),
+        }
     }
 }
 
@@ -288,26 +290,26 @@ pub fn terms() -> Terms {
     Terms { preserve, compress: true, job_key: [7; 16], ..Terms::of(CHUNK, CHUNK as u32) }
 }
 
+pub fn place(export: &str, path: &str) -> Place {
+    Place { export: Some(export.to_owned()), path: path.as_bytes().to_vec() }
+}
+
+/// Opens transfer 1 by [`terms`].
+pub fn asks(request: Request) -> Open {
+    Open::of(ONE, request, terms())
+}
+
 pub fn push(export: &str, path: &str) -> Open {
-    Open {
-        transfer: ONE,
-        direction: Direction::Push,
-        places: vec![Place { export: Some(export.to_owned()), path: path.as_bytes().to_vec() }],
-        source: SourceForm::Many,
-        terms: terms(),
-        filter: Vec::new(),
-        only: Vec::new(),
-        one_file_system: false,
-        follow_links: false,
-        trial: None,
-        flow: None,
-        frames: None,
-        signer: None,
-    }
+    asks(Request::Push(Push::to(place(export, path))))
 }
 
 pub fn pull(export: &str, path: &str) -> Open {
-    Open { direction: Direction::Pull, ..push(export, path) }
+    asks(Request::Pull(Pull::of(vec![place(export, path)])))
+}
+
+/// A push that only measures.
+pub fn push_trial(export: &str, path: &str, trial: PushTrial) -> Open {
+    asks(Request::Push(Push { trial: Some(trial), ..Push::to(place(export, path)) }))
 }
 
 pub fn path(text: &str) -> RelativePath {
@@ -503,14 +505,17 @@ pub fn sign(identity: &Identity, statement: Statement) -> Signed {
     Signed { statement, certificate: identity.chain()[0].to_vec(), signature }
 }
 
-/// Hears the client's `Open` and agrees to it.
+/// Hears the client's `Open` of a copy or a stream and agrees to it; `source` is what a pull would have.
 pub fn agree(line: &mut Line, source: SourceForm) -> Option<Open> {
     let open = line.hear_some(SOON, |message| match message {
         Message::Open(open) => Some(*open),
         _ => None,
     })?;
-    let transfer = open.transfer;
-    line.say(&Message::Opened(Opened { transfer, source, instance: 1, refused: None, is_ephemeral: false }));
+    let opened = match open.direction() {
+        Direction::Push => Opened::Push { is_ephemeral: false },
+        Direction::Pull => Opened::Pull { source, is_ephemeral: false },
+    };
+    line.say(&Message::Opened(open.transfer, opened));
     Some(open)
 }
 

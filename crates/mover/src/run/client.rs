@@ -19,7 +19,8 @@ use std::time::{Duration, Instant};
 use thalweg_wire::hello::{Cipher, Hello, Purpose, System};
 use thalweg_wire::limits;
 use thalweg_wire::message::{
-    Direction, Message, Open, Opened, Question, Reply, Steer, Terms, TransferMessage, TransferNumber,
+    Direction, Message, Open, Opened, Question, Reply, SourceForm, Steer, Terms, TransferMessage,
+    TransferNumber,
 };
 use thalweg_wire::receipt::Signatory;
 
@@ -134,10 +135,10 @@ enum Opening {
 
 impl Boxes {
     /// False for an answer that nobody asked for.
-    fn take_opened(&mut self, opened: Opened) -> bool {
-        match self.openings.remove(&opened.transfer) {
+    fn take_opened(&mut self, number: TransferNumber, opened: Opened) -> bool {
+        match self.openings.remove(&number) {
             Some(Opening::Awaited) => {
-                self.openings.insert(opened.transfer, Opening::Answered(opened));
+                self.openings.insert(number, Opening::Answered(opened));
                 true
             }
             Some(Opening::GivenUp) => true,
@@ -255,8 +256,8 @@ impl Owner for ClientOwner {
     fn on_message(&self, session: &Arc<Session>, message: Message) {
         let mut boxes = lock(&self.mail.boxes);
         match message {
-            Message::Opened(opened) => {
-                if !boxes.take_opened(opened) {
+            Message::Opened(number, opened) => {
+                if !boxes.take_opened(number, opened) {
                     drop(boxes);
                     let cause = "the server opened a transfer that was not asked for";
                     session.close(Some(Failure::new(FailureKind::Protocol, "open", cause)));
@@ -403,11 +404,53 @@ impl Client {
         self.mail.knock_now();
     }
 
-    /// Opens a transfer at the server. The caller adds its own side to the session afterwards.
+    /// Opens a transfer in which the server receives files or flows: who signs for it. The caller adds its own side to
+    /// the session afterwards, here and below.
     ///
     /// # Errors
-    /// The server's reason, `Connection` if it does not answer.
-    pub fn open(&self, open: Open) -> Result<Opened> {
+    /// The server's reason, `Connection` if it does not answer, `Protocol` if it answers something else, which ends the
+    /// session.
+    pub fn open_push(&self, open: Open) -> Result<Signatory> {
+        match self.open(open)? {
+            Opened::Push { is_ephemeral } => Ok(self.server(is_ephemeral)),
+            _ => Err(self.other_kind()),
+        }
+    }
+
+    /// Opens a transfer in which the server sends them: what its source is, and who signs for it.
+    ///
+    /// # Errors
+    /// As [`Client::open_push`].
+    pub fn open_pull(&self, open: Open) -> Result<(SourceForm, Signatory)> {
+        match self.open(open)? {
+            Opened::Pull { source, is_ephemeral } => Ok((source, self.server(is_ephemeral))),
+            _ => Err(self.other_kind()),
+        }
+    }
+
+    /// Opens the lane of a producer of frames.
+    ///
+    /// # Errors
+    /// As [`Client::open_push`].
+    pub fn open_producer(&self, open: Open) -> Result<()> {
+        match self.open(open)? {
+            Opened::Produce => Ok(()),
+            _ => Err(self.other_kind()),
+        }
+    }
+
+    /// Opens the lane of a consumer of frames: its number.
+    ///
+    /// # Errors
+    /// As [`Client::open_push`].
+    pub fn open_consumer(&self, open: Open) -> Result<u64> {
+        match self.open(open)? {
+            Opened::Consume { instance } => Ok(instance),
+            _ => Err(self.other_kind()),
+        }
+    }
+
+    fn open(&self, open: Open) -> Result<Opened> {
         let number = open.transfer;
         self.boxes().openings.insert(number, Opening::Awaited);
         if let Err(failure) = self.session.say(Message::Open(Box::new(open))) {
@@ -417,15 +460,23 @@ impl Client {
         let opened = self.hear_opened(number).inspect_err(|_| {
             self.boxes().openings.entry(number).and_modify(|opening| *opening = Opening::GivenUp);
         })?;
-        match opened.refused {
-            Some(failure) => Err(at_peer(failure, &self.name)),
-            None => Ok(opened),
+        match opened {
+            Opened::Refused(failure) => Err(at_peer(failure, &self.name)),
+            opened => Ok(opened),
         }
     }
 
+    /// What the server opened was not asked for: nothing that it says of it can be believed.
+    fn other_kind(&self) -> Failure {
+        let cause = "the server opened another kind of transfer than was asked for";
+        let failure = Failure::new(FailureKind::Protocol, "open", cause);
+        self.session.close(Some(failure.clone()));
+        failure
+    }
+
     /// Who signs for the server: who shows its certificate.
-    pub fn server(&self, opened: &Opened) -> Signatory {
-        Signatory { certificate: self.session.peer.0, is_ephemeral: opened.is_ephemeral }
+    fn server(&self, is_ephemeral: bool) -> Signatory {
+        Signatory { certificate: self.session.peer.0, is_ephemeral }
     }
 
     fn hear_opened(&self, number: TransferNumber) -> Result<Opened> {
@@ -540,7 +591,7 @@ mod tests {
     use crate::link::testing::{LONG, our_client_config, our_server_config, unix_pair};
     use crate::link::{Connection, Fingerprint};
     use thalweg_wire::hello::{Answer, ServerHello};
-    use thalweg_wire::message::SourceForm;
+    use thalweg_wire::message::{Pull, Request};
 
     struct Nowhere;
 
@@ -627,21 +678,8 @@ mod tests {
         let client = without_a_link();
         assert!(client.ask(Question::About).is_err());
         assert!(client.boxes().replies.is_empty());
-        let open = Open {
-            transfer: TransferNumber(1),
-            direction: Direction::Pull,
-            places: Vec::new(),
-            source: SourceForm::Many,
-            terms: Terms::of(1 << 20, 1 << 20),
-            filter: Vec::new(),
-            only: Vec::new(),
-            one_file_system: false,
-            follow_links: false,
-            trial: None,
-            flow: None,
-            frames: None,
-            signer: None,
-        };
+        let request = Request::Pull(Pull::of(Vec::new()));
+        let open = Open::of(TransferNumber(1), request, Terms::of(1 << 20, 1 << 20));
         assert!(client.open(open).is_err());
         assert!(client.boxes().openings.is_empty());
     }
@@ -649,19 +687,15 @@ mod tests {
     #[test]
     fn one_answer_is_taken_to_each_request_and_a_late_one_is_dropped() {
         let mut boxes = Boxes::default();
-        let opened = |number| Opened {
-            transfer: TransferNumber(number),
-            source: SourceForm::Many,
-            instance: 1,
-            refused: None,
-            is_ephemeral: false,
+        let take = |boxes: &mut Boxes, number| {
+            boxes.take_opened(TransferNumber(number), Opened::Push { is_ephemeral: false })
         };
-        assert!(!boxes.take_opened(opened(1)), "not asked for");
+        assert!(!take(&mut boxes, 1), "not asked for");
         boxes.openings.insert(TransferNumber(1), Opening::Awaited);
         boxes.openings.insert(TransferNumber(2), Opening::GivenUp);
-        assert!(boxes.take_opened(opened(1)));
-        assert!(!boxes.take_opened(opened(1)), "a second time");
-        assert!(boxes.take_opened(opened(2)));
+        assert!(take(&mut boxes, 1));
+        assert!(!take(&mut boxes, 1), "a second time");
+        assert!(take(&mut boxes, 2));
         assert!(!boxes.openings.contains_key(&TransferNumber(2)), "nobody would fetch it");
     }
 

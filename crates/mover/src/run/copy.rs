@@ -20,7 +20,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_wire::RelativePath;
-use thalweg_wire::message::{Check, FilterRule, Place, Preserve, Totals, TransferNumber, Trial, VerifyLevel};
+use thalweg_wire::message::{
+    Check, FilterRule, Place, Preserve, PullTrial, PushTrial, Totals, TransferNumber, VerifyLevel,
+};
 
 mod ways;
 
@@ -99,7 +101,7 @@ pub struct Wishes {
 
 impl Wishes {
     /// What the far place is, if the copy only measures.
-    pub fn far_trial(&self) -> Option<Trial> {
+    pub fn far_trial(&self) -> Option<FarTrial> {
         self.trial.and_then(|trial| trial.far)
     }
 }
@@ -168,10 +170,19 @@ pub struct Remembered {
 #[derive(Debug, Clone, Copy)]
 pub struct TrialRun {
     /// What the far place is, if there is one.
-    pub far: Option<Trial>,
+    pub far: Option<FarTrial>,
     /// Of a source here at most so many bytes are read, as
     /// [`SparingSource`](crate::endpoint::sparing::SparingSource) does.
     pub bytes_max: u64,
+}
+
+/// What the far place is in a copy that only measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FarTrial {
+    /// It is the source.
+    Source(PullTrial),
+    /// It is the destination.
+    Destination(PushTrial),
 }
 
 /// Stops a copy from another thread, in order: what is durable stays for the next attempt.

@@ -10,7 +10,6 @@ use std::cell::Cell;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use thalweg_mover::endpoint::local::destination::{DestinationPlace, LocalDestination};
 use thalweg_mover::endpoint::local::source::{LocalSource, ScanOptions, SourceRoot};
@@ -32,7 +31,8 @@ use thalweg_mover::transfer::{receiver, sender};
 use thalweg_wire::account::SideAccounts;
 use thalweg_wire::hello::Cipher;
 use thalweg_wire::message::{
-    Direction, Message, Open, Opened, Place, SourceForm, Totals, TransferNumber, Trial,
+    Message, Open, Opened, Place, Pull, PullTrial, Push, PushTrial, Request, SourceForm, Terms, Totals,
+    TransferNumber,
 };
 
 /// A client that said nothing for three heartbeats and is said to have begun anew is gone.
@@ -61,38 +61,20 @@ pub(crate) struct Bounds<R> {
 }
 
 impl Host {
-    pub(super) fn open(&self, session: &Arc<Session>, open: Open) {
+    pub(super) fn open(&self, session: &Arc<Session>, open: &Open) {
         let number = open.transfer;
-        let form = open.source.clone();
-        let line = Line::begin(session, &open, self.failures.clone());
-        let instance = self.instances.fetch_add(1, Ordering::Relaxed);
+        let line = Line::begin(session, open, self.failures.clone());
         // Before anything is made at the place.
         let may_begin = self.check_form(session).and_then(|()| check_memory(&open.terms));
-        if let (Some(frames), Ok(())) = (open.frames.clone(), &may_begin) {
-            return self.open_frames(session, open, &frames, &line);
-        }
-        let opened = may_begin.and_then(|()| match (open.direction, open.flow.clone()) {
-            (Direction::Push, None) => self.open_push(session, open, &line).map(|()| form.clone()),
-            (Direction::Pull, None) => self.open_pull(session, open, &line),
-            (Direction::Push, Some(flow)) => {
-                self.receive_flows(session, open, flow, &line).map(|()| form.clone())
-            }
-            (Direction::Pull, Some(flow)) => self.send_flows(session, open, flow, &line),
+        let opened = may_begin.and_then(|()| self.open_as_asked(session, open, &line));
+        let starts = opened.is_ok();
+        let opened = opened.unwrap_or_else(|failure| {
+            // What the client says to it now crossed our answer.
+            session.remove(number);
+            line.tell(Done::default(), Err(&failure));
+            Opened::Refused(failure)
         });
-        let (source, refused) = match opened {
-            Ok(source) => (source, None),
-            Err(failure) => {
-                // What the client says to it now crossed our answer.
-                session.remove(number);
-                line.tell(Done::default(), Err(&failure));
-                (form, Some(failure))
-            }
-        };
-        let starts = refused.is_none();
-        let is_ephemeral = self.identity.signatory().is_ephemeral;
-        let opened = Opened { transfer: number, source, instance, refused, is_ephemeral };
-        let said = session.say(Message::Opened(opened));
-        if let Err(failure) = said {
+        if let Err(failure) = session.say(Message::Opened(number, opened)) {
             of_session!(info, session, %failure, "the client is gone before its transfer began");
         }
         if starts
@@ -100,6 +82,23 @@ impl Host {
             && let Err(failure) = run.start()
         {
             run.abort(failure);
+        }
+    }
+
+    fn open_as_asked(&self, session: &Arc<Session>, open: &Open, line: &Line) -> Result<Opened> {
+        let is_ephemeral = self.identity.signatory().is_ephemeral;
+        let receives = |()| Opened::Push { is_ephemeral };
+        let sends = |source| Opened::Pull { source, is_ephemeral };
+        match &open.request {
+            Request::Push(push) => self.open_push(session, open, push, line).map(receives),
+            Request::Pull(pull) => self.open_pull(session, open, pull, line).map(sends),
+            Request::FlowPush { place, source, flow } => {
+                self.receive_flows(session, open, (place, source, flow), line).map(receives)
+            }
+            Request::FlowPull { place, flow } => {
+                self.send_flows(session, open, (place, flow), line).map(sends)
+            }
+            Request::Frames { place, frames } => self.open_frames(session, open, (place, frames), line),
         }
     }
 
@@ -112,42 +111,41 @@ impl Host {
         Err(Failure::new(FailureKind::Permission, "open", cause))
     }
 
-    fn open_push(&self, session: &Arc<Session>, open: Open, line: &Line) -> Result<()> {
-        let is_trial = open.trial.is_some();
+    fn open_push(&self, session: &Arc<Session>, open: &Open, push: &Push, line: &Line) -> Result<()> {
         let mut kept_free = None;
         let mut stated = None;
-        let destination: Arc<dyn Destination> = match open.trial {
+        let destination: Arc<dyn Destination> = match push.trial {
             None => {
-                let (destination, kept, place) = self.open_destination(session, &open)?;
+                let (destination, kept, place) = self.open_destination(session, &open.terms, push)?;
                 (kept_free, stated) = (kept, Some(place));
                 Arc::new(destination)
             }
-            Some(Trial::Scratch { bytes_max }) => {
-                let place = self.exports().resolve(&open.places[0], true)?;
+            Some(PushTrial::Scratch { bytes_max }) => {
+                let place = self.exports().resolve(&push.place, true)?;
                 kept_free = place.kept_free(bytes_max)?;
                 let place = DestinationPlace { path: path_of(place.path), below: place.below };
                 let terms = open.terms.clone();
-                Arc::new(LocalDestination::open_scratch(&place, &open.source, terms, bytes_max)?)
+                Arc::new(LocalDestination::open_scratch(&place, &push.source, terms, bytes_max)?)
             }
-            Some(_) => {
+            Some(PushTrial::Null) => {
                 // Nothing is written; who may not even name the place shall not measure either.
-                self.exports().resolve(&open.places[0], false)?;
+                self.exports().resolve(&push.place, false)?;
                 Arc::new(NullDestination::default())
             }
         };
-        let told = Served::begin(self.state.as_deref(), &open, &session.peer.to_string());
-        let signs = Host::signs(session, &open, stated);
+        let told = Served::begin(self.state.as_deref(), open, &session.peer.to_string());
+        let signs = Host::signs(session, open, stated);
         let run = ReceiveRun::start(
             open.transfer,
             destination,
-            open.terms,
+            open.terms.clone(),
             receiver::Limits::default(),
             session.outbox(),
             event::nobody(),
         )?;
         let come = run.clone();
         let told = told.map(|told| told.with_progress(move || come_of(&come)));
-        let told = (told, is_trial, line.clone(), signs);
+        let told = (told, push.trial.is_some(), line.clone(), signs);
         let by_then = |run: &ReceiveRun| {
             let progress = run.progress();
             let by_then = Done::by_then(progress.settled_entries, progress.verified_bytes);
@@ -164,24 +162,25 @@ impl Host {
     fn open_destination(
         &self,
         session: &Arc<Session>,
-        open: &Open,
+        terms: &Terms,
+        push: &Push,
     ) -> Result<(LocalDestination, Option<KeptFree>, Place)> {
-        self.when_free(session, &open.terms.job_key, || {
-            let place = self.exports().resolve(&open.places[0], !open.terms.dry_run)?;
-            if open.terms.delete_max.is_some() {
+        self.when_free(session, &terms.job_key, || {
+            let place = self.exports().resolve(&push.place, !terms.dry_run)?;
+            if terms.delete_max.is_some() {
                 place.check_delete("open")?;
             }
             // A dry run takes no room.
-            let dry_run = open.terms.dry_run;
+            let dry_run = terms.dry_run;
             let room = if dry_run { place.room()? } else { place.kept_free(0)? };
             let (guard, stated) = (place.rights.guard, place.stated());
             let destination = LocalDestination::open(
                 DestinationPlace { path: path_of(place.path), below: place.below },
-                &open.source,
+                &push.source,
                 place.trailing_slash,
-                open.terms.clone(),
+                terms.clone(),
                 self.state.clone(),
-                Filter::new(open.filter.clone())?,
+                Filter::new(push.filter.clone())?,
             )?;
             let spare = room.as_ref().map(KeptFree::spare);
             Ok((destination.guarded(guard, spare), room.filter(|_| !dry_run), stated))
@@ -236,12 +235,12 @@ impl Host {
         })
     }
 
-    fn open_pull(&self, session: &Arc<Session>, open: Open, line: &Line) -> Result<SourceForm> {
+    fn open_pull(&self, session: &Arc<Session>, open: &Open, pull: &Pull, line: &Line) -> Result<SourceForm> {
         if let Some(name) = &open.terms.congestion {
             check_congestion(name)?;
         }
         let exports = self.exports();
-        let roots = open
+        let roots = pull
             .places
             .iter()
             .map(|place| {
@@ -254,34 +253,34 @@ impl Host {
             })
             .collect::<Result<Vec<_>>>()?;
         let options = ScanOptions {
-            filter: Filter::new(open.filter.clone())?,
-            only: open.only.clone(),
+            filter: Filter::new(pull.filter.clone())?,
+            only: pull.only.clone(),
             preserve: open.terms.preserve,
-            one_file_system: open.one_file_system,
-            follow_links: open.follow_links,
+            one_file_system: pull.one_file_system,
+            follow_links: pull.follow_links,
             direct: open.terms.disk.source.direct,
         };
-        let is_trial = open.trial.is_some();
-        let (source, form): (Arc<dyn Source>, SourceForm) = match open.trial {
-            Some(Trial::Noise { bytes, file_bytes }) => {
+        let is_trial = pull.trial.is_some();
+        let (source, form): (Arc<dyn Source>, SourceForm) = match pull.trial {
+            Some(PullTrial::Noise { bytes, file_bytes }) => {
                 (Arc::new(NoiseSource { bytes, file_bytes }), SourceForm::Many)
             }
-            trial => {
+            Some(PullTrial::Source { bytes_max }) => {
                 let source = LocalSource::open(roots, options)?;
                 let form = source.form();
-                match trial {
-                    Some(Trial::Source { bytes_max }) => {
-                        (Arc::new(SparingSource::new(Arc::new(source), bytes_max)), form)
-                    }
-                    _ => (Arc::new(source), form),
-                }
+                (Arc::new(SparingSource::new(Arc::new(source), bytes_max)), form)
+            }
+            None => {
+                let source = LocalSource::open(roots, options)?;
+                let form = source.form();
+                (Arc::new(source), form)
             }
         };
         let limits = sender::Limits::for_path(&open.terms, session.rtt());
-        let told = Served::begin(self.state.as_deref(), &open, &session.peer.to_string());
+        let told = Served::begin(self.state.as_deref(), open, &session.peer.to_string());
         let notes = logged_notes(session);
-        let signs = Host::signs(session, &open, None);
-        let run = SendRun::new(open.transfer, source, open.terms, limits, session.outbox(), notes);
+        let signs = Host::signs(session, open, None);
+        let run = SendRun::new(open.transfer, source, open.terms.clone(), limits, session.outbox(), notes);
         let (kept, sent) = (run.clone(), run.clone());
         let told = told.map(|told| told.with_rate(move || kept.asked_rate()));
         let told = told.map(|told| told.with_progress(move || sent_of(&sent)));

@@ -12,7 +12,7 @@ use thalweg_mover::failure::{Failure, FailureKind, Reason, Result};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::session::{Owner, Session};
 use thalweg_mover::run::thread;
-use thalweg_wire::message::{Message, Opened, Reply, SourceForm, Steer, TransferNumber};
+use thalweg_wire::message::{Message, Opened, Reply, Steer, TransferNumber};
 
 /// The owner of a client's session.
 pub(super) struct ServerOwner {
@@ -69,7 +69,7 @@ impl Owner for ServerOwner {
         let (theirs, reads, crew) = (session.clone(), self.reads.clone(), self.crew.clone());
         let work = move || match message {
             Message::Open(open) => {
-                host.open(&theirs, *open);
+                host.open(&theirs, &open);
                 drop(request);
             }
             Message::Ask { number, question } => {
@@ -161,14 +161,14 @@ fn refuse(asked: Option<Asked>, session: &Session, why: Failure) {
 
 /// What waits for an answer.
 enum Asked {
-    Transfer(TransferNumber, SourceForm),
+    Transfer(TransferNumber),
     Question(u32),
 }
 
 impl Asked {
     fn of(message: &Message) -> Option<Asked> {
         match message {
-            Message::Open(open) => Some(Asked::Transfer(open.transfer, open.source.clone())),
+            Message::Open(open) => Some(Asked::Transfer(open.transfer)),
             Message::Ask { number, .. } => Some(Asked::Question(*number)),
             _ => None,
         }
@@ -176,12 +176,10 @@ impl Asked {
 
     fn refuse(self, session: &Session, why: Failure) -> Result<()> {
         match self {
-            Asked::Transfer(transfer, source) => {
+            Asked::Transfer(number) => {
                 // What the client says to it now crossed our answer.
-                session.remove(transfer);
-                let refused = Some(why);
-                let opened = Opened { transfer, source, instance: 0, refused, is_ephemeral: false };
-                session.say(Message::Opened(opened))
+                session.remove(number);
+                session.say(Message::Opened(number, Opened::Refused(why)))
             }
             Asked::Question(number) => session.say(Message::Reply { number, reply: Reply::End(Some(why)) }),
         }

@@ -58,7 +58,9 @@ pub use frames::{
     FramePolicy, FrameRole, FrameTerms, FramesMessage, GroupSet, HeldLevel, HubStamp, ITEM_LENGTH_BYTES,
     Item, LossReason, LostRange, ProducerId, ProducerStatus, SetOver,
 };
-pub use opening::{Direction, FilterRule, Open, Opened, Place, SourceForm, Trial};
+pub use opening::{
+    Direction, FilterRule, Open, Opened, Place, Pull, PullTrial, Push, PushTrial, Request, SourceForm,
+};
 pub use question::{Measured, Part, Question, Reply};
 pub use reason::Reason;
 pub use slot::{LeaseId, Rhythm, Slot, SlotAsk, SlotTable, SlotTaken, SlotWish};
@@ -103,8 +105,8 @@ pub enum Message {
     },
     /// Client: begin a transfer.
     Open(Box<Open>),
-    /// Server: the transfer can begin.
-    Opened(Opened),
+    /// Server: the transfer can begin, or cannot.
+    Opened(TransferNumber, Opened),
     /// Within a transfer.
     Transfer(TransferNumber, TransferMessage),
     /// Client: so many more pieces of an answer were taken. A server is at most [`limits::REPLIES_AHEAD_MAX`] pieces
@@ -282,7 +284,7 @@ impl Message {
             Message::Open(open) => open.check(),
             Message::Ask { question, .. } => question.check(),
             Message::Goodbye(Some(failure)) | Message::NoStream { why: failure, .. } => failure.check(),
-            Message::Opened(opened) => opened.check(),
+            Message::Opened(_, opened) => opened.check(),
             Message::Reply { reply, .. } => match reply {
                 Reply::Entries(entries) => check_entries(entries),
                 Reply::Trouble(failure) | Reply::End(Some(failure)) => failure.check(),

@@ -1,12 +1,12 @@
 //! How a transfer begins: who sends what to which place.
 
-use super::{Failure, FlowTerms, FrameTerms, Terms, TransferNumber, check_count};
+use super::{Failure, FlowTerms, FrameRole, FrameTerms, Terms, TransferNumber, check_count};
 use crate::receipt::Signatory;
 use crate::{DecodeError, RelativePath, limits};
 use serde::{Deserialize, Serialize};
 
 /// Whose request it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// The client sends.
     Push,
@@ -37,89 +37,166 @@ impl Place {
 pub struct Open {
     /// Number for it in this session.
     pub transfer: TransferNumber,
-    /// Who sends.
-    pub direction: Direction,
-    /// Push: the destination. Pull: the sources.
-    pub places: Vec<Place>,
-    /// Push: what the source is, as far as names at the destination depend on it.
-    pub source: SourceForm,
+    /// What is asked for.
+    pub request: Request,
     /// How to do it.
     pub terms: Terms,
-    /// Pull: which names to leave out, in order.
-    pub filter: Vec<FilterRule>,
-    /// Pull: only these names (`--files-from`), relative to the source; empty for all.
-    pub only: Vec<RelativePath>,
-    /// Pull: what is on another file system than its root is left out (`--one-file-system`).
-    pub one_file_system: bool,
-    /// Pull: what symbolic links lead to is sent instead of the links (`--copy-links`); from an export of none that
-    /// leads out.
-    pub follow_links: bool,
-    /// A transfer that only measures, and what the server's place is in it.
-    pub trial: Option<Trial>,
-    /// What is sent is still being made, and goes by this.
-    pub flow: Option<FlowTerms>,
-    /// Frames to or from a channel, by this.
-    pub frames: Option<FrameTerms>,
     /// Who signs for the client; `None`: who shows the certificate of the session, or nobody.
     pub signer: Option<Signatory>,
 }
 
+/// What is moved, which way, and what only that kind of transfer has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Request {
+    /// Files that the client sends.
+    Push(Push),
+    /// Files that the client receives.
+    Pull(Pull),
+    /// What is still being made, sent by the client.
+    FlowPush {
+        /// The destination.
+        place: Place,
+        /// As [`Push::source`].
+        source: SourceForm,
+        /// By this.
+        flow: FlowTerms,
+    },
+    /// What is still being made, sent by the server.
+    FlowPull {
+        /// The source.
+        place: Place,
+        /// By this.
+        flow: FlowTerms,
+    },
+    /// Frames to or from a channel.
+    Frames {
+        /// The channel.
+        place: Place,
+        /// By this.
+        frames: FrameTerms,
+    },
+}
+
+/// Files that the client sends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Push {
+    /// The destination.
+    pub place: Place,
+    /// What the source is, as far as names at the destination depend on it.
+    pub source: SourceForm,
+    /// Which names the client leaves out, in order.
+    pub filter: Vec<FilterRule>,
+    /// It only measures, and this becomes of what comes.
+    pub trial: Option<PushTrial>,
+}
+
+/// Files that the client receives.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pull {
+    /// The sources; one to [`limits::PLACES_MAX`].
+    pub places: Vec<Place>,
+    /// Which names to leave out, in order.
+    pub filter: Vec<FilterRule>,
+    /// Only these names (`--files-from`), relative to the source; empty for all.
+    pub only: Vec<RelativePath>,
+    /// What is on another file system than its root is left out (`--one-file-system`).
+    pub one_file_system: bool,
+    /// What symbolic links lead to is sent instead of the links (`--copy-links`); from an export of none that leads
+    /// out.
+    pub follow_links: bool,
+    /// It only measures, and this is sent.
+    pub trial: Option<PullTrial>,
+}
+
 impl Open {
-    /// A transfer by these terms and no more: no names are left out, it is no trial, and neither flows nor frames;
-    /// for the client signs who shows the certificate of the session.
-    pub fn of(transfer: TransferNumber, direction: Direction, places: Vec<Place>, terms: Terms) -> Open {
-        Open {
-            transfer,
-            direction,
+    /// A transfer by these terms; for the client signs who shows the certificate of the session.
+    pub fn of(transfer: TransferNumber, request: Request, terms: Terms) -> Open {
+        Open { transfer, request, terms, signer: None }
+    }
+
+    /// Who sends.
+    pub fn direction(&self) -> Direction {
+        match &self.request {
+            Request::Push(_) | Request::FlowPush { .. } => Direction::Push,
+            Request::Pull(_) | Request::FlowPull { .. } => Direction::Pull,
+            Request::Frames { frames, .. } => match frames.role {
+                FrameRole::Produce { .. } => Direction::Push,
+                FrameRole::Consume(_) => Direction::Pull,
+            },
+        }
+    }
+
+    /// Where at the server.
+    pub fn places(&self) -> &[Place] {
+        match &self.request {
+            Request::Pull(pull) => &pull.places,
+            Request::Push(Push { place, .. })
+            | Request::FlowPush { place, .. }
+            | Request::FlowPull { place, .. }
+            | Request::Frames { place, .. } => std::slice::from_ref(place),
+        }
+    }
+
+    /// Whether it only measures.
+    pub fn is_trial(&self) -> bool {
+        match &self.request {
+            Request::Push(push) => push.trial.is_some(),
+            Request::Pull(pull) => pull.trial.is_some(),
+            Request::FlowPush { .. } | Request::FlowPull { .. } | Request::Frames { .. } => false,
+        }
+    }
+}
+
+impl Push {
+    /// To this place, from a directory or several sources; no names are left out, and it is no trial.
+    pub fn to(place: Place) -> Push {
+        Push { place, source: SourceForm::Many, filter: Vec::new(), trial: None }
+    }
+}
+
+impl Pull {
+    /// All of these places, and it is no trial.
+    pub fn of(places: Vec<Place>) -> Pull {
+        Pull {
             places,
-            source: SourceForm::Many,
-            terms,
             filter: Vec::new(),
             only: Vec::new(),
             one_file_system: false,
             follow_links: false,
             trial: None,
-            flow: None,
-            frames: None,
-            signer: None,
         }
     }
 }
 
-/// What the server's place is in a transfer that only measures: of two places one after the other is taken out of the
-/// way (002, section VI-C).
+/// What becomes of what comes in a push that only measures: the server's place is taken out of the way (002, section
+/// VI-C).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Trial {
-    /// Pull: at most so many bytes of the source. What was not in the page cache before is not in it afterwards.
-    Source {
-        /// Bytes.
-        bytes_max: u64,
-    },
-    /// Pull: files of noise instead of the source.
-    Noise {
-        /// Bytes of all of them.
-        bytes: u64,
-        /// Bytes of each; at least 1.
-        file_bytes: u64,
-    },
-    /// Push: what comes is verified and kept nowhere.
+pub enum PushTrial {
+    /// It is verified and kept nowhere.
     Null,
-    /// Push: what comes is kept in a scratch directory below the place, which goes with the transfer. Refused if so
-    /// many bytes would take too much of the room that is left.
+    /// It is kept in a scratch directory below the place, which goes with the transfer. Refused if so many bytes would
+    /// take too much of the room that is left.
     Scratch {
         /// At most so many bytes are sent.
         bytes_max: u64,
     },
 }
 
-impl Trial {
-    /// The direction that it is for.
-    pub fn direction(self) -> Direction {
-        match self {
-            Trial::Source { .. } | Trial::Noise { .. } => Direction::Pull,
-            Trial::Null | Trial::Scratch { .. } => Direction::Push,
-        }
-    }
+/// What is sent in a pull that only measures: the server's place is taken out of the way (002, section VI-C).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PullTrial {
+    /// At most so many bytes of the source. What was not in the page cache before is not in it afterwards.
+    Source {
+        /// Bytes.
+        bytes_max: u64,
+    },
+    /// Files of noise instead of the source.
+    Noise {
+        /// Bytes of all of them.
+        bytes: u64,
+        /// Bytes of each; at least 1.
+        file_bytes: u64,
+    },
 }
 
 /// A rule of the one ordered list of `--include` and `--exclude`.
@@ -144,19 +221,30 @@ pub enum SourceForm {
     Many,
 }
 
-/// The server's word on an [`Open`].
+/// The server's word on an [`Open`]: of the kind that was asked for, or why not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Opened {
-    /// From the request.
-    pub transfer: TransferNumber,
-    /// Pull: what the source is. Push: as sent.
-    pub source: SourceForm,
-    /// Number of this receiver; a new one means that what was not settled must be offered again.
-    pub instance: u64,
-    /// Why not, if not.
-    pub refused: Option<Failure>,
-    /// The key of the server, by which it signs, is kept nowhere: see [`Signatory::is_ephemeral`].
-    pub is_ephemeral: bool,
+pub enum Opened {
+    /// It receives files, or what is still being made.
+    Push {
+        /// The key of the server, by which it signs, is kept nowhere: see [`Signatory::is_ephemeral`].
+        is_ephemeral: bool,
+    },
+    /// It sends them.
+    Pull {
+        /// What the source is.
+        source: SourceForm,
+        /// As of a push.
+        is_ephemeral: bool,
+    },
+    /// Its hub takes frames.
+    Produce,
+    /// Its hub gives frames.
+    Consume {
+        /// Number of its lane: another one than before means that the lane begins anew.
+        instance: u64,
+    },
+    /// It does not begin, and why.
+    Refused(Failure),
 }
 
 impl Open {
@@ -171,44 +259,64 @@ impl Open {
             return Err(DecodeError::Invalid { what: "segment size" });
         }
         terms.check_knobs()?;
-        let is_odd = |trial: Trial| {
-            trial.direction() != self.direction || matches!(trial, Trial::Noise { file_bytes: 0, .. })
-        };
-        if self.trial.is_some_and(is_odd) {
-            return Err(DecodeError::Invalid { what: "trial" });
-        }
-        if let Some(flow) = &self.flow {
-            flow.check()?;
-            check_count("places", self.places.len(), 1)?;
-            if self.trial.is_some() {
-                return Err(DecodeError::Invalid { what: "trial" });
+        self.request.check()
+    }
+}
+
+impl Request {
+    fn check(&self) -> Result<(), DecodeError> {
+        match self {
+            Request::Push(push) => {
+                push.place.check()?;
+                push.source.check()?;
+                check_filter(&push.filter)
+            }
+            Request::Pull(pull) => pull.check(),
+            Request::FlowPush { place, source, flow } => {
+                place.check()?;
+                source.check()?;
+                flow.check()
+            }
+            Request::FlowPull { place, flow } => {
+                place.check()?;
+                flow.check()
+            }
+            Request::Frames { place, frames } => {
+                place.check()?;
+                frames.check()
             }
         }
-        if let Some(frames) = &self.frames {
-            frames.check()?;
-            check_count("places", self.places.len(), 1)?;
-            if self.trial.is_some() || self.flow.is_some() {
-                return Err(DecodeError::Invalid { what: "frames" });
-            }
-        }
-        check_count("places", self.places.len(), limits::PLACES_MAX)?;
-        check_count("filter rules", self.filter.len(), limits::MESSAGE_ITEMS_MAX)?;
-        check_count("names", self.only.len(), limits::MESSAGE_DIGESTS_MAX)?;
+    }
+}
+
+impl Pull {
+    fn check(&self) -> Result<(), DecodeError> {
         if self.places.is_empty() {
             return Err(DecodeError::Invalid { what: "places" });
         }
+        check_count("places", self.places.len(), limits::PLACES_MAX)?;
         self.places.iter().try_for_each(Place::check)?;
-        for rule in &self.filter {
-            check_count("pattern", rule.pattern.len(), limits::TEXT_BYTES_MAX)?;
+        check_filter(&self.filter)?;
+        check_count("names", self.only.len(), limits::MESSAGE_DIGESTS_MAX)?;
+        match self.trial {
+            Some(PullTrial::Noise { file_bytes: 0, .. }) => Err(DecodeError::Invalid { what: "trial" }),
+            _ => Ok(()),
         }
-        self.source.check()
     }
+}
+
+fn check_filter(rules: &[FilterRule]) -> Result<(), DecodeError> {
+    check_count("filter rules", rules.len(), limits::MESSAGE_ITEMS_MAX)?;
+    rules.iter().try_for_each(|rule| check_count("pattern", rule.pattern.len(), limits::TEXT_BYTES_MAX))
 }
 
 impl Opened {
     pub(super) fn check(&self) -> Result<(), DecodeError> {
-        self.source.check()?;
-        self.refused.as_ref().map_or(Ok(()), Failure::check)
+        match self {
+            Opened::Pull { source, .. } => source.check(),
+            Opened::Refused(why) => why.check(),
+            Opened::Push { .. } | Opened::Produce | Opened::Consume { .. } => Ok(()),
+        }
     }
 }
 
@@ -224,15 +332,48 @@ impl SourceForm {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{LENGTH_BYTES, Message, Part, Question};
+    use crate::message::{ChannelWishes, HeldLevel, LENGTH_BYTES, Message, Part, ProducerId, Question, Until};
+
+    fn body(message: &Message) -> Vec<u8> {
+        message.encode().unwrap()[LENGTH_BYTES..].to_vec()
+    }
+
+    fn opens(request: Request) -> Message {
+        let terms = Terms::of(limits::CHUNK_BYTES_MIN, limits::SEGMENT_BYTES_MIN as u32);
+        Message::Open(Box::new(Open::of(TransferNumber(1), request, terms)))
+    }
+
+    /// One of each kind, at this place.
+    fn requests(place: &Place) -> [Request; 5] {
+        let window_bytes = limits::FLOW_WINDOW_BYTES_MIN;
+        let flow = FlowTerms { until: Until::default(), window_bytes, mark_every_ms: 0 };
+        let role = FrameRole::Produce {
+            producer: ProducerId::new("cam").unwrap(),
+            process: [2; 16],
+            first: None,
+            level: HeldLevel::Memory,
+            keep_ms: 0,
+        };
+        let channel = ChannelWishes::default();
+        let frames = FrameTerms { window_bytes: limits::LANE_BYTES_MIN, window_items: 1, channel, role };
+        [
+            Request::Push(Push::to(place.clone())),
+            Request::Pull(Pull::of(vec![place.clone()])),
+            Request::FlowPush { place: place.clone(), source: SourceForm::Many, flow: flow.clone() },
+            Request::FlowPull { place: place.clone(), flow },
+            Request::Frames { place: place.clone(), frames },
+        ]
+    }
+
+    fn place() -> Place {
+        Place { export: Some("data".into()), path: b"x".to_vec() }
+    }
 
     #[test]
     fn a_place_whose_export_or_path_is_longer_than_any_is_neither_opened_nor_asked_about() {
         let is_taken = |export: usize, path: usize| {
             let place = Place { export: Some("e".repeat(export)), path: vec![b'p'; path] };
-            let terms = Terms::of(limits::CHUNK_BYTES_MIN, limits::SEGMENT_BYTES_MIN as u32);
-            let open = Open::of(TransferNumber(1), Direction::Push, vec![place.clone()], terms);
-            let mut messages = vec![Message::Open(Box::new(open))];
+            let mut messages: Vec<Message> = requests(&place).map(opens).into();
             let questions = [
                 Question::List { place: place.clone(), recursive: true },
                 Question::Read { place: place.clone(), offset: 0, bytes: 0, seen: None },
@@ -243,9 +384,8 @@ mod tests {
                 Question::Look { place, follow: false },
             ];
             messages.extend(questions.map(|question| Message::Ask { number: 1, question }));
-            let taken =
-                |message: &Message| Message::decode(&message.encode().unwrap()[LENGTH_BYTES..]).is_ok();
-            let taken: Vec<bool> = messages.iter().map(taken).collect();
+            let taken: Vec<bool> =
+                messages.iter().map(|message| Message::decode(&body(message)).is_ok()).collect();
             assert!(taken.iter().all(|one| *one == taken[0]), "{taken:?}");
             taken[0]
         };
@@ -255,12 +395,59 @@ mod tests {
     }
 
     #[test]
+    fn a_pull_is_of_at_least_one_place_and_noise_is_in_files_that_have_content() {
+        let is_taken = |pull: Pull| Message::decode(&body(&opens(Request::Pull(pull)))).is_ok();
+        let of = |places: usize| Pull::of(vec![place(); places]);
+        assert!(is_taken(of(1)) && is_taken(of(limits::PLACES_MAX)));
+        assert!(!is_taken(of(0)) && !is_taken(of(limits::PLACES_MAX + 1)));
+        let noise = |file_bytes| Pull { trial: Some(PullTrial::Noise { bytes: 9, file_bytes }), ..of(1) };
+        assert!(is_taken(noise(1)) && !is_taken(noise(0)));
+    }
+
+    /// Of each kind is decoded what that kind has, whatever a client says.
+    #[test]
+    fn a_kind_of_transfer_or_of_trial_that_there_is_none_of_is_refused() {
+        let refused = Err(DecodeError::Invalid { what: "message" });
+        for (kind, request) in requests(&place()).into_iter().enumerate() {
+            let mut bytes = body(&opens(request));
+            assert!(Message::decode(&bytes).is_ok());
+            // Behind the tag of the message and the number of the transfer.
+            assert_eq!(usize::from(bytes[2]), kind);
+            for none in [5, 0x7f, 0xff] {
+                bytes[2] = none;
+                assert_eq!(Message::decode(&bytes), refused, "{kind} as {none}");
+            }
+        }
+        let pushed = |trial| Request::Push(Push { trial: Some(trial), ..Push::to(place()) });
+        let source = PullTrial::Source { bytes_max: 7 };
+        let pulled = Request::Pull(Pull { trial: Some(source), ..Pull::of(vec![place()]) });
+        let scratch = pushed(PushTrial::Scratch { bytes_max: 7 });
+        for (request, without) in [
+            (pushed(PushTrial::Null), Request::Push(Push::to(place()))),
+            (scratch, Request::Push(Push::to(place()))),
+            (pulled, Request::Pull(Pull::of(vec![place()]))),
+        ] {
+            let (mut bytes, without) = (body(&opens(request)), body(&opens(without)));
+            // Whether there is one, and behind it which.
+            let at = bytes.iter().zip(&without).position(|(one, other)| one != other).unwrap() + 1;
+            for none in [2, 0x7f, 0xff] {
+                bytes[at] = none;
+                assert_eq!(Message::decode(&bytes), refused, "{none}");
+            }
+        }
+        let mut answer = body(&Message::Opened(TransferNumber(1), Opened::Produce));
+        for none in [5, 0x7f, 0xff] {
+            answer[2] = none;
+            assert_eq!(Message::decode(&answer), refused, "{none}");
+        }
+    }
+
+    #[test]
     fn a_source_whose_name_is_none_is_no_answer() {
         let answer = |name: &[u8]| {
             let source = SourceForm::Single { name: name.to_vec() };
-            let transfer = TransferNumber(1);
-            let opened = Opened { transfer, source, instance: 1, refused: None, is_ephemeral: false };
-            Message::decode(&Message::Opened(opened).encode().unwrap()[LENGTH_BYTES..])
+            let opened = Opened::Pull { source, is_ephemeral: false };
+            Message::decode(&body(&Message::Opened(TransferNumber(1), opened)))
         };
         assert!(answer(&[b'n'; limits::NAME_BYTES_MAX]).is_ok());
         for name in [&[b'n'; limits::NAME_BYTES_MAX + 1][..], &[b'n'; 1 << 20], b"", b"..", b"a/b", b"a\0"] {

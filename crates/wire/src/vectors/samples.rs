@@ -11,8 +11,8 @@ use crate::journal::{LAYOUT, MAGIC, MarkRecord, Record};
 use crate::message::{
     AckLevel, Check, Failure, FailureKind, FlowBegin, FlowLeft, FlowMark, FlowMessage, FlowStand,
     FramesMessage, Heartbeat, Loss, Measured, Message, Opened, Origin, Outcome, Part, Place, Question,
-    Reason, Reply, Rhythm, Run, ScanTotals, Seal, Slot, SlotAsk, SlotTable, SlotTaken, SlotWish, SourceForm,
-    Steer, Totals, TransferMessage, TransferNumber, VerifyLevel, WaitingFor, Want,
+    Reason, Reply, Rhythm, Run, ScanTotals, Seal, Slot, SlotAsk, SlotTable, SlotTaken, SlotWish, Steer,
+    Totals, TransferMessage, TransferNumber, VerifyLevel, WaitingFor, Want,
 };
 use crate::receipt::{Side, Signatory, Signed, Statement, TransferKind};
 use crate::{Digest, Entry, EntryId, Evidence, Kind, RelativePath, Time, limits};
@@ -227,8 +227,7 @@ pub(super) fn messages() -> Vec<Sample<Message>> {
             "steer all": Message::Steer(TransferNumber(1), steer());
         Message::Stuck { .. } => "stuck": Message::Stuck { stream: 3 };
         Message::NoStream { .. } => "no stream": Message::NoStream { stream: 3, why: failure() };
-        Message::Opened(_) => "opened": Message::Opened(opened(None)),
-            "opened refused": Message::Opened(opened(Some(failure())));
+        Message::Opened(..) => "opened": opened(Opened::Push { is_ephemeral: true });
         Message::Transfer(..) => "transfer": transfer(TransferMessage::OffersRepeated);
     };
     all.extend(within(waits(), "heartbeat waiting for", |waiting_for| {
@@ -252,6 +251,7 @@ pub(super) fn messages() -> Vec<Sample<Message>> {
     all.extend(within(slot_asks(), "ask", |question| Message::Ask { number: 515, question }));
     all.extend(within(replies(), "reply", |reply| Message::Reply { number: 513, reply }));
     all.extend(within(opening::opens(), "open", |open| Message::Open(Box::new(open))));
+    all.extend(within(opening::answers(), "opened", opened));
     all.extend(within(transfer_messages(), "", transfer));
     all
 }
@@ -640,9 +640,8 @@ fn steer() -> Steer {
     Steer { rate_bytes_per_s: Some(125_000_000), streams: Some(12), concurrency: Some(32), depth: Some(8) }
 }
 
-fn opened(refused: Option<Failure>) -> Opened {
-    let transfer = TransferNumber(1);
-    Opened { transfer, source: SourceForm::Many, instance: 77, refused, is_ephemeral: true }
+fn opened(answer: Opened) -> Message {
+    Message::Opened(TransferNumber(1), answer)
 }
 
 fn place() -> Place {

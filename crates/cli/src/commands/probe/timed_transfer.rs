@@ -15,13 +15,14 @@ use thalweg_mover::event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::copy::{
-    self, EvidenceSink, Fidelity, From, Meter, Movement, Remembered, Stop, To, TrialRun, Watch, Wishes,
+    self, EvidenceSink, FarTrial, Fidelity, From, Meter, Movement, Remembered, Stop, To, TrialRun, Watch,
+    Wishes,
 };
-use thalweg_wire::message::{Check, Preserve, Trial};
+use thalweg_wire::message::{Check, Preserve, PullTrial, PushTrial};
 
 /// Bytes of noise to nowhere: more than any transfer of a probe moves.
 pub(super) const ENDLESS: u64 = 1 << 40;
-const ENDLESS_NOISE: Trial = Trial::Noise { bytes: ENDLESS, file_bytes: ENDLESS };
+const ENDLESS_NOISE: FarTrial = FarTrial::Source(PullTrial::Noise { bytes: ENDLESS, file_bytes: ENDLESS });
 /// A transfer that ends by itself may take so many times its time, for the sync at its end.
 const PATIENT: f64 = 2.0;
 /// A far side tells its accounts once a second.
@@ -54,14 +55,17 @@ impl<'a> Run<'a> {
         let (from, to, far) = match (&job.from, &job.to) {
             (From::Far(..), _) => {
                 let trial = match from {
-                    From::Noise(bytes, file_bytes) => Trial::Noise { bytes, file_bytes },
-                    _ => Trial::Source { bytes_max },
+                    From::Noise(bytes, file_bytes) => PullTrial::Noise { bytes, file_bytes },
+                    _ => PullTrial::Source { bytes_max },
                 };
-                (job.from.clone(), to, Some(trial))
+                (job.from.clone(), to, Some(FarTrial::Source(trial)))
             }
             (_, To::Far(..)) => {
-                let trial = if matches!(to, To::Null) { Trial::Null } else { Trial::Scratch { bytes_max } };
-                (from, job.to.clone(), Some(trial))
+                let trial = match to {
+                    To::Null => PushTrial::Null,
+                    _ => PushTrial::Scratch { bytes_max },
+                };
+                (from, job.to.clone(), Some(FarTrial::Destination(trial)))
             }
             _ => (from, to, None),
         };
@@ -99,7 +103,8 @@ impl<'a> Run<'a> {
     }
 
     fn is_kept(&self) -> bool {
-        !matches!(self.to, To::Null) && self.wishes.far_trial() != Some(Trial::Null)
+        let is_thrown_away = self.wishes.far_trial() == Some(FarTrial::Destination(PushTrial::Null));
+        !matches!(self.to, To::Null) && !is_thrown_away
     }
 
     /// Runs it, and gives the side that wrote it time to remove that.

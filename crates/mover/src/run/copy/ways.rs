@@ -1,7 +1,7 @@
 //! The three ways that a copy goes: within this process, pushed to a far mover, pulled from one.
 
 use super::removal::{StopsRemoving, agreed};
-use super::{Job, Report, Sources, To, stopped};
+use super::{FarTrial, Job, Report, Sources, To, stopped};
 use crate::endpoint::Source;
 use crate::event::Event;
 use crate::failure::Result;
@@ -19,7 +19,9 @@ use crate::transfer::{receiver, sender};
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_wire::limits;
-use thalweg_wire::message::{Direction, Open, Opened, Place, SourceForm, Terms, TransferNumber, Trial};
+use thalweg_wire::message::{
+    Direction, Open, Place, Pull, PullTrial, Push, Request, SourceForm, Terms, TransferNumber,
+};
 use thalweg_wire::receipt::{Signatory, TransferKind};
 
 impl Job<'_> {
@@ -91,14 +93,17 @@ impl Job<'_> {
         let rate = terms.rate_bytes_per_s;
         self.tell_unused();
         dial_early(client, &plan, &terms);
-        let trial = self.far_trial(Direction::Push);
+        let trial = match self.wishes.far_trial() {
+            Some(FarTrial::Destination(trial)) => Some(trial),
+            _ => None,
+        };
         let is_signed = self.is_signed(trial.is_some());
-        let opened = client.open(Open {
-            source: form,
-            filter: self.wishes.selection.filter.clone(),
-            trial,
+        let filter = self.wishes.selection.filter.clone();
+        let server = client.open_push(Open {
+            transfer: number,
+            request: Request::Push(Push { place: place.clone(), source: form, filter, trial }),
+            terms: terms.clone(),
             signer: is_signed.then(|| self.identity.signatory()),
-            ..Open::of(number, Direction::Push, vec![place.clone()], terms.clone())
         })?;
         self.tell_plan(&plan);
         let limits = sender::Limits::for_path(&terms, Some(client.rtt));
@@ -136,7 +141,7 @@ impl Job<'_> {
         let patience = self.wishes.movement.link.patience;
         let agree = |totals| match is_signed {
             true => {
-                let signer = self.signer_with(client, &opened);
+                let signer = self.signer_with(client, number, server);
                 agree::as_sender(&*run, &signer, totals, patience).map(|agreed| (totals, Some(agreed)))
             }
             false => agree::unsigned_as_sender(&*run, patience).map(|()| (totals, None)),
@@ -159,23 +164,30 @@ impl Job<'_> {
         self.tell_unused();
         dial_early(client, &plan, &terms);
         let selection = &self.wishes.selection;
-        let trial = self.far_trial(Direction::Pull);
+        let trial = match self.wishes.far_trial() {
+            Some(FarTrial::Source(trial)) => Some(trial),
+            _ => None,
+        };
         let is_signed = self.is_signed(trial.is_some());
-        let opened = client.open(Open {
-            filter: selection.filter.clone(),
-            only: selection.only.clone(),
-            one_file_system: selection.one_file_system,
-            follow_links: selection.follow_links,
-            trial,
+        let (form, server) = client.open_pull(Open {
+            transfer: number,
+            request: Request::Pull(Pull {
+                places: places.to_vec(),
+                filter: selection.filter.clone(),
+                only: selection.only.clone(),
+                one_file_system: selection.one_file_system,
+                follow_links: selection.follow_links,
+                trial,
+            }),
+            terms: terms.clone(),
             signer: is_signed.then(|| self.identity.signatory()),
-            ..Open::of(number, Direction::Pull, places.to_vec(), terms.clone())
         })?;
         self.tell_plan(&plan);
         let made = [Place { export: None, path: b"noise/".to_vec() }];
-        let is_noise = matches!(self.wishes.far_trial(), Some(Trial::Noise { .. }));
+        let is_noise = matches!(trial, Some(PullTrial::Noise { .. }));
         let named = if is_noise { &made[..] } else { places };
-        let expected = Expected::of(named, &selection.only, self.filter()?, &opened.source)?;
-        let destination = self.destination(&opened.source, &terms)?;
+        let expected = Expected::of(named, &selection.only, self.filter()?, &form)?;
+        let destination = self.destination(&form, &terms)?;
         let run = ReceiveRun::start(
             number,
             destination,
@@ -223,7 +235,8 @@ impl Job<'_> {
                 if !is_signed {
                     return Ok((agree::unsigned_as_receiver(&*run, totals, patience)?, None));
                 }
-                let agreed = agree::as_receiver(&*run, &self.signer_with(client, &opened), totals, patience)?;
+                let signer = self.signer_with(client, number, server);
+                let agreed = agree::as_receiver(&*run, &signer, totals, patience)?;
                 // Those that both signed.
                 Ok((agreed.receiver.statement.totals, Some(agreed)))
             });
@@ -252,18 +265,12 @@ impl Job<'_> {
         signer
     }
 
-    fn signer_with(&self, client: &Client, opened: &Opened) -> Signer<'_> {
-        let session = Some(client.session.tie(opened.transfer));
-        Signer { session, ..self.signer(client.server(opened)) }
+    fn signer_with(&self, client: &Client, number: TransferNumber, server: Signatory) -> Signer<'_> {
+        Signer { session: Some(client.session.tie(number)), ..self.signer(server) }
     }
 
     fn lines(&self) -> Option<LineSink> {
         self.wishes.receipt.as_ref().map(|receipt| (receipt.lines)())
-    }
-
-    /// What the far place is, if it is a trial.
-    fn far_trial(&self, direction: Direction) -> Option<Trial> {
-        self.wishes.far_trial().filter(|trial| trial.direction() == direction)
     }
 }
 

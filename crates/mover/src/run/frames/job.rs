@@ -27,7 +27,8 @@ use std::time::{Duration, Instant};
 use thalweg_wire::hex::hex;
 use thalweg_wire::limits;
 use thalweg_wire::message::{
-    Check, Consume, Direction, FrameRole, FrameTerms, Open, Place, Question, Reply, Terms, TransferNumber,
+    Check, Consume, Direction, FrameRole, FrameTerms, Open, Place, Question, Reply, Request, Terms,
+    TransferNumber,
 };
 
 /// Streams that are opened without being asked for: frames come one after the other, more streams only let them
@@ -297,17 +298,18 @@ impl End {
         }
     }
 
-    fn attach(
-        &self,
-        number: TransferNumber,
-        terms: Terms,
-        instance: u64,
-        client: &Client,
-    ) -> Arc<dyn Transfer> {
-        let outbox = client.session.outbox();
+    /// Opens its lane at the hub: its end of the link, for the session.
+    fn attach(&self, open: Open, client: &Client) -> Result<Arc<dyn Transfer>> {
+        let (number, terms, outbox) = (open.transfer, open.terms.clone(), client.session.outbox());
         match self {
-            End::Producer(run, ..) => run.attach(number, terms, outbox),
-            End::Consumer(run, _) => run.attach(number, terms, instance, outbox),
+            End::Producer(run, ..) => {
+                client.open_producer(open)?;
+                Ok(run.attach(number, terms, outbox))
+            }
+            End::Consumer(run, _) => {
+                let instance = client.open_consumer(open)?;
+                Ok(run.attach(number, terms, instance, outbox))
+            }
         }
     }
 
@@ -460,8 +462,7 @@ impl Job {
         }
         let mut told = None;
         let terms = Terms { check: Check::Digest, ..self.opening.link.terms(&plan) };
-        let opened = client.open(self.open(number, &terms))?;
-        let link = self.end.attach(number, terms, opened.instance, client);
+        let link = self.end.attach(self.open(number, terms), client)?;
         client.session.add(number, link)?;
         client.want_streams(plan.streams.value, &plan);
         self.end.begin();
@@ -555,7 +556,7 @@ impl Job {
         plan
     }
 
-    fn open(&self, transfer: TransferNumber, terms: &Terms) -> Open {
+    fn open(&self, transfer: TransferNumber, terms: Terms) -> Open {
         let window = self.end.window();
         let frames = FrameTerms {
             window_bytes: window.bytes,
@@ -563,7 +564,6 @@ impl Job {
             channel: self.opening.channel,
             role: self.end.role(),
         };
-        let places = vec![self.opening.place.clone()];
-        Open { frames: Some(frames), ..Open::of(transfer, self.end.direction(), places, terms.clone()) }
+        Open::of(transfer, Request::Frames { place: self.opening.place.clone(), frames }, terms)
     }
 }

@@ -50,13 +50,13 @@ impl Joined {
     ) -> Result<Joined> {
         let (within, [hub, client], heard) = Within::new();
         let attached = channel.attach(NUMBER, terms.clone(), frames, hub)?;
-        let instance = attached.instance();
-        let (Attached::Consumer(deliver, _), FrameRole::Consume(asks)) = (&attached, &frames.role) else {
+        let (Attached::Consumer(deliver, instance), FrameRole::Consume(asks)) = (&attached, &frames.role)
+        else {
             attached.give_up();
             return Err(Failure::new(FailureKind::Internal, OPEN_CHANNEL, "this is no consumer"));
         };
         let (deliver, keep) = (deliver.clone(), Duration::from_millis(asks.keep_ms.into()));
-        let link = run.attach(NUMBER, terms, instance, client);
+        let link = run.attach(NUMBER, terms, *instance, client);
         let mut joined = Joined { run, channel, keep, deliver, link, within };
         joined.start(heard)?;
         Ok(joined)

@@ -1,18 +1,23 @@
 //! Transfers as they are opened, and the terms that both sides agree on.
 
-use super::{Sample, frames, one, path, place, signatory, within};
+use super::{Sample, failure, frames, one, path, place, signatory, within};
 use crate::message::{
-    Check, Direct, Direction, Disk, DiskSide, FilterRule, FlowTerms, Open, Order, Place, Preserve,
-    SourceForm, Terms, TransferNumber, Trial, Until, VerifyLevel,
+    Check, Direct, Disk, DiskSide, FilterRule, FlowTerms, Open, Opened, Order, Place, Preserve, Pull,
+    PullTrial, Push, PushTrial, Request, SourceForm, Terms, TransferNumber, Until, VerifyLevel,
 };
 
 pub(super) fn opens() -> Vec<Sample<Open>> {
-    let directions = each! { Direction;
-        Direction::Push => "push": Direction::Push;
-        Direction::Pull => "pull": Direction::Pull;
+    let requests = each! { Request;
+        Request::Push(_) => "push": Request::Push(push());
+        Request::Pull(_) => "pull": Request::Pull(pull());
+        Request::FlowPush { .. } => "flow push":
+            Request::FlowPush { place: place(), source: single(), flow: flow_terms() };
+        Request::FlowPull { .. } => "flow pull": Request::FlowPull { place: place(), flow: flow_terms() };
+        Request::Frames { .. } => "frames":
+            Request::Frames { place: place(), frames: frames::terms().remove(0).value };
     };
     let sources = each! { SourceForm;
-        SourceForm::Single { .. } => "single": SourceForm::Single { name: b"name\xff".to_vec() };
+        SourceForm::Single { .. } => "single": single();
         SourceForm::Many => "many": SourceForm::Many;
     };
     let levels = each! { VerifyLevel;
@@ -37,50 +42,71 @@ pub(super) fn opens() -> Vec<Sample<Open>> {
         Order::None => "none": Order::None;
         Order::Layout => "layout": Order::Layout;
     };
-    let trials = each! { Trial;
-        Trial::Source { .. } => "source": Trial::Source { bytes_max: 1 << 33 };
-        Trial::Noise { .. } => "noise": Trial::Noise { bytes: 1 << 40, file_bytes: 4096 };
-        Trial::Null => "null": Trial::Null;
-        Trial::Scratch { .. } => "scratch": Trial::Scratch { bytes_max: 1 << 33 };
+    let push_trials = each! { PushTrial;
+        PushTrial::Null => "null": PushTrial::Null;
+        PushTrial::Scratch { .. } => "scratch": PushTrial::Scratch { bytes_max: 1 << 33 };
     };
-    let mut all = within(directions, "direction", |direction| Open { direction, ..open() });
-    let tried = |trial: Trial| Open { direction: trial.direction(), trial: Some(trial), ..open() };
-    all.extend(within(trials, "trial", tried));
-    all.extend(within(sources, "source", |source| Open { source, ..open() }));
+    let pull_trials = each! { PullTrial;
+        PullTrial::Source { .. } => "source": PullTrial::Source { bytes_max: 1 << 33 };
+        PullTrial::Noise { .. } => "noise": PullTrial::Noise { bytes: 1 << 40, file_bytes: 4096 };
+    };
+    let asked = |request| Open { request, ..open() };
+    let pushed = |push| asked(Request::Push(push));
+    let mut all = within(requests, "", asked);
+    all.extend(within(push_trials, "push trial", |trial| pushed(Push { trial: Some(trial), ..push() })));
+    all.extend(within(pull_trials, "pull trial", |trial| {
+        asked(Request::Pull(Pull { trial: Some(trial), ..pull() }))
+    }));
+    all.extend(within(sources, "source", |source| pushed(Push { source, ..push() })));
     all.extend(within(levels, "verify", |verify| Open { terms: Terms { verify, ..terms() }, ..open() }));
     all.extend(within(checks, "check", |check| Open { terms: Terms { check, ..terms() }, ..open() }));
     all.extend(one("signer", Open { signer: Some(signatory()), ..open() }));
-    all.extend(one("flow", Open { places: vec![place()], flow: Some(flow_terms()), ..open() }));
-    all.extend(within(frames::terms(), "", |frames| Open {
-        places: vec![place()],
-        frames: Some(frames),
-        ..open()
-    }));
+    all.extend(within(frames::terms(), "", |frames| asked(Request::Frames { place: place(), frames })));
     let with = |source| Open { terms: Terms { disk: Disk { source, ..terms().disk }, ..terms() }, ..open() };
     all.extend(within(directs, "direct", |direct| with(DiskSide { direct, order: None })));
     all.extend(within(orders, "order", |order| with(DiskSide { direct: Direct::Auto, order: Some(order) })));
     all
 }
 
+/// What a server says to them.
+pub(super) fn answers() -> Vec<Sample<Opened>> {
+    each! { Opened;
+        Opened::Push { .. } => "push": Opened::Push { is_ephemeral: false };
+        Opened::Pull { .. } => "pull": Opened::Pull { source: single(), is_ephemeral: true };
+        Opened::Produce => "produce": Opened::Produce;
+        Opened::Consume { .. } => "consume": Opened::Consume { instance: 1 << 40 };
+        Opened::Refused(_) => "refused": Opened::Refused(failure());
+    }
+}
+
 pub(super) fn open() -> Open {
-    Open {
-        transfer: TransferNumber(1),
-        direction: Direction::Pull,
+    Open::of(TransferNumber(1), Request::Pull(pull()), terms())
+}
+
+fn push() -> Push {
+    Push { place: place(), source: SourceForm::Many, filter: filter(), trial: None }
+}
+
+fn pull() -> Pull {
+    Pull {
         places: vec![place(), Place { export: None, path: b"/home/\xff".to_vec() }],
-        source: SourceForm::Many,
-        terms: terms(),
-        filter: vec![
-            FilterRule { include: false, pattern: "*.tmp".into() },
-            FilterRule { include: true, pattern: "/keep/**".into() },
-        ],
+        filter: filter(),
         only: vec![path(b"dir/only")],
         one_file_system: true,
         follow_links: true,
         trial: None,
-        flow: None,
-        frames: None,
-        signer: None,
     }
+}
+
+fn filter() -> Vec<FilterRule> {
+    vec![
+        FilterRule { include: false, pattern: "*.tmp".into() },
+        FilterRule { include: true, pattern: "/keep/**".into() },
+    ]
+}
+
+fn single() -> SourceForm {
+    SourceForm::Single { name: b"name\xff".to_vec() }
 }
 
 fn terms() -> Terms {

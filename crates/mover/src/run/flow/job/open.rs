@@ -18,9 +18,7 @@ use crate::run::far_mover::{FarMover, unused_of_link, without_effect};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use thalweg_wire::RelativePath;
-use thalweg_wire::message::{
-    Check, Direction, FlowTerms, Open, Opened, Place, SourceForm, Terms, TransferNumber,
-};
+use thalweg_wire::message::{Check, Direction, Open, Place, Request, SourceForm, Terms, TransferNumber};
 use thalweg_wire::receipt::{Signatory, TransferKind};
 
 /// Name of standard input in messages and receipts.
@@ -84,21 +82,8 @@ impl Job<'_> {
         }
     }
 
-    pub(super) fn opening(
-        &self,
-        transfer: TransferNumber,
-        direction: Direction,
-        place: &Place,
-        source: SourceForm,
-        terms: &Terms,
-        flow: &FlowTerms,
-    ) -> Open {
-        Open {
-            source,
-            flow: Some(flow.clone()),
-            signer: Some(self.identity.signatory()),
-            ..Open::of(transfer, direction, vec![place.clone()], terms.clone())
-        }
+    pub(super) fn opening(&self, transfer: TransferNumber, request: Request, terms: Terms) -> Open {
+        Open { transfer, request, terms, signer: Some(self.identity.signatory()) }
     }
 
     pub(super) fn plan(&self, client: &Client, direction: Direction) -> Plan {
@@ -138,9 +123,14 @@ impl Job<'_> {
         signer
     }
 
-    pub(super) fn signer_with(&self, client: &Client, opened: &Opened, place: Option<Place>) -> Signer<'_> {
-        let session = Some(client.session.tie(opened.transfer));
-        Signer { session, ..self.signer(client.server(opened), place) }
+    pub(super) fn signer_with(
+        &self,
+        client: &Client,
+        number: TransferNumber,
+        server: Signatory,
+        place: Option<Place>,
+    ) -> Signer<'_> {
+        Signer { session: Some(client.session.tie(number)), ..self.signer(server, place) }
     }
 
     pub(super) fn lines(&self) -> Option<LineSink> {

@@ -12,7 +12,7 @@ use crate::run::flow::receiver::FlowReceive;
 use crate::run::party::Party;
 use std::sync::Arc;
 use std::time::Duration;
-use thalweg_wire::message::{Direction, Place, SourceForm};
+use thalweg_wire::message::{Direction, Place, Request};
 
 impl Job<'_> {
     pub(super) fn pull(&mut self, far: &Arc<FarMover>, place: &Place, to: FlowTo) -> Result<FlowReport> {
@@ -25,16 +25,15 @@ impl Job<'_> {
             let key = job_key_of(None, to.as_ref().unwrap_or(&FlowTo::Null));
             let terms = begun.as_ref().map_or_else(|| job.terms(&plan, key), |(run, _)| run.terms().clone());
             let flow = job.wishes.terms.clone();
-            let opening = job.opening(number, Direction::Pull, place, SourceForm::Many, &terms, &flow);
-            let opened = client.open(opening)?;
-            let expected =
-                Expected::of(std::slice::from_ref(place), &[], Filter::new(Vec::new())?, &opened.source)?;
+            let request = Request::FlowPull { place: place.clone(), flow: flow.clone() };
+            let (form, server) = client.open_pull(job.opening(number, request, terms.clone()))?;
+            let expected = Expected::of(std::slice::from_ref(place), &[], Filter::new(Vec::new())?, &form)?;
             let run = match &begun {
                 Some((run, _)) => run.clone(),
                 None => {
-                    let rule = job.rule_of(&opened.source, matches!(to, Some(FlowTo::Pipe(_))));
+                    let rule = job.rule_of(&form, matches!(to, Some(FlowTo::Pipe(_))));
                     job.opens_by = Some(rule);
-                    let destination = open_destination(&mut to, &opened.source, &terms)?;
+                    let destination = open_destination(&mut to, &form, &terms)?;
                     job.opens_by = None;
                     let run = FlowReceive::start(destination, terms, &flow, job.watch.events.clone())?;
                     run.expect(expected);
@@ -61,7 +60,7 @@ impl Job<'_> {
             // What came during the last wait.
             job.measure_receiver(&run);
             let totals = agree::totals_of(ended)?;
-            let signer = job.signer_with(client, &opened, written.clone());
+            let signer = job.signer_with(client, number, server, written.clone());
             let agreed = agree::as_receiver(&*run, &signer, totals, job.wishes.link.patience)?;
             // Those that both signed.
             let totals = agreed.receiver.statement.totals;

@@ -17,7 +17,7 @@ use crate::run::party::Party;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_wire::limits;
-use thalweg_wire::message::{Direction, FlowTerms, Place, SourceForm, WaitingFor};
+use thalweg_wire::message::{Direction, FlowTerms, Place, Request, SourceForm, WaitingFor};
 
 /// What goes on in each session: who sends, what is sent, and by which plan.
 type Begun = (Arc<FlowSend>, SourceForm, Plan);
@@ -39,8 +39,9 @@ impl Job<'_> {
                 }
             };
             job.opens_by = Some(job.rule_of(&form, is_pipe));
-            let opening = job.opening(number, Direction::Push, place, form, run.terms(), &run.flow);
-            let opened = client.open(opening)?;
+            let (place, flow) = (place.clone(), run.flow.clone());
+            let request = Request::FlowPush { place, source: form, flow };
+            let server = client.open_push(job.opening(number, request, run.terms().clone()))?;
             job.opens_by = None;
             job.openings = Tries::default();
             if let Some(slot) = &mut slot {
@@ -54,7 +55,7 @@ impl Job<'_> {
             // What came during the last wait.
             job.measure_sender(&run);
             let totals = agree::totals_of(ended).map_err(|failure| run.read_failure().unwrap_or(failure))?;
-            let signer = job.signer_with(client, &opened, None);
+            let signer = job.signer_with(client, number, server, None);
             let agreed = agree::as_sender(&*run, &signer, totals, job.wishes.link.patience)?;
             let rows = (run.own_accounts(), run.peer_accounts());
             Ok((totals, agreed, plan, rows))

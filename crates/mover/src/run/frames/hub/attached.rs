@@ -144,14 +144,6 @@ impl Attached {
         }
     }
 
-    /// Number of the lane.
-    pub fn instance(&self) -> u64 {
-        match self {
-            Attached::Producer(_) => 0,
-            Attached::Consumer(_, instance) => *instance,
-        }
-    }
-
     /// Whether it is over: the client was told that it ended, left, or gave up.
     pub fn is_over(&self) -> bool {
         match self {
