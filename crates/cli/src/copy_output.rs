@@ -510,7 +510,7 @@ fn sources(sources: &Sources, removed: &str, left: &str) -> String {
         1 => format!(", {word} 1 source file"),
         _ => format!(", {word} {} source files", units::count(count)),
     };
-    [(sources.removed, removed), (sources.left, left)].map(told).concat()
+    [(sources.removed, removed), (sources.left.sum(), left)].map(told).concat()
 }
 
 /// The exit code of what became of them: a stop may have come when all else was done.
@@ -613,7 +613,7 @@ mod tests {
 
     #[test]
     fn a_stop_that_leaves_source_files_is_told_by_the_exit_code() {
-        let whole = Sources { removed: 1, left: 2, is_cut_short: false };
+        let whole = Sources { removed: 1, ..Sources::default() };
         assert_eq!(of_sources(&whole), Exit::Done);
         assert_eq!(of_sources(&Sources { is_cut_short: true, ..whole }), Exit::Interrupted);
     }
