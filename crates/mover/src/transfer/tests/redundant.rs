@@ -52,8 +52,7 @@ fn a_file_may_go_if_what_was_read_of_it_stands_there_and_stays_if_it_was_only_lo
     ];
     sender.hear(Say::Settled((0..).map(EntryId).zip(outcomes).collect())).unwrap();
     let (goes, not_compared) = (Ok(()), Err(Stays::NotCompared));
-    let expected =
-        [(0, goes), (1, goes), (3, not_compared), (4, not_compared), (5, Err(Stays::LeftAlone))];
+    let expected = [(0, goes), (1, goes), (3, not_compared), (4, not_compared), (5, Err(Stays::LeftAlone))];
     assert_eq!(told(&mut sender), expected);
 }
 
@@ -91,7 +90,8 @@ fn what_the_destination_could_not_keep_in_full_stays() {
     let read = sender.digest_read(EntryId(0));
     assert!(read.is_some());
     sender.hear(Say::Settled(vec![(EntryId(0), lost(read)), (EntryId(1), lost(None))])).unwrap();
-    assert_eq!(told(&mut sender), [0, 1].map(|id| (id, Err(Stays::NotInFull))));
+    let stays: Fate = Err(Stays::NotInFull);
+    assert_eq!(told(&mut sender), [(0, stays), (1, stays)]);
 }
 
 #[test]
