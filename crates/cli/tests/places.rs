@@ -111,10 +111,10 @@ fn usage_counts_a_file_with_two_names_once() {
     std::fs::write(scratch.path("export/a"), noise(1, 5000)).unwrap();
     std::fs::hard_link(scratch.path("export/a"), scratch.path("export/b")).unwrap();
     let daemon = daemon(&scratch);
-    assert!(scratch.ok(["du".into(), scratch.path("export")]).contains("(5,000 bytes) in 1 files"));
+    assert!(scratch.ok(["du".into(), scratch.path("export")]).contains("(5,000 bytes) in 1 file,"));
     assert!(
         text(&ask(&scratch, &daemon, &["du", &daemon.place("ro", "")]).stdout)
-            .contains("(5,000 bytes) in 1 files")
+            .contains("(5,000 bytes) in 1 file,")
     );
 }
 
@@ -556,7 +556,7 @@ fn check_reads_no_content_of_what_it_knows_to_be_missing_or_different() {
     let told = text(&out.stdout);
     assert_eq!((code(&out), text(&out.stderr).as_str()), (2, ""), "{told}");
     assert!(told.contains("missing  single ") && told.contains("differs  other "), "{told}");
-    assert!(told.contains("in 1 files compared by digest"), "{told}");
+    assert!(told.contains("in 1 file compared by digest"), "{told}");
     // Nothing is alike: nothing is read at all.
     std::fs::remove_file(scratch.path("b/same")).unwrap();
     mode(&scratch.path("a/same"), 0);

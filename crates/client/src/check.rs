@@ -23,7 +23,7 @@ use pairs::{Met, Order, Piece, Teller, both};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use thalweg_mover::endpoint::local::survey::{self, DigestAs, Digested, Listed};
-use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::failure::{Failure, FailureKind, Result, counted};
 use thalweg_mover::plan;
 use thalweg_mover::run::copy::Stop;
 use thalweg_wire::{Digest, Entry, Kind, RelativePath};
@@ -261,8 +261,9 @@ fn digest(
 /// Kind, size, link target. (Modes, owners and times are not content.)
 fn difference(a: &Entry, b: &Entry) -> Option<String> {
     match (&a.kind, &b.kind) {
-        (Kind::File { .. }, Kind::File { .. }) => (a.evidence.size != b.evidence.size)
-            .then(|| format!("{} bytes and {} bytes", a.evidence.size, b.evidence.size)),
+        (Kind::File { .. }, Kind::File { .. }) => {
+            (a.evidence.size != b.evidence.size).then(|| format!("{} and {}", bytes_of(a), bytes_of(b)))
+        }
         (Kind::Symlink { target: a }, Kind::Symlink { target: b }) => {
             (a != b).then(|| "they lead to different places".to_owned())
         }
@@ -272,6 +273,10 @@ fn difference(a: &Entry, b: &Entry) -> Option<String> {
         (a_kind @ Kind::Device { .. }, b_kind) => (a_kind != b_kind).then(|| "different devices".to_owned()),
         _ => None,
     }
+}
+
+fn bytes_of(entry: &Entry) -> String {
+    counted(entry.evidence.size, "byte", "bytes")
 }
 
 #[cfg(test)]

@@ -121,12 +121,12 @@ fn of_both(found: &Found) -> String {
         count => format!("; {} left out: FIFOs and devices, without --devices", units::entries(count)),
     };
     format!(
-        "{}: {} entries on both sides, {} in {} files compared by digest; {} missing, {} extra, {} differ, \
+        "{}: {} on both sides, {} in {} compared by digest; {} missing, {} extra, {} differ, \
          {} unreadable{left_out}",
         verdict(found),
-        units::count(found.entries),
+        units::entries(found.entries),
         units::size(found.bytes),
-        units::count(found.files),
+        units::files(found.files),
         found.missing,
         found.extra.unwrap_or(0),
         found.differing,
@@ -137,10 +137,10 @@ fn of_both(found: &Found) -> String {
 /// Of a list: nobody looked for what else is there.
 fn of_list(found: &Found) -> String {
     format!(
-        "{}: {} files of the list looked at, {} as it says; {} missing, {} differ, {} unreadable, \
+        "{}: {} of the list looked at, {} as it says; {} missing, {} differ, {} unreadable, \
          extra not looked for",
         verdict(found),
-        units::count(found.files),
+        units::files(found.files),
         units::size(found.bytes),
         found.missing,
         found.differing,

@@ -3,7 +3,7 @@
 use super::{From, Job, To, Wishes};
 use crate::endpoint::local::source::LocalSource;
 use crate::event::Event;
-use crate::failure::{Failure, FailureKind, Result, shown_path};
+use crate::failure::{Failure, FailureKind, Result, counted, shown_path};
 use crate::run::sender::{SendRun, Sources};
 use crate::run::{Ended, agree};
 use crate::transfer::stays::{Left, Stays};
@@ -121,14 +121,13 @@ impl Job<'_> {
 fn told_of_left(left: &Left, dry_run: bool, compares: bool) -> Option<String> {
     let causes = Stays::ALL.into_iter().filter(|why| left.of(*why) > 0);
     let causes: Vec<String> = causes.map(|why| cause_of(why, left.of(why), compares)).collect();
-    let (word, count) = (if dry_run { "would leave" } else { "left" }, left.sum());
-    let files = if count == 1 { "file" } else { "files" };
-    (count > 0).then(|| format!("{word} {count} source {files}: {}", causes.join(", ")))
+    let word = if dry_run { "would leave" } else { "left" };
+    let files = counted(left.sum(), "source file", "source files");
+    (!causes.is_empty()).then(|| format!("{word} {files}: {}", causes.join(", ")))
 }
 
 fn cause_of(why: Stays, count: u64, compares: bool) -> String {
-    let is_one = count == 1;
-    let of = |one: &str, many: &str| format!("{count} {}", if is_one { one } else { many });
+    let of = |one: &str, many: &str| counted(count, one, many);
     match why {
         Stays::LeftAlone => of("left alone at the destination", "left alone at the destination"),
         Stays::NotCompared => {
