@@ -46,8 +46,8 @@ impl Met {
     }
 }
 
-/// Compares the files of a list with those of a place. `meter` counts what was looked at. It ends when `stop` is asked for, and asks for that itself where
-/// it fails: what is under way ends where nobody wants it any more.
+/// Compares the files of a list with those of a place. `meter` counts what was looked at. It ends when `stop` is asked
+/// for, and asks for that itself where it fails: what is under way ends where nobody wants it any more.
 ///
 /// # Errors
 /// `Usage` for a list that is none, of which nothing is compared if it is a regular file; `Stopped`; when the place
