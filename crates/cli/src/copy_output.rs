@@ -112,7 +112,10 @@ impl Teller {
         if heat.slowed > 0 {
             let when = match heat.times {
                 // Not counted here: what was seen.
-                0 => format!("at {} of {} looks", units::count(heat.slowed), units::count(heat.looks)),
+                0 => {
+                    let looks = units::counted(heat.looks, "look", "looks");
+                    format!("at {} of {looks}", units::count(heat.slowed))
+                }
                 1 => "once".to_owned(),
                 times => format!("{} times", units::count(times)),
             };
@@ -507,10 +510,9 @@ fn last_line(report: &Report, verify: Verify, is_kept: bool, is_verbose: bool) -
 fn sources(sources: &Sources, removed: &str, left: &str) -> String {
     let told = |(count, word): (u64, &str)| match count {
         0 => String::new(),
-        1 => format!(", {word} 1 source file"),
-        _ => format!(", {word} {} source files", units::count(count)),
+        _ => format!(", {word} {}", units::counted(count, "source file", "source files")),
     };
-    [(sources.removed, removed), (sources.left, left)].map(told).concat()
+    [(sources.removed, removed), (sources.left.sum(), left)].map(told).concat()
 }
 
 /// The exit code of what became of them: a stop may have come when all else was done.
@@ -613,7 +615,7 @@ mod tests {
 
     #[test]
     fn a_stop_that_leaves_source_files_is_told_by_the_exit_code() {
-        let whole = Sources { removed: 1, left: 2, is_cut_short: false };
+        let whole = Sources { removed: 1, ..Sources::default() };
         assert_eq!(of_sources(&whole), Exit::Done);
         assert_eq!(of_sources(&Sources { is_cut_short: true, ..whole }), Exit::Interrupted);
     }

@@ -22,10 +22,11 @@ use differences::{Differences, Known};
 use pairs::{Met, Order, Piece, Teller, both};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use thalweg_mover::endpoint::local::survey::{self, DigestAs, Digested, Listed};
-use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::failure::{Failure, FailureKind, Result, counted};
 use thalweg_mover::plan;
-use thalweg_mover::run::copy::Stop;
+use thalweg_mover::run::copy::{Meter, Stop};
 use thalweg_wire::{Digest, Entry, Kind, RelativePath};
 
 /// Which names.
@@ -91,7 +92,9 @@ impl Found {
 }
 
 /// Compares a source with a destination. FIFOs and devices that only the source has are no difference without
-/// `devices`: a copy leaves them out too. When it is asked to stop, it ends as questions do ([`Reach::until`]).
+/// `devices`: a copy leaves them out too. `meter` counts files that are on both sides and alike so far, and those whose
+/// digests were compared: a file counts when both sides have read it to its end. When it is asked to stop, it ends as
+/// questions do ([`Reach::until`]).
 ///
 /// # Errors
 /// `Stopped`; when a place cannot be listed at all; what the connection says; what `tell` says.
@@ -99,13 +102,15 @@ pub fn check(
     places: [&Reach; 2],
     selected: &Selected,
     devices: bool,
+    meter: &Meter,
     tell: &mut Tell<'_>,
     stop: &Arc<Stop>,
 ) -> Result<Found> {
     let [source, destination] = places.map(|place| place.until(stop));
     let sides = [&source, &destination];
-    let mut report = Differences::new(true, tell);
+    let mut report = Differences::new(true, meter, tell);
     let listed = compare_listings(sides, devices, selected, &mut report)?;
+    meter.scan_over.store(true, Ordering::Relaxed);
     if listed.has_alike {
         compare_digests(sides, listed.single, selected, &mut report)?;
     }
@@ -143,7 +148,10 @@ fn compare_listings(
                 }
                 None => {
                     // A place that is a link is digested as what it leads to.
-                    compared.has_alike |= a_single || matches!(a.kind, Kind::File { .. });
+                    if a_single || matches!(a.kind, Kind::File { .. }) {
+                        compared.has_alike = true;
+                        report.alike(a.content_bytes());
+                    }
                     Ok(())
                 }
             }
@@ -192,6 +200,7 @@ fn compare_digests(
         Met::Pair(path, a, b) => {
             report.found.files += 1;
             report.found.bytes += a.0;
+            report.looked(a.0);
             if a != b {
                 return report.differs(&path, "content");
             }
@@ -261,8 +270,9 @@ fn digest(
 /// Kind, size, link target. (Modes, owners and times are not content.)
 fn difference(a: &Entry, b: &Entry) -> Option<String> {
     match (&a.kind, &b.kind) {
-        (Kind::File { .. }, Kind::File { .. }) => (a.evidence.size != b.evidence.size)
-            .then(|| format!("{} bytes and {} bytes", a.evidence.size, b.evidence.size)),
+        (Kind::File { .. }, Kind::File { .. }) => {
+            (a.evidence.size != b.evidence.size).then(|| format!("{} and {}", bytes_of(a), bytes_of(b)))
+        }
         (Kind::Symlink { target: a }, Kind::Symlink { target: b }) => {
             (a != b).then(|| "they lead to different places".to_owned())
         }
@@ -272,6 +282,10 @@ fn difference(a: &Entry, b: &Entry) -> Option<String> {
         (a_kind @ Kind::Device { .. }, b_kind) => (a_kind != b_kind).then(|| "different devices".to_owned()),
         _ => None,
     }
+}
+
+fn bytes_of(entry: &Entry) -> String {
+    counted(entry.evidence.size, "byte", "bytes")
 }
 
 #[cfg(test)]
@@ -313,6 +327,37 @@ mod tests {
     }
 
     #[test]
+    fn how_far_it_is_is_counted_in_files_on_both_sides_and_their_bytes() {
+        let scratch = tempfile::tempdir().unwrap();
+        let at = |name: &str| scratch.path().join(name);
+        for (side, own) in [("a", "mine"), ("b", "theirs")] {
+            std::fs::create_dir(at(side)).unwrap();
+            for name in ["same", "differs", "longer", own] {
+                std::fs::write(at(side).join(name), "content").unwrap();
+            }
+        }
+        std::fs::write(at("b/differs"), "Content").unwrap();
+        std::fs::write(at("b/longer"), "more content").unwrap();
+        let [a, b] = ["a", "b"].map(|name| Reach::local(at(name)));
+        let (meter, every) = (Meter::default(), Selected::default());
+        let mut anybody = |_: Told<'_>| -> Result<()> { Ok(()) };
+        let found = check([&a, &b], &every, false, &meter, &mut anybody, &Arc::default()).unwrap();
+        assert_eq!((found.files, found.differing, found.missing), (2, 2, 1));
+        let counts =
+            [&meter.entries_found, &meter.bytes_found, &meter.entries_settled, &meter.bytes_verified];
+        assert_eq!(counts.map(|count| count.load(Ordering::Relaxed)), [2, 14, 2, 14]);
+        assert!(meter.scan_over.load(Ordering::Relaxed));
+
+        // A list does not say how much there is.
+        let digest = Digest(*blake3::hash(b"content").as_bytes());
+        std::fs::write(at("list"), format!("{digest}  same\n")).unwrap();
+        let (meter, list) = (Meter::default(), List::open(&at("list")).unwrap());
+        check_list(list, &a, &every, &meter, &mut anybody, &Arc::default()).unwrap();
+        assert_eq!((meter.entries_settled.load(Ordering::Relaxed), meter.bytes_settled()), (1, 7));
+        assert!(!meter.scan_over.load(Ordering::Relaxed));
+    }
+
+    #[test]
     fn a_comparison_that_is_asked_to_stop_or_whose_listener_fails_ends_at_the_next_entry_or_line() {
         let scratch = tempfile::tempdir().unwrap();
         let at = |name: &str| scratch.path().join(name);
@@ -324,7 +369,7 @@ mod tests {
         let places = ["a", "b"].map(|name| Reach::local(at(name)));
         let every = Selected::default();
         let of_both = |tell: &mut Tell<'_>, stop: &Arc<Stop>| {
-            check([&places[0], &places[1]], &every, false, tell, stop)
+            check([&places[0], &places[1]], &every, false, &Meter::default(), tell, stop)
         };
         let mut anybody = |_: Told<'_>| -> Result<()> { Ok(()) };
         let found = of_both(&mut anybody, &Arc::default()).unwrap();
@@ -341,7 +386,7 @@ mod tests {
         std::fs::write(at("list"), line.repeat(3)).unwrap();
         let of_list = |stop: &Arc<Stop>| {
             let list = List::open(&at("list")).unwrap();
-            check_list(list, &places[0], &every, &mut |_: Told<'_>| Ok(()), stop)
+            check_list(list, &places[0], &every, &Meter::default(), &mut |_: Told<'_>| Ok(()), stop)
         };
         assert_eq!(of_list(&asked).unwrap_err().kind, FailureKind::Stopped);
         let found = of_list(&Arc::default()).unwrap();

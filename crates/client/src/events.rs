@@ -12,7 +12,7 @@ use thalweg_mover::basin::{Evidence, Verdict, width};
 use thalweg_mover::event::Event;
 use thalweg_mover::model::prediction::{Compared, Prediction, Term};
 use thalweg_mover::plan::{Chosen, Plan};
-use thalweg_mover::run::copy::{Meter, Report};
+use thalweg_mover::run::copy::{Left, Meter, Report, Stays};
 use thalweg_mover::run::flow::job::FlowReport;
 use thalweg_mover::run::flow::lags::Lag;
 use thalweg_wire::account::RoomAccount;
@@ -325,7 +325,8 @@ pub fn finished(report: &Report, dry_run: bool) -> Map<String, Value> {
     put("root", root.into());
     put("attempts", report.attempts.into());
     put("sources_removed", report.sources.removed.into());
-    put("sources_left", report.sources.left.into());
+    put("sources_left", report.sources.left.sum().into());
+    put("sources_left_by", left_by(&report.sources.left));
     put("in_ssh", report.in_ssh.into());
     put("plan", plan(&report.plan));
     if let Some(told) = &report.compared {
@@ -333,6 +334,11 @@ pub fn finished(report: &Report, dry_run: bool) -> Map<String, Value> {
     }
     object.extend(why(report.verdict.as_ref(), &report.evidence));
     object
+}
+
+/// How many source files stay, by cause.
+fn left_by(left: &Left) -> Value {
+    Stays::ALL.iter().map(|why| (why.word(), left.of(*why))).collect()
 }
 
 /// Which stage was the narrowest, and all that this was judged by.

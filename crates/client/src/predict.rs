@@ -22,7 +22,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_mover::endpoint::local::survey::Found;
-use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::link::own_system;
 use thalweg_mover::model::history::{Probed, Way};
 use thalweg_mover::model::prediction::{self, Deadline, Missing, Prediction, Work};
@@ -320,9 +320,9 @@ fn count(reach: &Reach, time: Duration) -> Result<Size> {
                 ..Work::default()
             };
             let how = format!(
-                "estimated from {} descents: {} entries were counted in {seconds:.1} s, which were not all{unseen}",
-                seen.descents,
-                units::count(entries)
+                "estimated from {}: {} counted in {seconds:.1} s, which were not all{unseen}",
+                failure::counted(seen.descents as u64, "descent", "descents"),
+                units::counted(entries, "entry was", "entries were")
             );
             Ok(Size { work, how })
         }

@@ -290,9 +290,19 @@ pub fn share(share: f64) -> String {
     }
 }
 
+/// So many of something, for people: `1 frame`, `1,200 frames`.
+pub fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{} {}", count(number), if number == 1 { one } else { many })
+}
+
 /// So many entries, in words.
 pub fn entries(number: u64) -> String {
-    format!("{} {}", count(number), if number == 1 { "entry" } else { "entries" })
+    counted(number, "entry", "entries")
+}
+
+/// So many files, in words.
+pub fn files(number: u64) -> String {
+    counted(number, "file", "files")
 }
 
 /// A whole number with thousands set apart.
@@ -477,6 +487,8 @@ mod tests {
         assert_eq!(size(1536), "1.50 KiB");
         assert_eq!(rate(125_000_000, 1.0), "1.00 Gbit/s (125 MB/s)");
         assert_eq!(count(1_234_567), "1,234,567");
+        assert_eq!((entries(1), entries(0)), ("1 entry".to_owned(), "0 entries".to_owned()));
+        assert_eq!((files(1), files(1200)), ("1 file".to_owned(), "1,200 files".to_owned()));
     }
 
     #[test]

@@ -42,6 +42,11 @@ pub fn shown_path(path: &[u8]) -> String {
     shown
 }
 
+/// So many of something, for people: `1 entry`, `2 entries`.
+pub fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
 /// What fails where there is no memory for a stream's frames.
 pub const NO_MEMORY: &str = "get memory for a stream";
 

@@ -551,7 +551,8 @@ pub fn check(
 ) -> PyResult<Work> {
     let selected = rules(&filter).and_then(|rules| Selected::new(rules, None));
     let selected = selected.map_err(|failure| raise(py, &failure))?;
-    Work::start(Arc::default(), events::progress, true, move |teller, stop| {
+    let meter = Arc::new(Meter::default());
+    Work::start(meter.clone(), events::progress, true, move |teller, stop| {
         let places = [places.0, places.1];
         let (named, mut far_movers) = (places.clone(), reaching.to_ask()?);
         let (_far_movers, sides) = unless_stopped(stop, move || {
@@ -565,7 +566,7 @@ pub fn check(
             });
             Ok(())
         };
-        let found = comparing::check([&sides[0], &sides[1]], &selected, devices, &mut tell, stop)?;
+        let found = comparing::check([&sides[0], &sides[1]], &selected, devices, &meter, &mut tell, stop)?;
         Ok(json!({
             "entries": found.entries, "files": found.files, "bytes": found.bytes, "missing": found.missing,
             "extra": found.extra, "differing": found.differing, "unreadable": found.unreadable,

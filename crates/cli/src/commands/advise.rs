@@ -6,7 +6,7 @@ use crate::exit::Exit;
 use crate::{json, out, units};
 use serde_json::json;
 use thalweg_cli::args::model::{AdviseArgs, StartsArg};
-use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::model::ModelError;
 use thalweg_mover::model::advice::{self, Advice, Files, Ground, Question, Tail, Way, WayTimes};
 use thalweg_mover::model::congestion::Starts;
@@ -260,9 +260,8 @@ fn why_unsure(question: &Question) -> String {
 }
 
 fn worst_words(count: usize, worst_s: f64) -> String {
-    let times = if count == 1 { "time" } else { "times" };
-    let worst = units::time(worst_s);
-    format!("the worst of {count} {times} is {worst}, and P99 takes {TIMES_FOR_P99}")
+    let (times, worst) = (failure::counted(count as u64, "time", "times"), units::time(worst_s));
+    format!("the worst of {times} is {worst}, and P99 takes {TIMES_FOR_P99}")
 }
 
 fn path_words(args: &AdviseArgs, question: &Question, carried: Carried) -> String {

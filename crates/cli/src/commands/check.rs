@@ -4,14 +4,16 @@ use crate::args::places::CheckArgs;
 use crate::commands::places::{Troubles, answered};
 use crate::exit::Exit;
 use crate::place::Places;
+use crate::progress::{Progress, Ticker};
 use crate::reach::{self, Reach};
 use crate::{json, out, show, units};
 use std::ffi::{OsStr, OsString};
 use std::io::BufReader;
 use std::path::Path;
 use std::sync::Arc;
-use thalweg_client::check::{self, Found, List, Selected, Told};
+use thalweg_client::check::{self, Found, List, Selected, Tell, Told};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::run::copy::Meter;
 use thalweg_wire::RelativePath;
 
 /// `thalweg check`.
@@ -34,10 +36,11 @@ pub fn check(args: &CheckArgs, places: &Places) -> Result<Exit> {
     let mut teller = Teller::new(args.ask.json, [args.source.clone(), destination.clone()]);
     let (source, destination) =
         (Reach::open(&args.source, &mut far_movers)?, Reach::open(destination, &mut far_movers)?);
-    let mut tell = |told: Told<'_>| teller.hear(told);
     // A signal ends the process: nothing is left half done by reading.
     let never = Arc::default();
-    let found = check::check([&source, &destination], &selected, args.devices, &mut tell, &never)?;
+    let found = teller.watch(|meter, tell| {
+        check::check([&source, &destination], &selected, args.devices, meter, tell, &never)
+    })?;
     end(args.ask.json, &found, &of_both(&found))
 }
 
@@ -51,8 +54,9 @@ fn check_list(args: &CheckArgs, list: &Path, selected: &Selected, places: &Place
     let mut far_movers = reach::far_movers(&args.ask, places);
     let place = Reach::open(&args.source, &mut far_movers)?;
     let mut teller = Teller::new(args.ask.json, [list.into(), args.source.clone()]);
-    let mut tell = |told: Told<'_>| teller.hear(told);
-    let found = check::check_list(lines, &place, selected, &mut tell, &Arc::default())?;
+    let found = teller.watch(|meter, tell| {
+        check::check_list(lines, &place, selected, meter, tell, &Arc::default())
+    })?;
     if found.same == 0 && found.differing > 0 {
         show::line(
             "warning: no digest is as it says: is it a list of b3sum? those of sha256sum look the same",
@@ -72,6 +76,25 @@ struct Teller {
 impl Teller {
     fn new(json: bool, places: [OsString; 2]) -> Teller {
         Teller { json, places, troubles: Troubles::new(json) }
+    }
+
+    /// Runs a comparison, and meanwhile shows or tells how far it is.
+    fn watch(&mut self, compare: impl FnOnce(&Meter, &mut Tell<'_>) -> Result<Found>) -> Result<Found> {
+        let meter = Arc::new(Meter::default());
+        let ticker = self.json.then(|| Ticker::start(meter.clone())).transpose()?;
+        let progress = Progress::start(std::slice::from_ref(&meter), false, self.json);
+        let mut tell = |told: Told<'_>| match &progress {
+            Some(progress) => {
+                let mut heard = Ok(());
+                progress.aside(|| heard = self.hear(told));
+                heard
+            }
+            None => self.hear(told),
+        };
+        let found = compare(&meter, &mut tell);
+        // Nothing comes behind the last line.
+        drop((ticker, progress));
+        found
     }
 
     fn hear(&mut self, told: Told<'_>) -> Result<()> {
@@ -121,12 +144,12 @@ fn of_both(found: &Found) -> String {
         count => format!("; {} left out: FIFOs and devices, without --devices", units::entries(count)),
     };
     format!(
-        "{}: {} entries on both sides, {} in {} files compared by digest; {} missing, {} extra, {} differ, \
+        "{}: {} on both sides, {} in {} compared by digest; {} missing, {} extra, {} differ, \
          {} unreadable{left_out}",
         verdict(found),
-        units::count(found.entries),
+        units::entries(found.entries),
         units::size(found.bytes),
-        units::count(found.files),
+        units::files(found.files),
         found.missing,
         found.extra.unwrap_or(0),
         found.differing,
@@ -137,10 +160,10 @@ fn of_both(found: &Found) -> String {
 /// Of a list: nobody looked for what else is there.
 fn of_list(found: &Found) -> String {
     format!(
-        "{}: {} files of the list looked at, {} as it says; {} missing, {} differ, {} unreadable, \
+        "{}: {} of the list looked at, {} as it says; {} missing, {} differ, {} unreadable, \
          extra not looked for",
         verdict(found),
-        units::count(found.files),
+        units::files(found.files),
         units::size(found.bytes),
         found.missing,
         found.differing,

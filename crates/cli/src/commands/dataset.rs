@@ -38,9 +38,9 @@ fn make(args: &MakeArgs) -> Result<()> {
         ),
     };
     out::line(&format!(
-        "{} in {} files made and written in {}{speed}",
+        "{} in {} made and written in {}{speed}",
         units::size(made.bytes),
-        units::count(made.files),
+        units::files(made.files),
         units::time(made.wall_s)
     ))
 }
@@ -65,9 +65,9 @@ fn tell_checked(args: &CheckSetArgs, spec: &DatasetSpec, checked: &Checked, exit
         damaged => format!("{} NOT as they were made", units::count(damaged)),
     };
     out::line(&format!(
-        "{} in {} files ({}) compared with their seed in {}: {damaged}",
+        "{} in {} ({}) compared with their seed in {}: {damaged}",
         units::size(checked.bytes),
-        units::count(checked.files),
+        units::files(checked.files),
         words(spec),
         units::time(checked.wall_s)
     ))

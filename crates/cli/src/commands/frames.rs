@@ -18,7 +18,7 @@ use thalweg_client::frames::{
     self, ChannelStatus, ClockOffset, ConsumerStatus, Latency, ProducerStatus, policy_name, reason_name,
 };
 use thalweg_mover::event::{Event, Events};
-use thalweg_mover::failure::{Failure, Result};
+use thalweg_mover::failure::{self, Failure, Result};
 use thalweg_mover::run::client::LinkSettings;
 use thalweg_wire::limits;
 
@@ -48,8 +48,8 @@ fn status(args: &FramesStatusArgs, places: &Places) -> Result<Exit> {
 
 fn tell_status(status: &ChannelStatus) -> Result<()> {
     out::line(&format!(
-        "{} frames held: {} of {} in memory, {} of {} in the spill log; {} forgotten",
-        units::count(status.frames),
+        "{} held: {} of {} in memory, {} of {} in the spill log; {} forgotten",
+        units::counted(status.frames, "frame", "frames"),
         units::size(status.memory_bytes),
         units::size(status.memory_bytes_max),
         units::size(status.spill_bytes),
@@ -75,8 +75,8 @@ fn tell_status(status: &ChannelStatus) -> Result<()> {
             (false, false) => "gone",
         };
         out::line(&format!(
-            "producer {producer}: {state}, {} frames, {}, {} waiting, clock {}",
-            units::count(*frames),
+            "producer {producer}: {state}, {}, {}, {} waiting, clock {}",
+            units::counted(*frames, "frame", "frames"),
             units::size(*bytes),
             units::count(*waiting),
             clock_text(Some(*clock)),
@@ -105,7 +105,8 @@ fn tell_status(status: &ChannelStatus) -> Result<()> {
         ))?;
     }
     for (set, frames, taken) in &status.sets {
-        out::line(&format!("set {set}: {taken} of {frames} frames"))?;
+        let frames = failure::counted(u64::from(*frames), "frame", "frames");
+        out::line(&format!("set {set}: {taken} of {frames}"))?;
     }
     Ok(())
 }

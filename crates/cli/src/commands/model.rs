@@ -17,7 +17,7 @@ use thalweg_cli::args::model::{
 };
 use thalweg_lab::bench::record::Sample;
 use thalweg_lab::report::FLAT;
-use thalweg_mover::failure::{Failure, FailureKind, Result, at_path, of_io};
+use thalweg_mover::failure::{self, Failure, FailureKind, Result, at_path, of_io};
 use thalweg_mover::model::files::{Bound, Optimum, Work};
 use thalweg_mover::model::fit::{Condition, Fit, Measurement, OneSided, Prediction, fit};
 use thalweg_mover::model::frames::Scan;
@@ -104,7 +104,8 @@ fn show_window(args: &WindowArgs) -> Result<Exit> {
         out::line(&format!("{} needs {size} under way (bandwidth-delay product)", units::bit_rate(wanted)))?;
     }
     if let Some(streams) = streams {
-        out::line(&format!("that is {streams} streams with this window"))?;
+        let streams = failure::counted(streams as u64, "stream", "streams");
+        out::line(&format!("that is {streams} with this window"))?;
     }
     Ok(Exit::Done)
 }
@@ -141,7 +142,8 @@ fn show_loss(args: &LossArgs) -> Result<Exit> {
         let mut line = format!("{name:<6} {rate} in each stream");
         if let (Some(streams), Some(wanted), Some(allowed)) = (streams, args.rate, allowed) {
             let wanted = units::bit_rate(wanted as f64);
-            line += &format!("; {wanted} takes {streams} streams, or a loss of {allowed:.1e} with one");
+            let streams = failure::counted(*streams as u64, "stream", "streams");
+            line += &format!("; {wanted} takes {streams}, or a loss of {allowed:.1e} with one");
         }
         out::line(&line)?;
     }
@@ -250,8 +252,8 @@ fn tell_tail(args: &TailArgs, case: &tail::Case, ideal_s: Option<f64>) -> Result
         out::line(&format!("{margin}{name:<6} {}", units::time(time_s)))?;
     }
     if !tail.is_p99_known() {
-        let times = if tail.count == 1 { "time" } else { "times" };
-        out::line(&format!("{margin}only {} {times}: P99 is the worst of them", tail.count))?;
+        let times = failure::counted(tail.count as u64, "time", "times");
+        out::line(&format!("{margin}only {times}: P99 is the worst of them"))?;
     }
     if let (Some(ideal_s), Some(score)) = (ideal_s, score) {
         // The line cannot be outrun: then --data or --rate is not of these transfers.
@@ -288,11 +290,12 @@ fn show_frames(args: &FramesArgs) -> Result<Exit> {
         return Ok(Exit::Done);
     }
     let (size, taken) = (units::decimal_size(scan.bytes()), units::time(scan.acquisition_s()));
-    out::line(&format!("{} frames, {size}, taken within {taken}; the last has arrived after", args.frames))?;
+    let frames = failure::counted(args.frames, "frame", "frames");
+    out::line(&format!("{frames}, {size}, taken within {taken}; the last has arrived after"))?;
     out::line(&format!("{:>14}  {}", "streamed", units::time(streamed_s)))?;
     for (files, time_s) in &in_files {
         let saved = units::share(1.0 - streamed_s / time_s);
-        let name = format!("{} {}", units::count(*files), if *files == 1 { "file" } else { "files" });
+        let name = units::files(*files);
         out::line(&format!("{name:>14}  {}; a stream saves {saved}", units::time(*time_s)))?;
     }
     Ok(Exit::Done)
@@ -408,11 +411,8 @@ fn show_fit(args: &FitArgs) -> Result<Exit> {
         }
     }
     if read.passed_over > 0 && !args.json {
-        let lines = if read.passed_over == 1 { "line" } else { "lines" };
-        heard(out::line(&format!(
-            "{} {lines} without a measurement passed over",
-            units::count(read.passed_over as u64)
-        )))?;
+        let lines = units::counted(read.passed_over as u64, "line", "lines");
+        heard(out::line(&format!("{lines} without a measurement passed over")))?;
     }
     match (fitted, last) {
         (0, Some(failure)) => Err(failure),
@@ -506,7 +506,7 @@ impl<'a> Foretold<'a> {
         out::line(&format!("                 {}", words_of(&self.best)))?;
         for (files, prediction) in &self.by_files {
             let words = words_of(prediction);
-            out::line(&format!("  {:<14} {words}", format!("{} files", units::count(*files))))?;
+            out::line(&format!("  {:<14} {words}", units::files(*files)))?;
         }
         Ok(())
     }
@@ -520,11 +520,12 @@ fn tell_costs(fit: &Fit) -> Result<()> {
         false => format!("{} to {}", show(low as u64), show(high as u64)),
     };
     out::line(&format!(
-        "concurrency {}: {} measurements of {} in {} files",
+        "concurrency {}: {} of {} in {} {}",
         fit.concurrency,
-        fit.measurements,
+        failure::counted(fit.measurements as u64, "measurement", "measurements"),
         ends(fit.bytes, &units::size),
-        ends(fit.files, &units::count)
+        ends(fit.files, &units::count),
+        if fit.files.1 > 1.0 { "files" } else { "file" }
     ))?;
     let at_most = if fit.is_split_known { "" } else { "at most " };
     let rate_of = |s_per_byte: f64| match s_per_byte {
@@ -585,13 +586,13 @@ pub fn optimum_words(optimum: &Optimum, is_flat: bool) -> String {
     if is_flat {
         return format!("{FLAT}, as far as the measurements tell");
     }
-    let (files, size) = (units::count(optimum.files as u64), units::size(optimum.file_bytes as u64));
+    let (files, size) = (units::files(optimum.files as u64), units::size(optimum.file_bytes as u64));
     let why = match optimum.bound {
         Bound::Balance => "fewer leave the last verification uncovered, more cost starts",
         Bound::Concurrency => "one for each process; more only cost starts",
         Bound::Most => "more may be better still: measure more, or allow more with --files-max",
     };
-    format!("{files} files of {size}: {why}")
+    format!("{files} of {size}: {why}")
 }
 
 /// What a prediction is worth that is a bound.

@@ -91,11 +91,11 @@ pub fn du(args: &DuArgs, places: &Places) -> Result<Exit> {
             &serde_json::json!({"event": "usage", "bytes": bytes, "files": files, "entries": entries}),
         ),
         false => out::line(&format!(
-            "{} ({} bytes) in {} files, {} entries",
+            "{} ({}) in {}, {}",
             units::size(bytes),
-            units::count(bytes),
-            units::count(files),
-            units::count(entries)
+            units::counted(bytes, "byte", "bytes"),
+            units::files(files),
+            units::entries(entries)
         )),
     };
     printed(told, exit)

@@ -161,7 +161,10 @@ pub fn taken_line(held: &SlotHeld) -> String {
 pub fn kept(held: &SlotHeld, lag: &Lag) -> String {
     let late = match lag.late {
         0 => "nothing later".to_owned(),
-        late => format!("{} of {} pieces later", units::count(late), units::count(lag.pieces)),
+        late => {
+            let pieces = units::counted(lag.pieces, "piece", "pieces");
+            format!("{} of {pieces} later", units::count(late))
+        }
     };
     format!(
         "slot: promised {}, kept {} at worst ({} until it might go, {} from then on); deadline {}, {late}",

@@ -217,7 +217,8 @@ impl Teller {
                 if self.json {
                     tell(self.is_stdout, &event());
                 } else if self.verbose && !matches!(outcome, Outcome::Failed(_)) {
-                    self.line(&format!("{}: {} bytes", entry.path, units::count(entry.evidence.size)));
+                    let bytes = units::counted(entry.evidence.size, "byte", "bytes");
+                    self.line(&format!("{}: {bytes}", entry.path));
                 }
                 return;
             }
@@ -233,7 +234,8 @@ impl Teller {
                 return tell(self.is_stdout, &events::stands(path, *bytes));
             }
             Event::Stands(path, bytes) if self.verbose && *bytes > 0 => {
-                ("stands", format!("{path}: goes on behind {} bytes", units::count(*bytes)))
+                let behind = units::counted(*bytes, "byte", "bytes");
+                ("stands", format!("{path}: goes on behind {behind}"))
             }
             Event::Planned(plan) => {
                 if self.verbose && !self.quiet && !self.json {
@@ -358,10 +360,7 @@ fn last_line(report: &FlowReport) -> String {
     let totals = &report.totals;
     let seconds = report.elapsed.as_secs_f64();
     let rate = units::bit_rate(totals.bytes_received as f64 * 8.0 / seconds.max(1e-9));
-    let files = match totals.done {
-        1 => "1 file".to_owned(),
-        count => format!("{} files", units::count(count)),
-    };
+    let files = units::files(totals.done);
     let done = units::size(totals.bytes_done);
     let mut line = match totals.failed {
         0 => format!("{done} in {files} streamed in {seconds:.2} s, {rate}"),

@@ -347,12 +347,15 @@ fn side_lines(side: &SideAccounts, place: &str) -> Vec<String> {
 fn heat(process: &ProcessAccount) -> String {
     let times = match process.heat_times {
         0 => String::new(),
-        times => format!(", counted {} times", units::count(times)),
+        times => format!(", counted {}", units::counted(times, "time", "times")),
     };
     match (process.heat_looks, process.heat_slowed) {
         (0, _) => "heat is not told".to_owned(),
-        (looks, 0) => format!("no heat at {looks} looks"),
-        (looks, slowed) => format!("slowed for heat at {} of {looks} looks{times}", slowed.min(looks)),
+        (looks, 0) => format!("no heat at {}", units::counted(looks.into(), "look", "looks")),
+        (looks, slowed) => {
+            let of = units::counted(looks.into(), "look", "looks");
+            format!("slowed for heat at {} of {of}{times}", slowed.min(looks))
+        }
     }
 }
 

@@ -1,10 +1,13 @@
 //! What was found, in numbers and words, and what the next step need not look at.
 
 use super::{Found, Tell, Told};
+use crate::verify::looked;
 use std::collections::HashSet;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
+use std::sync::atomic::Ordering;
 use thalweg_mover::failure::{Failure, Result};
+use thalweg_mover::run::copy::Meter;
 use thalweg_wire::RelativePath;
 
 /// Paths told to be different, or unreadable at a side, whose hashes are kept: 36 MiB for each of the three.
@@ -12,6 +15,7 @@ const KNOWN_MAX: usize = 2 << 20;
 
 /// Counts and tells.
 pub(super) struct Differences<'a, 'b> {
+    meter: &'a Meter,
     tell: &'a mut Tell<'b>,
     pub(super) found: Found,
     pub(super) known: Known,
@@ -21,9 +25,21 @@ pub(super) struct Differences<'a, 'b> {
 
 impl<'a, 'b> Differences<'a, 'b> {
     /// None so far. `extra`: whether somebody looks for what is extra.
-    pub(super) fn new(extra: bool, tell: &'a mut Tell<'b>) -> Differences<'a, 'b> {
+    pub(super) fn new(extra: bool, meter: &'a Meter, tell: &'a mut Tell<'b>) -> Differences<'a, 'b> {
+        meter.came(0);
         let found = Found { extra: extra.then_some(0), ..Found::default() };
-        Differences { tell, found, known: Known::default(), closed: Default::default() }
+        Differences { meter, tell, found, known: Known::default(), closed: Default::default() }
+    }
+
+    /// One more file is to be compared, of so many bytes.
+    pub(super) fn alike(&self, bytes: u64) {
+        self.meter.entries_found.fetch_add(1, Ordering::Relaxed);
+        self.meter.bytes_found.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// One more was.
+    pub(super) fn looked(&self, bytes: u64) {
+        looked(self.meter, bytes);
     }
 
     /// One side alone told it. Where the other could not look, nobody knows whether it has it too.
@@ -130,7 +146,8 @@ mod tests {
                 Side::new(hear, Order::Listed)
             });
             let mut tell = nobody;
-            let mut report = Differences::new(true, &mut tell);
+            let meter = Meter::default();
+            let mut report = Differences::new(true, &meter, &mut tell);
             pair_all(&mut hear, &mut |met| match met {
                 Met::Pair(..) => Ok(()),
                 Met::Alone(side, path, ()) => report.alone(side, &path),

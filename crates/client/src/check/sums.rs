@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex};
 use thalweg_mover::endpoint::local::survey::{DigestAs, WORKERS};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::mutex::lock;
-use thalweg_mover::run::copy::Stop;
+use thalweg_mover::run::copy::{Meter, Stop};
 use thalweg_wire::{Digest, Kind, RelativePath};
 
 /// What reads a list.
@@ -46,8 +46,8 @@ impl Met {
     }
 }
 
-/// Compares the files of a list with those of a place. It ends when `stop` is asked for, and asks for that itself where
-/// it fails: what is under way ends where nobody wants it any more.
+/// Compares the files of a list with those of a place. `meter` counts what was looked at. It ends when `stop` is asked
+/// for, and asks for that itself where it fails: what is under way ends where nobody wants it any more.
 ///
 /// # Errors
 /// `Usage` for a list that is none, of which nothing is compared if it is a regular file; `Stopped`; when the place
@@ -56,6 +56,7 @@ pub fn check_list(
     list: List,
     place: &Reach,
     selected: &Selected,
+    meter: &Meter,
     tell: &mut Tell<'_>,
     stop: &Arc<Stop>,
 ) -> Result<Found> {
@@ -63,7 +64,7 @@ pub fn check_list(
     place.refuse_misspelt()?;
     let is_single = !matches!(place.entry(b"")?.kind, Kind::Directory);
     let lines = Mutex::new(List { is_single, ..list });
-    let mut report = Differences::new(false, tell);
+    let mut report = Differences::new(false, meter, tell);
     let workers = if place.is_local() { WORKERS } else { FAR_WORKERS };
     let work = |tell: SyncSender<Result<Met>>| {
         while let Some(met) = next(&lines, selected, &place, stop) {
@@ -94,6 +95,9 @@ pub fn check_list(
             if let Some(path) = met.path() {
                 awaited.remove(path);
             }
+            let bytes = if let Met::Same(_, bytes) = &met { *bytes } else { 0 };
+            report.alike(bytes);
+            report.looked(bytes);
             match met {
                 Met::Same(_, bytes) => {
                     report.found.same += 1;

@@ -2,7 +2,7 @@
 
 use crate::reach::Reach;
 use thalweg_mover::endpoint::local::survey::DigestAs;
-use thalweg_mover::failure::{Failure, FailureKind};
+use thalweg_mover::failure::{Failure, FailureKind, counted};
 use thalweg_wire::path::Escaped;
 use thalweg_wire::receipt::{Line, digest_of_target};
 use thalweg_wire::{Digest, Entry, Kind};
@@ -143,7 +143,8 @@ fn compare_entry(reach: &Reach, path: &[u8], kind: &Kind, line: &Line, segment_b
 }
 
 pub(super) fn has_other_bytes(bytes: u64, line: &Line) -> String {
-    format!("it has {bytes} bytes, and {} were copied", line.bytes)
+    let were = if line.bytes == 1 { "was" } else { "were" };
+    format!("it has {}, and {} {were} copied", counted(bytes, "byte", "bytes"), line.bytes)
 }
 
 /// Enough of a hash to know a path, or what stands there, again.

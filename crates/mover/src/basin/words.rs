@@ -3,6 +3,7 @@
 use super::slow::{self, Slow};
 use super::width::{self, Width};
 use super::{Cause, Evidence, Narrow, Place, Verdict, heat, path};
+use crate::failure::counted;
 use crate::stage::Stage;
 use std::net::IpAddr;
 use thalweg_wire::path::Escaped;
@@ -53,12 +54,8 @@ fn nothing_moved(evidence: &Evidence, narrowest: &Narrow) -> String {
         }
         (false, false) => format!("no stage took most of that time; the busiest was {stage}"),
     };
-    let entries = if evidence.entries == 1 { "entry" } else { "entries" };
-    format!(
-        "no content was moved: {} {entries} settled in {}; {time}",
-        evidence.entries,
-        seconds(evidence.seconds())
-    )
+    let entries = counted(evidence.entries, "entry", "entries");
+    format!("no content was moved: {entries} settled in {}; {time}", seconds(evidence.seconds()))
 }
 
 /// Whether what is said of a stage is largely that of others which its threads do in turn.
@@ -261,7 +258,10 @@ fn uneven(evidence: &Evidence, rate: String) -> String {
 fn heated(evidence: &Evidence, narrow: &Narrow) -> String {
     let what = if narrow.cause == Cause::Cpu { "it" } else { "its CPUs" };
     match heat::of(evidence, narrow.cause, narrow.place) {
-        Some(heat) => format!("; heat slowed {what} at {} of {} looks", heat.slowed, heat.looks),
+        Some(heat) => {
+            let looks = counted(heat.looks.into(), "look", "looks");
+            format!("; heat slowed {what} at {} of {looks}", heat.slowed)
+        }
         None => String::new(),
     }
 }
@@ -301,10 +301,7 @@ fn count(evidence: &Evidence) -> f64 {
 }
 
 fn streams(evidence: &Evidence) -> String {
-    match evidence.sender.streams.len() {
-        0 | 1 => "1 stream".to_owned(),
-        many => format!("{many} streams"),
-    }
+    counted(evidence.sender.streams.len().max(1) as u64, "stream", "streams")
 }
 
 pub(super) fn window_bytes(evidence: &Evidence) -> u64 {

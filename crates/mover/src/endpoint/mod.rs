@@ -96,8 +96,8 @@ pub trait Source: Send + Sync {
     /// looked for stays ([`Removal::Later`]).
     ///
     /// # Errors
-    /// `Changed` if it is not what it was; `Unsupported` where nothing can be removed; `NotFound`, `Permission`,
-    /// `Io`.
+    /// `Changed` if it is not what it was, or is open for writing ([`Reason::StillWritten`](crate::failure::Reason));
+    /// `Unsupported` where nothing can be removed; `NotFound`, `Permission`, `Io`.
     fn remove(&self, path: &RelativePath, _seen: &Evidence, _is_end: bool) -> Result<Removal> {
         let cause = "there is nothing to remove here";
         Err(Failure::new(FailureKind::Unsupported, REMOVE, cause).at(path))

@@ -16,7 +16,7 @@
 //!
 //! What nobody signs, a dry run and what only measures, ends with a word of both sides.
 
-use crate::failure::{Failure, FailureKind, Result};
+use crate::failure::{Failure, FailureKind, Result, counted};
 use crate::link::{Fingerprint, Identity, public_key_of, verify_signature};
 use crate::run::Ended;
 use crate::run::party::Party;
@@ -237,8 +237,11 @@ impl Signer<'_> {
         let (said, known) = (&theirs.statement, &ours.statement);
         if (said.root, said.entries) != (known.root, known.entries) {
             return damage(format!(
-                "the peer says {} entries with root {}, we say {} entries with root {}",
-                said.entries, said.root, known.entries, known.root
+                "the peer says {} with root {}, we say {} with root {}",
+                counted(said.entries, "entry", "entries"),
+                said.root,
+                counted(known.entries, "entry", "entries"),
+                known.root
             ));
         }
         let signer = Fingerprint::of(&CertificateDer::from(theirs.certificate.as_slice()));

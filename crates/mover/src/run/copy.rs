@@ -37,6 +37,7 @@ mod removal;
 mod meter;
 
 pub use crate::run::sender::Sources;
+pub use crate::transfer::stays::{Left, Stays};
 pub use meter::Meter;
 
 /// Where a copy reads.

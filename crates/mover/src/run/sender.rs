@@ -368,9 +368,9 @@ impl SendRun {
                 }
                 Action::SettledBefore(entry, outcome) => state.end.settled(&entry, &outcome),
                 Action::Gone(id) => state.end.skipped(id),
-                Action::MayGo(entry, may_go) => {
+                Action::MayGo(entry, fate) => {
                     if let Some(removing) = self.removing.get() {
-                        removing.note(&entry, may_go);
+                        removing.note(&entry, fate);
                     }
                 }
                 Action::Pieces(entry, pieces) => {

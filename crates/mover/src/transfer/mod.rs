@@ -19,6 +19,8 @@ pub enum Copy {
 
 pub mod runs;
 
+pub mod stays;
+
 pub mod sender;
 
 pub mod receiver;

@@ -21,6 +21,7 @@ use crate::failure::{Failure, FailureKind, Result};
 use crate::order::{self, Dealer};
 use crate::transfer::Copy;
 use crate::transfer::runs::RunSet;
+use crate::transfer::stays::Fate;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -187,7 +188,7 @@ pub enum Action {
     SettledBefore(Arc<Entry>, Outcome),
     /// A file or link was settled; whether nothing is lost if the source's goes. See
     /// [`Sender::tell_redundant`].
-    MayGo(Arc<Entry>, bool),
+    MayGo(Arc<Entry>, Fate),
     /// This number will never settle: its entry changed and was offered again under another.
     Gone(EntryId),
     /// A name that was never offered (with its number), or one of the receiver's, came to its end.

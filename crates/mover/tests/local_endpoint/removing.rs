@@ -2,7 +2,7 @@
 
 use super::*;
 use thalweg_mover::endpoint::Removal;
-use thalweg_wire::message::Check;
+use thalweg_wire::message::{Check, Reason};
 
 fn remove(source: &LocalSource, entry: &Entry, is_end: bool) -> Result<Removal, Failure> {
     source.remove(&entry.path, &entry.evidence, is_end)
@@ -81,7 +81,8 @@ fn what_somebody_has_open_for_writing_stays_until_he_closes_it() {
         return;
     }
     let failure = remove(&source, found.entry("f"), true).unwrap_err();
-    assert_eq!(failure.kind, FailureKind::Changed, "{failure}");
+    let why = (failure.kind, failure.reason);
+    assert_eq!(why, (FailureKind::Changed, Reason::StillWritten), "{failure}");
     assert!(failure.cause.contains("open for writing"), "{failure}");
     drop(writer);
     assert_eq!(remove(&source, found.entry("f"), true), Ok(Removal::Gone { left: None }));

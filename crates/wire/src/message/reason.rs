@@ -102,7 +102,7 @@ pub enum Reason {
     DestinationTaken,
     /// Another stream notes what grows there.
     GrowingTaken,
-    /// What is to be ended as complete another stream still writes.
+    /// What is to be ended as complete another stream still writes; what is to be removed somebody does.
     StillWritten,
     /// A copy that runs does not answer.
     CopySilent,

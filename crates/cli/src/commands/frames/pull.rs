@@ -371,17 +371,17 @@ fn tell_set(teller: Teller, set: &SetReport) {
         "complete": set.is_complete(), "missing": set.missing,
     });
     teller.tell(&event, || match set.is_complete() {
-        true => format!("set {} is complete: {} frames", set.set, set.frames),
+        true => {
+            let frames = failure::counted(set.frames.into(), "frame", "frames");
+            format!("set {} is complete: {frames}", set.set)
+        }
         false => {
             let missing: Vec<String> =
                 set.missing.iter().take(20).map(|(a, b)| format!("{a}..{b}")).collect();
             let more = if set.missing.len() > 20 { ", ..." } else { "" };
-            let (delivered, frames) = (set.delivered, set.frames);
-            format!(
-                "set {} has {delivered} of {frames} frames; missing: {}{more}",
-                set.set,
-                missing.join(", ")
-            )
+            let delivered = set.delivered;
+            let frames = failure::counted(set.frames.into(), "frame", "frames");
+            format!("set {} has {delivered} of {frames}; missing: {}{more}", set.set, missing.join(", "))
         }
     });
 }
@@ -400,8 +400,8 @@ fn tell_end(teller: Teller, report: &ConsumerReport, to: &To, took: Duration, ex
     });
     teller.tell(&event, || {
         let mut line = format!(
-            "{} frames, {} in {:.2} s; verified",
-            units::count(figures.frames),
+            "{}, {} in {:.2} s; verified",
+            units::counted(figures.frames, "frame", "frames"),
             units::size(figures.bytes),
             took.as_secs_f64(),
         );
@@ -422,9 +422,9 @@ fn tell_end(teller: Teller, report: &ConsumerReport, to: &To, took: Duration, ex
             line.push_str(&format!("; {}; clock {}", latency_text(latency), clock_text(figures.clock)));
         }
         if figures.unmeasured > 0 {
-            let frames = units::count(figures.unmeasured);
+            let frames = units::counted(figures.unmeasured, "frame", "frames");
             line.push_str(&format!(
-                "; latency of {frames} frames not known: they came before both clocks were measured"
+                "; latency of {frames} not known: they came before both clocks were measured"
             ));
         }
         if !report.producers_gone.is_empty() {
@@ -510,7 +510,8 @@ impl To {
                     0 => String::new(),
                     _ => format!("; {} behind them are torn, in {name}.torn", units::size(torn_bytes)),
                 };
-                format!("of a pull that was killed: {} frames, in {name}{torn}", units::count(frames))
+                let frames = units::counted(frames, "frame", "frames");
+                format!("of a pull that was killed: {frames}, in {name}{torn}")
             });
         }
         Ok(())

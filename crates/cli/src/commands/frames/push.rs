@@ -143,7 +143,8 @@ impl Whole {
             true => (FailureKind::Usage, Exit::Partial, "was to have"),
             false => (FailureKind::Changed, Exit::Changed, "had, by the files as they were at first,"),
         };
-        let cause = format!("the set {set} {said} {frames} frames, and {what}");
+        let frames = failure::counted(frames.into(), "frame", "frames");
+        let cause = format!("the set {set} {said} {frames}, and {what}");
         Some((Failure::new(kind, "push frames", cause), exit))
     }
 }
@@ -427,8 +428,8 @@ fn tell_end(
         let set =
             set.map(|(whole, pushed)| format!("; {pushed} of {} of the set {}", whole.frames, whole.set));
         format!(
-            "{} frames, {} in {:.2} s as {}; the hub has all of them{}; waited {} for room; clock {}{}",
-            units::count(figures.frames),
+            "{}, {} in {:.2} s as {}; the hub has all of them{}; waited {} for room; clock {}{}",
+            units::counted(figures.frames, "frame", "frames"),
             units::size(figures.bytes),
             took.as_secs_f64(),
             report.producer,

@@ -7,6 +7,7 @@ use crate::{json, out, units};
 use serde_json::{Value, json};
 use thalweg_client::job::Job;
 use thalweg_mover::basin::judge;
+use thalweg_mover::failure::counted;
 use thalweg_mover::plan::{Tuned, show_rate};
 use thalweg_mover::tune::search::{Decision, Search, Setting};
 
@@ -116,7 +117,8 @@ impl Outcome<'_> {
     fn tell_people(&self) {
         let changes = self.changes();
         let (trials, bytes, time) = self.trials.spent();
-        let spent = format!("{trials} trials, {} in {}", units::size(bytes), units::time(time.as_secs_f64()));
+        let trials = counted(trials.into(), "trial", "trials");
+        let spent = format!("{trials}, {} in {}", units::size(bytes), units::time(time.as_secs_f64()));
         out::tell("");
         if changes.is_empty() {
             out::tell(&format!("nothing was better beyond noise than what a copy starts with ({spent})"));

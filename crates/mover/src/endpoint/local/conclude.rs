@@ -51,7 +51,8 @@ impl LocalDestination {
             }
         }
         if untold > 0 {
-            let cause = format!("{untold} directories beside those that are named did not keep all of it");
+            let untold = failure::counted(untold, "directory", "directories");
+            let cause = format!("{untold} beside those that are named did not keep all of it");
             conclusion.troubles.push(Failure::new(FailureKind::Unsupported, "set the metadata of", cause));
         }
         if !self.terms.dry_run {

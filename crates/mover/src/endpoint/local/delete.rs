@@ -125,17 +125,18 @@ impl LocalDestination {
             }
         };
         if count > 0 && self.deletion.entries.load(Ordering::Relaxed) == 0 {
-            let cause =
-                format!("nothing was deleted: the source is empty and the destination has {count} entries");
+            let has = failure::counted(count, "entry", "entries");
+            let cause = format!("nothing was deleted: the source is empty and the destination has {has}");
             conclusion.troubles.push(refuse(FailureKind::Usage, cause));
             return;
         }
         let left_max = delete_max.saturating_sub(conclusion.deleted);
         if count > left_max {
+            let entries = failure::counted(count, "entry", "entries");
             let cause = match conclusion.deleted {
-                0 => format!("nothing was deleted: {count} entries would be, and {delete_max} are allowed"),
+                0 => format!("nothing was deleted: {entries} would be, and {delete_max} are allowed"),
                 gone => format!(
-                    "no more was deleted: {count} entries would be, {gone} made way for others or went \
+                    "no more was deleted: {entries} would be, {gone} made way for others or went \
                      before, and {delete_max} are allowed"
                 ),
             };
@@ -192,7 +193,8 @@ impl LocalDestination {
         sweep.walk.enter(b"", root.dir.clone())?;
         sweep.run(goes_on)?;
         if sweep.untold > 0 {
-            let cause = format!("{} entries beside those that are named could not be", sweep.untold);
+            let untold = failure::counted(sweep.untold, "entry", "entries");
+            let cause = format!("{untold} beside those that are named could not be");
             sweep.troubles.push(Failure::new(FailureKind::Io, "delete", cause));
         }
         Ok((sweep.count, sweep.names))

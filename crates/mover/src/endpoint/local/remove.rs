@@ -13,7 +13,7 @@ use super::overlap::is_any_above;
 use super::source::{LocalSource, Root, parent_of};
 use super::{evidence_of, failed};
 use crate::endpoint::{REMOVE, Removal};
-use crate::failure::{Failure, FailureKind, Result};
+use crate::failure::{Failure, FailureKind, Reason, Result};
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
@@ -69,7 +69,8 @@ impl LocalSource {
         let open = || self.with_descriptors(|| spot.dir.open_read(&spot.name)).ok();
         let file = if stat.kind == Kind::File { open() } else { None };
         if file.as_ref().is_some_and(|file| matches!(file.has_writers(), Ok(true))) {
-            return changed("it is open for writing, and stays");
+            return changed("it is open for writing, and stays")
+                .map_err(|failure| failure.because(Reason::StillWritten));
         }
         // Who had it open for writing at the first look may have written since, and closed it before the second.
         let now = file.as_ref().map_or_else(|| spot.dir.stat_now(&spot.name), File::stat_now);

@@ -234,8 +234,8 @@ impl LocalDestination {
         }
         let left = max.saturating_sub(before);
         let cause = format!(
-            "{more} {} have to make way for it, and {left} more may be deleted",
-            if more == 1 { "entry would" } else { "entries would" }
+            "{} have to make way for it, and {left} more may be deleted",
+            failure::counted(more, "entry would", "entries would")
         );
         Err(Failure::new(FailureKind::Usage, "make way", cause).at(path))
     }

@@ -3,13 +3,14 @@
 use super::{From, Job, To, Wishes};
 use crate::endpoint::local::source::LocalSource;
 use crate::event::Event;
-use crate::failure::{Failure, FailureKind, Result, shown_path};
+use crate::failure::{Failure, FailureKind, Result, counted, shown_path};
 use crate::run::sender::{SendRun, Sources};
 use crate::run::{Ended, agree};
+use crate::transfer::stays::{Left, Stays};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use thalweg_wire::message::Totals;
+use thalweg_wire::message::{Check, Totals};
 
 /// Refuses the removal of source files where nothing would keep their content, and where the same copy once
 /// more would delete it.
@@ -108,18 +109,48 @@ impl Job<'_> {
 
     /// Says why source files stay.
     pub(super) fn tell_left(&self, sources: &Sources) {
-        if sources.left == 0 {
-            return;
+        let compares = self.wishes.fidelity.check == Check::Digest;
+        if let Some(text) = told_of_left(&sources.left, self.wishes.dry_run, compares) {
+            (self.watch.events)(Event::Note(text));
         }
-        let stay = if sources.left == 1 { "source file stays" } else { "source files stay" };
-        let text = format!(
-            "{} {stay}: left alone at the destination; or there before and not compared by content (--check digest \
-             does that); or there without all of its metadata or links (--no-owner, --no-xattrs); or second to a name \
-             that stays; or one of too many to be kept in mind until both sides had agreed; or not come to before the \
-             stop",
-            sources.left
-        );
-        (self.watch.events)(Event::Note(text));
+    }
+}
+
+/// How many source files stay, and how many of them for which cause; `None` if none does. `compares`: content was asked
+/// to be compared.
+fn told_of_left(left: &Left, dry_run: bool, compares: bool) -> Option<String> {
+    let causes = Stays::ALL.into_iter().filter(|why| left.of(*why) > 0);
+    let causes: Vec<String> = causes.map(|why| cause_of(why, left.of(why), compares)).collect();
+    let word = if dry_run { "would leave" } else { "left" };
+    let files = counted(left.sum(), "source file", "source files");
+    (!causes.is_empty()).then(|| format!("{word} {files}: {}", causes.join(", ")))
+}
+
+fn cause_of(why: Stays, count: u64, compares: bool) -> String {
+    let of = |one: &str, many: &str| counted(count, one, many);
+    match why {
+        Stays::LeftAlone => of("left alone at the destination", "left alone at the destination"),
+        Stays::NotCompared => {
+            let advice = if compares { "" } else { " (--check digest does that)" };
+            let not = "there before and not compared by content";
+            format!("{} {not}{advice}", of("was", "were"))
+        }
+        Stays::NotInFull => {
+            let lacks = of("is there without all of its", "are there without all of their");
+            format!("{lacks} metadata or links (see --no-owner and --no-xattrs)")
+        }
+        Stays::Second => of(
+            "is another name of a file whose first one stays",
+            "are other names of files whose first ones stay",
+        ),
+        Stays::TooMany => {
+            let too_many = of("is one too many", "are too many");
+            format!("{too_many} to be kept in mind until both sides had agreed")
+        }
+        Stays::Stop => of("was not come to before the stop", "were not come to before the stop"),
+        Stays::Changed => of("changed since it was copied", "changed since they were copied"),
+        Stays::OpenForWriting => of("is open for writing", "are open for writing"),
+        Stays::NotRemoved => of("could not be removed", "could not be removed"),
     }
 }
 
@@ -183,6 +214,29 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(1));
             }
             Ok(Removal::Gone { left: None })
+        }
+    }
+
+    #[test]
+    fn only_causes_that_there_were_are_told_each_with_how_many_it_kept() {
+        let of = |counts: &[(Stays, u64)], dry_run, compares| {
+            let mut left = Left::default();
+            counts.iter().for_each(|(why, count)| left.add(*why, *count));
+            told_of_left(&left, dry_run, compares)
+        };
+        assert_eq!(of(&[], false, false), None);
+        let told = of(&[(Stays::OpenForWriting, 1), (Stays::Changed, 2)], false, false).unwrap();
+        let changed = "2 changed since they were copied";
+        assert_eq!(told, format!("left 3 source files: {changed}, 1 is open for writing"));
+        let told = of(&[(Stays::NotCompared, 1)], true, false).unwrap();
+        let not_compared = "1 was there before and not compared by content";
+        assert_eq!(told, format!("would leave 1 source file: {not_compared} (--check digest does that)"));
+        // Who has asked for that is not told to.
+        let told = of(&[(Stays::NotCompared, 1)], false, true).unwrap();
+        assert_eq!(told, format!("left 1 source file: {not_compared}"));
+        for (why, count) in Stays::ALL.into_iter().zip([1, 2].into_iter().cycle()) {
+            let told = of(&[(why, count)], false, false).unwrap();
+            assert!(told.contains(&format!(": {count} ")) && !told.contains(", "), "{told}");
         }
     }
 

@@ -15,6 +15,7 @@ use crate::event::{Event, Events};
 use crate::failure::{Failure, Result};
 use crate::mutex::lock;
 use crate::run::thread;
+use crate::transfer::stays::{Fate, Left, Stays};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -36,9 +37,9 @@ const LOOK_FOR_STOP: Duration = Duration::from_millis(100);
 pub struct Sources {
     /// Names removed, by all attempts; in a dry run those that would be.
     pub removed: u64,
-    /// Names of files and links that the destination has, or left alone, and that stay: this copy did not see
-    /// that all of it is the same, or there were too many of them to remember, or it was stopped.
-    pub left: u64,
+    /// Names of files and links that the destination has, or left alone, and that stay, by cause; in a dry run those
+    /// that would. All as the last attempt found them.
+    pub left: Left,
     /// Some of these only because a stop was asked for while the last were removed.
     pub is_cut_short: bool,
 }
@@ -75,7 +76,7 @@ struct Queue {
     /// For the end.
     kept: Vec<Name>,
     kept_bytes: usize,
-    left: u64,
+    left: Left,
     /// See [`Sources::is_cut_short`].
     is_cut_short: bool,
     /// In a dry run: files, by device and inode, of which the first name stays. Those that find room.
@@ -120,7 +121,7 @@ impl Removing {
     }
 
     /// Takes an entry that is settled, and whether it may go. Called with the lock of the transfer held.
-    pub fn note(&self, entry: &Entry, may_go: bool) {
+    pub fn note(&self, entry: &Entry, fate: Fate) {
         let shared = &*self.shared;
         let name = Name {
             path: entry.path.clone(),
@@ -128,20 +129,20 @@ impl Removing {
             is_second: matches!(entry.kind, Kind::HardLink { .. }),
         };
         let mut queue = lock(&shared.queue);
-        match (may_go, queue.phase) {
-            (false, _) => {
-                queue.left += 1;
+        match (fate, queue.phase) {
+            (Err(why), _) => {
+                queue.left.add(why, 1);
                 if shared.by.dry_run && !name.is_second {
                     queue.stays(&name);
                 }
             }
-            (true, Phase::Stopped) => {}
-            (true, _) if shared.by.dry_run && !name.is_second => {
+            (Ok(()), Phase::Stopped) => {}
+            (Ok(()), _) if shared.by.dry_run && !name.is_second => {
                 drop(queue);
                 shared.went(name.path);
             }
-            (true, _) if name.is_second || shared.by.waits => queue.keep(name),
-            (true, _) => {
+            (Ok(()), _) if name.is_second || shared.by.waits => queue.keep(name),
+            (Ok(()), _) => {
                 queue.waiting.push_back(name);
                 drop(queue);
                 shared.changed.notify_one();
@@ -199,7 +200,7 @@ impl Queue {
     fn keep(&mut self, name: Name) {
         let bytes = size_of::<Name>() + name.path.as_bytes().len();
         if self.kept_bytes + bytes > KEPT_BYTES_MAX {
-            self.left += 1;
+            self.left.add(Stays::TooMany, 1);
             return;
         }
         self.kept_bytes += bytes;
@@ -278,7 +279,7 @@ impl Shared {
         let mut queue = lock(&self.queue);
         if queue.phase == Phase::Ending {
             let rest = std::mem::take(&mut queue.waiting).len();
-            queue.left += rest as u64;
+            queue.left.add(Stays::Stop, rest as u64);
             queue.is_cut_short |= rest > 0;
         }
     }
@@ -302,40 +303,47 @@ impl Shared {
         if self.by.dry_run {
             for name in kept {
                 match staying.contains(&name.file()) {
-                    true => lock(&self.queue).left += 1,
+                    true => self.counts(Stays::Second),
                     false => self.went(name.path),
                 }
             }
             return;
         }
         kept.sort_by_key(|name| name.is_second);
-        // What the other names of a file show, since one of them went.
-        let mut others: HashMap<(u64, u64), Evidence> = HashMap::new();
+        let with_second: HashSet<_> = kept.iter().filter(|name| name.is_second).map(Name::file).collect();
+        // What the other names of a file show, since one of them went; `None` if nothing tells that.
+        let mut others: HashMap<(u64, u64), Option<Evidence>> = HashMap::new();
         for name in kept {
             if is_stopped() {
                 let mut queue = lock(&self.queue);
-                queue.left += 1;
+                queue.left.add(Stays::Stop, 1);
                 queue.is_cut_short = true;
                 continue;
             }
             let file = name.file();
-            let is_same = |now: &&Evidence| (now.size, now.mtime) == (name.seen.size, name.seen.mtime);
-            let other = others.get(&file).filter(is_same).copied();
+            let is_same = |now: &Evidence| (now.size, now.mtime) == (name.seen.size, name.seen.mtime);
+            let first = others.get(&file).copied();
+            let other = first.flatten().filter(|now| is_same(now));
             if name.is_second && other.is_none() {
-                lock(&self.queue).left += 1;
+                self.counts(if first.is_none() { Stays::Second } else { Stays::Changed });
                 continue;
             }
             match self.by.source.remove(&name.path, &other.unwrap_or(name.seen), true) {
                 Ok(Removal::Gone { left }) => {
-                    if let Some(left) = left {
-                        others.insert(file, left);
+                    if with_second.contains(&file) {
+                        let known = others.entry(file).or_default();
+                        *known = left.or(*known);
                     }
                     self.went(name.path);
                 }
-                Ok(Removal::Later) => lock(&self.queue).left += 1,
+                Ok(Removal::Later) => self.counts(Stays::NotRemoved),
                 Err(failure) => self.stays(failure),
             }
         }
+    }
+
+    fn counts(&self, why: Stays) {
+        lock(&self.queue).left.add(why, 1);
     }
 
     fn went(&self, path: RelativePath) {
@@ -343,7 +351,11 @@ impl Shared {
         (self.by.events)(Event::SourceRemoved(path));
     }
 
+    /// It is told by its name, and counted if it is there.
     fn stays(&self, failure: Failure) {
+        if let Some(why) = Stays::of(&failure) {
+            self.counts(why);
+        }
         (self.by.events)(Event::SourceKept(failure));
     }
 }
@@ -352,15 +364,15 @@ impl Shared {
 mod tests {
     use super::*;
     use crate::endpoint::{ScanSink, SourceFile};
-    use crate::failure::FailureKind;
+    use crate::failure::{FailureKind, Reason};
     use std::sync::atomic::AtomicBool;
     use std::sync::mpsc;
     use std::time::Instant;
     use thalweg_wire::message::ScanTotals;
     use thalweg_wire::{EntryId, Time};
 
-    /// A source of names that only go: `named` at the end, `changed` never, those of inode 7 by what the one
-    /// before left.
+    /// A source of names that only go: `named` at the end, `changed` and `written` never, those of inode 7 by what the
+    /// one before left. What is called `gone` is gone by then.
     #[derive(Default)]
     struct Names {
         gone: Mutex<Vec<String>>,
@@ -394,6 +406,13 @@ mod tests {
                 return Ok(Removal::Later);
             }
             let mut changes = lock(&self.changes);
+            if name.starts_with("gone") {
+                return Err(Failure::new(FailureKind::NotFound, "remove", "there is none").at(path));
+            }
+            if name.starts_with("written") {
+                let failure = Failure::new(FailureKind::Changed, "remove", "it is open for writing");
+                return Err(failure.because(Reason::StillWritten).at(path));
+            }
             if name.starts_with("changed") || (has_others && seen.ctime.nanos != *changes) {
                 return Err(Failure::new(FailureKind::Changed, "remove", "it changed").at(path));
             }
@@ -407,7 +426,10 @@ mod tests {
         }
     }
 
-    fn sources(removed: u64, left: u64) -> Sources {
+    /// So many went; one stays for each of these causes.
+    fn sources(removed: u64, stay: &[Stays]) -> Sources {
+        let mut left = Left::default();
+        stay.iter().for_each(|why| left.add(*why, 1));
         Sources { removed, left, is_cut_short: false }
     }
 
@@ -437,7 +459,7 @@ mod tests {
 
     impl Bed {
         fn note(&self, entry: &Entry) {
-            self.removing.note(entry, true);
+            self.removing.note(entry, Ok(()));
         }
 
         fn gone(&self) -> Vec<String> {
@@ -480,18 +502,21 @@ mod tests {
     }
 
     #[test]
-    fn what_may_go_goes_what_changed_is_named_and_what_was_not_compared_is_counted() {
+    fn what_may_go_goes_what_changed_is_named_and_what_stays_is_counted_by_its_cause() {
         let bed = bed(false);
         bed.note(&file("a"));
         bed.note(&file("changed"));
-        bed.removing.note(&file("looked-at"), false);
+        bed.removing.note(&file("looked-at"), Err(Stays::NotCompared));
         bed.note(&file("named"));
         bed.note(&file("b"));
-        assert_eq!(bed.removing.finish(&|| false), sources(3, 1));
+        bed.note(&file("written"));
+        bed.note(&file("gone"));
+        let stay = [Stays::Changed, Stays::NotCompared, Stays::OpenForWriting];
+        assert_eq!(bed.removing.finish(&|| false), sources(3, &stay));
         // Who is named is looked for until the end.
         assert_eq!(bed.gone(), ["a", "b", "named"]);
         let (gone, stay) = bed.told();
-        assert_eq!((gone, stay), (bed.gone(), vec!["changed".to_owned()]));
+        assert_eq!((gone, stay), (bed.gone(), ["changed", "written", "gone"].map(str::to_owned).to_vec()));
     }
 
     #[test]
@@ -505,13 +530,13 @@ mod tests {
         // The thread has done all that is to be done before the end.
         bed.removing.end(Phase::Ending);
         assert_eq!(bed.gone(), [""; 0]);
-        assert_eq!(bed.removing.finish(&|| false), sources(3, 0));
+        assert_eq!(bed.removing.finish(&|| false), sources(3, &[]));
         assert_eq!(bed.gone(), ["a", "named", "b"]);
         // Nobody signed: the next attempt finds all of it.
         let bed = noted();
         bed.removing.end(Phase::Ending);
         bed.removing.stop();
-        assert_eq!(bed.removing.finish(&|| false), sources(0, 0));
+        assert_eq!(bed.removing.finish(&|| false), sources(0, &[]));
         assert_eq!(bed.gone(), [""; 0]);
     }
 
@@ -523,14 +548,22 @@ mod tests {
             bed.note(&name(entry, is_second));
         }
         assert_eq!(bed.gone(), [""; 0]);
-        assert_eq!(bed.removing.finish(&|| false), sources(3, 0));
+        assert_eq!(bed.removing.finish(&|| false), sources(3, &[]));
         assert_eq!(bed.gone(), ["a", "c", "b"]);
 
         let bed = self::bed(false);
-        bed.removing.note(&name("a", false), false);
+        bed.removing.note(&name("a", false), Err(Stays::NotInFull));
         bed.note(&name("b", true));
-        assert_eq!(bed.removing.finish(&|| false), sources(0, 2));
+        assert_eq!(bed.removing.finish(&|| false), sources(0, &[Stays::NotInFull, Stays::Second]));
         assert_eq!(bed.gone(), [""; 0]);
+
+        // The first went, and the file had grown by the time that the second was offered.
+        let bed = self::bed(false);
+        bed.note(&name("a", false));
+        let second = name("b", true);
+        bed.note(&Entry { evidence: Evidence { size: 1, ..second.evidence }, ..second });
+        assert_eq!(bed.removing.finish(&|| false), sources(1, &[Stays::Changed]));
+        assert_eq!(bed.gone(), ["a"]);
     }
 
     #[test]
@@ -540,7 +573,7 @@ mod tests {
         bed.removing.drain(&|| false);
         bed.note(&file("c"));
         bed.removing.stop();
-        assert_eq!(bed.removing.finish(&|| false), sources(2, 0));
+        assert_eq!(bed.removing.finish(&|| false), sources(2, &[]));
         let mut gone = bed.gone();
         gone.sort();
         assert_eq!(gone, ["a", "b"]);
@@ -551,7 +584,8 @@ mod tests {
         let bed = bed(false);
         ["named", "named-too"].iter().for_each(|name| bed.note(&file(name)));
         bed.note(&name("b", true));
-        assert_eq!(bed.removing.finish(&|| true), Sources { is_cut_short: true, ..sources(0, 3) });
+        let stay = [Stays::Stop; 3];
+        assert_eq!(bed.removing.finish(&|| true), Sources { is_cut_short: true, ..sources(0, &stay) });
         assert_eq!(bed.gone(), [""; 0]);
     }
 
@@ -559,9 +593,9 @@ mod tests {
     fn a_dry_run_removes_no_second_name_of_a_file_whose_first_stays() {
         let bed = bed(true);
         bed.note(&name("b", true));
-        bed.removing.note(&name("a", false), false);
+        bed.removing.note(&name("a", false), Err(Stays::LeftAlone));
         bed.note(&file("c"));
-        assert_eq!(bed.removing.finish(&|| false), sources(1, 2));
+        assert_eq!(bed.removing.finish(&|| false), sources(1, &[Stays::LeftAlone, Stays::Second]));
         assert_eq!(bed.told().0, ["c"]);
     }
 
@@ -580,7 +614,7 @@ mod tests {
         let bed = bed(true);
         bed.note(&file("a"));
         bed.note(&name("b", true));
-        assert_eq!(bed.removing.finish(&|| false), sources(2, 0));
+        assert_eq!(bed.removing.finish(&|| false), sources(2, &[]));
         assert_eq!(bed.gone(), [""; 0]);
         assert_eq!(bed.told().0, ["a", "b"]);
     }
@@ -594,7 +628,7 @@ mod tests {
         (0..names).for_each(|_| bed.note(&file("a")));
         assert!(!bed.removing.has_room());
         bed.source.holds.store(false, Ordering::SeqCst);
-        assert_eq!(bed.removing.finish(&|| false), sources(names as u64, 0));
+        assert_eq!(bed.removing.finish(&|| false), sources(names as u64, &[]));
         assert!(bed.removing.has_room());
     }
 }

@@ -4,7 +4,7 @@ use super::SendRun;
 use super::removing::Removing;
 use crate::endpoint::{Places, ScanSink};
 use crate::event::Event;
-use crate::failure::Failure;
+use crate::failure::{Failure, counted};
 use crate::order::{Layout, RUNS_MAX};
 use crate::run::party::State;
 use crate::stage::{Booking, Stage};
@@ -43,10 +43,11 @@ impl Unplaced {
     /// What is told of them, once.
     fn told(&self) -> Option<String> {
         let Unplaced { asked, whole, in_part, why } = self;
+        let asked = counted(*asked, "file", "files");
         let files = match (*whole, *in_part) {
-            (_, 0) => format!("{whole} of {asked} files by offset instead"),
-            (0, _) => format!("{in_part} of {asked} files by offset in part"),
-            _ => format!("{whole} of {asked} files by offset instead, {in_part} more in part"),
+            (_, 0) => format!("{whole} of {asked} by offset instead"),
+            (0, _) => format!("{in_part} of {asked} by offset in part"),
+            _ => format!("{whole} of {asked} by offset instead, {in_part} more in part"),
         };
         Some(format!("order layout: {files}: {}", why.as_ref()?))
     }
@@ -211,6 +212,6 @@ mod tests {
         assert_eq!(unplaced.told().unwrap(), told);
         let mut whole = Unplaced { asked: 1, ..Unplaced::default() };
         whole.note_whole(&"no map");
-        assert_eq!(whole.told().unwrap(), "order layout: 1 of 1 files by offset instead: no map");
+        assert_eq!(whole.told().unwrap(), "order layout: 1 of 1 file by offset instead: no map");
     }
 }

@@ -285,8 +285,8 @@ impl World {
                 // Of one that was offered again, and is settled under its other number.
                 sender::Action::SettledBefore(..)
                 | sender::Action::Gone(_)
-                | sender::Action::MayGo(_, false) => {}
-                sender::Action::MayGo(entry, true) => self.check_may_go(&entry),
+                | sender::Action::MayGo(_, Err(_)) => {}
+                sender::Action::MayGo(entry, Ok(())) => self.check_may_go(&entry),
                 sender::Action::Pieces(entry, pieces) => self.check_pieces(&entry, &pieces),
                 sender::Action::Aside(_, path, outcome) => self.settle(&path, outcome),
                 sender::Action::Deleted(_) => {}

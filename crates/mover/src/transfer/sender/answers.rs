@@ -3,6 +3,7 @@
 use super::{Action, Aside, Check, Item, Large, Sender, State, protocol};
 use crate::failure::{Failure, FailureKind, Reason, Result, VERIFY};
 use crate::transfer::runs::RunSet;
+use crate::transfer::stays::{Fate, Stays};
 use thalweg_wire::digest::{self, PIECES_MAX, Tree};
 use thalweg_wire::message::{AckLevel, Outcome, Run, TransferMessage as Say, Want};
 use thalweg_wire::{Digest, EntryId, Kind, limits};
@@ -362,23 +363,24 @@ impl Sender {
 
     /// Whether nothing is lost if the source's goes; `None` if nobody asks that of it. What was only looked at stays,
     /// however alike it is: that the content is the same was not seen. So does what could not be kept in full.
-    fn may_go(&self, item: &Item, outcome: &Outcome) -> Option<bool> {
+    fn may_go(&self, item: &Item, outcome: &Outcome) -> Option<Fate> {
         let is_there = match outcome {
             Outcome::Failed(_) => return None,
-            Outcome::Skipped(_) => false,
-            Outcome::Done { losses, .. } => losses.is_empty(),
-            Outcome::Unchanged { .. } => true,
+            Outcome::Skipped(_) => Err(Stays::LeftAlone),
+            Outcome::Done { losses, .. } if !losses.is_empty() => Err(Stays::NotInFull),
+            Outcome::Done { .. } | Outcome::Unchanged { .. } => Ok(()),
         };
         match &item.entry.kind {
-            Kind::File { .. } if !is_there => Some(false),
-            Kind::File { .. } => Some(match outcome {
+            Kind::File { .. } => Some(is_there.and_then(|()| match outcome {
                 // Nothing is read then.
-                Outcome::Done { .. } if self.terms.dry_run => true,
-                Outcome::Done { digest: Some(theirs), .. } | Outcome::Unchanged { digest: Some(theirs) } => {
-                    read_of(item) == Some(*theirs)
+                Outcome::Done { .. } if self.terms.dry_run => Ok(()),
+                Outcome::Done { digest: Some(theirs), .. } | Outcome::Unchanged { digest: Some(theirs) }
+                    if read_of(item) == Some(*theirs) =>
+                {
+                    Ok(())
                 }
-                _ => false,
-            }),
+                _ => Err(Stays::NotCompared),
+            })),
             // All of a link is compared whenever it is looked at.
             Kind::Symlink { .. } | Kind::HardLink { .. } => Some(is_there),
             Kind::Directory | Kind::Fifo | Kind::Device { .. } => None,

@@ -1,13 +1,14 @@
 //! What of the source may go: what was read of it and stands at the destination.
 
 use super::*;
+use crate::transfer::stays::{Fate, Stays};
 use thalweg_wire::message::Loss;
 
-/// Entries that were told, and whether they may go.
-fn told(sender: &mut Sender) -> Vec<(u64, bool)> {
+/// Entries that were told, and whether they may go, or why they stay.
+fn told(sender: &mut Sender) -> Vec<(u64, Fate)> {
     let actions = std::iter::from_fn(|| sender.take_action());
     let may_go = |action| match action {
-        sender::Action::MayGo(entry, may_go) => Some((entry.id.0, may_go)),
+        sender::Action::MayGo(entry, fate) => Some((entry.id.0, fate)),
         _ => None,
     };
     actions.filter_map(may_go).collect()
@@ -50,7 +51,9 @@ fn a_file_may_go_if_what_was_read_of_it_stands_there_and_stays_if_it_was_only_lo
         failed,
     ];
     sender.hear(Say::Settled((0..).map(EntryId).zip(outcomes).collect())).unwrap();
-    assert_eq!(told(&mut sender), [(0, true), (1, true), (3, false), (4, false), (5, false)]);
+    let (goes, not_compared) = (Ok(()), Err(Stays::NotCompared));
+    let expected = [(0, goes), (1, goes), (3, not_compared), (4, not_compared), (5, Err(Stays::LeftAlone))];
+    assert_eq!(told(&mut sender), expected);
 }
 
 #[test]
@@ -70,7 +73,7 @@ fn links_may_go_when_they_stand_there_and_nothing_else_is_asked_about() {
         done(),
     ];
     sender.hear(Say::Settled((0..).map(EntryId).zip(outcomes).collect())).unwrap();
-    assert_eq!(told(&mut sender), [(1, true), (2, true), (3, true), (4, false)]);
+    assert_eq!(told(&mut sender), [(1, Ok(())), (2, Ok(())), (3, Ok(())), (4, Err(Stays::LeftAlone))]);
 }
 
 #[test]
@@ -87,7 +90,8 @@ fn what_the_destination_could_not_keep_in_full_stays() {
     let read = sender.digest_read(EntryId(0));
     assert!(read.is_some());
     sender.hear(Say::Settled(vec![(EntryId(0), lost(read)), (EntryId(1), lost(None))])).unwrap();
-    assert_eq!(told(&mut sender), [(0, false), (1, false)]);
+    let stays: Fate = Err(Stays::NotInFull);
+    assert_eq!(told(&mut sender), [(0, stays), (1, stays)]);
 }
 
 #[test]
@@ -99,7 +103,7 @@ fn in_a_dry_run_what_would_come_would_go() {
         Outcome::Unchanged { digest: Some(Digest([9; 32])) },
     ];
     sender.hear(Say::Settled((0..).map(EntryId).zip(outcomes).collect())).unwrap();
-    assert_eq!(told(&mut sender), [(0, true), (1, false)]);
+    assert_eq!(told(&mut sender), [(0, Ok(())), (1, Err(Stays::NotCompared))]);
 }
 
 #[test]
