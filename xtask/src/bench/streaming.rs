@@ -120,7 +120,7 @@ fn origin(about: &About) -> String {
         machine.kernel,
         machine.file_system,
         machine.load,
-        about.date.split('T').next().unwrap_or_default(),
+        figures::day(about),
         figures::commit(about),
     )
 }
