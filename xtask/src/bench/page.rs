@@ -135,6 +135,12 @@ pub fn busyness(about: &About) -> (f64, f64) {
     (about.machine.load, about.machine.cores.into())
 }
 
+/// On what a result was measured: `AMD EPYC (2 cores), Linux 6.12.1, ext4`.
+pub fn machine_of(about: &About) -> String {
+    let machine = &about.machine;
+    format!("{} ({} cores), {}, {}", machine.cpu, machine.cores, machine.kernel, machine.file_system)
+}
+
 /// `1 run`, `3 runs`.
 pub fn runs_of(runs: usize) -> String {
     format!("{runs} run{}", if runs == 1 { "" } else { "s" })

@@ -57,9 +57,7 @@ impl Rows {
 
     /// Which command made it, and on what.
     pub fn place(&self) -> String {
-        let About { command, machine, .. } = &self.about;
-        let (cpu, cores) = (&machine.cpu, machine.cores);
-        format!("`{command}`. {cpu} ({cores} cores), {}, {}", machine.kernel, machine.file_system)
+        format!("`{}`. {}", self.about.command, page::machine_of(&self.about))
     }
 
     /// When it was made, of which commit.

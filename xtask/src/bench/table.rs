@@ -70,7 +70,6 @@ pub fn table(results: &Results) -> Result<String> {
         .collect();
     sizes.dedup();
     let about = &results.about;
-    let machine = &about.machine;
     // It says its version with more spaces than it needs.
     let rsync = about.more.get(record::RSYNC).map_or("rsync", String::as_str);
     let rsync: Vec<&str> = rsync.split_whitespace().collect();
@@ -82,12 +81,9 @@ pub fn table(results: &Results) -> Result<String> {
         out,
         "\nSeconds are medians of {runs} interleaved runs over loopback (shortest–longest), final sync included; every copy was \
          compared afterwards. CPU is that of all processes of both sides. {}. rsync's daemon does not encrypt. \
-         {} ({} cores), {}, {}; {}; {}{}.{weak}\n",
+         {}; {}; {}{}.{weak}\n",
         sizes.join("; "),
-        machine.cpu,
-        machine.cores,
-        machine.kernel,
-        machine.file_system,
+        page::machine_of(about),
         rsync.join(" "),
         figures::day(about),
         figures::commit(about),
