@@ -31,7 +31,7 @@ fn table(results: &Results) -> String {
     let about = &results.about;
     let mut out = format!(
         "{}, {}, {}, {} cores, {}; `{}`:\n\n| asked | should be | off by (median) | may be off by | within | wire, CPU-s/GB |\n|---|---|---|---|---|---|\n",
-        about.date.split('T').next().unwrap_or_default(),
+        figures::day(about),
         about.built(),
         about.machine.cpu,
         about.machine.cores,

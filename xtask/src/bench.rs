@@ -1,7 +1,8 @@
 //! `cargo xtask bench`: what thalweg promises about speed, measured, beside others, in one run, on one machine.
 //!
-//! `--list` names the suites; `--suite NAME` runs one and writes `bench/results/NAME.jsonl`; `cargo xtask gen` makes
-//! docs/performance.md of these files, and the table in README.md. Rules for all of them:
+//! `--list` names the suites; `--suite NAME` runs one and writes `bench/results/NAME.jsonl`, in the form of `thalweg
+//! bench`; `cargo xtask gen` makes docs/performance.md of these files, and the table in README.md. Rules for all of
+//! them:
 //!
 //! - Whatever is compared runs interleaved, in rounds, each beginning with another one (A B C, B C A, …), after one
 //!   round that does not count; ratios are taken within a round.
@@ -22,11 +23,12 @@ use crate::tools::{self, Scratch};
 use anyhow::{Context, Result, bail, ensure};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use thalweg_lab::bench::record::About;
 
 pub mod control_group;
 
@@ -147,12 +149,18 @@ pub fn run(args: &Args) -> Result<()> {
     tools::run(Command::new("ip").args(["link", "set", "lo", "up"]))?;
     choose_congestion_control()?;
     let about = record::about(suite.name, &command())?;
+    let about = About {
+        question: suite.asks.to_owned(),
+        program: version(&thalweg)?,
+        iterations: u32::try_from(args.runs.unwrap_or(suite.runs)).unwrap_or(u32::MAX),
+        ..about
+    };
     let name = args.name.as_deref().unwrap_or(suite.name);
     let mut bench = Bench {
         args,
         suite,
         workspace: Workspace::new(thalweg, Scratch::at(scratch))?,
-        log: Log::begin(name, &about)?,
+        log: Log::begin(name, about)?,
     };
     (suite.run)(&mut bench)?;
     let path = bench.log.end()?;
@@ -161,6 +169,12 @@ pub fn run(args: &Args) -> Result<()> {
         println!("{}", (suite.tell)(&results)?);
     }
     Ok(())
+}
+
+/// Its name and version, without its commit: that is the checkout's.
+fn version(thalweg: &Path) -> Result<String> {
+    let told = tools::says(Command::new(thalweg).arg("--version"))?;
+    Ok(told.split(" (commit ").next().unwrap_or_default().to_owned())
 }
 
 /// All at once, or else one by one: a package that cannot be had must not keep the others away. Tools that are missing

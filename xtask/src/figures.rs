@@ -115,7 +115,7 @@ fn plainest<'a>(results: &'a [(PathBuf, Results)], suite: &str) -> Option<&'a (P
     of_it.min_by_key(|(path, _)| path.as_os_str().len())
 }
 
-/// The result files of `thalweg bench`: those of `cargo xtask bench`, which lie beside them, have another form.
+/// The result files of samples: those of rows, and of an older form, which lie beside them, are passed over.
 ///
 /// # Errors
 /// If the directory cannot be read.
@@ -132,6 +132,11 @@ pub fn results() -> Result<Vec<(PathBuf, Results)>> {
     }
     all.sort_by(|(a, _), (b, _)| a.cmp(b));
     Ok(all)
+}
+
+/// The day on which a result was begun: `2026-11-22`.
+pub fn day(about: &About) -> &str {
+    about.date.split('T').next().unwrap_or_default()
 }
 
 /// Which commit of the program made a result, as it is put behind something else; nothing where the result does not say

@@ -62,7 +62,7 @@ pub fn page() -> Result<String> {
 
 fn source(results: &Results, path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let date = results.about.date.split('T').next().unwrap_or_default();
+    let date = figures::day(&results.about);
     let commit = figures::commit(&results.about);
     let runs = results.about.iterations;
     let weak = figures::weak(&results.about);

@@ -80,8 +80,7 @@ fn files() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
         let path = Path::new("crates/wire/vectors").join(family.name).with_extension("txt");
         files.insert(path, family.to_text().into_bytes());
     }
-    let results = tools::root().join(RESULTS);
-    if results.exists() {
+    if let Some(results) = bench::record::Results::read(bench::suite::beside_rsync::SUITE.name)? {
         let mut told = bench::table::table(&results)? + "\n";
         let in_short: [(&str, InShort); 3] = [
             (bench::suite::large::SUITE.name, bench::suite::large::in_short),
@@ -106,9 +105,6 @@ fn files() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
 
 /// Tells the results of a suite in a sentence, for README.md.
 type InShort = fn(&bench::record::Results) -> String;
-
-/// The committed results that README.md shows.
-const RESULTS: &str = "bench/results/beside-rsync.jsonl";
 
 fn man(name: &str, command: &Command, files: &mut BTreeMap<PathBuf, Vec<u8>>) -> anyhow::Result<()> {
     let mut page = Vec::new();

@@ -8,10 +8,12 @@
 //! crates/cli/tests/support/plan.rs).
 
 use crate::bench::record;
+use crate::bench::rows::Rows;
 use crate::tools;
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use std::fmt::Write;
+use thalweg_lab::bench::record::About;
 
 /// The page.
 pub const PAGE: &str = "docs/faults.md";
@@ -26,7 +28,7 @@ const COUNTED: &str = "counted: ";
 ///
 /// # Errors
 /// If the system does not tell.
-pub fn about(command: &str) -> Result<Value> {
+pub fn about(command: &str) -> Result<About> {
     record::about("kills", command)
 }
 
@@ -104,9 +106,7 @@ fn by_target(row: &Value) -> Result<Vec<(String, Struck)>> {
 }
 
 fn table(text: &str) -> Result<String> {
-    let mut lines = text.lines();
-    let about: Value = serde_json::from_str(lines.next().context("an empty result file")?)?;
-    let about = &about["about"];
+    let result = Rows::parse(text)?;
     let mut struck = String::from(
         "| of | struck | times | of them count | while it was under way | went on from a mark | began anew | had nothing yet | \
          struck again before it went on |\n|---|---|---|---|---|---|---|---|---|\n",
@@ -117,9 +117,8 @@ fn table(text: &str) -> Result<String> {
          |---|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     let (mut left_out, mut rows) = (Vec::new(), 0);
-    for line in lines {
-        let row: Value = serde_json::from_str(line)?;
-        let number = |name: &str| row[name].as_u64().with_context(|| format!("no {name} in {line}"));
+    for row in &result.rows {
+        let number = |name: &str| row[name].as_u64().with_context(|| format!("no {name} in {row}"));
         if row["kind"].is_null() {
             left_out.push(format!("{} ({})", text_of(&row["test"]), text_of(&row["outcome"])));
             continue;
@@ -127,7 +126,7 @@ fn table(text: &str) -> Result<String> {
         rows += 1;
         let kind = text_of(&row["kind"]);
         for (of, Struck { times, counted, under_way, from_a_mark, anew, nothing_yet, again }) in
-            by_target(&row)?
+            by_target(row)?
         {
             writeln!(
                 struck,
@@ -156,18 +155,7 @@ fn table(text: &str) -> Result<String> {
     for test in left_out {
         writeln!(out, "\nNot in it: {test}.")?;
     }
-    let of = |key: &str| text_of(&about[key]);
-    writeln!(
-        out,
-        "\n`{}`. {} ({} cores), {}, {}; {}, commit {}.",
-        of("command"),
-        of("cpu"),
-        about["cores"],
-        of("kernel"),
-        of("file_system"),
-        of("date"),
-        of("commit"),
-    )?;
+    writeln!(out, "\n{}; {}.", result.place(), result.time())?;
     Ok(out)
 }
 

@@ -149,6 +149,7 @@ fn markup_and_control_characters_in_a_result_stay_words() {
         begin["about"][key] = json!(evil);
     }
     begin["about"]["machine"]["cpu"] = json!(evil);
+    begin["about"]["more"] = json!({evil: evil});
     begin["about"]["scaling"]["changes"] = json!([{"what": evil, "from": evil, "to": evil}]);
     let mut lines = vec![begin];
     for (series, rtt) in [(evil, 0.1), (evil, 0.2), ("quiet", 0.1)] {

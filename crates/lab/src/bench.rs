@@ -49,12 +49,13 @@ mod traffic;
 mod requests;
 
 // What all of it runs on.
-mod machine;
+pub mod machine;
 
+pub use network::Carried;
 pub use suite::{SUITES, Suite};
 
 use record::{About, Log, Results, Sample, Scaled, Scaling};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -167,6 +168,7 @@ pub fn run(suite: &Suite, wishes: &Wishes, out: &Path, hear: &mut dyn FnMut(&str
             seed: wishes.seed(),
             changes: prepared.changes,
         },
+        more: BTreeMap::new(),
         is_unfinished: false,
     };
     let workspace = Workspace::new(wishes, suite.budget_bytes(wishes), hear)?;

@@ -4,7 +4,7 @@ use crate::bench::Bench;
 use crate::bench::data;
 use crate::bench::page;
 use crate::bench::peers::{self, Job, Servers, TOOLS, Tool};
-use crate::bench::record::{Load, Results, Sample};
+use crate::bench::record::{self, Load, Results, Sample};
 use crate::bench::workspace;
 use crate::tools;
 use anyhow::{Result, ensure};
@@ -57,7 +57,7 @@ pub fn compete(
     let (servers, missing) = Servers::start(&bench.workspace, export, tools)?;
     let mut left_out = HashSet::new();
     for (tool, why) in missing {
-        bench.log.skipped(&format!("{} ({})", tool.name, scenario.name), &why)?;
+        bench.log.left_out(&format!("{} ({})", tool.name, scenario.name), &why)?;
         left_out.insert(tool.name);
     }
     let mut runners: Vec<Runner> = tools.iter().map(|tool| Runner::Tool(tool)).collect();
@@ -97,7 +97,7 @@ pub fn compete(
             (Ok(times), _) => times,
             (Err(error), Runner::Tool(tool)) if !tool.is_ours() => {
                 left_out.insert(tool.name);
-                return log.skipped(&format!("{} ({})", tool.name, scenario.name), &format!("{error:#}"));
+                return log.left_out(&format!("{} ({})", tool.name, scenario.name), &format!("{error:#}"));
             }
             (Err(error), _) => return Err(error),
         };
@@ -123,7 +123,7 @@ fn bare(primitives: &Path, scenario: &Scenario, destination: &Path) -> Command {
 /// # Errors
 /// None but those of formatting.
 pub fn table(results: &Results, scenario: &str, ours: &str) -> Result<String> {
-    let first = results.samples.iter().find(|sample| sample.scenario == scenario);
+    let first = results.samples.iter().find(|sample| record::scenario_of(sample) == scenario);
     let is_small = first.is_some_and(|sample| sample.files > 1);
     let mut out = String::new();
     let rate = if is_small { "files/s" } else { "Gbit/s" };
@@ -142,12 +142,12 @@ pub fn table(results: &Results, scenario: &str, ours: &str) -> Result<String> {
         let figures = |figure: fn(&Sample) -> f64| page::median_of(&results.series(scenario, name, figure));
         let (rate, cpu) = match is_small {
             true => (
-                format!("{:.0}", figures(Sample::files_per_s)),
-                format!("{:.1}", figures(|sample| sample.cpu_s * 1e6 / sample.files as f64)),
+                format!("{:.0}", figures(record::files_per_s)),
+                format!("{:.1}", figures(record::cpu_us_per_file)),
             ),
             false => (
-                format!("{:.2}", figures(Sample::gbit_per_s)),
-                format!("{:.3}", figures(Sample::cpu_s_per_gb)),
+                format!("{:.2}", figures(record::gbit_per_s)),
+                format!("{:.3}", figures(record::cpu_s_per_gb)),
             ),
         };
         let against = match name == ours {
@@ -159,7 +159,7 @@ pub fn table(results: &Results, scenario: &str, ours: &str) -> Result<String> {
             "| {name} | {encrypts} | {verifies} | {} | {:.2} | {:.2} | {rate} | {cpu} | {against} |",
             page::with_interval(&wall(name)),
             page::spread_of(&wall(name)),
-            figures(|sample| sample.unsynced_s),
+            figures(record::unsynced_s),
         )?;
     }
     Ok(out)

@@ -1,6 +1,6 @@
 //! The network name space that a suite has for itself: its loopback, narrow or wide, and emulated paths.
 
-use crate::bench::record::{Sample, Wire};
+use crate::bench::record::Sample;
 use crate::bench::workspace::Workspace;
 use crate::tools;
 use anyhow::{Context, Result};
@@ -9,6 +9,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use thalweg_lab::bench::Carried;
+use thalweg_lab::testbed::daemon::Request;
+use thalweg_lab::testbed::registry::Registry;
 use thalweg_lab::wrap::wrap;
 
 /// Lets no more than this pass over loopback, both directions together.
@@ -102,15 +105,14 @@ impl<'a> Testbed<'a> {
     pub fn over(&self, measure: impl FnOnce() -> Result<Sample>) -> Result<Sample> {
         let before = self.carried()?;
         let sample = measure()?;
-        let wire = Some(self.carried()?.since(&before));
-        Ok(Sample { wire, ..sample })
+        Ok(self.carried()?.since(&before).told_in(sample))
     }
 
     /// Since it is up.
-    fn carried(&self) -> Result<Wire> {
-        let told = tools::says(self.command("status").arg("--json"))?;
-        let told: Value = serde_json::from_str(&told).context("what `testbed status` says")?;
-        Wire::of_status(&told["status"]).with_context(|| format!("`testbed status` says {told}"))
+    fn carried(&self) -> Result<Carried> {
+        // Where `--state` has the program keep its testbeds.
+        let registry = Registry::new(Some(&self.state.join("testbed")))?;
+        Ok(Carried::of(&registry.ask(NAME, &Request::Status)?))
     }
 
     /// The command, in the host `left` or `right`, or of another name where there are several.

@@ -1,11 +1,10 @@
 //! docs/performance.md, made from the committed results: what, how much, which command repeats it, on what machine.
 
-use crate::bench::record::Results;
+use crate::bench::record::{self, Results};
 use crate::bench::streaming;
 use crate::bench::suite::{SUITES, Suite};
-use crate::{bottlenecks, entries};
+use crate::{bottlenecks, entries, figures};
 use anyhow::Result;
-use serde_json::Value;
 use std::fmt::Write;
 use thalweg_lab::bench::record::About;
 use thalweg_lab::bench::statistics::{self, Series};
@@ -131,11 +130,15 @@ pub fn busy(load: f64, cores: f64) -> Option<String> {
     (load > cores).then(|| format!("busy machine: load {load:.2} before it began, on {cores} cores"))
 }
 
-/// Load and cores of what a result was measured on; not a number where it does not say.
-pub fn busyness(about: &Value) -> (f64, f64) {
-    // The load is a word there.
-    let number = |value: &Value| value.as_f64().or_else(|| value.as_str()?.parse().ok()).unwrap_or(f64::NAN);
-    (number(&about["load"]), number(&about["cores"]))
+/// Load and cores of what a result was measured on; 0 where it does not say.
+pub fn busyness(about: &About) -> (f64, f64) {
+    (about.machine.load, about.machine.cores.into())
+}
+
+/// On what a result was measured: `AMD EPYC (2 cores), Linux 6.12.1, ext4`.
+pub fn machine_of(about: &About) -> String {
+    let machine = &about.machine;
+    format!("{} ({} cores), {}, {}", machine.cpu, machine.cores, machine.kernel, machine.file_system)
 }
 
 /// `1 run`, `3 runs`.
@@ -174,39 +177,37 @@ fn section(out: &mut String, suite: &Suite) -> Result<()> {
         return Ok(());
     };
     writeln!(out, "{}", (suite.tell)(&results)?.trim_end())?;
-    for skipped in &results.skipped {
-        writeln!(out, "\nLeft out: {}: {}.", skipped.skipped, skipped.why.trim_end_matches('.'))?;
+    for line in &results.left_out {
+        writeln!(out, "\nLeft out: {}: {}.", line.what, line.why.trim_end_matches('.'))?;
     }
     let about = &results.about;
-    let of = |key: &str| about[key].as_str().unwrap_or("?").to_owned();
+    let machine = &about.machine;
     let (load, cores) = busyness(about);
-    let rootless = rootless(about["commit"].as_str());
+    let rootless = rootless(about.commit.as_deref());
     for line in [weakness(results.runs(), load, cores), rootless, void(&results)].iter().flatten() {
         writeln!(out, "\n{line}")?;
     }
     writeln!(
         out,
-        "\n`{}`: {}. {} ({} cores, {} GiB), {}, {}, {}; load before it began {}; {}, commit {}.",
-        of("command"),
+        "\n`{}`: {}. {} ({} cores, {} GiB), {}, {}, {}; load before it began {load:.2}; {}{}.",
+        about.command,
         runs_of(results.runs()),
-        of("cpu"),
-        about["cores"],
-        about["memory_gib"],
-        of("kernel"),
-        of("file_system"),
-        of("congestion_control"),
-        of("load"),
-        of("date"),
-        of("commit"),
+        machine.cpu,
+        machine.cores,
+        machine.memory_bytes >> 30,
+        machine.kernel,
+        machine.file_system,
+        about.more.get(record::CONGESTION_CONTROL).map_or("?", String::as_str),
+        figures::day(about),
+        figures::commit(about),
     )?;
     Ok(())
 }
 
 /// That some runs over an emulated path were spoilt; nothing where none was.
 fn void(results: &Results) -> Option<String> {
-    let over: Vec<u64> = results.samples.iter().filter_map(|sample| Some(sample.wire?.trouble)).collect();
-    let spoilt = over.iter().filter(|trouble| **trouble > 0).count();
-    let all = over.len();
+    let all = results.samples.iter().filter(|sample| sample.is_emulated()).count();
+    let spoilt = results.samples.iter().filter(|sample| sample.is_void()).count();
     (spoilt > 0).then(|| void_of(&format!("VOID: {spoilt} of {all} runs over an emulated path")))
 }
 
@@ -277,8 +278,9 @@ pub fn number(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::record::{Load, Sample, Wire};
+    use crate::bench::record::{Load, Sample};
     use crate::bench::workspace::Times;
+    use thalweg_lab::bench::record::{LOST_BY_A_SLOW_MACHINE, Machine};
 
     #[test]
     fn a_goal_that_is_missed_says_by_how_much() {
@@ -349,9 +351,10 @@ mod tests {
 
     #[test]
     fn the_load_is_read_as_the_results_have_it() {
-        let (load, cores) = busyness(&serde_json::json!({"load": "2.28", "cores": 2}));
+        let machine = Machine { load: 2.28, cores: 2, ..Machine::default() };
+        let (load, cores) = busyness(&About { machine, ..About::default() });
         assert_eq!(busy(load, cores).unwrap(), "busy machine: load 2.28 before it began, on 2 cores");
-        let (load, cores) = busyness(&serde_json::json!({}));
+        let (load, cores) = busyness(&About::default());
         assert_eq!(busy(load, cores), None);
     }
 
@@ -359,17 +362,17 @@ mod tests {
     fn a_path_that_lost_packets_by_itself_makes_its_runs_void() {
         let load = Load { scenario: "far", tool: "thalweg", run: 1, bytes: 1, files: 1 };
         let plain = load.took(&Times::default());
-        let over = |trouble| {
-            let wire = Some(Wire { bytes: 2_000_000_000, cpu_s: 0.5, trouble });
-            Sample { wire, ..plain.clone() }
+        let over = |trouble: f64| {
+            let sample = plain.clone().measured(LOST_BY_A_SLOW_MACHINE, trouble, "1");
+            Sample { wire_cpu_s_per_gb: Some(0.25), ..sample }
         };
         let with = |samples: Vec<Sample>| Results { samples, ..Results::default() };
-        assert_eq!(void(&with(vec![plain.clone(), over(0)])), None);
-        let told = void(&with(vec![plain.clone(), over(0), over(7)])).unwrap();
+        assert_eq!(void(&with(vec![plain.clone(), over(0.0)])), None);
+        let told = void(&with(vec![plain.clone(), over(0.0), over(7.0)])).unwrap();
         assert!(told.starts_with("**VOID: 1 of 2 runs"), "{told}");
         // Its time is in no figure either.
-        let spoilt = Sample { run: 2, wall_s: 900.0, ..over(7) };
-        let both = with(vec![over(0), spoilt.clone()]);
+        let spoilt = Sample { run: 2, wall_s: 900.0, ..over(7.0) };
+        let both = with(vec![over(0.0), spoilt.clone()]);
         assert_eq!(
             both.series("far", "thalweg", |sample| sample.wall_s).into_keys().collect::<Vec<_>>(),
             [1]
@@ -377,7 +380,7 @@ mod tests {
         let alone = with(vec![spoilt]).series("far", "thalweg", |sample| sample.wall_s);
         assert_eq!(Goal::AtMost(1.0).verdict(median_of(&alone)), "at most 1: not measured");
         let cost = |samples| wire_cost(&with(samples), "far", "thalweg");
-        assert_eq!(cost(vec![over(0)]), "0.250");
+        assert_eq!(cost(vec![over(0.0)]), "0.250");
         assert_eq!((cost(vec![plain.clone()]), cost(vec![])), ("not recorded".into(), "not measured".into()));
     }
 

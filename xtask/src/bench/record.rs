@@ -1,111 +1,32 @@
-//! Results: a file of JSON lines. First what they were measured on, then one object for each run, and one for each tool
-//! that was left out, with the reason. Tables and pages are made from these files only.
+//! Results, in the form of `thalweg bench` (`crates/lab/src/bench/record`): what they were measured on, a sample for
+//! each run, and each tool that was left out, with the reason. The series of a sample is its tool. Tables and pages are
+//! made from these files only.
 
 use crate::bench::workspace::Times;
 use crate::tools;
-use anyhow::{Context, Result};
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
 use std::fs;
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::Command;
+use thalweg_lab::bench::machine;
+use thalweg_lab::bench::record::{self, About, LeftOut, Line, Quantity};
 use thalweg_lab::bench::statistics::Series;
+
+pub use thalweg_lab::bench::record::Sample;
+
+mod older;
 
 /// The result file called `name`.
 pub fn path(name: &str) -> PathBuf {
     tools::root().join("bench/results").join(format!("{name}.jsonl"))
 }
 
-/// One run of one tool.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Sample {
-    pub scenario: String,
-    /// `warm` or `cold`, where a suite has both.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub cache: String,
-    pub tool: String,
-    /// Round; the first counted one is 1.
-    pub run: usize,
-    pub bytes: u64,
-    pub files: u64,
-    /// Seconds, the final sync included.
-    pub wall_s: f64,
-    /// Seconds until the tool had ended, before the final sync (which is in here for a tool that syncs by itself).
-    #[serde(default)]
-    pub unsynced_s: f64,
-    /// CPU seconds of all processes of both sides.
-    pub cpu_s: f64,
-    /// Of the emulated path that it was taken over; `None` without one, and in results that are older than this line.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wire: Option<Wire>,
-    /// What else a suite measures.
-    #[serde(default, skip_serializing_if = "Value::is_null")]
-    pub more: Value,
-}
-
-impl Sample {
-    /// Whether its figures count: the emulated path that it was taken over, if any, lost no packets of its own accord.
-    pub fn counts(&self) -> bool {
-        self.wire.is_none_or(|wire| wire.trouble == 0)
-    }
-
-    /// Payload, in Gbit/s.
-    pub fn gbit_per_s(&self) -> f64 {
-        self.bytes as f64 * 8.0 / 1e9 / self.wall_s
-    }
-
-    pub fn files_per_s(&self) -> f64 {
-        self.files as f64 / self.wall_s
-    }
-
-    /// CPU seconds for 10^9 bytes of payload.
-    pub fn cpu_s_per_gb(&self) -> f64 {
-        self.cpu_s / (self.bytes as f64 / 1e9)
-    }
-}
-
-/// What an emulated path carried, in both directions together, and what that cost this machine.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Wire {
-    /// Headers, acknowledgements and what was sent again included.
-    pub bytes: u64,
-    /// CPU seconds of the path's own process: not in [`Sample::cpu_s`].
-    pub cpu_s: f64,
-    /// Packets that it lost because this machine was too slow for it: anything but 0 spoils the figures.
-    pub trouble: u64,
-}
-
-impl Wire {
-    /// From `status` of what `thalweg testbed status --json` says; none if something is missing in it.
-    pub fn of_status(status: &Value) -> Option<Wire> {
-        let both = |of: fn(&Value) -> Option<u64>| Some(of(&status["forward"])? + of(&status["back"])?);
-        Some(Wire {
-            bytes: both(|lane| lane["counters"]["bytes"].as_u64())?,
-            cpu_s: status["cpu_seconds"].as_f64()?,
-            trouble: both(|lane| lane["trouble"].as_u64())?,
-        })
-    }
-
-    /// From then to now.
-    pub fn since(&self, then: &Wire) -> Wire {
-        Wire {
-            bytes: self.bytes.saturating_sub(then.bytes),
-            cpu_s: (self.cpu_s - then.cpu_s).max(0.0),
-            trouble: self.trouble.saturating_sub(then.trouble),
-        }
-    }
-
-    /// CPU seconds for 10^9 bytes that it carried; none if it carried nothing.
-    pub fn cpu_s_per_gb(&self) -> Option<f64> {
-        (self.bytes > 0).then(|| self.cpu_s / (self.bytes as f64 / 1e9))
-    }
-}
-
 /// What was copied, before it is known how long it took.
 pub struct Load<'a> {
     pub scenario: &'a str,
     pub tool: &'a str,
+    /// Round; the first counted one is 1.
     pub run: usize,
     pub bytes: u64,
     pub files: u64,
@@ -114,36 +35,103 @@ pub struct Load<'a> {
 impl Load<'_> {
     /// With the times that it took.
     pub fn took(&self, times: &Times) -> Sample {
-        Sample {
-            scenario: self.scenario.to_owned(),
-            cache: String::new(),
-            tool: self.tool.to_owned(),
-            run: self.run,
+        let sample = Sample {
+            series: self.tool.to_owned(),
+            run: u32::try_from(self.run).unwrap_or(u32::MAX),
             bytes: self.bytes,
             files: self.files,
             wall_s: times.wall_s,
-            unsynced_s: times.unsynced_s,
-            cpu_s: times.cpu_s,
-            wire: None,
-            more: Value::Null,
-        }
+            cpu_s: Some(times.cpu_s),
+            ..Sample::default()
+        };
+        sample.with(SCENARIO, self.scenario.into()).measured(UNSYNCED, times.unsynced_s, "s")
     }
 }
+
+/// Parameters: what was copied, and where a suite has both, whether that was `warm` or `cold`.
+const SCENARIO: &str = "scenario";
+pub const CACHE: &str = "cache";
+
+/// Measured: seconds until the tool had ended, before the final sync (which is in here for a tool that syncs by
+/// itself).
+const UNSYNCED: &str = "unsynced_s";
 
 /// Ends the name of a scenario in which every tool runs once, so that the best are found, which then compete in rounds.
 pub const SEARCH: &str = ", search";
 
-/// A tool that did not run.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Skipped {
-    pub skipped: String,
-    pub why: String,
+/// What was copied.
+pub fn scenario_of(sample: &Sample) -> &str {
+    word(sample, SCENARIO)
+}
+
+/// `warm` or `cold`; nothing where a suite has not both.
+pub fn cache_of(sample: &Sample) -> &str {
+    word(sample, CACHE)
+}
+
+fn word<'a>(sample: &'a Sample, name: &str) -> &'a str {
+    sample.parameters.get(name).and_then(Quantity::word).unwrap_or_default()
+}
+
+/// What a suite measured besides, by its name; not a number where it did not.
+pub fn measured(sample: &Sample, name: &str) -> f64 {
+    sample.measured.get(name).and_then(Quantity::value).unwrap_or(f64::NAN)
+}
+
+/// Seconds until the tool had ended, before the final sync.
+pub fn unsynced_s(sample: &Sample) -> f64 {
+    measured(sample, UNSYNCED)
+}
+
+/// Payload, in Gbit/s.
+pub fn gbit_per_s(sample: &Sample) -> f64 {
+    sample.bytes as f64 * 8.0 / 1e9 / sample.wall_s
+}
+
+pub fn files_per_s(sample: &Sample) -> f64 {
+    sample.files as f64 / sample.wall_s
+}
+
+/// CPU seconds of all processes of both sides for 10^9 bytes of payload.
+pub fn cpu_s_per_gb(sample: &Sample) -> f64 {
+    sample.cpu_s.unwrap_or(f64::NAN) / (sample.bytes as f64 / 1e9)
+}
+
+/// The same for a file, in microseconds.
+pub fn cpu_us_per_file(sample: &Sample) -> f64 {
+    sample.cpu_s.unwrap_or(f64::NAN) * 1e6 / sample.files as f64
+}
+
+/// The sample with what a program told of it in JSON: numbers, lists of numbers, and objects of both, which have the
+/// name of the object before their own.
+pub fn with_told(sample: Sample, told: &Value) -> Sample {
+    with_named(sample, "", told)
+}
+
+fn with_named(sample: Sample, name: &str, told: &Value) -> Sample {
+    match told {
+        Value::Number(number) => sample.measured(name, number.as_f64().unwrap_or(f64::NAN), unit_of(name)),
+        Value::Array(values) => {
+            sample.distributed(name, unit_of(name), values.iter().filter_map(Value::as_f64).collect())
+        }
+        Value::Object(parts) => parts.iter().fold(sample, |sample, (part, told)| match name {
+            "" => with_named(sample, part, told),
+            _ => with_named(sample, &format!("{name}_{part}"), told),
+        }),
+        _ => sample,
+    }
+}
+
+/// By the end of its name.
+fn unit_of(name: &str) -> &'static str {
+    // `GB/s` would become bits a second when it is read.
+    let units = [("gb_per_s", "10^9 B/s"), ("cpu_s_per_gb", "CPU-s/GB"), ("_bytes", "B"), ("_s", "s")];
+    units.into_iter().find(|(end, _)| name.ends_with(end)).map_or("1", |(_, unit)| unit)
 }
 
 /// A result file in the making: below a hidden name until it is whole, so that a run that fails leaves the former one.
 pub struct Log {
-    file: fs::File,
-    hidden: PathBuf,
+    log: record::Log,
     path: PathBuf,
 }
 
@@ -152,33 +140,29 @@ impl Log {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn begin(name: &str, about: &Value) -> Result<Log> {
+    pub fn begin(name: &str, about: About) -> Result<Log> {
         let path = path(name);
-        let hidden = path.with_file_name(format!(".{name}.jsonl"));
         fs::create_dir_all(path.parent().context("bench/results")?)?;
-        let mut file = fs::File::create(&hidden)?;
-        writeln!(file, "{about}")?;
-        Ok(Log { file, hidden, path })
+        let log = record::Log::begin(&path, about).with_context(|| path.display().to_string())?;
+        Ok(Log { log, path })
     }
 
     /// Adds a run.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If it cannot be written, or its figures cannot have been measured.
     pub fn sample(&mut self, sample: &Sample) -> Result<()> {
-        Ok(writeln!(self.file, "{}", serde_json::to_string(sample)?)?)
+        Ok(self.log.sample(sample.clone())?)
     }
 
     /// Adds a tool that does not run, and says so.
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn skipped(&mut self, tool: &str, why: &str) -> Result<()> {
+    pub fn left_out(&mut self, tool: &str, why: &str) -> Result<()> {
         eprintln!("left out: {tool}: {why}");
         // What is committed is not to tell where somebody's checkout is.
-        let why = why.replace(&tools::root().display().to_string(), ".");
-        let line = Skipped { skipped: tool.to_owned(), why };
-        Ok(writeln!(self.file, "{}", serde_json::to_string(&line)?)?)
+        Ok(self.log.left_out(tool, &why.replace(&tools::root().display().to_string(), "."))?)
     }
 
     /// Gives it its name.
@@ -186,7 +170,8 @@ impl Log {
     /// # Errors
     /// If it cannot be renamed.
     pub fn end(self) -> Result<PathBuf> {
-        fs::rename(&self.hidden, &self.path)?;
+        let ended = self.log.end().map_err(|(error, _)| error);
+        ended.with_context(|| self.path.display().to_string())?;
         Ok(self.path)
     }
 }
@@ -194,11 +179,9 @@ impl Log {
 /// A result file, read.
 #[derive(Default)]
 pub struct Results {
-    /// The file itself.
-    pub path: PathBuf,
-    pub about: Value,
+    pub about: About,
     pub samples: Vec<Sample>,
-    pub skipped: Vec<Skipped>,
+    pub left_out: Vec<LeftOut>,
 }
 
 impl Results {
@@ -212,47 +195,45 @@ impl Results {
             return Ok(None);
         }
         let text = fs::read_to_string(&path)?;
-        let results = Self::parse(&text).with_context(|| path.display().to_string())?;
-        Ok(Some(Results { path, ..results }))
+        Self::parse(&text).with_context(|| path.display().to_string()).map(Some)
     }
 
-    fn parse(text: &str) -> Result<Results> {
-        let mut lines = text.lines();
-        let mut about: Value = serde_json::from_str(lines.next().context("an empty result file")?)?;
-        let mut results = Results { about: about["about"].take(), ..Results::default() };
-        for line in lines {
-            match serde_json::from_str(line) {
-                Ok(skipped) => results.skipped.push(skipped),
-                Err(_) => results.samples.push(serde_json::from_str(line).with_context(|| line.to_owned())?),
-            }
+    /// Of such a text.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn parse(text: &str) -> Result<Results> {
+        if let Some(results) = older::parse(text)? {
+            return Ok(results);
         }
-        Ok(results)
+        let record::Results { about, samples, left_out, .. } = record::Results::parse(text.as_bytes())?;
+        Ok(Results { about, samples, left_out })
     }
 
     /// A figure of one tool in one scenario, by round.
     pub fn series(&self, scenario: &str, tool: &str, figure: impl Fn(&Sample) -> f64) -> Series {
-        self.of(scenario, tool).map(|sample| (sample.run, figure(sample))).collect()
+        self.of(scenario, tool).map(|sample| (sample.run as usize, figure(sample))).collect()
     }
 
     /// The runs of one tool in one scenario that count: see [`Sample::counts`].
     pub fn of(&self, scenario: &str, tool: &str) -> impl Iterator<Item = &Sample> {
-        let is_it = move |sample: &&Sample| sample.scenario == scenario && sample.tool == tool;
+        let is_it = move |sample: &&Sample| scenario_of(sample) == scenario && sample.series == tool;
         self.samples.iter().filter(is_it).filter(|sample| sample.counts())
     }
 
     /// What the emulated path itself cost in these runs of one tool in one scenario, in CPU seconds for 10^9 bytes
     /// carried; empty where nobody noted it.
     pub fn wire_cpu_s_per_gb(&self, scenario: &str, tool: &str) -> Series {
-        let of = |sample: &Sample| Some((sample.run, sample.wire?.cpu_s_per_gb()?));
+        let of = |sample: &Sample| Some((sample.run as usize, sample.wire_cpu_s_per_gb?));
         self.of(scenario, tool).filter_map(of).collect()
     }
 
     /// Tools that ran in a scenario, in the order in which they first did.
     pub fn tools(&self, scenario: &str) -> Vec<&str> {
         let mut tools: Vec<&str> = Vec::new();
-        for sample in self.samples.iter().filter(|sample| sample.scenario == scenario) {
-            if !tools.contains(&sample.tool.as_str()) {
-                tools.push(&sample.tool);
+        for sample in self.samples.iter().filter(|sample| scenario_of(sample) == scenario) {
+            if !tools.contains(&sample.series.as_str()) {
+                tools.push(&sample.series);
             }
         }
         tools
@@ -261,9 +242,9 @@ impl Results {
     /// Scenarios, in the order in which they first ran.
     pub fn scenarios(&self) -> Vec<&str> {
         let mut scenarios: Vec<&str> = Vec::new();
-        for sample in &self.samples {
-            if !scenarios.contains(&sample.scenario.as_str()) {
-                scenarios.push(&sample.scenario);
+        for scenario in self.samples.iter().map(scenario_of) {
+            if !scenarios.contains(&scenario) {
+                scenarios.push(scenario);
             }
         }
         scenarios
@@ -281,32 +262,44 @@ impl Results {
     }
 }
 
-/// What it is measured on. `load` is what the machine was busy with before it began: the mean of one minute.
+/// What the first line of a result says.
+///
+/// # Errors
+/// If it is none.
+pub fn about_of(first: &str) -> Result<About> {
+    if let Some(about) = older::about(first) {
+        return Ok(about);
+    }
+    match serde_json::from_str::<Line>(first)? {
+        Line::About(about) => Ok(*about),
+        _ => bail!("the first line must be `about`"),
+    }
+}
+
+/// Further things that are told of what was measured.
+pub const CONGESTION_CONTROL: &str = "congestion control";
+pub const RSYNC: &str = "rsync";
+
+/// What it is measured on, beside what, and built from which commit.
 ///
 /// # Errors
 /// If the system does not tell.
-pub fn about(suite: &str, command: &str) -> Result<Value> {
-    let cpus = fs::read_to_string("/proc/cpuinfo")?;
-    let model = cpus.lines().find_map(|line| line.strip_prefix("model name")).unwrap_or_default();
-    let load = fs::read_to_string("/proc/loadavg")?;
-    let memory = fs::read_to_string("/proc/meminfo")?;
-    let kib = memory.lines().find_map(|line| line.strip_prefix("MemTotal:")).unwrap_or_default();
-    let kib: u64 = kib.trim().trim_end_matches(" kB").parse().unwrap_or(0);
-    let target = tools::root().join("target").display().to_string();
-    Ok(json!({"about": {
-        "suite": suite,
-        "command": command,
-        "cpu": model.trim_start_matches([' ', '\t', ':']),
-        "cores": std::thread::available_parallelism()?.get(),
-        "memory_gib": kib >> 20,
-        "load": load.split(' ').next().unwrap_or_default(),
-        "kernel": says("uname", &["-sr"]),
-        "file_system": says("findmnt", &["-n", "-o", "FSTYPE", "-T", &target]),
-        "congestion_control": fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control")?.trim(),
-        "rsync": says("rsync", &["--version"]),
-        "commit": commit(),
-        "date": says("date", &["-u", "+%F"]),
-    }}))
+pub fn about(suite: &str, command: &str) -> Result<About> {
+    let congestion_control = fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control")?;
+    let more = [
+        (CONGESTION_CONTROL, congestion_control.trim().to_owned()),
+        (RSYNC, says("rsync", &["--version"])),
+    ];
+    Ok(About {
+        suite: suite.to_owned(),
+        date: says("date", &["-u", "+%FT%TZ"]),
+        program: format!("thalweg {}", env!("CARGO_PKG_VERSION")),
+        commit: Some(commit()),
+        command: command.to_owned(),
+        machine: machine::here(&tools::root().join("target")),
+        more: more.into_iter().map(|(name, is)| (name.to_owned(), is)).collect(),
+        ..About::default()
+    })
 }
 
 /// The commit that is measured, and whether anything but results was changed since.
@@ -328,60 +321,42 @@ fn first_line(said: Result<String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn what_is_written_is_read_again() {
         let load = Load { scenario: "large", tool: "scp", run: 2, bytes: 1_000_000_000, files: 1 };
         let sample = load.took(&Times { wall_s: 2.0, unsynced_s: 1.5, cpu_s: 3.0 });
-        let skipped = Skipped { skipped: "xrootd".into(), why: "not there".into() };
-        let text = format!(
-            "{}\n{}\n{}\n",
-            json!({"about": {"suite": "large"}}),
-            serde_json::to_string(&skipped).unwrap(),
-            serde_json::to_string(&sample).unwrap(),
-        );
+        let sample = with_told(sample, &json!({"read": {"gb_per_s": 9.5}, "ended_s": [1.0, 2.0]}));
+        let left_out = LeftOut { what: "xrootd".into(), why: "not there".into() };
+        let about = About { suite: "large".into(), ..About::default() };
+        let lines = [
+            Line::About(about.into()),
+            Line::LeftOut(left_out),
+            Line::Sample(sample.clone().with(CACHE, "warm".into())),
+        ];
+        let text = lines.map(|line| serde_json::to_string(&line).unwrap()).join("\n");
         let results = Results::parse(&text).unwrap();
-        assert_eq!(results.about["suite"], "large");
-        assert_eq!(results.skipped[0].why, "not there");
-        assert_eq!(results.series("large", "scp", Sample::gbit_per_s), Series::from([(2, 4.0)]));
-        assert_eq!(results.series("large", "scp", Sample::cpu_s_per_gb), Series::from([(2, 3.0)]));
+        assert_eq!(results.about.suite, "large");
+        assert_eq!(about_of(text.lines().next().unwrap()).unwrap(), results.about);
+        assert_eq!(results.left_out[0].why, "not there");
+        assert_eq!(results.series("large", "scp", gbit_per_s), Series::from([(2, 4.0)]));
+        assert_eq!(results.series("large", "scp", cpu_s_per_gb), Series::from([(2, 3.0)]));
+        assert_eq!(results.series("large", "scp", unsynced_s), Series::from([(2, 1.5)]));
+        let told = |sample: &Sample| measured(sample, "read_gb_per_s");
+        assert_eq!(results.series("large", "scp", told), Series::from([(2, 9.5)]), "as it was told");
+        assert_eq!(results.samples[0].distributions["ended_s"].values, [1.0, 2.0]);
+        assert_eq!(cache_of(&results.samples[0]), "warm");
         assert_eq!(
             (results.tools("large"), results.scenarios(), results.runs()),
             (vec!["scp"], vec!["large"], 1)
         );
-        let found = Sample { scenario: format!("large{SEARCH}"), ..sample.clone() };
+        let found = sample.clone().with(SCENARIO, format!("large{SEARCH}").as_str().into());
         let again = Sample { run: 3, ..sample.clone() };
         let searched = Results { samples: vec![found, sample, again], ..Results::default() };
         assert_eq!(searched.runs(), 2, "a search is no round");
         assert!(Results::parse("").is_err());
         assert!(Results::parse("{}\n{\"wall_s\": 1}\n").is_err());
-    }
-
-    /// As `thalweg testbed status --json` has it (`crates/lab/src/testbed/daemon.rs`).
-    #[test]
-    fn what_a_path_cost_is_told_from_what_it_carried_meanwhile_and_an_older_result_has_none() {
-        use thalweg_lab::testbed::daemon::LaneStatus;
-        let status = |bytes: u64, cpu_seconds: f64| {
-            let lane = |bytes: u64, trouble: u64| {
-                let counters = thalweg_lab::testbed::wire::Counters { bytes, ..Default::default() };
-                LaneStatus { counters, own_ns: 0, held: 0, held_max: 0, trouble }
-            };
-            json!({"cpu_seconds": cpu_seconds, "forward": lane(bytes, 2), "back": lane(1_000_000_000, 1)})
-        };
-        let before = Wire::of_status(&status(0, 1.0)).unwrap();
-        let after = Wire::of_status(&status(3_000_000_000, 2.5)).unwrap();
-        assert_eq!((before.bytes, before.trouble), (1_000_000_000, 3));
-        let wire = after.since(&before);
-        assert_eq!((wire.cpu_s_per_gb(), wire.trouble), (Some(0.5), 0));
-        assert_eq!(before.since(&before).cpu_s_per_gb(), None);
-        assert_eq!(Wire::of_status(&json!({"cpu_seconds": 1.0})), None);
-
-        let load = Load { scenario: "far", tool: "thalweg", run: 1, bytes: 1, files: 1 };
-        let plain = load.took(&Times::default());
-        assert!(!serde_json::to_string(&plain).unwrap().contains("wire"));
-        let over = Sample { run: 2, wire: Some(wire), ..plain.clone() };
-        let lines = [plain, over].map(|sample| serde_json::to_string(&sample).unwrap());
-        let results = Results::parse(&format!("{{}}\n{}\n", lines.join("\n"))).unwrap();
-        assert_eq!(results.wire_cpu_s_per_gb("far", "thalweg"), Series::from([(2, 0.5)]));
+        assert!(about_of(text.lines().last().unwrap()).is_err() && about_of("{}").is_err());
     }
 }

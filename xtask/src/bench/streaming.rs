@@ -110,17 +110,13 @@ fn fewest_runs(results: &Results) -> usize {
 
 /// Which command made a result, on what, when, built from which commit.
 fn origin(about: &About) -> String {
-    let machine = &about.machine;
     format!(
-        "`{}`: {}. {} ({} cores), {}, {}; load before it began {}; {}{}.",
+        "`{}`: {}. {}; load before it began {}; {}{}.",
         about.command,
         page::runs_of(about.iterations as usize),
-        machine.cpu,
-        machine.cores,
-        machine.kernel,
-        machine.file_system,
-        machine.load,
-        about.date.split('T').next().unwrap_or_default(),
+        page::machine_of(about),
+        about.machine.load,
+        figures::day(about),
         figures::commit(about),
     )
 }

@@ -20,7 +20,7 @@ mod verify;
 
 mod auto;
 
-mod beside_rsync;
+pub mod beside_rsync;
 
 pub mod beside_zeromq;
 

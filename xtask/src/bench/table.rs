@@ -1,12 +1,11 @@
 //! The table in README.md, made from the results of the suite `beside-rsync`.
 
 use crate::bench::page;
+use crate::bench::record::{self, Results};
+use crate::figures;
 use anyhow::{Context, Result};
-use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use std::fs;
-use std::path::Path;
 use thalweg_lab::bench::statistics::Series;
 
 /// The tools in it: ours and rsync over the same kind of link, one after the other.
@@ -21,33 +20,23 @@ struct Runs {
     files: f64,
 }
 
-/// A Markdown table of a result file: medians of wall time with the shortest and the longest run, thalweg and rsync
+/// A Markdown table of a result: medians of wall time with the shortest and the longest run, thalweg and rsync
 /// side by side over the same kind of link, and how many times the time and the CPU seconds of thalweg rsync took,
 /// within a round.
 ///
 /// # Errors
-/// If the file cannot be read or holds something else.
-pub fn table(path: &Path) -> Result<String> {
-    of(&fs::read_to_string(path).with_context(|| path.display().to_string())?)
-}
-
-/// The same of its text.
-fn of(text: &str) -> Result<String> {
-    let mut lines = text.lines().map(serde_json::from_str::<Value>);
-    let about = lines.next().context("an empty result file")??;
+/// If a tool of it is not known.
+pub fn table(results: &Results) -> Result<String> {
     let mut rows: BTreeMap<(String, usize), Runs> = BTreeMap::new();
-    for line in lines {
-        let sample = line?;
-        let word = |key: &str| sample[key].as_str().with_context(|| format!("no {key} in {sample}"));
-        let number = |key: &str| sample[key].as_f64().with_context(|| format!("no {key} in {sample}"));
-        let tool = word("tool")?;
-        let place = TOOLS.iter().position(|known| *known == tool);
-        let scenario = format!("{}, {}", word("scenario")?, word("cache")?);
+    for sample in &results.samples {
+        let tool = &sample.series;
+        let place = TOOLS.iter().position(|known| known == tool);
+        let scenario = format!("{}, {}", record::scenario_of(sample), record::cache_of(sample));
         let runs = rows.entry((scenario, place.with_context(|| format!("no tool {tool}"))?)).or_default();
-        (runs.bytes, runs.files) = (number("bytes")?, number("files")?);
-        let round = number("run")? as usize;
-        runs.wall_s.insert(round, number("wall_s")?);
-        runs.cpu_s_per_gb.insert(round, number("cpu_s")? / (runs.bytes / 1e9));
+        (runs.bytes, runs.files) = (sample.bytes as f64, sample.files as f64);
+        let round = sample.run as usize;
+        runs.wall_s.insert(round, sample.wall_s);
+        runs.cpu_s_per_gb.insert(round, record::cpu_s_per_gb(sample));
     }
     let mut out = String::from("| data, cache |");
     for link in TOOLS.chunks(2) {
@@ -80,29 +69,24 @@ fn of(text: &str) -> Result<String> {
         })
         .collect();
     sizes.dedup();
-    let about = &about["about"];
-    // rsync says its version with more spaces than it needs.
-    let of = |key: &str| {
-        let words: Vec<&str> = about[key].as_str().unwrap_or("?").split_whitespace().collect();
-        words.join(" ")
-    };
+    let about = &results.about;
+    // It says its version with more spaces than it needs.
+    let rsync = about.more.get(record::RSYNC).map_or("rsync", String::as_str);
+    let rsync: Vec<&str> = rsync.split_whitespace().collect();
     let (load, cores) = page::busyness(about);
-    let rootless = page::rootless_why(about["commit"].as_str()).map(str::to_owned);
+    let rootless = page::rootless_why(about.commit.as_deref()).map(str::to_owned);
     let weak: Vec<String> = [page::weak(runs, load, cores), rootless].into_iter().flatten().collect();
     let weak = if weak.is_empty() { String::new() } else { format!(" Weak: {}.", weak.join("; ")) };
     write!(
         out,
         "\nSeconds are medians of {runs} interleaved runs over loopback (shortest–longest), final sync included; every copy was \
          compared afterwards. CPU is that of all processes of both sides. {}. rsync's daemon does not encrypt. \
-         {} ({} cores), {}, {}; {}; {}, commit {}.{weak}\n",
+         {}; {}; {}{}.{weak}\n",
         sizes.join("; "),
-        of("cpu"),
-        about["cores"],
-        of("kernel"),
-        of("file_system"),
-        of("rsync"),
-        of("date"),
-        of("commit"),
+        page::machine_of(about),
+        rsync.join(" "),
+        figures::day(about),
+        figures::commit(about),
     )?;
     Ok(out)
 }
@@ -120,22 +104,24 @@ impl Runs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::record::{CACHE, Load};
+    use crate::bench::workspace::Times;
+    use thalweg_lab::bench::record::About;
 
     /// thalweg took 1, 2 and 3 s, rsync 3, 2 and 9 s: three times as long in two rounds of three.
     #[test]
     fn ratios_are_those_within_a_round_and_few_runs_are_weak() {
-        let told = |rounds: &[(u32, f64, f64)], commit: &str| {
-            let mut text = format!("{}\n", serde_json::json!({"about": {"commit": commit}}));
-            for (run, ours, theirs) in rounds {
+        let told = |rounds: &[(usize, f64, f64)], commit: &str| {
+            let about = About { commit: Some(commit.into()), ..About::default() };
+            let mut results = Results { about, ..Results::default() };
+            for &(run, ours, theirs) in rounds {
                 for (tool, wall_s) in [(TOOLS[0], ours), (TOOLS[1], theirs)] {
-                    let line = serde_json::json!({
-                        "scenario": "large", "cache": "warm", "tool": tool, "run": run, "files": 1,
-                        "bytes": 1_000_000_000, "wall_s": wall_s, "cpu_s": wall_s,
-                    });
-                    writeln!(text, "{line}").unwrap();
+                    let load = Load { scenario: "large", tool, run, bytes: 1_000_000_000, files: 1 };
+                    let sample = load.took(&Times { wall_s, unsynced_s: wall_s, cpu_s: wall_s });
+                    results.samples.push(sample.with(CACHE, "warm".into()));
                 }
             }
-            of(&text).unwrap()
+            table(&results).unwrap()
         };
         let rounds = [(1, 1.0, 3.0), (2, 2.0, 2.0), (3, 3.0, 9.0)];
         let whole = told(&rounds, "bc7c365");

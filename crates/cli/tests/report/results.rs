@@ -75,6 +75,7 @@ fn write(directory: &Path, suite: &str, path: PathKind, samples: Vec<Sample>) ->
             }],
             ..Scaling::default()
         },
+        more: [].into(),
         is_unfinished: false,
     };
     let mut log = Log::begin(&to, about).unwrap();

@@ -3,6 +3,7 @@
 use super::record::{About, Distribution, LeftOut, PathKind, Quantity, Results, Sample, Scaling};
 use serde::de::{DeserializeOwned, Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// What iperf3 writes, as far as it is of use (iperf3(1), `--json`; versions 3.1 to 3.19 have these names).
@@ -212,6 +213,7 @@ pub fn iperf3(text: &str, moment: impl Fn(i64) -> String) -> Result<Results, Not
         encryption: "none".to_owned(),
         verification: "none".to_owned(),
         scaling: Scaling::default(),
+        more: BTreeMap::new(),
         is_unfinished: false,
     };
     let mut results = Results { about, samples, left_out, has_end: false };

@@ -1,5 +1,6 @@
 //! A testbed of a suite: two hosts, the path between them, what it carried and what it cost.
 
+use super::record::{LOST_BY_A_SLOW_MACHINE, Sample};
 use super::workspace::Workspace;
 use crate::testbed::daemon::{Request, Status};
 use crate::testbed::registry::{Record, Registry};
@@ -223,7 +224,8 @@ pub struct Carried {
 }
 
 impl Carried {
-    fn of(status: &Status) -> Carried {
+    /// Since it is up, as a testbed says it.
+    pub fn of(status: &Status) -> Carried {
         let (forward, back) = (&status.forward, &status.back);
         Carried {
             forward_bytes: forward.counters.bytes,
@@ -247,9 +249,52 @@ impl Carried {
         }
     }
 
-    /// What the wire cost, for 10^9 bytes.
+    /// What the wire cost, for 10^9 bytes that it carried in both directions; none if it carried nothing.
     pub fn cpu_s_per_gb(&self) -> Option<f64> {
         let bytes = self.forward_bytes + self.back_bytes;
         (bytes > 0).then(|| self.cpu_s / (bytes as f64 / 1e9))
+    }
+
+    /// A sample that was taken meanwhile, with all of it.
+    #[must_use]
+    pub fn told_in(&self, mut sample: Sample) -> Sample {
+        sample.wire_cpu_s_per_gb = self.cpu_s_per_gb();
+        for (name, value, unit) in [
+            ("bytes_forward_on_the_wire", self.forward_bytes, "B"),
+            ("bytes_back_on_the_wire", self.back_bytes, "B"),
+            ("packets_lost", self.lost, "1"),
+            ("packets_dropped_by_the_queue", self.overflowed, "1"),
+            (LOST_BY_A_SLOW_MACHINE, self.trouble, "1"),
+        ] {
+            sample = sample.measured(name, value as f64, unit);
+        }
+        sample
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_path_carried_and_lost_meanwhile_and_what_that_cost_come_into_the_sample() {
+        let then = Carried {
+            forward_bytes: 1_000_000_000,
+            back_bytes: 0,
+            lost: 1,
+            overflowed: 2,
+            trouble: 3,
+            cpu_s: 1.0,
+        };
+        let now = Carried { forward_bytes: 3_500_000_000, back_bytes: 500_000_000, cpu_s: 2.5, ..then };
+        let sample = now.since(&then).told_in(Sample { wall_s: 1.0, ..Sample::default() });
+        assert_eq!(sample.wire_cpu_s_per_gb, Some(0.5));
+        assert!(sample.is_emulated() && sample.counts());
+        let number = |name: &str| sample.measured[name].value();
+        assert_eq!(number("bytes_forward_on_the_wire"), Some(2.5e9));
+        assert_eq!((number("packets_lost"), number(LOST_BY_A_SLOW_MACHINE)), (Some(0.0), Some(0.0)));
+        let spoilt = Carried { trouble: 4, ..now }.since(&then).told_in(sample);
+        assert!(!spoilt.counts(), "it lost a packet because this machine was too slow");
+        assert_eq!(then.since(&then).cpu_s_per_gb(), None);
     }
 }

@@ -1,7 +1,7 @@
 //! The suites: one file for each question, with what is run. Each says where the question comes from.
 
 use super::network::{MTU_BYTES, PathWish, Testbed};
-use super::record::{LOST_BY_A_SLOW_MACHINE, PathKind, Quantity, Sample, Scaled};
+use super::record::{PathKind, Quantity, Sample, Scaled};
 use super::workspace::Copied;
 use super::{Bench, Prepared, Wishes};
 use crate::dataset;
@@ -384,19 +384,8 @@ fn testbed_kind(path: &PathWish) -> PathKind {
 /// Measures in a testbed: what the path carried meanwhile, and what that cost, come into the sample.
 fn over(testbed: &Testbed, measure: impl FnOnce() -> Result<Sample>) -> Result<Sample> {
     let before = testbed.carried()?;
-    let mut sample = measure()?;
-    let carried = testbed.carried()?.since(&before);
-    sample.wire_cpu_s_per_gb = carried.cpu_s_per_gb();
-    for (name, value, unit) in [
-        ("bytes_forward_on_the_wire", carried.forward_bytes, "B"),
-        ("bytes_back_on_the_wire", carried.back_bytes, "B"),
-        ("packets_lost", carried.lost, "1"),
-        ("packets_dropped_by_the_queue", carried.overflowed, "1"),
-        (LOST_BY_A_SLOW_MACHINE, carried.trouble, "1"),
-    ] {
-        sample = sample.measured(name, value as f64, unit);
-    }
-    Ok(sample)
+    let sample = measure()?;
+    Ok(testbed.carried()?.since(&before).told_in(sample))
 }
 
 #[cfg(test)]

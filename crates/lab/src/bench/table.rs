@@ -39,7 +39,9 @@ pub fn of(results: &Results) -> String {
     let known = [&machine.cpu, &cores, &machine.kernel, &machine.file_system];
     let known: Vec<&str> = known.into_iter().filter(|word| !word.is_empty()).map(String::as_str).collect();
     let protection: Vec<String> = about.protection().collect();
-    for line in [known.join(", "), protection.join("; ")].iter().filter(|line| !line.is_empty()) {
+    let more: Vec<String> = about.more.iter().map(|(name, is)| format!("{name}: {is}")).collect();
+    let lines = [known.join(", "), protection.join("; "), more.join("; ")];
+    for line in lines.iter().filter(|line| !line.is_empty()) {
         let _ = writeln!(out, "{line}");
     }
     for change in &about.scaling.changes {
@@ -368,12 +370,15 @@ mod tests {
     #[test]
     fn a_table_has_the_command_that_repeats_it_and_of_what_others_measured_only_what_is_known() {
         let mut results = Results { about: about(), samples: vec![], left_out: vec![], has_end: false };
+        results.about.more = [("rsync".into(), "3.5.0".into())].into();
         let text = of(&results);
         assert!(text.contains("\nencryption: AES-128-GCM; verification: every segment"), "{text}");
+        assert!(text.contains("\nrsync: 3.5.0\n"), "{text}");
         assert!(text.ends_with("\nrepeat it: thalweg bench latency\n"), "{text}");
         let about = &mut results.about;
         (about.command, about.machine) = (String::new(), Machine::default());
         (about.encryption, about.verification) = (String::new(), String::new());
+        about.more.clear();
         let text = of(&results);
         assert_eq!(text.lines().count(), 2, "{text}");
     }

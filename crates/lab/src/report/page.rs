@@ -142,6 +142,10 @@ fn about(results: &Results) -> Markup {
                 dt { (what) }
                 dd { (is) }
             }
+            @for (what, is) in &about.more {
+                dt { (what) }
+                dd { (is) }
+            }
             @for change in &about.scaling.changes {
                 dt { "Scaled: " (change.what) }
                 dd { (change.from) " → " (change.to) }

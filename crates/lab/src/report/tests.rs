@@ -20,6 +20,7 @@ fn results(suite: &str, path: PathKind, samples: Vec<Sample>) -> Results {
         encryption: "none".into(),
         verification: "none".into(),
         scaling: Scaling::default(),
+        more: [].into(),
         is_unfinished: false,
     };
     Results { about, samples, left_out: Vec::new(), has_end: false }

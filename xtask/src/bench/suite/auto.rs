@@ -4,7 +4,7 @@ use super::Suite;
 use crate::bench::control_group::{SlowDisk, Way};
 use crate::bench::network::{self, Testbed};
 use crate::bench::page::{self, Goal};
-use crate::bench::record::{Load, Results, SEARCH, Sample};
+use crate::bench::record::{Load, Results, SEARCH, Sample, scenario_of};
 use crate::bench::workspace::{Times, Volume};
 use crate::bench::{Bench, data, workspace};
 use crate::servers::Daemon;
@@ -91,7 +91,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         if shape.narrow == Narrow::LongLink
             && let Some(why) = Testbed::is_missing(&bench.workspace)
         {
-            bench.log.skipped(shape.name, &why)?;
+            bench.log.left_out(shape.name, &why)?;
             continue;
         }
         contest(bench, shape)?;
@@ -251,7 +251,8 @@ fn tell(results: &Results) -> Result<String> {
             continue;
         };
         let search = format!("{}{SEARCH}", shape.name);
-        let searched = results.samples.iter().filter(|sample| sample.scenario == search && sample.counts());
+        let is_of_it = |sample: &&Sample| scenario_of(sample) == search && sample.counts();
+        let searched = results.samples.iter().filter(is_of_it);
         let worst = searched.map(|sample| sample.wall_s).fold(f64::NAN, f64::max);
         let wire = match shape.narrow {
             Narrow::LongLink => page::wire_cost(results, shape.name, AUTOMATIC),

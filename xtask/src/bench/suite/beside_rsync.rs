@@ -3,8 +3,8 @@
 use super::Suite;
 use crate::bench::copies;
 use crate::bench::peers::{Job, Servers};
-use crate::bench::record::{Load, Sample};
-use crate::bench::table::{self, TOOLS};
+use crate::bench::record::{CACHE, Load};
+use crate::bench::table::{TOOLS, table};
 use crate::bench::workspace;
 use crate::bench::{Bench, data};
 use crate::tools;
@@ -20,7 +20,7 @@ pub const SUITE: Suite = Suite {
     takes: "about 15 minutes, 15 GB of disk",
     runs: 5,
     run,
-    tell: |results| table::table(&results.path),
+    tell: table,
 };
 
 /// Files of the small scenario, and bytes of each.
@@ -67,7 +67,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
                 }
                 let Scenario { name: scenario, bytes, files, .. } = *scenario;
                 let sample = Load { scenario, tool: tool.name, run, bytes, files }.took(&times);
-                log.sample(&Sample { cache: (*cache).to_owned(), ..sample })
+                log.sample(&sample.with(CACHE, (*cache).into()))
             })?;
             // Not between runs: creating after a mass deletion is slow on ext4. The first round warms up.
             for entry in fs::read_dir(&export)? {

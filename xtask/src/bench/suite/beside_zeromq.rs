@@ -2,7 +2,7 @@
 
 use super::Suite;
 use crate::bench::page;
-use crate::bench::record::{Load, Results, Sample};
+use crate::bench::record::{Load, Results, Sample, cpu_s_per_gb, files_per_s, gbit_per_s};
 use crate::bench::workspace::{self, Times};
 use crate::bench::{Bench, control_group::Group};
 use crate::{python, servers, tools};
@@ -156,7 +156,7 @@ pub fn in_short(results: &Results) -> String {
         .iter()
         .filter_map(|(_, tool, _)| {
             let series = |figure: fn(&Sample) -> f64| results.series(&scenario, tool, figure);
-            let (rate, cpu) = (series(Sample::gbit_per_s), series(Sample::cpu_s_per_gb));
+            let (rate, cpu) = (series(gbit_per_s), series(cpu_s_per_gb));
             (!rate.is_empty()).then(|| {
                 let [rate, cpu] = [rate, cpu].map(|series| page::number(page::median_of(&series)));
                 format!("{tool} {rate} Gbit/s at {cpu} CPU-s/GB")
@@ -183,17 +183,17 @@ fn tell(results: &Results) -> Result<String> {
         let ours = |figure: fn(&Sample) -> f64| results.series(&scenario, TOOLS[0].1, figure);
         for (_, tool, protection) in TOOLS {
             let series = |figure: fn(&Sample) -> f64| results.series(&scenario, tool, figure);
-            if series(Sample::gbit_per_s).is_empty() {
+            if series(gbit_per_s).is_empty() {
                 continue;
             }
             writeln!(
                 out,
                 "| {scenario} | {tool} | {protection} | {} | {:.0} | {} | {} | {} |",
-                page::with_interval(&series(Sample::gbit_per_s)),
-                page::median_of(&series(Sample::files_per_s)),
-                page::with_interval(&series(Sample::cpu_s_per_gb)),
-                page::ratio(&series(Sample::gbit_per_s), &ours(Sample::gbit_per_s)),
-                page::ratio(&series(Sample::cpu_s_per_gb), &ours(Sample::cpu_s_per_gb)),
+                page::with_interval(&series(gbit_per_s)),
+                page::median_of(&series(files_per_s)),
+                page::with_interval(&series(cpu_s_per_gb)),
+                page::ratio(&series(gbit_per_s), &ours(gbit_per_s)),
+                page::ratio(&series(cpu_s_per_gb), &ours(cpu_s_per_gb)),
             )?;
         }
     }

@@ -3,17 +3,19 @@
 use super::Suite;
 use crate::bench::network::Testbed;
 use crate::bench::page::{self, Goal};
-use crate::bench::record::{Load, Results, Sample};
+use crate::bench::record::{self, Load, Results, Sample};
 use crate::bench::workspace::{Times, Volume};
 use crate::bench::{Bench, data, workspace};
 use crate::servers::Daemon;
 use crate::tools;
 use anyhow::{Context, Result, bail};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::Command;
+use thalweg_lab::bench::record::Quantity;
 use thalweg_lab::bench::statistics::{self, Series};
+use thalweg_lab::bench::table::told;
 use thalweg_mover::model::loss::CongestionControl;
 
 pub const SUITE: Suite = Suite {
@@ -115,7 +117,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     let mut cases = cases();
     cases.retain(|case| bench.wants(&case.scenario));
     for congestion in controls().iter().filter(|name| !is_permitted(name)) {
-        bench.log.skipped(congestion, "not among the machine's permitted congestion controls")?;
+        bench.log.left_out(congestion, "not among the machine's permitted congestion controls")?;
         cases.retain(|case| !case.uses(congestion));
     }
     let workspace = &bench.workspace;
@@ -135,7 +137,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     workspace::rounds(runs, cases, |run, case| {
         far.testbed.set(&case.path)?;
         let sample = far.testbed.over(|| far.measure(case, run))?;
-        eprintln!("{} {} {run}: {:.2} s {}", case.scenario, case.tool, sample.wall_s, sample.more);
+        eprintln!("{}", told(&sample));
         if run == 0 { Ok(()) } else { log.sample(&sample) }
     })
 }
@@ -199,8 +201,7 @@ impl Far<'_> {
         match &case.what {
             What::Large { options, has_short: true } => {
                 let (long, short) = (self.pull("long", options)?, self.pull("short", options)?);
-                let more = json!({"short_bytes": self.bytes / 4, "short_wall_s": short.wall_s});
-                Ok(Sample { more, ..load(self.bytes, 1).took(&long) })
+                Ok(with_short(load(self.bytes, 1).took(&long), self.bytes / 4, &short))
             }
             What::Large { options, has_short: false } => {
                 Ok(load(LOSS_MIB << 20, 1).took(&self.pull("lossy", options)?))
@@ -210,9 +211,8 @@ impl Far<'_> {
                 let turn = format!("{run}-{}", case.scenario.replace([' ', ','], "-"));
                 let (short, long) = (self.push(few, &turn)?, self.push(many, &turn)?);
                 let short_bytes = u64::from(few) * SMALL_BYTES as u64;
-                let more = json!({"short_bytes": short_bytes, "short_wall_s": short.wall_s});
                 let bytes = u64::from(many) * SMALL_BYTES as u64;
-                Ok(Sample { more, ..load(bytes, many.into()).took(&long) })
+                Ok(with_short(load(bytes, many.into()).took(&long), short_bytes, &short))
             }
             What::Iperf { congestion, streams, bytes } => {
                 let bits_per_s = self.iperf(congestion, streams, *bytes)?;
@@ -293,17 +293,25 @@ impl Drop for Iperf {
     }
 }
 
+/// What is measured of the short copy beside the long one.
+const SHORT_BYTES: &str = "short_bytes";
+const SHORT_WALL: &str = "short_wall_s";
+
+fn with_short(sample: Sample, bytes: u64, short: &Times) -> Sample {
+    sample.measured(SHORT_BYTES, bytes as f64, "B").measured(SHORT_WALL, short.wall_s, "s")
+}
+
 /// Rate after the start, in Gbit/s; of a machine so noisy that it is not known, as a whole.
 fn rate_after_start(sample: &Sample) -> f64 {
-    let of = |key: &str| sample.more[key].as_f64().unwrap_or(0.0);
-    let short = (of("short_bytes") as u64, of("short_wall_s"));
+    let of = |name: &str| sample.measured.get(name).and_then(Quantity::value).unwrap_or(0.0);
+    let short = (of(SHORT_BYTES) as u64, of(SHORT_WALL));
     statistics::rate_after_start((sample.bytes, sample.wall_s), short)
-        .map_or_else(|| sample.gbit_per_s(), |bytes_per_s| bytes_per_s * 8.0 / 1e9)
+        .map_or_else(|| record::gbit_per_s(sample), |bytes_per_s| bytes_per_s * 8.0 / 1e9)
 }
 
 fn tell(results: &Results) -> Result<String> {
     let after = |scenario: &str, tool: &str| results.series(scenario, tool, rate_after_start);
-    let whole = |scenario: &str, tool: &str| results.series(scenario, tool, Sample::gbit_per_s);
+    let whole = |scenario: &str, tool: &str| results.series(scenario, tool, record::gbit_per_s);
     let mut out = String::from(
         "| congestion control | thalweg near, Gbit/s | far, Gbit/s | far as a whole | iperf3 near | iperf3 far | far against \
          near | goal | the path's own CPU-s/GB, near | far |\n|---|---|---|---|---|---|---|---|---|---|\n",
@@ -336,14 +344,14 @@ fn tell(results: &Results) -> Result<String> {
          against near {}, {}. The path's own CPU-s/GB: {} near, {} far.\n",
         page::with_interval(&near),
         page::with_interval(&far),
-        page::with_interval(&small(SMALL_FAR, Sample::gbit_per_s)),
+        page::with_interval(&small(SMALL_FAR, record::gbit_per_s)),
         page::ratio(&far, &near),
         Goal::AtLeast(0.95).verdict(statistics::median(&statistics::ratios(&far, &near))),
         page::wire_cost(results, &format!("small files, {SMALL_NEAR}"), OURS),
         page::wire_cost(results, &format!("small files, {SMALL_FAR}"), OURS),
     )?;
-    let lossy_mib =
-        results.samples.iter().find(|sample| sample.scenario == LOSS).map_or(LOSS_MIB, |it| it.bytes >> 20);
+    let lossy = results.samples.iter().find(|sample| record::scenario_of(sample) == LOSS);
+    let lossy_mib = lossy.map_or(LOSS_MIB, |it| it.bytes >> 20);
     writeln!(
         out,
         "With a loss of 10⁻⁴ at {LOSS_RTT}, cubic, each copy of {lossy_mib} MiB as a whole:\n\n\

@@ -5,15 +5,15 @@ use crate::bench::copies;
 use crate::bench::network::Testbed;
 use crate::bench::page;
 use crate::bench::peers::{self, Job, Servers, TOOLS, Tool};
-use crate::bench::record::{Load, Results, Sample};
+use crate::bench::record::{Load, Results, Sample, cpu_s_per_gb, files_per_s, gbit_per_s, scenario_of};
 use crate::bench::workspace::{Times, Volume};
 use crate::bench::{Bench, data, workspace};
 use anyhow::{Context, Result, bail};
-use serde_json::json;
 use std::collections::HashSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use thalweg_lab::bench::statistics::Series;
+use thalweg_lab::bench::table::told;
 
 pub const SUITE: Suite = Suite {
     name: "distance-tools",
@@ -147,7 +147,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     let (second, _) = start(HOSTS[1][1], &pairs)?;
     let log = &mut bench.log;
     for (tool, why) in &missing {
-        log.skipped(tool.name, why)?;
+        log.left_out(tool.name, why)?;
     }
     let mut left_out: HashSet<(String, &str)> = HashSet::new();
     cases.retain(|case| !missing.iter().any(|(tool, _)| tool.name == case.tool.name));
@@ -160,11 +160,11 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         testbed.set(&["--rtt", case.rtt])?;
         match testbed.over(|| far.measure(case, run)) {
             Ok(sample) => {
-                eprintln!("{scenario}: {tool} {run}: {:.2} s {}", sample.wall_s, sample.more);
+                eprintln!("{}", told(&sample));
                 if run == 0 { Ok(()) } else { log.sample(&sample) }
             }
             Err(error) if !case.tool.is_ours() => {
-                log.skipped(&format!("{tool} ({scenario})"), &format!("{error:#}"))?;
+                log.left_out(&format!("{tool} ({scenario})"), &format!("{error:#}"))?;
                 left_out.insert((scenario, tool));
                 Ok(())
             }
@@ -207,14 +207,17 @@ impl Far<'_> {
         }
         let load =
             Load { scenario: &case.scenario(), tool: case.tool.name, run, bytes, files: case.files().into() };
-        let more = if pairs > 1 { json!({"ended_s": ended_s}) } else { json!(null) };
-        Ok(Sample { more, ..load.took(&times) })
+        let sample = load.took(&times);
+        Ok(if pairs > 1 { sample.distributed(ENDED, "s", ended_s) } else { sample })
     }
 }
 
+/// Of several pairs: the seconds until each had ended.
+const ENDED: &str = "ended_s";
+
 /// Seconds for what all tools copied: less of it by some stands for all of it.
 fn seconds(results: &Results, scenario: &str, tool: &str) -> Series {
-    let most = results.samples.iter().filter(|sample| sample.scenario == scenario);
+    let most = results.samples.iter().filter(|sample| scenario_of(sample) == scenario);
     let most = most.map(|sample| sample.bytes).max().unwrap_or(0);
     results.series(scenario, tool, |sample| sample.wall_s * most as f64 / sample.bytes as f64)
 }
@@ -251,14 +254,14 @@ fn tell(results: &Results) -> Result<String> {
 fn heading(results: &Results, scenario: &str) -> String {
     let (what, rtt) =
         scenario.split_once(", ").filter(|(_, rtt)| rtt.ends_with("ms")).unwrap_or((scenario, ""));
-    let most = results.samples.iter().filter(|sample| sample.scenario == scenario);
+    let most = results.samples.iter().filter(|sample| scenario_of(sample) == scenario);
     let mib = most.map(|sample| sample.bytes).max().unwrap_or(0) >> 20;
     format!("{what} ({mib} MiB), round trip time {rtt}")
 }
 
 /// One scenario: what each tool takes.
 fn table(results: &Results, scenario: &str) -> Result<String> {
-    let samples = || results.samples.iter().filter(|sample| sample.scenario == scenario);
+    let samples = || results.samples.iter().filter(|sample| scenario_of(sample) == scenario);
     let files = samples().map(|sample| sample.files).max().unwrap_or(0);
     let bytes = samples().map(|sample| sample.bytes).max().unwrap_or(0);
     let are_many = files > HOSTS.len() as u64;
@@ -274,7 +277,7 @@ fn table(results: &Results, scenario: &str) -> Result<String> {
         let tool = TOOLS.iter().find(|tool| tool.name == name);
         let (encrypts, verifies) = tool.map_or(("–", "–"), |tool| (tool.encrypts, tool.verifies));
         let series = |figure: fn(&Sample) -> f64| results.series(scenario, name, figure);
-        let rate = series(if are_many { Sample::files_per_s } else { Sample::gbit_per_s });
+        let rate = series(if are_many { files_per_s } else { gbit_per_s });
         let against = match name == OURS {
             true => "1".to_owned(),
             false => page::ratio(&seconds(results, scenario, name), &ours),
@@ -286,7 +289,7 @@ fn table(results: &Results, scenario: &str) -> Result<String> {
             page::with_interval(&wall),
             page::spread_of(&wall),
             page::with_interval(&rate),
-            page::with_interval(&series(Sample::cpu_s_per_gb)),
+            page::with_interval(&series(cpu_s_per_gb)),
             page::wire_cost(results, scenario, name),
         )?;
         let copied = results.of(scenario, name).next();
@@ -307,11 +310,10 @@ fn table(results: &Results, scenario: &str) -> Result<String> {
         }
         // Of several pairs: how evenly they shared the path.
         let share = |sample: &Sample| {
-            let ended: Vec<f64> =
-                sample.more["ended_s"].as_array()?.iter().filter_map(|s| s.as_f64()).collect();
+            let ended = &sample.distributions.get(ENDED)?.values;
             let (first, last) =
                 ended.iter().fold((f64::MAX, 0.0), |(a, b): (f64, f64), s| (a.min(*s), b.max(*s)));
-            (ended.len() > 1).then_some((sample.run, last / first))
+            (ended.len() > 1).then_some((sample.run as usize, last / first))
         };
         let shares: Series = results.of(scenario, name).filter_map(share).collect();
         if !shares.is_empty() {
@@ -325,12 +327,11 @@ fn table(results: &Results, scenario: &str) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::record::Wire;
 
     fn sample(scenario: &str, tool: &str, run: usize, (bytes, files): (u64, u64), wall_s: f64) -> Sample {
         let times = Times { wall_s, unsynced_s: wall_s, cpu_s: 1.0 };
-        let wire = Some(Wire { bytes: 1_000_000_000, cpu_s: 2.5, trouble: 0 });
-        Sample { wire, ..Load { scenario, tool, run, bytes, files }.took(&times) }
+        let sample = Load { scenario, tool, run, bytes, files }.took(&times);
+        Sample { wire_cpu_s_per_gb: Some(2.5), ..sample }
     }
 
     #[test]
@@ -383,9 +384,9 @@ mod tests {
     #[test]
     fn of_two_pairs_it_is_told_how_evenly_they_shared_the_path() {
         let scenario = "two pairs of hosts, 100ms";
-        let pairs = |tool: &str, ended_s: [f64; 2]| Sample {
-            more: json!({"ended_s": ended_s}),
-            ..sample(scenario, tool, 1, (1_000_000_000, 2), ended_s[1])
+        let pairs = |tool: &str, ended_s: [f64; 2]| {
+            let sample = sample(scenario, tool, 1, (1_000_000_000, 2), ended_s[1]);
+            sample.distributed(ENDED, "s", ended_s.to_vec())
         };
         let samples = vec![pairs(OURS, [8.0, 10.0]), pairs("rsync daemon", [10.0, 15.0])];
         let told = tell(&Results { samples, ..Results::default() }).unwrap();

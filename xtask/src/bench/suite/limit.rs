@@ -2,7 +2,7 @@
 
 use super::Suite;
 use crate::bench::page::{self, Goal};
-use crate::bench::record::{Load, Results, Sample};
+use crate::bench::record::{self, Load, Results, Sample};
 use crate::bench::workspace::{self, Times};
 use crate::bench::{Bench, data};
 use crate::servers::Daemon;
@@ -11,6 +11,8 @@ use anyhow::{Context, Result};
 use std::fmt::Write;
 use std::fs;
 use std::process::Command;
+use std::time::Instant;
+use thalweg_lab::bench::record::Quantity;
 use thalweg_lab::bench::statistics::{self, Series};
 
 pub const SUITE: Suite = Suite {
@@ -54,9 +56,11 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         let (into, destination) = (format!("tw://{}/bench/", daemon.address), export.join("copy"));
         let load = Load { scenario: SCENARIO, tool, run, bytes, files: 1 };
         let sample = if *tool == PARTS {
-            let mut command = Command::new(&primitives);
+            let (mut command, began) = (Command::new(&primitives), Instant::now());
             let told = tools::says(command.arg(&file).arg(&export).arg("1"))?;
-            Sample { more: serde_json::from_str(&told)?, ..load.took(&Times::default()) }
+            let wall_s = began.elapsed().as_secs_f64();
+            let sample = load.took(&Times { wall_s, unsynced_s: wall_s, cpu_s: 0.0 });
+            record::with_told(sample, &serde_json::from_str(&told)?)
         } else {
             let mut command = workspace.thalweg();
             command.args(["cp", "-q", "--cipher", "aes128", "--ticket"]).arg(&daemon.ticket);
@@ -86,9 +90,10 @@ fn of_parts(results: &Results, names: &[&str], figure: &str) -> Result<Series> {
     for sample in results.of(SCENARIO, PARTS) {
         let mut sum = 0.0;
         for name in names {
-            sum += sample.more[name][figure].as_f64().with_context(|| format!("no {name} in a round"))?;
+            let part = sample.measured.get(&format!("{name}_{figure}")).and_then(Quantity::value);
+            sum += part.with_context(|| format!("no {name} in a round"))?;
         }
-        series.insert(sample.run, sum);
+        series.insert(sample.run as usize, sum);
     }
     Ok(series)
 }
@@ -117,7 +122,7 @@ fn tell(results: &Results) -> Result<String> {
         (READBACK, &durable, None),
     ] {
         let series = |figure: fn(&Sample) -> f64| results.series(SCENARIO, tool, figure);
-        let (cpu, wall) = (series(Sample::cpu_s_per_gb), series(|sample| sample.wall_s));
+        let (cpu, wall) = (series(record::cpu_s_per_gb), series(|sample| sample.wall_s));
         let rate = series(|sample| sample.bytes as f64 / 1e9 / sample.wall_s);
         let of_disk = match (tool, statistics::median(&statistics::ratios(&rate, &disk))) {
             (INTO_NULL, _) => String::new(),
@@ -135,7 +140,7 @@ fn tell(results: &Results) -> Result<String> {
             page::with_interval(&wall),
             page::spread_of(&wall),
             Goal::AtMost(1.10).verdict(page::spread_of(&wall)),
-            page::median_of(&series(Sample::gbit_per_s)),
+            page::median_of(&series(record::gbit_per_s)),
         )?;
     }
     out += &by_cores(results, &disk);
@@ -145,13 +150,12 @@ fn tell(results: &Results) -> Result<String> {
 /// How fast the cores alone let a durable copy be: both sides run on them, and the disk does not wait for the link as
 /// it would on two machines.
 fn by_cores(results: &Results, disk: &Series) -> String {
-    let cores = page::busyness(&results.about).1;
-    let most =
-        |figure: Series| -> Series { figure.into_iter().map(|(run, cost)| (run, cores / cost)).collect() };
-    let most = most(results.series(SCENARIO, DURABLE, Sample::cpu_s_per_gb));
-    if !cores.is_finite() || most.is_empty() {
+    let cores = results.about.machine.cores;
+    let costs = results.series(SCENARIO, DURABLE, record::cpu_s_per_gb);
+    if cores == 0 || costs.is_empty() {
         return String::new();
     }
+    let most: Series = costs.into_iter().map(|(run, cost)| (run, f64::from(cores) / cost)).collect();
     format!(
         "\nBoth sides share {cores} cores: at its CPU-s/GB a durable copy could pass {} GB/s there if no core ever waited, {} of \
          the disk's own rate.\n",

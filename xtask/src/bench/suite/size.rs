@@ -5,7 +5,7 @@ use crate::bench::copies::Scenario;
 use crate::bench::data;
 use crate::bench::page::{self, Goal};
 use crate::bench::peers::{self, Job, Servers};
-use crate::bench::record::{Load, Results, Sample};
+use crate::bench::record::{Load, Results, Sample, cpu_s_per_gb, files_per_s, gbit_per_s};
 use crate::bench::workspace::Volume;
 use crate::bench::{Bench, workspace};
 use crate::tools;
@@ -92,7 +92,7 @@ fn name(bytes: u64) -> String {
 }
 
 fn tell(results: &Results) -> Result<String> {
-    let rate = |bytes: u64| results.series(&name(bytes), TOOL, Sample::gbit_per_s);
+    let rate = |bytes: u64| results.series(&name(bytes), TOOL, gbit_per_s);
     let (largest, _) = SIZES[SIZES.len() - 1];
     let mut out = String::from(
         "| size | files | Gbit/s | max/min | files/s | CPU-s/GB | rate against 1 GiB | goal |\n\
@@ -114,8 +114,8 @@ fn tell(results: &Results) -> Result<String> {
             name(bytes),
             page::with_interval(&rate(bytes)),
             page::spread_of(&rate(bytes)),
-            page::median_of(&series(Sample::files_per_s)),
-            page::with_interval(&series(Sample::cpu_s_per_gb)),
+            page::median_of(&series(files_per_s)),
+            page::with_interval(&series(cpu_s_per_gb)),
             page::ratio(&rate(bytes), &rate(largest)),
         )?;
     }

@@ -4,12 +4,11 @@ use super::Suite;
 use crate::bench::control_group::{SlowDisk, Way};
 use crate::bench::network;
 use crate::bench::page::{self, Goal};
-use crate::bench::record::{Load, Results, Sample};
+use crate::bench::record::{self, Load, Results, Sample};
 use crate::bench::{Bench, data, peers, workspace};
 use crate::servers::Daemon;
 use crate::tools;
 use anyhow::{Result, bail};
-use serde_json::json;
 use std::fmt::Write;
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -57,7 +56,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     if bench.wants(SLOW_DISK) {
         match SlowDisk::new(&export, Way::Write, DISK_BYTES_PER_S) {
             Ok(slow) => modes(bench, SLOW_DISK, &source, &export, bytes, Some(&slow))?,
-            Err(error) => bench.log.skipped(SLOW_DISK, &format!("{error:#}"))?,
+            Err(error) => bench.log.left_out(SLOW_DISK, &format!("{error:#}"))?,
         }
     }
     if bench.wants(REPAIR) {
@@ -151,10 +150,8 @@ fn repair(bench: &mut Bench<'_>, source: &Path, export: &Path, bytes: u64) -> Re
         }
         let tool = format!("{count} of {chunks}");
         let sample = Load { scenario: REPAIR, tool: &tool, run, bytes, files: 1 }.took(&times);
-        log.sample(&Sample {
-            more: json!({"traffic_bytes": traffic, "damaged_bytes": count * CHUNK_BYTES}),
-            ..sample
-        })
+        let sample = sample.measured("traffic_bytes", traffic as f64, "B");
+        log.sample(&sample.measured("damaged_bytes", (count * CHUNK_BYTES) as f64, "B"))
     })?;
     Ok(fs::remove_dir_all(&destination)?)
 }
@@ -241,7 +238,7 @@ fn tell_repairs(results: &Results) -> Result<String> {
             | damaged chunks | wall s | traffic, MB | traffic beyond that without damage, against k/n of the file |\n\
             |---|---|---|---|\n";
     let figure = |tool: &str, key: &str| -> Series {
-        results.series(REPAIR, tool, |sample| sample.more[key].as_f64().unwrap_or(f64::NAN))
+        results.series(REPAIR, tool, |sample| record::measured(sample, key))
     };
     let mut repairs: Vec<(f64, &str)> =
         repairs.into_iter().map(|tool| (page::median_of(&figure(tool, "damaged_bytes")), tool)).collect();

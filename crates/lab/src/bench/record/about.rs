@@ -2,10 +2,11 @@
 
 use crate::plot::unit::Unit;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// What was measured, and where.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct About {
     /// Its name as it is typed: `sweep bulk`, `latency`, …; `iperf3` of what was imported.
     pub suite: String,
@@ -33,6 +34,10 @@ pub struct About {
     pub verification: String,
     /// What was made smaller than the source of the suite has it.
     pub scaling: Scaling,
+    /// What else has a part in the figures, by its name: a congestion control that all had, the version of a program
+    /// that was measured beside this one.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub more: BTreeMap<String, String>,
     /// The line `end` is still to come: a result that was read and has this was interrupted. Results that are older
     /// than this line have no end, and do not say that one comes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -76,10 +81,11 @@ pub struct Machine {
 }
 
 /// The path that data took.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum PathKind {
     /// Two processes, and the loopback between them.
+    #[default]
     Loopback,
     /// From a disk, or to one; no network.
     Disk,

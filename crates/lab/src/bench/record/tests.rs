@@ -21,6 +21,7 @@ pub(crate) fn about() -> About {
         encryption: "AES-128-GCM".into(),
         verification: "every segment before it is written".into(),
         scaling: Scaling::default(),
+        more: [].into(),
         is_unfinished: false,
     }
 }
