@@ -8,6 +8,11 @@
 //!
 //! Names are text: `b3sum` checks none that is not UTF-8. Here they are bytes, and those of a list have to be relative.
 
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use thalweg_mover::failure::{self, Failure};
+use thalweg_sys::Replace;
+use thalweg_sys::atomic_file::{AtomicFile, Durability};
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{Digest, RelativePath, limits};
 
@@ -29,6 +34,24 @@ pub fn line(path: &RelativePath, digest: Digest) -> Option<String> {
     let name = name.replace('\\', "\\\\").replace('\n', "\\n");
     let name = if ends_in_return { name.replace('\r', "\\r") } else { name };
     Some(format!("\\{digest}  {name}\n"))
+}
+
+/// Writes a list into a file: under its name stands a whole and durable one, or what was there. `fill` tells its lines,
+/// each with its end.
+///
+/// # Errors
+/// What `fill` says; with the path what the kernel says, of the file.
+pub fn write_file(
+    path: &Path,
+    fill: impl FnOnce(&mut dyn FnMut(&str) -> Result<(), Failure>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let of_io = |error: &io::Error| failure::at_path(failure::of_io("write the list", error), path);
+    let mode = thalweg_sys::usage::user_mode();
+    let hidden = AtomicFile::begin(path, mode, Durability::Synced).map_err(|error| of_io(&error.cause))?;
+    let mut file = BufWriter::new(hidden.file().try_clone().map_err(|error| of_io(&error))?);
+    fill(&mut |line| file.write_all(line.as_bytes()).map_err(|error| of_io(&error)))?;
+    file.flush().map_err(|error| of_io(&error))?;
+    hidden.finish(Replace::Existing).map_err(|error| of_io(&error.cause))
 }
 
 /// Reads a line without its end. A `./` in a name says nothing.

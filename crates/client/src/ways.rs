@@ -4,8 +4,8 @@
 use std::net::Ipv6Addr;
 use thalweg_mover::run::spread::Local;
 
-/// Reads an address that streams can be dialled at, or `ticket`, which means all that the ticket names. A name that is no
-/// address would be looked up for as long as there is patience.
+/// Reads an address that streams can be dialled at, or `ticket`, which means all that the ticket names. A name that is
+/// no address would be looked up for as long as there is patience.
 ///
 /// # Errors
 /// What is wanted instead.
