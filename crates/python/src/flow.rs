@@ -93,6 +93,9 @@ fn streamed(
         Ok(far_movers)
     })?;
     let ends = Ends::reach(source, destination, &mut far_movers, &state)?;
+    let sends = matches!(ends.to, FlowTo::Far(..));
+    let congestion = reaching.congestion(sends)?;
+    wishes.link.congestion = congestion.where_we_send(sends);
     let asked = receipt::Asked { from: vec![from.into()], to: to.into(), compress: false, delete: false };
     let receipt = options.receipt.as_deref().map(|path| ReceiptFile::begin(path, &asked)).transpose()?;
     wishes.receipt = receipt.as_ref().map(ReceiptFile::sink);
@@ -104,9 +107,6 @@ fn streamed(
             }
         })
     });
-    let sends = matches!(ends.to, FlowTo::Far(..));
-    let congestion = reaching.congestion(sends)?;
-    wishes.link.congestion = congestion.where_we_send(sends);
     let heard = Heard::new(teller, options.entries, record);
     let watch = heard.watch(meter);
     if let Some(text) = congestion.note {

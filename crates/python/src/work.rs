@@ -246,6 +246,8 @@ fn copied(
         let job = asked.reach(&mut far_movers, &keys)?;
         Ok((far_movers, job))
     })?;
+    let congestion = reaching.congestion(job.is_push())?;
+    wishes.movement.link.congestion = congestion.where_we_send(job.is_push());
     let receipt = match &options.receipt {
         Some(path) => Some(ReceiptFile::begin(path, &header(places, options))?),
         None => None,
@@ -260,8 +262,6 @@ fn copied(
         })
     });
     let heard = Heard::new(teller, options.entries, record);
-    let congestion = reaching.congestion(job.is_push())?;
-    wishes.movement.link.congestion = congestion.where_we_send(job.is_push());
     let watch = heard.watch(meter);
     if let Some(text) = congestion.note {
         (watch.events)(Event::Note(text));

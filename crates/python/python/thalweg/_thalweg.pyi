@@ -18,7 +18,9 @@ __all__ = [
     "copy",
     "exports",
     "law",
+    "limit_memory",
     "predict",
+    "read_receipt",
     "stream",
     "verify",
 ]
@@ -124,7 +126,14 @@ def verify(
     keys: tuple[builtins.list[str], builtins.list[str], builtins.list[str]],
     reaching: dict[str, Any],
 ) -> Work: ...
-def check(places: tuple[str, str], devices: bool, filter: list[str], reaching: dict[str, Any]) -> Work: ...
+def read_receipt(
+    receipt: str | PathLike[str],
+    as_b3sum: str | PathLike[str] | None,
+    keys: tuple[builtins.list[str], builtins.list[str], builtins.list[str]],
+    gives_up: GivingUp | None,
+) -> str: ...
+def check(places: builtins.list[str], options: dict[str, Any], reaching: dict[str, Any]) -> Work: ...
+def limit_memory(bytes: int | None) -> None: ...
 def stream(
     places: tuple[str, str], pipes: tuple[int | None, int | None], options: dict[str, Any], reaching: dict[str, Any]
 ) -> Work: ...
