@@ -70,7 +70,8 @@ pub fn stream(
     let [from, to] = [&places.0, &places.1].map(|place| Escaped(place.as_encoded_bytes()).to_string());
     let meter: Arc<Meter> = Arc::default();
     let counts = meter.clone();
-    Work::start(meter, events::flow_progress, options.tells, move |teller, stop| {
+    let rate = wishes.rate.clone();
+    Work::start(meter, events::flow_progress, rate, options.tells, move |teller, stop| {
         streamed(ends, [&from, &to], (&options, &reaching), wishes, counts, teller, stop)
     })
 }

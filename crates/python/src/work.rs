@@ -49,6 +49,7 @@ struct Underway {
     stop: Arc<Stop>,
     meter: Arc<Meter>,
     progress: fn(&Meter) -> Value,
+    rate: Arc<Rate>,
     is_over: Arc<AtomicBool>,
     hears: Mutex<Option<Receiver<String>>>,
     worker: Mutex<Option<JoinHandle<Result<Value>>>>,
@@ -68,10 +69,11 @@ impl Teller {
 }
 
 impl Work {
-    /// Begins it on a thread of its own; `progress` says how far it is.
+    /// Begins it on a thread of its own; `progress` says how far it is, and it goes no faster than `rate`.
     pub fn start(
         meter: Arc<Meter>,
         progress: fn(&Meter) -> Value,
+        rate: Arc<Rate>,
         tells: bool,
         work: impl FnOnce(&Teller, &Arc<Stop>) -> Result<Value> + Send + 'static,
     ) -> PyResult<Work> {
@@ -89,6 +91,7 @@ impl Work {
             stop,
             meter,
             progress,
+            rate,
             is_over,
             hears: Mutex::new(Some(hears)),
             worker: Mutex::new(Some(worker)),
@@ -147,6 +150,14 @@ impl Work {
     fn progress(&self, py: Python<'_>) -> PyResult<String> {
         let work = self.0.get(py)?;
         Ok((work.progress)(&work.meter).to_string())
+    }
+
+    /// From now on it goes no faster; `none` and `None` are no limit.
+    fn limit(&self, py: Python<'_>, rate: Option<String>) -> PyResult<()> {
+        let work = self.0.get(py)?;
+        let rate = read("bwlimit", rate.as_deref(), units::parse_limit);
+        work.rate.set_bits(rate.map_err(|failure| raise(py, &failure))?.flatten());
+        Ok(())
     }
 
     /// Asks it to stop in order. Does not wait. In a fork nothing.
@@ -223,7 +234,8 @@ pub fn copy(
     let meter: Arc<Meter> = Arc::default();
     let counts = meter.clone();
     let wishes = wishes(&options, &reaching).map_err(|failure| raise(py, &failure))?;
-    Work::start(meter, events::progress, options.tells, move |teller, stop| {
+    let rate = wishes.movement.rate.clone();
+    Work::start(meter, events::progress, rate, options.tells, move |teller, stop| {
         copied(&places, &options, &reaching, wishes, counts, teller, stop)
     })
 }
@@ -577,7 +589,7 @@ pub fn verify(
 ) -> PyResult<Work> {
     let expected = expected(&keys).map_err(|failure| raise(py, &failure))?;
     let meter = Arc::new(Meter::default());
-    Work::start(meter.clone(), events::progress, true, move |teller, stop| {
+    Work::start(meter.clone(), events::progress, Arc::default(), true, move |teller, stop| {
         let receipt = Receipt::open(&receipt)?;
         let seal = verifying::seal(&receipt, &expected)?;
         verifying::expect(&meter, &seal);
@@ -633,7 +645,7 @@ pub fn check(
     let selected = rules(&options.filter)
         .and_then(|rules| Selected::new(rules, only(options.files_from.as_deref())?))
         .map_err(|failure| raise(py, &failure))?;
-    Work::start(Arc::default(), events::progress, true, move |teller, stop| {
+    Work::start(Arc::default(), events::progress, Arc::default(), true, move |teller, stop| {
         let CheckOptions { sums, devices, .. } = options;
         let of_list = sums.as_ref().map(|list| list.clone().into_os_string());
         let shown: Vec<OsString> = of_list.into_iter().chain(places.iter().cloned()).collect();

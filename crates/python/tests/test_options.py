@@ -315,3 +315,17 @@ def test_work_under_way_says_between_which_places(tmp_path: Path) -> None:
         assert repr(copying) == f"<Transfer {tmp_path}/f -> null:: under way>"
         copying.report()
         assert repr(copying).endswith(": over>")
+
+
+def test_the_rate_of_a_copy_under_way_can_be_changed() -> None:
+    with thalweg.transfer("zero:256MiB", "null:", bwlimit="2MB/s", progress_s=0.05) as copying:
+        for event in copying:
+            if event["event"] == "progress" and event["bytes_verified"] > 0:
+                break
+        with pytest.raises(thalweg.UsageError, match="unit"):
+            copying.limit("5")
+        copying.limit("4GB/s")
+        copying.limit(None)
+        report = copying.report()
+    # At the rate that it began with, it takes two minutes; what is told of it does not depend on that.
+    assert report.bytes_done == 256 << 20 and report.details["prediction"] == {"missing": "rate-changed"}

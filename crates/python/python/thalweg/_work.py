@@ -242,6 +242,11 @@ class Underway(Generic[R]):
                 raise StopIteration
         return event
 
+    def limit(self, bwlimit: str | None) -> None:
+        """From now on a copy, or a stream, sends no faster than this, with its unit: ``"500Mbit/s"``, ``"50MB/s"``; ``None``: no
+        limit. Raises :class:`~thalweg.UsageError` for what is no rate."""
+        self._work.limit(bwlimit)
+
     def stop(self) -> None:
         """Asks it to stop in order; does not wait. The same call resumes."""
         self._work.stop()

@@ -129,6 +129,10 @@ class Underway(Generic[R]):
                 raise StopAsyncIteration
         return event
 
+    def limit(self, bwlimit: str | None) -> None:
+        """As :meth:`thalweg.Transfer.limit`."""
+        self._inner.limit(bwlimit)
+
     def stop(self) -> None:
         """Asks it to stop in order; does not wait. The same call resumes."""
         self._inner.stop()
