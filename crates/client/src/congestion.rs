@@ -1,7 +1,7 @@
 //! A congestion control that is asked for by name, looked at where this machine would send by it: sockets take a name
 //! as advice, and nobody would hear that they do not have it.
 
-use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
 use thalweg_sys::socket;
 use thalweg_wire::message::is_congestion_name;
 
@@ -39,7 +39,10 @@ impl Wished {
     /// `Permission`.
     pub fn or_refused(self) -> Result<Wished> {
         match self.why {
-            Some(why) => Err(Failure::new(FailureKind::Permission, failure::CHOOSE_CONGESTION, why)),
+            Some(why) => {
+                let failure = Failure::new(FailureKind::Permission, failure::CHOOSE_CONGESTION, why);
+                Err(failure.because(Reason::CongestionRefused))
+            }
             None => Ok(self),
         }
     }

@@ -124,6 +124,7 @@ const SHOWN_BYTES: usize = 256;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use thalweg_mover::failure::FailureKind;
 
     fn path(bytes: &[u8]) -> RelativePath {
         RelativePath::new(bytes.to_vec()).unwrap()
@@ -151,6 +152,20 @@ mod tests {
         for name in [&b"not utf-8 \xff"[..], "\u{fffd}".as_bytes()] {
             assert_eq!(line(&path(name), digest), None);
         }
+    }
+
+    #[test]
+    fn a_list_that_is_not_whole_leaves_what_was_there() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("sums");
+        write_file(&path, |write| write("one\n")).unwrap();
+        let cut = write_file(&path, |write| {
+            write("two\n")?;
+            Err(Failure::new(FailureKind::Stopped, "write the list", "stopped on request"))
+        });
+        assert_eq!(cut.unwrap_err().kind, FailureKind::Stopped);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\n");
+        assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 1);
     }
 
     #[test]
