@@ -22,9 +22,9 @@ use thalweg_mover::mutex::lock;
 use thalweg_mover::plan::Plan;
 use thalweg_mover::run::copy::{Meter, Report, Sources};
 use thalweg_sys::priority::Held;
+use thalweg_wire::RelativePath;
 use thalweg_wire::message::{Outcome, Totals};
 use thalweg_wire::path::Sentence;
-use thalweg_wire::{Entry, RelativePath};
 
 /// A quota that held threads for less than this is not worth a word.
 const HELD_TOLD: Duration = Duration::from_millis(500);
@@ -273,14 +273,15 @@ impl Listener {
 
     /// Takes an event.
     pub fn hear(&self, event: &Event) {
+        self.record(event);
         match event {
             Event::Settled(entry, outcome) => {
                 if matches!(outcome, Outcome::Done { .. }) {
                     self.bytes_done.fetch_add(entry.content_bytes(), Ordering::Relaxed);
                 }
-                self.outcome(Some(entry), &entry.path, outcome);
+                self.outcome(true, &entry.path, outcome);
             }
-            Event::Aside(path, outcome) => self.outcome(None, path, outcome),
+            Event::Aside(path, outcome) => self.outcome(false, path, outcome),
             Event::Deleted(path) => self.deleted(path),
             Event::SourceRemoved(path) => self.source_removed(path),
             Event::SourceKept(failure) => self.source_kept(failure),
@@ -295,14 +296,12 @@ impl Listener {
 
     fn deleted(&self, path: &RelativePath) {
         self.deleted.fetch_add(1, Ordering::Relaxed);
-        self.record(|| json::about("deleted", path));
         if self.tells_deleted() {
             self.line(&format!("{path} ({})", self.deleted_word()));
         }
     }
 
     fn source_removed(&self, path: &RelativePath) {
-        self.record(|| json::about("source-removed", path));
         if self.tells_deleted() {
             let word = if self.teller.dry_run { "would be removed" } else { "removed" };
             self.line(&format!("{path} ({word} at the source)"));
@@ -311,17 +310,18 @@ impl Listener {
 
     /// It was asked for and not done, so the command is not as it should be.
     fn source_kept(&self, failure: &Failure) {
-        self.record(|| events::source_kept(failure));
         lock(&self.failed).push(failure.kind);
         self.line(&format!("error: {failure}"));
     }
 
-    /// Tells a program, and writes into the report, what it is made of only where there is one of the two.
-    fn record(&self, make: impl FnOnce() -> serde_json::Map<String, serde_json::Value>) {
+    /// Tells a program, and writes into the report, what is about an entry; it is made only where there is one of the
+    /// two.
+    fn record(&self, event: &Event) {
         if !self.teller.json && self.teller.report.is_none() {
             return;
         }
-        let value = numbered(make().into(), self.number, self.teller.copies);
+        let Some(object) = events::of_entry(event) else { return };
+        let value = numbered(object.into(), self.number, self.teller.copies);
         if self.teller.json {
             json::tell(&value);
         }
@@ -346,8 +346,7 @@ impl Listener {
     }
 
     fn unnamed_event(&self, unnamed: u64) -> serde_json::Value {
-        let value = serde_json::json!({"event": "deleted-unnamed", "entries": unnamed});
-        numbered(value, self.number, self.teller.copies)
+        numbered(events::deleted_unnamed(unnamed).into(), self.number, self.teller.copies)
     }
 
     fn tell_unnamed(&self, unnamed: u64) {
@@ -361,9 +360,9 @@ impl Listener {
         }
     }
 
-    fn outcome(&self, entry: Option<&Entry>, path: &RelativePath, outcome: &Outcome) {
+    /// How an entry ended, and whether it was offered.
+    fn outcome(&self, is_offered: bool, path: &RelativePath, outcome: &Outcome) {
         let Teller { verbose, quiet, .. } = *self.teller;
-        self.record(|| events::settled(entry, path, outcome));
         match outcome {
             Outcome::Done { losses, .. } => {
                 let told = self.losses.fetch_add(losses.len() as u64, Ordering::Relaxed);
@@ -382,7 +381,7 @@ impl Listener {
             Outcome::Unchanged { .. } if verbose > 1 => self.line(&format!("{path} (unchanged)")),
             // What the source has and does not send is told; what the user asked to be left out, on request.
             Outcome::Skipped(why)
-                if verbose > 0 || (entry.is_none() && !quiet && !why.starts_with(EXCLUDED_BY)) =>
+                if verbose > 0 || (!is_offered && !quiet && !why.starts_with(EXCLUDED_BY)) =>
             {
                 self.line(&format!("{path} (skipped: {})", Sentence(why)));
             }

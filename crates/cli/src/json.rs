@@ -34,9 +34,7 @@ pub fn finished(report: &Report, dry_run: bool, exit: Exit) -> Value {
 
 /// Predicted against actual, as an event of its own.
 pub fn compared(compared: &Compared) -> Value {
-    let mut object = events::compared(compared);
-    object.insert("event".into(), "prediction".into());
-    Value::Object(object)
+    Value::Object(events::prediction(compared))
 }
 
 fn with_exit(mut object: Map<String, Value>, exit: Option<Exit>) -> Value {

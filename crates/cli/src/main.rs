@@ -22,8 +22,6 @@ mod signals;
 
 mod comparison;
 
-mod congestion;
-
 mod drawing;
 
 use args::serve::LogFormat;

@@ -148,6 +148,26 @@ pub fn settled(entry: Option<&Entry>, path: &RelativePath, outcome: &Outcome) ->
     object
 }
 
+/// Of an event about an entry what a report has of it, and whoever hears of each; `None` for others.
+pub fn of_entry(event: &Event) -> Option<Map<String, Value>> {
+    Some(match event {
+        Event::Settled(entry, outcome) => settled(Some(entry), &entry.path, outcome),
+        Event::Aside(path, outcome) => settled(None, path, outcome),
+        Event::Deleted(path) => about("deleted", path),
+        Event::SourceRemoved(path) => about("source-removed", path),
+        Event::SourceKept(failure) => source_kept(failure),
+        _ => return None,
+    })
+}
+
+/// So many more were deleted, or would be, of which no name came.
+pub fn deleted_unnamed(entries: u64) -> Map<String, Value> {
+    let mut object = Map::new();
+    object.insert("event".into(), "deleted-unnamed".into());
+    object.insert("entries".into(), entries.into());
+    object
+}
+
 /// A failure of the whole, or of an entry that a listing could not look at.
 pub fn error(failure: &Failure) -> Map<String, Value> {
     let mut object = Map::new();
@@ -376,6 +396,13 @@ pub fn compared(compared: &Compared) -> Map<String, Value> {
         Value::Object(object) => object,
         _ => Map::new(),
     }
+}
+
+/// The same as an event of its own, which ends a report.
+pub fn prediction(told: &Compared) -> Map<String, Value> {
+    let mut object = compared(told);
+    object.insert("event".into(), "prediction".into());
+    object
 }
 
 /// Medians of the terms, in seconds, and whether anything was measured of them.

@@ -10,6 +10,16 @@ pub mod units;
 
 pub mod threads;
 
+pub mod memory;
+
+pub mod names;
+
+pub mod ways;
+
+pub mod congestion;
+
+pub mod knobs;
+
 pub mod dataset;
 
 pub mod place;

@@ -2,17 +2,22 @@
 
 use crate::far_movers::{self, FarMovers, Whom};
 use crate::place::{Named, Places};
+use crate::receipt::ReportFile;
 use crate::{elsewhere, identity};
+use serde_json::Value;
 use std::ffi::OsStr;
 use std::os::fd::{OwnedFd, RawFd};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+use thalweg_mover::flow::numbers::Numbers;
 use thalweg_mover::link::Identity;
+use thalweg_mover::mutex::lock;
 use thalweg_mover::run::copy::{EvidenceSink, Stop, Watch};
 use thalweg_mover::run::far_mover::FarMover;
 use thalweg_mover::run::flow::job::{self, FlowFrom, FlowReport, FlowTo, FlowWishes};
 use thalweg_service::published::{Publisher, State};
+use thalweg_wire::EntryId;
 use thalweg_wire::message::Place;
 
 /// One end of a stream.
@@ -132,6 +137,59 @@ type There = (Arc<FarMover>, Place);
 fn far(named: &Named, far_movers: &mut FarMovers) -> Result<Option<There>> {
     let Some((whom, there)) = Whom::of(named).zip(far_movers::place_there(named)) else { return Ok(None) };
     Ok(Some((far_movers.reach(&whom)?.far, there)))
+}
+
+/// A report: a line for each file, once: after an outage in which a session ended complete files are settled again.
+pub struct Report {
+    file: ReportFile,
+    told: Mutex<Numbers>,
+}
+
+impl Report {
+    /// Begins it.
+    ///
+    /// # Errors
+    /// As [`ReportFile::begin`].
+    pub fn begin(path: &Path) -> Result<Report> {
+        Ok(Report { file: ReportFile::begin(path)?, told: Mutex::default() })
+    }
+
+    /// How a file ended.
+    pub fn tell(&self, flow: EntryId, event: impl FnOnce() -> Value) {
+        if lock(&self.told).add(flow) {
+            self.file.line(&event());
+            // A stream may go on for months, and is read about meanwhile.
+            self.file.flush();
+        }
+    }
+
+    /// Makes it durable.
+    ///
+    /// # Errors
+    /// As [`ReportFile::finish`].
+    pub fn finish(&self) -> Result<()> {
+        self.file.finish()
+    }
+}
+
+/// Bytes that are kept until they are marked, if so many were `asked` for: of a bound for all buffers of the process
+/// they have half, and wire frames have half.
+pub fn buffer_bytes(asked: u64, memory_bytes: Option<u64>) -> u64 {
+    memory_bytes.map_or(asked, |bytes| asked.min(bytes / 2))
+}
+
+/// Whether this can be the name of a marker.
+///
+/// # Errors
+/// What is wanted instead.
+pub fn check_marker(name: &[u8]) -> std::result::Result<(), String> {
+    match name {
+        b"" | b"." | b".." => Err("the name of a marker".to_owned()),
+        path if path.contains(&b'/') => {
+            Err("a name, not a path: it is beside the file, or in the directory".to_owned())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The pipe of this number, of which the caller keeps the original.

@@ -8,6 +8,11 @@
 //!
 //! Names are text: `b3sum` checks none that is not UTF-8. Here they are bytes, and those of a list have to be relative.
 
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use thalweg_mover::failure::{self, Failure};
+use thalweg_sys::Replace;
+use thalweg_sys::atomic_file::{AtomicFile, Durability};
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{Digest, RelativePath, limits};
 
@@ -29,6 +34,24 @@ pub fn line(path: &RelativePath, digest: Digest) -> Option<String> {
     let name = name.replace('\\', "\\\\").replace('\n', "\\n");
     let name = if ends_in_return { name.replace('\r', "\\r") } else { name };
     Some(format!("\\{digest}  {name}\n"))
+}
+
+/// Writes a list into a file: under its name stands a whole and durable one, or what was there. `fill` tells its lines,
+/// each with its end.
+///
+/// # Errors
+/// What `fill` says; with the path what the kernel says, of the file.
+pub fn write_file(
+    path: &Path,
+    fill: impl FnOnce(&mut dyn FnMut(&str) -> Result<(), Failure>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let of_io = |error: &io::Error| failure::at_path(failure::of_io("write the list", error), path);
+    let mode = thalweg_sys::usage::user_mode();
+    let hidden = AtomicFile::begin(path, mode, Durability::Synced).map_err(|error| of_io(&error.cause))?;
+    let mut file = BufWriter::new(hidden.file().try_clone().map_err(|error| of_io(&error))?);
+    fill(&mut |line| file.write_all(line.as_bytes()).map_err(|error| of_io(&error)))?;
+    file.flush().map_err(|error| of_io(&error))?;
+    hidden.finish(Replace::Existing).map_err(|error| of_io(&error.cause))
 }
 
 /// Reads a line without its end. A `./` in a name says nothing.
@@ -101,6 +124,7 @@ const SHOWN_BYTES: usize = 256;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use thalweg_mover::failure::FailureKind;
 
     fn path(bytes: &[u8]) -> RelativePath {
         RelativePath::new(bytes.to_vec()).unwrap()
@@ -128,6 +152,20 @@ mod tests {
         for name in [&b"not utf-8 \xff"[..], "\u{fffd}".as_bytes()] {
             assert_eq!(line(&path(name), digest), None);
         }
+    }
+
+    #[test]
+    fn a_list_that_is_not_whole_leaves_what_was_there() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("sums");
+        write_file(&path, |write| write("one\n")).unwrap();
+        let cut = write_file(&path, |write| {
+            write("two\n")?;
+            Err(Failure::new(FailureKind::Stopped, "write the list", "stopped on request"))
+        });
+        assert_eq!(cut.unwrap_err().kind, FailureKind::Stopped);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\n");
+        assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 1);
     }
 
     #[test]

@@ -46,7 +46,7 @@ mod links;
 /// 4. Which bytes differ.
 mod damage;
 
-pub use receipt::{Expected, Receipt, certified, parse_key, seal};
+pub use receipt::{Expected, Receipt, Unlisted, certified, parse_key, seal};
 
 /// Files that are asked about at the same time at a far place, where it hides the round trip.
 pub const FAR_WORKERS: usize = 16;

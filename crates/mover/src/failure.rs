@@ -94,7 +94,7 @@ pub const START_TESTBED: &str = "start a testbed";
 /// What fails where nobody lets us make a host of a testbed.
 const MAKE_NAMESPACE: &str = "make a network namespace";
 
-/// What fails where a congestion control is asked for that is not permitted.
+/// What fails where a congestion control is asked for that is not permitted, or not there.
 pub const CHOOSE_CONGESTION: &str = "choose the congestion control";
 
 /// As [`of_io`], where memory for a stream's frames was asked for: none is a matter of space, not of the stream.

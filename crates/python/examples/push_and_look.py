@@ -23,7 +23,8 @@ def main(file: Path, place: str, ticket: Path) -> None:
     try:
         report = thalweg.copy(file, place, ticket=ticket, receipt=receipt, on_event=tell)
     except thalweg.NoSpaceError as error:
-        sys.exit(f"{error.path}: {error.hint}")
+        # With the path and what may be done about it, where that is known.
+        sys.exit(str(error))
     print(f"{report.bytes_done} bytes in {report.seconds:.1f} s; {report.sentence}")
     with fsspec.open(f"{place}{file.name}", ticket=str(ticket)) as far:
         print(f"it begins with {far.read(16)!r}")

@@ -1,8 +1,9 @@
 //! Streams: content that is still being made, as work that Python waits for.
 
 use crate::failures::raise;
+use crate::reaching::{Reaching, odd, read};
 use crate::waiting::unless_stopped;
-use crate::work::{Heard, Reaching, Teller, Work, seconds, streams};
+use crate::work::{Heard, Record, Teller, Work, seconds, streams};
 use pyo3::prelude::*;
 use serde_json::Value;
 use std::ffi::OsString;
@@ -13,12 +14,13 @@ use std::sync::Arc;
 use std::time::Instant;
 use thalweg_client::place::Places;
 use thalweg_client::receipt::{self, ReceiptFile};
-use thalweg_client::stream::{End, Ends, pipe};
-use thalweg_client::{events, identity, units};
+use thalweg_client::stream::{End, Ends, Report, buffer_bytes, check_marker, pipe};
+use thalweg_client::{events, identity, memory, units};
+use thalweg_mover::event::Event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::plan;
 use thalweg_mover::run::copy::{Meter, Stop};
-use thalweg_mover::run::flow::job::FlowWishes;
+use thalweg_mover::run::flow::job::{FlowTo, FlowWishes};
 use thalweg_mover::run::steer::Rate;
 use thalweg_wire::limits;
 use thalweg_wire::message::{FlowTerms, Until};
@@ -39,9 +41,11 @@ pub struct StreamOptions {
     buffer_bytes: u64,
     mark_every_s: f64,
     bwlimit: Option<String>,
+    dscp: Option<String>,
     streams: Option<u16>,
     slot: Option<String>,
     receipt: Option<PathBuf>,
+    report: Option<PathBuf>,
     /// Tell of each file.
     entries: bool,
     /// Tell of anything at all.
@@ -66,7 +70,8 @@ pub fn stream(
     let [from, to] = [&places.0, &places.1].map(|place| Escaped(place.as_encoded_bytes()).to_string());
     let meter: Arc<Meter> = Arc::default();
     let counts = meter.clone();
-    Work::start(meter, events::flow_progress, options.tells, move |teller, stop| {
+    let rate = wishes.rate.clone();
+    Work::start(meter, events::flow_progress, rate, options.tells, move |teller, stop| {
         streamed(ends, [&from, &to], (&options, &reaching), wishes, counts, teller, stop)
     })
 }
@@ -89,14 +94,30 @@ fn streamed(
         Ok(far_movers)
     })?;
     let ends = Ends::reach(source, destination, &mut far_movers, &state)?;
+    let sends = matches!(ends.to, FlowTo::Far(..));
+    let congestion = reaching.congestion(sends)?;
+    wishes.link.congestion = congestion.where_we_send(sends);
     let asked = receipt::Asked { from: vec![from.into()], to: to.into(), compress: false, delete: false };
     let receipt = options.receipt.as_deref().map(|path| ReceiptFile::begin(path, &asked)).transpose()?;
     wishes.receipt = receipt.as_ref().map(ReceiptFile::sink);
-    let heard = Heard::new(teller, options.entries);
+    let file = options.report.as_deref().map(Report::begin).transpose()?.map(Arc::new);
+    let record = file.clone().map(|file| -> Record {
+        Arc::new(move |event: &Event| {
+            if let (Event::Settled(entry, _), Some(object)) = (event, events::of_entry(event)) {
+                file.tell(entry.id, || Value::Object(object));
+            }
+        })
+    });
+    let heard = Heard::new(teller, options.entries, record);
     let watch = heard.watch(meter);
-    let report = ends.run([from, to], &wishes, &state, &watch, stop)?;
+    if let Some(text) = congestion.note {
+        (watch.events)(Event::Note(text));
+    }
+    let report = ends.run([from, to], &wishes, &state, &watch, stop);
+    let reported = file.map_or(Ok(()), |file| file.finish());
+    let report = report?;
     let kept = receipt.map_or(Ok(()), |receipt| receipt.finish(&report.agreed));
-    Ok(heard.told(events::flow_finished(&report, Instant::now()), kept))
+    Ok(heard.told(events::flow_finished(&report, Instant::now()), kept.and(reported)))
 }
 
 fn duplicate(number: Option<RawFd>) -> Result<OwnedFd> {
@@ -118,6 +139,10 @@ fn wishes(options: &StreamOptions, reaching: &Reaching) -> Result<FlowWishes> {
     if mark_every_ms > u64::from(limits::MARK_EVERY_MS_MAX) {
         return Err(usage("marks are made at least once a minute".into()));
     }
+    if let Some(marker) = &options.until_marker {
+        check_marker(marker.as_encoded_bytes())
+            .map_err(|why| odd(format!("until_marker={marker:?}: {why}")))?;
+    }
     let until = Until {
         closed: options.until_closed,
         idle_ms: options.until_idle_s.map(millis),
@@ -134,14 +159,18 @@ fn wishes(options: &StreamOptions, reaching: &Reaching) -> Result<FlowWishes> {
     }
     let rate = options.bwlimit.as_deref().map(units::parse_rate).transpose().map_err(usage)?;
     let mut wishes = FlowWishes::new(until);
+    let memory_bytes = memory::bytes_max();
     wishes.terms = FlowTerms {
-        window_bytes: options.buffer_bytes,
+        window_bytes: buffer_bytes(options.buffer_bytes, memory_bytes),
         mark_every_ms: u32::try_from(mark_every_ms).unwrap_or(u32::MAX),
         ..wishes.terms
     };
-    wishes.asked = plan::Asked { streams: streams("stream", options.streams)?, ..plan::Asked::default() };
+    let streams = streams("stream", options.streams)?;
+    wishes.asked = plan::Asked { streams, memory_bytes, ..plan::Asked::default() };
     wishes.rate = Arc::new(Rate::of_bits(rate));
     wishes.slot = slot;
     wishes.link = reaching.link()?;
+    wishes.link.dscp = read("dscp", options.dscp.as_deref(), units::parse_dscp)?;
+    wishes.asked_of_way = reaching.asked_of_way();
     Ok(wishes)
 }

@@ -5,8 +5,9 @@
 
 use crate::failures::raise;
 use crate::ours::Ours;
+use crate::reaching::Reaching;
 use crate::waiting::{GivingUp, STEP, is_given_up, on_a_thread};
-use crate::work::{Reaching, seconds};
+use crate::work::seconds;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyString};
@@ -109,7 +110,7 @@ impl ReceiverOptions {
             window_bytes: self.window_bytes,
             channel: self.channel.wishes(),
             streams: self.streams,
-            link: reaching.link()?,
+            link: reaching.link_without_notes(false)?,
             ..ReceiverWishes::default()
         })
     }
@@ -157,7 +158,7 @@ impl Sender {
             window_bytes: options.window_bytes,
             channel: options.channel.wishes(),
             streams: options.streams,
-            link: reaching.link().map_err(|failure| raise(py, &failure))?,
+            link: reaching.link_without_notes(true).map_err(|failure| raise(py, &failure))?,
             ..SenderWishes::default()
         };
         let opened = on_a_thread(py, gives_up.as_ref(), move |_| {

@@ -13,6 +13,8 @@ mod ours;
 
 mod waiting;
 
+mod reaching;
+
 mod work;
 
 mod flow;
@@ -52,6 +54,8 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(session::exports, module)?)?;
     module.add_function(wrap_pyfunction!(work::verify, module)?)?;
     module.add_function(wrap_pyfunction!(work::check, module)?)?;
+    module.add_function(wrap_pyfunction!(work::read_receipt, module)?)?;
+    module.add_function(wrap_pyfunction!(work::limit_memory, module)?)?;
     module.add_function(wrap_pyfunction!(flow::stream, module)?)?;
     module.add_function(wrap_pyfunction!(predicting::predict, module)?)?;
     module.add_function(wrap_pyfunction!(law::law, module)?)?;

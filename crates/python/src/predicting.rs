@@ -1,8 +1,9 @@
 //! How long a transfer would take, by what earlier ones took.
 
 use crate::failures::raise;
+use crate::reaching::Reaching;
 use crate::waiting::{GivingUp, on_a_thread};
-use crate::work::{Reaching, seconds, streams};
+use crate::work::{seconds, streams};
 use pyo3::prelude::*;
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -10,11 +11,11 @@ use thalweg_client::job::Asked;
 use thalweg_client::place::Places;
 use thalweg_client::predict::{self as predicting, Wanted};
 use thalweg_client::profiles::ByHand;
-use thalweg_client::{identity, units};
+use thalweg_client::{identity, memory, units};
 use thalweg_mover::event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::plan;
-use thalweg_mover::run::copy::{From, Movement, Stop, To, Wishes};
+use thalweg_mover::run::copy::{From, Stop, To, Wishes};
 
 /// What is asked.
 #[derive(FromPyObject)]
@@ -48,22 +49,24 @@ fn predicted(
 ) -> Result<String> {
     let usage = |cause: String| Failure::new(FailureKind::Usage, "predict", cause);
     let streams = streams("predict", options.streams)?;
-    let link = reaching.link()?;
-    // As a copy with the same options is remembered.
-    let asked = plan::Asked { streams, ..plan::Asked::default() };
-    let movement = Movement { asked, link: link.clone(), ..Movement::default() };
-    let wanted = Wanted {
-        reads_back: options.reads_back,
-        bits_per_s_max: options.bwlimit.as_deref().map(units::parse_rate).transpose().map_err(usage)?,
-        streams,
-        by_hand: ByHand::of(&Wishes { movement, ..Wishes::default() }),
-        deadline: options.deadline_s.map(seconds),
-    };
+    let asked = plan::Asked { streams, memory_bytes: memory::bytes_max(), ..plan::Asked::default() };
+    let mut movement = reaching.movement(asked)?;
+    let link = movement.link.clone();
+    let bits_per_s_max = options.bwlimit.as_deref().map(units::parse_rate).transpose().map_err(usage)?;
     let state = identity::state_directory(reaching.state())?;
     let source = places.0.clone();
     let asked = Asked::read("predict", &[places.0, places.1], None, &Places::default())?;
     let mut far_movers = reaching.to_copy(state.clone(), event::nobody())?;
     let job = asked.reach(&mut far_movers, &state)?;
+    movement.link.congestion = reaching.congestion(job.is_push())?.where_we_send(job.is_push());
+    let wanted = Wanted {
+        reads_back: options.reads_back,
+        bits_per_s_max,
+        streams,
+        // As a copy with the same options is remembered.
+        by_hand: ByHand::of(&Wishes { movement, ..Wishes::default() }),
+        deadline: options.deadline_s.map(seconds),
+    };
     let size = predicting::size(&job, &source, &mut far_movers, seconds(options.scan_s), stop)?;
     let far = match (&job.from, &job.to) {
         (From::Far(far, _), _) | (_, To::Far(far, _)) => Some(far),

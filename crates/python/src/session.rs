@@ -2,8 +2,8 @@
 
 use crate::failures::raise;
 use crate::ours::Ours;
+use crate::reaching::Reaching;
 use crate::waiting::on_a_thread;
-use crate::work::Reaching;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde_json::Value;

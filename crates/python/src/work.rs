@@ -2,7 +2,8 @@
 
 use crate::failures::{raise, raise_text};
 use crate::ours::Ours;
-use crate::waiting::unless_stopped;
+use crate::reaching::{Reaching, odd, read, within};
+use crate::waiting::{GivingUp, on_a_thread, unless_stopped};
 use pyo3::prelude::*;
 use serde_json::{Map, Value, json};
 use std::ffi::OsString;
@@ -12,23 +13,24 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use thalweg_client::check::{self as comparing, Selected};
-use thalweg_client::far_movers::{FarMovers, How, SshOptions};
+use thalweg_client::check::{self as comparing, List, Selected};
 use thalweg_client::job::Asked;
 use thalweg_client::place::Places;
 use thalweg_client::reach::Reach;
-use thalweg_client::receipt::{self, ReceiptFile};
-use thalweg_client::verify::{self as verifying, Expected, Receipt, Told};
-use thalweg_client::{events, identity, units};
+use thalweg_client::receipt::{self, ReceiptFile, ReportFile};
+use thalweg_client::verify::{self as verifying, Expected, Receipt, Told, Unlisted};
+use thalweg_client::{events, identity, knobs, memory, names, sums, units};
 use thalweg_mover::event::{Event, Events};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::manifest::filter::parse_filter_line;
 use thalweg_mover::mutex::lock;
 use thalweg_mover::plan;
 use thalweg_mover::run::client::LinkSettings;
-use thalweg_mover::run::copy::{Fidelity, Meter, Movement, Selection, Stop, Watch, Wishes};
+use thalweg_mover::run::copy::{
+    Fidelity, Meter, Movement, Remembered, Report, Selection, Stop, Watch, Wishes,
+};
 use thalweg_mover::run::steer::Rate;
-use thalweg_wire::hello::Cipher;
+use thalweg_wire::RelativePath;
 use thalweg_wire::message::{Check, FilterRule, Outcome, Preserve, VerifyLevel};
 use thalweg_wire::path::Escaped;
 
@@ -47,6 +49,7 @@ struct Underway {
     stop: Arc<Stop>,
     meter: Arc<Meter>,
     progress: fn(&Meter) -> Value,
+    rate: Arc<Rate>,
     is_over: Arc<AtomicBool>,
     hears: Mutex<Option<Receiver<String>>>,
     worker: Mutex<Option<JoinHandle<Result<Value>>>>,
@@ -66,10 +69,11 @@ impl Teller {
 }
 
 impl Work {
-    /// Begins it on a thread of its own; `progress` says how far it is.
+    /// Begins it on a thread of its own; `progress` says how far it is, and it goes no faster than `rate`.
     pub fn start(
         meter: Arc<Meter>,
         progress: fn(&Meter) -> Value,
+        rate: Arc<Rate>,
         tells: bool,
         work: impl FnOnce(&Teller, &Arc<Stop>) -> Result<Value> + Send + 'static,
     ) -> PyResult<Work> {
@@ -87,6 +91,7 @@ impl Work {
             stop,
             meter,
             progress,
+            rate,
             is_over,
             hears: Mutex::new(Some(hears)),
             worker: Mutex::new(Some(worker)),
@@ -147,6 +152,14 @@ impl Work {
         Ok((work.progress)(&work.meter).to_string())
     }
 
+    /// From now on it goes no faster; `none` and `None` are no limit.
+    fn limit(&self, py: Python<'_>, rate: Option<String>) -> PyResult<()> {
+        let work = self.0.get(py)?;
+        let rate = read("bwlimit", rate.as_deref(), units::parse_limit);
+        work.rate.set_bits(rate.map_err(|failure| raise(py, &failure))?.flatten());
+        Ok(())
+    }
+
     /// Asks it to stop in order. Does not wait. In a fork nothing.
     fn stop(&self) {
         if let Some(work) = self.0.there() {
@@ -166,99 +179,12 @@ impl Work {
     }
 }
 
-/// How far movers are reached.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub struct Reaching {
-    ticket: Option<PathBuf>,
-    state: Option<PathBuf>,
-    rsh: Option<OsString>,
-    port: Option<u16>,
-    far_path: Option<OsString>,
-    far_ports: Option<String>,
-    near_ports: Option<String>,
-    bootstrap: bool,
-    static_programs: Vec<PathBuf>,
-    cipher: Option<String>,
-    patience_s: f64,
-    stall_timeout_s: f64,
-}
-
-impl Reaching {
-    fn ssh(&self) -> Result<SshOptions> {
-        let usual = SshOptions::default();
-        Ok(SshOptions {
-            rsh: self.rsh.clone().unwrap_or(usual.rsh),
-            port: self.port,
-            far_path: self.far_path.clone().unwrap_or(usual.far_path),
-            far_ports: ports("far_ports", self.far_ports.as_deref())?,
-            near_ports: ports("near_ports", self.near_ports.as_deref())?,
-            bootstrap: self.bootstrap,
-            // The program that runs is the interpreter.
-            static_programs: Some(self.static_programs.clone()),
-            ..SshOptions::default()
-        })
-    }
-
-    /// Where keys and what is remembered are kept, if that was said.
-    pub fn state(&self) -> Option<&Path> {
-        self.state.as_deref()
-    }
-
-    /// How patient a link is, and how data are protected on it.
-    pub fn link(&self) -> Result<LinkSettings> {
-        let usual = LinkSettings::default();
-        let cipher = match self.cipher.as_deref() {
-            None => usual.cipher,
-            Some("aes128") => Cipher::Aes128Gcm,
-            Some("aes256") => Cipher::Aes256Gcm,
-            Some("chacha20") => Cipher::ChaCha20Poly1305,
-            Some("tls") => Cipher::Tls,
-            Some(other) => return Err(odd(format!("cipher={other:?}: aes128, aes256, chacha20 or tls"))),
-        };
-        Ok(LinkSettings {
-            cipher,
-            stall_timeout: seconds(self.stall_timeout_s),
-            patience: seconds(self.patience_s),
-            ..usual
-        })
-    }
-
-    /// For questions.
-    pub fn to_ask(&self) -> Result<FarMovers> {
-        let how = How::to_ask(&Places::default(), self.ticket.as_deref(), self.ssh()?);
-        Ok(FarMovers::new(How { questions: self.link()?, ..how }))
-    }
-
-    /// For work that takes its time, with our keys and what is remembered in `state`; `events` hears notes
-    /// about the way.
-    pub fn to_copy(&self, state: PathBuf, events: Events) -> Result<FarMovers> {
-        Ok(FarMovers::new(self.how(state, events)?))
-    }
-
-    /// The same, not begun.
-    pub fn how(&self, state: PathBuf, events: Events) -> Result<How> {
-        let link = self.link()?;
-        let how = How::to_ask(&Places::default(), self.ticket.as_deref(), self.ssh()?);
-        let LinkSettings { patience, stall_timeout, .. } = link;
-        Ok(How { patience, stall_timeout, questions: link, state: Some(state), events, ..how })
-    }
-}
-
-fn ports(name: &str, asked: Option<&str>) -> Result<Option<(u16, u16)>> {
-    let read = |text| units::parse_ports(text).map_err(|why| odd(format!("{name}={text:?}: {why}")));
-    asked.map(read).transpose()
-}
-
-fn odd(cause: String) -> Failure {
-    Failure::new(FailureKind::Usage, "read options", cause)
-}
-
 /// What a copy goes by.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub struct CopyOptions {
     delete_max: Option<u64>,
+    remove_source_files: bool,
     compress: bool,
     verify: String,
     check: String,
@@ -273,10 +199,24 @@ pub struct CopyOptions {
     xattrs: bool,
     devices: bool,
     scavenger: bool,
+    dscp: Option<String>,
     filter: Vec<String>,
+    files_from: Option<Vec<Vec<u8>>>,
     bwlimit: Option<String>,
+    tune: bool,
+    profile: bool,
     streams: Option<u16>,
+    chunk_bytes: Option<u64>,
+    request_bytes: Option<u64>,
+    window_bytes: Option<u64>,
+    concurrency: Option<u64>,
+    depth: Option<u64>,
+    io_depth: Option<u64>,
+    direct: Option<String>,
+    order: Option<String>,
+    io_uring: bool,
     receipt: Option<PathBuf>,
+    report: Option<PathBuf>,
     /// Tell of each entry.
     entries: bool,
     /// Tell of anything at all.
@@ -294,7 +234,8 @@ pub fn copy(
     let meter: Arc<Meter> = Arc::default();
     let counts = meter.clone();
     let wishes = wishes(&options, &reaching).map_err(|failure| raise(py, &failure))?;
-    Work::start(meter, events::progress, options.tells, move |teller, stop| {
+    let rate = wishes.movement.rate.clone();
+    Work::start(meter, events::progress, rate, options.tells, move |teller, stop| {
         copied(&places, &options, &reaching, wishes, counts, teller, stop)
     })
 }
@@ -308,7 +249,8 @@ fn copied(
     teller: &Teller,
     stop: &Stop,
 ) -> Result<Value> {
-    let asked = Asked::read("cp", places, None, &Places::default())?;
+    let only = options.files_from.is_some().then_some(wishes.selection.only.as_slice());
+    let asked = Asked::read("cp", places, only, &Places::default())?;
     let state = identity::state_directory(reaching.state())?;
     wishes.remembered.state = Some(state.clone());
     let (mut far_movers, keys) = (reaching.to_copy(state.clone(), teller.of_links())?, state.clone());
@@ -316,78 +258,148 @@ fn copied(
         let job = asked.reach(&mut far_movers, &keys)?;
         Ok((far_movers, job))
     })?;
+    let congestion = reaching.congestion(job.is_push())?;
+    wishes.movement.link.congestion = congestion.where_we_send(job.is_push());
     let receipt = match &options.receipt {
         Some(path) => Some(ReceiptFile::begin(path, &header(places, options))?),
         None => None,
     };
     wishes.receipt = receipt.as_ref().map(ReceiptFile::sink);
-    let heard = Heard::new(teller, options.entries);
-    let report = job.run(&wishes, &state, &heard.watch(meter), stop)?;
+    let file = options.report.as_deref().map(ReportFile::begin).transpose()?.map(Arc::new);
+    let record = file.clone().map(|file| -> Record {
+        Arc::new(move |event: &Event| {
+            if let Some(object) = events::of_entry(event) {
+                file.line(&Value::Object(object));
+            }
+        })
+    });
+    let heard = Heard::new(teller, options.entries, record);
+    let watch = heard.watch(meter);
+    if let Some(text) = congestion.note {
+        (watch.events)(Event::Note(text));
+    }
+    let report = job.run(&wishes, &state, &watch, stop);
+    if let Ok(report) = &report {
+        heard.tell_end(report, file.as_deref());
+    }
+    let reported = file.map_or(Ok(()), |file| file.finish());
+    let report = report?;
     let kept = match (receipt, &report.agreed) {
         (Some(receipt), Some(agreed)) => receipt.finish(agreed),
         _ => Ok(()),
     };
+    let kept = kept.and(reported).and(all_removed(&report));
     Ok(heard.told(events::finished(&report, options.dry_run), kept))
 }
 
-/// What is heard of work: told to Python, and failed entries kept for the exception.
+/// A stop may have come when all else was done.
+fn all_removed(report: &Report) -> Result<()> {
+    let cause = "stopped on request; all is copied, and what was not removed yet stays";
+    match report.sources.is_cut_short {
+        true => Err(Failure::new(FailureKind::Stopped, "remove source files", cause)),
+        false => Ok(()),
+    }
+}
+
+/// Writes what is about an entry into a report.
+pub type Record = Arc<dyn Fn(&Event) + Send + Sync>;
+
+/// What is heard of work: told to Python, written into a report, and failures kept for the exception.
 pub struct Heard {
     teller: Teller,
     entries: bool,
-    failures: Arc<Mutex<Vec<Value>>>,
+    record: Option<Record>,
+    kept: Arc<Mutex<Kept>>,
+}
+
+#[derive(Default)]
+struct Kept {
+    failures: Vec<Value>,
+    /// Source files that were to be removed and could not be.
+    sources: u64,
+    /// Names of deleted entries that came; of many only the first do.
+    deleted: u64,
+}
+
+impl Kept {
+    fn add(&mut self, failure: Failure) {
+        if self.failures.len() < FAILURES_KEPT {
+            self.failures.push(Value::Object(events::error(&failure)));
+        }
+    }
 }
 
 impl Heard {
     /// `entries`: each entry is told.
-    pub fn new(teller: &Teller, entries: bool) -> Heard {
-        Heard { teller: teller.clone(), entries, failures: Arc::default() }
+    pub fn new(teller: &Teller, entries: bool, record: Option<Record>) -> Heard {
+        Heard { teller: teller.clone(), entries, record, kept: Arc::default() }
     }
 
     /// How the work tells it.
     pub fn watch(&self, meter: Arc<Meter>) -> Watch {
-        let (kept, entries, tells) = (self.failures.clone(), self.entries, self.teller.clone());
+        let (kept, entries, tells) = (self.kept.clone(), self.entries, self.teller.clone());
+        let record = self.record.clone();
         Watch {
-            events: Arc::new(move |event| hear(event, entries, &tells, &kept)),
+            events: Arc::new(move |event| {
+                if let Some(record) = &record {
+                    record(&event);
+                }
+                hear(event, entries, &tells, &kept);
+            }),
             link_events: self.teller.of_links(),
             meter,
             evidence: None,
         }
     }
 
-    /// What is told at the end: `finished`, the failed entries, and why the receipt was not `kept`, if so.
-    /// What was moved is there all the same.
+    /// Behind all entries of a copy: how many deleted ones have no name there, and in its report the prediction.
+    fn tell_end(&self, report: &Report, file: Option<&ReportFile>) {
+        let unnamed = report.totals.deleted.saturating_sub(lock(&self.kept).deleted);
+        let unnamed = (unnamed > 0).then(|| events::deleted_unnamed(unnamed));
+        if let Some(file) = file {
+            let compared = report.compared.as_ref().map(events::prediction);
+            let lines = unnamed.clone().into_iter().chain(compared);
+            lines.for_each(|object| file.line(&Value::Object(object)));
+        }
+        if let Some(object) = unnamed.filter(|_| self.entries) {
+            self.teller.tell(object);
+        }
+    }
+
+    /// What is told at the end: `finished`, what failed, and why receipt and report were not `kept`, or not all was
+    /// removed, if so. What was moved is there all the same.
     pub fn told(&self, mut finished: Map<String, Value>, kept: Result<()>) -> Value {
-        let failures = std::mem::take(&mut *lock(&self.failures));
+        let Kept { failures, sources, .. } = std::mem::take(&mut *lock(&self.kept));
         finished.insert("failures".into(), Value::Array(failures));
-        finished.insert("receipt_lost".into(), kept.err().map(|failure| events::error(&failure)).into());
+        finished.insert("sources_kept".into(), sources.into());
+        finished.insert("lost".into(), kept.err().map(|failure| events::error(&failure)).into());
         Value::Object(finished)
     }
 }
 
-fn hear(event: Event, entries: bool, teller: &Teller, failures: &Mutex<Vec<Value>>) {
-    let (entry, path, outcome) = match event {
-        Event::Settled(entry, outcome) => {
-            let path = entry.path.clone();
-            (Some(entry), path, outcome)
-        }
-        Event::Aside(path, outcome) => (None, path, outcome),
-        Event::Deleted(path) => {
-            if entries {
-                teller.tell(events::about("deleted", &path));
-            }
-            return;
-        }
-        event => return teller.tell_noted(event),
+fn hear(event: Event, entries: bool, teller: &Teller, kept: &Mutex<Kept>) {
+    let failed = match &event {
+        Event::Settled(entry, Outcome::Failed(failure)) => Some((&entry.path, failure)),
+        Event::Aside(path, Outcome::Failed(failure)) => Some((path, failure)),
+        _ => None,
     };
-    if let Outcome::Failed(failure) = &outcome {
-        let mut kept = lock(failures);
-        if kept.len() < FAILURES_KEPT {
-            let at = Failure { path: failure.path.clone().or_else(|| Some(path.clone())), ..failure.clone() };
-            kept.push(Value::Object(events::error(&at)));
-        }
+    if let Some((path, failure)) = failed {
+        let path = failure.path.clone().or_else(|| Some(path.clone()));
+        lock(kept).add(Failure { path, ..failure.clone() });
     }
-    if entries {
-        teller.tell(events::settled(entry.as_deref(), &path, &outcome));
+    match &event {
+        Event::SourceKept(failure) => {
+            let mut kept = lock(kept);
+            kept.sources += 1;
+            kept.add(failure.clone());
+        }
+        Event::Deleted(_) => lock(kept).deleted += 1,
+        _ => {}
+    }
+    match events::of_entry(&event) {
+        Some(object) if entries => teller.tell(object),
+        Some(_) => {}
+        None => teller.tell_noted(event),
     }
 }
 
@@ -426,7 +438,6 @@ fn header(places: &[OsString], options: &CopyOptions) -> receipt::Asked {
 fn wishes(options: &CopyOptions, reaching: &Reaching) -> Result<Wishes> {
     let usage = |cause: String| Failure::new(FailureKind::Usage, "copy", cause);
     let rate = options.bwlimit.as_deref().map(units::parse_rate).transpose().map_err(usage)?;
-    let filter = rules(&options.filter)?;
     let fidelity = Fidelity {
         preserve: Preserve {
             mode: options.perms,
@@ -449,29 +460,57 @@ fn wishes(options: &CopyOptions, reaching: &Reaching) -> Result<Wishes> {
             other => return Err(usage(format!("check={other:?}: evidence, digest or nothing"))),
         },
     };
-    let streams = streams("copy", options.streams)?;
-    let (compress, yields) = (options.compress, options.scavenger);
-    let dscp = yields.then_some(units::LOWER_EFFORT);
-    let asked = plan::Asked { streams, compress, yields, ..plan::Asked::default() };
+    let movement = reaching.movement(asked(options)?)?;
+    let dscp = read("dscp", options.dscp.as_deref(), units::parse_dscp)?;
+    // A class says itself to every queue on the way as well.
+    let dscp = dscp.or(options.scavenger.then_some(units::LOWER_EFFORT));
     Ok(Wishes {
         selection: Selection {
-            filter,
+            filter: rules(&options.filter)?,
+            only: only(options.files_from.as_deref())?.unwrap_or_default(),
             one_file_system: options.one_file_system,
             follow_links: options.copy_links,
             update: options.update,
             ignore_existing: options.ignore_existing,
-            ..Selection::default()
         },
         fidelity,
         movement: Movement {
-            asked,
             rate: Arc::new(Rate::of_bits(rate)),
-            link: LinkSettings { dscp, ..reaching.link()? },
-            ..Movement::default()
+            holds_still: !options.tune,
+            link: LinkSettings { dscp, ..movement.link },
+            ..movement
         },
+        remembered: Remembered { no_profile: !options.profile, ..Remembered::default() },
         dry_run: options.dry_run,
+        removes_sources: options.remove_source_files,
+        asked_of_way: reaching.asked_of_way(),
         ..Wishes::default()
     })
+}
+
+fn asked(options: &CopyOptions) -> Result<plan::Asked> {
+    let direct = read("direct", options.direct.as_deref(), knobs::parse_direct)?;
+    let order = read("order", options.order.as_deref(), knobs::parse_order)?;
+    let io_depth = within("io_depth", options.io_depth, knobs::io_depth)?;
+    let asked = plan::Asked {
+        streams: streams("copy", options.streams)?,
+        chunk_bytes: within("chunk_bytes", options.chunk_bytes, knobs::chunk)?,
+        request_bytes: within("request_bytes", options.request_bytes, knobs::request)?,
+        window_bytes: within("window_bytes", options.window_bytes, knobs::window)?,
+        concurrency: within("concurrency", options.concurrency, knobs::concurrency)?,
+        depth: within("depth", options.depth, knobs::depth)?,
+        memory_bytes: memory::bytes_max(),
+        disk: knobs::disk(direct, order, io_depth, !options.io_uring),
+        yields: options.scavenger,
+        compress: options.compress,
+        ..plan::Asked::default()
+    };
+    knobs::check(&asked)?;
+    Ok(asked)
+}
+
+fn only(listed: Option<&[Vec<u8>]>) -> Result<Option<Vec<RelativePath>>> {
+    listed.map(|listed| names::relative(listed.iter().map(Vec::as_slice))).transpose()
 }
 
 fn rules(lines: &[String]) -> Result<Vec<FilterRule>> {
@@ -482,16 +521,10 @@ fn rules(lines: &[String]) -> Result<Vec<FilterRule>> {
     Ok(rules)
 }
 
-/// Begins to compare a place with a receipt. `keys`: of either side, of the sender, of the receiver.
-#[pyfunction]
-pub fn verify(
-    py: Python<'_>,
-    receipt: PathBuf,
-    place: OsString,
-    strict: bool,
-    keys: (Vec<String>, Vec<String>, Vec<String>),
-    reaching: Reaching,
-) -> PyResult<Work> {
+/// Keys of either side, of the sender, of the receiver.
+type Keys = (Vec<String>, Vec<String>, Vec<String>);
+
+fn expected((both, sender, receiver): &Keys) -> Result<Expected> {
     let read = |name: &str, keys: &[String]| -> Result<Vec<String>> {
         let read = |key: &String| {
             let refuse = |why: String| format!("{name}={key:?}: {why}");
@@ -500,13 +533,63 @@ pub fn verify(
         };
         keys.iter().map(read).collect()
     };
-    let (both, sender, receiver) = &keys;
-    let expected = read("keys", both).and_then(|both| {
-        Ok(Expected { both, sender: read("sender", sender)?, receiver: read("receiver", receiver)? })
-    });
-    let expected = expected.map_err(|failure| raise(py, &failure))?;
+    Ok(Expected {
+        both: read("keys", both)?,
+        sender: read("sender", sender)?,
+        receiver: read("receiver", receiver)?,
+    })
+}
+
+/// What a receipt certifies, as JSON; its files go into a list of `b3sum`, if one is named.
+#[pyfunction]
+pub fn read_receipt(
+    py: Python<'_>,
+    receipt: PathBuf,
+    as_b3sum: Option<PathBuf>,
+    keys: Keys,
+    gives_up: Option<Bound<'_, GivingUp>>,
+) -> PyResult<String> {
+    let expected = expected(&keys).map_err(|failure| raise(py, &failure))?;
+    let told = on_a_thread(py, gives_up.as_ref(), move |stop| {
+        let receipt = Receipt::open(&receipt)?;
+        let seal = verifying::seal(&receipt, &expected)?;
+        let (mut listed, mut unlisted) = (0u64, Unlisted::default());
+        if let Some(path) = &as_b3sum {
+            sums::write_file(path, |write| {
+                receipt.sums(&seal, &mut unlisted, &mut |line| {
+                    if stop.is_asked() {
+                        let cause = "stopped on request";
+                        return Err(Failure::new(FailureKind::Stopped, "write the list", cause));
+                    }
+                    listed += 1;
+                    write(line)
+                })
+            })?;
+        }
+        let of_list = |count: u64| as_b3sum.is_some().then_some(count);
+        Ok(json!({
+            "entries": seal.entries, "bytes": seal.bytes, "failed": seal.failed, "skipped": seal.skipped,
+            "sender": seal.sender.to_string(), "receiver": seal.receiver.to_string(),
+            "listed": of_list(listed), "without_digest": of_list(unlisted.without_digest),
+            "unnamed": of_list(unlisted.unnamed), "receipt": verifying::certified(&seal, &expected),
+        }))
+    })?;
+    told.map(|told| told.to_string()).map_err(|failure| raise(py, &failure))
+}
+
+/// Begins to compare a place with a receipt.
+#[pyfunction]
+pub fn verify(
+    py: Python<'_>,
+    receipt: PathBuf,
+    place: OsString,
+    strict: bool,
+    keys: Keys,
+    reaching: Reaching,
+) -> PyResult<Work> {
+    let expected = expected(&keys).map_err(|failure| raise(py, &failure))?;
     let meter = Arc::new(Meter::default());
-    Work::start(meter.clone(), events::progress, true, move |teller, stop| {
+    Work::start(meter.clone(), events::progress, Arc::default(), true, move |teller, stop| {
         let receipt = Receipt::open(&receipt)?;
         let seal = verifying::seal(&receipt, &expected)?;
         verifying::expect(&meter, &seal);
@@ -540,39 +623,80 @@ pub fn verify(
     })
 }
 
-/// Begins to compare two places.
+/// What is compared.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct CheckOptions {
+    /// A list of `b3sum`, in place of a second place.
+    sums: Option<PathBuf>,
+    devices: bool,
+    filter: Vec<String>,
+    files_from: Option<Vec<Vec<u8>>>,
+}
+
+/// Begins to compare two places, or one with a list.
 #[pyfunction]
 pub fn check(
     py: Python<'_>,
-    places: (OsString, OsString),
-    devices: bool,
-    filter: Vec<String>,
+    places: Vec<OsString>,
+    options: CheckOptions,
     reaching: Reaching,
 ) -> PyResult<Work> {
-    let selected = rules(&filter).and_then(|rules| Selected::new(rules, None));
-    let selected = selected.map_err(|failure| raise(py, &failure))?;
+    let selected = rules(&options.filter)
+        .and_then(|rules| Selected::new(rules, only(options.files_from.as_deref())?))
+        .map_err(|failure| raise(py, &failure))?;
     let meter = Arc::new(Meter::default());
-    Work::start(meter.clone(), events::progress, true, move |teller, stop| {
-        let places = [places.0, places.1];
-        let (named, mut far_movers) = (places.clone(), reaching.to_ask()?);
-        let (_far_movers, sides) = unless_stopped(stop, move || {
-            let sides = [Reach::open(&named[0], &mut far_movers)?, Reach::open(&named[1], &mut far_movers)?];
-            Ok((far_movers, sides))
+    Work::start(meter.clone(), events::progress, Arc::default(), true, move |teller, stop| {
+        let CheckOptions { sums, devices, .. } = options;
+        let of_list = sums.as_ref().map(|list| list.clone().into_os_string());
+        let shown: Vec<OsString> = of_list.into_iter().chain(places.iter().cloned()).collect();
+        let mut far_movers = reaching.to_ask()?;
+        let (_far_movers, list, sides) = unless_stopped(stop, move || {
+            // What is wrong with it is told before anybody is asked for a password.
+            let list = sums.as_deref().map(open_list).transpose()?;
+            let open = |place: &OsString| Reach::open(place, &mut far_movers);
+            let sides = places.iter().map(open).collect::<Result<Vec<Reach>>>()?;
+            Ok((far_movers, list, sides))
         })?;
         let mut tell = |told: comparing::Told<'_>| -> Result<()> {
             teller.tell(match told {
                 comparing::Told::Difference(what, path, why) => events::difference(what, path, why),
-                comparing::Told::Trouble(side, failure) => events::error_at(&places[side], failure),
+                comparing::Told::Trouble(side, failure) => events::error_at(&shown[side], failure),
             });
             Ok(())
         };
-        let found = comparing::check([&sides[0], &sides[1]], &selected, devices, &meter, &mut tell, stop)?;
+        let found = match (list, &sides[..]) {
+            (Some(list), [place]) => comparing::check_list(list, place, &selected, &meter, &mut tell, stop)?,
+            (None, [source, destination]) => {
+                comparing::check([source, destination], &selected, devices, &meter, &mut tell, stop)?
+            }
+            _ => return Err(odd("a place is compared with another, or with a list".into())),
+        };
         Ok(json!({
-            "entries": found.entries, "files": found.files, "bytes": found.bytes, "missing": found.missing,
-            "extra": found.extra, "differing": found.differing, "unreadable": found.unreadable,
-            "left_out": found.left_out,
+            "entries": found.entries, "files": found.files, "bytes": found.bytes, "same": found.same,
+            "missing": found.missing, "extra": found.extra, "differing": found.differing,
+            "unreadable": found.unreadable, "left_out": found.left_out,
         }))
     })
+}
+
+/// A list that has an end: who waits for a pipe hears of no stop.
+fn open_list(path: &Path) -> Result<List> {
+    match std::fs::metadata(path) {
+        Ok(there) if !there.is_file() => {
+            let name = Escaped(path.as_os_str().as_encoded_bytes());
+            Err(odd(format!("sums: `{name}` is no regular file")))
+        }
+        _ => List::open(path),
+    }
+}
+
+/// From now on the buffers of this process take at most so many bytes together; without, there is no bound.
+#[pyfunction]
+pub fn limit_memory(py: Python<'_>, bytes: Option<u64>) -> PyResult<()> {
+    let bytes = within("bytes", bytes, memory::check).map_err(|failure| raise(py, &failure))?;
+    memory::bound(bytes);
+    Ok(())
 }
 
 /// As many streams as the program takes.

@@ -12,7 +12,8 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use thalweg_wire::limits;
+use thalweg_client::knobs::{self, Sides};
+use thalweg_client::memory;
 use thalweg_wire::message::{Check, Direct, Order, VerifyLevel};
 
 /// What `thalweg cp` would not hear. From the environment or a file it is for `sync`, but whoever types it thinks that
@@ -154,12 +155,12 @@ pub struct CopyArgs {
     pub io_depth: Option<u16>,
     /// Past the page cache: auto (writing large files, where it pays), on, off; for one side source=on, for both
     /// source=on,destination=off
-    #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = parse_direct)]
+    #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = knobs::parse_direct)]
     pub direct: Sides<Direct>,
     /// Order of requests: strict, serial, loose, none, layout (by the place on the medium); for one side source=serial,
     /// for both source=layout,destination=serial. At the destination serial, loose or none (default:
     /// source=loose,destination=none)
-    #[arg(long, value_name = "ORDER", value_parser = parse_order)]
+    #[arg(long, value_name = "ORDER", value_parser = knobs::parse_order)]
     pub order: Option<Sides<Order>>,
     /// Helper threads for requests in flight, even where there is an io_uring
     #[arg(long)]
@@ -244,110 +245,36 @@ impl Verify {
     }
 }
 
-/// A value for each side; `None`: nothing was said of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sides<T> {
-    /// Of the source.
-    pub source: Option<T>,
-    /// Of the destination.
-    pub destination: Option<T>,
-}
-
-/// The least bound for buffers, in bytes.
-pub const MEMORY_BYTES_MIN: u64 = 8 << 20;
-
 /// A bound for buffers, in bytes.
 pub fn parse_memory(text: &str) -> Result<u64, String> {
-    let bytes = units::parse_size(text)?;
-    if bytes >= MEMORY_BYTES_MIN { Ok(bytes) } else { Err("at least 8MiB".into()) }
+    units::parse_size(text).and_then(memory::check)
 }
 
 fn parse_chunk(text: &str) -> Result<u64, String> {
-    let bytes = units::parse_size(text)?;
-    if !thalweg_wire::limits::is_chunk_size(bytes) {
-        return Err("a chunk is a power of two from 64KiB to 64MiB".into());
-    }
-    Ok(bytes)
+    units::parse_size(text).and_then(knobs::chunk)
 }
 
 fn parse_concurrency(text: &str) -> Result<u32, String> {
-    parse_count(text, limits::CONCURRENCY_MAX)
+    knobs::concurrency(parse_count(text))
 }
 
 fn parse_depth(text: &str) -> Result<u32, String> {
-    parse_count(text, limits::DEPTH_MAX)
+    knobs::depth(parse_count(text))
 }
 
-fn parse_count(text: &str, high: u32) -> Result<u32, String> {
-    let count = text.parse().ok().filter(|count| (1..=high).contains(count));
-    count.ok_or_else(|| format!("a number from 1 to {high}"))
+/// None, which no count may be, for what is no number.
+fn parse_count(text: &str) -> u64 {
+    text.parse().unwrap_or(0)
 }
 
 fn parse_request(text: &str) -> Result<u32, String> {
-    let bytes = units::parse_size(text)?;
-    let sizes = limits::SEGMENT_BYTES_MIN..=limits::SEGMENT_BYTES_MAX;
-    match bytes.is_power_of_two() && sizes.contains(&bytes) {
-        true => Ok(bytes as u32),
-        false => Err("a request is a power of two from 64KiB to 64MiB".into()),
-    }
+    units::parse_size(text).and_then(knobs::request)
 }
 
 fn parse_io_depth(text: &str) -> Result<u16, String> {
-    parse_count(text, u32::from(limits::IO_DEPTH_MAX)).map(|count| count as u16)
-}
-
-/// `VALUE` for both sides, or `source=VALUE`, `destination=VALUE`, with a comma between them.
-fn parse_sides<T: Copy>(text: &str, parse: impl Fn(&str) -> Result<T, String>) -> Result<Sides<T>, String> {
-    let mut sides = Sides { source: None, destination: None };
-    for part in text.split(',') {
-        let (place, value) = match part.split_once('=') {
-            Some(("source", value)) => (&mut sides.source, value),
-            Some(("destination", value)) => (&mut sides.destination, value),
-            Some((other, _)) => return Err(format!("`{other}` is no side: source or destination")),
-            None if part.len() == text.len() => {
-                let value = Some(parse(part)?);
-                return Ok(Sides { source: value, destination: value });
-            }
-            None => return Err(format!("`{part}`: of which side? source={part} or destination={part}")),
-        };
-        if place.replace(parse(value)?).is_some() {
-            return Err("a side is named twice".into());
-        }
-    }
-    Ok(sides)
-}
-
-fn parse_direct(text: &str) -> Result<Sides<Direct>, String> {
-    parse_sides(text, |word| match word {
-        "auto" => Ok(Direct::Auto),
-        "on" => Ok(Direct::On),
-        "off" => Ok(Direct::Off),
-        _ => Err(format!("`{word}`: auto, on or off")),
-    })
-}
-
-fn parse_order(text: &str) -> Result<Sides<Order>, String> {
-    let sides = parse_sides(text, |word| match word {
-        "strict" => Ok(Order::Strict),
-        "serial" => Ok(Order::Serial),
-        "loose" => Ok(Order::Loose),
-        "none" => Ok(Order::None),
-        "layout" => Ok(Order::Layout),
-        _ => Err(format!("`{word}`: strict, serial, loose, none or layout")),
-    })?;
-    // A destination writes what comes: which chunk next is the source's choice.
-    let is_of_source = |order| matches!(order, Some(Order::Strict | Order::Layout));
-    match (text.contains('='), is_of_source(sides.destination)) {
-        (true, true) => Err("strict and layout are orders of the source".into()),
-        (false, true) => Ok(Sides { destination: None, ..sides }),
-        _ => Ok(sides),
-    }
+    knobs::io_depth(parse_count(text))
 }
 
 fn parse_window(text: &str) -> Result<u64, String> {
-    let bytes = units::parse_size(text)?;
-    match (limits::WINDOW_BYTES_MIN..=limits::WINDOW_BYTES_MAX).contains(&bytes) {
-        true => Ok(bytes),
-        false => Err("a window has from 4KiB to 1GiB".into()),
-    }
+    units::parse_size(text).and_then(knobs::window)
 }

@@ -130,22 +130,7 @@ fn is_stdin(file: &Path) -> bool {
 /// # Errors
 /// `Usage` for a name that leads out of the source, or an empty list.
 pub fn names(bytes: &[u8], from0: bool) -> Result<Vec<RelativePath>> {
-    let usage = |cause: String| Failure::new(FailureKind::Usage, "read --files-from", cause);
-    let mut names = Vec::new();
-    for name in split(bytes, from0) {
-        let parts: Vec<&[u8]> =
-            name.split(|&byte| byte == b'/').filter(|part| !part.is_empty() && *part != b".").collect();
-        if parts.is_empty() {
-            continue;
-        }
-        let path = RelativePath::new(parts.join(&b'/'))
-            .map_err(|error| usage(format!("`{}`: {error}", Escaped(name))))?;
-        names.push(path);
-    }
-    if names.is_empty() {
-        return Err(usage("the list is empty: nothing would be copied".into()));
-    }
-    Ok(names)
+    thalweg_client::names::relative(split(bytes, from0))
 }
 
 /// What stands between the ends of lines, or between NULs; nothing empty.

@@ -6,10 +6,10 @@ use crate::units;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, FromArgMatches};
 use std::ffi::OsString;
-use std::net::Ipv6Addr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thalweg_client::far_movers::{How, SshOptions, Whom};
+use thalweg_client::{congestion, ways};
 use thalweg_mover::event::Events;
 use thalweg_mover::link::ktls::{RECORDS_MAX, RECORDS_MIN};
 use thalweg_mover::link::{Family, KernelTls, TlsForm};
@@ -18,7 +18,6 @@ use thalweg_mover::run::far_mover::AskedOfWay;
 use thalweg_mover::run::spread::Local;
 use thalweg_sys::priority::Priority;
 use thalweg_wire::hello::Cipher;
-use thalweg_wire::message::is_congestion_name;
 
 /// How a far place is reached, and for how long: of copies, and of other commands that keep a link standing.
 #[derive(Debug, clap::Args)]
@@ -80,10 +79,10 @@ impl LinkArgs {
 pub struct WayArgs {
     /// Addresses of the far side, HOST or HOST:PORT, over which data streams are spread; `ticket` means all that the
     /// ticket names
-    #[arg(long, value_name = "ADDRESS", value_delimiter = ',', value_parser = parse_via)]
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',', value_parser = ways::parse_via)]
     pub via: Vec<String>,
     /// Addresses or network cards of this machine over which data streams are spread
-    #[arg(long, value_name = "ADDRESS|CARD", value_delimiter = ',', value_parser = parse_local)]
+    #[arg(long, value_name = "ADDRESS|CARD", value_delimiter = ',', value_parser = ways::parse_local)]
     pub bind: Vec<Local>,
     /// Protection of the data streams
     #[arg(long, value_enum)]
@@ -136,7 +135,7 @@ impl CipherArg {
 #[derive(Debug, clap::Args)]
 pub struct CongestionArgs {
     /// Congestion control of the side that sends, for instance cubic or bbr
-    #[arg(long, value_name = "NAME", value_parser = parse_congestion)]
+    #[arg(long, value_name = "NAME", value_parser = congestion::parse)]
     pub cca: Option<String>,
 }
 
@@ -327,44 +326,6 @@ pub enum KtlsArg {
     Off,
 }
 
-/// An address that streams can be dialled at: a name that is none would be looked up for as long as there is patience.
-fn parse_via(text: &str) -> Result<String, String> {
-    let is_six = |host: &str| host.split('%').next().is_some_and(|host| host.parse::<Ipv6Addr>().is_ok());
-    let is_port = |port: &str| port.parse::<u16>().is_ok_and(|port| port > 0);
-    let is_odd = |letter: char| letter.is_whitespace() || matches!(letter, ':' | '/' | '@' | '[' | ']');
-    let is_name = |host: &str| !host.is_empty() && !host.contains(is_odd);
-    let is_address = match text.strip_prefix('[').map(|rest| rest.split_once(']')) {
-        Some(Some((host, ""))) => is_six(host),
-        Some(Some((host, port))) => is_six(host) && port.strip_prefix(':').is_some_and(is_port),
-        Some(None) => false,
-        None if is_six(text) => true,
-        None => match text.split_once(':') {
-            Some((host, port)) => is_name(host) && is_port(port),
-            None => is_name(text),
-        },
-    };
-    match is_address {
-        true => Ok(text.to_owned()),
-        false => Err("HOST, HOST:PORT (of IPv6 [ADDRESS]:PORT), or `ticket`".into()),
-    }
-}
-
-fn parse_local(text: &str) -> Result<Local, String> {
-    match (text.parse(), text.len()) {
-        (Ok(address), _) => Ok(Local::Address(address)),
-        // IFNAMSIZ, the final NUL not counted.
-        (Err(_), 1..=15) => Ok(Local::Interface(text.to_owned())),
-        (Err(_), _) => Err("an address of this machine, or the name of a network card".into()),
-    }
-}
-
-fn parse_congestion(text: &str) -> Result<String, String> {
-    match is_congestion_name(text) {
-        true => Ok(text.to_owned()),
-        false => Err("a name of at most 15 letters, digits, `_` and `-`".into()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -427,17 +388,5 @@ mod tests {
         let all = ["--bind", "lo", "--via", "h", "--cipher", "tls", "--ktls", "on", "--tls-records", "2048"];
         let AskedOfWay { via, bind, cipher, ktls, tls_records } = typed(way, &all).of_streams;
         assert!(via && bind && cipher && ktls && tls_records);
-    }
-
-    #[test]
-    fn an_address_for_streams_is_a_host_with_or_without_a_port() {
-        let names = ["ticket", "host", "dtn.example.org:8487", "10.1.0.7", "10.1.0.7:1"];
-        for good in names.into_iter().chain(["::1", "[::1]", "[fe80::1%eth0]:9"]) {
-            assert_eq!(parse_via(good), Ok(good.to_owned()));
-        }
-        let ports = [":8487", "host:", "host:0", "host:65536"];
-        for odd in ports.into_iter().chain(["", " host", "[::1", "[::1]9", "[host]:1", "h/x"]) {
-            assert!(parse_via(odd).is_err_and(|why| why.contains("HOST:PORT")), "{odd}");
-        }
     }
 }

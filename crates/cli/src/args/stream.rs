@@ -7,6 +7,7 @@ use crate::units;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
+use thalweg_client::stream::check_marker;
 use thalweg_mover::admission::SlotAsked;
 use thalweg_wire::limits;
 
@@ -114,13 +115,7 @@ pub struct MarkArgs {
 }
 
 fn parse_marker(text: &str) -> Result<OsString, String> {
-    match text {
-        "" | "." | ".." => Err("the name of a marker".to_owned()),
-        path if path.contains('/') => {
-            Err("a name, not a path: it is beside the file, or in the directory".to_owned())
-        }
-        name => Ok(name.into()),
-    }
+    check_marker(text.as_bytes()).map(|()| text.into())
 }
 
 fn parse_buffer(text: &str) -> Result<u64, String> {

@@ -1,7 +1,6 @@
 //! `thalweg cp` and `thalweg sync`: one copy, or several at the same time.
 
 use crate::args::copy::CopyArgs;
-use crate::congestion::{self, Wished};
 use crate::copy_output::{Listener, Teller};
 use crate::exit::Exit;
 use crate::place::Places;
@@ -9,10 +8,11 @@ use crate::{running, show, signals, threads};
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
+use thalweg_client::congestion::{self, Wished};
 use thalweg_client::far_movers::{FarMovers, How, Whom};
-use thalweg_client::identity;
 use thalweg_client::job::{self, Asked, Job};
 use thalweg_client::receipt::{self, ReceiptFile};
+use thalweg_client::{identity, knobs, memory};
 use thalweg_mover::event::{self, Event};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::plan;
@@ -22,7 +22,7 @@ use thalweg_mover::run::copy::{
 };
 use thalweg_mover::run::steer::Rate;
 use thalweg_sys::priority::{self, Priority};
-use thalweg_wire::message::{Disk, DiskSide, Preserve};
+use thalweg_wire::message::Preserve;
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{RelativePath, limits};
 
@@ -242,10 +242,10 @@ fn usage(cause: &str) -> Failure {
     Failure::new(FailureKind::Usage, "read the command line", cause)
 }
 
-/// For all buffers of this process.
+/// For all buffers of this process, if somebody asks for it.
 pub fn bound_memory(bytes: Option<u64>) {
-    if let Some(bytes) = bytes {
-        thalweg_sys::buffer::bound(usize::try_from(bytes).unwrap_or(usize::MAX));
+    if bytes.is_some() {
+        memory::bound(bytes);
     }
 }
 
@@ -286,46 +286,28 @@ fn wishes(args: &CopyArgs, only: Vec<RelativePath>, state: &Path) -> Result<Wish
 }
 
 fn movement(args: &CopyArgs) -> Result<Movement> {
-    if let (Some(request), Some(chunk)) = (args.request, args.chunk)
-        && u64::from(request) > chunk
-    {
-        return Err(usage("--request: a request is at most a chunk (--chunk)"));
-    }
+    let asked = plan::Asked {
+        streams: args.link.streams,
+        chunk_bytes: args.chunk,
+        concurrency: args.concurrency,
+        depth: args.depth,
+        request_bytes: args.request,
+        window_bytes: args.window,
+        memory_bytes: args.memory,
+        disk: knobs::disk(Some(args.direct), args.order, args.io_depth, args.no_io_uring),
+        yields: args.manners.yields(),
+        compress: args.compress,
+        ..plan::Asked::default()
+    };
+    knobs::check(&asked)?;
     Ok(Movement {
-        asked: plan::Asked {
-            streams: args.link.streams,
-            chunk_bytes: args.chunk,
-            concurrency: args.concurrency,
-            depth: args.depth,
-            request_bytes: args.request,
-            window_bytes: args.window,
-            memory_bytes: args.memory,
-            disk: disk(args),
-            yields: args.manners.yields(),
-            compress: args.compress,
-            ..plan::Asked::default()
-        },
+        asked,
         rate: Arc::new(Rate::of_bits(args.bwlimit)),
         holds_still: args.no_tune,
         link: LinkSettings { dscp: args.manners.dscp(), ..args.link.settings() },
         has_via: !args.link.way.via.is_empty(),
         has_bind: !args.link.way.bind.is_empty(),
     })
-}
-
-fn disk(args: &CopyArgs) -> Disk {
-    Disk {
-        source: DiskSide {
-            direct: args.direct.source.unwrap_or_default(),
-            order: args.order.and_then(|order| order.source),
-        },
-        destination: DiskSide {
-            direct: args.direct.destination.unwrap_or_default(),
-            order: args.order.and_then(|order| order.destination),
-        },
-        depth: args.io_depth,
-        no_io_uring: args.no_io_uring,
-    }
 }
 
 /// Takes less of this machine than others do, as asked.

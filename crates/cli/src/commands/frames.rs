@@ -7,16 +7,16 @@ mod push;
 use super::slots;
 use crate::exit::Exit;
 use crate::place::Places;
-use crate::{congestion, json, out, show, units};
+use crate::{json, out, show, units};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Instant;
 use thalweg_cli::args::frames::{ChannelArgs, FramesCommand, FramesStatusArgs};
-use thalweg_client::events;
 use thalweg_client::far_movers::How;
 use thalweg_client::frames::{
     self, ChannelStatus, ClockOffset, ConsumerStatus, Latency, ProducerStatus, policy_name, reason_name,
 };
+use thalweg_client::{congestion, events};
 use thalweg_mover::event::{Event, Events};
 use thalweg_mover::failure::{self, Failure, Result};
 use thalweg_mover::run::client::LinkSettings;

@@ -11,9 +11,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
-use thalweg_cli::args::copy::MEMORY_BYTES_MIN;
 use thalweg_cli::args::slots::SlotRate;
 use thalweg_cli::args::{Args, Command};
+use thalweg_client::memory;
 use thalweg_lab::doctor::{Roots, group_memory_bytes, machine_memory_bytes};
 use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
 use thalweg_mover::link::{ClientTrust, Identity, Ticket};
@@ -112,7 +112,7 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
 /// Bytes of buffers in a control group that may have so many in all, where nobody says how many: what is read and
 /// written, sockets and the rest of the program count there too, and who goes beyond is killed.
 fn of_group(bytes: u64) -> u64 {
-    (bytes / 4).max(MEMORY_BYTES_MIN)
+    (bytes / 4).max(memory::BYTES_MIN)
 }
 
 /// Bytes of frames that channels may hold, where nobody says how many. In a control group they and what is under way,

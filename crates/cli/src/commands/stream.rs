@@ -4,7 +4,7 @@ use super::slots;
 use crate::exit::Exit;
 use crate::place::Places;
 use crate::progress::Progress;
-use crate::{congestion, json, running, show, signals, threads, units};
+use crate::{json, running, show, signals, threads, units};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,20 +13,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thalweg_cli::args::stream::StreamArgs;
-use thalweg_client::events;
 use thalweg_client::far_movers::{FarMovers, Whom};
-use thalweg_client::identity;
-use thalweg_client::receipt::{self, ReceiptFile, ReportFile};
-use thalweg_client::stream::{End, Ends};
+use thalweg_client::receipt::{self, ReceiptFile};
+use thalweg_client::stream::{self, End, Ends, Report};
+use thalweg_client::{congestion, events, identity};
 use thalweg_mover::event::{self, Event};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
-use thalweg_mover::flow::numbers::Numbers;
 use thalweg_mover::mutex::lock;
 use thalweg_mover::plan::{Asked, Plan};
 use thalweg_mover::run::copy::{Meter, Stop, Watch};
 use thalweg_mover::run::flow::job::{FlowReport, FlowTo, FlowWishes};
 use thalweg_mover::run::steer::Rate;
-use thalweg_wire::EntryId;
 use thalweg_wire::message::{FlowTerms, Outcome, Until};
 use thalweg_wire::path::Escaped;
 
@@ -139,12 +136,10 @@ fn wishes(args: &StreamArgs) -> FlowWishes {
     wishes
 }
 
-/// What is kept until it is marked, and why so much. Of --memory it has half, and frames have half.
+/// What is kept until it is marked, and why so much.
 fn buffer_bytes(args: &StreamArgs) -> (u64, &'static str) {
-    match args.memory.map(|bytes| bytes / 2).filter(|half| *half < args.buffer) {
-        Some(half) => (half, "half of --memory"),
-        None => (args.buffer, "--buffer"),
-    }
+    let bytes = stream::buffer_bytes(args.buffer, args.memory);
+    (bytes, if bytes < args.buffer { "half of --memory" } else { "--buffer" })
 }
 
 /// Tells what happens: to people on stderr; as JSON on stdout, or on stderr where stdout is the destination.
@@ -167,7 +162,7 @@ struct Teller {
 
 impl Teller {
     fn start(args: &StreamArgs, is_stdout: bool, is_linked: bool, meter: &Arc<Meter>) -> Result<Teller> {
-        let report = args.report.as_deref().map(ReportFile::begin).transpose()?;
+        let report = args.report.as_deref().map(Report::begin).transpose()?;
         let over = Arc::new(AtomicBool::new(false));
         let ticker = args.json.then(|| {
             let (meter, over) = (meter.clone(), over.clone());
@@ -193,7 +188,7 @@ impl Teller {
                 args.quiet || args.json,
             )),
             failed: Mutex::default(),
-            report: report.map(|file| Report { file, told: Mutex::default() }),
+            report,
             over,
             ticker: Mutex::new(ticker),
         })
@@ -291,7 +286,7 @@ impl Teller {
             let _ = ticker.join();
         }
         lock(&self.progress).take();
-        self.report.as_ref().map_or(Ok(()), |report| report.file.finish())
+        self.report.as_ref().map_or(Ok(()), Report::finish)
     }
 
     fn failed(&self, failure: &Failure, exit: Exit) {
@@ -321,22 +316,6 @@ impl Teller {
             self.line(&last_line(report));
         }
         exit
-    }
-}
-
-/// A line for each file, once: after an outage in which a session ended complete files are settled again.
-struct Report {
-    file: ReportFile,
-    told: Mutex<Numbers>,
-}
-
-impl Report {
-    fn tell(&self, flow: EntryId, event: impl FnOnce() -> Value) {
-        if lock(&self.told).add(flow) {
-            self.file.line(&event());
-            // A stream may go on for months, and is read about meanwhile.
-            self.file.flush();
-        }
     }
 }
 

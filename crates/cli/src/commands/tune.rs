@@ -10,7 +10,6 @@
 
 use super::probe::{Measurer, how, movement};
 use crate::args::tune::TuneArgs;
-use crate::congestion;
 use crate::exit::Exit;
 use crate::place::Places;
 use knobs::Knobs;
@@ -19,7 +18,7 @@ use std::time::Instant;
 use thalweg_client::far_movers::FarMovers;
 use thalweg_client::job::{Asked, Job};
 use thalweg_client::profiles::{ByHand, Profiles};
-use thalweg_client::{identity, routes};
+use thalweg_client::{congestion, identity, routes};
 use thalweg_mover::failure::{Failure, FailureKind, Reason, Result};
 use thalweg_mover::plan::{self, Plan, Tuned};
 use thalweg_mover::run::copy::{From, To, Wishes};

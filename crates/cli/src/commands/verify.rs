@@ -12,8 +12,7 @@ use serde_json::{Map, Value};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use thalweg_client::receipt_file::Seal;
-use thalweg_client::sums;
-use thalweg_client::verify::{self, Expected, Found, Receipt, Told};
+use thalweg_client::verify::{self, Expected, Found, Receipt, Told, Unlisted};
 use thalweg_mover::failure::Result;
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::copy::{Meter, Stop};
@@ -81,29 +80,20 @@ fn tell_certified(seal: &Seal, expected: &Expected, json: bool) -> Result<Exit> 
 
 /// Prints a line for each file. What `b3sum` could not check is told, and such a list is not whole.
 fn as_b3sum(receipt: &Receipt, seal: &Seal) -> Result<Exit> {
-    let (mut unknown, mut unnamed) = (0u64, 0u64);
-    let printed = receipt.last_lines(seal, &mut |line| {
-        match (line.kind.as_str(), line.digest) {
-            // It is what `b3sum` prints of a file that has no marked holes.
-            ("file" | "hardlink", Some(digest)) => match sums::line(&line.path, digest) {
-                Some(text) => return out::write(text.as_bytes()),
-                None => unnamed += 1,
-            },
-            ("file" | "file-marked-holes" | "hardlink", _) => unknown += 1,
-            _ => {}
-        }
-        Ok(())
-    });
+    let mut unlisted = Unlisted::default();
+    let printed = receipt.sums(seal, &mut unlisted, &mut |line| out::write(line.as_bytes()));
     for (count, why) in [
-        (unknown, "the receipt has no digest of them that b3sum knows (unchanged, hard links, large holes)"),
-        (unnamed, "b3sum takes no names that are not UTF-8"),
+        (
+            unlisted.without_digest,
+            "the receipt has no digest of them that b3sum knows (unchanged, hard links, large holes)",
+        ),
+        (unlisted.unnamed, "b3sum takes no names that are not UTF-8"),
     ] {
         if count > 0 {
             show::line(&format!("warning: {} left out: {why}", units::entries(count)));
         }
     }
-    let is_whole = unknown + unnamed == 0 && seal.failed == 0;
-    answered(printed, if is_whole { Exit::Done } else { Exit::Partial })
+    answered(printed, if unlisted.is_whole(seal) { Exit::Done } else { Exit::Partial })
 }
 
 /// What it certifies, for people.

@@ -2,6 +2,7 @@
 
 use super::compare::short;
 use crate::receipt_file::{self, Part, Reader, Seal, Signer};
+use crate::sums;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::fs::File;
@@ -28,6 +29,22 @@ pub fn parse_key(text: &str) -> std::result::Result<String, String> {
     match digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         true => Ok(digits),
         false => Err("a fingerprint or public key has 64 hexadecimal digits".into()),
+    }
+}
+
+/// Files of a receipt that a list of `b3sum` does not have.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Unlisted {
+    /// The receipt has no digest of them that `b3sum` knows: unchanged, hard links, large holes.
+    pub without_digest: u64,
+    /// Their names are not UTF-8.
+    pub unnamed: u64,
+}
+
+impl Unlisted {
+    /// Whether a list is whole beside them: it has all files that the copy was to move.
+    pub fn is_whole(&self, seal: &Seal) -> bool {
+        self.without_digest + self.unnamed == 0 && seal.failed == 0
     }
 }
 
@@ -74,6 +91,31 @@ impl Receipt {
             number += 1;
         }
         pass.end()
+    }
+
+    /// Tells the lines of its files, if it was checked, as `b3sum --check` takes them, each with its end; see
+    /// [`Receipt::last_lines`]. `unlisted` grows by those that have none, also where it fails.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn sums(
+        &self,
+        seal: &Seal,
+        unlisted: &mut Unlisted,
+        sink: &mut dyn FnMut(&str) -> Result<()>,
+    ) -> Result<()> {
+        self.last_lines(seal, &mut |line| {
+            match (line.kind.as_str(), line.digest) {
+                // It is what `b3sum` prints of a file that has no marked holes.
+                ("file" | "hardlink", Some(digest)) => match sums::line(&line.path, digest) {
+                    Some(text) => return sink(&text),
+                    None => unlisted.unnamed += 1,
+                },
+                ("file" | "file-marked-holes" | "hardlink", _) => unlisted.without_digest += 1,
+                _ => {}
+            }
+            Ok(())
+        })
     }
 
     fn begin(&self) -> Result<Reader<BufReader<FromStart<'_>>>> {

@@ -23,12 +23,14 @@ from thalweg._copy import (
     Check,
     Checked,
     CopyOptions,
+    Receipt,
     Report,
     Transfer,
     Verified,
     Verify,
     check,
     copy,
+    read_receipt,
     sync,
     transfer,
     verify,
@@ -53,7 +55,7 @@ from thalweg._frames import (
 )
 from thalweg._predict import Predicted, PredictOptions, predict
 from thalweg._stream import Streaming, StreamOptions, StreamReport, stream, streaming
-from thalweg._work import Asking, Cipher, Event, Place, Reaching, SlotReport
+from thalweg._work import Asking, Cipher, Event, Family, Place, Reaching, SlotReport, limit_memory
 from thalweg.errors import (
     BusyError,
     ChangedError,
@@ -90,6 +92,7 @@ __all__ = [
     "DiskError",
     "Error",
     "Event",
+    "Family",
     "Frame",
     "Hub",
     "InternalError",
@@ -106,6 +109,7 @@ __all__ = [
     "ProducerReport",
     "ProtocolError",
     "Reaching",
+    "Receipt",
     "Receiver",
     "ReceiverFigures",
     "ReceiverOptions",
@@ -127,8 +131,10 @@ __all__ = [
     "__version__",
     "check",
     "copy",
+    "limit_memory",
     "model",
     "predict",
+    "read_receipt",
     "stream",
     "streaming",
     "sync",

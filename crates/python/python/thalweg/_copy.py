@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, Unpack
 
@@ -15,13 +16,16 @@ from thalweg._work import (
     Asking,
     Event,
     Finished,
+    Name,
     Place,
     Reaching,
     Tabled,
     Underway,
     Watching,
     drive,
+    dscp_of,
     listens,
+    names,
     reaching_of,
     refuse_unknown,
     seconds,
@@ -29,7 +33,7 @@ from thalweg._work import (
     texts,
     whole,
 )
-from thalweg.errors import UsageError, concluded
+from thalweg.errors import Error, UsageError, concluded, name_place
 
 #: How far to verify: ``written`` checks each digest before the write, ``readback`` also reads from the medium again,
 #: ``paranoid`` reads the source twice too.
@@ -72,14 +76,45 @@ class CopyOptions(Reaching, Watching, total=False):
     #: Yield to everybody else, by the delay of the path (RFC 6817), with packets marked LE (RFC 8622): the program's
     #: ``--class scavenger``, but for priorities: that of this process is yours (``os.nice``).
     scavenger: bool
+    #: Mark the packets of both sides: a number from 0 to 63, or ``"EF"``, ``"AF11"``, ``"CS1"``, ``"LE"``, ... Default: none.
+    dscp: int | str | None
     #: Rules as rsync reads them, ``"+ PATTERN"`` and ``"- PATTERN"``; the first that matches decides.
     filter: Sequence[str]
+    #: Only these names, relative to the source, whose contents are meant. Directories are not descended into; one that is not
+    #: there fails. To a far source at most 32768. Default: all.
+    files_from: Iterable[Name] | None
     #: Send no faster than this, with its unit: ``"500Mbit/s"``, ``"50MB/s"``.
     bwlimit: str | None
+    #: Turn knobs while the copy runs, and begin with what earlier copies found best on this route. Default: yes.
+    tune: bool
+    #: Predict the time from what earlier copies of this way took, and remember what this one took. Default: yes.
+    profile: bool
     #: TCP connections, 1 to 256. Default: by round trip and cores.
     streams: int | None
+    #: Bytes of a chunk: a power of two from 64 KiB to 64 MiB. Default: by the path.
+    chunk_bytes: int | None
+    #: Bytes of a request to a disk, and of a wire frame: a power of two from 64 KiB to 64 MiB, at most a chunk. Default: 512 KiB.
+    request_bytes: int | None
+    #: Bytes under way in each stream, 4 KiB to 1 GiB. Default: left to the kernel.
+    window_bytes: int | None
+    #: Files larger than a request in flight at once, 1 to 4096. Default: 256.
+    concurrency: int | None
+    #: Chunks or packs of small files in flight in each stream, 1 to 4096. Default: as many as the window takes.
+    depth: int | None
+    #: Requests to a disk in flight for each stream, 1 to 64. Default: 4.
+    io_depth: int | None
+    #: Past the page cache: ``"auto"``, ``"on"``, ``"off"``; for one side ``"source=on"``, for both
+    #: ``"source=on,destination=off"``. Default: ``"auto"``, where it pays.
+    direct: str | None
+    #: Order of requests: ``"strict"``, ``"serial"``, ``"loose"``, ``"none"``, ``"layout"`` (by the place on the medium); sides as
+    #: with ``direct``. At the destination serial, loose or none. Default: loose at the source, none at the destination.
+    order: str | None
+    #: Use io_uring where there is one, and not helper threads. Default: yes.
+    io_uring: bool
     #: Write what both sides signed to this file, for :func:`verify`.
     receipt: str | os.PathLike[str] | None
+    #: Write how each entry ended, and what was deleted or removed, as JSON lines, to this file, behind what is in it.
+    report: str | os.PathLike[str] | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,6 +137,12 @@ class Report(Finished):
     bytes_same: int
     #: Chunks that came damaged and were sent again.
     chunks_repaired: int
+    #: Source files and links removed (``remove_source_files``); in a dry run those that would be.
+    sources_removed: int
+    #: Those that stay, for this copy did not see that the destination has all of them.
+    sources_left: int
+    #: Those that were to be removed and could not be: ``failures`` has them.
+    sources_kept: int
 
 
 @dataclass(frozen=True)
@@ -144,19 +185,53 @@ class Verified(Tabled):
 
 
 @dataclass(frozen=True)
-class Checked(Tabled):
-    """What a comparison of two places found."""
+class Receipt(Tabled):
+    """What a receipt certifies."""
 
-    #: Entries on both sides.
+    #: Entries in it.
     entries: int
-    #: Files whose digests were compared.
-    files: int
-    #: Content bytes of these.
+    #: Content bytes of them.
     bytes: int
-    #: Entries that only the source has.
+    #: Entries that failed when it was copied: the receipt has nothing of them but how many they are.
+    failed: int
+    #: Entries that were skipped when it was copied.
+    skipped: int
+    #: Who signed as the sender: certificate and key.
+    sender: str
+    #: Who signed as the receiver.
+    receiver: str
+    #: Files in the list of ``as_b3sum``; without one ``None``, as of the two below.
+    listed: int | None
+    #: Files that are not in it, for the receipt has no digest of them that ``b3sum`` knows: unchanged, hard links, large holes.
+    without_digest: int | None
+    #: Files that are not in it, for their names are not UTF-8, and ``b3sum`` takes none such.
+    unnamed: int | None
+    #: All of it, as ``receipt`` of the event ``verified`` in docs/reference/json.md: when, from where and to where, terms,
+    #: totals, and who signed when.
+    details: Event = field(repr=False, hash=False)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing failed when it was copied, and the list, if there is one, has all files."""
+        return not (self.failed or self.without_digest or self.unnamed)
+
+
+@dataclass(frozen=True)
+class Checked(Tabled):
+    """What a comparison of two places, or of one with a list, found."""
+
+    #: Entries on both sides; files of a list that were looked at.
+    entries: int
+    #: Files whose digests were compared; of a list as ``entries``.
+    files: int
+    #: Content bytes of these; of a list of those that are as it says.
+    bytes: int
+    #: Files whose digests are the same.
+    same: int
+    #: Entries that only the source, or the list, has.
     missing: int
-    #: Entries that only the destination has.
-    extra: int
+    #: Entries that only the destination has; ``None`` with a list: nobody looked for them.
+    extra: int | None
     #: Entries of another kind, size, link target or content.
     differing: int
     #: Entries that could not be listed or read; what the other side has in such a directory is not compared.
@@ -196,6 +271,7 @@ def start(
     *,
     delete: bool = False,
     max_delete: int = 1000,
+    remove_source_files: bool = False,
     tells: bool = True,
 ) -> Transfer:
     refuse_unknown(options, CopyOptions)
@@ -210,6 +286,7 @@ def start(
     places = [text_of(place) for place in [*sources, destination]]
     asked = {
         "delete_max": most if delete else None,
+        "remove_source_files": remove_source_files,
         "compress": options.get("compress", False),
         "verify": options.get("verify", "written"),
         "check": options.get("check", "evidence"),
@@ -224,10 +301,25 @@ def start(
         "xattrs": options.get("xattrs", True),
         "devices": options.get("devices", False),
         "scavenger": options.get("scavenger", False),
+        "dscp": dscp_of(options.get("dscp")),
         "filter": texts("filter", options.get("filter", ())),
+        "files_from": names("files_from", options.get("files_from")),
         "bwlimit": options.get("bwlimit"),
+        "tune": options.get("tune", True),
+        "profile": options.get("profile", True),
         "streams": whole("streams", options.get("streams"), *STREAMS),
+        # Their ranges are those of the engine, which says them.
+        "chunk_bytes": whole("chunk_bytes", options.get("chunk_bytes"), 0, U64_MAX),
+        "request_bytes": whole("request_bytes", options.get("request_bytes"), 0, U64_MAX),
+        "window_bytes": whole("window_bytes", options.get("window_bytes"), 0, U64_MAX),
+        "concurrency": whole("concurrency", options.get("concurrency"), 0, U64_MAX),
+        "depth": whole("depth", options.get("depth"), 0, U64_MAX),
+        "io_depth": whole("io_depth", options.get("io_depth"), 0, U64_MAX),
+        "direct": options.get("direct"),
+        "order": options.get("order"),
+        "io_uring": options.get("io_uring", True),
         "receipt": options.get("receipt"),
+        "report": options.get("report"),
         "entries": options.get("entries", False),
         "tells": tells,
     }
@@ -244,19 +336,29 @@ def transfer(
     *,
     delete: bool = False,
     max_delete: int = 1000,
+    remove_source_files: bool = False,
     **options: Unpack[CopyOptions],
 ) -> Transfer:
     """Begins a copy and returns at once; see :class:`Transfer` and :func:`copy`.
 
-    ``delete`` and ``max_delete`` are those of :func:`sync`. Further options: ``help(thalweg.CopyOptions)``.
+    ``delete`` and ``max_delete`` are those of :func:`sync`, ``remove_source_files`` that of :func:`copy`. Further options:
+    ``help(thalweg.CopyOptions)``.
     """
-    return start(source, destination, options, delete=delete, max_delete=max_delete)
+    return start(
+        source,
+        destination,
+        options,
+        delete=delete,
+        max_delete=max_delete,
+        remove_source_files=remove_source_files,
+    )
 
 
 def copy(
     source: Place | Sequence[Place],
     destination: Place,
     *,
+    remove_source_files: bool = False,
     on_event: Callable[[Event], object] | None = None,
     **options: Unpack[CopyOptions],
 ) -> Report:
@@ -265,11 +367,19 @@ def copy(
     ``source``: a place, or several at the same machine. ``on_event`` is called on this thread: with ``progress`` every
     ``progress_s`` seconds, with what happens to the link, and with each entry if ``entries``; while it works, and is slow,
     the copy waits. If it raises, the copy stops in order. ``check_entries=False``: entries that fail are in the report,
-    and no :class:`~thalweg.PartialError` is raised. Further options: ``help(thalweg.CopyOptions)``.
+    and no :class:`~thalweg.PartialError` is raised.
+
+    ``remove_source_files``: remove each file and link of a source on this machine once it is verified and durable at the
+    destination; what was there before only if ``check="digest"`` finds it the same. Directories stay, and what cannot be kept
+    in full (``owner=False``, ``xattrs=False``). Not with ``copy_links``. A file that could not be removed counts as failed;
+    :attr:`Report.sources_left` has how many stay for other reasons. Further options: ``help(thalweg.CopyOptions)``.
 
     Raises :class:`~thalweg.Error`, of a class by its kind. On Ctrl-C it stops in order; the same call resumes.
     """
-    return drive(start(source, destination, options, tells=listens(on_event)), on_event)
+    tells = listens(on_event)
+    return drive(
+        start(source, destination, options, remove_source_files=remove_source_files, tells=tells), on_event
+    )
 
 
 def sync(
@@ -321,41 +431,102 @@ def start_verify(
     refuse_unknown(reaching, Asking)
     findings: list[Event] = []
     places = [os.fsdecode(receipt), text_of(place)]
-    keys, sender, receiver = expected
-    signers = (texts("keys", keys), texts("sender", sender), texts("receiver", receiver))
-    work = _thalweg.verify(receipt, places[1], strict, signers, reaching_of(reaching))
+    work = _thalweg.verify(receipt, places[1], strict, _signers(expected), reaching_of(reaching))
     return Underway(work, lambda told: Verified(**told, findings=findings), 1.0, _keeping(findings), (places, None))
+
+
+def read_receipt(
+    receipt: str | os.PathLike[str],
+    *,
+    as_b3sum: str | os.PathLike[str] | None = None,
+    sender: Sequence[str] = (),
+    receiver: Sequence[str] = (),
+    keys: Sequence[str] = (),
+) -> Receipt:
+    """What a receipt certifies, if it is what was signed. No place is looked at: :func:`verify` does that.
+
+    ``as_b3sum``: write its files to this file, as ``b3sum --check`` and the ``sums`` of :func:`check` take them; it stands whole
+    and durable when this returns, in place of what was there. ``sender``, ``receiver``, ``keys``: who may have signed, as for
+    :func:`verify`. Raises :class:`~thalweg.DamageError` for a receipt that is not what was signed, or that others signed,
+    :class:`~thalweg.UsageError` for a file that is none.
+    """
+    return read(receipt, as_b3sum, (keys, sender, receiver), None)
+
+
+def read(
+    receipt: str | os.PathLike[str],
+    as_b3sum: str | os.PathLike[str] | None,
+    expected: tuple[Sequence[str], Sequence[str], Sequence[str]],
+    gives_up: _thalweg.GivingUp | None,
+) -> Receipt:
+    """:func:`read_receipt`, which may be given up from another thread."""
+    try:
+        told = json.loads(_thalweg.read_receipt(receipt, as_b3sum, _signers(expected), gives_up))
+    except Error as error:
+        name_place(error, [os.fsdecode(receipt)])
+        raise
+    return Receipt(details=told.pop("receipt"), **told)
+
+
+def _signers(
+    expected: tuple[Sequence[str], Sequence[str], Sequence[str]],
+) -> tuple[list[str], list[str], list[str]]:
+    keys, sender, receiver = expected
+    return texts("keys", keys), texts("sender", sender), texts("receiver", receiver)
 
 
 def check(
     source: Place,
-    destination: Place,
+    destination: Place | None = None,
     *,
+    sums: str | os.PathLike[str] | None = None,
     devices: bool = False,
     filter: Sequence[str] = (),
+    files_from: Iterable[Name] | None = None,
     on_event: Callable[[Event], object] | None = None,
     **reaching: Unpack[Asking],
 ) -> Checked:
-    """Whether two places have the same content, now. Nothing is changed. Files that are alike in size are read, each where it
-    is, and their digests compared; modes, owners and times are not. Names are relative to either place, as of a copy of
-    ``source/``.
+    """Whether two places have the same content, now, or one has that of a list. Nothing is changed. Files that are alike in
+    size are read, each where it is, and their digests compared; modes, owners and times are not. Names are relative to either
+    place, as of a copy of ``source/``.
 
-    ``devices``: FIFOs and devices that only the source has are missing too; a copy leaves them out. ``filter``: the rules of
-    a copy; what they leave out is not compared. Differences are no error but findings. Raises :class:`~thalweg.Error` when a
-    place cannot be listed at all. Further options: ``help(thalweg.Asking)``.
+    ``sums``: in place of ``destination`` a file with a list as ``b3sum`` or ``read_receipt(as_b3sum=...)`` writes it, with names
+    relative to ``source``; what is not in it is not looked for. (A list of ``sha256sum`` looks the same: then
+    :attr:`Checked.same` is 0.) ``devices``: FIFOs and devices that only the source has are missing too; a copy leaves them out,
+    and a list has none. ``filter``, ``files_from``: the rules and names of a copy; what they leave out is not compared.
+    Differences are no error but findings. Raises :class:`~thalweg.Error` when a place cannot be listed at all,
+    :class:`~thalweg.UsageError` for a list that is none. Further options: ``help(thalweg.Asking)``.
     """
     listens(on_event)
-    return drive(start_check(source, destination, devices, filter, reaching), on_event)
+    return drive(start_check(source, destination, sums, devices, filter, files_from, reaching), on_event)
 
 
 def start_check(
-    source: Place, destination: Place, devices: bool, filter: Sequence[str], reaching: Asking
+    source: Place,
+    destination: Place | None,
+    sums: str | os.PathLike[str] | None,
+    devices: bool,
+    filter: Sequence[str],
+    files_from: Iterable[Name] | None,
+    reaching: Asking,
 ) -> Underway[Checked]:
     refuse_unknown(reaching, Asking)
+    if (destination is None) == (sums is None):
+        raise TypeError("a place is compared with a destination or with sums: name one of the two")
+    if sums is not None and devices:
+        cause = "devices: a list has only files"
+        raise UsageError(cause, kind="usage", operation="read options")
     findings: list[Event] = []
-    places = (text_of(source), text_of(destination))
-    work = _thalweg.check(places, devices, texts("filter", filter), reaching_of(reaching))
-    return Underway(work, lambda told: Checked(**told, findings=findings), None, _keeping(findings), (places, None))
+    places = [text_of(place) for place in (source, destination) if place is not None]
+    asked = {
+        "sums": sums,
+        "devices": devices,
+        "filter": texts("filter", filter),
+        "files_from": names("files_from", files_from),
+    }
+    work = _thalweg.check(places, asked, reaching_of(reaching))
+    named = places if sums is None else [*places, os.fsdecode(sums)]
+    return Underway(work, lambda told: Checked(**told, findings=findings), None, _keeping(findings), (named, None))
 
 
 def _keeping(findings: list[Event]) -> Callable[[Event], None]:
@@ -371,4 +542,5 @@ def _keeping(findings: list[Event]) -> Callable[[Event], None]:
 document(CopyOptions, Watching, Reaching, Asking)
 document(Report, Finished)
 document(Verified)
+document(Receipt)
 document(Checked)

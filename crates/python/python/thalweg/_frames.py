@@ -431,6 +431,11 @@ _Options = TypeVar("_Options")
 class _End(Generic[_Options]):
     """What gives frames to a channel or takes them."""
 
+    _place: str
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} at {self._place}>"
+
     @classmethod
     def reached(cls, place: Place, options: _Options, gives_up: _thalweg.GivingUp) -> Self:
         """One that may be given up from another thread while it reaches the channel."""
@@ -466,7 +471,8 @@ class Sender(_End[SenderOptions]):
             "slot": options.get("slot"),
             **_kept(options),
         }
-        self._native = _thalweg.Sender(text_of(place), asked, reaching_of(options), gives_up)
+        self._place = text_of(place)
+        self._native = _thalweg.Sender(self._place, asked, reaching_of(options), gives_up)
         self._is_aborted = False
 
     @property
@@ -582,7 +588,8 @@ class Receiver(_End[ReceiverOptions]):
         }
         #: What it got, once all producers have finished or it was closed.
         self.report: ConsumerReport | None = None
-        self._native = _thalweg.Receiver(text_of(place), asked, reaching_of(options), gives_up)
+        self._place = text_of(place)
+        self._native = _thalweg.Receiver(self._place, asked, reaching_of(options), gives_up)
         # What was handed out is taken when more is asked for.
         self._settles = asked["name"] is not None
         if self._settles:

@@ -25,6 +25,7 @@ from thalweg._work import (
     Underway,
     Watching,
     drive,
+    dscp_of,
     listens,
     reaching_of,
     refuse_unknown,
@@ -76,6 +77,8 @@ class StreamOptions(Reaching, Watching, total=False):
     mark_every_s: float
     #: Send no faster than this, with its unit: ``"500Mbit/s"``, ``"50MB/s"``.
     bwlimit: str | None
+    #: Mark the packets of both sides: a number from 0 to 63, or ``"EF"``, ``"AF11"``, ``"CS1"``, ``"LE"``, ... Default: none.
+    dscp: int | str | None
     #: TCP connections, 1 to 256. Default: by round trip and cores, at most 4.
     streams: int | None
     #: Send in a slot of the daemon: ``"PERIOD:BYTES:DEADLINE"``, for instance ``"1s:20MB:300ms"``, or ``"RATE:DEADLINE"``, for
@@ -84,6 +87,8 @@ class StreamOptions(Reaching, Watching, total=False):
     slot: str | None
     #: Write what both sides signed, and a line for each file, to this file.
     receipt: str | os.PathLike[str] | None
+    #: Write how each file ended, as JSON lines, to this file, behind what is in it.
+    report: str | os.PathLike[str] | None
     #: Whether files that fail raise :class:`~thalweg.PartialError`; otherwise they are only in the report. Default: yes.
     check_entries: bool
 
@@ -132,9 +137,11 @@ def start(source: End, destination: End, options: StreamOptions, *, tells: bool 
         "buffer_bytes": whole("buffer_bytes", options.get("buffer_bytes", 64 << 20), *WINDOW_BYTES),
         "mark_every_s": seconds("mark_every_s", options.get("mark_every_s", 0.1), 0.0, 60.0),
         "bwlimit": options.get("bwlimit"),
+        "dscp": dscp_of(options.get("dscp")),
         "streams": whole("streams", options.get("streams"), *STREAMS),
         "slot": options.get("slot"),
         "receipt": options.get("receipt"),
+        "report": options.get("report"),
         "entries": options.get("entries", False),
         "tells": tells,
     }

@@ -22,6 +22,8 @@ from thalweg.errors import Error, UsageError, name_place, of_object
 
 #: A place as the program reads it. ``bytes`` are a path of this machine as it is.
 Place: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+#: A path below a place: of a list of names.
+Name: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 #: What happened, as ``--json`` tells it (docs/reference/json.md): ``event`` says what, the rest by event.
 Event: TypeAlias = dict[str, Any]
 
@@ -32,12 +34,16 @@ STEP_S = 0.1
 U32_MAX, U64_MAX = (1 << 32) - 1, (1 << 64) - 1
 #: Bytes under way, and TCP connections: the least and the most.
 WINDOW_BYTES, STREAMS = (64 << 10, 256 << 20), (1, 256)
+#: TLS records of a stream: the least, and the most.
+TLS_RECORDS = (1 << 10, 15 << 20)
 
 R = TypeVar("R")
 
 
 #: How data streams are sealed: in frames of thalweg's own, or (``tls``) as plain TLS 1.3 records.
 Cipher: TypeAlias = Literal["aes128", "aes256", "chacha20", "tls"]
+#: Of which family the addresses are that are dialled.
+Family: TypeAlias = Literal["ipv4", "ipv6"]
 
 
 class Asking(TypedDict, total=False):
@@ -60,6 +66,8 @@ class Asking(TypedDict, total=False):
     #: If the far side of ssh has no thalweg, place a static one in its user's cache: the program that ``$THALWEG_STATIC``
     #: names, else ``thalweg-static`` beside this package, else ``thalweg-static`` or ``thalweg`` on ``$PATH``.
     bootstrap: bool
+    #: Dial only addresses of this family, by ssh too. Default: any.
+    family: Family | None
     #: Give up without progress for so many seconds, more than 0. Default: 600; who only asks waits 60 at most.
     patience_s: float
     #: Drop a link that acknowledges nothing for so many seconds, 0.1 or more, and dial again. Default: 30.
@@ -74,6 +82,21 @@ class Reaching(Asking, total=False):
     #: Protection of the data streams. Default: ``$THALWEG_CIPHER``, else by the processor. A daemon that was started with
     #: ``--require-tls`` wants ``tls``.
     cipher: Cipher | None
+    #: With the cipher ``tls``, whether the kernel seals what this side sends and opens what it receives: where that was
+    #: measured to be faster (``auto``), wherever the kernel can (``on``), never (``off``). Default: ``auto``.
+    ktls: Literal["auto", "on", "off"]
+    #: With the cipher ``tls``, replace a stream after so many TLS records of this side, 1024 to 15728640. Default: the most.
+    tls_records: int | None
+    #: Addresses of the far side over which data streams are spread: ``"HOST"``, ``"HOST:PORT"`` or pairs ``(host, port)``;
+    #: ``"ticket"`` means all that the ticket names. Default: ``$THALWEG_VIA``, with commas, else the one that answered first.
+    via: Iterable[str | tuple[str, int]]
+    #: Addresses, or names of network cards, of this machine over which they are spread. Default: ``$THALWEG_BIND``, with commas,
+    #: else the system's choice.
+    bind: Iterable[str]
+    #: Congestion control of the side that sends, for instance ``"bbr"``. One that this machine does not have raises
+    #: :class:`~thalweg.UsageError`. One that is not permitted to this user is told as an event ``note`` and another is used; of
+    #: frames it raises :class:`~thalweg.NotPermittedError`. Default: by the path.
+    cca: str | None
 
 
 class Watching(TypedDict, total=False):
@@ -111,7 +134,7 @@ class Finished(Tabled):
     root: str | None
     #: Which stage was the narrowest and what to turn, in words.
     sentence: str | None
-    #: One error for each entry or file that failed; the first 1000.
+    #: One error for each entry or file that failed, and each source file that could not be removed; the first 1000.
     failures: list[Error] = field(repr=False, hash=False)
     #: All of it, as the event ``finished`` of docs/reference/json.md.
     details: Event = field(repr=False, hash=False)
@@ -120,7 +143,10 @@ class Finished(Tabled):
     def _of(cls, told: Event) -> Self:
         failures = [of_object(failure) for failure in told.pop("failures")]
         names = {known.name for known in fields(cls)} - {"failures", "details"}
-        return cls(**{name: told[name] for name in names}, failures=failures, details=told)
+        counted = {name: told[name] for name in names}
+        # It is not of the event.
+        told.pop("sources_kept", None)
+        return cls(**counted, failures=failures, details=told)
 
 
 @dataclass(frozen=True)
@@ -202,6 +228,11 @@ class Underway(Generic[R]):
         """The next event of those that were kept."""
         return self._kept.popleft() if self._kept else None
 
+    def __repr__(self) -> str:
+        sources, destination = self._places
+        between = ", ".join(sources) + (f" -> {destination}" if destination is not None else "")
+        return f"<{type(self).__name__} {between}: {'over' if self._is_over else 'under way'}>"
+
     def __iter__(self) -> Self:
         return self
 
@@ -210,6 +241,11 @@ class Underway(Generic[R]):
             if not self.gather():
                 raise StopIteration
         return event
+
+    def limit(self, bwlimit: str | None) -> None:
+        """From now on a copy, or a stream, sends no faster than this, with its unit: ``"500Mbit/s"``, ``"50MB/s"``; ``None``: no
+        limit. Raises :class:`~thalweg.UsageError` for what is no rate."""
+        self._work.limit(bwlimit)
 
     def stop(self) -> None:
         """Asks it to stop in order; does not wait. The same call resumes."""
@@ -302,6 +338,36 @@ def texts(name: str, given: Iterable[str]) -> list[str]:
     return list(given)
 
 
+def names(name: str, given: Iterable[Name] | None) -> list[bytes] | None:
+    """All of them, as bytes; ``None`` is no list."""
+    if given is None:
+        return None
+    if isinstance(given, str | bytes | os.PathLike):
+        raise TypeError(f"{name}={given!r}: a list of names")
+    return [os.fsencode(one) for one in given]
+
+
+def dscp_of(mark: int | str | None) -> str | None:
+    """A mark of packets, as the native part reads it."""
+    return None if mark is None else str(mark)
+
+
+def _addresses(given: Iterable[str | tuple[str, int]]) -> list[str]:
+    """As the native part reads them."""
+    if isinstance(given, str | bytes):
+        raise TypeError(f"via={given!r}: a list of texts or pairs")
+    return [one if isinstance(one, str) else _address(one) for one in given]
+
+
+def _address(pair: tuple[str, int]) -> str:
+    try:
+        host, port = pair
+    except (TypeError, ValueError):
+        raise TypeError(f"via: {pair!r} is no text and no pair of host and port") from None
+    number = whole("via", port, 1, 65535)
+    return f"[{host}]:{number}" if ":" in host else f"{host}:{number}"
+
+
 def positive_seconds(name: str, time_s: float | None) -> float | None:
     """Seconds, more than none."""
     if seconds(name, time_s, 0.0) == 0:
@@ -333,10 +399,32 @@ def reaching_of(options: Any) -> dict[str, Any]:
         "near_ports": options.get("near_ports") or os.environ.get("THALWEG_NEAR_PORTS") or None,
         "bootstrap": options.get("bootstrap", False),
         "static_programs": _static_programs() if options.get("bootstrap") else [],
+        "family": options.get("family"),
+        "via": _addresses(options.get("via") or _listed("THALWEG_VIA")),
+        "bind": texts("bind", options.get("bind") or _listed("THALWEG_BIND")),
+        "cca": options.get("cca"),
         "cipher": options.get("cipher") or os.environ.get("THALWEG_CIPHER") or None,
+        "ktls": options.get("ktls"),
+        "tls_records": whole("tls_records", options.get("tls_records"), *TLS_RECORDS),
         "patience_s": positive_seconds("patience_s", options.get("patience_s", 600.0)),
         "stall_timeout_s": seconds("stall_timeout_s", options.get("stall_timeout_s", 30.0), 0.1),
+        "typed": [name for name in ("via", "bind", "cipher", "ktls", "tls_records") if options.get(name)],
     }
+
+
+def _listed(variable: str) -> list[str]:
+    """What a variable of the environment has between its commas."""
+    return [text for text in os.environ.get(variable, "").split(",") if text]
+
+
+def limit_memory(bytes: int | None) -> None:
+    """From now on all buffers of this process together take at most so many ``bytes``, 8 MiB or more; ``None``: there is no
+    bound any more. Copies and streams that begin then have fewer streams, smaller requests, and read less ahead. (A far side
+    has a bound of its own: the program's ``serve --memory``. Frames in a hub have theirs: ``memory_bytes``.)
+
+    Raises :class:`~thalweg.UsageError` for less.
+    """
+    _thalweg.limit_memory(whole("bytes", bytes, 0, U64_MAX))
 
 
 def _static_programs() -> list[str]:

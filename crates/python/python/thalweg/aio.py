@@ -15,13 +15,13 @@ import asyncio
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Generic, Self, TypeVar, Unpack
 
 from thalweg import _copy, _frames, _predict, _stream, _thalweg, _work
-from thalweg._copy import Checked, CopyOptions, Report, Verified
+from thalweg._copy import Checked, CopyOptions, Receipt, Report, Verified
 from thalweg._frames import (
     ConsumerReport,
     Data,
@@ -35,7 +35,7 @@ from thalweg._frames import (
 )
 from thalweg._predict import Predicted, PredictOptions
 from thalweg._stream import End, StreamOptions, StreamReport
-from thalweg._work import STEP_S, Asking, Event, Place, R, listens
+from thalweg._work import STEP_S, Asking, Event, Name, Place, R, listens
 from thalweg.errors import BusyError, Error, StoppedError
 
 __all__ = [
@@ -47,6 +47,7 @@ __all__ = [
     "check",
     "copy",
     "predict",
+    "read_receipt",
     "stream",
     "streaming",
     "sync",
@@ -116,6 +117,9 @@ class Underway(Generic[R]):
     def __init__(self, inner: _work.Underway[R]) -> None:
         self._inner = inner
 
+    def __repr__(self) -> str:
+        return repr(self._inner)
+
     def __aiter__(self) -> Self:
         return self
 
@@ -124,6 +128,10 @@ class Underway(Generic[R]):
             if not await to_its_end(self._inner.gather):
                 raise StopAsyncIteration
         return event
+
+    def limit(self, bwlimit: str | None) -> None:
+        """As :meth:`thalweg.Transfer.limit`."""
+        self._inner.limit(bwlimit)
 
     def stop(self) -> None:
         """Asks it to stop in order; does not wait. The same call resumes."""
@@ -172,21 +180,34 @@ def transfer(
     *,
     delete: bool = False,
     max_delete: int = 1000,
+    remove_source_files: bool = False,
     **options: Unpack[CopyOptions],
 ) -> Transfer:
     """Begins a copy; as :func:`thalweg.transfer`."""
-    return Transfer(_copy.start(source, destination, options, delete=delete, max_delete=max_delete))
+    return Transfer(
+        _copy.start(
+            source,
+            destination,
+            options,
+            delete=delete,
+            max_delete=max_delete,
+            remove_source_files=remove_source_files,
+        )
+    )
 
 
 async def copy(
     source: Place | Sequence[Place],
     destination: Place,
     *,
+    remove_source_files: bool = False,
     on_event: Callable[[Event], object] | None = None,
     **options: Unpack[CopyOptions],
 ) -> Report:
     """As :func:`thalweg.copy`; ``on_event`` is called on the event loop's thread."""
-    return await drive(Transfer(_copy.start(source, destination, options, tells=listens(on_event))), on_event)
+    tells = listens(on_event)
+    copying = _copy.start(source, destination, options, remove_source_files=remove_source_files, tells=tells)
+    return await drive(Transfer(copying), on_event)
 
 
 async def sync(
@@ -221,18 +242,34 @@ async def verify(
     return await drive(Underway(_copy.start_verify(receipt, place, strict, expected, reaching)), on_event)
 
 
+async def read_receipt(
+    receipt: str | os.PathLike[str],
+    *,
+    as_b3sum: str | os.PathLike[str] | None = None,
+    sender: Sequence[str] = (),
+    receiver: Sequence[str] = (),
+    keys: Sequence[str] = (),
+) -> Receipt:
+    """As :func:`thalweg.read_receipt`."""
+    expected = (keys, sender, receiver)
+    return await _given_up(lambda gives_up: _copy.read(receipt, as_b3sum, expected, gives_up))
+
+
 async def check(
     source: Place,
-    destination: Place,
+    destination: Place | None = None,
     *,
+    sums: str | os.PathLike[str] | None = None,
     devices: bool = False,
     filter: Sequence[str] = (),
+    files_from: Iterable[Name] | None = None,
     on_event: Callable[[Event], object] | None = None,
     **reaching: Unpack[Asking],
 ) -> Checked:
     """As :func:`thalweg.check`."""
     listens(on_event)
-    return await drive(Underway(_copy.start_check(source, destination, devices, filter, reaching)), on_event)
+    checking = _copy.start_check(source, destination, sums, devices, filter, files_from, reaching)
+    return await drive(Underway(checking), on_event)
 
 
 async def predict(source: Place, destination: Place, **options: Unpack[PredictOptions]) -> Predicted:

@@ -54,7 +54,8 @@ class Error(Exception):
     cause: str
     #: What may be done about it.
     hint: str | None
-    #: What a copy, or a stream, did all the same, where that is over and only its receipt could not be written.
+    #: What a copy, or a stream, did all the same, where that is over and only its receipt or report could not be written, or a
+    #: stop came while source files were removed.
     report: Report | StreamReport | None = None
 
     def __init__(
@@ -191,20 +192,22 @@ class InternalError(Error, RuntimeError):
 
 
 class PartialError(Error):
-    """Some entries failed; the others arrived, verified and durable.
+    """Some entries failed, or source files could not be removed; the others arrived, verified and durable.
 
     :attr:`report` says how many, :attr:`failures` which (the first 1000).
     """
 
     #: What the copy, or the stream, did all the same.
     report: Report | StreamReport
-    #: One error for each entry that failed.
+    #: One error for each entry that failed, and each source file that could not be removed.
     failures: list[Error]
 
     def __init__(self, report: Report | StreamReport) -> None:
         self.report, self.failures = report, report.failures
         first = f"; the first: {self.failures[0]}" if self.failures else ""
-        super().__init__(f"{report.failed} entries failed{first}", kind="partial", operation="copy")
+        kept = getattr(report, "sources_kept", 0)
+        stay = f", {kept} source files could not be removed" if kept else ""
+        super().__init__(f"{report.failed} entries failed{stay}{first}", kind="partial", operation="copy")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (PartialError, (self.report,))
@@ -217,15 +220,15 @@ _AnyReport = TypeVar("_AnyReport", bound="Report | StreamReport")
 
 
 def concluded(report_of: Callable[[dict[str, Any]], _AnyReport], told: dict[str, Any], checks: bool) -> _AnyReport:
-    """The report of what was told at the end. Raised, with the report, is why there is no receipt; and entries that failed, if
-    it ``checks`` them, as :class:`PartialError`."""
-    lost = told.pop("receipt_lost")
+    """The report of what was told at the end. Raised, with the report, is why there is no receipt or report, or why source files
+    stay that nobody came to; and what failed, if it ``checks`` that, as :class:`PartialError`."""
+    lost = told.pop("lost")
     report = report_of(told)
     if lost is not None:
         error = of_object(lost)
         error.report = report
         raise error
-    if report.failed and checks:
+    if (report.failed or getattr(report, "sources_kept", 0)) and checks:
         raise PartialError(report)
     return report
 

@@ -1,8 +1,20 @@
 //! A congestion control that is asked for by name, looked at where this machine would send by it: sockets take a name
 //! as advice, and nobody would hear that they do not have it.
 
-use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
 use thalweg_sys::socket;
+use thalweg_wire::message::is_congestion_name;
+
+/// Reads a name.
+///
+/// # Errors
+/// What is wanted instead.
+pub fn parse(text: &str) -> std::result::Result<String, String> {
+    match is_congestion_name(text) {
+        true => Ok(text.to_owned()),
+        false => Err("a name of at most 15 letters, digits, `_` and `-`".into()),
+    }
+}
 
 /// What was asked for, and whether this machine may send by it.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -10,6 +22,8 @@ pub struct Wished {
     asked: Option<String>,
     /// That it is not permitted to us, and what is used instead.
     pub note: Option<String>,
+    /// That it is not.
+    why: Option<String>,
 }
 
 impl Wished {
@@ -18,6 +32,20 @@ impl Wished {
     pub fn where_we_send(&self, we_send: bool) -> Option<String> {
         self.asked.clone().filter(|_| !we_send || self.note.is_none())
     }
+
+    /// For who has nobody to tell the note to: one that is not permitted to us is refused.
+    ///
+    /// # Errors
+    /// `Permission`.
+    pub fn or_refused(self) -> Result<Wished> {
+        match self.why {
+            Some(why) => {
+                let failure = Failure::new(FailureKind::Permission, failure::CHOOSE_CONGESTION, why);
+                Err(failure.because(Reason::CongestionRefused))
+            }
+            None => Ok(self),
+        }
+    }
 }
 
 /// Looks at what was `asked` for, if this machine `sends` at all.
@@ -25,8 +53,9 @@ impl Wished {
 /// # Errors
 /// `Usage` for a name that this machine does not have, if it sends.
 pub fn wished(asked: Option<&str>, sends: bool) -> Result<Wished> {
-    let note = asked.filter(|_| sends).map(check).transpose()?.flatten();
-    Ok(Wished { asked: asked.map(str::to_owned), note })
+    let refused = asked.filter(|_| sends).map(check).transpose()?.flatten();
+    let note = refused.as_ref().map(|(why, used)| format!("{why}: {used} is used instead"));
+    Ok(Wished { asked: asked.map(str::to_owned), note, why: refused.map(|(why, _)| why) })
 }
 
 /// Whether a socket of ours takes one that the kernel has. (Of one that it lacks this may load a module.)
@@ -34,22 +63,21 @@ pub fn is_permitted(name: &str) -> bool {
     probe().is_ok_and(|probe| socket::set_congestion(&probe, name).is_ok())
 }
 
-/// What is told of one that is not permitted.
-fn check(name: &str) -> Result<Option<String>> {
+/// Of one that is not permitted: what is told of it, and what is used instead.
+fn check(name: &str) -> Result<Option<(String, String)>> {
     let probe = probe().map_err(|error| failure::of_io(failure::CHOOSE_CONGESTION, &error))?;
     match socket::set_congestion(&probe, name) {
         Ok(()) => Ok(None),
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
             let permitted = socket::allowed_congestion().unwrap_or_default().join(", ");
             let used = socket::congestion(&probe).unwrap_or_else(|_| "the system's choice".to_owned());
-            Ok(Some(format!(
-                "the congestion control `{name}` is not permitted to this user (permitted: {permitted}): {used} is used instead"
-            )))
+            let of = "is not permitted to this user";
+            Ok(Some((format!("the congestion control `{name}` {of} (permitted: {permitted})"), used)))
         }
         Err(_) => {
             let there = socket::available_congestion().unwrap_or_default().join(", ");
             let cause = format!("the congestion control `{name}` is not to be had here; there are: {there}");
-            Err(Failure::new(FailureKind::Usage, "read the command line", cause))
+            Err(Failure::new(FailureKind::Usage, failure::CHOOSE_CONGESTION, cause))
         }
     }
 }
@@ -87,8 +115,11 @@ mod tests {
 
     #[test]
     fn one_that_is_not_permitted_to_us_is_wished_for_where_a_far_side_sends() {
-        let wished = Wished { asked: Some("bbr".into()), note: Some("not permitted".into()) };
+        let why = Some("not permitted".to_owned());
+        let wished = Wished { asked: Some("bbr".into()), note: why.clone(), why };
         assert_eq!(wished.where_we_send(true), None);
         assert_eq!(wished.where_we_send(false).as_deref(), Some("bbr"));
+        assert_eq!(wished.or_refused().unwrap_err().kind, FailureKind::Permission);
+        assert!(Wished::default().or_refused().is_ok());
     }
 }
