@@ -636,7 +636,7 @@ mod tests {
             ReceiveRun::start(number, Arc::new(HeldUp::new(stuck)), terms, limits, outbox, event::nobody());
         let run = run.expect("threads");
         let place = Place { export: None, path: b"/x".to_vec() };
-        let question = Question::Digest { place, chunk_bytes: 0 };
+        let question = Question::Digest { place, chunk_bytes: 0, follow_links: false };
         let line = Line::of_question(&session, &question, Arc::default()).expect("a line");
         let panics = |_: &ReceiveRun| -> Done { panic!("as the test wants it") };
         let told = (None, false, line, None);

@@ -234,9 +234,9 @@ mod tests {
             let open = Open::of(TransferNumber(1), Direction::Push, vec![place.clone()], terms);
             let mut messages = vec![Message::Open(Box::new(open))];
             let questions = [
-                Question::List { place: place.clone(), recursive: true },
+                Question::List { place: place.clone(), recursive: true, follow_links: false },
                 Question::Read { place: place.clone(), offset: 0, bytes: 0, seen: None },
-                Question::Digest { place: place.clone(), chunk_bytes: 0 },
+                Question::Digest { place: place.clone(), chunk_bytes: 0, follow_links: false },
                 Question::Remove { place: place.clone(), recursive: false },
                 Question::Channel { place: place.clone() },
                 Question::Measure { place: place.clone(), part: Part::Read, millis: 1, threads: 1 },

@@ -536,9 +536,9 @@ fn reasons() -> Vec<Sample<Reason>> {
 
 fn questions() -> Vec<Sample<Question>> {
     each! { Question;
-        Question::List { .. } => "list": Question::List { place: place(), recursive: true };
+        Question::List { .. } => "list": list_of(false), "list and follow links": list_of(true);
         Question::Read { .. } => "read": read(None), "read on": read(Some(evidence()));
-        Question::Digest { .. } => "digest": Question::Digest { place: place(), chunk_bytes: 1 << 20 };
+        Question::Digest { .. } => "digest": digest_of(false), "digest and follow links": digest_of(true);
         Question::Remove { .. } => "remove": Question::Remove { place: place(), recursive: false };
         Question::About => "about": Question::About;
         Question::Channel { .. } => "channel": Question::Channel { place: place() };
@@ -546,6 +546,14 @@ fn questions() -> Vec<Sample<Question>> {
         Question::Slot(_) => "slot": Question::Slot(SlotAsk::All);
         Question::Look { .. } => "look": Question::Look { place: place(), follow: true };
     }
+}
+
+fn list_of(follow_links: bool) -> Question {
+    Question::List { place: place(), recursive: true, follow_links }
+}
+
+fn digest_of(follow_links: bool) -> Question {
+    Question::Digest { place: place(), chunk_bytes: 1 << 20, follow_links }
 }
 
 fn read(seen: Option<Evidence>) -> Question {

@@ -14,7 +14,7 @@
 
 use super::behind::Brought;
 use super::file::LocalFile;
-use super::follow::{LeadsIntoStaging, follow, follow_beneath};
+use super::follow::{LeadsIntoStaging, end_of, follow, follow_beneath};
 use super::held::Held;
 use super::scan::{Scan, entry_of};
 use super::{
@@ -257,15 +257,7 @@ impl LocalSource {
             return Ok(spot);
         }
         let root = self.root_of(path).ok_or(io::ErrorKind::NotFound)?;
-        let words = root.words_of(path.as_bytes());
-        let end = match &root.below {
-            Some(export) => follow_beneath(export, relative(&words))?,
-            None => follow(parent_of(&words), spot)?,
-        };
-        match is_staging(&end.name) || is_in_staging(&end.dir, root.below.as_ref()) {
-            true => Err(LeadsIntoStaging.into()),
-            false => Ok(end),
-        }
+        end_of(&root.words_of(path.as_bytes()), spot, root.below.as_ref())
     }
 
     /// Whether there is nothing but the page cache to read an entry from.
