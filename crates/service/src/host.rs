@@ -33,6 +33,8 @@ use thalweg_wire::{Digest, limits};
 
 mod opening;
 
+mod removal;
+
 mod owner;
 
 pub(crate) use opening::{Bounds, check_congestion, ends_by_panic, logged_notes, path_of, totals_of, watch};

@@ -299,6 +299,7 @@ pub fn push(export: &str, path: &str) -> Open {
         only: Vec::new(),
         one_file_system: false,
         follow_links: false,
+        removes_at_end: false,
         trial: None,
         flow: None,
         frames: None,

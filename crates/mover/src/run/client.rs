@@ -637,6 +637,7 @@ mod tests {
             only: Vec::new(),
             one_file_system: false,
             follow_links: false,
+            removes_at_end: false,
             trial: None,
             flow: None,
             frames: None,

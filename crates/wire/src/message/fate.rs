@@ -102,6 +102,19 @@ pub struct Loss {
     pub why: String,
 }
 
+/// What became of source files that a sender was to remove.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct SourceTotals {
+    /// Names removed in this transfer; in a dry run those that would be.
+    pub removed: u64,
+    /// Names that stay for a reason of their own, which was told.
+    pub kept: u64,
+    /// Names that stay, of files and links that the destination has, or left alone.
+    pub left: u64,
+    /// Some of these only because the receiver gave up meanwhile.
+    pub is_cut_short: bool,
+}
+
 /// What a receiver did, at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct Totals {

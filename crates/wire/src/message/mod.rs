@@ -51,7 +51,7 @@ mod question;
 mod slot;
 
 pub use failure::{Failure, FailureKind};
-pub use fate::{AckLevel, Loss, Outcome, Run, ScanTotals, Seal, Totals, Want};
+pub use fate::{AckLevel, Loss, Outcome, Run, ScanTotals, Seal, SourceTotals, Totals, Want};
 pub use flow::{FlowBegin, FlowLeft, FlowMark, FlowMessage, FlowStand, FlowTerms, Origin, Until};
 pub use frames::{
     ChannelStatus, ChannelWishes, ClockOffset, Consume, ConsumerAt, ConsumerStatus, FrameFrom, FrameHead,
@@ -198,6 +198,14 @@ pub enum TransferMessage {
     Frames(FramesMessage),
     /// In place of a [`TransferMessage::Receipt`], of what nobody signs: a dry run, and a transfer that only measures.
     Unsigned,
+    /// Server that sends, and removes its files ([`Terms::removes_source`]): names that went, or would in a dry run.
+    SourcesGone(#[serde(deserialize_with = "list::items")] Vec<RelativePath>),
+    /// The same: why names that were to go stay.
+    SourcesKept(#[serde(deserialize_with = "list::items")] Vec<Failure>),
+    /// The same, behind both last words, and in place of its own from then on: nothing more goes.
+    SourcesDone(SourceTotals),
+    /// Receiver, in return, and in place of its last word from then on.
+    SourcesHeard,
 }
 
 /// What is true now; says that the peer is alive and what it waits for.
@@ -333,7 +341,11 @@ impl TransferMessage {
                 check_outcomes(items.iter().map(|(_, outcome)| outcome))?;
                 items.len()
             }
-            T::Deleted(names) => names.len(),
+            T::Deleted(names) | T::SourcesGone(names) => names.len(),
+            T::SourcesKept(failures) => {
+                failures.iter().try_for_each(Failure::check)?;
+                failures.len()
+            }
             T::Settled(items) => {
                 check_outcomes(items.iter().map(|(_, outcome)| outcome))?;
                 items.len()
@@ -343,6 +355,7 @@ impl TransferMessage {
             T::Frames(message) => return message.check(),
             T::Receipt(signed) => return signed.check(),
             T::OfferEnd(_) | T::Finished(_) | T::OffersRepeated | T::Unsigned => 0,
+            T::SourcesDone(_) | T::SourcesHeard => 0,
             T::Accounts(accounts) => return accounts.check(),
         };
         check_count("items", items, limits::MESSAGE_ITEMS_MAX)
@@ -368,7 +381,8 @@ impl TransferMessage {
             T::Troubles(items) => {
                 list_bytes(items, |(path, outcome)| path.as_bytes().len() + outcome.heap_bytes())
             }
-            T::Deleted(names) => list_bytes(names, |name| name.as_bytes().len()),
+            T::Deleted(names) | T::SourcesGone(names) => list_bytes(names, |name| name.as_bytes().len()),
+            T::SourcesKept(failures) => list_bytes(failures, Failure::heap_bytes),
             T::Heard(runs) => size_of_val(&runs[..]),
             T::Settled(items) => list_bytes(items, |(_, outcome)| outcome.heap_bytes()),
             T::Receipt(signed) => signed.heap_bytes(),
@@ -379,6 +393,7 @@ impl TransferMessage {
             T::Abort(failure) => failure.heap_bytes(),
             T::Flow(message) => message.heap_bytes(),
             T::OfferEnd(_) | T::Finished(_) | T::OffersRepeated | T::Unsigned | T::Frames(_) => 0,
+            T::SourcesDone(_) | T::SourcesHeard => 0,
         }
     }
 }

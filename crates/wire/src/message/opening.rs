@@ -54,6 +54,9 @@ pub struct Open {
     /// Pull: what symbolic links lead to is sent instead of the links (`--copy-links`); from an export of none that
     /// leads out.
     pub follow_links: bool,
+    /// Pull, where source files are removed ([`Terms::removes_source`]): none goes before both sides have signed. The
+    /// client writes a receipt, and in that of another transfer what is gone by then would be missing.
+    pub removes_at_end: bool,
     /// A transfer that only measures, and what the server's place is in it.
     pub trial: Option<Trial>,
     /// What is sent is still being made, and goes by this.
@@ -78,6 +81,7 @@ impl Open {
             only: Vec::new(),
             one_file_system: false,
             follow_links: false,
+            removes_at_end: false,
             trial: None,
             flow: None,
             frames: None,

@@ -12,7 +12,7 @@ use crate::message::{
     AckLevel, Check, Failure, FailureKind, FlowBegin, FlowLeft, FlowMark, FlowMessage, FlowStand,
     FramesMessage, Heartbeat, Loss, Measured, Message, Opened, Origin, Outcome, Part, Place, Question,
     Reason, Reply, Rhythm, Run, ScanTotals, Seal, Slot, SlotAsk, SlotTable, SlotTaken, SlotWish, SourceForm,
-    Steer, Totals, TransferMessage, TransferNumber, VerifyLevel, WaitingFor, Want,
+    SourceTotals, Steer, Totals, TransferMessage, TransferNumber, VerifyLevel, WaitingFor, Want,
 };
 use crate::receipt::{Side, Signatory, Signed, Statement, TransferKind};
 use crate::{Digest, Entry, EntryId, Evidence, Kind, RelativePath, Time, limits};
@@ -279,6 +279,10 @@ fn transfer_messages() -> Vec<Sample<TransferMessage>> {
         T::Finished(_) => "finished": T::Finished(totals());
         T::Receipt(_) => "receipt": T::Receipt(Box::new(signed_statement()));
         T::Unsigned => "unsigned": T::Unsigned;
+        T::SourcesGone(_) => "sources gone": T::SourcesGone(vec![path(b"dir/a"), path(b"dir/b")]);
+        T::SourcesKept(_) => "sources kept": T::SourcesKept(vec![failure()]);
+        T::SourcesDone(_) => "sources done": T::SourcesDone(SourceTotals { removed: 300, kept: 1, left: 2, is_cut_short: true });
+        T::SourcesHeard => "sources heard": T::SourcesHeard;
         T::Accounts(_) => "accounts": T::Accounts(Box::new(accounts()));
         T::Abort(_) => "abort": T::Abort(failure());
         T::Flow(_) => "flow": T::Flow(FlowMessage::Last);
@@ -531,6 +535,7 @@ fn reasons() -> Vec<Sample<Reason>> {
         Reason::ThreadPanicked => "thread panicked": Reason::ThreadPanicked;
         Reason::BeginsAnew => "begins anew": Reason::BeginsAnew;
         Reason::NotFollowed => "not followed": Reason::NotFollowed;
+        Reason::SourceStays => "source stays": Reason::SourceStays;
     }
 }
 

@@ -154,6 +154,17 @@ impl Removing {
         lock(&self.shared.queue).waiting.len() < WAITING_MAX
     }
 
+    /// Names removed so far.
+    pub fn removed(&self) -> u64 {
+        self.shared.by.removed.load(Ordering::Relaxed)
+    }
+
+    /// Memory of names that wait, in bytes; about.
+    pub fn held_bytes(&self) -> usize {
+        let queue = lock(&self.shared.queue);
+        queue.kept_bytes + queue.waiting.len() * size_of::<Name>()
+    }
+
     /// Removes all that may go, for both sides have agreed, until somebody asks for a stop: what is left by then
     /// stays. Takes as long as the source takes.
     pub fn finish(&self, is_stopped: &dyn Fn() -> bool) -> Sources {

@@ -161,7 +161,8 @@ impl Session {
         let bytes = size_of::<TransferMessage>() + message.heap_bytes();
         let mut state = self.lock();
         if state.over.contains(&number) {
-            let is_last = matches!(message, TransferMessage::Receipt(_) | TransferMessage::Unsigned);
+            use TransferMessage as T;
+            let is_last = matches!(message, T::Receipt(_) | T::Unsigned | T::SourcesDone(_));
             let said = state.last_words.iter().find(|(of, _)| is_last && *of == number).cloned();
             drop(state);
             // It says its own again because it did not hear ours.

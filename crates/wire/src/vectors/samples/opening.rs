@@ -76,6 +76,7 @@ pub(super) fn open() -> Open {
         only: vec![path(b"dir/only")],
         one_file_system: true,
         follow_links: true,
+        removes_at_end: true,
         trial: None,
         flow: None,
         frames: None,
