@@ -61,8 +61,8 @@ impl Reach {
         Reach { stop: Some(stop.clone()), ..self.clone() }
     }
 
-    /// The same place, of which what symbolic links lead to is listed and digested instead of the links, if `follow`: as
-    /// a copy with `--copy-links` finds it. From a daemon none that leads out of its export.
+    /// The same place, of which what symbolic links lead to is listed and digested instead of the links, if `follow`:
+    /// as a copy with `--copy-links` finds it. From a daemon none that leads out of its export.
     #[must_use]
     pub fn following_links(self, follow: bool) -> Reach {
         Reach { follow_links: follow, ..self }

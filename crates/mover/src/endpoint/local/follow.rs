@@ -24,8 +24,8 @@ pub(super) const LEADS_ABOVE: &str = "it leads to a directory that it is in";
 /// Links followed from one name before it counts as a loop, as in the kernel.
 const FOLLOW_MAX: usize = 40;
 
-/// Follows a chain of links, as [`follow`] or [`follow_beneath`], from a spot to which these words lead too; fails where
-/// it leads to what is unfinished.
+/// Follows a chain of links, as [`follow`] or [`follow_beneath`], from a spot to which these words lead too; fails
+/// where it leads to what is unfinished.
 pub(super) fn end_of(words: &Path, spot: Spot, export: Option<&Dir>) -> io::Result<Spot> {
     let end = match export {
         Some(export) => follow_beneath(export, words.as_os_str().as_bytes())?,

@@ -1,8 +1,8 @@
-//! What a server that sends, and removes its files, tells the client that asked for it: names as they go, and at the end
-//! how many.
+//! What a server that sends, and removes its files, tells the client that asked for it: names as they go, and at the
+//! end how many.
 //!
-//! Names wait while the link is backed up, up to a bound; what finds no room, and what was said to a link that broke, is
-//! only in the numbers.
+//! Names wait while the link is backed up, up to a bound; what finds no room, and what was said to a link that broke,
+//! is only in the numbers.
 
 use super::SendRun;
 use super::removing::{Removing, Sources};
@@ -90,8 +90,8 @@ fn kept_bytes(failure: &Failure) -> usize {
 }
 
 impl SendRun {
-    /// As [`SendRun::remove_sources`], for a client that asked for it, and is told of them. If `waits`, all go when both
-    /// sides have agreed.
+    /// As [`SendRun::remove_sources`], for a client that asked for it, and is told of them. If `waits`, all go when
+    /// both sides have agreed.
     ///
     /// # Errors
     /// If there is no thread to be had.
