@@ -166,7 +166,88 @@ impl SendRun {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::endpoint::local::source::{LocalSource, ScanOptions, SourceRoot};
     use crate::failure::FailureKind;
+    use crate::manifest::Filter;
+    use crate::run::Outbox;
+    use crate::run::transfer::Transfer;
+    use crate::transfer::sender::Limits;
+    use std::sync::Mutex;
+    use thalweg_wire::EntryId;
+    use thalweg_wire::message::{Outcome, Terms, TransferNumber};
+
+    /// Far more than it takes.
+    const LIMIT: Duration = Duration::from_secs(60);
+
+    /// Keeps what is said.
+    #[derive(Clone, Default)]
+    struct Said(Arc<Mutex<Vec<TransferMessage>>>);
+
+    impl Outbox for Said {
+        fn say(&self, _: TransferNumber, message: TransferMessage) {
+            lock(&self.0).push(message);
+        }
+
+        fn work(&self) {}
+    }
+
+    fn wait_until(is_so: impl Fn() -> bool) {
+        let until = Instant::now() + LIMIT;
+        while !is_so() {
+            assert!(Instant::now() < until, "it does not come");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn a_client_is_told_what_went_and_then_how_many_until_it_has_heard_that() {
+        let scratch = tempfile::tempdir().unwrap();
+        for name in ["a", "b"] {
+            std::os::unix::fs::symlink("there", scratch.path().join(name)).unwrap();
+        }
+        let root = SourceRoot { path: scratch.path().to_owned(), contents: true, below: None };
+        let options = ScanOptions {
+            filter: Filter::default(),
+            only: Vec::new(),
+            preserve: Default::default(),
+            one_file_system: false,
+            follow_links: false,
+            direct: Default::default(),
+        };
+        let source = Arc::new(LocalSource::open(vec![root], options).unwrap());
+        let (said, terms) = (Said::default(), Terms::of(4 << 20, 1 << 20));
+        let limits = Limits::for_path(&terms, None);
+        let (number, outbox) = (TransferNumber(1), Box::new(said.clone()));
+        let run = SendRun::new(number, source, terms, limits, outbox, crate::event::nobody());
+        run.remove_sources_for_peer(false).unwrap();
+        run.stream_up(0);
+        run.start().unwrap();
+        wait_until(|| run.scan_totals().is_some());
+        // Behind the directory that they are in.
+        let settled = [1, 2].map(|id| (EntryId(id), Outcome::Unchanged { digest: None }));
+        run.hear(TransferMessage::Settled(settled.to_vec())).unwrap();
+        let sources = run.finish_removing(&|| false);
+        assert_eq!((sources.removed, run.sources_removed()), (2, 2));
+        assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0);
+        let done = TransferMessage::SourcesDone(SourceTotals { removed: 2, ..SourceTotals::default() });
+        let is_done = || lock(&said.0).last() == Some(&done);
+        std::thread::scope(|scope| {
+            let tells = scope.spawn(|| run.tell_sources(&sources, 2 * LIMIT));
+            wait_until(is_done);
+            assert!(!tells.is_finished(), "it does not wait until that is heard");
+            run.hear(TransferMessage::SourcesHeard).unwrap();
+            wait_until(|| tells.is_finished());
+        });
+        let names = lock(&said.0).iter().fold(0, |names, message| match message {
+            TransferMessage::SourcesGone(more) => names + more.len(),
+            _ => names,
+        });
+        assert_eq!(names, 2);
+        // It is said again to a link that takes the place of the one before.
+        lock(&said.0).clear();
+        run.link_up();
+        assert!(is_done());
+    }
 
     #[test]
     fn names_are_told_in_messages_that_fit_and_beyond_the_bound_only_counted() {

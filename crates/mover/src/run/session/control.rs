@@ -238,7 +238,7 @@ pub(super) mod tests {
     use std::sync::{Arc, Mutex};
     use std::time::Duration;
     use thalweg_wire::hello::Cipher;
-    use thalweg_wire::message::Terms;
+    use thalweg_wire::message::{SourceTotals, Terms};
     use thalweg_wire::{Digest, EntryId};
 
     struct Nobody;
@@ -323,13 +323,16 @@ pub(super) mod tests {
         here.add(number, waits.clone()).unwrap();
         there.add(number, one()).unwrap();
         there.remove(number);
-        here.outbox().say(number, TransferMessage::Unsigned);
-        let until = Instant::now() + LONG;
-        while lock(&waits.heard).is_empty() {
-            assert!(Instant::now() < until, "nobody answers");
-            std::thread::sleep(Duration::from_millis(2));
+        let words = [TransferMessage::Unsigned, TransferMessage::SourcesDone(SourceTotals::default())];
+        for (said, word) in words.into_iter().enumerate() {
+            here.outbox().say(number, word);
+            let until = Instant::now() + LONG;
+            while lock(&waits.heard).len() <= said {
+                assert!(Instant::now() < until, "nobody answers");
+                std::thread::sleep(Duration::from_millis(2));
+            }
         }
-        assert_eq!(*lock(&waits.heard), [TransferMessage::Unsigned]);
+        assert_eq!(*lock(&waits.heard), [TransferMessage::Unsigned, TransferMessage::Unsigned]);
         here.close(None);
         there.close(None);
     }
