@@ -577,6 +577,38 @@ fn check_compares_two_files_whatever_their_names() {
 }
 
 #[test]
+fn what_was_copied_by_following_links_is_compared_listed_and_summed_by_following_them() {
+    let scratch = Scratch::new();
+    std::fs::create_dir_all(scratch.path("export/real")).unwrap();
+    std::fs::write(scratch.path("export/real/f"), noise(1, 5000)).unwrap();
+    for (name, says) in [("dir", "real"), ("file", "dir/f")] {
+        std::os::unix::fs::symlink(says, scratch.path("export").join(name)).unwrap();
+    }
+    let daemon = daemon(&scratch);
+    let (here, far) = (scratch.path("export").display().to_string(), daemon.place("ro", ""));
+    let copy = scratch.path("copy").display().to_string();
+    scratch.ok(["cp", "-L", &format!("{here}/"), &copy]);
+    for place in [&here, &far] {
+        let same = ask(&scratch, &daemon, &["check", "-L", place, &copy]);
+        assert_eq!(code(&same), 0, "{}{}", text(&same.stdout), text(&same.stderr));
+        assert_eq!(code(&ask(&scratch, &daemon, &["check", place, &copy])), 2);
+        let listed = ask(&scratch, &daemon, &["ls", "-RL", place]);
+        assert_eq!(text(&listed.stdout), "dir/\ndir/f\nfile\nreal/\nreal/f\n");
+        let summed = text(&ask(&scratch, &daemon, &["du", "-L", place]).stdout);
+        assert!(summed.contains("(5,000 bytes) in 1 files, 6 entries"), "{summed}");
+    }
+    std::fs::write(scratch.path("copy/dir/f"), noise(2, 5000)).unwrap();
+    std::os::unix::fs::symlink("absent", scratch.path("export/nowhere")).unwrap();
+    for place in [&here, &far] {
+        let out = ask(&scratch, &daemon, &["check", "-L", place, &copy]);
+        let (told, why) = (text(&out.stdout), text(&out.stderr));
+        assert_eq!(code(&out), 2, "{told}");
+        assert!(told.contains("differs  dir/f ") && told.contains("1 unreadable"), "{told}");
+        assert!(why.contains("it leads to `absent`, and nothing is there"), "{why}");
+    }
+}
+
+#[test]
 fn leftovers_are_listed_kept_while_they_are_locked_and_removed_if_asked() {
     let scratch = Scratch::new();
     let job = scratch.path("dst/sub/.thalweg-staging/0123");

@@ -123,6 +123,20 @@ fn by_ssh_links_that_are_followed_lead_wherever_the_user_may_go() {
 }
 
 #[test]
+fn by_ssh_source_files_go_when_they_are_here() {
+    let scratch = Scratch::new();
+    let Some(sshd) = Sshd::start(&scratch) else { return };
+    make_tree(&scratch.path("kept"));
+    scratch.ok(["cp".to_owned(), text(&scratch.path("kept/")), text(&scratch.path("far"))]);
+    let far = sshd.url(&scratch.path("far/"));
+    let said = ok(&scratch, &sshd, &["--remove-source-files".to_owned(), far, text(&scratch.path("to"))]);
+    assert!(said.contains(" source files") && !said.contains(", left "), "{said}");
+    assert_same(&scratch.path("kept"), &scratch.path("to"));
+    assert!(!scratch.path("far/one-byte").exists() && scratch.path("far/deep").is_dir());
+    sshd.assert_no_movers(GONE);
+}
+
+#[test]
 fn paths_without_a_slash_in_front_are_below_the_far_home() {
     let scratch = Scratch::new();
     let Some(sshd) = Sshd::start(&scratch) else { return };

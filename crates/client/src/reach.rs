@@ -19,6 +19,8 @@ use thalweg_wire::{Digest, Entry, Evidence, RelativePath};
 #[derive(Clone)]
 pub struct Reach {
     at: At,
+    /// See [`Reach::following_links`].
+    follow_links: bool,
     /// Ends questions.
     stop: Option<Arc<Stop>>,
 }
@@ -36,13 +38,13 @@ impl Reach {
     /// A path of this machine.
     #[must_use]
     pub fn local(path: PathBuf) -> Reach {
-        Reach { at: At::Local(path), stop: None }
+        Reach { at: At::Local(path), follow_links: false, stop: None }
     }
 
     /// A place at a far mover.
     #[must_use]
     pub fn far(client: Arc<Client>, place: Place) -> Reach {
-        Reach { at: At::Far(client, place), stop: None }
+        Reach { at: At::Far(client, place), follow_links: false, stop: None }
     }
 
     /// Whether it is a path of this machine.
@@ -56,7 +58,14 @@ impl Reach {
     /// seconds.
     #[must_use]
     pub fn until(&self, stop: &Arc<Stop>) -> Reach {
-        Reach { at: self.at.clone(), stop: Some(stop.clone()) }
+        Reach { stop: Some(stop.clone()), ..self.clone() }
+    }
+
+    /// The same place, of which what symbolic links lead to is listed and digested instead of the links, if `follow`:
+    /// as a copy with `--copy-links` finds it. From a daemon none that leads out of its export.
+    #[must_use]
+    pub fn following_links(self, follow: bool) -> Reach {
+        Reach { follow_links: follow, ..self }
     }
 
     /// Reads a place and reaches it.
@@ -165,12 +174,13 @@ impl Reach {
     /// As there, and what the connection says.
     pub fn list_in_order(&self, recursive: bool, sink: &mut dyn FnMut(Listed) -> Result<()>) -> Result<()> {
         match &self.at {
-            At::Local(path) => survey::list_in_order(&local(path), recursive, &mut |listed| {
+            At::Local(path) => survey::list_in_order(&self.tree(path), recursive, &mut |listed| {
                 self.go_on()?;
                 sink(listed)
             }),
             At::Far(client, place) => {
-                for reply in self.ask(client, Question::List { place: place.clone(), recursive })? {
+                let (place, follow_links) = (place.clone(), self.follow_links);
+                for reply in self.ask(client, Question::List { place, recursive, follow_links })? {
                     match reply? {
                         Reply::Entries(entries) if entries.is_empty() => sink(Listed::Unordered)?,
                         Reply::Entries(entries) => {
@@ -207,7 +217,7 @@ impl Reach {
     ) -> Result<()> {
         match &self.at {
             At::Local(path) => {
-                survey::digest_wanted(&local(path), how, survey::WORKERS, wanted, &mut |digested| {
+                survey::digest_wanted(&self.tree(path), how, survey::WORKERS, wanted, &mut |digested| {
                     self.go_on()?;
                     sink(digested)
                 })
@@ -217,7 +227,8 @@ impl Reach {
                     DigestAs::Plain => 0,
                     DigestAs::Marked { segment_bytes } => segment_bytes,
                 };
-                for reply in self.ask(client, Question::Digest { place: place.clone(), chunk_bytes })? {
+                let (place, follow_links) = (place.clone(), self.follow_links);
+                for reply in self.ask(client, Question::Digest { place, chunk_bytes, follow_links })? {
                     match reply? {
                         Reply::Digests(digests) if digests.is_empty() => sink(Digested::Alive)?,
                         Reply::Digests(digests) => {
@@ -380,7 +391,12 @@ impl Reach {
                 At::Far(client.clone(), Place { export: place.export.clone(), path })
             }
         };
-        Reach { at, stop: self.stop.clone() }
+        Reach { at, ..self.clone() }
+    }
+
+    /// What is listed and digested at a path of this machine.
+    fn tree(&self, path: &Path) -> SurveyPlace {
+        SurveyPlace { follow_links: self.follow_links, ..local(path) }
     }
 
     fn ask(&self, client: &Client, question: Question) -> Result<Heard<'_>> {
@@ -433,7 +449,7 @@ fn hear_bytes(answers: Heard<'_>, sink: &mut dyn FnMut(&[u8]) -> Result<()>) -> 
 }
 
 fn local(path: &Path) -> SurveyPlace {
-    SurveyPlace { path: path.to_owned(), below: None }
+    SurveyPlace { path: path.to_owned(), below: None, follow_links: false }
 }
 
 fn unexpected() -> Failure {

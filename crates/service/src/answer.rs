@@ -43,14 +43,19 @@ pub(crate) fn answer(
             let program = format!("thalweg {}", env!("CARGO_PKG_VERSION"));
             pen.say(Reply::About { program, exports: host.exports().names() })
         }
-        Question::List { place, recursive } => list(host, &pen, &place, recursive),
+        Question::List { place, recursive, follow_links } => {
+            let place = surveyed(host, &place, follow_links);
+            place.and_then(|place| list(&pen, &place, recursive))
+        }
         Question::Look { place, follow } => look(host, &pen, &place, follow),
         Question::Read { place, offset, bytes, seen } => {
             read(host, &pen, &place, (offset, bytes), seen, &mut done)
         }
-        Question::Digest { place, chunk_bytes } => {
-            let how = DigestAs::of_question(chunk_bytes);
-            how.and_then(|how| digest(host, &pen, &place, (how, &crew.take()), &mut done))
+        Question::Digest { place, chunk_bytes, follow_links } => {
+            DigestAs::of_question(chunk_bytes).and_then(|how| {
+                let place = surveyed(host, &place, follow_links)?;
+                digest(&pen, &place, (how, &crew.take()), &mut done)
+            })
         }
         Question::Remove { place, recursive } => remove(host, &pen, &place, recursive, &mut done),
         Question::Channel { place } => {
@@ -82,11 +87,10 @@ pub(crate) fn answer(
     }
 }
 
-fn list(host: &Host, pen: &Pen<'_>, place: &Place, recursive: bool) -> Result<()> {
-    let place = resolve(host, place)?;
+fn list(pen: &Pen<'_>, place: &SurveyPlace, recursive: bool) -> Result<()> {
     let mut batch: Vec<Entry> = Vec::new();
     let mut batch_bytes = 0;
-    survey::list_in_order(&place, recursive, &mut |listed| match listed {
+    survey::list_in_order(place, recursive, &mut |listed| match listed {
         Listed::Found(Found::Entry(entry)) => {
             batch_bytes += entry.heap_bytes() + ITEM_BYTES;
             batch.push(entry);
@@ -130,17 +134,15 @@ fn read(
 }
 
 fn digest(
-    host: &Host,
     pen: &Pen<'_>,
-    place: &Place,
+    place: &SurveyPlace,
     (how, hands): (DigestAs, &Hands<'_>),
     done: &mut Done,
 ) -> Result<()> {
-    let place = resolve(host, place)?;
     let mut batch: Vec<(RelativePath, u64, Digest)> = Vec::new();
     let mut batch_bytes = 0;
     let mut told = Instant::now();
-    survey::digest(&place, how, hands.count(), &mut |digested| {
+    survey::digest(place, how, hands.count(), &mut |digested| {
         match digested {
             Digested::File(path, bytes, digest) => {
                 done.count_one(bytes);
@@ -236,9 +238,13 @@ fn resolve(host: &Host, place: &Place) -> Result<SurveyPlace> {
     host.exports().resolve(place, false).map(survey_place)
 }
 
+fn surveyed(host: &Host, place: &Place, follow_links: bool) -> Result<SurveyPlace> {
+    Ok(SurveyPlace { follow_links, ..resolve(host, place)? })
+}
+
 fn survey_place(resolved: Resolved) -> SurveyPlace {
     let path = PathBuf::from(std::ffi::OsString::from_vec(resolved.path));
-    SurveyPlace { path, below: resolved.below }
+    SurveyPlace { path, below: resolved.below, follow_links: false }
 }
 
 /// Items and bytes in one piece of an answer: well below what a message may hold.

@@ -34,7 +34,7 @@ pub struct Export {
 pub struct Rights {
     /// They may read only.
     pub read_only: bool,
-    /// They may delete nothing: neither by `rm` nor by `--delete`.
+    /// They may delete nothing: neither by `rm` nor by `--delete`, nor as source files that a pull removes.
     pub no_delete: bool,
     /// Files that they leave there may have set-id bits and capabilities.
     pub set_id: bool,

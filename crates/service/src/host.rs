@@ -32,6 +32,8 @@ use thalweg_wire::{Digest, limits};
 
 mod opening;
 
+mod removal;
+
 mod owner;
 
 pub(crate) use opening::{Bounds, check_congestion, ends_by_panic, logged_notes, path_of, totals_of, watch};
@@ -638,7 +640,7 @@ mod tests {
             ReceiveRun::start(number, Arc::new(HeldUp::new(stuck)), terms, limits, outbox, event::nobody());
         let run = run.expect("threads");
         let place = Place { export: None, path: b"/x".to_vec() };
-        let question = Question::Digest { place, chunk_bytes: 0 };
+        let question = Question::Digest { place, chunk_bytes: 0, follow_links: false };
         let line = Line::of_question(&session, &question, Arc::default()).expect("a line");
         let panics = |_: &ReceiveRun| -> Done { panic!("as the test wants it") };
         let told = (None, false, line, None);

@@ -127,6 +127,8 @@ pub(crate) struct Done {
     pub skipped: u64,
     /// Entries removed by `--delete`; of a dry run those that would be.
     pub deleted: u64,
+    /// Source files removed here; of a dry run those that would be.
+    pub removed: u64,
 }
 
 impl Done {
@@ -151,6 +153,7 @@ impl From<Totals> for Done {
             unchanged: totals.unchanged,
             skipped: totals.skipped,
             deleted: totals.deleted,
+            removed: 0,
         }
     }
 }
@@ -244,7 +247,7 @@ impl Line {
     /// nothing came of it here: the peer may have made a receipt of it.
     pub fn end(&self, ended: &Result<Totals>, root: Option<Digest>, by_then: Done) {
         let (done, ended) = match ended {
-            Ok(totals) => (Done::from(*totals), Ok(())),
+            Ok(totals) => (Done { removed: by_then.removed, ..Done::from(*totals) }, Ok(())),
             Err(failure) => (by_then, Err(failure)),
         };
         self.tell_of(self.began.elapsed(), done, (ended, root), None);
@@ -274,7 +277,8 @@ impl Line {
         };
         let what = if self.direction.is_some() { "transfer" } else { "request" };
         // Counted is what would be moved, or would go.
-        let (bytes, deleted) = if self.kind == DRY_RUN { (0, 0) } else { (done.bytes, done.deleted) };
+        let moved = (done.bytes, done.deleted, done.removed);
+        let (bytes, deleted, removed) = if self.kind == DRY_RUN { (0, 0, 0) } else { moved };
         let if_any = |count: u64| (count > 0).then_some(count);
         let seconds = (time.as_secs_f64() * 1e3).round() / 1e3;
         tracing::info!(
@@ -290,6 +294,7 @@ impl Line {
             unchanged = if_any(done.unchanged),
             skipped = if_any(done.skipped),
             deleted = if_any(deleted),
+            removed = if_any(removed),
             bytes,
             seconds,
             outcome = outcome.as_str(),
@@ -301,7 +306,8 @@ impl Line {
 
     /// Of one that failed: whether it came to nothing, as too many others of late.
     fn is_left_out(&self, done: &Done, root: Option<Digest>) -> bool {
-        let nothing_done = done.bytes == 0 && done.deleted == 0 && done.entries.unwrap_or(0) == 0;
+        let is_unchanged = done.deleted == 0 && done.removed == 0;
+        let nothing_done = done.bytes == 0 && is_unchanged && done.entries.unwrap_or(0) == 0;
         root.is_none() && nothing_done && !self.failures.may_tell(self.origin(), Instant::now())
     }
 }
@@ -662,6 +668,7 @@ mod tests {
             Done::by_then(1, 0),
             Done { bytes: 1, ..Done::default() },
             Done { deleted: 1, ..Done::default() },
+            Done { removed: 1, ..Done::default() },
         ];
         assert!(some.iter().all(|done| !line.is_left_out(done, None)));
         assert!(!line.is_left_out(&nothing, Some(Digest::default())));

@@ -47,6 +47,9 @@ pub struct LsArgs {
     /// All levels
     #[arg(short = 'R', long)]
     pub recursive: bool,
+    /// What symbolic links lead to instead of the links. From a daemon none that leads out of its export
+    #[arg(short = 'L', long)]
+    pub dereference: bool,
     /// Whom to ask.
     #[command(flatten)]
     pub ask: AskArgs,
@@ -61,6 +64,9 @@ pub struct DuArgs {
     /// Only the sum. Always on; accepted for your fingers, as is `-h` beside it
     #[arg(short = 's', long)]
     pub summarize: bool,
+    /// What symbolic links lead to instead of the links. From a daemon none that leads out of its export
+    #[arg(short = 'L', long)]
+    pub dereference: bool,
     /// Whom to ask.
     #[command(flatten)]
     pub ask: AskArgs,
@@ -108,6 +114,10 @@ pub struct CheckArgs {
     /// FIFOs and device nodes too, which a copy without --devices leaves out
     #[arg(short = 'D', long)]
     pub devices: bool,
+    /// What symbolic links lead to instead of the links, at both places, as `cp -L` copies it. From a daemon none that
+    /// leads out of its export. With --sums always so
+    #[arg(short = 'L', long)]
+    pub copy_links: bool,
     /// Which names.
     #[command(flatten)]
     pub filter: FilterArgs,

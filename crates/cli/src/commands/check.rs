@@ -34,8 +34,8 @@ pub fn check(args: &CheckArgs, places: &Places) -> Result<Exit> {
     };
     let mut far_movers = reach::far_movers(&args.ask, places);
     let mut teller = Teller::new(args.ask.json, [args.source.clone(), destination.clone()]);
-    let (source, destination) =
-        (Reach::open(&args.source, &mut far_movers)?, Reach::open(destination, &mut far_movers)?);
+    let source = Reach::open(&args.source, &mut far_movers)?.following_links(args.copy_links);
+    let destination = Reach::open(destination, &mut far_movers)?.following_links(args.copy_links);
     // A signal ends the process: nothing is left half done by reading.
     let never = Arc::default();
     let found = teller.watch(|meter, tell| {

@@ -1,7 +1,11 @@
 //! Copies that remove their source files.
 
-use super::support::{Scratch, assert_same, facts, make_tree};
+use super::support::{Scratch, assert_same, facts, make_tree, wait_until};
 use std::path::Path;
+use std::time::Duration;
+
+/// Far more than a daemon takes to log a line.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// What is no directory in it.
 fn files_below(root: &Path) -> Vec<String> {
@@ -43,22 +47,95 @@ fn source_files_go_when_the_destination_has_them_and_directories_stay() {
     }
 }
 
+/// With a receipt all of them go when both sides have signed.
+#[test]
+fn source_files_of_a_daemon_go_when_they_are_here_and_each_is_told() {
+    let scratch = Scratch::new();
+    let at = |name: &str| scratch.path(name).display().to_string();
+    make_tree(&scratch.path("kept"));
+    std::fs::create_dir(scratch.path("export")).unwrap();
+    let daemon = scratch.daemon_with(&[("data", &scratch.path("export"))], &["--log-format", "json"]);
+    let ticket = daemon.ticket.display().to_string();
+    let (place, to) = (daemon.place("data", "from/"), at("to"));
+    let (report, receipt) = (at("report"), at("receipt"));
+    let (plain, signed): (&[&str], &[&str]) = (&[], &["--receipt", &receipt]);
+    for more in [plain, signed] {
+        scratch.ok(["cp", &at("kept/"), &at("export/from/")]);
+        let names = files_below(&scratch.path("export/from"));
+        let fixed = ["cp", "--remove-source-files", "--ticket", &ticket, "--report", &report];
+        let dry = scratch.ok(fixed.iter().copied().chain(["-n", &place, &to]));
+        assert!(dry.contains(&format!("would remove {} source files", names.len())), "{dry}");
+        assert_eq!(files_below(&scratch.path("export/from")), names, "it was a dry run");
+        std::fs::remove_file(&report).unwrap();
+        let words = fixed.iter().chain(more).copied().chain([&*place, &*to]);
+        let said = scratch.ok(words);
+        assert!(said.contains(&format!(", removed {} source files", names.len())), "{said}");
+        assert_same(&scratch.path("kept"), &scratch.path("to"));
+        assert_eq!(files_below(&scratch.path("export/from")), [""; 0]);
+        assert!(scratch.path("export/from/deep/er/and/deeper").is_dir());
+        let told = std::fs::read_to_string(&report).unwrap();
+        let gone = told.lines().filter(|line| line.contains(r#""event":"source-removed""#)).count();
+        assert_eq!(gone, names.len(), "{told}");
+        let logged = format!(r#""removed":{}"#, names.len());
+        assert!(wait_until(LIMIT, || scratch.server_log().contains(&logged)), "{}", scratch.server_log());
+        ["export/from", "to"].iter().for_each(|name| std::fs::remove_dir_all(scratch.path(name)).unwrap());
+        std::fs::remove_file(&report).unwrap();
+    }
+}
+
+#[test]
+fn a_daemon_that_lets_nothing_be_removed_says_so_before_anything_is_copied() {
+    let scratch = Scratch::new();
+    let export = scratch.path("export");
+    std::fs::create_dir(&export).unwrap();
+    std::fs::write(export.join("f"), "content").unwrap();
+    let [shut, kept] = ["ro", "no-delete"].map(|flag| format!("{flag}={}:{flag}", export.display()));
+    let daemon = scratch.daemon_with(&[("data", &export)], &["--export", &shut, "--export", &kept]);
+    let (ticket, to) = (daemon.ticket.display().to_string(), scratch.path("to").display().to_string());
+    let fixed = ["cp", "--remove-source-files", "--ticket", &ticket];
+    for (name, why) in [("ro", "is read-only"), ("no-delete", "nothing is deleted (no-delete)")] {
+        let (real, dry): (&[&str], &[&str]) = (&[], &["-n"]);
+        for more in [real, dry] {
+            let place = daemon.place(name, "");
+            let out = scratch.run(fixed.iter().chain(more).copied().chain([&*place, &*to]));
+            let said = String::from_utf8_lossy(&out.stderr).into_owned();
+            assert_eq!(out.status.code(), Some(3), "{name}: {said}");
+            let hint = "hint: without --remove-source-files";
+            assert!(said.contains(why) && said.contains(hint), "{name}: {said}");
+            assert!(export.join("f").exists() && !scratch.path("to").exists(), "{name}");
+        }
+    }
+    // What is only read is.
+    scratch.ok(["cp", "--ticket", &ticket, &daemon.place("ro", ""), &to]);
+}
+
+/// Here, and at a daemon; a tree, and a file that is named, which goes at the end.
 #[test]
 fn what_was_there_by_size_and_time_stays_until_its_content_is_compared() {
     let scratch = Scratch::new();
-    std::fs::create_dir(scratch.path("from")).unwrap();
-    std::fs::write(scratch.path("from/f"), "content").unwrap();
-    let (from, to) = (scratch.path("from/").display().to_string(), scratch.path("to").display().to_string());
-    scratch.ok(["cp", &from, &to]);
-    let out = scratch.run(["cp", "--remove-source-files", &from, &to]);
-    let (said, noted) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
-    assert!(out.status.success() && said.contains(", left 1 source file"), "{said}{noted}");
-    let why = "left 1 source file: 1 was there before and not compared by content (--check digest does that)";
-    assert!(noted.contains(why), "{noted}");
-    assert!(scratch.path("from/f").exists());
-    let said = scratch.ok(["cp", "--remove-source-files", "--check", "digest", &from, &to]);
-    assert!(said.contains(", removed 1 source file"), "{said}");
-    assert!(!scratch.path("from/f").exists() && scratch.path("to/f").exists());
+    let daemon = scratch.daemon(&[("data", scratch.root())]);
+    let ticket = daemon.ticket.display().to_string();
+    let here = |name: &str| scratch.path(name).display().to_string();
+    let far = |path: &str| daemon.place("data", path);
+    let ways = [here("from/"), far("from/"), here("from/f"), far("from/f")];
+    for (number, from) in ways.iter().enumerate() {
+        std::fs::create_dir_all(scratch.path("from")).unwrap();
+        std::fs::write(scratch.path("from/f"), "content").unwrap();
+        // What was changed within a second of it may be the source itself, by a daemon on this machine.
+        std::thread::sleep(Duration::from_millis(1500));
+        let to = here(&format!("to-{number}/"));
+        scratch.ok(["cp", "--ticket", &ticket, from, &to]);
+        let fixed = ["cp", "--remove-source-files", "--ticket", &ticket];
+        let out = scratch.run(fixed.iter().copied().chain([&**from, &*to]));
+        let (said, noted) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+        let why = "left 1 source file: 1 was there before and not compared by content (--check digest does that)";
+        assert!(out.status.success() && said.contains(", left 1 source file"), "{from}: {said}{noted}");
+        assert!(noted.contains(why), "{noted}");
+        assert!(scratch.path("from/f").exists(), "{from}");
+        let said = scratch.ok(fixed.iter().copied().chain(["--check", "digest", from, &to]));
+        assert!(said.contains(", removed 1 source file"), "{from}: {said}");
+        assert!(!scratch.path("from/f").exists() && Path::new(&to).join("f").exists(), "{from}");
+    }
 }
 
 #[test]
@@ -76,11 +153,15 @@ fn where_the_removal_of_source_files_would_lose_them_it_is_refused_before_anythi
     std::fs::create_dir_all(scratch.path("a/x/x")).unwrap();
     let named = |name: &str| scratch.path(name).display().to_string();
     let (inner, whole, part) = (named("a/x/x"), named("a"), named("a/f"));
-    let far = daemon.place("data", "far/");
+    let far = |path: &str| daemon.place("data", path);
+    let (far_a, far_b, far_whole, far_inner) = (far("a/"), far("b/"), far("a"), far("a/x/x"));
     for (words, why) in [
         (&["cp", &a, "null:"][..], "the destination keeps nothing"),
         (&["cp", "zero:1MiB", &to], "there are none in this source"),
-        (&["cp", "--ticket", &ticket, &far, &to], "they are on another machine"),
+        (&["cp", "--ticket", &ticket, &far_a, "null:"], "the destination keeps nothing"),
+        (&["cp", "--ticket", &ticket, &far_a, &far_b, &to], "several directories"),
+        (&["cp", "--ticket", &ticket, &far_whole, &far_inner, &to], "would be copied twice"),
+        (&["sync", "--ticket", &ticket, &far_a, &to], "`sync` keeps its source"),
         (&["cp", &a, &b, &to], "several directories"),
         (&["sync", &a, &to], "`sync` keeps its source"),
         (&["cp", &a, &to, "--and", &a, &b], "--and"),

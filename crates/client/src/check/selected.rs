@@ -51,7 +51,7 @@ impl Selected {
         let Some(path) = &failure.path else { return true };
         match failure.operation.as_str() {
             "list" => self.has(path, true),
-            "look" => self.has(path, true) || self.has(path, false),
+            "look" | "follow links" => self.has(path, true) || self.has(path, false),
             _ => self.has(path, false),
         }
     }

@@ -11,15 +11,13 @@ pub(super) fn of(failure: &Failure) -> Option<&'static str> {
         }
         Reason::NotFollowed => match failure.kind {
             FailureKind::Permission => {
-                "from an export only what is in it is copied, and an absolute link leads out: --exclude leaves such a link out; \
-                 without --copy-links (-L) links are copied as links, wherever they lead"
+                "from an export only what is in it is taken, and an absolute link leads out: --exclude leaves such a link out; \
+                 without -L links are taken as links, wherever they lead"
             }
             FailureKind::Unsupported => {
-                "--exclude leaves the link out that leads there; without --copy-links (-L) links are copied as links"
+                "--exclude leaves the link out that leads there; without -L links are taken as links"
             }
-            _ => {
-                "--exclude leaves such a link out; without --copy-links (-L) links are copied as links, wherever they lead"
-            }
+            _ => "--exclude leaves such a link out; without -L links are taken as links, wherever they lead",
         },
         Reason::NotExpanded => {
             "names are taken as they are, and patterns are not expanded: `cp` and `sync` choose what is below a source with \

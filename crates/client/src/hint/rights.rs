@@ -12,6 +12,9 @@ pub(super) fn of(failure: &Failure) -> Option<&'static str> {
             "name a directory that can be written for what is kept between copies: --state DIR, THALWEG_STATE, or XDG_STATE_HOME \
              for all programs"
         }
+        (_, Reason::SourceStays) => {
+            "without --remove-source-files it is copied, and stays there; what may be removed says who runs the daemon"
+        }
         _ => return None,
     })
 }

@@ -34,11 +34,14 @@ mod told;
 
 mod removal;
 
+mod far_removal;
+
 mod meter;
 
 pub use crate::run::sender::Sources;
 pub use crate::transfer::stays::{Left, Stays};
 pub use meter::Meter;
+pub use removal::refuse_sources;
 
 /// Where a copy reads.
 #[derive(Clone)]
@@ -90,8 +93,8 @@ pub struct Wishes {
     /// Decide and report only.
     pub dry_run: bool,
     /// Remove each file and link of the source once the destination has it, verified and durable, if this
-    /// copy moved it or compared its content ([`Check::Digest`]). Of places of this machine only. With a receipt all
-    /// of them when both sides have agreed.
+    /// copy moved it or compared its content ([`Check::Digest`]). A far mover that sends removes them there, if it
+    /// lets this user do so. With a receipt all of them when both sides have agreed.
     pub removes_sources: bool,
     /// Options of data streams that are told where they do nothing.
     pub asked_of_way: AskedOfWay,
@@ -270,8 +273,8 @@ const EVIDENCE_EVERY: Duration = Duration::from_secs(1);
 /// # Errors
 /// When nothing could be done, or not everything: the failure of the last attempt. Single entries that failed
 /// are no error here; they are events and counted in the totals. `Usage` for deletion with a list of names, and
-/// for a receipt of a dry run or of a trial; `Usage` or `Unsupported` where source files are to be removed and may
-/// not be.
+/// for a receipt of a dry run or of a trial; `Usage` where source files are to be removed and may not be, and
+/// `Permission` where the far side says so.
 pub fn copy(
     from: &From,
     to: &To,

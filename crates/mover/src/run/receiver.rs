@@ -32,8 +32,11 @@ use thalweg_wire::message::{
 use thalweg_wire::{Digest, Entry, EntryId, Kind, limits};
 
 use deciding::Decide;
+use sources::FarSources;
 
 mod deciding;
+
+mod sources;
 
 /// A transfer's receiving side. Shared by the stream threads, the control thread and its own three.
 pub struct ReceiveRun {
@@ -57,6 +60,8 @@ pub struct ReceiveRun {
     is_given_up: AtomicBool,
     /// A pull from somebody who may lie: what it asked for.
     expected: OnceLock<Expected>,
+    /// A pull whose sender removes its files.
+    sources: OnceLock<FarSources>,
     threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
     buffers: Pool,
     gate: Option<Gate>,
@@ -118,6 +123,7 @@ impl ReceiveRun {
             reading: Mutex::default(),
             is_given_up: AtomicBool::new(false),
             expected: OnceLock::new(),
+            sources: OnceLock::new(),
             threads: Mutex::default(),
             buffers,
             gate,
@@ -485,10 +491,13 @@ impl Transfer for ReceiveRun {
         if let Some(message) = state.end.hear(message) {
             let now = self.clock.now();
             let is_end = matches!(message, TransferMessage::OfferEnd(_));
-            let heard = self
-                .check_expected(&message)
-                .and_then(|()| check_receipt(&message, state.end.held_bytes()))
-                .and_then(|()| state.machine.hear(message, now));
+            let heard = match self.hear_sources(&message, state.machine.offered().0) {
+                Some(heard) => heard,
+                None => self
+                    .check_expected(&message)
+                    .and_then(|()| check_receipt(&message, state.end.held_bytes()))
+                    .and_then(|()| state.machine.hear(message, now)),
+            };
             if let Err(failure) = heard {
                 state.machine.abort(failure.clone());
                 self.pump(&mut state);

@@ -1,6 +1,7 @@
 //! The sending side of a transfer at work: a scan thread, and what streams do with the machine's decisions.
 
 use self::removing::{Removes, Removing};
+use self::told::Untold;
 use crate::endpoint::Source;
 use crate::event::{Event, Events};
 use crate::failure::{self, Failure};
@@ -34,6 +35,8 @@ mod scan;
 
 mod removing;
 
+mod told;
+
 pub use removing::Sources;
 
 /// A transfer's sending side. Shared by the scan thread, the stream threads and the control thread.
@@ -57,6 +60,8 @@ pub struct SendRun {
     sent: Mutex<(u64, f64)>,
     /// Removes what of the source may go, if that was asked for.
     removing: OnceLock<Removing>,
+    /// What the receiver is to be told of that, where it asked for it.
+    untold: Mutex<Untold>,
     events: Events,
     clock: Clock,
 }
@@ -136,6 +141,7 @@ impl SendRun {
             ledbat: Mutex::new(ledbat),
             sent: Mutex::default(),
             removing: OnceLock::new(),
+            untold: Mutex::default(),
             events,
             clock: Clock::start(),
         })
@@ -222,14 +228,19 @@ impl SendRun {
             // Each attempt tells of all.
             removed.store(0, Ordering::Relaxed);
         }
+        let waits = self.lock().end.tells_lines();
+        self.start_removing(removed, waits, self.events.clone())
+    }
+
+    fn start_removing(
+        self: &Arc<Self>,
+        removed: Arc<AtomicU64>,
+        waits: bool,
+        events: Events,
+    ) -> failure::Result<()> {
         let (waking, aborting) = (Arc::downgrade(self), Arc::downgrade(self));
-        let by = Removes {
-            source: self.source.clone(),
-            events: self.events.clone(),
-            dry_run: self.common.terms.dry_run,
-            waits: self.lock().end.tells_lines(),
-            removed,
-        };
+        let dry_run = self.common.terms.dry_run;
+        let by = Removes { source: self.source.clone(), events, dry_run, waits, removed };
         let wakes = move || {
             if let Some(run) = waking.upgrade() {
                 run.common.notify();
@@ -391,6 +402,7 @@ impl SendRun {
                 }
             }
         }
+        self.say_sources(state);
         if any {
             self.common.notify();
             state.work();
@@ -440,8 +452,9 @@ impl Transfer for SendRun {
     }
 
     fn held_bytes(&self) -> usize {
+        let removal_bytes = self.removal_bytes();
         let state = self.lock();
-        state.machine.held_bytes() + state.end.held_bytes()
+        state.machine.held_bytes() + state.end.held_bytes() + removal_bytes
     }
 
     fn add_to(&self, heartbeat: &mut Heartbeat) {
@@ -467,6 +480,7 @@ impl Transfer for SendRun {
         let mut state = self.lock();
         match state.end.hear(message) {
             None => self.common.notify(),
+            Some(TransferMessage::SourcesHeard) => self.sources_are_heard(),
             Some(message) => {
                 let repairs = state.machine.progress().repairs;
                 state.machine.hear(message)?;

@@ -1,91 +1,18 @@
-//! Why files and links of a source stay that were to be removed, and how many for each cause.
+//! Whether a source's file or link may go that was to be removed, or why it stays.
 
 use crate::failure::{Failure, FailureKind, Reason};
-
-/// Why one stays.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stays {
-    /// It was left alone at the destination.
-    LeftAlone,
-    /// It was there before, and its content was not compared with what stands there.
-    NotCompared,
-    /// It is there without all of its metadata or links.
-    NotInFull,
-    /// It is another name of a file whose first one stays.
-    Second,
-    /// There were too many names to keep them all until both sides had agreed.
-    TooMany,
-    /// A stop was asked for before it was its turn.
-    Stop,
-    /// It is not what was read any more.
-    Changed,
-    /// Somebody has it open for writing.
-    OpenForWriting,
-    /// It could not be removed.
-    NotRemoved,
-}
+pub use thalweg_wire::message::{Left, Stays};
 
 /// Whether nothing is lost if the source's goes; else why it stays.
 pub type Fate = Result<(), Stays>;
 
-impl Stays {
-    /// All of them, in the order in which they are told.
-    pub const ALL: [Stays; 9] = [
-        Stays::LeftAlone,
-        Stays::NotCompared,
-        Stays::NotInFull,
-        Stays::Second,
-        Stays::TooMany,
-        Stays::Stop,
-        Stays::Changed,
-        Stays::OpenForWriting,
-        Stays::NotRemoved,
-    ];
-
-    /// What a removal that failed says; `None` of what was gone by then.
-    pub fn of(failure: &Failure) -> Option<Stays> {
-        match failure.kind {
-            FailureKind::NotFound => None,
-            FailureKind::Changed if failure.reason == Reason::StillWritten => Some(Stays::OpenForWriting),
-            FailureKind::Changed => Some(Stays::Changed),
-            _ => Some(Stays::NotRemoved),
-        }
-    }
-
-    /// For programs.
-    pub fn word(self) -> &'static str {
-        match self {
-            Stays::LeftAlone => "left_alone",
-            Stays::NotCompared => "not_compared",
-            Stays::NotInFull => "not_in_full",
-            Stays::Second => "second_name",
-            Stays::TooMany => "too_many",
-            Stays::Stop => "stop",
-            Stays::Changed => "changed",
-            Stays::OpenForWriting => "open_for_writing",
-            Stays::NotRemoved => "not_removed",
-        }
-    }
-}
-
-/// How many stay, by cause.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Left([u64; Stays::ALL.len()]);
-
-impl Left {
-    /// So many more stay for this cause.
-    pub fn add(&mut self, why: Stays, count: u64) {
-        self.0[why as usize] += count;
-    }
-
-    /// How many stay for this cause.
-    pub fn of(&self, why: Stays) -> u64 {
-        self.0[why as usize]
-    }
-
-    /// How many stay, whatever the cause.
-    pub fn sum(&self) -> u64 {
-        self.0.iter().sum()
+/// What a removal that failed says; `None` of what was gone by then.
+pub fn why_it_stays(failure: &Failure) -> Option<Stays> {
+    match failure.kind {
+        FailureKind::NotFound => None,
+        FailureKind::Changed if failure.reason == Reason::StillWritten => Some(Stays::OpenForWriting),
+        FailureKind::Changed => Some(Stays::Changed),
+        _ => Some(Stays::NotRemoved),
     }
 }
 
@@ -94,20 +21,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_cause_is_counted_by_itself_and_has_a_word_of_its_own() {
-        let mut left = Left::default();
-        for (number, why) in (1..).zip(Stays::ALL) {
-            left.add(why, number);
-        }
-        assert_eq!(Stays::ALL.map(|why| left.of(why)), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
-        assert_eq!(left.sum(), 45);
-        let words: std::collections::BTreeSet<_> = Stays::ALL.iter().map(|why| why.word()).collect();
-        assert_eq!(words.len(), Stays::ALL.len());
-    }
-
-    #[test]
     fn what_was_removed_by_somebody_else_does_not_stay() {
-        let of = |kind, reason| Stays::of(&Failure::new(kind, "remove", "so").because(reason));
+        let of = |kind, reason| why_it_stays(&Failure::new(kind, "remove", "so").because(reason));
         assert_eq!(of(FailureKind::NotFound, Reason::Other), None);
         assert_eq!(of(FailureKind::Changed, Reason::Other), Some(Stays::Changed));
         assert_eq!(of(FailureKind::Changed, Reason::StillWritten), Some(Stays::OpenForWriting));

@@ -105,8 +105,14 @@ fn a_source_in_another_one_is_seen_whatever_leads_there() {
         (["a", "ab"], false, false),
     ] {
         let root = |name| SourceRoot { path: trees.source.join(name), contents, below: None };
-        let source = LocalSource::open(names.map(root).into(), options()).unwrap();
-        assert_eq!(source.nested().is_some(), is_nested, "{names:?}, {contents}");
+        let in_export = |name: &str| {
+            let below = Some(Dir::open(&trees.source).unwrap());
+            SourceRoot { path: name.into(), contents, below }
+        };
+        for roots in [names.map(root), names.map(in_export)] {
+            let source = LocalSource::open(roots.into(), options()).unwrap();
+            assert_eq!(source.nested().is_some(), is_nested, "{names:?}, {contents}");
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Transfers of files as a server opens them, and sees them to their end.
 
-use super::{Host, Signs};
+use super::{Host, Signs, removal};
 use crate::export::KeptFree;
 use crate::frames::tell_when_back;
 use crate::log::{Done, Line, of_session};
@@ -21,6 +21,7 @@ use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
 use thalweg_mover::manifest::filter::Filter;
 use thalweg_mover::run::Ended;
 use thalweg_mover::run::agree;
+use thalweg_mover::run::copy;
 use thalweg_mover::run::party::Party;
 use thalweg_mover::run::receiver::ReceiveRun;
 use thalweg_mover::run::sender::SendRun;
@@ -43,7 +44,7 @@ const IN_FLIGHT: Duration = Duration::from_millis(500);
 const TELL_EVERY: Duration = Duration::from_secs(1);
 /// Time for a session that ends, here or in a mover that ends, to put away what it received: on a slow disk a sync
 /// takes long.
-const CLOSING: Duration = Duration::from_secs(30);
+pub(super) const CLOSING: Duration = Duration::from_secs(30);
 
 /// How a receiving side is ended.
 pub(crate) type EndOf<R> = fn(&R, Failure);
@@ -239,12 +240,14 @@ impl Host {
         if let Some(name) = &open.terms.congestion {
             check_congestion(name)?;
         }
+        removal::check(&open.terms, pull)?;
+        let removes = open.terms.removes_source;
         let exports = self.exports();
         let roots = pull
             .places
             .iter()
             .map(|place| {
-                let place = exports.resolve(place, false)?;
+                let place = removal::resolve(&exports, place, removes)?;
                 Ok(SourceRoot {
                     path: path_of(place.path),
                     contents: place.trailing_slash,
@@ -271,7 +274,11 @@ impl Host {
                 (Arc::new(SparingSource::new(Arc::new(source), bytes_max)), form)
             }
             None => {
-                let source = LocalSource::open(roots, options)?;
+                let mut source = LocalSource::open(roots, options)?;
+                if removes {
+                    copy::refuse_sources(&source)?;
+                    source.expect_removal();
+                }
                 let form = source.form();
                 (Arc::new(source), form)
             }
@@ -284,6 +291,9 @@ impl Host {
         let (kept, sent) = (run.clone(), run.clone());
         let told = told.map(|told| told.with_rate(move || kept.asked_rate()));
         let told = told.map(|told| told.with_progress(move || sent_of(&sent)));
+        if removes {
+            run.remove_sources_for_peer(pull.removes_at_end)?;
+        }
         session.add(open.transfer, run.clone())?;
         session.tune_streams();
         line.opened();
@@ -305,9 +315,13 @@ impl Host {
                 agree::as_sender(&*run, &signer, totals, agree::STATEMENT_TIMEOUT)?;
                 Ok(totals)
             });
+            let root = run.stated_root();
+            if removes {
+                removal::finish(&run, &ended);
+            }
             let progress = run.progress();
             let by_then = Done::by_then(progress.entries_settled, progress.bytes_verified);
-            line.end(&ended, run.stated_root(), by_then);
+            line.end(&ended, root, Done { removed: run.sources_removed(), ..by_then });
             session.remove(run.number());
         };
         thread::guarded("transfer", on_panic, see_to_its_end)?;

@@ -1,6 +1,6 @@
 //! What becomes of an entry: what is wanted of it, what is safe of it, and the final word; and the sums over all.
 
-use super::{Failure, check_count, list_bytes};
+use super::{Failure, Left, check_count, list_bytes};
 use crate::digest::Digest;
 use crate::entry::Evidence;
 use crate::{DecodeError, limits};
@@ -100,6 +100,19 @@ pub struct Loss {
     pub what: String,
     /// Why.
     pub why: String,
+}
+
+/// What became of source files that a sender was to remove.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct SourceTotals {
+    /// Names removed in this transfer; in a dry run those that would be.
+    pub removed: u64,
+    /// Names that stay for a reason of their own, which was told.
+    pub kept: u64,
+    /// Names that stay, of files and links that the destination has, or left alone, by cause.
+    pub left: Left,
+    /// Some of these only because the receiver gave up meanwhile.
+    pub is_cut_short: bool,
 }
 
 /// What a receiver did, at the end.

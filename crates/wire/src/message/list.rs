@@ -85,6 +85,7 @@ mod tests {
                 Say::Aside(vec![(id, path.clone(), outcome.clone()); items]),
                 Say::Troubles(vec![(path.clone(), outcome.clone()); items]),
                 Say::Deleted(vec![path.clone(); items]),
+                Say::SourcesGone(vec![path.clone(); items]),
                 Say::Heard(vec![run; items]),
                 Say::Settled(vec![(id, outcome.clone()); items]),
                 Say::Flow(FlowMessage::Mark(vec![mark; entries])),

@@ -32,6 +32,9 @@ mod terms;
 // What becomes of its entries.
 mod fate;
 
+// Why a source's files stay that were to be removed.
+mod stays;
+
 // Failures as they travel.
 mod failure;
 
@@ -51,7 +54,7 @@ mod question;
 mod slot;
 
 pub use failure::{Failure, FailureKind};
-pub use fate::{AckLevel, Loss, Outcome, Run, ScanTotals, Seal, Totals, Want};
+pub use fate::{AckLevel, Loss, Outcome, Run, ScanTotals, Seal, SourceTotals, Totals, Want};
 pub use flow::{FlowBegin, FlowLeft, FlowMark, FlowMessage, FlowStand, FlowTerms, Origin, Until};
 pub use frames::{
     ChannelStatus, ChannelWishes, ClockOffset, Consume, ConsumerAt, ConsumerStatus, FrameFrom, FrameHead,
@@ -64,6 +67,7 @@ pub use opening::{
 pub use question::{Measured, Part, Question, Reply};
 pub use reason::Reason;
 pub use slot::{LeaseId, Rhythm, Slot, SlotAsk, SlotTable, SlotTaken, SlotWish};
+pub use stays::{Left, Stays};
 pub use terms::{
     Check, Direct, Disk, DiskSide, Order, Preserve, Steer, Terms, VerifyLevel, is_congestion_name,
 };
@@ -200,6 +204,14 @@ pub enum TransferMessage {
     Frames(FramesMessage),
     /// In place of a [`TransferMessage::Receipt`], of what nobody signs: a dry run, and a transfer that only measures.
     Unsigned,
+    /// Server that sends, and removes its files ([`Terms::removes_source`]): names that went, or would in a dry run.
+    SourcesGone(#[serde(deserialize_with = "list::items")] Vec<RelativePath>),
+    /// The same: why names that were to go stay.
+    SourcesKept(#[serde(deserialize_with = "list::items")] Vec<Failure>),
+    /// The same, behind both last words, and in place of its own from then on: nothing more goes.
+    SourcesDone(SourceTotals),
+    /// Receiver, in return, and in place of its last word from then on.
+    SourcesHeard,
 }
 
 /// What is true now; says that the peer is alive and what it waits for.
@@ -335,7 +347,11 @@ impl TransferMessage {
                 check_outcomes(items.iter().map(|(_, outcome)| outcome))?;
                 items.len()
             }
-            T::Deleted(names) => names.len(),
+            T::Deleted(names) | T::SourcesGone(names) => names.len(),
+            T::SourcesKept(failures) => {
+                failures.iter().try_for_each(Failure::check)?;
+                failures.len()
+            }
             T::Settled(items) => {
                 check_outcomes(items.iter().map(|(_, outcome)| outcome))?;
                 items.len()
@@ -345,6 +361,7 @@ impl TransferMessage {
             T::Frames(message) => return message.check(),
             T::Receipt(signed) => return signed.check(),
             T::OfferEnd(_) | T::Finished(_) | T::OffersRepeated | T::Unsigned => 0,
+            T::SourcesDone(_) | T::SourcesHeard => 0,
             T::Accounts(accounts) => return accounts.check(),
         };
         check_count("items", items, limits::MESSAGE_ITEMS_MAX)
@@ -370,7 +387,8 @@ impl TransferMessage {
             T::Troubles(items) => {
                 list_bytes(items, |(path, outcome)| path.as_bytes().len() + outcome.heap_bytes())
             }
-            T::Deleted(names) => list_bytes(names, |name| name.as_bytes().len()),
+            T::Deleted(names) | T::SourcesGone(names) => list_bytes(names, |name| name.as_bytes().len()),
+            T::SourcesKept(failures) => list_bytes(failures, Failure::heap_bytes),
             T::Heard(runs) => size_of_val(&runs[..]),
             T::Settled(items) => list_bytes(items, |(_, outcome)| outcome.heap_bytes()),
             T::Receipt(signed) => signed.heap_bytes(),
@@ -381,6 +399,7 @@ impl TransferMessage {
             T::Abort(failure) => failure.heap_bytes(),
             T::Flow(message) => message.heap_bytes(),
             T::OfferEnd(_) | T::Finished(_) | T::OffersRepeated | T::Unsigned | T::Frames(_) => 0,
+            T::SourcesDone(_) | T::SourcesHeard => 0,
         }
     }
 }

@@ -104,6 +104,9 @@ pub struct Pull {
     /// What symbolic links lead to is sent instead of the links (`--copy-links`); from an export of none that leads
     /// out.
     pub follow_links: bool,
+    /// Where source files are removed ([`Terms::removes_source`]): none goes before both sides have signed. The client
+    /// writes a receipt, and in that of another transfer what is gone by then would be missing.
+    pub removes_at_end: bool,
     /// It only measures, and this is sent.
     pub trial: Option<PullTrial>,
 }
@@ -163,6 +166,7 @@ impl Pull {
             only: Vec::new(),
             one_file_system: false,
             follow_links: false,
+            removes_at_end: false,
             trial: None,
         }
     }
@@ -375,9 +379,9 @@ mod tests {
             let place = Place { export: Some("e".repeat(export)), path: vec![b'p'; path] };
             let mut messages: Vec<Message> = requests(&place).map(opens).into();
             let questions = [
-                Question::List { place: place.clone(), recursive: true },
+                Question::List { place: place.clone(), recursive: true, follow_links: false },
                 Question::Read { place: place.clone(), offset: 0, bytes: 0, seen: None },
-                Question::Digest { place: place.clone(), chunk_bytes: 0 },
+                Question::Digest { place: place.clone(), chunk_bytes: 0, follow_links: false },
                 Question::Remove { place: place.clone(), recursive: false },
                 Question::Channel { place: place.clone() },
                 Question::Measure { place: place.clone(), part: Part::Read, millis: 1, threads: 1 },

@@ -17,6 +17,8 @@ pub enum Question {
         place: Place,
         /// All levels.
         recursive: bool,
+        /// What symbolic links lead to instead of the links; in an export none that leads out.
+        follow_links: bool,
     },
     /// Content of a file from `offset`, at most `bytes`. Answered by `Bytes`, then `End`.
     Read {
@@ -36,6 +38,8 @@ pub enum Question {
         /// 0: plain BLAKE3. Else a segment size: files above [`crate::digest::HASHED_HOLE_BYTES_MAX`] are
         /// digested with marked holes, whatever the disk keeps for them.
         chunk_bytes: u64,
+        /// As of a listing.
+        follow_links: bool,
     },
     /// Remove a file or, if `recursive`, a tree. Answered by `Removed`, then `End`.
     Remove {

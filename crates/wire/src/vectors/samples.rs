@@ -10,8 +10,8 @@ use crate::hello::{Answer, Cipher, Hello, Purpose, ServerHello, System};
 use crate::journal::{LAYOUT, MAGIC, MarkRecord, Record};
 use crate::message::{
     AckLevel, Check, Failure, FailureKind, FlowBegin, FlowLeft, FlowMark, FlowMessage, FlowStand,
-    FramesMessage, Heartbeat, Loss, Measured, Message, Opened, Origin, Outcome, Part, Place, Question,
-    Reason, Reply, Rhythm, Run, ScanTotals, Seal, Slot, SlotAsk, SlotTable, SlotTaken, SlotWish, Steer,
+    FramesMessage, Heartbeat, Left, Loss, Measured, Message, Opened, Origin, Outcome, Part, Place, Question,
+    Reason, Reply, Rhythm, Run, ScanTotals, Seal, Slot, SlotAsk, SlotTable, SlotTaken, SlotWish, SourceTotals, Stays, Steer,
     Totals, TransferMessage, TransferNumber, VerifyLevel, WaitingFor, Want,
 };
 use crate::receipt::{Side, Signatory, Signed, Statement, TransferKind};
@@ -279,6 +279,10 @@ fn transfer_messages() -> Vec<Sample<TransferMessage>> {
         T::Finished(_) => "finished": T::Finished(totals());
         T::Receipt(_) => "receipt": T::Receipt(Box::new(signed_statement()));
         T::Unsigned => "unsigned": T::Unsigned;
+        T::SourcesGone(_) => "sources gone": T::SourcesGone(vec![path(b"dir/a"), path(b"dir/b")]);
+        T::SourcesKept(_) => "sources kept": T::SourcesKept(vec![failure()]);
+        T::SourcesDone(_) => "sources done": T::SourcesDone(SourceTotals { removed: 300, kept: 1, left: left(), is_cut_short: true });
+        T::SourcesHeard => "sources heard": T::SourcesHeard;
         T::Accounts(_) => "accounts": T::Accounts(Box::new(accounts()));
         T::Abort(_) => "abort": T::Abort(failure());
         T::Flow(_) => "flow": T::Flow(FlowMessage::Last);
@@ -291,6 +295,13 @@ fn transfer_messages() -> Vec<Sample<TransferMessage>> {
     all.extend(within(ack_levels(), "ack", |level| T::Ack(level, run())));
     all.extend(within(outcomes(), "settled", |outcome| T::Settled(vec![(EntryId(2), outcome)])));
     all
+}
+
+fn left() -> Left {
+    let mut left = Left::default();
+    left.add(Stays::NotCompared, 2);
+    left.add(Stays::NotRemoved, 300);
+    left
 }
 
 fn flow_messages() -> Vec<Sample<FlowMessage>> {
@@ -531,14 +542,15 @@ fn reasons() -> Vec<Sample<Reason>> {
         Reason::ThreadPanicked => "thread panicked": Reason::ThreadPanicked;
         Reason::BeginsAnew => "begins anew": Reason::BeginsAnew;
         Reason::NotFollowed => "not followed": Reason::NotFollowed;
+        Reason::SourceStays => "source stays": Reason::SourceStays;
     }
 }
 
 fn questions() -> Vec<Sample<Question>> {
     each! { Question;
-        Question::List { .. } => "list": Question::List { place: place(), recursive: true };
+        Question::List { .. } => "list": list_of(false), "list and follow links": list_of(true);
         Question::Read { .. } => "read": read(None), "read on": read(Some(evidence()));
-        Question::Digest { .. } => "digest": Question::Digest { place: place(), chunk_bytes: 1 << 20 };
+        Question::Digest { .. } => "digest": digest_of(false), "digest and follow links": digest_of(true);
         Question::Remove { .. } => "remove": Question::Remove { place: place(), recursive: false };
         Question::About => "about": Question::About;
         Question::Channel { .. } => "channel": Question::Channel { place: place() };
@@ -546,6 +558,14 @@ fn questions() -> Vec<Sample<Question>> {
         Question::Slot(_) => "slot": Question::Slot(SlotAsk::All);
         Question::Look { .. } => "look": Question::Look { place: place(), follow: true };
     }
+}
+
+fn list_of(follow_links: bool) -> Question {
+    Question::List { place: place(), recursive: true, follow_links }
+}
+
+fn digest_of(follow_links: bool) -> Question {
+    Question::Digest { place: place(), chunk_bytes: 1 << 20, follow_links }
 }
 
 fn read(seen: Option<Evidence>) -> Question {

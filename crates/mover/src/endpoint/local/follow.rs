@@ -9,17 +9,33 @@
 //! the way already, so it has an end.
 
 use super::source::{Spot, parent_of};
-use super::{FOLLOW_LINKS, errno, failed, is_errno};
+use super::{FOLLOW_LINKS, errno, failed, is_errno, is_in_staging, is_staging};
 use crate::failure::{Failure, FailureKind, Reason, shown_path};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thalweg_sys::{Dir, Kind, Links};
 use thalweg_wire::RelativePath;
 
+/// Why a directory that a link leads to is not gone into.
+pub(super) const LEADS_ABOVE: &str = "it leads to a directory that it is in";
+
 /// Links followed from one name before it counts as a loop, as in the kernel.
 const FOLLOW_MAX: usize = 40;
+
+/// Follows a chain of links, as [`follow`] or [`follow_beneath`], from a spot to which these words lead too; fails
+/// where it leads to what is unfinished.
+pub(super) fn end_of(words: &Path, spot: Spot, export: Option<&Dir>) -> io::Result<Spot> {
+    let end = match export {
+        Some(export) => follow_beneath(export, words.as_os_str().as_bytes())?,
+        None => follow(parent_of(words), spot)?,
+    };
+    match is_staging(&end.name) || is_in_staging(&end.dir, export) {
+        true => Err(LeadsIntoStaging.into()),
+        false => Ok(end),
+    }
+}
 
 /// Follows a chain of links to what is not a link. `directory`: the words that lead to where it begins.
 pub(super) fn follow(mut directory: PathBuf, mut spot: Spot) -> io::Result<Spot> {

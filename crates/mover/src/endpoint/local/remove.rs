@@ -15,8 +15,10 @@ use super::{evidence_of, failed};
 use crate::endpoint::{REMOVE, Removal};
 use crate::failure::{Failure, FailureKind, Reason, Result};
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::io;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use thalweg_sys::{File, Kind, Stat};
 use thalweg_wire::{Evidence, RelativePath};
 
@@ -30,6 +32,9 @@ impl LocalSource {
     /// A root that is, or is in, the directory that is another one, and that one, as the user wrote them: what is in
     /// both has two names, and nothing tells that these are of one file. Not seen where a bind mount leads there.
     pub fn nested(&self) -> Option<(&Path, &Path)> {
+        if self.roots.iter().any(|root| root.is_in_export) {
+            return self.nested_in_export();
+        }
         let mut dirs: HashMap<(u64, u64), &Root> = HashMap::new();
         for root in self.roots.iter().filter(|root| root.stat.kind == Kind::Dir) {
             if let Some(other) = dirs.insert((root.stat.device, root.stat.inode), root) {
@@ -47,6 +52,23 @@ impl LocalSource {
                 outer.is_some()
             });
             outer.map(|outer| (root.words.as_path(), outer.words.as_path()))
+        })
+    }
+
+    /// The same in an export, whose words lead nowhere else: by the paths that the kernel has for what is held.
+    fn nested_in_export(&self) -> Option<(&Path, &Path)> {
+        let path_of = |root: &Root| {
+            let path = root.dir.real_path()?;
+            Some(if root.top.is_empty() { path } else { path.join(OsStr::from_bytes(&root.top)) })
+        };
+        let paths: Vec<(PathBuf, &Root)> =
+            self.roots.iter().filter_map(|root| Some((path_of(root)?, root))).collect();
+        let dirs = paths.iter().filter(|(_, root)| root.stat.kind == Kind::Dir);
+        let dirs: HashMap<&Path, &Root> = dirs.map(|(path, root)| (path.as_path(), *root)).collect();
+        paths.iter().find_map(|(path, root)| {
+            let is_other = |found: &&Root| !std::ptr::eq(*found, *root);
+            let outer = path.ancestors().find_map(|above| dirs.get(above).copied().filter(is_other))?;
+            Some((root.words.as_path(), outer.words.as_path()))
         })
     }
 

@@ -3,7 +3,7 @@
 //! Nothing is opened but directories; FIFOs and devices are only looked at. Links are not followed unless asked;
 //! then a directory that is on the way already, or that is copied into, is trouble and not gone into.
 
-use super::follow::{leads_into_staging, not_followed};
+use super::follow::{LEADS_ABOVE, leads_into_staging, not_followed};
 use super::metadata::stays_where_it_is;
 use super::overlap::is_at_or_below;
 use super::source::{LocalSource, Root};
@@ -257,7 +257,7 @@ impl<'a> Scan<'a> {
     /// no end of it.
     fn no_end(&self, path: &RelativePath, stat: &Stat, end: &End) -> Option<&'static str> {
         if self.above.contains(&(stat.device, stat.inode)) {
-            return Some("it leads to a directory that it is in");
+            return Some(LEADS_ABOVE);
         }
         let to = self.stays_out_of.as_ref()?;
         // What is in a directory is looked at in its turn.

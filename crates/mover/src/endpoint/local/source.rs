@@ -14,7 +14,7 @@
 
 use super::behind::Brought;
 use super::file::LocalFile;
-use super::follow::{LeadsIntoStaging, follow, follow_beneath};
+use super::follow::{LeadsIntoStaging, end_of, follow, follow_beneath};
 use super::held::Held;
 use super::scan::{Scan, entry_of};
 use super::{
@@ -103,6 +103,8 @@ pub(super) struct Root {
     pub(super) stat: Stat,
     /// The export that links which are followed must not leave.
     below: Option<Dir>,
+    /// The words are of an export.
+    pub(super) is_in_export: bool,
 }
 
 /// Where an entry is.
@@ -257,15 +259,7 @@ impl LocalSource {
             return Ok(spot);
         }
         let root = self.root_of(path).ok_or(io::ErrorKind::NotFound)?;
-        let words = root.words_of(path.as_bytes());
-        let end = match &root.below {
-            Some(export) => follow_beneath(export, relative(&words))?,
-            None => follow(parent_of(&words), spot)?,
-        };
-        match is_staging(&end.name) || is_in_staging(&end.dir, root.below.as_ref()) {
-            true => Err(LeadsIntoStaging.into()),
-            false => Ok(end),
-        }
+        end_of(&root.words_of(path.as_bytes()), spot, root.below.as_ref())
     }
 
     /// Whether there is nothing but the page cache to read an entry from.
@@ -636,11 +630,13 @@ fn open_root(root: &SourceRoot, options: &ScanOptions) -> Result<Root> {
         export.map(Dir::try_clone).transpose().map_err(of_io)
     };
     let words = || root.path.clone();
+    let is_in_export = root.below.is_some();
     let as_contents = || -> Result<Root> {
         let dir = open(&root.path).map_err(of_io)?;
         not_staging(&dir, root)?;
         let stat = dir.stat_self().map_err(of_io)?;
-        Ok(Root { top: Vec::new(), dir: Arc::new(dir), words: words(), stat, below: below()? })
+        let top = Vec::new();
+        Ok(Root { top, dir: Arc::new(dir), words: words(), stat, below: below()?, is_in_export })
     };
     let Some(name) = name.filter(|_| !root.contents && !ends_in_dot) else {
         return as_contents();
@@ -672,7 +668,7 @@ fn open_root(root: &SourceRoot, options: &ScanOptions) -> Result<Root> {
     if stat.kind == Kind::Dir && !options.only.is_empty() {
         return as_contents();
     }
-    Ok(Root { top: name, dir: Arc::new(parent), words: words(), stat, below: below()? })
+    Ok(Root { top: name, dir: Arc::new(parent), words: words(), stat, below: below()?, is_in_export })
 }
 
 /// What is unfinished is nobody's source, whatever links lead to it.

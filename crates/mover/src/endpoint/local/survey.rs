@@ -2,21 +2,23 @@
 //!
 //! One implementation for the user's own paths and for exports. Every function finds the place first (below an
 //! export by [`Links::Beneath`], so that no link leads out), then works downwards from held directories and
-//! follows no link. What is found goes to a sink piece by piece; memory does not grow with the tree. A sink that
-//! fails ends the work with its failure.
+//! follows no link, unless it is to list or digest what links lead to. What is found goes to a sink piece by piece;
+//! memory does not grow with the tree. A sink that fails ends the work with its failure.
 //!
 //! In an export everything that is absent, that a link hides outside, or that is ours alone (the staging
 //! directory) fails with the same words. Sockets are not listed: they are never moved.
 
+use super::follow::{LEADS_ABOVE, leads_into_staging, not_followed};
 use super::once::ReadOnce;
 use super::scan::listed;
 use super::walk::{Step, Walk};
 use super::{
-    READ_ON, at_words, errno, evidence_of, failed, failed_at_words, is_in_staging, is_staging, leads_nowhere,
-    not_in_export, of_source,
+    FOLLOW_LINKS, READ_ON, at_words, errno, evidence_of, failed, failed_at_words, is_in_staging, is_staging,
+    leads_nowhere, not_in_export, of_source,
 };
 use crate::endpoint::OPEN;
 use crate::failure::{Failure, FailureKind, Reason, Result};
+use following::End;
 use several::{Job, digest_several};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -27,6 +29,9 @@ use thalweg_sys::{Dir, File, Kind, Links, Stat};
 use thalweg_wire::digest::{HASHED_HOLE_BYTES_MAX, Rule, Tree, hole_mark};
 use thalweg_wire::{Digest, Entry, Evidence, RelativePath, limits};
 
+/// Where links lead.
+mod following;
+
 /// Several files digested at a time.
 mod several;
 
@@ -36,6 +41,9 @@ pub struct SurveyPlace {
     pub path: PathBuf,
     /// The export that it must not leave.
     pub below: Option<Dir>,
+    /// What symbolic links lead to, the place itself and at all levels, is listed and digested instead of the links. In
+    /// an export none that leads out of it. A link that leads nowhere, or to a directory that it is in, is trouble.
+    pub follow_links: bool,
 }
 
 /// A piece of a listing.
@@ -233,7 +241,7 @@ pub fn read(
 
 /// Digests the regular files at or below a place, up to `workers` at a time, read from the medium as far as that can be
 /// had; the page cache is as it was. They are told in the order of a listing. A link that is the place itself is
-/// followed, no other.
+/// followed, others only where that is asked for.
 ///
 /// # Errors
 /// As [`list`].
@@ -259,6 +267,7 @@ pub fn digest_wanted(
 ) -> Result<()> {
     if let Spot::Name { dir, name, stat } = place.find()? {
         let path = RelativePath::new(name.clone()).unwrap_or_default();
+        let (dir, name, stat) = place.end(dir, name, stat)?;
         let file = match stat.kind {
             _ if !wanted(&path) => return sink(Digested::Alive),
             Kind::Symlink => open_file(place)?,
@@ -544,12 +553,16 @@ fn visit(place: &SurveyPlace, recursive: bool, see: &mut dyn FnMut(Seen<'_>) -> 
         Spot::Directory(dir) => Arc::new(dir),
         Spot::Name { dir, name, stat } => {
             let path = RelativePath::new(name.clone()).unwrap_or_default();
-            return see(Seen::Name { dir: &Arc::new(dir), name: &name, path, stat: &stat });
+            let (dir, name, stat) = place.end(dir, name, stat)?;
+            return see(Seen::Name { dir: &dir, name: &name, path, stat: &stat });
         }
     };
     let stat = root.stat_self().map_err(|error| place.failed("look", &error))?;
     see(Seen::Root(&stat))?;
-    let reopen = |path: &[u8]| root.open_beneath(path, Links::Refuse);
+    let reopen = |path: &[u8]| match place.follow_links {
+        true => place.open_dir(&place.words_of(path)),
+        false => root.open_beneath(path, Links::Refuse),
+    };
     let mut walk = Walk::new(Box::new(reopen));
     walk.enter(b"", root.clone()).map_err(|error| place.failed("list", &error))?;
     if walk.is_unordered() {
@@ -585,14 +598,37 @@ fn visit(place: &SurveyPlace, recursive: bool, see: &mut dyn FnMut(Seen<'_>) -> 
                 continue;
             }
         };
+        let (dir, end, stat, child) = match place.follow_links && stat.kind == Kind::Symlink {
+            false => (dir, None, stat, None),
+            true => match place.follow(&place.words_of(path.as_bytes()), &dir, &name) {
+                Ok(End::Name(dir, end, stat)) => (dir, Some(end), stat, None),
+                Ok(End::Directory(child, stat)) => (dir, None, stat, Some(child)),
+                Err(error) if leads_into_staging(&error).is_some() => continue,
+                Err(error) => {
+                    let failure = match dir.read_link(&name) {
+                        Ok(says) => not_followed(&path, &says, &error),
+                        Err(_) => failed("look", &path, &error),
+                    };
+                    see(Seen::Trouble(failure))?;
+                    continue;
+                }
+            },
+        };
         if stat.kind == Kind::Socket {
             continue;
         }
-        see(Seen::Name { dir: &dir, name: &name, path: path.clone(), stat: &stat })?;
-        if recursive && stat.kind == Kind::Dir {
-            let entered =
-                dir.open_beneath(&name, Links::Refuse).and_then(|child| walk.enter(&name, Arc::new(child)));
-            match entered {
+        let descends = recursive && stat.kind == Kind::Dir;
+        let is_above = |walk: &Walk<'_>| walk.identities().any(|above| above == (stat.device, stat.inode));
+        if descends && place.follow_links && is_above(&walk) {
+            let failure = Failure::new(FailureKind::Unsupported, FOLLOW_LINKS, LEADS_ABOVE).at(&path);
+            see(Seen::Trouble(failure.because(Reason::NotFollowed)))?;
+            continue;
+        }
+        let at = end.as_deref().unwrap_or(&name);
+        see(Seen::Name { dir: &dir, name: at, path: path.clone(), stat: &stat })?;
+        if descends {
+            let child = child.map_or_else(|| dir.open_beneath(&name, Links::Refuse), Ok);
+            match child.and_then(|child| walk.enter(&name, Arc::new(child))) {
                 Ok(()) if walk.is_unordered() => see(Seen::Unordered)?,
                 Ok(()) => {}
                 Err(error) => see(Seen::Trouble(failed("list", &path, &error)))?,
@@ -691,6 +727,7 @@ fn open_file(place: &SurveyPlace) -> Result<File> {
     let mut path = place.path.clone();
     for _ in 0..FOLLOW_MAX {
         let step = SurveyPlace {
+            follow_links: false,
             below: match &place.below {
                 Some(below) => Some(below.try_clone().map_err(|error| place.failed(OPEN, &error))?),
                 None => None,

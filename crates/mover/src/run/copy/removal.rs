@@ -16,32 +16,33 @@ use thalweg_wire::message::{Check, Totals};
 /// more would delete it.
 ///
 /// # Errors
-/// `Usage`, with what stands in the way; `Unsupported` for files of another machine.
+/// `Usage`, with what stands in the way.
 pub(super) fn check(from: &From, to: &To, wishes: &Wishes) -> Result<()> {
     if !wishes.removes_sources {
         return Ok(());
     }
     match (from, to) {
-        (From::Far(..), _) => {
-            let cause = "they are on another machine: run thalweg there";
-            refused(FailureKind::Unsupported, cause)
-        }
         (From::Zero(_) | From::Noise(..) | From::Dataset(_) | From::Simulated(_), _) => {
-            refused(FailureKind::Usage, "there are none in this source")
+            refused("there are none in this source")
         }
-        (From::Local(_), To::Null | To::Scratch(..) | To::Simulated(_)) => {
-            refused(FailureKind::Usage, "the destination keeps nothing")
+        (From::Local(_) | From::Far(..), To::Null | To::Scratch(..) | To::Simulated(_)) => {
+            refused("the destination keeps nothing")
         }
-        (From::Local(_), To::Local(_) | To::Far(..)) if wishes.fidelity.delete_max.is_some() => {
+        _ if wishes.fidelity.delete_max.is_some() => {
             let cause = "the next time --delete would delete at the destination what is gone here";
-            refused(FailureKind::Usage, cause)
+            refused(cause)
         }
-        (From::Local(_), To::Local(_) | To::Far(..)) if wishes.selection.follow_links => {
+        _ if wishes.selection.follow_links => {
             let cause = "with --copy-links (-L) what is copied has its name elsewhere";
-            refused(FailureKind::Usage, cause)
+            refused(cause)
         }
-        (From::Local(_), To::Local(_) | To::Far(..)) => Ok(()),
+        (From::Local(_) | From::Far(..), To::Local(_) | To::Far(..)) => Ok(()),
     }
+}
+
+/// As [`refuse_sources`], if source files are to be removed.
+pub(super) fn check_source(source: &LocalSource, wishes: &Wishes) -> Result<()> {
+    if wishes.removes_sources { refuse_sources(source) } else { Ok(()) }
 }
 
 /// Refuses it where the contents of several directories are copied as those of one: when the first of two
@@ -50,17 +51,15 @@ pub(super) fn check(from: &From, to: &To, wishes: &Wishes) -> Result<()> {
 ///
 /// # Errors
 /// `Usage`.
-pub(super) fn check_source(source: &LocalSource, wishes: &Wishes) -> Result<()> {
-    if wishes.removes_sources && source.is_merged() {
+pub fn refuse_sources(source: &LocalSource) -> Result<()> {
+    if source.is_merged() {
         let cause = "the contents of several directories become those of one: copy one after the other";
-        return refused(FailureKind::Usage, cause);
+        return refused(cause);
     }
-    if wishes.removes_sources
-        && let Some((inner, outer)) = source.nested()
-    {
+    if let Some((inner, outer)) = source.nested() {
         let (inner, outer) = (shown_path(bytes(inner)), shown_path(bytes(outer)));
         let cause = format!("`{inner}` is in `{outer}`, and would be copied twice: name one of the two");
-        return refused(FailureKind::Usage, &cause);
+        return refused(&cause);
     }
     Ok(())
 }
@@ -69,9 +68,9 @@ fn bytes(path: &Path) -> &[u8] {
     path.as_os_str().as_encoded_bytes()
 }
 
-fn refused(kind: FailureKind, cause: &str) -> Result<()> {
+fn refused(cause: &str) -> Result<()> {
     let cause = format!("source files cannot be removed (--remove-source-files): {cause}");
-    Err(Failure::new(kind, "copy", cause))
+    Err(Failure::new(FailureKind::Usage, "copy", cause))
 }
 
 /// Nothing more is removed when this goes: another attempt finds what stays.

@@ -177,6 +177,7 @@ impl Job<'_> {
                 only: selection.only.clone(),
                 one_file_system: selection.one_file_system,
                 follow_links: selection.follow_links,
+                removes_at_end: self.wishes.removes_sources && self.wishes.receipt.is_some(),
                 trial,
             }),
             terms: terms.clone(),
@@ -197,6 +198,9 @@ impl Job<'_> {
             self.watch.events.clone(),
         )?;
         run.expect(expected);
+        if let Some(removed) = self.removed() {
+            run.expect_removal(removed);
+        }
         if let Some(lines) = self.lines() {
             run.tell_lines(lines);
         }
@@ -243,7 +247,8 @@ impl Job<'_> {
         run.close();
         let rows = (run.peer_accounts(), run.own_accounts());
         let (totals, agreed) = result?;
-        Ok(self.report(totals, agreed, plan, rows, &steering, Sources::default()))
+        let sources = self.far_sources(&run);
+        Ok(self.report(totals, agreed, plan, rows, &steering, sources))
     }
 
     /// What keeps nothing, or changes nothing, is not signed: its statement would pass for one of a copy.

@@ -15,7 +15,7 @@ use crate::event::{Event, Events};
 use crate::failure::{Failure, Result};
 use crate::mutex::lock;
 use crate::run::thread;
-use crate::transfer::stays::{Fate, Left, Stays};
+use crate::transfer::stays::{Fate, Left, Stays, why_it_stays};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -153,6 +153,17 @@ impl Removing {
     /// Whether the scan may go on.
     pub fn has_room(&self) -> bool {
         lock(&self.shared.queue).waiting.len() < WAITING_MAX
+    }
+
+    /// Names removed so far.
+    pub fn removed(&self) -> u64 {
+        self.shared.by.removed.load(Ordering::Relaxed)
+    }
+
+    /// Memory of names that wait, in bytes; about.
+    pub fn held_bytes(&self) -> usize {
+        let queue = lock(&self.shared.queue);
+        queue.kept_bytes + queue.waiting.len() * size_of::<Name>()
     }
 
     /// Removes all that may go, for both sides have agreed, until somebody asks for a stop: what is left by then
@@ -353,7 +364,7 @@ impl Shared {
 
     /// It is told by its name, and counted if it is there.
     fn stays(&self, failure: Failure) {
-        if let Some(why) = Stays::of(&failure) {
+        if let Some(why) = why_it_stays(&failure) {
             self.counts(why);
         }
         (self.by.events)(Event::SourceKept(failure));

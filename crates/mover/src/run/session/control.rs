@@ -161,7 +161,8 @@ impl Session {
         let bytes = size_of::<TransferMessage>() + message.heap_bytes();
         let mut state = self.lock();
         if state.over.contains(&number) {
-            let is_last = matches!(message, TransferMessage::Receipt(_) | TransferMessage::Unsigned);
+            use TransferMessage as T;
+            let is_last = matches!(message, T::Receipt(_) | T::Unsigned | T::SourcesDone(_));
             let said = state.last_words.iter().find(|(of, _)| is_last && *of == number).cloned();
             drop(state);
             // It says its own again because it did not hear ours.
@@ -237,7 +238,7 @@ pub(super) mod tests {
     use std::sync::{Arc, Mutex};
     use std::time::Duration;
     use thalweg_wire::hello::Cipher;
-    use thalweg_wire::message::Terms;
+    use thalweg_wire::message::{SourceTotals, Terms};
     use thalweg_wire::{Digest, EntryId};
 
     struct Nobody;
@@ -322,13 +323,16 @@ pub(super) mod tests {
         here.add(number, waits.clone()).unwrap();
         there.add(number, one()).unwrap();
         there.remove(number);
-        here.outbox().say(number, TransferMessage::Unsigned);
-        let until = Instant::now() + LONG;
-        while lock(&waits.heard).is_empty() {
-            assert!(Instant::now() < until, "nobody answers");
-            std::thread::sleep(Duration::from_millis(2));
+        let words = [TransferMessage::Unsigned, TransferMessage::SourcesDone(SourceTotals::default())];
+        for (said, word) in words.into_iter().enumerate() {
+            here.outbox().say(number, word);
+            let until = Instant::now() + LONG;
+            while lock(&waits.heard).len() <= said {
+                assert!(Instant::now() < until, "nobody answers");
+                std::thread::sleep(Duration::from_millis(2));
+            }
         }
-        assert_eq!(*lock(&waits.heard), [TransferMessage::Unsigned]);
+        assert_eq!(*lock(&waits.heard), [TransferMessage::Unsigned, TransferMessage::Unsigned]);
         here.close(None);
         there.close(None);
     }

@@ -94,6 +94,7 @@ fn pull() -> Pull {
         only: vec![path(b"dir/only")],
         one_file_system: true,
         follow_links: true,
+        removes_at_end: true,
         trial: None,
     }
 }

@@ -24,7 +24,7 @@ fn a_link_that_leads_out_of_an_export_is_as_absent_as_what_is_not_there() {
     }
     let ask = |path: &str| {
         let below = Some(Dir::open(&export).unwrap());
-        let place = SurveyPlace { path: path.into(), below };
+        let place = SurveyPlace { path: path.into(), below, follow_links: false };
         let failure = read(&place, 0, 0, None, &mut |_| panic!("bytes of {path}")).unwrap_err();
         Failure { cause: failure.cause.replace(path, "PATH"), ..failure }
     };
@@ -42,9 +42,12 @@ fn a_look_sees_a_link_as_such_unless_it_is_to_be_followed() {
     std::os::unix::fs::symlink("run7", root.join("export/latest")).unwrap();
     std::os::unix::fs::symlink("..", root.join("export/out")).unwrap();
     let _socket = std::os::unix::net::UnixListener::bind(root.join("export/socket")).unwrap();
-    let below =
-        || SurveyPlace { path: PathBuf::new(), below: Some(Dir::open(&root.join("export")).unwrap()) };
-    let own = || SurveyPlace { path: root.join("export"), below: None };
+    let below = || SurveyPlace {
+        path: PathBuf::new(),
+        below: Some(Dir::open(&root.join("export")).unwrap()),
+        follow_links: false,
+    };
+    let own = || SurveyPlace { path: root.join("export"), below: None, follow_links: false };
     for place in [&below as &dyn Fn() -> SurveyPlace, &own] {
         let look = |path: &str, follow| {
             let place = place();
@@ -74,7 +77,7 @@ fn what_is_read_of_a_file_is_of_the_one_that_was_seen_or_there_is_a_failure() {
     let scratch = tempfile::tempdir().unwrap();
     let path = scratch.path().join("file");
     std::fs::write(&path, vec![7; 2 * PIECE_BYTES]).unwrap();
-    let place = SurveyPlace { path: path.clone(), below: None };
+    let place = SurveyPlace { path: path.clone(), below: None, follow_links: false };
     let seen = || {
         let file = Dir::open(scratch.path()).unwrap().open_read(b"file").unwrap();
         Some(evidence_of(&file.stat().unwrap()))
@@ -156,6 +159,72 @@ fn a_file_that_looks_changed_once_is_read_again_and_one_that_always_does_has_cha
 }
 
 #[test]
+fn where_links_are_followed_what_they_lead_to_is_listed_and_digested_and_loops_end() {
+    let scratch = tempfile::tempdir().unwrap();
+    let tree = scratch.path().join("tree");
+    std::fs::create_dir_all(tree.join("real/sub")).unwrap();
+    std::fs::create_dir(tree.join(".thalweg-staging")).unwrap();
+    std::fs::write(tree.join("real/sub/f"), b"x").unwrap();
+    std::fs::write(scratch.path().join("beside"), b"x").unwrap();
+    for (name, says) in [
+        ("again", "real"),
+        ("into", ".thalweg-staging"),
+        ("nowhere", "absent"),
+        ("out", "../beside"),
+        ("real/back", "../to-file"),
+        ("real/up", ".."),
+        ("to-file", "again/sub/f"),
+    ] {
+        std::os::unix::fs::symlink(says, tree.join(name)).unwrap();
+    }
+    let own = |path: &str| SurveyPlace { path: tree.join(path), below: None, follow_links: true };
+    let below = |path: &str| {
+        SurveyPlace { path: path.into(), below: Some(Dir::open(&tree).unwrap()), follow_links: true }
+    };
+    let places: [(&dyn Fn(&str) -> SurveyPlace, bool); 2] = [(&own, true), (&below, false)];
+    for (place, leads_out) in places {
+        let (mut names, mut troubles) = (Vec::new(), Vec::new());
+        list(&place(""), true, &mut |found| {
+            match found {
+                Found::Entry(entry) if entry.path.is_root() => {}
+                Found::Entry(entry) => {
+                    assert!(!matches!(entry.kind, thalweg_wire::Kind::Symlink { .. }), "{}", entry.path);
+                    names.push(entry.path.to_string());
+                }
+                Found::Trouble(failure) => {
+                    assert_eq!(failure.reason, Reason::NotFollowed, "{failure}");
+                    troubles.push(failure.path.unwrap().to_string());
+                }
+            }
+            Ok(())
+        })
+        .unwrap();
+        let of = |all: &[&'static str]| -> Vec<&'static str> {
+            all.iter().copied().filter(|name| *name != "out" || leads_out).collect()
+        };
+        let again = ["again", "again/back", "again/sub", "again/sub/f", "out"];
+        let real = ["real", "real/back", "real/sub", "real/sub/f", "to-file"];
+        assert_eq!(names, of(&[again, real].concat()));
+        troubles.retain(|name| name != "out");
+        assert_eq!(troubles, ["again/up", "nowhere", "real/up"]);
+        let files = |path: &str| {
+            let mut files = Vec::new();
+            digest(&place(path), DigestAs::Plain, 1, &mut |digested| {
+                if let Digested::File(path, 1, _) = digested {
+                    files.push(path.to_string());
+                }
+                Ok(())
+            })
+            .unwrap();
+            files
+        };
+        let all = ["again/back", "again/sub/f", "out", "real/back", "real/sub/f", "to-file"];
+        assert_eq!(files(""), of(&all));
+        assert_eq!(files("real/back"), ["back"]);
+    }
+}
+
+#[test]
 fn removing_a_tree_follows_no_link_and_leaves_nothing() {
     let scratch = tempfile::tempdir().unwrap();
     let tree = scratch.path().join("tree");
@@ -164,7 +233,7 @@ fn removing_a_tree_follows_no_link_and_leaves_nothing() {
     std::fs::write(scratch.path().join("other/kept"), b"x").unwrap();
     std::fs::write(tree.join("a/b/file"), b"x").unwrap();
     std::os::unix::fs::symlink("../other", tree.join("link")).unwrap();
-    let place = SurveyPlace { path: tree.clone(), below: None };
+    let place = SurveyPlace { path: tree.clone(), below: None, follow_links: false };
     assert_eq!(remove(&place, false, &mut |_| Ok(())).unwrap_err().kind, FailureKind::Conflict);
     let mut count = 0;
     remove(&place, true, &mut |removed| {
@@ -184,9 +253,9 @@ fn listings_are_in_order_with_the_directory_first_and_without_staging() {
     std::fs::create_dir(scratch.path().join("d")).unwrap();
     std::fs::write(scratch.path().join("d/x"), b"").unwrap();
     std::fs::write(scratch.path().join("a"), b"").unwrap();
-    let place = SurveyPlace { path: scratch.path().to_owned(), below: None };
+    let place = SurveyPlace { path: scratch.path().to_owned(), below: None, follow_links: false };
     assert_eq!(listed(&place), [".", "a", "d", "d/x"]);
-    let place = SurveyPlace { path: scratch.path().join("a"), below: None };
+    let place = SurveyPlace { path: scratch.path().join("a"), below: None, follow_links: false };
     assert_eq!(listed(&place), ["a"]);
 }
 
@@ -202,7 +271,7 @@ fn a_directory_of_more_names_than_are_sorted_at_once_says_that_they_come_in_no_o
     }
     let unordered = |path: PathBuf| {
         let (mut last, mut unordered) = (String::new(), Vec::new());
-        list_in_order(&SurveyPlace { path, below: None }, true, &mut |listed| {
+        list_in_order(&SurveyPlace { path, below: None, follow_links: false }, true, &mut |listed| {
             match listed {
                 Listed::Found(Found::Entry(entry)) => last = entry.path.to_string(),
                 Listed::Unordered => unordered.push(last.clone()),
@@ -225,7 +294,7 @@ fn only_files_that_are_wanted_are_digested() {
     for name in ["a", "b", "d/a"] {
         std::fs::write(scratch.path().join(name), name).unwrap();
     }
-    let place = SurveyPlace { path: scratch.path().to_owned(), below: None };
+    let place = SurveyPlace { path: scratch.path().to_owned(), below: None, follow_links: false };
     let mut digested = Vec::new();
     let wanted = |path: &RelativePath| path.as_bytes() != b"a";
     digest_wanted(&place, DigestAs::Plain, WORKERS, &wanted, &mut |piece| {
@@ -250,7 +319,7 @@ fn files_are_told_in_the_order_of_a_listing_however_many_are_digested_at_a_time(
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, content(number)).unwrap();
     }
-    let place = SurveyPlace { path: scratch.path().to_owned(), below: None };
+    let place = SurveyPlace { path: scratch.path().to_owned(), below: None, follow_links: false };
     for workers in [0, 1, WORKERS] {
         let mut next = 0;
         digest(&place, DigestAs::Plain, workers, &mut |piece| {
@@ -280,7 +349,7 @@ fn files_behind_a_large_one_are_digested_meanwhile_and_a_sink_that_fails_ends_al
     for number in 0..100 {
         std::fs::write(scratch.path().join(format!("b{number:02}")), "small").unwrap();
     }
-    let place = SurveyPlace { path: scratch.path().to_owned(), below: None };
+    let place = SurveyPlace { path: scratch.path().to_owned(), below: None, follow_links: false };
     let is_last_seen = std::cell::Cell::new(false);
     let wanted = |path: &RelativePath| {
         is_last_seen.set(is_last_seen.get() || path.as_bytes() == b"b99");
@@ -304,7 +373,7 @@ fn files_behind_a_large_one_are_digested_meanwhile_and_a_sink_that_fails_ends_al
 fn a_sink_that_panics_ends_all_as_one_that_fails() {
     let scratch = tempfile::tempdir().unwrap();
     std::fs::File::create(scratch.path().join("a")).unwrap().set_len(8 << 40).unwrap();
-    let place = SurveyPlace { path: scratch.path().to_owned(), below: None };
+    let place = SurveyPlace { path: scratch.path().to_owned(), below: None, follow_links: false };
     let mut sink = |_: Digested| -> Result<()> { panic!("as the test wants it") };
     let digests = || digest(&place, DigestAs::Plain, WORKERS, &mut sink);
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(digests)).is_err());
@@ -356,7 +425,7 @@ fn what_is_digested_leaves_the_page_cache_as_it_was() {
     let has_direct = there.direct_alignment().unwrap().is_some();
     for how in [DigestAs::Plain, DigestAs::Marked { segment_bytes: 1 << 20 }] {
         for (name, bytes) in [("out", BYTES), ("there", BYTES), ("small", 5)] {
-            let place = SurveyPlace { path: scratch.path().join(name), below: None };
+            let place = SurveyPlace { path: scratch.path().join(name), below: None, follow_links: false };
             let mut answers = Vec::new();
             let mut take = |answer| {
                 answers.push(answer);

@@ -1,0 +1,275 @@
+//! What a server that sends, and removes its files, tells the client that asked for it: names as they go, and at the
+//! end how many.
+//!
+//! Names wait while the link is backed up, up to a bound; what finds no room, and what was said to a link that broke,
+//! is only in the numbers.
+
+use super::SendRun;
+use super::removing::{Removing, Sources};
+use crate::event::{Event, Events};
+use crate::failure::{self, Failure};
+use crate::mutex::lock;
+use crate::run::party::{Party, State};
+use crate::transfer::sender::Sender;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use thalweg_wire::RelativePath;
+use thalweg_wire::message::{SourceTotals, TransferMessage};
+
+/// Names, and why others stay, that wait for the link.
+const UNTOLD_BYTES_MAX: usize = 16 << 20;
+/// Names in one message, which has room for that many of the longest.
+const GONE_MAX: usize = 256;
+/// The same of failures, with their names.
+const KEPT_MAX: usize = 64;
+/// Who waits for the link looks so often whether it takes more.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Untold {
+    gone: VecDeque<RelativePath>,
+    kept: VecDeque<Failure>,
+    bytes: usize,
+    /// Names that stay for a reason of their own, whether or not they are told.
+    kept_count: u64,
+    /// The client has the numbers.
+    is_heard: bool,
+}
+
+impl Untold {
+    fn note(&mut self, event: Event) {
+        match event {
+            Event::SourceRemoved(path) if self.has_room(gone_bytes(&path)) => self.gone.push_back(path),
+            Event::SourceKept(failure) => {
+                self.kept_count += 1;
+                if self.has_room(kept_bytes(&failure)) {
+                    self.kept.push_back(failure);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes room for so many bytes, if there is some.
+    fn has_room(&mut self, bytes: usize) -> bool {
+        let fits = self.bytes + bytes <= UNTOLD_BYTES_MAX;
+        if fits {
+            self.bytes += bytes;
+        }
+        fits
+    }
+
+    fn next(&mut self) -> Option<TransferMessage> {
+        if !self.gone.is_empty() {
+            let names: Vec<_> = self.gone.drain(..self.gone.len().min(GONE_MAX)).collect();
+            self.bytes -= names.iter().map(gone_bytes).sum::<usize>();
+            return Some(TransferMessage::SourcesGone(names));
+        }
+        if !self.kept.is_empty() {
+            let failures: Vec<_> = self.kept.drain(..self.kept.len().min(KEPT_MAX)).collect();
+            self.bytes -= failures.iter().map(kept_bytes).sum::<usize>();
+            return Some(TransferMessage::SourcesKept(failures));
+        }
+        None
+    }
+
+    fn is_empty(&self) -> bool {
+        self.gone.is_empty() && self.kept.is_empty()
+    }
+}
+
+fn gone_bytes(path: &RelativePath) -> usize {
+    size_of::<RelativePath>() + path.as_bytes().len()
+}
+
+fn kept_bytes(failure: &Failure) -> usize {
+    let path = failure.path.as_ref().map_or(0, |path| path.as_bytes().len());
+    size_of::<Failure>() + failure.operation.len() + failure.cause.len() + path
+}
+
+impl SendRun {
+    /// As [`SendRun::remove_sources`], for a client that asked for it, and is told of them. If `waits`, all go when
+    /// both sides have agreed.
+    ///
+    /// # Errors
+    /// If there is no thread to be had.
+    pub fn remove_sources_for_peer(self: &Arc<Self>, waits: bool) -> failure::Result<()> {
+        let telling = Arc::downgrade(self);
+        let events: Events = Arc::new(move |event| {
+            if let Some(run) = telling.upgrade() {
+                lock(&run.untold).note(event);
+            }
+        });
+        self.start_removing(Arc::default(), waits, events)
+    }
+
+    /// Source files removed so far; in a dry run those that would be.
+    pub fn sources_removed(&self) -> u64 {
+        self.removing.get().map_or(0, Removing::removed)
+    }
+
+    /// Memory of names that wait to be removed, or to be told, in bytes; about.
+    pub(super) fn removal_bytes(&self) -> usize {
+        self.removing.get().map_or(0, Removing::held_bytes) + lock(&self.untold).bytes
+    }
+
+    /// Whether the client wants no more source files to be removed, or its session has ended.
+    pub fn is_called_off(&self) -> bool {
+        self.lock().end.no_word.is_some()
+    }
+
+    /// Tells the client what became of source files, in place of the last word that was said before, and waits at most
+    /// so long until it has heard that.
+    pub fn tell_sources(&self, sources: &Sources, patience: Duration) {
+        let until = Instant::now() + patience;
+        let mut state = self.lock();
+        loop {
+            self.say_sources(&state);
+            let is_over = lock(&self.untold).is_empty() || state.end.no_word.is_some();
+            if is_over || Instant::now() >= until {
+                break;
+            }
+            state = self.common.wait_in(state, LOOK_AGAIN);
+        }
+        drop(state);
+        let totals = SourceTotals {
+            removed: sources.removed,
+            kept: lock(&self.untold).kept_count,
+            left: sources.left,
+            is_cut_short: sources.is_cut_short,
+        };
+        self.say_last(TransferMessage::SourcesDone(totals));
+        self.common.wait_for(
+            patience,
+            |_| lock(&self.untold).is_heard.then_some(()),
+            |state| state.end.no_word.is_some(),
+        );
+    }
+
+    /// Tells as many names as the link takes. Called with the lock held.
+    pub(super) fn say_sources(&self, state: &State<Sender, ()>) {
+        while self.removing.get().is_some() && !state.is_backed_up() {
+            let Some(message) = lock(&self.untold).next() else { return };
+            state.say(message);
+        }
+    }
+
+    /// The client has the numbers. Called with the lock held.
+    pub(super) fn sources_are_heard(&self) {
+        lock(&self.untold).is_heard = true;
+        self.common.notify();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoint::local::source::{LocalSource, ScanOptions, SourceRoot};
+    use crate::failure::FailureKind;
+    use crate::manifest::Filter;
+    use crate::run::Outbox;
+    use crate::run::transfer::Transfer;
+    use crate::transfer::sender::Limits;
+    use std::sync::Mutex;
+    use thalweg_wire::EntryId;
+    use thalweg_wire::message::{Outcome, Terms, TransferNumber};
+
+    /// Far more than it takes.
+    const LIMIT: Duration = Duration::from_secs(60);
+
+    /// Keeps what is said.
+    #[derive(Clone, Default)]
+    struct Said(Arc<Mutex<Vec<TransferMessage>>>);
+
+    impl Outbox for Said {
+        fn say(&self, _: TransferNumber, message: TransferMessage) {
+            lock(&self.0).push(message);
+        }
+
+        fn work(&self) {}
+    }
+
+    fn wait_until(is_so: impl Fn() -> bool) {
+        let until = Instant::now() + LIMIT;
+        while !is_so() {
+            assert!(Instant::now() < until, "it does not come");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn a_client_is_told_what_went_and_then_how_many_until_it_has_heard_that() {
+        let scratch = tempfile::tempdir().unwrap();
+        for name in ["a", "b"] {
+            std::os::unix::fs::symlink("there", scratch.path().join(name)).unwrap();
+        }
+        let root = SourceRoot { path: scratch.path().to_owned(), contents: true, below: None };
+        let options = ScanOptions {
+            filter: Filter::default(),
+            only: Vec::new(),
+            preserve: Default::default(),
+            one_file_system: false,
+            follow_links: false,
+            direct: Default::default(),
+        };
+        let source = Arc::new(LocalSource::open(vec![root], options).unwrap());
+        let (said, terms) = (Said::default(), Terms::of(4 << 20, 1 << 20));
+        let limits = Limits::for_path(&terms, None);
+        let (number, outbox) = (TransferNumber(1), Box::new(said.clone()));
+        let run = SendRun::new(number, source, terms, limits, outbox, crate::event::nobody());
+        run.remove_sources_for_peer(false).unwrap();
+        run.stream_up(0);
+        run.start().unwrap();
+        wait_until(|| run.scan_totals().is_some());
+        // Behind the directory that they are in.
+        let settled = [1, 2].map(|id| (EntryId(id), Outcome::Unchanged { digest: None }));
+        run.hear(TransferMessage::Settled(settled.to_vec())).unwrap();
+        let sources = run.finish_removing(&|| false);
+        assert_eq!((sources.removed, run.sources_removed()), (2, 2));
+        assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0);
+        let done = TransferMessage::SourcesDone(SourceTotals { removed: 2, ..SourceTotals::default() });
+        let is_done = || lock(&said.0).last() == Some(&done);
+        std::thread::scope(|scope| {
+            let tells = scope.spawn(|| run.tell_sources(&sources, 2 * LIMIT));
+            wait_until(is_done);
+            assert!(!tells.is_finished(), "it does not wait until that is heard");
+            run.hear(TransferMessage::SourcesHeard).unwrap();
+            wait_until(|| tells.is_finished());
+        });
+        let names = lock(&said.0).iter().fold(0, |names, message| match message {
+            TransferMessage::SourcesGone(more) => names + more.len(),
+            _ => names,
+        });
+        assert_eq!(names, 2);
+        // It is said again to a link that takes the place of the one before.
+        lock(&said.0).clear();
+        run.link_up();
+        assert!(is_done());
+    }
+
+    #[test]
+    fn names_are_told_in_messages_that_fit_and_beyond_the_bound_only_counted() {
+        let mut untold = Untold::default();
+        let path = |name: String| RelativePath::new(name.into_bytes()).unwrap();
+        for number in 0..=GONE_MAX {
+            untold.note(Event::SourceRemoved(path(number.to_string())));
+        }
+        let changed = || Failure::new(FailureKind::Changed, "remove", "it changed");
+        untold.note(Event::SourceKept(changed().at(&path("kept".to_owned()))));
+        let counts: Vec<usize> = std::iter::from_fn(|| untold.next())
+            .map(|message| match message {
+                TransferMessage::SourcesGone(names) => names.len(),
+                TransferMessage::SourcesKept(failures) => failures.len(),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!((counts, untold.bytes, untold.kept_count), (vec![GONE_MAX, 1, 1], 0, 1));
+        assert!(untold.is_empty());
+        let long = "x".repeat(1 << 20);
+        (0..32).for_each(|_| untold.note(Event::SourceKept(Failure { cause: long.clone(), ..changed() })));
+        assert!(untold.bytes <= UNTOLD_BYTES_MAX && untold.kept.len() < 32);
+        assert_eq!(untold.kept_count, 33);
+    }
+}
