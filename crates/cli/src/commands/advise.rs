@@ -9,9 +9,7 @@ use thalweg_cli::args::model::{AdviseArgs, StartsArg};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::model::ModelError;
 use thalweg_mover::model::advice::{self, Advice, Files, Ground, Question, Tail, Way, WayTimes};
-use thalweg_mover::model::congestion::{
-    ALONE_STRETCH, BED_PERIOD_S, BED_RTT_S, LIKE_BED, Starts, Unlike003,
-};
+use thalweg_mover::model::congestion::{ALONE_STRETCH, BED_PERIOD_S, BED_RTT_S, LIKE_BED, Starts, Unlike003};
 use thalweg_mover::model::files::Optimum;
 use thalweg_mover::model::fit::{Condition, Fit, OneSided, Prediction, fit};
 use thalweg_mover::model::path::{BoundBy, Carried, Path};
