@@ -189,6 +189,7 @@ impl<'a> Given<'a> {
             bandwidth_bits_per_s: self.number("bandwidth_bits_per_s")?,
             efficiency: self.number("efficiency")?,
             is_efficiency_bound: self.0["is_efficiency_bound"] == true,
+            rtt_s: self.optional("rtt_s")?,
             path: None,
             local_s: self.optional("local_s")?,
             remote_s: self.number("remote_s")?,

@@ -50,6 +50,22 @@ def test_basin_and_advice() -> None:
     assert [way.way for way in advice.ways] == ["local", "stream", "file"]
 
 
+def test_no_deadline_is_shorter_than_half_a_round_trip() -> None:
+    far = model.advise(
+        bytes=1e6, bandwidth_bits_per_s=25e9, period_s=1e-3, rtt_s=0.1, deadline_s=0.01, starts="simultaneous"
+    )
+    (stream,) = far.ways
+    assert (far.ground, far.unlike_003) == ("too-late", "period")
+    assert stream.distance_s == 0.05 and stream.time_s == pytest.approx(0.05032)
+    like = model.advise(bytes=2e9, bandwidth_bits_per_s=25e9, period_s=1.0, deadline_s=10.0, starts="simultaneous")
+    assert (like.ground, like.unlike_003) == ("in-time", None)
+
+
+def test_p99_is_bounded_by_299_times_or_more() -> None:
+    times_s = [float(at) for at in range(1, 300)]
+    assert (model.tail(times_s).p99_bound_s, model.tail(times_s[1:]).p99_bound_s) == (299.0, None)
+
+
 def test_advice_promises_nothing_by_a_law_that_does_not_hold() -> None:
     def holds(condition: model.Condition, bound: bool = False, score: float | None = 1.5) -> bool | None:
         advice = model.advise(
@@ -84,7 +100,7 @@ def test_every_law_of_the_engine_can_be_asked() -> None:
     """A public function of `mover::model` that no law names is missing here: but for what `predict` asks for, and parts."""
     asked_by_predict = {"history.rs", "noise.rs", "prediction.rs", "student.rs", "tree.rs"}
     # A plan's parts, and what an advice asks of the path that it knows.
-    parts = {"bound", "limit_s", "is_p99_known", "nearest_rank"}
+    parts = {"bound", "limit_s", "nearest_rank"}
     parts |= {"bandwidth_for", "streams_for", "window_for"}
     root = Path(__file__).parents[2]
     told = (root / "python/src/law.rs").read_text()

@@ -24,7 +24,7 @@ pub enum Control {
 pub enum StartsArg {
     /// Together, whenever data are there
     Simultaneous,
-    /// Each in a slot of its own
+    /// Each in a slot of its own, with bandwidth reserved for it (`stream --slot`)
     Scheduled,
 }
 
@@ -94,9 +94,10 @@ pub struct AdviseArgs {
     pub remote_speed: Option<f64>,
 
     /// Share of the bandwidth that a transfer gets (alpha) [default: what window and loss leave, or all of it]
-    #[arg(long, value_name = "SHARE", value_parser = units::parse_share, conflicts_with_all = ["rtt", "loss"])]
+    #[arg(long, value_name = "SHARE", value_parser = units::parse_share, conflicts_with = "loss")]
     pub efficiency: Option<f64>,
-    /// Round trip time of the path; without it --window, --streams, --cca and --mtu say nothing
+    /// Round trip time of the path: half of it is in all times over the path. Without it --window, --streams, --cca and
+    /// --mtu say nothing
     #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     pub rtt: Option<Duration>,
     /// Share of packets that are lost
@@ -116,7 +117,7 @@ pub struct AdviseArgs {
     #[arg(long, value_name = "N", requires = "fit", value_parser = whole::<u64>(1..))]
     pub files_max: Option<u64>,
 
-    /// Measured times of transfers of a unit, as `thalweg model tail` reads them, at least a hundred for P99; of one
+    /// Measured times of transfers of a unit, as `thalweg model tail` reads them, at least 299 for P99; of one
     /// case: of a file with several --series and --load choose it
     #[arg(long, value_name = "FILE", group = "tail")]
     pub times: Option<PathBuf>,
@@ -126,8 +127,8 @@ pub struct AdviseArgs {
     /// Worst time of a transfer as a multiple of data / bandwidth (Streaming Speed Score)
     #[arg(long, value_name = "FACTOR", group = "tail")]
     pub score: Option<f64>,
-    /// Nothing was measured: take the worst from the load, as 003 published it of one testbed, for transfers that
-    /// begin so [default: simultaneous, with --every]
+    /// Nothing was measured: take the worst from the load, as 003 published it of one testbed (a unit each second over
+    /// 16 ms; up to twice or half of these), for transfers that begin so [default: simultaneous, with --every]
     #[arg(long, value_name = "HOW", group = "tail", requires = "every")]
     pub starts: Option<StartsArg>,
     /// Tell it as JSON
@@ -144,7 +145,7 @@ pub fn refuse_unheard(matches: &ArgMatches) -> Result<(), clap::Error> {
     let Some(advise) = matches.subcommand_matches("advise") else { return Ok(()) };
     let is_typed = |option: &&str| advise.value_source(option) == Some(ValueSource::CommandLine);
     match ["window", "streams", "cca", "mtu"].into_iter().find(is_typed) {
-        Some(option) if !is_typed(&"rtt") => {
+        Some(option) if !is_typed(&"rtt") || is_typed(&"efficiency") => {
             let why = format!("--{option} says nothing without --rtt, and beside --efficiency\n");
             Err(clap::Error::raw(ErrorKind::MissingRequiredArgument, why))
         }

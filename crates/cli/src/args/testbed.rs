@@ -6,7 +6,7 @@ use clap::Subcommand;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
-use thalweg_lab::testbed::presets::PRESETS;
+use thalweg_lab::testbed::presets::{MTU_BYTES, PRESETS, RATE_KEPT_BITS_PER_S};
 use thalweg_lab::testbed::spec::FRAMING_BYTES_MAX;
 
 /// What to do with a testbed.
@@ -62,7 +62,7 @@ pub struct WhichArgs {
 /// Options of the path, for `up` and `set`.
 #[derive(Debug, clap::Args)]
 pub struct PathArgs {
-    /// A path from a paper: round trip time and rate; other options change it further
+    /// A path from a paper: round trip time and rate, with `up` the MTU as well; other options change it further
     #[arg(long, value_name = "NAME", value_parser = parse_preset())]
     pub preset: Option<String>,
     /// Round trip time, half of it in each direction
@@ -138,9 +138,9 @@ pub struct UpArgs {
     /// Hosts on the left and on the right
     #[arg(long, value_name = "N+M", default_value = "1+1", value_parser = parse_hosts)]
     pub hosts: (u8, u8),
-    /// MTU of every device, in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = whole::<u32>(0..))]
-    pub mtu: u32,
+    /// MTU of every device, in bytes [default: the preset's, or 1500]
+    #[arg(long, value_name = "BYTES", value_parser = whole::<u32>(0..))]
+    pub mtu: Option<u32>,
     /// A kernel setting in every host, for instance net.ipv4.tcp_congestion_control=bbr. May be given several times
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_sysctl)]
     pub sysctl: Vec<(String, String)>,
@@ -226,9 +226,18 @@ pub struct DownArgs {
 fn presets() -> String {
     let lines = PRESETS.iter().map(|preset| {
         let (rtt_ms, gbit) = (preset.rtt_ns as f64 / 1e6, preset.rate_bits_per_s as f64 / 1e9);
-        format!("\n  {:<16} {rtt_ms:>6} ms  {gbit:>5} Gbit/s  {}", preset.name, preset.source)
+        let mtu = match preset.mtu_bytes {
+            MTU_BYTES => String::new(),
+            bytes => format!(", MTU {bytes}"),
+        };
+        format!("\n  {:<16} {rtt_ms:>6} ms  {gbit:>5} Gbit/s  {}{mtu}", preset.name, preset.source)
     });
-    format!("Presets:{}", lines.collect::<String>())
+    let kept = RATE_KEPT_BITS_PER_S / 1_000_000_000;
+    format!(
+        "Presets:{}\nAbove some {kept} Gbit/s no machine keeps the rate, for one thread carries each direction: put one \
+         that it keeps behind the preset with --rate.",
+        lines.collect::<String>()
+    )
 }
 
 fn parse_preset() -> clap::builder::PossibleValuesParser {

@@ -9,7 +9,7 @@ use thalweg_cli::args::model::{AdviseArgs, StartsArg};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::model::ModelError;
 use thalweg_mover::model::advice::{self, Advice, Files, Ground, Question, Tail, Way, WayTimes};
-use thalweg_mover::model::congestion::Starts;
+use thalweg_mover::model::congestion::{ALONE_STRETCH, BED_PERIOD_S, BED_RTT_S, LIKE_BED, Starts, Unlike003};
 use thalweg_mover::model::files::Optimum;
 use thalweg_mover::model::fit::{Condition, Fit, OneSided, Prediction, fit};
 use thalweg_mover::model::path::{BoundBy, Carried, Path};
@@ -33,6 +33,7 @@ pub fn advise(args: &AdviseArgs) -> Result<Exit> {
         bandwidth_bits_per_s: args.bandwidth as f64,
         efficiency: args.efficiency.unwrap_or(carried.rate_bits_per_s / args.bandwidth as f64),
         is_efficiency_bound: carried.is_beyond_law,
+        rtt_s: args.rtt.map(|rtt| rtt.as_secs_f64()),
         path: args.efficiency.is_none().then_some(path),
         local_s,
         remote_s,
@@ -65,11 +66,11 @@ pub fn advise(args: &AdviseArgs) -> Result<Exit> {
     answered(told, exit)
 }
 
-/// The path, with what windows and loss leave of it.
+/// The path, with what windows and loss leave of it; nothing is asked of these where alpha is given.
 fn path(args: &AdviseArgs) -> Path {
     Path {
         bandwidth_bits_per_s: args.bandwidth as f64,
-        rtt_s: args.rtt.map(|rtt| rtt.as_secs_f64()),
+        rtt_s: args.rtt.filter(|_| args.efficiency.is_none()).map(|rtt| rtt.as_secs_f64()),
         window_bytes: args.path.window.map(|bytes| bytes as f64),
         loss: args.loss.unwrap_or_default(),
         control: model::control(args.path.cca),
@@ -166,7 +167,7 @@ fn tell(
             units::time(way.time_s),
             or_unknown(way.p99_s),
             or_unknown(way.left_s),
-            units::time(way.transfer_s),
+            units::time(way.transfer_s + way.distance_s),
             units::time(way.io_s),
             units::time(way.analysis_s),
         ))?;
@@ -180,7 +181,8 @@ fn tell(
         out::line(&format!("The data need {} of the path{of_it}.", units::share(load)))?;
     }
     out::line(&path_words(args, question, carried))?;
-    out::line(&tail_words(question))?;
+    out::line(&distance_words(advice, question))?;
+    out::line(&tail_words(question, advice.unlike_003))?;
     for way in advice.ways.iter().filter(|way| way.way != Way::Local) {
         for line in what_would_change(question, advice.utilisation, way)? {
             out::line(&line)?;
@@ -221,6 +223,9 @@ fn verdict(question: &Question, advice: &Advice) -> String {
     };
     let times = advice.ways.iter().find(|times| times.way == way);
     let (time_s, slowest_s) = times.map_or((0.0, 0.0), |times| (times.time_s, times.slowest_s));
+    let is_as_003 = matches!(question.tail, Some(Tail::Like003(_)))
+        && times.is_some_and(|times| times.way != Way::Local && times.p99_s.is_some());
+    let as_003 = if is_as_003 { " as on 003's testbed" } else { "" };
     let (expected, slowest) = (units::time(time_s), units::time(slowest_s));
     let word = name(way).to_uppercase();
     // The next best, by what the best was chosen by.
@@ -232,30 +237,51 @@ fn verdict(question: &Question, advice: &Advice) -> String {
     };
     match ground {
         Ground::Quickest => {
-            format!("{word}: it is the quickest at P99, {slowest}{}.", next(&|way| way.slowest_s))
+            format!("{word}: it is the quickest at P99, {slowest}{as_003}{}.", next(&|way| way.slowest_s))
         }
         Ground::QuickestAsExpected => {
             format!("{word}: it is the quickest as expected, {expected}{}.", next(&|way| way.time_s))
         }
-        Ground::InTime => format!("{word}: it holds the deadline of {deadline} at P99, {slowest}."),
+        Ground::InTime => format!("{word}: it holds the deadline of {deadline} at P99, {slowest}{as_003}."),
         Ground::InTimeAsExpected => {
-            let why = why_unsure(question);
+            let why = why_unsure(question, advice.unlike_003);
             format!("{word}, perhaps: {expected} is expected, within {deadline}; {why}.")
         }
         Ground::TooLate => {
-            format!("TOO LATE: the nearest is {} with {slowest}, and {deadline} are allowed.", name(way))
+            let name = name(way);
+            format!("TOO LATE: the nearest is {name} with {slowest}{as_003}, and {deadline} are allowed.")
         }
     }
 }
 
 /// Why it is not known whether the deadline holds.
-fn why_unsure(question: &Question) -> String {
-    match question.tail {
+fn why_unsure(question: &Question, unlike_003: Option<Unlike003>) -> String {
+    match (question.tail, unlike_003) {
         _ if question.is_efficiency_bound => {
             "with so much loss it takes longer, by no law that is known".to_owned()
         }
-        Some(Tail::WorstOf { count, worst_s }) => worst_words(count, worst_s),
+        (Some(Tail::WorstOf { count, worst_s }), _) => worst_words(count, worst_s),
+        (_, Some(unlike)) => unlike_words(unlike),
         _ => "of the slowest transfers nothing is known".to_owned(),
+    }
+}
+
+/// Why 003's testbed says nothing of the slowest transfers.
+fn unlike_words(unlike: Unlike003) -> String {
+    let (period, rtt) = (units::time(BED_PERIOD_S), units::time(BED_RTT_S));
+    match unlike {
+        Unlike003::Period => format!(
+            "003 measured a unit each {period}, and says nothing of one that comes more than {LIKE_BED} times as often \
+             or as rarely"
+        ),
+        Unlike003::RoundTrip => format!(
+            "003 measured over a round trip of {rtt}, and says nothing of one more than {LIKE_BED} times as long or as \
+             short"
+        ),
+        Unlike003::Slots => format!(
+            "slots of {ALONE_STRETCH} x what a transfer takes, as 003 measured them, are longer than the period: they \
+             do not keep up"
+        ),
     }
 }
 
@@ -280,19 +306,48 @@ fn path_words(args: &AdviseArgs, question: &Question, carried: Carried) -> Strin
     format!("A transfer gets {at_most}{rate}, alpha {:.3}: {why}{beyond}.", question.efficiency)
 }
 
-fn tail_words(question: &Question) -> String {
+fn distance_words(advice: &Advice, question: &Question) -> String {
+    let stream = advice.ways.iter().find(|way| way.way == Way::Stream);
+    match (question.rtt_s, stream) {
+        (Some(_), Some(stream)) => {
+            let distance = units::time(stream.distance_s);
+            format!("Of the time on the path {distance} are its distance, half of the round trip.")
+        }
+        _ => "Distance is in none of these times; give --rtt.".to_owned(),
+    }
+}
+
+fn tail_words(question: &Question, unlike_003: Option<Unlike003>) -> String {
     let words = match question.tail {
         _ if question.is_efficiency_bound => "not known, as alpha is not",
         None => "nothing is known; give --times, --score, or --every",
         Some(Tail::Measured(_)) => "as measured",
+        Some(Tail::BoundOf { count, p99_s }) => {
+            let count = units::count(count as u64);
+            let bound = units::time(p99_s);
+            return format!(
+                "P99 of transfers: at most {bound} with 95 % confidence, by {count} measured times."
+            );
+        }
         Some(Tail::WorstOf { count, worst_s }) => {
             return format!("P99 of transfers: not known; {}.", worst_words(count, worst_s));
         }
         Some(Tail::Score(_)) => "not above the worst, from the score",
-        Some(Tail::Like003(Starts::Scheduled)) => "as 003 measured in slots on its testbed",
-        Some(Tail::Like003(Starts::Simultaneous)) => {
-            "as 003 measured at this load on its testbed; better give --times or --score"
-        }
+        Some(Tail::Like003(starts)) => match (unlike_003, starts) {
+            (Some(unlike), _) => {
+                return format!(
+                    "P99 of transfers: not known; {}. Give --times or --score.",
+                    unlike_words(unlike)
+                );
+            }
+            (None, Starts::Scheduled) => {
+                "as 003 measured in slots on its testbed, with bandwidth reserved (`--slot`); better give --times or \
+                 --score"
+            }
+            (None, Starts::Simultaneous) => {
+                "as 003 measured at this load on its testbed; better give --times or --score"
+            }
+        },
     };
     format!("P99 of transfers: {words}.")
 }
@@ -309,14 +364,14 @@ fn what_would_change(question: &Question, load: Option<f64>, way: &WayTimes) -> 
     for (what, even) in targets {
         let Some(even) = even else { continue };
         let mut needs = Vec::new();
-        needs.extend(even.efficiency.map(|alpha| format!("alpha >= {alpha:.3}")));
-        needs.extend(even.io_overhead.map(|theta| format!("theta <= {theta:.2}")));
+        needs.extend(even.efficiency.map(|alpha| format!("alpha >= {:.3}", up(alpha, 1e-3))));
+        needs.extend(even.io_overhead.map(|theta| format!("theta <= {:.2}", down(theta, 1e-2))));
         // Without analysis there is no machine to be quicker.
         if question.remote_s > 0.0 && question.local_s.is_some() {
-            needs.extend(even.ratio.map(|ratio| format!("r >= {ratio:.2}")));
+            needs.extend(even.ratio.map(|ratio| format!("r >= {:.2}", up(ratio, 1e-2))));
         }
         match (even.bandwidth_bits_per_s, even.efficiency, &question.path) {
-            (Some(rate), ..) => needs.push(format!("bandwidth >= {}", units::bit_rate(rate))),
+            (Some(rate), ..) => needs.push(format!("bandwidth >= {}", rate_up(rate))),
             (None, Some(alpha), Some(path)) => {
                 needs.extend(streams_or_window(path, alpha * question.bandwidth_bits_per_s)?);
             }
@@ -330,10 +385,32 @@ fn what_would_change(question: &Question, load: Option<f64>, way: &WayTimes) -> 
     }
     lines.extend(
         way.score_allowed.map(|score| {
+            let score = down(score, 1e-1);
             format!("To be in time, {name}: the worst transfer <= {score:.1} x data / bandwidth.")
         }),
     );
     Ok(lines)
+}
+
+/// Up to whole `steps`: what is asked again in the digits that were told has to be enough.
+fn up(value: f64, step: f64) -> f64 {
+    (value / step - STEP_ROUNDING).ceil() * step
+}
+
+/// Likewise down.
+fn down(value: f64, step: f64) -> f64 {
+    (value / step + STEP_ROUNDING).floor() * step
+}
+
+/// Of a step: by so little a number may be off that is whole steps.
+const STEP_ROUNDING: f64 = 1e-9;
+
+/// The same of a rate, in the digits that [`units::bit_rate`] shows: none behind the point from 100 on, else two.
+fn rate_up(bits_per_s: f64) -> String {
+    let digits = bits_per_s.max(1.0).log10().floor() as i32;
+    let thousands = digits / 3 * 3;
+    let step = 10_f64.powi(if digits - thousands == 2 { thousands } else { thousands - 2 });
+    units::bit_rate(up(bits_per_s, step))
 }
 
 /// What carries such a rate: a wider line only where nothing else binds.
@@ -343,7 +420,7 @@ fn to_carry(question: &Question, rate_bits_per_s: f64) -> Result<String> {
         Some(path) => path.bandwidth_for(rate_bits_per_s).map_err(of)?,
     };
     if let Some(bandwidth) = bandwidth {
-        return Ok(format!("a bandwidth of {}", units::bit_rate(bandwidth)));
+        return Ok(format!("a bandwidth of {}", rate_up(bandwidth)));
     }
     let enough = question.path.map(|path| streams_or_window(&path, rate_bits_per_s)).transpose()?;
     let words = match enough.unwrap_or_default() {

@@ -251,10 +251,12 @@ fn tell_tail(args: &TailArgs, case: &tail::Case, ideal_s: Option<f64>) -> Result
     {
         out::line(&format!("{margin}{name:<6} {}", units::time(time_s)))?;
     }
-    if !tail.is_p99_known() {
-        let times = failure::counted(tail.count as u64, "time", "times");
-        out::line(&format!("{margin}only {times}: P99 is the worst of them"))?;
-    }
+    let times = units::counted(tail.count as u64, "time", "times");
+    let count = format!("{margin}of {times}");
+    out::line(&match tail.p99_bound_s.map(units::time) {
+        Some(bound) => format!("{count}: P99 of further ones is at most {bound}, with 95 % confidence"),
+        None => format!("{count}: P99 of further ones is not known, for that takes {}", score::TIMES_FOR_P99),
+    })?;
     if let (Some(ideal_s), Some(score)) = (ideal_s, score) {
         // The line cannot be outrun: then --data or --rate is not of these transfers.
         let odd = if score < 1.0 { "; below 1: quicker than this line carries these data" } else { "" };

@@ -53,7 +53,7 @@ fn up(args: &UpArgs) -> Result<Exit> {
         name: args.which.name.clone(),
         left,
         right,
-        mtu_bytes: args.mtu,
+        mtu_bytes: mtu_bytes(args),
         paths,
         seed: args.seed,
         sysctls,
@@ -62,6 +62,7 @@ fn up(args: &UpArgs) -> Result<Exit> {
     signals::flag_on(stop.clone())?;
     let wire = wire_command(&spec.name, args.which.state.as_deref())?;
     let record = registry.up_unless(&spec, wire, &stop)?;
+    warn_if_too_fast(&spec.paths);
     if args.json {
         json::line(&described(&record, None))?;
         return Ok(Exit::Done);
@@ -74,6 +75,34 @@ fn up(args: &UpArgs) -> Result<Exit> {
     out::line(&format!("run a program in a host: thalweg testbed run{which} left CMD"))?;
     out::line(&format!("remove all of it: thalweg testbed down{which}"))?;
     Ok(Exit::Done)
+}
+
+/// What was typed, or the preset's.
+fn mtu_bytes(args: &UpArgs) -> u32 {
+    let preset = args.path.preset.as_deref().and_then(presets::find);
+    args.mtu.or(preset.map(|preset| preset.mtu_bytes)).unwrap_or(presets::MTU_BYTES)
+}
+
+fn warn_if_too_fast(paths: &Paths) {
+    if let Some(warning) = too_fast(paths) {
+        show::line(&warning);
+    }
+}
+
+/// A warning if a direction has a rate that its thread does not carry.
+fn too_fast(paths: &Paths) -> Option<String> {
+    let rates = [&paths.forward, &paths.back].map(|path| path.rate_bits_per_s);
+    let fastest = rates.into_iter().flatten().max()?;
+    let words = |rate: u64| units::bit_rate(rate as f64);
+    let kept = presets::RATE_KEPT_BITS_PER_S;
+    (fastest > kept).then(|| {
+        format!(
+            "warning: a rate of {} is not kept: one thread carries each direction, and above some {} it is too slow; name \
+             a smaller --rate (`thalweg testbed check` measures what is kept)",
+            words(fastest),
+            words(kept)
+        )
+    })
 }
 
 /// What names this testbed to further commands.
@@ -124,6 +153,7 @@ fn set(args: &SetArgs) -> Result<Exit> {
     let mut paths = status.spec.paths;
     apply(&args.path, args.no_rate, &mut paths);
     let status = registry.ask(&args.which.name, &Request::Set(paths))?;
+    warn_if_too_fast(&status.spec.paths);
     if args.json {
         json::line(&described(&registry.running(&args.which.name)?, Some(&status)))?;
     } else {
@@ -433,6 +463,34 @@ mod tests {
         let mut paths = paths.clone();
         apply(&typed.path, false, &mut paths);
         paths
+    }
+
+    #[derive(Parser)]
+    struct TypedUp {
+        #[command(flatten)]
+        up: UpArgs,
+    }
+
+    #[test]
+    fn a_preset_brings_its_mtu_and_one_that_was_typed_goes_before_it() {
+        let of = |options: &str| {
+            let typed = TypedUp::try_parse_from(format!("up {options}").trim().split(' ')).expect("options");
+            mtu_bytes(&typed.up)
+        };
+        assert_eq!((of(""), of("--preset metro"), of("--preset streaming")), (1500, 1500, 9000));
+        assert_eq!(of("--preset streaming --mtu 1500"), 1500);
+    }
+
+    #[test]
+    fn a_rate_that_no_thread_carries_is_warned_of() {
+        let of = |options: &str| too_fast(&typed(options, &Paths::default()));
+        for options in ["--preset metro", "--preset petabyte", "--rtt 1ms --back-rate 31Gbit/s"] {
+            let warning = of(options).unwrap_or_else(|| panic!("{options}"));
+            assert!(warning.contains("is not kept") && warning.contains("--rate"), "{warning}");
+        }
+        for options in ["--rtt 1ms", "--preset streaming", "--preset metro --rate 9.6Gbit/s"] {
+            assert_eq!(of(options), None, "{options}");
+        }
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The papers' paths. The rate is what the paper's line had; two cores of today do not fill the fast ones, and the
-//! wire's own cost says so.
+//! The papers' paths. The rate is what the paper's line had; that of the fast ones is more than one thread carries
+//! ([`RATE_KEPT_BITS_PER_S`]), and `testbed up` says so.
 
 /// A path from a paper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,9 +10,18 @@ pub struct Preset {
     pub rtt_ns: u64,
     /// Rate of the line in both directions, in bits per second.
     pub rate_bits_per_s: u64,
+    /// MTU of every device, in bytes: the paper's where it names one.
+    pub mtu_bytes: u32,
     /// Where it comes from.
     pub source: &'static str,
 }
+
+/// MTU of a testbed that asks for none.
+pub const MTU_BYTES: u32 = 1500;
+
+/// Up to this a rate may be kept, in bits per second: one thread carries each direction, and measured were 32 to 52
+/// Gbit/s without any limit (docs/decisions/0006-testbed-wire.md).
+pub const RATE_KEPT_BITS_PER_S: u64 = 30 * GBIT;
 
 const MS: u64 = 1_000_000;
 const GBIT: u64 = 1_000_000_000;
@@ -24,7 +33,10 @@ pub const PRESETS: &[Preset] = &[
     preset("continental", 100 * MS, 100 * GBIT, "000 Table IV: continental, at its upper end"),
     preset("production-74ms", 74 * MS, 100 * GBIT, "000 Figs 4 to 6: the production trial"),
     preset("petabyte", 6 * MS, 100 * GBIT, "001 section 2: a petabyte in a day"),
-    preset("streaming", 16 * MS, 25 * GBIT, "003 Table 2: congestion experiment"),
+    Preset {
+        mtu_bytes: 9000,
+        ..preset("streaming", 16 * MS, 25 * GBIT, "003 Table 2: congestion experiment")
+    },
     preset("usn-0.28ms", 280_000, 9_600_000_000, "004 Table I: local loop, OC192"),
     preset("usn-26.8ms", 26_800_000, 9_600_000_000, "004 Table I: loop, OC192"),
     preset("usn-128ms", 128 * MS, 9_600_000_000, "004 Table I: loop, OC192"),
@@ -37,7 +49,7 @@ pub fn find(name: &str) -> Option<Preset> {
 }
 
 const fn preset(name: &'static str, rtt_ns: u64, rate_bits_per_s: u64, source: &'static str) -> Preset {
-    Preset { name, rtt_ns, rate_bits_per_s, source }
+    Preset { name, rtt_ns, rate_bits_per_s, mtu_bytes: MTU_BYTES, source }
 }
 
 #[cfg(test)]
@@ -72,5 +84,13 @@ mod tests {
             PRESETS.iter().filter(|p| p.name.starts_with("usn")).map(|p| p.rtt_ns / 1000).collect();
         assert_eq!(rtts, [280, 26_800, 128_000, 163_000]);
         assert!(find("metro").is_some() && find("folklore").is_none());
+    }
+
+    /// 003 Table 2, as `bench congest` has it.
+    #[test]
+    fn the_streaming_bed_has_jumbo_frames_and_no_other_paper_names_them() {
+        let jumbo: Vec<&str> = PRESETS.iter().filter(|p| p.mtu_bytes == 9000).map(|p| p.name).collect();
+        assert_eq!(jumbo, ["streaming"]);
+        assert!(PRESETS.iter().all(|p| p.mtu_bytes == 9000 || p.mtu_bytes == MTU_BYTES));
     }
 }

@@ -5,16 +5,18 @@
 //!    at P99: the same bytes cross the same line.
 //! 2. A deadline holds at P99 only. There is none of a few times, of a law that does not hold, or of one that was asked
 //!    beyond its range.
-//! 3. Ways are ranked by P99 where it is known of all of them, else all by what is expected. So are the files of
+//! 3. No time is shorter than the way of the last byte, half a round trip (003 Eq 1), where that is known.
+//! 4. Ways are ranked by P99 where it is known of all of them, else all by what is expected. So are the files of
 //!    several concurrencies, of which the best is judged.
 //!
 //! Judged besides time is whether the path keeps up with data that come again and again. Whether a machine does is not:
 //! it may work on several units at once.
 
 use super::completion::{BreakEven, Remote};
-use super::congestion::{self, Starts};
+use super::congestion::{self, Starts, Unlike003};
+use super::delay;
 use super::fit::{Condition, Prediction};
-use super::path::Path;
+use super::path::{self, Path};
 use super::score::{self, Tier};
 use super::{ModelError, Result, positive};
 use serde::Serialize;
@@ -33,6 +35,8 @@ pub struct Question {
     /// Whether alpha is no more than an upper bound. Then transfers take longer than is expected, and nothing is
     /// promised.
     pub is_efficiency_bound: bool,
+    /// Round trip time of the path, in seconds. `None`: its distance is in no time of the answer.
+    pub rtt_s: Option<f64>,
     /// What alpha comes from, with this bandwidth: of another it would be another share. `None`: it is the same of any.
     pub path: Option<Path>,
     /// T_local: seconds of the analysis here, if it can be done here.
@@ -60,8 +64,15 @@ pub enum Files {
 /// What is known of the slowest transfers of a unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Tail {
-    /// P99 in seconds, as measured.
+    /// P99 in seconds, as somebody knows it.
     Measured(f64),
+    /// Measured times: with 95 % confidence P99 is no longer than one of them.
+    BoundOf {
+        /// So many were measured.
+        count: usize,
+        /// In seconds.
+        p99_s: f64,
+    },
     /// The longest of so few times that their P99 is not known ([`score::TIMES_FOR_P99`]).
     WorstOf {
         /// So many were measured.
@@ -71,15 +82,16 @@ pub enum Tail {
     },
     /// Worst / ideal, as measured elsewhere: an upper bound of P99.
     Score(f64),
-    /// Nothing: as in 003's bed at this load of what transfers get, alpha x Bw ([`congestion::stretch`]).
+    /// Nothing: as in 003's bed at this load of what transfers get, alpha x Bw ([`congestion::stretch`]). Of a path that
+    /// is not like that bed there is no P99 ([`Unlike003`]).
     Like003(Starts),
 }
 
 impl From<score::Tail> for Tail {
     fn from(times: score::Tail) -> Tail {
-        match times.is_p99_known() {
-            true => Tail::Measured(times.p99_s),
-            false => Tail::WorstOf { count: times.count, worst_s: times.max_s },
+        match times.p99_bound_s {
+            Some(p99_s) => Tail::BoundOf { count: times.count, p99_s },
+            None => Tail::WorstOf { count: times.count, worst_s: times.max_s },
         }
     }
 }
@@ -105,6 +117,8 @@ pub struct WayTimes {
     pub time_s: f64,
     /// Of that on the path.
     pub transfer_s: f64,
+    /// Of that the way of the last byte, half a round trip; 0 if that is not known.
+    pub distance_s: f64,
     /// Of that reading and writing files.
     pub io_s: f64,
     /// Of that analysis.
@@ -125,9 +139,9 @@ pub struct WayTimes {
     pub left_s: Option<f64>,
     /// The worst / ideal of a transfer at which the deadline still holds.
     pub score_allowed: Option<f64>,
-    /// Where it begins to be quicker than local.
+    /// Where it begins to be quicker than local, and keeps up.
     pub to_beat_local: Option<BreakEven>,
-    /// Where it begins to hold the deadline, as expected.
+    /// Where it begins to hold the deadline as expected, and keeps up.
     pub to_be_in_time: Option<BreakEven>,
 }
 
@@ -152,6 +166,8 @@ pub enum Ground {
 pub struct Advice {
     /// Share of the path that the data need; above 1 it is impossible.
     pub utilisation: Option<f64>,
+    /// Why there is no P99 of [`Tail::Like003`]; `None` if there is, or the tail comes from elsewhere.
+    pub unlike_003: Option<Unlike003>,
     /// The best way and why; `None` if none keeps up with the data.
     pub best: Option<(Way, Ground)>,
     /// All ways that could be judged.
@@ -176,8 +192,8 @@ pub fn advise(question: &Question) -> Result<Advice> {
         ways.push(local(question, local_s)?);
     }
     let stream = remote(question, 1.0);
-    let keeps_up = utilisation.is_none_or(|load| load <= question.efficiency);
-    let slowest = slowest_transfer(question, utilisation, stream.transfer_s()?)?;
+    let keeps_up = utilisation.is_none_or(|load| path::carries(question.efficiency, load));
+    let slowest = slowest_transfer(question, utilisation, stream.transfer_s()? + distance_s(question)?)?;
     ways.push(timed(question, Way::Stream, stream, slowest.followed_by(stream.remote_s()?), keeps_up, None)?);
     let in_files = |&files: &Files| with_files(question, files, slowest, keeps_up);
     let in_files = question.files.iter().map(in_files).collect::<Result<Vec<_>>>()?;
@@ -185,7 +201,7 @@ pub fn advise(question: &Question) -> Result<Advice> {
     ways.extend(files.map(|at| in_files[at]));
     let able: Vec<WayTimes> = ways.iter().filter(|way| way.keeps_up).copied().collect();
     let best = best(&able, question.deadline_s).map(|(at, ground)| (able[at].way, ground));
-    Ok(Advice { utilisation, best, ways, files })
+    Ok(Advice { utilisation, unlike_003: slowest.unlike_003, best, ways, files })
 }
 
 fn local(question: &Question, local_s: f64) -> Result<WayTimes> {
@@ -194,6 +210,7 @@ fn local(question: &Question, local_s: f64) -> Result<WayTimes> {
         way: Way::Local,
         time_s,
         transfer_s: 0.0,
+        distance_s: 0.0,
         io_s: 0.0,
         analysis_s: time_s,
         p99_s: Some(time_s),
@@ -225,12 +242,18 @@ fn remote(question: &Question, io_overhead: f64) -> Remote {
     }
 }
 
+/// Seconds of every byte's way to the far side; none where nobody knows how far that is.
+fn distance_s(question: &Question) -> Result<f64> {
+    question.rtt_s.map_or(Ok(0.0), delay::propagation_s)
+}
+
 fn with_files(question: &Question, files: Files, slowest: Slowest, keeps_up: bool) -> Result<WayTimes> {
-    let transfer_s = remote(question, 1.0).transfer_s()?;
+    let (transfer_s, distance_s) = (remote(question, 1.0).transfer_s()?, distance_s(question)?);
     let overhead = match files {
         Files::Overhead(overhead) => overhead,
-        // No file is quicker than the path: such measurements were of a wider one, and vary by the same share.
-        Files::Timed(prediction, _) => (prediction.time_s / transfer_s).max(1.0),
+        // No file is quicker than the path: such measurements were of a wider one, and vary by the same share. Distance
+        // is in what was measured.
+        Files::Timed(prediction, _) => ((prediction.time_s - distance_s) / transfer_s).max(1.0),
     };
     let way = remote(question, overhead);
     let analysis_s = way.remote_s()?;
@@ -241,7 +264,7 @@ fn with_files(question: &Question, files: Files, slowest: Slowest, keeps_up: boo
         // Where nobody knows how slow a stream may be, nobody knows it of files: they cross the same line.
         Files::Timed(prediction, _) => slowest.p99_s.and_then(|least_s| {
             let spread = prediction.high_s? / prediction.time_s;
-            Some((spread * overhead * transfer_s + analysis_s).max(least_s))
+            Some((spread * (overhead * transfer_s + distance_s) + analysis_s).max(least_s))
         }),
     };
     let measured_s = match files {
@@ -260,13 +283,14 @@ fn timed(
     keeps_up: bool,
     measured_s: Option<f64>,
 ) -> Result<WayTimes> {
-    let time_s = remote.total_s()?;
+    let distance_s = distance_s(question)?;
+    let time_s = remote.total_s()? + distance_s;
     let (transfer_s, io_s, analysis_s) = (remote.transfer_s()?, remote.io_s()?, remote.remote_s()?);
     let deadline = question.deadline_s;
     let p99_s = slowest.p99_s.filter(|_| keeps_up && !question.is_efficiency_bound);
     let slowest_s = p99_s.unwrap_or(slowest.known_s);
     let ideal_s = transfer_s * remote.efficiency;
-    let even = |target_s| break_even(question, &remote, target_s, measured_s);
+    let even = |target_s| break_even(question, &remote, target_s, measured_s, keeps_up);
     let is_in_time = |deadline_s: f64| match slowest_s <= deadline_s {
         true => p99_s.map(|_| true),
         false => Some(false),
@@ -275,6 +299,7 @@ fn timed(
         way,
         time_s,
         transfer_s,
+        distance_s,
         io_s,
         analysis_s,
         p99_s,
@@ -284,7 +309,7 @@ fn timed(
         holds: if keeps_up { deadline.and_then(is_in_time) } else { deadline.map(|_| false) },
         left_s: deadline.filter(|_| keeps_up).map(|deadline_s| deadline_s - slowest_s),
         score_allowed: deadline
-            .map(|deadline_s| (deadline_s - io_s - analysis_s) / ideal_s)
+            .map(|deadline_s| (deadline_s - distance_s - io_s - analysis_s) / ideal_s)
             .filter(|&score| score >= 1.0),
         to_beat_local: question.local_s.map(even).transpose()?,
         to_be_in_time: deadline.map(even).transpose()?,
@@ -292,19 +317,35 @@ fn timed(
 }
 
 /// Where windows or loss bind, a wider line changes nothing but alpha. Nor is a path of any use to files that were
-/// measured to take longer than the target by themselves; for others it need only carry the bytes in time.
+/// measured to take longer than the target by themselves; for others it need only carry the bytes in time. Of data that
+/// come again and again it has to carry one unit before the next one comes, whatever the target is.
 fn break_even(
     question: &Question,
     remote: &Remote,
     target_s: f64,
     measured_s: Option<f64>,
+    keeps_up: bool,
 ) -> Result<BreakEven> {
-    let mut even = remote.break_even(target_s)?;
+    let after_distance_s = target_s - distance_s(question)?;
+    if after_distance_s <= 0.0 {
+        return Ok(BreakEven { efficiency: None, io_overhead: None, ratio: None, bandwidth_bits_per_s: None });
+    }
+    let mut even = remote.break_even(after_distance_s)?;
     if let Some(measured_s) = measured_s {
-        let bytes = Remote { io_overhead: 1.0, ..*remote }.break_even(target_s)?;
+        let bytes = Remote { io_overhead: 1.0, ..*remote }.break_even(after_distance_s)?;
         let is_reached = measured_s + remote.remote_s()? <= target_s;
         even.efficiency = bytes.efficiency.filter(|_| is_reached);
         even.bandwidth_bits_per_s = bytes.bandwidth_bits_per_s.filter(|_| is_reached);
+    }
+    if let Some(period_s) = question.period_s {
+        let rate = super::volume::rate_bits_per_s(question.bytes, period_s)?;
+        let least = rate / question.bandwidth_bits_per_s;
+        even.efficiency = even.efficiency.map(|alpha| alpha.max(least)).filter(|&alpha| alpha <= 1.0);
+        let enough = rate / remote.efficiency;
+        even.bandwidth_bits_per_s = even.bandwidth_bits_per_s.map(|bandwidth| bandwidth.max(enough));
+        // Neither of these makes a path keep up.
+        even.io_overhead = even.io_overhead.filter(|_| keeps_up);
+        even.ratio = even.ratio.filter(|_| keeps_up);
     }
     let Some(path) = question.path else { return Ok(even) };
     let rate = even.bandwidth_bits_per_s.map(|bandwidth| bandwidth * remote.efficiency);
@@ -319,34 +360,46 @@ struct Slowest {
     p99_s: Option<f64>,
     /// P99; without it the longest that was measured, or what is expected.
     known_s: f64,
+    unlike_003: Option<Unlike003>,
 }
 
 impl Slowest {
     /// With what comes behind it and always takes the same.
     fn followed_by(self, more_s: f64) -> Slowest {
-        Slowest { p99_s: self.p99_s.map(|p99_s| p99_s + more_s), known_s: self.known_s + more_s }
+        Slowest { p99_s: self.p99_s.map(|p99_s| p99_s + more_s), known_s: self.known_s + more_s, ..self }
     }
 }
 
 /// Of a score the ideal is the line's own; of a load it is what transfers get of the line: there is no more for them to
-/// wait for, so that a line of which they get half is as full at half of the data.
+/// wait for, so that a line of which they get half is as full at half of the data. Distance comes on top of both; in
+/// measured times it is.
 fn slowest_transfer(question: &Question, utilisation: Option<f64>, expected_s: f64) -> Result<Slowest> {
     let ideal_s = super::volume::time_s(question.bytes, question.bandwidth_bits_per_s)?;
+    let distance_s = distance_s(question)?;
+    let mut unlike_003 = None;
     let (slowest_s, is_p99) = match question.tail {
         None => (None, false),
-        Some(Tail::Measured(p99_s)) => (Some(positive("P99", p99_s)?), true),
+        Some(Tail::Measured(p99_s) | Tail::BoundOf { p99_s, .. }) => (Some(positive("P99", p99_s)?), true),
         Some(Tail::WorstOf { worst_s, .. }) => (Some(positive("worst time", worst_s)?), false),
-        Some(Tail::Score(score)) => (Some(super::at_least_one("speed score", score)? * ideal_s), true),
+        Some(Tail::Score(score)) => {
+            (Some(super::at_least_one("speed score", score)? * ideal_s + distance_s), true)
+        }
         Some(Tail::Like003(starts)) => {
             let unknown = ModelError::OutOfRange { what: "period", value: f64::NAN, range: "known" };
-            let load = utilisation.ok_or(unknown)? / question.efficiency;
+            let (load, period_s) = utilisation.zip(question.period_s).ok_or(unknown)?;
+            let load = load / question.efficiency;
+            // All that transfers get, and no more.
+            let load = if path::carries(1.0, load) { load.min(1.0) } else { load };
             let gets_s = ideal_s / question.efficiency;
-            (congestion::stretch(load, starts)?.map(|stretch| stretch * gets_s), true)
+            unlike_003 = congestion::unlike_003(period_s, question.rtt_s, load, starts);
+            let stretch = congestion::stretch(load, starts)?.filter(|_| unlike_003.is_none());
+            (stretch.map(|stretch| stretch * gets_s + distance_s), true)
         }
     };
     // What was measured elsewhere may be shorter than what this path makes expect.
     let slowest_s = slowest_s.map(|slowest_s| slowest_s.max(expected_s));
-    Ok(Slowest { p99_s: slowest_s.filter(|_| is_p99), known_s: slowest_s.unwrap_or(expected_s) })
+    let p99_s = slowest_s.filter(|_| is_p99);
+    Ok(Slowest { p99_s, known_s: slowest_s.unwrap_or(expected_s), unlike_003 })
 }
 
 /// Which is the best, and why; `None` of none.
@@ -384,6 +437,7 @@ mod tests {
             bandwidth_bits_per_s: 25e9,
             efficiency: 1.0,
             is_efficiency_bound: false,
+            rtt_s: None,
             path: None,
             local_s: None,
             remote_s: 0.0,
@@ -512,16 +566,19 @@ mod tests {
         assert_eq!(advise(&few).unwrap().best, Some((Way::Stream, Ground::TooLate)));
     }
 
+    /// Of a hundred times P99 is likelier longer than their last but one than not; of 299 their longest is no shorter,
+    /// with 95 % confidence.
     #[test]
     fn the_worst_of_a_few_times_is_no_p99() {
-        let times: Vec<f64> = (1..=100).map(|at| 2.0 + f64::from(at) / 100.0).collect();
+        let times: Vec<f64> = (1..=299).map(|at| 2.0 + f64::from(at) / 299.0).collect();
         let of = |times: &[f64], deadline_s| {
             let tail = Some(Tail::from(score::tail(times).unwrap()));
             advise(&Question { tail, deadline_s: Some(deadline_s), ..lcls(2e9) }).unwrap()
         };
         let enough = of(&times, 3.0);
         assert_eq!(enough.best, Some((Way::Stream, Ground::InTime)));
-        assert!(is_near(way(&enough, Way::Stream).p99_s.unwrap(), 2.99, 1e-12));
+        assert!(is_near(way(&enough, Way::Stream).p99_s.unwrap(), 3.0, 1e-12));
+        assert_eq!(of(&times, 2.995).best, Some((Way::Stream, Ground::TooLate)), "99 of 100 are not enough");
         let few = of(&times[1..], 3.0);
         assert_eq!(few.best, Some((Way::Stream, Ground::InTimeAsExpected)));
         let stream = way(&few, Way::Stream);
@@ -583,6 +640,58 @@ mod tests {
         assert_eq!(of(&[unknown, varying, steady], None), (Some(0), None));
     }
 
+    /// 1 MB over 25 Gbit/s is sent in 0.32 ms, and its last byte is under way for 50 ms.
+    #[test]
+    fn nothing_is_there_before_light_is() {
+        let far = Question { period_s: Some(0.001), rtt_s: Some(0.1), deadline_s: Some(0.01), ..lcls(1e6) };
+        for tail in [None, Some(Tail::Score(1.0)), Some(Tail::Measured(0.001)), far.tail] {
+            let files = vec![Files::Overhead(1.0)];
+            let advice = advise(&Question { tail, files, local_s: Some(0.02), ..far.clone() }).unwrap();
+            assert_eq!(advice.best.map(|(_, ground)| ground), Some(Ground::TooLate), "{advice:?}");
+            for way in &advice.ways[1..] {
+                assert!([way.time_s, way.slowest_s].iter().all(|&time_s| is_near(time_s, 0.05032, 1e-9)));
+                assert_eq!((way.distance_s, way.holds, way.score_allowed), (0.05, Some(false), None));
+                for even in [way.to_beat_local, way.to_be_in_time].map(Option::unwrap) {
+                    let paths = (even.efficiency, even.bandwidth_bits_per_s, even.io_overhead);
+                    assert_eq!(paths, (None, None, None));
+                }
+            }
+        }
+        // What is left of 60 ms after the distance are 10 ms: 0.8 Gbit/s, and 1 MB each second takes less.
+        let near = Question { period_s: Some(1.0), deadline_s: Some(0.06), ..far };
+        let stream = way(&advise(&near).unwrap(), Way::Stream);
+        let even = stream.to_be_in_time.unwrap();
+        assert!(is_near(even.bandwidth_bits_per_s.unwrap(), 0.8e9, 1e-9), "{even:?}");
+        // Files that were measured had their distance in the time, and are no quicker than light either.
+        for (measured_s, time_s) in [(0.2, 0.2), (0.01, 0.05032)] {
+            let files = vec![measured(measured_s, None)];
+            let file = way(&advise(&Question { files, ..near.clone() }).unwrap(), Way::File);
+            assert!(is_near(file.time_s, time_s, 1e-9), "{file:?}");
+        }
+    }
+
+    /// 003's bursts came each second over 16 ms: 1.2 s there say nothing of 0.32 ms in each millisecond.
+    #[test]
+    fn a_path_that_is_not_like_the_bed_of_003_has_no_p99_of_it() {
+        let of = |question: &Question| {
+            let advice = advise(question).unwrap();
+            let stream = way(&advice, Way::Stream);
+            (advice.unlike_003, stream.p99_s.is_some(), stream.holds)
+        };
+        assert_eq!(of(&Question { rtt_s: Some(0.016), ..lcls(2e9) }), (None, true, Some(true)));
+        let often = Question { period_s: Some(0.001), ..lcls(1e6) };
+        assert_eq!(of(&often), (Some(Unlike003::Period), false, None));
+        assert_eq!(advise(&often).unwrap().best, Some((Way::Stream, Ground::InTimeAsExpected)));
+        let far = Question { rtt_s: Some(0.1), ..lcls(2e9) };
+        assert_eq!(of(&far), (Some(Unlike003::RoundTrip), false, None));
+        // What is known otherwise needs no bed.
+        assert_eq!(of(&Question { tail: Some(Tail::Score(2.0)), ..far }), (None, true, Some(true)));
+        // Slots of 1.25 times 0.96 s are longer than the second in which the next one begins.
+        let slots = |bytes| Question { tail: Some(Tail::Like003(Starts::Scheduled)), ..lcls(bytes) };
+        assert_eq!(of(&slots(2e9)), (None, true, Some(true)));
+        assert_eq!(of(&slots(3e9)), (Some(Unlike003::Slots), false, None));
+    }
+
     /// The same over a path that alpha comes from.
     fn over(path: Path, question: &Question) -> Question {
         let bandwidth_bits_per_s = path.bandwidth_bits_per_s;
@@ -622,7 +731,8 @@ mod tests {
     fn no_path_is_advised_to_files_that_were_measured_to_take_too_long() {
         let even = |deadline_s| {
             let files = vec![measured(2.0, Some(2.1))];
-            let question = Question { files, deadline_s: Some(deadline_s), ..lcls(2e9) };
+            let (period_s, tail) = (None, None);
+            let question = Question { files, deadline_s: Some(deadline_s), period_s, tail, ..lcls(2e9) };
             way(&advise(&question).unwrap(), Way::File).to_be_in_time.unwrap()
         };
         let late = even(1.0);
@@ -659,6 +769,37 @@ mod tests {
         }
 
         #[test]
+        fn with_an_advised_value_the_path_keeps_up_and_the_target_is_met(
+            gb in 0.1..10.0, period_s in 0.1..10.0, rtt_s in 0.0..0.3, efficiency in 0.05..1.0, local_s in 0.1..20.0,
+            remote_s in 0.01..5.0, deadline_s in 0.1..60.0, overhead in 1.0..3.0
+        ) {
+            let (period_s, rtt_s, tail) = (Some(period_s), Some(rtt_s), None);
+            let files = vec![Files::Overhead(overhead)];
+            let (local_s, deadline_s) = (Some(local_s), Some(deadline_s));
+            let question = Question {
+                period_s, rtt_s, tail, efficiency, files, local_s, remote_s, deadline_s, ..lcls(gb * 1e9)
+            };
+            for one in advise(&question).unwrap().ways {
+                for (even, target_s) in [(one.to_beat_local, local_s), (one.to_be_in_time, deadline_s)] {
+                    let Some(even) = even else { continue };
+                    let alpha = even.efficiency.map(|efficiency| Question { efficiency, ..question.clone() });
+                    let wide = even.bandwidth_bits_per_s;
+                    let wide = wide.map(|bandwidth_bits_per_s| Question { bandwidth_bits_per_s, ..question.clone() });
+                    let theta = even.io_overhead.map(|overhead| {
+                        Question { files: vec![Files::Overhead(overhead)], ..question.clone() }
+                    });
+                    let is_file = one.way == Way::File;
+                    for again in alpha.into_iter().chain(wide).chain(theta.filter(|_| is_file)) {
+                        let again = way(&advise(&again).unwrap(), one.way);
+                        prop_assert!(again.keeps_up, "{:?}", again);
+                        let target_s = target_s.unwrap();
+                        prop_assert!(again.time_s <= target_s * (1.0 + 1e-6), "{:?} {}", again, target_s);
+                    }
+                }
+            }
+        }
+
+        #[test]
         fn a_later_deadline_never_stops_holding(
             gb in 0.1..3.0, local_s in 0.1..50.0, remote_s in 0.0..20.0, deadline_s in 0.1..60.0, later in 1.0..10.0,
             overhead in 1.0..5.0
@@ -673,7 +814,8 @@ mod tests {
             prop_assert!(!holds(&soon) || holds(&late));
             for way in &soon.ways {
                 prop_assert!(way.p99_s.is_none_or(|p99_s| p99_s >= way.time_s * (1.0 - 1e-12)));
-                prop_assert!(is_near(way.transfer_s + way.io_s + way.analysis_s, way.time_s, 1e-9));
+                let parts_s = way.transfer_s + way.distance_s + way.io_s + way.analysis_s;
+                prop_assert!(is_near(parts_s, way.time_s, 1e-9));
             }
         }
 

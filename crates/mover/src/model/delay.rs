@@ -1,6 +1,15 @@
 //! What the delay of a packet is made of, and the part that must not be taken for the whole.
 
+use super::{Result, not_negative};
 use serde::Serialize;
+
+/// d_prop of a path by its round trip time, in seconds: half of it, if both ways are alike.
+///
+/// # Errors
+/// [`OutOfRange`](super::ModelError::OutOfRange).
+pub(super) fn propagation_s(rtt_s: f64) -> Result<f64> {
+    Ok(not_negative("round trip time", rtt_s)? / 2.0)
+}
 
 /// The four parts of a packet's delay, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

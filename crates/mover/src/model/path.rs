@@ -122,7 +122,8 @@ impl Path {
 /// What two ways to the same number may differ by.
 const ROUNDING: f64 = 1e-12;
 
-fn carries(most: f64, rate: f64) -> bool {
+/// Whether what carries `most` carries this rate.
+pub(super) fn carries(most: f64, rate: f64) -> bool {
     most >= rate * (1.0 - ROUNDING)
 }
 

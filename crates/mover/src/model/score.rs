@@ -43,8 +43,11 @@ impl Tier {
     }
 }
 
-/// Of fewer times P99 is the longest: what one of a hundred takes was not seen.
-pub const TIMES_FOR_P99: usize = 100;
+/// Of fewer times not even the longest is sure to be beyond P99: 0.99^298 is more than [`DOUBT`].
+pub const TIMES_FOR_P99: usize = 299;
+
+/// Share of cases in which [`Tail::p99_bound_s`] may be too short.
+const DOUBT: f64 = 0.05;
 
 /// The distribution of measured times, in seconds (003 Fig 3).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -55,17 +58,14 @@ pub struct Tail {
     pub p50_s: f64,
     /// 90 of 100 took no longer.
     pub p90_s: f64,
-    /// 99 of 100 took no longer. With fewer than [`TIMES_FOR_P99`] it is the longest.
+    /// 99 of 100 took no longer. With fewer than 100 it is the longest. Of further times one of a hundred is likely to
+    /// take longer: no promise is made by it.
     pub p99_s: f64,
+    /// One of them that is no shorter than P99 of all times to come, with 95 % confidence; `None` of fewer than
+    /// [`TIMES_FOR_P99`]. Assumes that they are independent of each other.
+    pub p99_bound_s: Option<f64>,
     /// The longest.
     pub max_s: f64,
-}
-
-impl Tail {
-    /// Whether there are enough times for P99 to be more than the longest of a few.
-    pub fn is_p99_known(&self) -> bool {
-        self.count >= TIMES_FOR_P99
-    }
 }
 
 /// The tail of measured times, by nearest rank: each figure was measured, none is interpolated.
@@ -82,7 +82,31 @@ pub fn tail(times_s: &[f64]) -> Result<Tail> {
         return Err(ModelError::TooFew { have: 0, need: 1 });
     };
     let rank = |percent| nearest_rank(&sorted, percent);
-    Ok(Tail { count: sorted.len(), p50_s: rank(50), p90_s: rank(90), p99_s: rank(99), max_s })
+    let p99_bound_s = longer_than_bound(sorted.len()).map(|longer| sorted[sorted.len() - 1 - longer]);
+    Ok(Tail { count: sorted.len(), p50_s: rank(50), p90_s: rank(90), p99_s: rank(99), p99_bound_s, max_s })
+}
+
+/// How many of `count` independent times may be longer than one that bounds P99 from above with 95 % confidence (one
+/// side, by order statistics; David & Nagaraja, *Order Statistics*, 7.1): the most of which no more are beyond P99 with
+/// a probability of at most [`DOUBT`]. `None` of too few times.
+fn longer_than_bound(count: usize) -> Option<usize> {
+    const BEYOND: f64 = 0.01;
+    let all = count as f64;
+    // The probability that exactly so many are beyond P99, as its logarithm: of many times that of none is too small
+    // for a number.
+    let mut exactly_ln = all * (1.0 - BEYOND).ln();
+    let mut at_most = exactly_ln.exp();
+    let mut longer = None;
+    for beyond in 0..count {
+        if at_most > DOUBT {
+            break;
+        }
+        longer = Some(beyond);
+        let done = beyond as f64;
+        exactly_ln += ((all - done) / (done + 1.0) * (BEYOND / (1.0 - BEYOND))).ln();
+        at_most += exactly_ln.exp();
+    }
+    longer
 }
 
 /// The smallest of `sorted` values such that `percent` of 100 are no larger (nearest rank). Not a number if there are
@@ -129,11 +153,33 @@ mod tests {
             (tail_of_hundred.p50_s, tail_of_hundred.p90_s, tail_of_hundred.p99_s, tail_of_hundred.max_s),
             (50.0, 90.0, 99.0, 100.0)
         );
-        assert!(tail_of_hundred.is_p99_known() && !tail(&hundred[1..]).unwrap().is_p99_known());
         let one = tail(&[3.0]).unwrap();
         assert_eq!((one.p50_s, one.p99_s, one.max_s), (3.0, 3.0, 3.0));
         assert_eq!(tail(&[]), Err(ModelError::TooFew { have: 0, need: 1 }));
         assert!(tail(&[1.0, f64::NAN]).is_err());
+    }
+
+    /// By hand: 0.99^299 = 0.0495; of 473 times none or one is beyond P99 with 0.0498.
+    #[test]
+    fn a_bound_of_p99_is_one_of_at_least_299_times() {
+        let bound_s = |count: u32| {
+            let times: Vec<f64> = (1..=count).map(f64::from).collect();
+            tail(&times).unwrap().p99_bound_s
+        };
+        for (count, bound) in [
+            (1, None),
+            (100, None),
+            (298, None),
+            (299, Some(299.0)),
+            (472, Some(472.0)),
+            (473, Some(472.0)),
+            (1000, Some(996.0)),
+        ] {
+            assert_eq!(bound_s(count), bound, "{count}");
+        }
+        // Of so many P99 is nearly measured: 1.645 x sqrt(1e5 x 0.01 x 0.99) = 52 ranks beyond it.
+        let many = bound_s(100_000).unwrap();
+        assert!((99_048.0..99_056.0).contains(&many), "{many}");
     }
 
     proptest! {
@@ -149,12 +195,14 @@ mod tests {
         }
 
         #[test]
-        fn ranks_are_in_order_and_among_the_times(times in proptest::collection::vec(0.0..1e6, 1..300)) {
+        fn ranks_are_in_order_and_among_the_times(times in proptest::collection::vec(0.0..1e6, 1..600)) {
             let tail = tail(&times).unwrap();
             prop_assert!(tail.p50_s <= tail.p90_s && tail.p90_s <= tail.p99_s && tail.p99_s <= tail.max_s);
-            for rank in [tail.p50_s, tail.p90_s, tail.p99_s, tail.max_s] {
+            for rank in [tail.p50_s, tail.p90_s, tail.p99_s, tail.max_s].into_iter().chain(tail.p99_bound_s) {
                 prop_assert!(times.contains(&rank));
             }
+            prop_assert_eq!(tail.p99_bound_s.is_some(), times.len() >= TIMES_FOR_P99);
+            prop_assert!(tail.p99_bound_s.is_none_or(|bound_s| bound_s >= tail.p99_s));
         }
     }
 }

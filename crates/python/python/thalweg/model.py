@@ -537,8 +537,10 @@ class Tail:
     p50_s: float
     #: 90 of 100 took no longer.
     p90_s: float
-    #: 99 of 100 took no longer.
+    #: 99 of 100 took no longer. Of further times one of a hundred is likely to take longer.
     p99_s: float
+    #: One of them that is no shorter than P99 of all times to come, with 95 % confidence; ``None`` of fewer than 299.
+    p99_bound_s: float | None
     #: The longest.
     max_s: float
 
@@ -667,6 +669,8 @@ class WayTimes:
     time_s: float
     #: Of that on the path.
     transfer_s: float
+    #: Of that the way of the last byte, half a round trip; 0 if that is not known.
+    distance_s: float
     #: Of that reading and writing files.
     io_s: float
     #: Of that analysis.
@@ -685,9 +689,9 @@ class WayTimes:
     left_s: float | None
     #: The worst / ideal of a transfer at which the deadline still holds.
     score_allowed: float | None
-    #: Where it begins to be quicker than local.
+    #: Where it begins to be quicker than local, and keeps up.
     to_beat_local: BreakEven | None
-    #: Where it begins to hold the deadline, as expected.
+    #: Where it begins to hold the deadline as expected, and keeps up.
     to_be_in_time: BreakEven | None
 
 
@@ -703,6 +707,8 @@ class Advice:
     ground: Literal["quickest", "quickest-as-expected", "in-time", "in-time-as-expected", "too-late"] | None
     #: All ways that could be judged.
     ways: tuple[WayTimes, ...]
+    #: Why ``starts`` gives no P99: 003's bed had another period or round trip, or its slots do not keep up.
+    unlike_003: Literal["period", "round-trip", "slots"] | None
 
 
 def advise(
@@ -721,15 +727,17 @@ def advise(
     p99_s: float | None = None,
     score: float | None = None,
     starts: Starts | None = None,
+    rtt_s: float | None = None,
 ) -> Advice:
     """Analyse here, stream, or send files? Will the deadline hold at P99?
 
     ``bytes`` of a unit, one every ``period_s`` seconds; the path's bandwidth (bits a second) and transfer efficiency (alpha;
-    with ``is_efficiency_bound`` no more than an upper bound, so that nothing is promised); seconds of the analysis here and
-    there. What files cost: theta (``files_io_overhead``) or a :class:`Prediction` with the condition of its :class:`Fit`
-    (``files_condition``; broken, it gives no P99). What is known of the slowest transfers: P99 in seconds, of a hundred or
-    more, or worst / ideal (``score``), or nothing but how transfers begin (``starts``: as in 003's bed at this load, which
-    needs ``period_s``).
+    with ``is_efficiency_bound`` no more than an upper bound, so that nothing is promised); its round trip time in seconds
+    (``rtt_s``: half of it is in each time over the path; ``None``, no distance is); seconds of the analysis here and there.
+    What files cost: theta (``files_io_overhead``) or a :class:`Prediction` with the condition of its :class:`Fit`
+    (``files_condition``; broken, it gives no P99). What is known of the slowest transfers: P99 in seconds (of measured times
+    :attr:`Tail.p99_bound_s`), or worst / ideal (``score``), or nothing but how transfers begin (``starts``: as in 003's bed
+    at this load, if the path is like it; needs ``period_s``).
     """
     told = _ask(
         "advice.advise",
@@ -747,9 +755,11 @@ def advise(
         p99_s=p99_s,
         score=score,
         starts=starts,
+        rtt_s=rtt_s,
     )
     best, ground = told["best"] or (None, None)
-    return Advice(told["utilisation"], best, ground, tuple(_way(way) for way in told["ways"]))
+    ways = tuple(_way(way) for way in told["ways"])
+    return Advice(told["utilisation"], best, ground, ways, told["unlike_003"])
 
 
 def _way(told: dict[str, Any]) -> WayTimes:

@@ -7,6 +7,7 @@ use std::fmt;
 
 /// What was measured, and where.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(try_from = "Written")]
 pub struct About {
     /// Its name as it is typed: `sweep bulk`, `latency`, …; `iperf3` of what was imported.
     pub suite: String,
@@ -18,7 +19,7 @@ pub struct About {
     pub program: String,
     /// The commit that it was built from, with `-dirty` behind it if sources had been changed since; `unknown` where
     /// its build could not see it. `None` of what was imported, and of results that are older than this line.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
     /// The command that repeats it; empty of what was imported.
     pub command: String,
@@ -36,12 +37,65 @@ pub struct About {
     pub scaling: Scaling,
     /// What else has a part in the figures, by its name: a congestion control that all had, the version of a program
     /// that was measured beside this one.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub more: BTreeMap<String, String>,
     /// The line `end` is still to come: a result that was read and has this was interrupted. Results that are older
     /// than this line have no end, and do not say that one comes.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_unfinished: bool,
+}
+
+/// The same as it is read: of what others measured over a foreign path much is not known, and need not be written.
+#[derive(Deserialize)]
+struct Written {
+    suite: String,
+    question: String,
+    date: String,
+    program: String,
+    commit: Option<String>,
+    command: Option<String>,
+    machine: Option<Machine>,
+    path: PathKind,
+    iterations: Option<u32>,
+    encryption: Option<String>,
+    verification: Option<String>,
+    scaling: Option<Scaling>,
+    #[serde(default)]
+    more: BTreeMap<String, String>,
+    #[serde(default)]
+    is_unfinished: bool,
+}
+
+impl TryFrom<Written> for About {
+    type Error = String;
+
+    fn try_from(written: Written) -> Result<About, String> {
+        let is_foreign = matches!(written.path, PathKind::Foreign { .. });
+        Ok(About {
+            suite: written.suite,
+            question: written.question,
+            date: written.date,
+            program: written.program,
+            commit: written.commit,
+            command: known(written.command, "command", is_foreign)?,
+            machine: known(written.machine, "machine", is_foreign)?,
+            path: written.path,
+            iterations: known(written.iterations.or(is_foreign.then_some(1)), "iterations", is_foreign)?,
+            encryption: known(written.encryption, "encryption", is_foreign)?,
+            verification: known(written.verification, "verification", is_foreign)?,
+            scaling: known(written.scaling, "scaling", is_foreign)?,
+            more: written.more,
+            is_unfinished: written.is_unfinished,
+        })
+    }
+}
+
+fn known<T: Default>(value: Option<T>, name: &str, is_foreign: bool) -> Result<T, String> {
+    match value {
+        Some(value) => Ok(value),
+        None if is_foreign => Ok(T::default()),
+        None => Err(format!("missing field `{name}`")),
+    }
 }
 
 impl About {
@@ -60,8 +114,9 @@ impl About {
     }
 }
 
-/// The machine on which all of it ran.
+/// The machine on which all of it ran; empty and 0 are not known.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Machine {
     /// Name of the CPU.
     pub cpu: String,
@@ -74,7 +129,7 @@ pub struct Machine {
     /// Of the scratch directory: `ext4`, `tmpfs`, …
     pub file_system: String,
     /// The hypervisor, if it is a guest.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub hypervisor: Option<String>,
     /// What the machine was busy with just before: mean number of runnable processes in the last minute.
     pub load: f64,

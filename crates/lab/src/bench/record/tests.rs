@@ -109,6 +109,20 @@ fn what_others_measured_is_not_partial_behind_the_about_of_a_file_that_has_an_en
 }
 
 #[test]
+fn what_is_not_known_of_others_measurements_need_not_be_written() {
+    let text = r#"{"about":{"suite":"GridFTP","question":"over distance?","date":"2026-11-22T02:40:00Z",
+        "program":"GridFTP","path":{"kind":"foreign","to":"HOST"}}}"#;
+    let text = text.replace('\n', " ");
+    let About { command, machine, iterations, encryption, .. } =
+        Results::parse(text.as_bytes()).unwrap().about;
+    assert_eq!((&*command, &*encryption, iterations, machine), ("", "", 1, Machine::default()));
+    // One of our own says all of it.
+    let own = text.replace(r#"{"kind":"foreign","to":"HOST"}"#, r#"{"kind":"loopback"}"#);
+    let refused = Results::parse(own.as_bytes()).unwrap_err().to_string();
+    assert!(refused.contains("missing field `command`"), "{refused}");
+}
+
+#[test]
 fn runs_that_are_void_or_failed_are_there_and_are_not_counted() {
     let spoilt = |mark: &str, run: u32| sample(run, 0.1).measured(mark, 1.0, "1");
     let mut samples =
