@@ -381,6 +381,13 @@ impl Sender {
         self.held_bytes() < self.window_bytes
     }
 
+    /// Whether another flow may begin, while so many bytes of receipt lines wait for flows of their blocks. Ask again
+    /// after something was settled.
+    pub fn may_begin(&self, receipt_bytes: usize) -> bool {
+        // Without one that is not over they wait for numbers that nobody has yet.
+        receipt_bytes < limits::RECEIPT_BYTES_WAITING_MAX || self.flows.is_empty()
+    }
+
     /// Memory of pieces that are not marked, with what is kept beside each, in bytes.
     pub fn held_bytes(&self) -> usize {
         self.kept_bytes + self.kept_pieces * limits::FLOW_PIECE_BESIDE_BYTES

@@ -617,6 +617,11 @@ impl Taker for FlowSend {
         Ok(flow)
     }
 
+    fn has_room(&self) -> bool {
+        let state = self.lock();
+        state.machine.may_begin(state.end.held_bytes())
+    }
+
     fn position(&self, flow: EntryId) -> Option<u64> {
         self.lock().machine.position(flow)
     }
