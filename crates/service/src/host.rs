@@ -61,7 +61,7 @@ pub struct HostLimits {
     /// Bytes of frames that all channels together may hold in memory.
     pub channel_bytes_max: u64,
     /// Bytes of what clients may have it keep in memory beside that, and beside buffers: entries, outcomes,
-    /// lines of receipts, pieces of streams, messages. Where it is more, the largest session ends of those
+    /// lines of receipts, pieces and names of streams, messages. Where it is more, the largest session ends of those
     /// that count as one, as above, and have most. `usize::MAX`: no bound.
     pub held_bytes_max: usize,
     /// How streams in TLS form are.
