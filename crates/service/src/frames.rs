@@ -43,7 +43,9 @@ impl Host {
             session.remove(number);
         }
         let source = SourceForm::Many;
-        let opened = Opened { transfer: number, source, instance, refused, is_ephemeral: false };
+        let window_bytes = None;
+        let opened =
+            Opened { transfer: number, source, instance, refused, is_ephemeral: false, window_bytes };
         if let Err(failure) = session.say(Message::Opened(opened)) {
             of_session!(info, session, %failure, "not opened");
         }

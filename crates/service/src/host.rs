@@ -304,6 +304,11 @@ impl Host {
         self.limits.patience
     }
 
+    /// Bytes of what clients may have it keep.
+    pub(crate) fn held_bytes_max(&self) -> usize {
+        self.limits.held_bytes_max
+    }
+
     /// Sessions that are not over, linked or not.
     pub fn session_count(&self) -> usize {
         self.sessions().values().filter(|session| !session.is_closed()).count()

@@ -189,6 +189,7 @@ fn what_a_peer_says_in_words_is_inert_in_every_output() {
         instance: 1,
         refused,
         is_ephemeral: false,
+        window_bytes: None,
     }));
     let ran = job.end(Duration::from_secs(60));
     assert_eq!(ran.code, Some(3));
@@ -203,7 +204,8 @@ fn a_server_that_opens_what_nobody_asked_for_ends_its_session() {
     let opened = |number| {
         let source = SourceForm::Single { name: vec![b'n'; limits::NAME_BYTES_MAX] };
         let transfer = TransferNumber(number);
-        Message::Opened(Opened { transfer, source, instance: 1, refused: None, is_ephemeral: false })
+        let (refused, window_bytes) = (None, None);
+        Message::Opened(Opened { transfer, source, instance: 1, refused, is_ephemeral: false, window_bytes })
     };
     for (words, number) in [("another transfer", 77), ("the same again", 1)] {
         let scratch = Scratch::new();

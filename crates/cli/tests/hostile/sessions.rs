@@ -33,6 +33,7 @@ fn a_message_of_a_wrong_length_or_of_garbage_ends_its_session_and_no_other() {
                 instance: 1,
                 refused: None,
                 is_ephemeral: false,
+                window_bytes: None,
             })
             .encode()
             .unwrap()[4..]
@@ -703,5 +704,26 @@ fn who_has_a_daemon_keep_more_in_memory_than_its_share_loses_the_session_and_oth
     }
     assert!(greedy.line.is_ended(AT_ONCE), "it goes on");
     offer_and_hear_want(&mut honest, vec![file(0, "small", 5)]);
+    listening.stop();
+}
+
+#[test]
+fn a_stream_is_told_that_less_of_it_is_kept_than_it_asked_for() {
+    use thalweg_service::host::HostLimits;
+    use thalweg_wire::message::{FlowTerms, Until};
+    let scratch = Scratch::new();
+    let little = HostLimits { held_bytes_max: 16 << 20, ..HostLimits::default() };
+    let (listening, identity, _, server) = served(&scratch, little);
+    let address = listening.addresses[0].to_string();
+    let mut client = HostileClient::begin_from(identity, server.fingerprint(), &address, None);
+    let window_bytes = limits::FLOW_WINDOW_BYTES_MAX;
+    let flow = FlowTerms { until: Until::default(), window_bytes, mark_every_ms: 10 };
+    client.line.say(&Message::Open(Box::new(Open { flow: Some(flow), ..push("data", "into") })));
+    let opened = client.line.hear_some(SOON, |message| match message {
+        Message::Opened(opened) => Some(opened),
+        _ => None,
+    });
+    let opened = opened.expect("the push is opened");
+    assert_eq!((opened.refused, opened.window_bytes), (None, Some(4 << 20)));
     listening.stop();
 }

@@ -510,7 +510,9 @@ pub fn agree(line: &mut Line, source: SourceForm) -> Option<Open> {
         _ => None,
     })?;
     let transfer = open.transfer;
-    line.say(&Message::Opened(Opened { transfer, source, instance: 1, refused: None, is_ephemeral: false }));
+    let (refused, window_bytes) = (None, None);
+    let opened = Opened { transfer, source, instance: 1, refused, is_ephemeral: false, window_bytes };
+    line.say(&Message::Opened(opened));
     Some(open)
 }
 

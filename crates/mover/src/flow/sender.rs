@@ -394,6 +394,16 @@ impl Sender {
         true
     }
 
+    /// Keeps no more than a receiver grants, from now on. `false`, and as it was, if more is kept by now than that.
+    pub fn fit_window(&mut self, window_bytes: u64) -> bool {
+        let window_bytes = usize::try_from(window_bytes).unwrap_or(usize::MAX);
+        let fits = window_bytes >= self.window_bytes || self.piece_bytes() <= window_bytes;
+        if fits {
+            self.window_bytes = window_bytes;
+        }
+        fits
+    }
+
     /// Whether more may be read.
     pub fn has_room(&self) -> bool {
         self.piece_bytes() < self.window_bytes

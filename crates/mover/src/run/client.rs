@@ -655,6 +655,7 @@ mod tests {
             instance: 1,
             refused: None,
             is_ephemeral: false,
+            window_bytes: None,
         };
         assert!(!boxes.take_opened(opened(1)), "not asked for");
         boxes.openings.insert(TransferNumber(1), Opening::Awaited);

@@ -71,7 +71,9 @@ impl Host {
         if let (Some(frames), Ok(())) = (open.frames.clone(), &may_begin) {
             return self.open_frames(session, open, &frames, &line);
         }
-        let opened = may_begin.and_then(|()| match (open.direction, open.flow.clone()) {
+        let flow = open.flow.clone().map(|flow| self.within_memory(flow));
+        let window_bytes = flow.as_ref().map(|flow| flow.window_bytes);
+        let opened = may_begin.and_then(|()| match (open.direction, flow) {
             (Direction::Push, None) => self.open_push(session, open, &line).map(|()| form.clone()),
             (Direction::Pull, None) => self.open_pull(session, open, &line),
             (Direction::Push, Some(flow)) => {
@@ -90,7 +92,7 @@ impl Host {
         };
         let starts = refused.is_none();
         let is_ephemeral = self.identity.signatory().is_ephemeral;
-        let opened = Opened { transfer: number, source, instance, refused, is_ephemeral };
+        let opened = Opened { transfer: number, source, instance, refused, is_ephemeral, window_bytes };
         let said = session.say(Message::Opened(opened));
         if let Err(failure) = said {
             of_session!(info, session, %failure, "the client is gone before its transfer began");

@@ -179,8 +179,9 @@ impl Asked {
             Asked::Transfer(transfer, source) => {
                 // What the client says to it now crossed our answer.
                 session.remove(transfer);
-                let refused = Some(why);
-                let opened = Opened { transfer, source, instance: 0, refused, is_ephemeral: false };
+                let (refused, window_bytes) = (Some(why), None);
+                let opened =
+                    Opened { transfer, source, instance: 0, refused, is_ephemeral: false, window_bytes };
                 session.say(Message::Opened(opened))
             }
             Asked::Question(number) => session.say(Message::Reply { number, reply: Reply::End(Some(why)) }),

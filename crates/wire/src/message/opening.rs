@@ -157,6 +157,8 @@ pub struct Opened {
     pub refused: Option<Failure>,
     /// The key of the server, by which it signs, is kept nowhere: see [`Signatory::is_ephemeral`].
     pub is_ephemeral: bool,
+    /// Of flows: the bytes that the server lets be kept until they are marked, [`FlowTerms::window_bytes`] or less.
+    pub window_bytes: Option<u64>,
 }
 
 impl Open {
@@ -208,6 +210,10 @@ impl Open {
 impl Opened {
     pub(super) fn check(&self) -> Result<(), DecodeError> {
         self.source.check()?;
+        let windows = limits::FLOW_WINDOW_BYTES_MIN..=limits::FLOW_WINDOW_BYTES_MAX;
+        if self.window_bytes.is_some_and(|bytes| !windows.contains(&bytes)) {
+            return Err(DecodeError::Invalid { what: "window of flows" });
+        }
         self.refused.as_ref().map_or(Ok(()), Failure::check)
     }
 }
@@ -259,12 +265,26 @@ mod tests {
         let answer = |name: &[u8]| {
             let source = SourceForm::Single { name: name.to_vec() };
             let transfer = TransferNumber(1);
-            let opened = Opened { transfer, source, instance: 1, refused: None, is_ephemeral: false };
+            let (refused, window_bytes) = (None, None);
+            let opened = Opened { transfer, source, instance: 1, refused, is_ephemeral: false, window_bytes };
             Message::decode(&Message::Opened(opened).encode().unwrap()[LENGTH_BYTES..])
         };
         assert!(answer(&[b'n'; limits::NAME_BYTES_MAX]).is_ok());
         for name in [&[b'n'; limits::NAME_BYTES_MAX + 1][..], &[b'n'; 1 << 20], b"", b"..", b"a/b", b"a\0"] {
             assert!(answer(name).is_err(), "{} bytes", name.len());
         }
+    }
+
+    #[test]
+    fn a_window_that_is_none_is_not_granted() {
+        let is_taken = |bytes| {
+            let (transfer, source) = (TransferNumber(1), SourceForm::Many);
+            let (refused, window_bytes) = (None, Some(bytes));
+            let opened = Opened { transfer, source, instance: 1, refused, is_ephemeral: false, window_bytes };
+            Message::decode(&Message::Opened(opened).encode().unwrap()[LENGTH_BYTES..]).is_ok()
+        };
+        let (least, most) = (limits::FLOW_WINDOW_BYTES_MIN, limits::FLOW_WINDOW_BYTES_MAX);
+        let taken = [least - 1, least, most, most + 1, u64::MAX].map(is_taken);
+        assert_eq!(taken, [false, true, true, false, false]);
     }
 }

@@ -642,7 +642,8 @@ fn steer() -> Steer {
 
 fn opened(refused: Option<Failure>) -> Opened {
     let transfer = TransferNumber(1);
-    Opened { transfer, source: SourceForm::Many, instance: 77, refused, is_ephemeral: true }
+    let window_bytes = Some(4 << 20);
+    Opened { transfer, source: SourceForm::Many, instance: 77, refused, is_ephemeral: true, window_bytes }
 }
 
 fn place() -> Place {

@@ -66,6 +66,22 @@ fn a_byte_in_a_piece_of_its_own_counts_with_what_is_kept_beside_it() {
 }
 
 #[test]
+fn a_window_that_was_granted_is_kept_to_and_one_in_which_there_is_too_little_room_is_refused() {
+    let mut sender = open();
+    assert!(sender.fit_window(WINDOW_BYTES / 2));
+    let mut pieces = 0;
+    while sender.has_room() {
+        push_byte(&mut sender, pieces);
+        pieces += 1;
+    }
+    assert_eq!(pieces, WINDOW_BYTES / 2 / (limits::FLOW_PIECE_BESIDE_BYTES as u64 + 1) + 1);
+    // Another receiver would end it for what it is sent again.
+    assert!(!sender.fit_window(WINDOW_BYTES / 4));
+    assert!(sender.fit_window(WINDOW_BYTES / 2) && !sender.has_room(), "it fits as it did");
+    assert!(sender.fit_window(WINDOW_BYTES) && sender.has_room());
+}
+
+#[test]
 fn what_flows_are_called_counts_as_held_and_takes_no_room_from_their_pieces() {
     let mut sender = Sender::new(1000);
     sender.link_up();

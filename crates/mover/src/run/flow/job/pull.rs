@@ -27,6 +27,7 @@ impl Job<'_> {
             let flow = job.wishes.terms.clone();
             let opening = job.opening(number, Direction::Pull, place, SourceForm::Many, &terms, &flow);
             let opened = client.open(opening)?;
+            job.granted(&opened, flow.window_bytes, "source");
             let expected =
                 Expected::of(std::slice::from_ref(place), &[], Filter::new(Vec::new())?, &opened.source)?;
             let run = match &begun {
