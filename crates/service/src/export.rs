@@ -40,15 +40,19 @@ pub struct Rights {
     pub set_id: bool,
     /// What keeps them from replacing files, and from filling the disk.
     pub guard: Guard,
+    /// Bytes that the spill log of a channel may have there, if that is not what its server lets each have.
+    pub spill_bytes_max: Option<u64>,
 }
 
 /// What was read, or what is wrong with it.
 type InWords<T> = std::result::Result<T, String>;
 
 /// All flags, for people.
-const FLAGS: &str = "ro, rw, no-delete, no-replace, setid, min-free=SIZE, min-free=PERCENT%";
+const FLAGS: &str = "ro, rw, no-delete, no-replace, setid, min-free=SIZE, min-free=PERCENT%, max-spill=SIZE";
 /// How the flag begins that says how much is kept free.
 const MIN_FREE: &str = "min-free=";
+/// How the one does that says how large a spill log may be.
+const MAX_SPILL: &str = "max-spill=";
 
 impl Export {
     /// One in which clients may do everything.
@@ -96,9 +100,10 @@ impl Rights {
                 "no-delete" => rights.no_delete = true,
                 "no-replace" => rights.guard.no_replace = true,
                 "setid" => rights.set_id = true,
-                _ => match flag.strip_prefix(MIN_FREE) {
-                    Some(room) => rights.guard.min_free = Some(min_free(room, size)?),
-                    None => {
+                _ => match (flag.strip_prefix(MIN_FREE), flag.strip_prefix(MAX_SPILL)) {
+                    (Some(room), _) => rights.guard.min_free = Some(min_free(room, size)?),
+                    (None, Some(most)) => rights.spill_bytes_max = Some(max_spill(most, size)?),
+                    (None, None) => {
                         return Err(format!(
                             "`{flag}` is none of {FLAGS}; if it belongs to the directory, add `:rw`"
                         ));
@@ -114,7 +119,13 @@ impl Rights {
 }
 
 fn is_flag(word: &str) -> bool {
-    matches!(word, "ro" | "rw" | "no-delete" | "no-replace" | "setid") || word.starts_with(MIN_FREE)
+    matches!(word, "ro" | "rw" | "no-delete" | "no-replace" | "setid")
+        || [MIN_FREE, MAX_SPILL].iter().any(|flag| word.starts_with(flag))
+}
+
+fn max_spill(text: &str, size: fn(&str) -> InWords<u64>) -> InWords<u64> {
+    let bytes = size(text)?;
+    if bytes >= limits::SPILL_BYTES_MIN { Ok(bytes) } else { Err("a spill log has 1MiB or more".to_owned()) }
 }
 
 fn min_free(text: &str, size: fn(&str) -> InWords<u64>) -> InWords<MinFree> {
@@ -456,6 +467,7 @@ mod tests {
                 "/srv",
                 Rights { read_only: true, guard: guard(false, bytes), ..rights },
             ),
+            ("x=/srv:max-spill=2000000", "/srv", Rights { spill_bytes_max: Some(2_000_000), ..rights }),
             ("x=/srv:no-replace:rw", "/srv:no-replace", rights),
             ("x=/srv:min-free=x:rw", "/srv:min-free=x", rights),
             ("x=/srv/at:noon,early", "/srv/at:noon,early", rights),
@@ -463,9 +475,8 @@ mod tests {
             let export = read(text).unwrap_or_else(|failure| panic!("{text}: {failure}"));
             assert_eq!((export.directory, export.rights), (PathBuf::from(directory), expected), "{text}");
         }
-        for bad in
-            ["ro,rw", "ro,no-delet", "min-free=", "min-free=x", "min-free=100%", "min-free=-1%", "min-free=%"]
-        {
+        let bad_sizes = ["min-free=", "min-free=x", "min-free=100%", "min-free=-1%", "min-free=%"];
+        for bad in ["ro,rw", "ro,no-delet", "max-spill=", "max-spill=1000"].into_iter().chain(bad_sizes) {
             let failure = read(&format!("x=/srv:{bad}")).expect_err(bad);
             assert_eq!(failure.kind, FailureKind::Usage, "{failure}");
         }

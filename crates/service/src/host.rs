@@ -60,6 +60,8 @@ pub struct HostLimits {
     pub requests: usize,
     /// Bytes of frames that all channels together may hold in memory.
     pub channel_bytes_max: u64,
+    /// Bytes of the spill log of each channel, where its export does not say otherwise.
+    pub spill_bytes_max: u64,
     /// Bytes of what clients may have it keep in memory beside that, and beside buffers: entries, outcomes,
     /// lines of receipts, pieces and names of streams, messages. Where it is more, the largest session ends of those
     /// that count as one, as above, and have most. `usize::MAX`: no bound.
@@ -88,6 +90,7 @@ impl Default for HostLimits {
             stall_timeout: Duration::from_secs(30),
             requests: 32,
             channel_bytes_max: limits::CHANNEL_BYTES_MAX,
+            spill_bytes_max: limits::SPILL_BYTES_MAX,
             held_bytes_max: usize::MAX,
             tls_form: TlsForm::default(),
             requires_tls: false,
@@ -302,6 +305,11 @@ impl Host {
     /// How long a session without a link is kept.
     pub(crate) fn patience(&self) -> Duration {
         self.limits.patience
+    }
+
+    /// Bytes of the spill log of each channel, where its export does not say otherwise.
+    pub(crate) fn spill_bytes_max(&self) -> u64 {
+        self.limits.spill_bytes_max
     }
 
     /// Bytes of what clients may have it keep.

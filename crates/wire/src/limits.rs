@@ -142,6 +142,8 @@ pub const CHANNEL_BYTES: u64 = 256 << 20;
 pub const CHANNEL_BYTES_MAX: u64 = 1 << 30;
 /// Bytes of a spill log, if nobody says otherwise.
 pub const SPILL_BYTES: u64 = 16 << 30;
+/// The most that a client may ask for, if the daemon's owner does not say otherwise.
+pub const SPILL_BYTES_MAX: u64 = 64 << 30;
 /// The least: some files of the log.
 pub const SPILL_BYTES_MIN: u64 = 1 << 20;
 /// Frames that a channel holds in memory and log together: what it remembers of each takes about 100 bytes.
