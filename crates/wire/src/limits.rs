@@ -59,6 +59,9 @@ pub const HOLE_RUNS_MAX: usize = 512 << 10;
 /// The same of a sender, for all that a receiver says of chunks: what is kept of that grows with the gaps in
 /// it. What was sent allows more.
 pub const GAPS_MAX: usize = 1 << 20;
+/// Of these, what a receiver tells of earlier attempts. A sender may count some of it twice, while a file that it was
+/// told of is begun anew.
+pub const GAPS_TOLD_MAX: usize = GAPS_MAX / 4 * 3;
 
 /// Smallest and largest chunk: the unit of order, digest, journal, acknowledgement and repair.
 pub const CHUNK_BYTES_MIN: u64 = 64 << 10;
