@@ -20,8 +20,8 @@ pub struct ServeArgs {
     /// A directory that clients may use: NAME=DIR, or NAME=DIR:FLAG,... May be given several times. Flags: ro, they may
     /// only read; no-delete, they delete nothing; no-replace, what is there is never replaced; setid, files that they
     /// leave may have set-id bits and capabilities; min-free=SIZE or min-free=PERCENT%, so much of the file system is
-    /// kept free; max-spill=SIZE, spill logs there have that instead of --max-spill. A DIR whose own name ends like that
-    /// is followed by :rw
+    /// kept free; max-spill=SIZE, spill logs there have that instead of --max-spill; bwlimit=RATE, all transfers there
+    /// together move no faster, with equal parts. A DIR whose own name ends like that is followed by :rw
     #[arg(long, value_name = "NAME=DIR[:FLAG,...]", required = true)]
     pub export: Vec<String>,
     /// Where the server keeps its keys and what it remembers

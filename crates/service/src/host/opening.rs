@@ -68,6 +68,9 @@ impl Host {
         let instance = self.instances.fetch_add(1, Ordering::Relaxed);
         // Before anything is made at the place.
         let may_begin = self.check_form(session).and_then(|()| check_memory(&open.terms));
+        if let Some(share) = self.share_at(&open.places) {
+            session.share_transfer(number, share);
+        }
         if let (Some(frames), Ok(())) = (open.frames.clone(), &may_begin) {
             return self.open_frames(session, open, &frames, &line);
         }
