@@ -28,7 +28,7 @@ use toml::de::{DeTable, DeValue};
 
 /// Options that may stand in a file or in the environment: what is of a site or a person. What one command line means
 /// (names, filters, --delete, --receipt, ...) is not among them.
-pub const OPTIONS: [&str; 49] = [
+pub const OPTIONS: [&str; 50] = [
     "advertise",
     "bind",
     "bootstrap",
@@ -55,6 +55,7 @@ pub const OPTIONS: [&str; 49] = [
     "max-delete",
     "max-sessions",
     "max-sessions-per-address",
+    "max-spill",
     "memory",
     "near-ports",
     "nice",

@@ -187,6 +187,41 @@ fn the_limit_of_a_daemon_is_named_on_both_sides_with_who_set_it() {
     assert_eq!(told["limit_bits_per_s"].as_f64(), Some(24e6), "{told}");
 }
 
+#[test]
+fn the_limit_of_an_export_is_named_on_both_sides_and_is_no_other_ones() {
+    let scratch = Scratch::in_memory();
+    std::fs::write(scratch.path("file"), noise(1, 12 << 20)).unwrap();
+    std::fs::create_dir(scratch.path("to")).unwrap();
+    let to = scratch.path("to").display().to_string();
+    let limited = format!("{to}:bwlimit=3MB/s");
+    let daemon = scratch.daemon_with(&[("data", limited.as_ref()), ("other", to.as_ref())], &[]);
+    let path = |name: &str| scratch.path(name).display().to_string();
+    let (ticket, file, back, served) = (path("ticket"), path("file"), path("back"), path("server-state"));
+    let there = daemon.place("data", "file");
+    let at_server = || why(&scratch, &["--state", &served]);
+    for (from, to, place, side) in
+        [(&file, &there, "destination", "receiver"), (&there, &back, "source", "sender")]
+    {
+        scratch.ok(["cp", "-q", "--ticket", &ticket, from, to]);
+        assert!(wait_until(Duration::from_secs(60), || at_server()["state"] == "finished"));
+        for told in [why(&scratch, &[]), at_server()] {
+            let narrowest = (&told["narrowest"]["cause"], &told["narrowest"]["place"]);
+            assert_eq!(narrowest, (&"operator-limit".into(), &place.into()), "{told}");
+            let limit = &told["evidence"][side]["limit"];
+            assert_eq!(limit["bytes_per_s"], 3_000_000, "{told}");
+            assert_eq!(limit["export"], "data", "{told}");
+            let sentence = told["sentence"].as_str().unwrap();
+            assert!(sentence.contains("limits all that its export `data` moves to 24.0 Mbit/s"), "{told}");
+            assert!(told["knob"].as_str().unwrap().contains("bwlimit of the export"), "{told}");
+        }
+    }
+    assert!(std::fs::read(scratch.path("back")).unwrap() == noise(1, 12 << 20));
+    let free = daemon.place("other", "free");
+    scratch.ok(["cp", "-q", "--ticket", &ticket, &file, &free]);
+    let told = why(&scratch, &[]);
+    assert!(told["evidence"]["receiver"]["limit"].is_null(), "{told}");
+}
+
 /// At 8 kbit/s the copy would take hours.
 #[test]
 fn the_limit_of_a_daemon_is_changed_while_it_serves() {

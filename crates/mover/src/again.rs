@@ -68,6 +68,11 @@ pub fn key(begin: &FlowBegin) -> Key {
     ((!begin.is_certain).then(|| begin.path.clone()), begin.origin)
 }
 
+/// Memory of one, in bytes; about.
+pub(crate) fn key_bytes((path, _): &Key) -> usize {
+    2 * size_of::<Key>() + path.as_ref().map_or(0, |path| path.as_bytes().len())
+}
+
 /// Whether two flows are of the same file.
 pub fn is_same(one: &FlowBegin, other: &FlowBegin) -> bool {
     let has_name = one.is_certain || one.path == other.path;
@@ -127,13 +132,20 @@ pub struct Tally {
     done_order: BTreeMap<u64, Key>,
     next_done: u64,
     most: usize,
+    /// Memory of all these, in bytes; about.
+    held_bytes: usize,
 }
 
 impl Tally {
     /// Remembers so many that failed, and so many of the latest that were done. Others count as often as they end.
     pub fn new(most: usize) -> Tally {
         let (failed, done, done_order) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Tally { failed, done, done_order, next_done: 0, most }
+        Tally { failed, done, done_order, next_done: 0, most, held_bytes: 0 }
+    }
+
+    /// Memory of what is remembered, in bytes; about.
+    pub fn held_bytes(&self) -> usize {
+        self.held_bytes
     }
 
     /// Counts a flow that is over, with so many bytes.
@@ -141,6 +153,7 @@ impl Tally {
         let key = key(begin);
         if let Some((order, before)) = self.done.remove(&key) {
             self.done_order.remove(&order);
+            self.held_bytes -= 2 * key_bytes(&key);
             totals.done -= 1;
             totals.bytes_done -= before;
         }
@@ -150,6 +163,7 @@ impl Tally {
                 totals.bytes_done += bytes;
                 if self.failed.get(&key) == Some(&true) {
                     self.failed.remove(&key);
+                    self.held_bytes -= key_bytes(&key);
                     totals.failed -= 1;
                 }
                 if tells_apart(&key) {
@@ -164,6 +178,7 @@ impl Tally {
                     None => {
                         totals.failed += 1;
                         if tells_apart(&key) && self.failed.len() < self.most {
+                            self.held_bytes += key_bytes(&key);
                             self.failed.insert(key, passes);
                         }
                     }
@@ -177,6 +192,7 @@ impl Tally {
         (totals.done, totals.bytes_done) = (0, 0);
         self.done.clear();
         self.done_order.clear();
+        self.held_bytes = self.failed.keys().map(key_bytes).sum();
     }
 
     fn keep_done(&mut self, key: Key, bytes: u64) {
@@ -184,9 +200,11 @@ impl Tally {
             && let Some((_, first)) = self.done_order.pop_first()
         {
             self.done.remove(&first);
+            self.held_bytes -= 2 * key_bytes(&first);
         }
         let order = self.next_done;
         self.next_done += 1;
+        self.held_bytes += 2 * key_bytes(&key);
         self.done_order.insert(order, key.clone());
         self.done.insert(key, (order, bytes));
     }
@@ -302,9 +320,11 @@ mod tests {
             tally.count(&mut totals, &begin(origin), 1, &DONE);
             assert_eq!((totals.done, totals.bytes_done), (done, done), "{origin}");
             assert!(tally.done.len() <= 2 && tally.done_order.len() <= 2);
+            let kept = tally.done.keys().map(|key| 2 * key_bytes(key)).sum::<usize>();
+            assert_eq!(tally.held_bytes(), kept, "{origin}");
         }
         tally.begin_anew(&mut totals);
-        assert_eq!((totals.done, totals.bytes_done), (0, 0));
+        assert_eq!((totals.done, totals.bytes_done, tally.held_bytes()), (0, 0, 0));
         tally.count(&mut totals, &begin(3), 1, &DONE);
         assert_eq!((totals.done, totals.bytes_done), (1, 1));
     }

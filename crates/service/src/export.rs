@@ -40,15 +40,27 @@ pub struct Rights {
     pub set_id: bool,
     /// What keeps them from replacing files, and from filling the disk.
     pub guard: Guard,
+    /// Bytes that the spill log of a channel may have there, if that is not what its server lets each have.
+    pub spill_bytes_max: Option<u64>,
+    /// What all transfers there move together at most, in bits a second, both directions in one.
+    pub bits_per_s_max: Option<u64>,
 }
 
 /// What was read, or what is wrong with it.
 type InWords<T> = std::result::Result<T, String>;
 
 /// All flags, for people.
-const FLAGS: &str = "ro, rw, no-delete, no-replace, setid, min-free=SIZE, min-free=PERCENT%";
+const FLAGS: &str = "ro, rw, no-delete, no-replace, setid, min-free=SIZE, min-free=PERCENT%, max-spill=SIZE, \
+    bwlimit=RATE";
 /// How the flag begins that says how much is kept free.
 const MIN_FREE: &str = "min-free=";
+/// How the one does that says how large a spill log may be.
+const MAX_SPILL: &str = "max-spill=";
+/// And the one that says how much all transfers move.
+const BWLIMIT: &str = "bwlimit=";
+
+/// Reads a number with its unit, or says what is wrong with it.
+pub type Reads = fn(&str) -> std::result::Result<u64, String>;
 
 impl Export {
     /// One in which clients may do everything.
@@ -57,11 +69,12 @@ impl Export {
     }
 
     /// Reads `NAME=DIR` or `NAME=DIR:FLAG[,FLAG...]`. Only what stands behind the last colon and has one of the flags
-    /// in it is flags: a directory whose own name ends so is followed by `:rw`. `size` reads a size.
+    /// in it is flags: a directory whose own name ends so is followed by `:rw`. `size` reads a size, `rate` bits a
+    /// second.
     ///
     /// # Errors
     /// `Usage`.
-    pub fn read(text: &str, size: fn(&str) -> InWords<u64>) -> Result<Export> {
+    pub fn read(text: &str, size: Reads, rate: Reads) -> Result<Export> {
         let usage =
             |cause: &str| Failure::new(FailureKind::Usage, "read --export", format!("`{text}`: {cause}"));
         let (name, directory) =
@@ -70,7 +83,7 @@ impl Export {
             Some((directory, flags)) if flags.split(',').any(is_flag) => (directory, Some(flags)),
             _ => (directory, None),
         };
-        let rights = flags.map(|flags| Rights::read(flags, size)).transpose();
+        let rights = flags.map(|flags| Rights::read(flags, size, rate)).transpose();
         let rights = rights.map_err(|cause| usage(&cause))?.unwrap_or_default();
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         let is_short = (1..=limits::NAME_BYTES_MAX).contains(&name.len());
@@ -87,7 +100,7 @@ impl Export {
 }
 
 impl Rights {
-    fn read(flags: &str, size: fn(&str) -> InWords<u64>) -> InWords<Rights> {
+    fn read(flags: &str, size: Reads, rate: Reads) -> InWords<Rights> {
         let (mut rights, mut is_writable) = (Rights::default(), false);
         for flag in flags.split(',') {
             match flag {
@@ -96,14 +109,7 @@ impl Rights {
                 "no-delete" => rights.no_delete = true,
                 "no-replace" => rights.guard.no_replace = true,
                 "setid" => rights.set_id = true,
-                _ => match flag.strip_prefix(MIN_FREE) {
-                    Some(room) => rights.guard.min_free = Some(min_free(room, size)?),
-                    None => {
-                        return Err(format!(
-                            "`{flag}` is none of {FLAGS}; if it belongs to the directory, add `:rw`"
-                        ));
-                    }
-                },
+                _ => rights.read_with_value(flag, size, rate)?,
             }
         }
         match rights.read_only && is_writable {
@@ -111,13 +117,32 @@ impl Rights {
             false => Ok(rights),
         }
     }
+
+    fn read_with_value(&mut self, flag: &str, size: Reads, rate: Reads) -> InWords<()> {
+        if let Some(room) = flag.strip_prefix(MIN_FREE) {
+            self.guard.min_free = Some(min_free(room, size)?);
+        } else if let Some(most) = flag.strip_prefix(MAX_SPILL) {
+            self.spill_bytes_max = Some(max_spill(most, size)?);
+        } else if let Some(most) = flag.strip_prefix(BWLIMIT) {
+            self.bits_per_s_max = Some(rate(most)?);
+        } else {
+            return Err(format!("`{flag}` is none of {FLAGS}; if it belongs to the directory, add `:rw`"));
+        }
+        Ok(())
+    }
 }
 
 fn is_flag(word: &str) -> bool {
-    matches!(word, "ro" | "rw" | "no-delete" | "no-replace" | "setid") || word.starts_with(MIN_FREE)
+    matches!(word, "ro" | "rw" | "no-delete" | "no-replace" | "setid")
+        || [MIN_FREE, MAX_SPILL, BWLIMIT].iter().any(|flag| word.starts_with(flag))
 }
 
-fn min_free(text: &str, size: fn(&str) -> InWords<u64>) -> InWords<MinFree> {
+fn max_spill(text: &str, size: Reads) -> InWords<u64> {
+    let bytes = size(text)?;
+    if bytes >= limits::SPILL_BYTES_MIN { Ok(bytes) } else { Err("a spill log has 1MiB or more".to_owned()) }
+}
+
+fn min_free(text: &str, size: Reads) -> InWords<MinFree> {
     let Some(number) = text.strip_suffix('%') else { return size(text).map(MinFree::Bytes) };
     let percent = number.parse::<f64>().ok().filter(|percent| (0.0..100.0).contains(percent));
     let percent = percent.ok_or("the share that is kept free is from 0% to less than 100%")?;
@@ -265,6 +290,16 @@ impl Exports {
         }
     }
 
+    /// Names, with what each may move at most in bits a second.
+    pub fn limits(&self) -> Vec<(String, Option<u64>)> {
+        match self {
+            Exports::Named(exports) => {
+                exports.iter().map(|(e, _)| (e.name.clone(), e.rights.bits_per_s_max)).collect()
+            }
+            Exports::User => Vec::new(),
+        }
+    }
+
     /// How others differ from these.
     pub fn changes(&self, others: &Exports) -> Changes {
         let named = |exports: &Exports| match exports {
@@ -368,7 +403,8 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Export> {
-        Export::read(text, |text| text.parse().map_err(|_| format!("`{text}` is no size")))
+        let number: Reads = |text| text.parse().map_err(|_| format!("`{text}` is no number"));
+        Export::read(text, number, number)
     }
 
     #[test]
@@ -456,6 +492,8 @@ mod tests {
                 "/srv",
                 Rights { read_only: true, guard: guard(false, bytes), ..rights },
             ),
+            ("x=/srv:max-spill=2000000", "/srv", Rights { spill_bytes_max: Some(2_000_000), ..rights }),
+            ("x=/srv:bwlimit=8000", "/srv", Rights { bits_per_s_max: Some(8000), ..rights }),
             ("x=/srv:no-replace:rw", "/srv:no-replace", rights),
             ("x=/srv:min-free=x:rw", "/srv:min-free=x", rights),
             ("x=/srv/at:noon,early", "/srv/at:noon,early", rights),
@@ -463,9 +501,9 @@ mod tests {
             let export = read(text).unwrap_or_else(|failure| panic!("{text}: {failure}"));
             assert_eq!((export.directory, export.rights), (PathBuf::from(directory), expected), "{text}");
         }
-        for bad in
-            ["ro,rw", "ro,no-delet", "min-free=", "min-free=x", "min-free=100%", "min-free=-1%", "min-free=%"]
-        {
+        let bad_sizes = ["min-free=", "min-free=x", "min-free=100%", "min-free=-1%", "min-free=%"];
+        let bad_others = ["ro,rw", "ro,no-delet", "max-spill=", "max-spill=9", "bwlimit=x"];
+        for bad in bad_others.into_iter().chain(bad_sizes) {
             let failure = read(&format!("x=/srv:{bad}")).expect_err(bad);
             assert_eq!(failure.kind, FailureKind::Usage, "{failure}");
         }

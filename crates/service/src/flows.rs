@@ -17,9 +17,16 @@ use thalweg_mover::run::flow::sender::FlowSend;
 use thalweg_mover::run::party::Party;
 use thalweg_mover::run::session::Session;
 use thalweg_mover::run::thread;
+use thalweg_wire::limits;
 use thalweg_wire::message::{FlowTerms, Open, Place, SourceForm};
 
 impl Host {
+    /// With a window that what clients may have it keep has room for.
+    pub(crate) fn within_memory(&self, flow: &FlowTerms) -> FlowTerms {
+        let window_bytes = window_within(flow.window_bytes, self.held_bytes_max());
+        FlowTerms { window_bytes, ..flow.clone() }
+    }
+
     pub(crate) fn receive_flows(
         &self,
         session: &Arc<Session>,
@@ -111,5 +118,30 @@ impl Host {
         // Else nobody would see that it came to nothing.
         reading.start(feed).inspect_err(|failure| reading.abort(failure.clone()))?;
         Ok(form)
+    }
+}
+
+/// A flow takes this part of what clients may have a server keep, so that one alone is never too much: its window may
+/// be taken twice for a moment, by pieces of flows that ended and wait to be come by, and other things are kept beside.
+const WINDOW_PART: usize = 4;
+
+/// What is granted of the window that was asked for, where so many bytes may be held.
+fn window_within(asked: u64, held_bytes_max: usize) -> u64 {
+    let most = u64::try_from(held_bytes_max / WINDOW_PART).unwrap_or(u64::MAX);
+    asked.min(most.max(limits::FLOW_WINDOW_BYTES_MIN))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_as_was_asked_where_there_is_room_and_never_all_of_it() {
+        const LARGEST: u64 = limits::FLOW_WINDOW_BYTES_MAX;
+        assert_eq!(window_within(LARGEST, usize::MAX), LARGEST);
+        // A daemon of 1 GiB.
+        assert_eq!(window_within(LARGEST, 256 << 20), 64 << 20);
+        assert_eq!(window_within(1 << 20, 256 << 20), 1 << 20);
+        assert_eq!(window_within(LARGEST, 1), limits::FLOW_WINDOW_BYTES_MIN);
     }
 }

@@ -47,7 +47,7 @@ impl Host {
                 FrameRole::Consume(consume) => consume.policy == FramePolicy::Spill,
             };
         let writes = is_producer || stores;
-        let (key, store) = channel_at(&self.exports(), place, writes)?;
+        let (key, store) = self.channel_at(place, writes)?;
         // One whose log is open writes on, whoever comes.
         if stores && !self.hub.has_log(&key) {
             self.exports().resolve(place, true)?.kept_free(0)?;
@@ -109,7 +109,7 @@ impl Host {
         (window_bytes, kept): (u64, ChannelWishes),
     ) -> Result<(Arc<ConsumeRun>, Keeper)> {
         let writes = kept.is_recorded || wishes.policy == FramePolicy::Spill;
-        let (key, store) = channel_at(&self.exports(), place, writes)?;
+        let (key, store) = self.channel_at(place, writes)?;
         let channel = self.hub.channel(&key, &kept, store)?;
         let terms = Terms::of(plan::CHUNK_BYTES, plan::SEGMENT_BYTES);
         job::consume_within(channel, wishes, (window_bytes, kept), terms)
@@ -118,8 +118,12 @@ impl Host {
     /// Why the spill log of a channel cannot be written for now, if it cannot; `None` also for a channel that nobody
     /// opened.
     pub fn spill_trouble(&self, place: &Place) -> Option<String> {
-        let (key, _) = channel_at(&self.exports(), place, false).ok()?;
+        let (key, _) = self.channel_at(place, false).ok()?;
         self.hub.spill_trouble(&key)
+    }
+
+    fn channel_at(&self, place: &Place, writes: bool) -> Result<(ChannelKey, Option<StorePlace>)> {
+        channel_at(&self.exports(), place, writes, self.spill_bytes_max())
     }
 
     /// How a channel stands.
@@ -127,7 +131,7 @@ impl Host {
     /// # Errors
     /// `NotFound` if nobody has opened it; why it cannot be one.
     pub fn channel_status(&self, place: &Place) -> Result<ChannelStatus> {
-        let (key, _) = channel_at(&self.exports(), place, false)?;
+        let (key, _) = self.channel_at(place, false)?;
         self.hub.status(&key).ok_or_else(|| {
             Failure::new(
                 FailureKind::NotFound,
@@ -240,8 +244,13 @@ fn gone() -> Failure {
     Failure::new(FailureKind::Connection, "serve", "the client did not come back")
 }
 
-/// A channel's key, and where its log may be.
-fn channel_at(exports: &Exports, place: &Place, writes: bool) -> Result<(ChannelKey, Option<StorePlace>)> {
+/// A channel's key, and where its log may be, which may have so many bytes where its export does not say otherwise.
+fn channel_at(
+    exports: &Exports,
+    place: &Place,
+    writes: bool,
+    spill_bytes_max: u64,
+) -> Result<(ChannelKey, Option<StorePlace>)> {
     let resolved = exports.resolve(place, writes)?;
     let Some(below) = resolved.below else {
         let cause = "channels of frames live in daemons, below an export";
@@ -257,7 +266,8 @@ fn channel_at(exports: &Exports, place: &Place, writes: bool) -> Result<(Channel
     let can_write = exports.resolve(place, true).is_ok();
     let rights = resolved.rights;
     let (min_free, keeps_all) = (rights.guard.min_free, rights.no_delete);
-    let store = StorePlace { below, path: resolved.path, min_free, keeps_all };
+    let spill_bytes_max = rights.spill_bytes_max.unwrap_or(spill_bytes_max);
+    let store = StorePlace { below, path: resolved.path, min_free, keeps_all, spill_bytes_max };
     Ok((key, can_write.then_some(store)))
 }
 
@@ -276,13 +286,15 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let min_free = Some(MinFree::Bytes(7));
         let guard = Guard { min_free, ..Guard::default() };
-        let rights = Rights { no_delete: true, guard, ..Rights::default() };
-        let export = Export { rights, ..Export::of("data", scratch.path().to_path_buf()) };
-        let exports = Exports::open(vec![export]).unwrap();
         let place = Place { export: Some("data".into()), path: b"scan".to_vec() };
-        let (_, store) = channel_at(&exports, &place, true).unwrap();
-        let store = store.expect("it may be written");
-        assert_eq!((store.min_free, store.keeps_all), (min_free, true));
+        for (spill_bytes_max, most) in [(None, 5), (Some(9), 9), (Some(3), 3)] {
+            let rights = Rights { no_delete: true, guard, spill_bytes_max, ..Rights::default() };
+            let export = Export { rights, ..Export::of("data", scratch.path().to_path_buf()) };
+            let exports = Exports::open(vec![export]).unwrap();
+            let (_, store) = channel_at(&exports, &place, true, 5).unwrap();
+            let store = store.expect("it may be written");
+            assert_eq!((store.min_free, store.keeps_all, store.spill_bytes_max), (min_free, true, most));
+        }
     }
 
     #[test]

@@ -21,7 +21,7 @@ use thalweg_mover::mutex::lock;
 use thalweg_mover::run::agree::Signer;
 use thalweg_mover::run::frames::hub::Hub;
 use thalweg_mover::run::session::Session;
-use thalweg_mover::run::share::Total;
+use thalweg_mover::run::share::{Share, Total};
 use thalweg_mover::run::steer::Rate;
 use thalweg_mover::run::thread;
 use thalweg_sys::machine;
@@ -61,8 +61,10 @@ pub struct HostLimits {
     pub requests: usize,
     /// Bytes of frames that all channels together may hold in memory.
     pub channel_bytes_max: u64,
+    /// Bytes of the spill log of each channel, where its export does not say otherwise.
+    pub spill_bytes_max: u64,
     /// Bytes of what clients may have it keep in memory beside that, and beside buffers: entries, outcomes,
-    /// lines of receipts, pieces of streams, messages. Where it is more, the largest session ends of those
+    /// lines of receipts, pieces and names of streams, messages. Where it is more, the largest session ends of those
     /// that count as one, as above, and have most. `usize::MAX`: no bound.
     pub held_bytes_max: usize,
     /// How streams in TLS form are.
@@ -89,6 +91,7 @@ impl Default for HostLimits {
             stall_timeout: Duration::from_secs(30),
             requests: 32,
             channel_bytes_max: limits::CHANNEL_BYTES_MAX,
+            spill_bytes_max: limits::SPILL_BYTES_MAX,
             held_bytes_max: usize::MAX,
             tls_form: TlsForm::default(),
             requires_tls: false,
@@ -143,6 +146,8 @@ pub struct Host {
     pub(crate) slots: Option<Slots>,
     /// What all sessions have a share of.
     total: Arc<Total>,
+    /// What transfers have a share of, by their exports. One that is no more keeps what it had, for what is under way.
+    export_totals: Mutex<HashMap<String, (Arc<Rate>, Arc<Total>)>>,
     /// What failed of late, for the log.
     pub(crate) failures: Arc<Failures>,
     /// Each copy and stream has a clone until it is concluded.
@@ -167,6 +172,7 @@ impl Host {
             slots: limits.slots_bits_per_s.map(|bits| Slots::new(bits, limits.settle)),
             hub: Hub::new(limits.channel_bytes_max),
             total: Total::new(limits.rate.clone(), machine::host_name()),
+            export_totals: Mutex::default(),
             limits,
             sessions: Mutex::default(),
             idle_since: Mutex::new(Instant::now()),
@@ -176,6 +182,7 @@ impl Host {
             closing: Arc::default(),
             this: this.clone(),
         });
+        host.limit_exports(&host.exports());
         host.again_and_again("reaper", Host::reap);
         if host.limits.held_bytes_max < usize::MAX {
             host.again_and_again("memory", Host::bound_memory);
@@ -218,7 +225,30 @@ impl Host {
         // Compared and closed without the lock: one that was on a file system whose server is away takes as long as
         // that is.
         let before = std::mem::replace(&mut *lock(&self.exports), exports.clone());
+        self.limit_exports(&exports);
         before.changes(&exports)
+    }
+
+    /// Has each export move what it may by now, also what is under way there.
+    fn limit_exports(&self, exports: &Exports) {
+        let mut totals = lock(&self.export_totals);
+        for (name, bits_per_s) in exports.limits() {
+            let of_export = || {
+                let rate = Arc::<Rate>::default();
+                (rate.clone(), Total::of_export(rate, machine::host_name(), name.clone()))
+            };
+            totals.entry(name.clone()).or_insert_with(of_export).0.set_bits(bits_per_s);
+        }
+    }
+
+    /// A share for a transfer at these places, of what their export may move; of several exports, that which may move
+    /// least. `None` where there is no export.
+    fn share_at(&self, places: &[Place]) -> Option<Share> {
+        let totals = lock(&self.export_totals);
+        let exports = places.iter().filter_map(|place| place.export.as_ref());
+        let limits = exports.filter_map(|name| totals.get(name));
+        let least = limits.min_by_key(|(rate, _)| rate.bytes_per_s().unwrap_or(u64::MAX));
+        least.map(|(_, total)| total.share())
     }
 
     /// Takes a connection whose peer has proved who it is; reads its hello and gives it its place.
@@ -301,6 +331,16 @@ impl Host {
     /// How long a session without a link is kept.
     pub(crate) fn patience(&self) -> Duration {
         self.limits.patience
+    }
+
+    /// Bytes of the spill log of each channel, where its export does not say otherwise.
+    pub(crate) fn spill_bytes_max(&self) -> u64 {
+        self.limits.spill_bytes_max
+    }
+
+    /// Bytes of what clients may have it keep.
+    pub(crate) fn held_bytes_max(&self) -> usize {
+        self.limits.held_bytes_max
     }
 
     /// Sessions that are not over, linked or not.
@@ -599,6 +639,7 @@ fn proves(session: &Session, connection: &Connection, hello: &Hello) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::export::{Export, Rights};
     use crate::log::{Done, Line};
     use owner::ServerOwner;
     use std::sync::mpsc;
@@ -675,6 +716,38 @@ mod tests {
 
     /// Nobody waits for so long but in vain.
     const LIMIT: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn transfers_of_an_export_share_its_limit_which_a_reload_changes() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let opened = |limits: [Option<u64>; 2]| {
+            let of = |(name, bits_per_s_max)| {
+                let rights = Rights { bits_per_s_max, ..Rights::default() };
+                Export { rights, ..Export::of(name, scratch.path().to_path_buf()) }
+            };
+            Exports::open(["data", "other"].into_iter().zip(limits).map(of).collect()).expect("directories")
+        };
+        let identity = Identity::generate("server").expect("an identity");
+        let host = Host::new(identity, opened([Some(8), None]), None, HostLimits::default());
+        let at = |exports: &[&str]| {
+            let place = |export: &&str| Place { export: Some((*export).to_owned()), path: b"x".to_vec() };
+            host.share_at(&exports.iter().map(place).collect::<Vec<_>>())
+        };
+        let told = |exports: &[&str]| at(exports)?.told().map(|told| (told.bytes_per_s, told.export));
+        let of = |bytes_per_s, name: &str| Some((bytes_per_s, Some(name.to_owned())));
+        assert_eq!(told(&["data"]), of(1, "data"));
+        assert_eq!((told(&["other"]), told(&["none"])), (None, None));
+        assert_eq!(told(&["other", "data"]), of(1, "data"), "the lowest of several");
+        // Two have one limit, and what was opened hears of the next.
+        let (one, two) = (at(&["data"]).expect("a share"), at(&["data"]).expect("a share"));
+        one.charge(1 << 40);
+        assert!(two.wait(1, || false, || {}).is_some());
+        let free = at(&["other"]).expect("a share");
+        assert!(free.wait(1 << 40, || panic!("it waits"), || {}).is_none());
+        host.replace_exports(opened([None, Some(16)]));
+        assert!(one.told().is_none() && two.wait(1, || false, || {}).is_none());
+        assert_eq!(free.told().map(|told| told.bytes_per_s), Some(2));
+    }
 
     #[test]
     fn one_address_has_no_more_than_half_of_what_a_server_has() {

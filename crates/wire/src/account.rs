@@ -34,13 +34,16 @@ pub struct SideAccounts {
     pub limit: Option<LimitAccount>,
 }
 
-/// A limit that the operator of a mover set for all that it moves.
+/// A limit that the operator of a mover set for all that it moves, or for what one of its exports does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct LimitAccount {
     /// Of both directions and all sessions together.
     pub bytes_per_s: u64,
     /// Name of its machine, of at most [`MACHINE_BYTES_MAX`] bytes.
     pub machine: String,
+    /// Name of the export, of at most [`limits::NAME_BYTES_MAX`] bytes, if it is of that alone.
+    #[serde(default)]
+    pub export: Option<String>,
 }
 
 /// The room at a destination, and what is to come into it.
@@ -205,6 +208,8 @@ impl SideAccounts {
         within("streams", self.streams.len(), usize::from(limits::STREAMS_MAX))?;
         let machine_bytes = self.limit.as_ref().map_or(0, |limit| limit.machine.len());
         within("name of a machine", machine_bytes, MACHINE_BYTES_MAX)?;
+        let export = self.limit.as_ref().and_then(|limit| limit.export.as_ref());
+        within("name of an export", export.map_or(0, String::len), limits::NAME_BYTES_MAX)?;
         let is_name = |name: &str| name.is_empty() || is_congestion_name(name);
         match self.streams.iter().all(|stream| is_name(&stream.congestion)) {
             true => Ok(()),
@@ -218,12 +223,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_has_no_longer_name_than_a_kernel_gives() {
-        let named = |bytes: usize| SideAccounts {
-            limit: Some(LimitAccount { bytes_per_s: 1, machine: "m".repeat(bytes) }),
-            ..SideAccounts::default()
+    fn a_machine_has_no_longer_name_than_a_kernel_gives_nor_an_export_than_a_file() {
+        let named = |machine: usize, export: usize| {
+            let (machine, export) = ("m".repeat(machine), Some("e".repeat(export)));
+            let limit = Some(LimitAccount { bytes_per_s: 1, machine, export });
+            SideAccounts { limit, ..SideAccounts::default() }.check()
         };
-        assert_eq!(named(MACHINE_BYTES_MAX).check(), Ok(()));
-        assert!(named(MACHINE_BYTES_MAX + 1).check().is_err());
+        assert_eq!(named(MACHINE_BYTES_MAX, limits::NAME_BYTES_MAX), Ok(()));
+        assert!(named(MACHINE_BYTES_MAX + 1, 1).is_err());
+        assert!(named(1, limits::NAME_BYTES_MAX + 1).is_err());
     }
 }

@@ -59,6 +59,9 @@ pub const HOLE_RUNS_MAX: usize = 512 << 10;
 /// The same of a sender, for all that a receiver says of chunks: what is kept of that grows with the gaps in
 /// it. What was sent allows more.
 pub const GAPS_MAX: usize = 1 << 20;
+/// Of these, what a receiver tells of earlier attempts. A sender may count some of it twice, while a file that it was
+/// told of is begun anew.
+pub const GAPS_TOLD_MAX: usize = GAPS_MAX / 4 * 3;
 
 /// Smallest and largest chunk: the unit of order, digest, journal, acknowledgement and repair.
 pub const CHUNK_BYTES_MIN: u64 = 64 << 10;
@@ -142,6 +145,8 @@ pub const CHANNEL_BYTES: u64 = 256 << 20;
 pub const CHANNEL_BYTES_MAX: u64 = 1 << 30;
 /// Bytes of a spill log, if nobody says otherwise.
 pub const SPILL_BYTES: u64 = 16 << 30;
+/// The most that a client may ask for, if the daemon's owner does not say otherwise.
+pub const SPILL_BYTES_MAX: u64 = 64 << 30;
 /// The least: some files of the log.
 pub const SPILL_BYTES_MIN: u64 = 1 << 20;
 /// Frames that a channel holds in memory and log together: what it remembers of each takes about 100 bytes.

@@ -246,7 +246,8 @@ fn parse_window_min(text: &str) -> Result<u64, String> {
     if bytes >= limits::LANE_BYTES_MIN { Ok(bytes) } else { Err("64KiB or more".to_owned()) }
 }
 
-fn parse_spill(text: &str) -> Result<u64, String> {
+/// Bytes of a spill log.
+pub fn parse_spill(text: &str) -> Result<u64, String> {
     let bytes = units::parse_size(text)?;
     if bytes >= limits::SPILL_BYTES_MIN { Ok(bytes) } else { Err("1MiB or more".to_owned()) }
 }

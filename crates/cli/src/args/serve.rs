@@ -20,7 +20,8 @@ pub struct ServeArgs {
     /// A directory that clients may use: NAME=DIR, or NAME=DIR:FLAG,... May be given several times. Flags: ro, they may
     /// only read; no-delete, they delete nothing; no-replace, what is there is never replaced; setid, files that they
     /// leave may have set-id bits and capabilities; min-free=SIZE or min-free=PERCENT%, so much of the file system is
-    /// kept free. A DIR whose own name ends like that is followed by :rw
+    /// kept free; max-spill=SIZE, spill logs there have that instead of --max-spill; bwlimit=RATE, all transfers there
+    /// together move no faster, with equal parts. A DIR whose own name ends like that is followed by :rw
     #[arg(long, value_name = "NAME=DIR[:FLAG,...]", required = true)]
     pub export: Vec<String>,
     /// Where the server keeps its keys and what it remembers
@@ -69,6 +70,10 @@ pub struct ServeArgs {
     /// that is less)
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub frames_memory: Option<u64>,
+    /// The most that a client may let the spill log of a channel have (`frames --spill-size`); who asks for more is
+    /// refused. A recorded log keeps what it has. max-spill of an export goes before it
+    #[arg(long, value_name = "SIZE", default_value = "64GiB", value_parser = super::frames::parse_spill)]
+    pub max_spill: u64,
     /// Write a log to stderr in this form, with a line for each transfer when it is over: what THALWEG_LOG asks for,
     /// else as THALWEG_LOG=info. Without it there is a log, for people, where THALWEG_LOG is set
     #[arg(long, value_name = "FORM", value_enum)]

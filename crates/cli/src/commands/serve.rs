@@ -42,11 +42,11 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     let _ = usage::forbid_core_dumps();
     let roots = Roots::below(Path::new("/"));
     let group_bytes = group_memory_bytes(&roots);
-    check_limit(args, args.slots.is_some())?;
+    let exports = exports(args)?;
+    check_limit(args, &exports, args.slots.is_some())?;
     super::copy::bound_memory(args.memory.or_else(|| group_bytes.map(of_group)));
     let state = identity::state_directory(args.state.as_deref())?;
     let _own = take_state(&state)?;
-    let exports = exports(args)?;
     let slots_bits_per_s = args.slots.map(|rate| slot_rate(rate, &exports)).transpose()?;
     let settle = slots_bits_per_s.map_or(Duration::ZERO, |_| slowest_settling(&exports));
     let exports = Exports::open(exports)?;
@@ -59,6 +59,7 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
         patience: args.patience,
         stall_timeout: args.stall_timeout,
         channel_bytes_max: args.frames_memory.unwrap_or_else(|| frames_bytes(group_bytes)),
+        spill_bytes_max: args.max_spill,
         held_bytes_max: held_bytes(group_bytes.or_else(|| machine_memory_bytes(&roots))),
         tls_form: args.tls.form(),
         requires_tls: args.require_tls,
@@ -219,16 +220,17 @@ const MEASURE: Duration = Duration::from_secs(1);
 const SHARE: f64 = 0.8;
 
 fn exports(args: &ServeArgs) -> Result<Vec<Export>> {
-    args.export.iter().map(|text| Export::read(text, units::parse_size)).collect()
+    args.export.iter().map(|text| Export::read(text, units::parse_size, units::parse_rate)).collect()
 }
 
-/// A limit would hold back what has a slot.
-fn check_limit(args: &ServeArgs, has_slots: bool) -> Result<()> {
-    if !has_slots || args.bwlimit.is_none() {
+/// A limit would hold back what has a slot, also that of one export.
+fn check_limit(args: &ServeArgs, exports: &[Export], has_slots: bool) -> Result<()> {
+    let is_limited = args.bwlimit.is_some() || exports.iter().any(|one| one.rights.bits_per_s_max.is_some());
+    if !has_slots || !is_limited {
         return Ok(());
     }
-    let cause = "--bwlimit would break what --slots promises: give one of them (a limit may also come from \
-                 THALWEG_BWLIMIT, or from a file, there also from its top)";
+    let cause = "--bwlimit would break what --slots promises: give one of them (a limit may also be an \
+                 export's, or come from THALWEG_BWLIMIT, or from a file, there also from its top)";
     Err(Failure::new(FailureKind::Usage, "read the command line", cause))
 }
 
@@ -240,7 +242,7 @@ struct Began {
 }
 
 /// What is asked for that takes effect at the start alone, by its option.
-type Fixed = [(&'static str, String); 14];
+type Fixed = [(&'static str, String); 15];
 
 fn fixed(args: &ServeArgs) -> Fixed {
     [
@@ -255,6 +257,7 @@ fn fixed(args: &ServeArgs) -> Fixed {
         ("memory", format!("{:?}", args.memory)),
         ("slots", format!("{:?}", args.slots)),
         ("frames-memory", format!("{:?}", args.frames_memory)),
+        ("max-spill", format!("{:?}", args.max_spill)),
         ("log-format", format!("{:?}", args.log_format)),
         ("require-tls", format!("{:?}", args.require_tls)),
         ("ktls, tls-records", format!("{:?}", args.tls)),
@@ -287,8 +290,9 @@ fn reload_on_request(host: Arc<Host>, rate: Arc<Rate>, began: Began) -> Result<m
 fn reload(host: &Host, rate: &Rate, began: &Began) -> Result<Changes> {
     let args = read_again()?;
     // Slots come and go when it is started anew only: those that it promised stand.
-    check_limit(&args, began.has_slots || args.slots.is_some())?;
-    let opened = Exports::open(exports(&args)?)?;
+    let exports = exports(&args)?;
+    check_limit(&args, &exports, began.has_slots || args.slots.is_some())?;
+    let opened = Exports::open(exports)?;
     let now = fixed(&args);
     let other = began.fixed.iter().zip(&now).filter(|(began, now)| began != now);
     let other: Vec<&str> = other.map(|((option, _), _)| *option).collect();

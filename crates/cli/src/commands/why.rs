@@ -16,7 +16,7 @@ use std::time::Duration;
 use thalweg_mover::basin::{self, Evidence, Verdict, width};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_service::published::{self, Snapshot, State};
-use thalweg_wire::account::{ProcessAccount, SideAccounts, StreamAccount};
+use thalweg_wire::account::{LimitAccount, ProcessAccount, SideAccounts, StreamAccount};
 use thalweg_wire::path::Escaped;
 
 /// Longer lines are passed over: no event with evidence has as much.
@@ -106,7 +106,9 @@ fn listed(told: &Snapshot) -> String {
 /// What the operator of a side lets all that it moves have, if that is bounded: of two sides the lower.
 fn limit_bits_per_s(told: &Snapshot) -> Option<f64> {
     let sides = [&told.evidence.sender, &told.evidence.receiver];
-    let limits = sides.iter().filter_map(|side| side.limit.as_ref()).map(|limit| limit.bytes_per_s);
+    let of_all = |limit: &&LimitAccount| limit.export.is_none();
+    let limits = sides.iter().filter_map(|side| side.limit.as_ref()).filter(of_all);
+    let limits = limits.map(|limit| limit.bytes_per_s);
     limits.min().map(|rate| rate as f64 * 8.0)
 }
 

@@ -220,6 +220,26 @@ fn openings_that_make_no_sense_are_refused() {
 }
 
 #[test]
+fn a_log_that_is_to_have_more_than_its_export_may_give_is_refused_with_that() {
+    let scratch = Scratch::new();
+    let export = scratch.path("export");
+    std::fs::create_dir(&export).unwrap();
+    let flagged = format!("{}:max-spill=2MiB", export.display());
+    let daemon = scratch.daemon_with(&[("data", flagged.as_ref())], &["--max-spill", "1GiB"]);
+    let asks = |spill_bytes: u64| {
+        let mut open = open(produce_as(HeldLevel::Durable), Direction::Push);
+        if let Some(frames) = &mut open.frames {
+            frames.channel.spill_bytes = Some(spill_bytes);
+        }
+        HostileClient::begin(&daemon.ticket, &daemon.address()).open(open)
+    };
+    let refused = asks(4 << 20).unwrap_err();
+    assert!(refused.contains("at most 2097152 bytes of a log of frames"), "{refused}");
+    assert!(!export.join("x.frames").exists(), "it was made");
+    asks(2 << 20).expect("as much as it may have");
+}
+
+#[test]
 fn windows_of_all_producers_together_stay_within_the_memory_of_the_hub() {
     let scratch = Scratch::new();
     let export = scratch.path("export");

@@ -224,13 +224,22 @@ fn a_server_that_opens_another_kind_of_transfer_than_was_asked_for_is_not_believ
     let answers = [
         Opened::Push { is_ephemeral: false },
         Opened::Pull { source: SourceForm::Many, is_ephemeral: false },
+        Opened::FlowPush { is_ephemeral: false, window_bytes: 1 << 20 },
+        Opened::FlowPull { source: SourceForm::Many, is_ephemeral: false, window_bytes: 1 << 20 },
         Opened::Produce,
         Opened::Consume { instance: 1 },
     ];
     for command in ["cp", "stream"] {
         for pulls in [false, true] {
             for answer in &answers {
-                if matches!((answer, pulls), (Opened::Push { .. }, false) | (Opened::Pull { .. }, true)) {
+                let is_asked = match answer {
+                    Opened::Push { .. } => (command, pulls) == ("cp", false),
+                    Opened::Pull { .. } => (command, pulls) == ("cp", true),
+                    Opened::FlowPush { .. } => (command, pulls) == ("stream", false),
+                    Opened::FlowPull { .. } => (command, pulls) == ("stream", true),
+                    _ => false,
+                };
+                if is_asked {
                     continue;
                 }
                 let words = format!("{command} {pulls} {answer:?}");

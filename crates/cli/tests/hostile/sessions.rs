@@ -702,3 +702,20 @@ fn who_has_a_daemon_keep_more_in_memory_than_its_share_loses_the_session_and_oth
     offer_and_hear_want(&mut honest, vec![file(0, "small", 5)]);
     listening.stop();
 }
+
+#[test]
+fn a_stream_is_told_that_less_of_it_is_kept_than_it_asked_for() {
+    use thalweg_service::host::HostLimits;
+    use thalweg_wire::message::{FlowTerms, Until};
+    let scratch = Scratch::new();
+    let little = HostLimits { held_bytes_max: 16 << 20, ..HostLimits::default() };
+    let (listening, identity, _, server) = served(&scratch, little);
+    let address = listening.addresses[0].to_string();
+    let mut client = HostileClient::begin_from(identity, server.fingerprint(), &address, None);
+    let window_bytes = limits::FLOW_WINDOW_BYTES_MAX;
+    let flow = FlowTerms { until: Until::default(), window_bytes, mark_every_ms: 10 };
+    let request = Request::FlowPush { place: place("data", "into"), source: SourceForm::Many, flow };
+    let opened = client.open(asks(request)).expect("the push is opened");
+    assert!(matches!(opened, Opened::FlowPush { window_bytes, .. } if window_bytes == 4 << 20), "{opened:?}");
+    listening.stop();
+}

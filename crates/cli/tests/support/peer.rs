@@ -511,9 +511,17 @@ pub fn agree(line: &mut Line, source: SourceForm) -> Option<Open> {
         Message::Open(open) => Some(*open),
         _ => None,
     })?;
-    let opened = match open.direction() {
-        Direction::Push => Opened::Push { is_ephemeral: false },
-        Direction::Pull => Opened::Pull { source, is_ephemeral: false },
+    let opened = match &open.request {
+        Request::FlowPush { flow, .. } => {
+            Opened::FlowPush { is_ephemeral: false, window_bytes: flow.window_bytes }
+        }
+        Request::FlowPull { flow, .. } => {
+            Opened::FlowPull { source, is_ephemeral: false, window_bytes: flow.window_bytes }
+        }
+        _ => match open.direction() {
+            Direction::Push => Opened::Push { is_ephemeral: false },
+            Direction::Pull => Opened::Pull { source, is_ephemeral: false },
+        },
     };
     line.say(&Message::Opened(open.transfer, opened));
     Some(open)

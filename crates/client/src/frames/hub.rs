@@ -63,7 +63,10 @@ impl Hub {
         let trust = ClientTrust::default();
         trust.pinned.insert(client.fingerprint());
         let export = Export::of(EXPORT, wishes.directory.clone());
-        let limits = HostLimits { channel_bytes_max: wishes.memory_bytes_max, ..HostLimits::default() };
+        // Who owns it says how large each log may be.
+        let spill_bytes_max = u64::MAX;
+        let channel_bytes_max = wishes.memory_bytes_max;
+        let limits = HostLimits { channel_bytes_max, spill_bytes_max, ..HostLimits::default() };
         let host = Host::new(Identity::from_pem(&own.to_pem())?, Exports::open(vec![export])?, None, limits);
         let listening = accept::listen(host.clone(), &own, &trust, &wishes.listen)?;
         let addresses = listening.addresses.clone();

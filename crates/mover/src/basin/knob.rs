@@ -60,8 +60,13 @@ fn of_cause(evidence: &Evidence, narrowest: &Need) -> String {
         Cause::CpuQuota => "To turn: the quota (cpu.max of the control group, CPUQuota= of its unit).".into(),
         Cause::RateLimit => "To turn: --bwlimit.".into(),
         Cause::OperatorLimit => {
-            let place = if narrowest.place == Place::Source { source } else { destination };
-            format!("To turn: --bwlimit of `thalweg serve` at {place}, by its operator.")
+            let (place, side) = match narrowest.place {
+                Place::Source => (source, &evidence.sender),
+                _ => (destination, &evidence.receiver),
+            };
+            let is_of_export = side.limit.as_ref().is_some_and(|limit| limit.export.is_some());
+            let option = if is_of_export { "bwlimit of the export" } else { "--bwlimit" };
+            format!("To turn: {option} of `thalweg serve` at {place}, by its operator.")
         }
         Cause::Link if evidence.yields => "To turn: --class normal, where it need not give way.".into(),
         Cause::Link => "To turn: a wider link, or --compress where the data shrink.".into(),

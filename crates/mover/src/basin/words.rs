@@ -208,12 +208,17 @@ fn by_operator(evidence: &Evidence, narrow: &Narrow) -> String {
     let own = narrow.bytes_per_s;
     match &side.limit {
         // What its first bytes did not wait for makes it look faster than all may be.
-        Some(limit) => format!(
-            "the operator of {} limits all that it moves to {}, of which this transfer has {}",
-            Escaped(limit.machine.as_bytes()),
-            rate_of(limit.bytes_per_s as f64),
-            rate_of(own.min(limit.bytes_per_s as f64))
-        ),
+        Some(limit) => {
+            let export = limit.export.as_ref();
+            let export = export.map(|name| format!("its export `{}`", Escaped(name.as_bytes())));
+            format!(
+                "the operator of {} limits all that {} moves to {}, of which this transfer has {}",
+                Escaped(limit.machine.as_bytes()),
+                export.as_deref().unwrap_or("it"),
+                rate_of(limit.bytes_per_s as f64),
+                rate_of(own.min(limit.bytes_per_s as f64))
+            )
+        }
         None => {
             format!("its operator limited all that it moves, of which this transfer had {}", rate_of(own))
         }

@@ -47,6 +47,11 @@ pub(crate) fn digest_of_nothing() -> Digest {
     Digest(*blake3::hash(b"").as_bytes())
 }
 
+/// Memory of what a flow is called, in bytes.
+fn name_bytes(begin: &FlowBegin, name: Option<&RelativePath>) -> usize {
+    begin.path.as_bytes().len() + name.map_or(0, |name| name.as_bytes().len())
+}
+
 fn protocol(cause: &str) -> Failure {
     Failure::new(FailureKind::Protocol, "stream", cause)
 }

@@ -11,7 +11,7 @@ mod marks;
 // Flows that are over.
 mod ended;
 
-use super::{Over, digest_of_nothing, protocol};
+use super::{Over, digest_of_nothing, name_bytes, protocol};
 use crate::again::{self, Key, Tally};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::memory::Bytes;
@@ -107,6 +107,11 @@ impl Flow {
     fn drop_held(&mut self) -> usize {
         std::mem::take(&mut self.held).values().map(|bytes| cost(bytes.len())).sum()
     }
+
+    /// Memory without its pieces, in bytes; about.
+    fn held_bytes(&self) -> usize {
+        2 * size_of::<Flow>() + name_bytes(&self.begin, self.name.as_ref())
+    }
 }
 
 /// What a piece of so many bytes takes.
@@ -131,6 +136,8 @@ pub struct Receiver {
     /// Files that were opened for the sender that stands now, the latest last: what is there of one from then on it
     /// brought.
     stood: (BTreeSet<Key>, VecDeque<Key>),
+    /// Memory of that, in bytes; about.
+    stood_bytes: usize,
     /// What pieces take that are held, or handed out and not written.
     kept_bytes: usize,
     /// The same of flows that ended meanwhile: who writes has yet to come by them.
@@ -166,6 +173,7 @@ impl Receiver {
             ended: Ended::default(),
             tally: Tally::new(TOLD_KEPT_MAX),
             stood: (BTreeSet::new(), VecDeque::new()),
+            stood_bytes: 0,
             kept_bytes: 0,
             abandoned_bytes: 0,
             opens: 0,
@@ -198,10 +206,12 @@ impl Receiver {
         (self.marked_bytes + self.dirty_bytes, self.marked_bytes)
     }
 
-    /// Memory of pieces that are not written, and of what is remembered of flows that are over, in bytes;
-    /// about.
+    /// Memory of pieces that are not written, of the names of flows under way, and of what is remembered of those that
+    /// are over, in bytes; about.
     pub fn held_bytes(&self) -> usize {
-        self.kept_bytes + self.abandoned_bytes + self.ended.held_bytes()
+        let under_way: usize = self.flows.values().map(Flow::held_bytes).sum();
+        let remembered = self.ended.held_bytes() + self.tally.held_bytes() + self.stood_bytes;
+        self.kept_bytes + self.abandoned_bytes + under_way + remembered
     }
 
     /// Whether it waits for the sender rather than for its own disk or consumer.
@@ -235,6 +245,7 @@ impl Receiver {
         // each other.
         self.tally.begin_anew(&mut self.totals);
         self.stood = (BTreeSet::new(), VecDeque::new());
+        self.stood_bytes = 0;
         self.ended.rebind();
         // The other sender is to say the end again.
         let under_way = |flow: &&mut Flow| matches!(flow.phase, Phase::Open | Phase::Completing);
@@ -470,10 +481,12 @@ impl Receiver {
         if !keys.insert(key.clone()) {
             return false;
         }
+        self.stood_bytes += 2 * again::key_bytes(&key);
         order.push_back(key);
         if order.len() > TOLD_KEPT_MAX
             && let Some(first) = order.pop_front()
         {
+            self.stood_bytes -= 2 * again::key_bytes(&first);
             keys.remove(&first);
         }
         true

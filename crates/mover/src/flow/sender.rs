@@ -9,7 +9,7 @@
 //! [`FLOWS_DONE_KEPT_MAX`](limits::FLOWS_DONE_KEPT_MAX) are remembered: a directory in which files come and go for
 //! months takes no more memory than that.
 
-use super::{DAMAGED_MAX, Over, digest_of_nothing, protocol};
+use super::{DAMAGED_MAX, Over, digest_of_nothing, name_bytes, protocol};
 use crate::again;
 use crate::failure::{Failure, FailureKind, Reason, Result, VERIFY};
 use crate::memory::Bytes;
@@ -99,6 +99,13 @@ struct Done {
     end: (u64, Digest),
 }
 
+impl Done {
+    /// Memory, in bytes; about.
+    fn held_bytes(&self) -> usize {
+        2 * size_of::<Done>() + name_bytes(&self.begin, self.name.as_ref())
+    }
+}
+
 /// A flow that is not over.
 struct Flow {
     begin: FlowBegin,
@@ -185,6 +192,11 @@ impl Flow {
     fn mark(&self, (bytes, digest): (u64, Digest)) -> FlowMark {
         FlowMark { flow: self.begin.flow, bytes, digest }
     }
+
+    /// Memory without its pieces, in bytes; about.
+    fn held_bytes(&self) -> usize {
+        2 * size_of::<Flow>() + name_bytes(&self.begin, self.name.as_ref())
+    }
 }
 
 /// Counters of a sender.
@@ -222,6 +234,8 @@ pub struct Sender {
     again: VecDeque<Done>,
     /// And of how many bytes.
     asked_again: (usize, u64),
+    /// Memory of what is complete, in bytes; about.
+    done_bytes: usize,
     /// Complete ones that no other receiver will be asked about: there were more than are remembered.
     forgotten: u64,
     ready: VecDeque<(EntryId, u64)>,
@@ -245,6 +259,7 @@ impl Sender {
             done: VecDeque::new(),
             again: VecDeque::new(),
             asked_again: (0, 0),
+            done_bytes: 0,
             forgotten: 0,
             ready: VecDeque::new(),
             kept_bytes: 0,
@@ -324,6 +339,9 @@ impl Sender {
         let before = self.again.len();
         self.again.retain(|done| !again::is_same(&done.begin, begin));
         self.progress.settled += (before - self.again.len()) as u64;
+        if self.again.len() < before {
+            self.count_done_bytes();
+        }
         if self.asked_again.0 == 0 {
             return false;
         }
@@ -376,14 +394,36 @@ impl Sender {
         true
     }
 
+    /// Keeps no more than a receiver grants, from now on. `false`, and as it was, if more is kept by now than that.
+    pub fn fit_window(&mut self, window_bytes: u64) -> bool {
+        let window_bytes = usize::try_from(window_bytes).unwrap_or(usize::MAX);
+        let fits = window_bytes >= self.window_bytes || self.piece_bytes() <= window_bytes;
+        if fits {
+            self.window_bytes = window_bytes;
+        }
+        fits
+    }
+
     /// Whether more may be read.
     pub fn has_room(&self) -> bool {
-        self.held_bytes() < self.window_bytes
+        self.piece_bytes() < self.window_bytes
+    }
+
+    /// Whether another flow may begin, while so many bytes of receipt lines wait for flows of their blocks. Ask again
+    /// after something was settled.
+    pub fn may_begin(&self, receipt_bytes: usize) -> bool {
+        // Without one that is not over they wait for numbers that nobody has yet.
+        receipt_bytes < limits::RECEIPT_BYTES_WAITING_MAX || self.flows.is_empty()
     }
 
     /// Memory of pieces that are not marked, with what is kept beside each, in bytes.
-    pub fn held_bytes(&self) -> usize {
+    fn piece_bytes(&self) -> usize {
         self.kept_bytes + self.kept_pieces * limits::FLOW_PIECE_BESIDE_BYTES
+    }
+
+    /// The same, with the names of flows under way and of those that are remembered; about.
+    pub fn held_bytes(&self) -> usize {
+        self.piece_bytes() + self.flows.values().map(Flow::held_bytes).sum::<usize>() + self.done_bytes
     }
 
     /// Where the source goes on. `None`: not now.
@@ -450,6 +490,7 @@ impl Sender {
         self.again.drain(..beyond);
         self.progress.settled += beyond as u64;
         self.forgotten += beyond as u64;
+        self.count_done_bytes();
         self.is_finished = false;
         self.link_up();
     }
@@ -472,6 +513,10 @@ impl Sender {
         self.flows.values_mut().for_each(|flow| flow.is_held = false);
         self.count_asked_again();
         self.progress.settled += (before - self.again.len() - self.flows.len()) as u64;
+    }
+
+    fn count_done_bytes(&mut self) {
+        self.done_bytes = self.done.iter().chain(&self.again).map(Done::held_bytes).sum();
     }
 
     fn count_asked_again(&mut self) {
@@ -514,6 +559,7 @@ impl Sender {
             && self.asked_again.1 < ASKED_AGAIN_BYTES
         {
             let Some(done) = self.again.pop_front() else { break };
+            self.done_bytes -= done.held_bytes();
             self.asked_again = (self.asked_again.0 + 1, self.asked_again.1 + done.end.0);
             begins.push(done.begin.clone());
             self.flows.insert(done.begin.flow, Flow::again(done));
@@ -726,11 +772,15 @@ impl Sender {
         self.progress.settled += 1;
         let Flow { begin, name, is_again, again_bytes, next, .. } = known;
         if matches!(outcome, Outcome::Done { .. }) {
-            if self.done.len() >= limits::FLOWS_DONE_KEPT_MAX {
-                self.done.pop_front();
+            if self.done.len() >= limits::FLOWS_DONE_KEPT_MAX
+                && let Some(first) = self.done.pop_front()
+            {
+                self.done_bytes -= first.held_bytes();
                 self.forgotten += 1;
             }
-            self.done.push_back(Done { begin: begin.clone(), name: name.clone(), end });
+            let done = Done { begin: begin.clone(), name: name.clone(), end };
+            self.done_bytes += done.held_bytes();
+            self.done.push_back(done);
         }
         self.actions.push_back(Action::Settled(Box::new(Over { begin, name, bytes: end.0, outcome })));
         if let Some(next) = next {

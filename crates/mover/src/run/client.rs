@@ -404,7 +404,7 @@ impl Client {
         self.mail.knock_now();
     }
 
-    /// Opens a transfer in which the server receives files or flows: who signs for it. The caller adds its own side to
+    /// Opens a transfer in which the server receives files: who signs for it. The caller adds its own side to
     /// the session afterwards, here and below.
     ///
     /// # Errors
@@ -424,6 +424,32 @@ impl Client {
     pub fn open_pull(&self, open: Open) -> Result<(SourceForm, Signatory)> {
         match self.open(open)? {
             Opened::Pull { source, is_ephemeral } => Ok((source, self.server(is_ephemeral))),
+            _ => Err(self.other_kind()),
+        }
+    }
+
+    /// Opens a transfer in which the server receives flows: who signs for it, and the bytes that it keeps until they are
+    /// marked.
+    ///
+    /// # Errors
+    /// As [`Client::open_push`].
+    pub fn open_flow_push(&self, open: Open) -> Result<(Signatory, u64)> {
+        match self.open(open)? {
+            Opened::FlowPush { is_ephemeral, window_bytes } => Ok((self.server(is_ephemeral), window_bytes)),
+            _ => Err(self.other_kind()),
+        }
+    }
+
+    /// Opens a transfer in which the server sends them: what its source is, who signs for it, and the bytes that it
+    /// keeps until they are marked.
+    ///
+    /// # Errors
+    /// As [`Client::open_push`].
+    pub fn open_flow_pull(&self, open: Open) -> Result<(SourceForm, Signatory, u64)> {
+        match self.open(open)? {
+            Opened::FlowPull { source, is_ephemeral, window_bytes } => {
+                Ok((source, self.server(is_ephemeral), window_bytes))
+            }
             _ => Err(self.other_kind()),
         }
     }

@@ -98,8 +98,9 @@ pub trait Outbox: Send + Sync {
     fn streams(&self) -> Vec<StreamAccount> {
         Vec::new()
     }
-    /// The limit that the operator of this side set for all that it moves, if there is one.
-    fn limit(&self) -> Option<LimitAccount> {
+    /// The limit that the operator of this side set for all that it moves, or for the export of this transfer: the
+    /// lower one, if there is any.
+    fn limit(&self, _transfer: TransferNumber) -> Option<LimitAccount> {
         None
     }
 }

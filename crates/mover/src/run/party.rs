@@ -236,10 +236,13 @@ impl<M, B> Common<M, B> {
 
     /// Our accounts as they are now.
     pub(super) fn own_accounts(&self) -> SideAccounts {
-        let outbox = self.lock().outbox.clone();
+        let (outbox, number) = {
+            let state = self.lock();
+            (state.outbox.clone(), state.number)
+        };
         let mut streams = outbox.as_ref().map(|outbox| outbox.streams()).unwrap_or_default();
         streams.iter_mut().for_each(|stream| since(stream, &self.streams_before));
-        let limit = outbox.and_then(|outbox| outbox.limit());
+        let limit = outbox.and_then(|outbox| outbox.limit(number));
         SideAccounts { limit, ..self.ledger.side(&self.accounts, streams) }
     }
 }

@@ -118,6 +118,8 @@ struct State {
     control: Option<ControlHandle>,
     epoch: u64,
     transfers: BTreeMap<TransferNumber, Arc<dyn Transfer>>,
+    /// Shares of transfers, of what their exports may move.
+    shares: BTreeMap<TransferNumber, Arc<Share>>,
     early: BTreeMap<TransferNumber, Early>,
     /// Transfers that were taken out: what is still on its way to them is ignored. Grows with what the client
     /// began in this session, by a few bytes each.
@@ -234,10 +236,32 @@ impl Session {
         let _ = self.share.set(share);
     }
 
+    /// Has a transfer move no more than its share of what its export may, beside that. To be called before it is added;
+    /// a second time it does nothing.
+    pub fn share_transfer(&self, number: TransferNumber, share: Share) {
+        self.lock().shares.entry(number).or_insert_with(|| Arc::new(share));
+    }
+
+    /// The share of a transfer of what its export may move, if it has one.
+    fn own_share(&self, number: TransferNumber) -> Option<Arc<Share>> {
+        self.lock().shares.get(&number).cloned()
+    }
+
     /// Waits for its share of so many bytes, while `goes_on`, and says for how long, and whether they go.
     /// Before it waits it calls `before`.
     fn wait_for_share(
         &self,
+        bytes: u64,
+        goes_on: impl FnMut() -> bool,
+        before: impl FnOnce(),
+    ) -> Option<Waited> {
+        self.wait_in(self.share.get()?, bytes, goes_on, before)
+    }
+
+    /// The same in this share, which may be that of a transfer.
+    fn wait_in(
+        &self,
+        share: &Share,
         bytes: u64,
         goes_on: impl FnMut() -> bool,
         before: impl FnOnce(),
@@ -247,7 +271,7 @@ impl Session {
             self.waited_for_share.store(true, Ordering::Release);
             self.waiting_for_share.fetch_add(1, Ordering::AcqRel);
         };
-        let waited = self.share.get()?.wait(bytes, goes_on, begins)?;
+        let waited = share.wait(bytes, goes_on, begins)?;
         self.waiting_for_share.fetch_sub(1, Ordering::AcqRel);
         Some(waited)
     }
@@ -328,6 +352,7 @@ impl Session {
         }
         state.over.insert(number);
         state.early.remove(&number);
+        state.shares.remove(&number);
         state.transfers.remove(&number)
     }
 
@@ -509,10 +534,17 @@ impl Session {
         self.lock().transfers.values().filter_map(|transfer| transfer.clone().files_sender()).collect()
     }
 
+    /// The first transfer that receives.
+    fn first_that_receives(&self) -> Option<TransferNumber> {
+        self.lock().transfers.iter().find(|(_, transfer)| !transfer.sends()).map(|(number, _)| *number)
+    }
+
     /// What sends and has no memory of its own for that.
-    fn others_that_send(&self) -> Vec<Arc<dyn Transfer>> {
-        let shares = |transfer: &&Arc<dyn Transfer>| transfer.sends() && transfer.lane_bytes().is_none();
-        self.lock().transfers.values().filter(shares).cloned().collect()
+    fn others_that_send(&self) -> Vec<(TransferNumber, Arc<dyn Transfer>)> {
+        let shares = |transfer: &Arc<dyn Transfer>| transfer.sends() && transfer.lane_bytes().is_none();
+        let state = self.lock();
+        let others = state.transfers.iter().filter(|(_, transfer)| shares(transfer));
+        others.map(|(number, transfer)| (*number, transfer.clone())).collect()
     }
 
     fn strong(&self) -> Result<Arc<Session>> {
@@ -557,8 +589,11 @@ impl Outbox for SessionOutbox {
         self.0.upgrade().map(|session| session.stream_accounts()).unwrap_or_default()
     }
 
-    fn limit(&self) -> Option<LimitAccount> {
-        self.0.upgrade()?.share.get()?.told()
+    fn limit(&self, transfer: TransferNumber) -> Option<LimitAccount> {
+        let session = self.0.upgrade()?;
+        let of_all = session.share.get().and_then(Share::told);
+        let of_export = session.own_share(transfer).and_then(|share| share.told());
+        of_all.into_iter().chain(of_export).min_by_key(|limit| limit.bytes_per_s)
     }
 }
 

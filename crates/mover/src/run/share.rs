@@ -1,9 +1,10 @@
-//! What the operator of a server lets all of its sessions move together, both directions in one.
+//! What the operator of a server lets all of its sessions move together, or all transfers of one of its exports, both
+//! directions in one.
 //!
 //! [`Line`] decides when whose bytes go; here are the clock and the waiting. A session is a member with an
-//! equal part, however many transfers and streams it has. What is sent waits before it is sealed, a frame at
-//! a time. What is received waits before more of it is read from its socket, so that TCP holds its sender
-//! back, whatever that one wants.
+//! equal part, however many transfers and streams it has; of an export a transfer is one. What is sent waits before
+//! it is sealed, a frame at a time. What is received waits before more of it is read from its socket, so that TCP
+//! holds its sender back, whatever that one wants.
 //!
 //! Counted are payloads as they are sent and frames as they come. Not counted is what goes over control
 //! connections: names, digests, acknowledgements, and what is read without a transfer.
@@ -28,6 +29,8 @@ const PORTION_BYTES_MIN: usize = 16 << 10;
 pub struct Total {
     rate: Arc<Rate>,
     machine: String,
+    /// The export that it is of, if not of all.
+    export: Option<String>,
     began: Instant,
     members: AtomicU64,
     line: Mutex<Line>,
@@ -43,7 +46,7 @@ pub struct Waited {
     pub goes: bool,
 }
 
-/// The share of one session. It is the others' when this value is dropped.
+/// The share of one session, or transfer. It is the others' when this value is dropped.
 #[derive(Debug)]
 pub struct Share {
     total: Arc<Total>,
@@ -53,11 +56,20 @@ pub struct Share {
 impl Total {
     /// At most `rate`, which may change at any time, on a machine of this name. Without one nothing waits.
     pub fn new(rate: Arc<Rate>, machine: String) -> Arc<Total> {
-        let (members, line) = (AtomicU64::new(0), Mutex::default());
-        Arc::new(Total { rate, machine, began: Instant::now(), members, line })
+        Total::of(rate, machine, None)
     }
 
-    /// For one more session.
+    /// The same for what one export there moves.
+    pub fn of_export(rate: Arc<Rate>, machine: String, export: String) -> Arc<Total> {
+        Total::of(rate, machine, Some(export))
+    }
+
+    fn of(rate: Arc<Rate>, machine: String, export: Option<String>) -> Arc<Total> {
+        let (members, line) = (AtomicU64::new(0), Mutex::default());
+        Arc::new(Total { rate, machine, export, began: Instant::now(), members, line })
+    }
+
+    /// For one more session, or transfer.
     pub fn share(self: &Arc<Self>) -> Share {
         let member = Member(self.members.fetch_add(1, Ordering::Relaxed));
         Share { total: self.clone(), member }
@@ -140,7 +152,8 @@ impl Share {
     /// The limit as the other side is told it, if there is one now.
     pub fn told(&self) -> Option<LimitAccount> {
         let bytes_per_s = self.total.rate.bytes_per_s()?;
-        Some(LimitAccount { bytes_per_s, machine: self.total.machine.clone() })
+        let (machine, export) = (self.total.machine.clone(), self.total.export.clone());
+        Some(LimitAccount { bytes_per_s, machine, export })
     }
 }
 

@@ -124,6 +124,7 @@ impl Plan {
             entry_bytes: usize::MAX,
             told: 4 * 2048,
             hole_runs: usize::MAX,
+            gaps: usize::MAX,
             round_bytes: if tiny { random.within(1, 9000) } else { 1 << 20 },
             round_files: random.pick(&[1, 3, 1000]),
             round_after: Duration::from_millis(random.pick(&[1, 20, 500])),

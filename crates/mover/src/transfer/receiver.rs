@@ -34,6 +34,7 @@ use thalweg_wire::{Digest, Entry, EntryId, Kind, RelativePath, limits};
 
 mod compare;
 mod content;
+mod left;
 mod offers;
 mod rounds;
 
@@ -48,6 +49,9 @@ pub struct Limits {
     pub told: usize,
     /// Most runs of holes whose neighbours have not come, of all files; at times twice as many are kept.
     pub hole_runs: usize,
+    /// Most gaps that what earlier attempts left, of all files, makes at the sender: of what is beyond it some is asked
+    /// for again.
+    pub gaps: usize,
     /// A round starts when this much was written since the last.
     pub round_bytes: u64,
     /// Or this many small files and names. Few: a round that is being synced does not keep the last one's files from
@@ -65,6 +69,7 @@ impl Default for Limits {
             entry_bytes: limits::ENTRY_BYTES_IN_FLIGHT_MAX + limits::MESSAGE_BYTES_MAX,
             told: limits::ENTRIES_UNHEARD_MAX,
             hole_runs: limits::HOLE_RUNS_MAX,
+            gaps: limits::GAPS_TOLD_MAX,
             round_bytes: 1 << 30,
             round_files: 2 << 10,
             round_after: Duration::from_millis(500),
@@ -285,6 +290,8 @@ pub struct Receiver {
     hole_runs: usize,
     /// Runs of holes that are being looked for, in files that stand here.
     looking: usize,
+    /// What [`Item::gaps`] of all come to.
+    gaps: usize,
     /// Directories whose metadata could not be kept, and names below the destination that could not be dealt with;
     /// told before the end.
     troubles: Vec<(RelativePath, Outcome)>,
@@ -345,6 +352,8 @@ struct Item {
     asked: u32,
     /// Its parts, when it is complete.
     pieces: Option<Pieces>,
+    /// Gaps at the sender that come of what an earlier attempt left of it.
+    gaps: usize,
 }
 
 /// Beyond this an entry fails. Twice what senders repair, so that an honest one gives up first and says why.
@@ -455,6 +464,7 @@ impl Receiver {
             durable_bytes: 0,
             hole_runs: 0,
             looking: 0,
+            gaps: 0,
             actions: VecDeque::new(),
             wants: Vec::new(),
             settled: Vec::new(),
@@ -739,6 +749,7 @@ impl Receiver {
             self.renumbered.remove(&item.first);
         }
         self.item_bytes -= item.entry.heap_bytes();
+        self.gaps -= item.gaps;
         self.awaiting.remove(&id);
         match &item.state {
             State::Deciding => self.deciding -= 1,
@@ -786,11 +797,7 @@ impl Receiver {
 
     fn say_finished(&mut self) {
         // Outcomes collected so far come before it.
-        while !self.settled.is_empty() {
-            let n = self.settled.len().min(SETTLED_MAX);
-            let batch = self.settled.drain(..n).collect();
-            self.say(Say::Settled(batch));
-        }
+        self.say_settled();
         for names in self.troubles.clone().chunks(SETTLED_MAX) {
             self.say(Say::Troubles(names.to_vec()));
         }
@@ -861,28 +868,6 @@ impl Large {
     fn is_undecided(&self) -> bool {
         self.comparison.as_ref().is_some_and(Comparison::is_undecided)
     }
-
-    /// What the sender should do about chunks that are not here: compare those that can be, send the others.
-    fn wants(&self) -> Vec<Want> {
-        let mut missing = RunSet::new();
-        self.tree.missing().into_iter().for_each(|(first, end)| missing.insert(first, end));
-        self.written.iter().for_each(|(first, end)| missing.remove(first, end));
-        let mut wants = Vec::new();
-        if let Some(comparison) = &self.comparison {
-            let compare = comparison.take_comparable(&mut missing);
-            if !compare.is_empty() {
-                wants.push(Want::Compare(compare));
-            }
-        }
-        if wants.is_empty() || !missing.is_empty() {
-            wants.push(Want::Missing(runs(&missing)));
-        }
-        wants
-    }
-}
-
-fn runs(chunks: &RunSet) -> Vec<Run> {
-    chunks.iter().map(|(first, end)| Run { first, count: end - first }).collect()
 }
 
 /// Outcomes in one message: each may carry texts.

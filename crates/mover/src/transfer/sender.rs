@@ -612,7 +612,8 @@ impl Sender {
         match now {
             Err(failure) => self.give_up(old, failure),
             Ok(mut entry) => {
-                let Some(item) = self.remove(old) else { return };
+                let Some(mut item) = self.remove(old) else { return };
+                item.let_go_of_chunks(self.terms.chunk_bytes);
                 self.flush_offers();
                 entry.id = EntryId(self.next_id);
                 self.next_id += 1;

@@ -67,6 +67,9 @@ impl Host {
         let line = Line::begin(session, open, self.failures.clone());
         // Before anything is made at the place.
         let may_begin = self.check_form(session).and_then(|()| check_memory(&open.terms));
+        if let Some(share) = self.share_at(open.places()) {
+            session.share_transfer(number, share);
+        }
         let opened = may_begin.and_then(|()| self.open_as_asked(session, open, &line));
         let starts = opened.is_ok();
         let opened = opened.unwrap_or_else(|failure| {
@@ -88,16 +91,24 @@ impl Host {
 
     fn open_as_asked(&self, session: &Arc<Session>, open: &Open, line: &Line) -> Result<Opened> {
         let is_ephemeral = self.identity.signatory().is_ephemeral;
-        let receives = |()| Opened::Push { is_ephemeral };
-        let sends = |source| Opened::Pull { source, is_ephemeral };
         match &open.request {
-            Request::Push(push) => self.open_push(session, open, push, line).map(receives),
-            Request::Pull(pull) => self.open_pull(session, open, pull, line).map(sends),
+            Request::Push(push) => {
+                self.open_push(session, open, push, line)?;
+                Ok(Opened::Push { is_ephemeral })
+            }
+            Request::Pull(pull) => {
+                let source = self.open_pull(session, open, pull, line)?;
+                Ok(Opened::Pull { source, is_ephemeral })
+            }
             Request::FlowPush { place, source, flow } => {
-                self.receive_flows(session, open, (place, source, flow), line).map(receives)
+                let flow = self.within_memory(flow);
+                self.receive_flows(session, open, (place, source, &flow), line)?;
+                Ok(Opened::FlowPush { is_ephemeral, window_bytes: flow.window_bytes })
             }
             Request::FlowPull { place, flow } => {
-                self.send_flows(session, open, (place, flow), line).map(sends)
+                let flow = self.within_memory(flow);
+                let source = self.send_flows(session, open, (place, &flow), line)?;
+                Ok(Opened::FlowPull { source, is_ephemeral, window_bytes: flow.window_bytes })
             }
             Request::Frames { place, frames } => self.open_frames(session, open, (place, frames), line),
         }

@@ -228,7 +228,7 @@ pub enum SourceForm {
 /// The server's word on an [`Open`]: of the kind that was asked for, or why not.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Opened {
-    /// It receives files, or what is still being made.
+    /// It receives files.
     Push {
         /// The key of the server, by which it signs, is kept nowhere: see [`Signatory::is_ephemeral`].
         is_ephemeral: bool,
@@ -239,6 +239,22 @@ pub enum Opened {
         source: SourceForm,
         /// As of a push.
         is_ephemeral: bool,
+    },
+    /// It receives what is still being made.
+    FlowPush {
+        /// As of a push.
+        is_ephemeral: bool,
+        /// Bytes that it keeps until they are marked: [`FlowTerms::window_bytes`] or less.
+        window_bytes: u64,
+    },
+    /// It sends that.
+    FlowPull {
+        /// What the source is.
+        source: SourceForm,
+        /// As of a push.
+        is_ephemeral: bool,
+        /// As of a push of flows.
+        window_bytes: u64,
     },
     /// Its hub takes frames.
     Produce,
@@ -318,9 +334,22 @@ impl Opened {
     pub(super) fn check(&self) -> Result<(), DecodeError> {
         match self {
             Opened::Pull { source, .. } => source.check(),
+            Opened::FlowPush { window_bytes, .. } => check_window(*window_bytes),
+            Opened::FlowPull { source, window_bytes, .. } => {
+                source.check()?;
+                check_window(*window_bytes)
+            }
             Opened::Refused(why) => why.check(),
             Opened::Push { .. } | Opened::Produce | Opened::Consume { .. } => Ok(()),
         }
+    }
+}
+
+fn check_window(bytes: u64) -> Result<(), DecodeError> {
+    let windows = limits::FLOW_WINDOW_BYTES_MIN..=limits::FLOW_WINDOW_BYTES_MAX;
+    match windows.contains(&bytes) {
+        true => Ok(()),
+        false => Err(DecodeError::Invalid { what: "window of flows" }),
     }
 }
 
@@ -457,5 +486,18 @@ mod tests {
         for name in [&[b'n'; limits::NAME_BYTES_MAX + 1][..], &[b'n'; 1 << 20], b"", b"..", b"a/b", b"a\0"] {
             assert!(answer(name).is_err(), "{} bytes", name.len());
         }
+    }
+
+    #[test]
+    fn a_window_that_is_none_is_not_granted() {
+        let is_taken = |bytes| {
+            let (transfer, source) = (TransferNumber(1), SourceForm::Many);
+            let (refused, window_bytes) = (None, Some(bytes));
+            let opened = Opened { transfer, source, instance: 1, refused, is_ephemeral: false, window_bytes };
+            Message::decode(&Message::Opened(opened).encode().unwrap()[LENGTH_BYTES..]).is_ok()
+        };
+        let (least, most) = (limits::FLOW_WINDOW_BYTES_MIN, limits::FLOW_WINDOW_BYTES_MAX);
+        let taken = [least - 1, least, most, most + 1, u64::MAX].map(is_taken);
+        assert_eq!(taken, [false, true, true, false, false]);
     }
 }

@@ -407,7 +407,11 @@ fn accounts() -> SideAccounts {
         disk: Some(disk),
         streams: vec![stream],
         room: Some(RoomAccount { free_bytes: 5 << 40, wanted_bytes: 10 << 40 }),
-        limit: Some(LimitAccount { bytes_per_s: 125_000_000, machine: "dtn1".into() }),
+        limit: Some(LimitAccount {
+            bytes_per_s: 125_000_000,
+            machine: "dtn1".into(),
+            export: Some("data".into()),
+        }),
     }
 }
 

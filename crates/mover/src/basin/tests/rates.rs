@@ -61,7 +61,8 @@ fn a_limit_of_an_operator_that_packed_bytes_stay_below_limits_nothing() {
         // Now and then it is waited for: packed bytes come in bursts too.
         works(side, Stage::Limit, 1_200, 0);
         row(side, Stage::Limit).bytes = 1_000_000_000;
-        side.limit = Some(LimitAccount { bytes_per_s: 100_000_000, machine: "dtn1".to_owned() });
+        let machine = "dtn1".to_owned();
+        side.limit = Some(LimitAccount { bytes_per_s: 100_000_000, machine, export: None });
         let said = verdict(&evidence);
         assert_eq!(said.narrowest.cause, Cause::SourceCpu, "{}", said.sentence);
     }
@@ -172,7 +173,8 @@ fn a_limit_that_an_operator_set_is_named_where_it_is_with_who_set_it() {
             };
             works(side, Stage::Limit, waited_ms, 0);
             row(side, Stage::Limit).bytes = 1_000_000_000;
-            side.limit = Some(LimitAccount { bytes_per_s: 250_000_000, machine: "dtn1\u{1b}".to_owned() });
+            let machine = "dtn1\u{1b}".to_owned();
+            side.limit = Some(LimitAccount { bytes_per_s: 250_000_000, machine, export: None });
             evidence
         };
         let evidence = limited(19_000, 5_000);
@@ -184,6 +186,13 @@ fn a_limit_that_an_operator_set_is_named_where_it_is_with_who_set_it() {
         );
         assert!(said.sentence.starts_with(&words), "{}", said.sentence);
         assert!(said.knob.contains(&format!("`thalweg serve` at the {name}")), "{}", said.knob);
+        let mut of_export = evidence.clone();
+        let side = if place == Place::Source { &mut of_export.sender } else { &mut of_export.receiver };
+        side.limit.as_mut().unwrap().export = Some("data".to_owned());
+        let said = verdict(&of_export);
+        let words = "limits all that its export `data` moves to 2.00 Gbit/s";
+        assert!(said.sentence.contains(words), "{}", said.sentence);
+        assert!(said.knob.contains("bwlimit of the export of `thalweg serve`"), "{}", said.knob);
         let is_it = |width: &width::Width| width.stage == "limit" && width.place == place;
         assert!(width::widths(&evidence).iter().any(is_it));
         // One that is hardly waited for limits nothing.

@@ -147,6 +147,10 @@ impl Taker for Listener {
         Ok(FLOW)
     }
 
+    fn has_room(&self) -> bool {
+        true
+    }
+
     fn position(&self, _: EntryId) -> Option<u64> {
         let far = lock(&self.far);
         (far.phase == Phase::Open).then_some(far.content.len() as u64)

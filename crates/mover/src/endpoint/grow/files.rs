@@ -177,7 +177,8 @@ pub struct FilesFeed {
     held: BTreeMap<Identity, Held>,
     /// What could not be read at the last look, and why.
     unread: BTreeMap<RelativePath, Failure>,
-    /// Files that may be open at the same time, and those that had no turn at the last look.
+    /// Files that may be open at the same time, and those that had no turn at the last look: so many are, or the taker
+    /// had no room.
     at_once: usize,
     waiting: usize,
     grew_at: Instant,
@@ -309,7 +310,7 @@ impl FilesFeed {
         // What nobody looked at has not rested; and what came before the marker is there.
         let is_idle_due = self.idle_since().is_some() && !self.is_idle();
         let is_end_due = is_named && self.busy.is_empty() && self.asked.is_empty() && self.all_ended();
-        let must_look = is_idle_due || self.is_turn() || has_come || (is_end_due && !self.is_looked());
+        let must_look = is_idle_due || self.is_turn(taker) || has_come || (is_end_due && !self.is_looked());
         self.is_end_near = is_named || self.idle_since().is_some();
         if must_look || looks.last.map_or(rest.is_zero(), |at| self.since(at) >= every) {
             let (began, changes) = (self.now(), self.changes.0);
@@ -383,8 +384,8 @@ impl FilesFeed {
     }
 
     /// Whether files that had no turn at the last look have one now, and not a few of them.
-    fn is_turn(&self) -> bool {
-        self.waiting > 0 && self.files.len() <= self.at_once / 2
+    fn is_turn(&self, taker: &dyn Taker) -> bool {
+        self.waiting > 0 && self.files.len() <= self.at_once / 2 && taker.has_room()
     }
 
     fn wait(&mut self, pause: Duration, looked: &mut Option<Instant>, taker: &dyn Taker) {

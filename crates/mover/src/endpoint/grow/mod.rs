@@ -67,6 +67,9 @@ pub trait Taker: Send + Sync {
     /// # Errors
     /// If there are too many.
     fn begin(&self, path: RelativePath, origin: (Origin, bool), mode: u32) -> Result<EntryId>;
+    /// Whether another flow may begin: not while too many lines of the receipt wait for flows that are not over. Ask
+    /// again when one of those is.
+    fn has_room(&self) -> bool;
     /// Where a flow goes on; `None`: not now.
     fn position(&self, flow: EntryId) -> Option<u64>;
     /// BLAKE3 of what was handed on of a flow so far.

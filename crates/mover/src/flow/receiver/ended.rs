@@ -12,7 +12,7 @@ use super::Slot;
 use crate::again;
 use crate::failure::{Failure, Result};
 use crate::flow::numbers::Numbers;
-use crate::flow::{Over, protocol};
+use crate::flow::{Over, name_bytes, protocol};
 use std::collections::BTreeMap;
 use thalweg_wire::message::{FlowBegin, Origin, Outcome};
 use thalweg_wire::{EntryId, RelativePath, limits};
@@ -33,8 +33,7 @@ pub struct Told {
 
 /// Memory of what is kept of a flow that is over, in bytes; about.
 fn bytes_of(over: &Over) -> usize {
-    let name_bytes = over.name.as_ref().map_or(0, |name| name.as_bytes().len());
-    2 * size_of::<Told>() + over.begin.path.as_bytes().len() + name_bytes + over.outcome.heap_bytes()
+    2 * size_of::<Told>() + name_bytes(&over.begin, over.name.as_ref()) + over.outcome.heap_bytes()
 }
 
 /// See the module.

@@ -327,6 +327,24 @@ fn what_is_remembered_of_flows_that_are_over_counts_as_held() {
     assert_eq!(receiver.held_bytes(), 0);
 }
 
+#[test]
+fn what_flows_under_way_are_called_counts_as_held_until_they_are_over() {
+    let mut receiver = receiver(64 << 10);
+    let held = |receiver: &Receiver| receiver.flows.values().map(Flow::held_bytes).sum::<usize>();
+    let long = "a".repeat(250);
+    let slots: Vec<Slot> = (0..100).map(|at| stands(&mut receiver, at, &format!("{at}-{long}"))).collect();
+    assert!(held(&receiver) > 100 * 250 && receiver.held_bytes() > 2 * 100 * 250);
+    for slot in slots {
+        receiver.failed(slot, full());
+    }
+    let told = receiver.held_bytes();
+    assert!(held(&receiver) == 0 && told > 100 * 250, "{told}");
+    // What was told is not kept for another sender, nor what was there of it; only what failed.
+    receiver.rebind();
+    let failed = receiver.held_bytes();
+    assert!(failed > 100 * 250 && failed < told / 2, "{failed} of {told}");
+}
+
 /// A flow that begins, has no bytes, and is complete: what it took.
 fn comes_and_goes(receiver: &mut Receiver, flow: u64) -> Vec<Action> {
     comes_and_goes_as(receiver, flow, &format!("flow-{flow}"))

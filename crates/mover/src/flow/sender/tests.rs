@@ -65,6 +65,47 @@ fn a_byte_in_a_piece_of_its_own_counts_with_what_is_kept_beside_it() {
     assert!(sender.has_room() && sender.progress().is_at_rest());
 }
 
+#[test]
+fn a_window_that_was_granted_is_kept_to_and_one_in_which_there_is_too_little_room_is_refused() {
+    let mut sender = open();
+    assert!(sender.fit_window(WINDOW_BYTES / 2));
+    let mut pieces = 0;
+    while sender.has_room() {
+        push_byte(&mut sender, pieces);
+        pieces += 1;
+    }
+    assert_eq!(pieces, WINDOW_BYTES / 2 / (limits::FLOW_PIECE_BESIDE_BYTES as u64 + 1) + 1);
+    // Another receiver would end it for what it is sent again.
+    assert!(!sender.fit_window(WINDOW_BYTES / 4));
+    assert!(sender.fit_window(WINDOW_BYTES / 2) && !sender.has_room(), "it fits as it did");
+    assert!(sender.fit_window(WINDOW_BYTES) && sender.has_room());
+}
+
+#[test]
+fn what_flows_are_called_counts_as_held_and_takes_no_room_from_their_pieces() {
+    let mut sender = Sender::new(1000);
+    sender.link_up();
+    let path = |at: u64| RelativePath::new(format!("{at}-{}", "a".repeat(240)).into_bytes()).unwrap();
+    for at in 0..100 {
+        sender.begin(path(at), (Origin([7; 16]), false), 0o644).unwrap();
+    }
+    let under_way = sender.held_bytes();
+    assert!(under_way > 100 * 240 && sender.has_room(), "{under_way}");
+    let done = Outcome::Done { digest: Some(digest_of_nothing()), losses: Vec::new() };
+    for flow in (0..100).map(EntryId) {
+        let at = FlowMark { flow, bytes: 0, digest: digest_of_nothing() };
+        stands(&mut sender, at);
+        sender.end(flow);
+        sender.hear(TransferMessage::Settled(vec![(flow, done.clone())])).unwrap();
+    }
+    // Another receiver is asked about them, and each is counted once.
+    let complete = sender.held_bytes();
+    assert!(complete > 100 * 240 && complete < under_way, "{complete} of {under_way}");
+    assert_eq!(complete, sender.done_bytes);
+    sender.rebind();
+    assert_eq!((sender.held_bytes(), sender.done_bytes), (under_way, 0));
+}
+
 fn stands(sender: &mut Sender, at: FlowMark) {
     let stand = FlowMessage::Stand(vec![FlowStand { at, is_ours: true, is_over: false, name: None }]);
     sender.hear(TransferMessage::Flow(stand)).unwrap();

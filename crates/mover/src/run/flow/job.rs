@@ -56,6 +56,7 @@ pub fn stream(
         told: None,
         steered: (0, wishes.rate.bytes_per_s()),
         is_unused_told: false,
+        is_window_told: false,
         opens_by: None,
         openings: Tries::default(),
     };
@@ -94,6 +95,8 @@ struct Job<'a> {
     steered: (u64, Option<u64>),
     /// What was asked for and does nothing on this way was told.
     is_unused_told: bool,
+    /// That less is kept than was asked for was told.
+    is_window_told: bool,
     /// While the destination is opened: whether that is begun again if there is no room.
     opens_by: Option<Rule>,
     /// How often in a row there was none.

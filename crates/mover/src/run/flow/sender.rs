@@ -128,6 +128,23 @@ impl FlowSend {
         thread::guarded("read", on_panic, work).map(drop)
     }
 
+    /// Keeps at most what the receiver of the next session grants, until it is marked.
+    ///
+    /// # Errors
+    /// `Unsupported` if another granted more, and more is kept by now: only that one can take it.
+    pub fn fit_window(&self, window_bytes: u64) -> Result<()> {
+        let mut state = self.lock();
+        if state.machine.fit_window(window_bytes) {
+            return Ok(());
+        }
+        let kept = state.machine.progress().kept_bytes;
+        let cause = format!(
+            "{kept} bytes that were read are not durable there, and the destination keeps at most {window_bytes} by now: \
+             give it as much memory as it had"
+        );
+        Err(Failure::new(FailureKind::Unsupported, "go on with the stream", cause))
+    }
+
     /// From now on it is transfer `number` of the session of `outbox`, and begins to talk. `lines` hears the receipt,
     /// which begins anew.
     pub fn attach(&self, number: TransferNumber, outbox: Box<dyn Outbox>, lines: Option<LineSink>) {
@@ -615,6 +632,11 @@ impl Taker for FlowSend {
         self.hashers().insert(flow, blake3::Hasher::new());
         self.pump(&mut state);
         Ok(flow)
+    }
+
+    fn has_room(&self) -> bool {
+        let state = self.lock();
+        state.machine.may_begin(state.end.held_bytes())
     }
 
     fn position(&self, flow: EntryId) -> Option<u64> {

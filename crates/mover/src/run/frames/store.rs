@@ -43,12 +43,30 @@ pub struct StorePlace {
     pub min_free: Option<MinFree>,
     /// Of a recorded log nothing is forgotten to make room.
     pub keeps_all: bool,
+    /// The most that a log may have there. One that was recorded with more keeps it.
+    pub spill_bytes_max: u64,
 }
 
 impl StorePlace {
     /// One that may take all room, and forget what is oldest.
     pub fn of(below: Dir, path: Vec<u8>) -> StorePlace {
-        StorePlace { below, path, min_free: None, keeps_all: false }
+        StorePlace { below, path, min_free: None, keeps_all: false, spill_bytes_max: u64::MAX }
+    }
+
+    /// Refuses a log of so many bytes.
+    ///
+    /// # Errors
+    /// `Usage` if that is more than one may have there.
+    pub fn check_size(&self, bytes: u64) -> Result<()> {
+        let most = self.spill_bytes_max;
+        if bytes <= most {
+            return Ok(());
+        }
+        let cause = format!(
+            "the daemon keeps at most {most} bytes of a log of frames here, and {bytes} were asked for: a smaller \
+             --spill-size is taken, and its owner may allow more (`serve --max-spill`, or max-spill of the export)"
+        );
+        Err(Failure::new(FailureKind::Usage, OPEN_LOG, cause))
     }
 
     /// Refuses a channel whose log would be a staging directory or in one: what is unfinished there is cleared up with

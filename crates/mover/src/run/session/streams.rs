@@ -24,7 +24,7 @@ use thalweg_wire::message::TransferNumber;
 
 impl Session {
     pub(super) fn send_loop(&self, stream: u16, serial: u64, writer: FrameWriter) -> Result<()> {
-        let mut out = Out { writer, session: self, stream: (stream, serial) };
+        let mut out = Out { writer, session: self, stream: (stream, serial), transfer: None };
         let mut lanes: HashMap<TransferNumber, SendLane> = HashMap::new();
         let mut shared_buffer: Option<FrameBuffer> = None;
         let broken = |error: io::Error| failure::of_io("send", &error);
@@ -49,11 +49,12 @@ impl Session {
                     place.insert(SendLane::new(stream, run.terms()).map_err(no_memory)?);
                 }
                 let Some(lane) = lanes.get_mut(&run.number()) else { continue };
+                out.transfer = Some(run.number());
                 note(run.work(lane, &mut out).map_err(broken)?);
             }
             let others = self.others_that_send();
             let has = shared_buffer.as_ref().map(FrameBuffer::payload_max);
-            match others.iter().map(|run| payload_max(run.terms())).max() {
+            match others.iter().map(|(_, run)| payload_max(run.terms())).max() {
                 // Its memory is not counted any more.
                 None => shared_buffer = None,
                 Some(bytes) if has.is_none_or(|has| has < bytes) => {
@@ -61,8 +62,9 @@ impl Session {
                 }
                 Some(_) => {}
             }
-            for run in others {
+            for (number, run) in others {
                 let Some(buffer) = &mut shared_buffer else { continue };
+                out.transfer = Some(number);
                 note(run.work(stream, buffer, &mut out).map_err(broken)?);
             }
             if !worked && !self.bell.wait(seen, pause) {
@@ -80,6 +82,7 @@ impl Session {
             session: self,
             stream: (stream, serial),
             last: None,
+            own: None,
             took: 0,
             held: Held::default(),
         };
@@ -91,7 +94,7 @@ impl Session {
                 Received::Cut(error) => return Err(failure::of_io("receive", &error)),
             };
             let began = Began { since, cpu_since, held: std::mem::take(&mut intakes.held) };
-            intakes.last = Some(inner.transfer);
+            intakes.came(inner.transfer, buffer.payload().len());
             let transfer = self.transfer(inner.transfer);
             if let Some(transfer) = transfer.filter(|_| !intakes.by_transfer.contains_key(&inner.transfer)) {
                 let Some(run) = transfer.clone().files_receiver() else {
@@ -117,6 +120,8 @@ struct Out<'a> {
     writer: FrameWriter,
     session: &'a Session,
     stream: (u16, u64),
+    /// Whose work it does.
+    transfer: Option<TransferNumber>,
 }
 
 impl Outlet for Out<'_> {
@@ -135,8 +140,14 @@ impl Outlet for Out<'_> {
 
     fn wait_for_share(&mut self, bytes: u64, goes_on: &mut dyn FnMut() -> bool) -> bool {
         let (stream, serial) = self.stream;
-        let goes_on = || goes_on() && !self.session.is_over(stream, serial);
-        self.session.wait_for_share(bytes, goes_on, || {}).is_some()
+        let session = self.session;
+        let mut goes_on = || goes_on() && !session.is_over(stream, serial);
+        let own = self.transfer.and_then(|number| session.own_share(number));
+        let waited = own.and_then(|share| session.wait_in(&share, bytes, &mut goes_on, || {}));
+        if waited.is_some_and(|waited| !waited.goes) {
+            return true;
+        }
+        session.wait_for_share(bytes, goes_on, || {}).or(waited).is_some()
     }
 }
 
@@ -179,6 +190,8 @@ struct Intakes<'a> {
     stream: (u16, u64),
     /// Whose frame came last.
     last: Option<TransferNumber>,
+    /// For whom more comes, most likely, and the share of that transfer of what its export may move.
+    own: Option<(TransferNumber, Option<Arc<Share>>)>,
     /// Bytes of which the owner was not told.
     took: usize,
     /// Since the last frame was whole.
@@ -186,6 +199,32 @@ struct Intakes<'a> {
 }
 
 impl Intakes<'_> {
+    /// The share of the transfer that more comes for, if its export has one. Whose a frame is shows only with its end:
+    /// until then it counts as in [`Intakes::book_held`].
+    fn own_share(&mut self) -> Option<Arc<Share>> {
+        let number = self.last.or_else(|| self.session.first_that_receives())?;
+        match &self.own {
+            Some((of, share)) if *of == number => share.clone(),
+            _ => {
+                let share = self.session.own_share(number);
+                self.own = Some((number, share.clone()));
+                share
+            }
+        }
+    }
+
+    /// A frame of so many bytes is whole, and is for this transfer. If it was taken for that of another, it counts as
+    /// that of both.
+    fn came(&mut self, number: TransferNumber, bytes: usize) {
+        let was = self.own.as_ref().map(|(of, _)| *of);
+        self.last = Some(number);
+        if was != Some(number)
+            && let Some(share) = self.own_share()
+        {
+            share.charge(bytes as u64);
+        }
+    }
+
     /// Books a wait for its session's share at once: at a low limit a frame takes long, and one that is lost
     /// never ends. Whose it is shows only with its end: until then it counts as that of the transfer whose frame
     /// came last, or of the first that receives.
@@ -207,6 +246,9 @@ impl Drop for Intakes<'_> {
         if let Some(share) = self.session.share.get() {
             share.charge(self.took as u64);
         }
+        if let Some((_, Some(share))) = &self.own {
+            share.charge(self.took as u64);
+        }
     }
 }
 
@@ -226,8 +268,9 @@ impl Meanwhile for Intakes<'_> {
 
     fn portion_bytes(&self) -> usize {
         let session = self.session;
-        let of_share = session.share.get().map_or(usize::MAX, Share::portion_bytes);
-        session.owner.portion_bytes().min(of_share)
+        let own = self.own.as_ref().and_then(|(_, share)| share.as_deref());
+        let of_shares = session.share.get().into_iter().chain(own).map(Share::portion_bytes);
+        session.owner.portion_bytes().min(of_shares.min().unwrap_or(usize::MAX))
     }
 
     fn before_portion(&mut self) {
@@ -235,12 +278,20 @@ impl Meanwhile for Intakes<'_> {
         let is_over = || session.is_over(stream, serial);
         let took = std::mem::take(&mut self.took);
         session.owner.before_taking(session, took as u64, &is_over);
+        let mut goes = true;
         // What has ended meanwhile is told first: it may be long until the next look.
-        if let Some(waited) = session.wait_for_share(took as u64, || !is_over(), || self.settle()) {
-            // They came, and nobody waits for them here any more.
-            self.took += if waited.goes { 0 } else { took };
+        if let Some(share) = self.own_share()
+            && let Some(waited) = session.wait_in(&share, took as u64, || !is_over(), || self.settle())
+        {
+            goes = waited.goes;
             self.book_held(waited.time);
         }
+        if let Some(waited) = session.wait_for_share(took as u64, || !is_over(), || self.settle()) {
+            goes &= waited.goes;
+            self.book_held(waited.time);
+        }
+        // They came, and nobody waits for them here any more.
+        self.took += if goes { 0 } else { took };
     }
 
     fn took(&mut self, bytes: usize) {
@@ -303,7 +354,7 @@ mod tests {
 
     fn intakes(session: &Session, took: usize) -> Intakes<'_> {
         let (by_transfer, held) = (HashMap::new(), Held::default());
-        Intakes { by_transfer, session, stream: (0, 1), last: None, took, held }
+        Intakes { by_transfer, session, stream: (0, 1), last: None, own: None, took, held }
     }
 
     #[test]
@@ -322,6 +373,59 @@ mod tests {
         let told = transfer.held.lock().unwrap().clone();
         assert_eq!(told, [receives.held.all - before.all]);
         assert_eq!(receives.held.unbooked, before.unbooked, "it is not booked twice");
+    }
+
+    /// A session with transfer 1, of an export that may move a byte a second.
+    fn with_export() -> (Arc<Session>, Arc<Rate>, Arc<Total>, Arc<Receives>) {
+        let (session, rate) = (session(ControlLimits::default()), Arc::new(Rate::new(Some(1))));
+        let of_export = Total::of_export(rate.clone(), "dtn1".to_owned(), "data".to_owned());
+        session.share_transfer(TransferNumber(1), of_export.share());
+        let held = Mutex::default();
+        let transfer = Arc::new(Receives { terms: Terms::of(4 << 20, 1 << 20), held });
+        session.add(TransferNumber(1), transfer.clone()).unwrap();
+        (session, rate, of_export, transfer)
+    }
+
+    #[test]
+    fn what_comes_for_an_export_is_held_to_what_that_may_move() {
+        let (session, rate, of_export, transfer) = with_export();
+        of_export.share().charge(1 << 40);
+        // Before its first frame is whole, and behind it.
+        for last in [None, Some(TransferNumber(1))] {
+            let mut receives = intakes(&session, 10);
+            receives.last = last;
+            transfer.held.lock().unwrap().clear();
+            receives.before_portion();
+            assert_eq!(receives.took, 10, "they did not go, and are charged when it is dropped");
+            assert_eq!(*transfer.held.lock().unwrap(), [receives.held.all]);
+            assert!(receives.portion_bytes() < 1 << 20);
+        }
+        // Without the limit they go.
+        rate.set(None);
+        let mut receives = intakes(&session, 10);
+        receives.before_portion();
+        assert_eq!((receives.took, receives.portion_bytes()), (0, usize::MAX));
+    }
+
+    #[test]
+    fn a_frame_that_was_taken_for_that_of_another_transfer_counts_for_its_own_export() {
+        let (session, _, of_export, _) = with_export();
+        let mut receives = intakes(&session, 0);
+        // Transfer 2 has no limit: what comes behind its frame is taken for its.
+        receives.came(TransferNumber(2), 100);
+        receives.before_portion();
+        assert_eq!(of_export.owes(), Duration::ZERO);
+        receives.came(TransferNumber(1), 1 << 40);
+        assert!(of_export.owes() > 1000 * Duration::from_secs(3600));
+        drop(receives);
+        // The lower of two limits is told, of each transfer that it is for.
+        let told = |number| session.outbox().limit(TransferNumber(number)).map(|limit| limit.export);
+        let of_export = Some(Some("data".to_owned()));
+        assert_eq!((told(1), told(2)), (of_export.clone(), None));
+        session.share_in(Total::new(Arc::new(Rate::new(Some(2))), "dtn1".to_owned()).share());
+        assert_eq!((told(1), told(2)), (of_export, Some(None)));
+        session.remove(TransferNumber(1));
+        assert!(session.own_share(TransferNumber(1)).is_none());
     }
 
     #[test]

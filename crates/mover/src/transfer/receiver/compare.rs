@@ -9,7 +9,8 @@
 //! Nothing is written before a difference is known. Copied chunks are digested again on the way, and count like
 //! those that came from the sender.
 
-use super::{Action, Candidate, Item, Large, Receiver, State, protocol, runs};
+use super::left::runs;
+use super::{Action, Candidate, Item, Large, Receiver, State, protocol};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::transfer::runs::RunSet;
 use std::collections::BTreeMap;

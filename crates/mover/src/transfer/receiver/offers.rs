@@ -1,8 +1,10 @@
 //! What the sender says of an entry before its content: offered, left aside, withdrawn, said twice.
 
 use super::compare::Comparison;
+use super::left::thin;
 use super::{
-    Action, Decided, End, Item, Large, Receiver, STAND_INS_MAX, StandIn, State, Withdrawn, protocol,
+    Action, Decided, End, Item, Large, Receiver, SETTLED_MAX, STAND_INS_MAX, StandIn, State, Withdrawn,
+    protocol,
 };
 use crate::failure::{Failure, Result};
 use std::sync::Arc;
@@ -74,6 +76,11 @@ impl Receiver {
                 present.sort_unstable_by_key(|&(chunk, _)| chunk);
                 present.dedup_by_key(|&mut (chunk, _)| chunk);
                 present.retain(|&(chunk, _)| chunk < large.tree.chunks());
+                // Something is left for the others.
+                let room = self.limits.gaps.saturating_sub(self.gaps);
+                let gaps = thin(&mut present, room - room / 8);
+                item.gaps += gaps;
+                self.gaps += gaps;
                 let mut bytes = 0;
                 for &(chunk, digest) in &present {
                     large.tree.insert(chunk, digest);
@@ -165,6 +172,7 @@ impl Receiver {
             was_link: false,
             asked: 0,
             pieces: None,
+            gaps: 0,
         };
         self.items.insert(id, item);
         if replaces {
@@ -398,6 +406,10 @@ impl Receiver {
         let have = neighbours(&large.have);
         let wants = large.wants();
         self.say_acks();
+        // The sender lets go of the gaps of what is settled before it hears of these.
+        if !have.is_empty() {
+            self.say_settled();
+        }
         for (first, digests) in have {
             for (step, digests) in digests.chunks(limits::MESSAGE_DIGESTS_MAX / 2).enumerate() {
                 let first = first + (step * (limits::MESSAGE_DIGESTS_MAX / 2)) as u64;
@@ -413,6 +425,15 @@ impl Receiver {
             let n = self.acks.len().min(limits::MESSAGE_ITEMS_MAX / 2);
             let batch = self.acks.drain(..n).collect();
             self.say(Say::Ack(AckLevel::Verified, batch));
+        }
+    }
+
+    /// The same of outcomes.
+    pub(super) fn say_settled(&mut self) {
+        while !self.settled.is_empty() {
+            let n = self.settled.len().min(SETTLED_MAX);
+            let batch = self.settled.drain(..n).collect();
+            self.say(Say::Settled(batch));
         }
     }
 

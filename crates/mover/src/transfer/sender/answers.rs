@@ -120,10 +120,9 @@ impl Sender {
     /// Memory and time that what the receiver says of chunks takes grow with the gaps in it. They are counted
     /// now and then.
     ///
-    /// An honest receiver meets the bound too, with what an earlier attempt left in more than a quarter of that many
-    /// runs (each counts in several sets): chunks that came at random, of files of terabytes. Such a copy fails each
-    /// time, until what is left there is removed. No larger bound is safe: how long a sparse file is says nothing of
-    /// what it takes to have it, and so nothing of what a receiver may be believed to have of it.
+    /// An honest receiver tells of what earlier attempts left no more than [`limits::GAPS_TOLD_MAX`], and asks for the
+    /// rest again: chunks that came at random, of files of terabytes. No larger bound is safe: how long a sparse file
+    /// is says nothing of what it takes to have it, and so nothing of what a receiver may be believed to have of it.
     pub(super) fn check_gaps(&mut self, say: &Say) -> Result<()> {
         self.runs_heard += match say {
             Say::Want(wants) => wants.iter().map(|(_, want)| want.runs().len()).sum::<usize>(),
@@ -485,6 +484,18 @@ fn large_of(item: &mut Item, chunk_bytes: u64, keeps_pieces: bool) -> &mut Large
 }
 
 impl Item {
+    /// It is offered again under another number: of what is known of its chunks only the digest of all of them may be
+    /// needed, which the receiver may state.
+    pub(super) fn let_go_of_chunks(&mut self, chunk_bytes: u64) {
+        let size = self.entry.evidence.size;
+        let State::Large(large) = &mut self.state else { return };
+        let Large { queue, compare, verified, durable, came, begun, tree, .. } = &mut **large;
+        [queue, compare, verified, durable, came, begun].into_iter().for_each(|set| *set = RunSet::new());
+        if !tree.is_complete() {
+            *tree = Tree::new(size, chunk_bytes);
+        }
+    }
+
     /// Gaps in what is known of its chunks.
     fn gaps(&self) -> usize {
         let State::Large(large) = &self.state else { return 0 };

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::transfer::receiver::Candidate;
+use std::collections::BTreeSet;
 use thalweg_wire::limits;
 
 /// A receiver that wants a file of holes as large as a file may be, of which `candidate` stands here.
@@ -153,6 +154,53 @@ fn gaps_in_what_a_receiver_says_are_bounded_by_what_was_sent() {
             sender.hear(Say::Ack(AckLevel::Durable, vec![(large, Run { first: chunk, count: 1 })])).unwrap();
         }
     }
+}
+
+/// Files of which every other chunk is there, as no order of reading leaves them.
+#[test]
+fn what_an_earlier_attempt_left_in_more_pieces_than_a_sender_bears_comes_again_in_part() {
+    let (most, now) = (1000, Duration::ZERO);
+    let (chunks, left) = (4 * most as u64, most / 4 * 3);
+    let terms = Terms { chunk_bytes: CHUNK, segment_bytes: CHUNK as u32, ..terms() };
+    let limits = sender::Limits { gaps: most, ..sender::Limits::for_path(&terms, None) };
+    let mut sender = Sender::new(terms.clone(), limits);
+    let mut receiver = Receiver::new(terms, receiver::Limits { gaps: left, ..receiver::Limits::default() });
+    let files: Vec<Entry> = ["one", "two", "three"].map(|name| file(name, chunks * CHUNK)).into();
+    sender.offer(files.clone());
+    assert!(sender.stream_up(0));
+    let numbered = (0..).map(EntryId).zip(files).map(|(id, file)| Entry { id, ..file });
+    receiver.hear(Say::Offer(numbered.collect()), now).unwrap();
+    // How many chunks the sender is told of, each alone; all others it is to read.
+    let mut tells = |receiver: &mut Receiver, id: u64| {
+        let there = (0..chunks).step_by(2).map(|chunk| (chunk, Digest::default()));
+        let decided = Decided::Wanted { present: there.collect(), candidate: None };
+        receiver.decided(EntryId(id), decided, now);
+        let (mut told, mut asked) = (0, BTreeSet::new());
+        while let Some(action) = receiver.take_action() {
+            let Action::Say(say) = action else { continue };
+            match &say {
+                Say::Have { digests, .. } => told += digests.len(),
+                Say::Want(wants) => {
+                    let runs = wants.iter().flat_map(|(_, want)| want.runs());
+                    asked.extend(runs.flat_map(|run| run.first..run.first + run.count));
+                }
+                _ => {}
+            }
+            sender.hear(say).expect("what an honest receiver says");
+        }
+        assert!((0..chunks).filter(|chunk| !chunk.is_multiple_of(2)).all(|chunk| asked.contains(&chunk)));
+        assert_eq!(told + asked.len(), chunks as usize, "{id}");
+        told
+    };
+    let first = tells(&mut receiver, 0);
+    assert!((left / 5..left / 3).contains(&first), "{first}");
+    // Something is left for another one, and all of it when the first is over.
+    let second = tells(&mut receiver, 1);
+    assert!((1..first / 4).contains(&second), "{second}");
+    let gone = Failure::new(FailureKind::Io, "read", "gone");
+    receiver.hear(Say::Withdraw(vec![(EntryId(0), Some(gone))]), now).unwrap();
+    let third = tells(&mut receiver, 2);
+    assert!((first / 2..first).contains(&third), "{third}");
 }
 
 #[test]

@@ -73,6 +73,9 @@ pub(super) fn answers() -> Vec<Sample<Opened>> {
     each! { Opened;
         Opened::Push { .. } => "push": Opened::Push { is_ephemeral: false };
         Opened::Pull { .. } => "pull": Opened::Pull { source: single(), is_ephemeral: true };
+        Opened::FlowPush { .. } => "flow push": Opened::FlowPush { is_ephemeral: true, window_bytes: 4 << 20 };
+        Opened::FlowPull { .. } => "flow pull":
+            Opened::FlowPull { source: single(), is_ephemeral: false, window_bytes: 4 << 20 };
         Opened::Produce => "produce": Opened::Produce;
         Opened::Consume { .. } => "consume": Opened::Consume { instance: 1 << 40 };
         Opened::Refused(_) => "refused": Opened::Refused(failure());

@@ -389,7 +389,7 @@ impl FilesFeed {
             }
             return false;
         }
-        let has_room = self.files.len() + self.held.len() < self.at_once;
+        let has_room = self.files.len() + self.held.len() < self.at_once && taker.has_room();
         self.waiting += usize::from(!has_room);
         has_room
     }

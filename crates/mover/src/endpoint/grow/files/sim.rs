@@ -145,6 +145,10 @@ impl Taker for Taking {
         Ok(EntryId(far.flows.len() as u64 - 1))
     }
 
+    fn has_room(&self) -> bool {
+        true
+    }
+
     fn position(&self, flow: EntryId) -> Option<u64> {
         let far = self.lock();
         let flow = &far.flows[flow.0 as usize];

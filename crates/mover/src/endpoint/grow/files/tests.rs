@@ -28,6 +28,8 @@ struct Fake {
     is_over: AtomicBool,
     /// Nobody knows where flows go on.
     is_cut: AtomicBool,
+    /// It has no room for another flow.
+    is_full: AtomicBool,
     /// What time it is, in seconds; it passes while a source is read again.
     seconds: Arc<AtomicU64>,
 }
@@ -115,6 +117,10 @@ impl Taker for Fake {
         }
         state.flows.push(Flow { path, origin, mode, content, phase });
         Ok(flow)
+    }
+
+    fn has_room(&self) -> bool {
+        !self.is_full.load(Ordering::Acquire)
     }
 
     fn position(&self, flow: EntryId) -> Option<u64> {
@@ -407,6 +413,21 @@ fn files_that_come_and_go_are_forgotten_and_none_is_streamed_twice() {
     let state = taker.lock();
     assert_eq!(state.flows.len(), rounds * 500 + 1, "one of them was streamed twice");
     assert!(state.flows.iter().all(|flow| flow.phase == Phase::Ended), "not all were complete");
+}
+
+#[test]
+fn a_file_for_which_there_is_no_room_in_the_receipt_has_its_turn_when_there_is() {
+    let (scratch, taker) = (tempfile::tempdir().unwrap(), Fake::default());
+    append(&scratch.path().join("file"), b"x");
+    let mut feed = feed_of(scratch.path(), None, until_closed());
+    taker.is_full.store(true, Ordering::Release);
+    feed.look(&taker).unwrap();
+    assert_eq!((feed.waiting, taker.lock().flows.len()), (1, 0));
+    assert!(!feed.is_turn(&taker), "it would look without end");
+    taker.is_full.store(false, Ordering::Release);
+    assert!(feed.is_turn(&taker));
+    feed.look(&taker).unwrap();
+    assert_eq!((feed.waiting, taker.lock().flows.len()), (0, 1));
 }
 
 #[test]

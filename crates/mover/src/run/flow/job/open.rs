@@ -86,6 +86,20 @@ impl Job<'_> {
         Open { transfer, request, terms, signer: Some(self.identity.signatory()) }
     }
 
+    /// The bytes of `asked` that the far side has `granted`, to be kept until they are marked; less is told, once. `keeps`: which side
+    /// that is.
+    pub(super) fn granted(&mut self, granted: u64, asked: u64, keeps: &str) -> u64 {
+        let granted = granted.min(asked);
+        if granted < asked && !std::mem::replace(&mut self.is_window_told, true) {
+            let text = format!(
+                "the {keeps} keeps at most {granted} bytes of a stream in memory until they are durable, of the {asked} that \
+                 were asked for (--buffer): that is what there is room for beside others"
+            );
+            (self.watch.events)(Event::Note(text));
+        }
+        granted
+    }
+
     pub(super) fn plan(&self, client: &Client, direction: Direction) -> Plan {
         let (sender, receiver) = client.systems(direction);
         self.planned(Path { rtt: Some(client.rtt), sender, receiver, ..Path::default() })

@@ -41,9 +41,12 @@ impl Job<'_> {
             job.opens_by = Some(job.rule_of(&form, is_pipe));
             let (place, flow) = (place.clone(), run.flow.clone());
             let request = Request::FlowPush { place, source: form, flow };
-            let server = client.open_push(job.opening(number, request, run.terms().clone()))?;
+            let (server, granted) = client.open_flow_push(job.opening(number, request, run.terms().clone()))?;
             job.opens_by = None;
             job.openings = Tries::default();
+            let granted = job.granted(granted, run.flow.window_bytes, "destination");
+            check_granted(slot.as_ref(), granted)?;
+            run.fit_window(granted)?;
             if let Some(slot) = &mut slot {
                 run.set_slot(Some((slot.gate(), slot.held().deadline)));
                 slot.keep(run.clone())?;
@@ -176,4 +179,16 @@ impl Job<'_> {
         }
         Ok(FlowTerms { window_bytes: needed, ..terms })
     }
+}
+
+/// What a slot promises is kept only if all that it takes is.
+fn check_granted(slot: Option<&TakenSlot>, granted: u64) -> Result<()> {
+    let Some(needed) = slot.map(TakenSlot::buffer_bytes).filter(|&needed| needed > granted) else {
+        return Ok(());
+    };
+    let cause = format!(
+        "{needed} bytes would have to be kept until they are durable, and the destination keeps at most {granted} of a \
+         stream: smaller bursts, a shorter --mark-every, or more memory there"
+    );
+    Err(Failure::new(FailureKind::Usage, "take a slot", cause))
 }

@@ -50,13 +50,27 @@ fn with_a_piece() -> Arc<FlowSend> {
     let run = FlowSend::new(Terms::of(4 << 20, 1 << 20), terms, crate::event::nobody());
     run.attach(TransferNumber(0), Box::new(Nobody), None);
     run.link_up();
-    let path = RelativePath::new(b"log".to_vec()).unwrap();
+    begin(&run, "log");
+    run
+}
+
+/// Has a flow begin, with a piece that waits.
+fn begin(run: &FlowSend, path: &str) -> EntryId {
+    let path = RelativePath::new(path.as_bytes().to_vec()).unwrap();
     let flow = run.begin(path, (Origin::default(), false), 0o644).unwrap();
     let at = FlowMark { flow, bytes: 0, digest: Digest(*blake3::hash(b"").as_bytes()) };
     let stand = FlowStand { at, is_ours: true, is_over: false, name: None };
     run.hear(TransferMessage::Flow(FlowMessage::Stand(vec![stand]))).unwrap();
     assert!(matches!(run.push(flow, 0, b"abc"), Pushed::Taken));
-    run
+    flow
+}
+
+/// The receiver has all of it.
+fn complete(run: &FlowSend, flow: EntryId) {
+    run.end(flow);
+    let digest = Some(Digest(*blake3::hash(b"abc").as_bytes()));
+    let outcome = Outcome::Done { digest, losses: Vec::new() };
+    run.hear(TransferMessage::Settled(vec![(flow, outcome)])).unwrap();
 }
 
 #[test]
@@ -132,13 +146,29 @@ fn a_wait_for_a_share_is_booked_also_where_its_stream_is_lost() {
 #[test]
 fn what_waits_to_be_marked_and_for_the_receipt_counts_as_held() {
     let run = with_a_piece();
-    assert_eq!(run.held_bytes(), 3 + limits::FLOW_PIECE_BESIDE_BYTES);
-    run.end(EntryId(0));
-    let digest = Some(Digest(*blake3::hash(b"abc").as_bytes()));
-    let outcome = Outcome::Done { digest, losses: Vec::new() };
-    run.hear(TransferMessage::Settled(vec![(EntryId(0), outcome)])).unwrap();
-    // The piece is gone, and its line waits for the others of its block.
-    let of_receipt = run.lock().end.held_bytes();
-    assert!(of_receipt > 0);
-    assert_eq!(run.held_bytes(), of_receipt);
+    let named = "log".len() + 3 + limits::FLOW_PIECE_BESIDE_BYTES;
+    assert!(run.held_bytes() > named);
+    complete(&run, EntryId(0));
+    // The piece is gone, and its line waits for the others of its block. Another receiver is asked about it by name.
+    let (of_names, of_receipt) = {
+        let state = run.lock();
+        (state.machine.held_bytes(), state.end.held_bytes())
+    };
+    assert!(of_receipt > 0 && of_names > 0);
+    assert_eq!(run.held_bytes(), of_names + of_receipt);
+}
+
+/// One file of a block of the receipt goes on growing, and the others come and are complete.
+#[test]
+fn no_flow_begins_while_too_much_is_complete_beside_one_that_is_not() {
+    let run = with_a_piece();
+    let long = format!("/{}", "a".repeat(250)).repeat(200);
+    assert!(run.has_room());
+    for number in 0..=limits::RECEIPT_BYTES_WAITING_MAX / long.len() {
+        let flow = begin(&run, &format!("{number}{long}"));
+        complete(&run, flow);
+    }
+    assert!(!run.has_room());
+    complete(&run, EntryId(0));
+    assert!(run.has_room(), "nothing is waited for");
 }

@@ -45,13 +45,22 @@ impl HubChannel {
                 "nothing can be written there: a channel with a log is below an export that can be written";
             return Err(Failure::new(FailureKind::Permission, OPEN_LOG, cause));
         };
+        // Before anything is made there.
+        if !Store::is_recorded_at(place) {
+            place.check_size(wishes.spill_bytes.unwrap_or(0))?;
+        }
         let store = Arc::new(Store::open(place)?);
         let recorded_max = store.recorded_bytes_max()?;
         // With less than it may have it would forget frames that it promised to keep, for whoever comes first.
         let bytes_max = match (wishes.spill_bytes, recorded_max) {
             (Some(wished), Some(recorded)) => wished.max(recorded),
-            (wished, recorded) => wished.or(recorded).unwrap_or(limits::SPILL_BYTES),
+            (wished, recorded) => {
+                wished.or(recorded).unwrap_or(limits::SPILL_BYTES.min(place.spill_bytes_max))
+            }
         };
+        if recorded_max.is_none_or(|recorded| bytes_max > recorded) {
+            place.check_size(bytes_max)?;
+        }
         let terms = SpillTerms { is_recorded: wishes.is_recorded, bytes_max };
         let machine = &mut state.machine;
         store.recover(recorded_max.is_some(), &mut |record, at| {

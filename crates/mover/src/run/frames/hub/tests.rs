@@ -69,6 +69,31 @@ fn a_hub_that_goes_on_with_a_recorded_log_gives_it_no_less_than_it_had() {
     assert_eq!(path, Some(&b"x.frames/recorded"[..]), "{refused}");
 }
 
+#[test]
+fn a_log_gets_no_more_than_its_place_may_give_and_one_that_had_more_keeps_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let opened = |spill_bytes, spill_bytes_max| {
+        let place = StorePlace::of(Dir::open(directory.path()).unwrap(), b"x".to_vec());
+        let place = StorePlace { spill_bytes_max, ..place };
+        let wishes = ChannelWishes { spill_bytes, is_recorded: true, ..ChannelWishes::default() };
+        let channel = HubChannel::new(&wishes, 1 << 20, Some(place), spare());
+        let known = channel.open_store(&wishes).map(|()| channel.lock().machine.spill());
+        channel.close();
+        known.map(|known| known.expect("a log").bytes_max)
+    };
+    let refused = opened(Some(3 << 30), 2 << 30).unwrap_err();
+    assert_eq!(refused.kind, FailureKind::Usage, "{refused}");
+    assert!(refused.cause.contains("at most 2147483648 bytes of a log of frames"), "{refused}");
+    assert!(std::fs::read_dir(directory.path()).unwrap().next().is_none(), "something was made");
+    // Without a wish it is what there may be.
+    assert_eq!(opened(None, 2 << 30).unwrap(), 2 << 30);
+    assert!(opened(Some(3 << 30), 2 << 30).is_err());
+    assert_eq!(opened(Some(3 << 30), 4 << 30).unwrap(), 3 << 30);
+    for asks in [None, Some(1 << 20), Some(3 << 30)] {
+        assert_eq!(opened(asks, 1 << 30).unwrap(), 3 << 30);
+    }
+}
+
 fn cam() -> ProducerId {
     ProducerId::new("cam").unwrap()
 }
