@@ -51,6 +51,7 @@ mod requests;
 // What all of it runs on.
 mod machine;
 
+pub use network::{MTU_BYTES, payload_share};
 pub use suite::{SUITES, Suite};
 
 use record::{About, Log, Results, Sample, Scaled, Scaling};
