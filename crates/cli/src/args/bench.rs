@@ -136,8 +136,8 @@ pub struct RunArgs {
     /// `streams` none
     #[arg(long, value_name = "SHARE", value_delimiter = ',', value_parser = units::parse_share)]
     pub loss: Vec<f64>,
-    /// How long traffic flows, in `latency`, `streams`, `frames`, `lag`; in whole seconds in `congest`, `slots`; how long
-    /// each of the 150 cases of `storage` asks the disk [default: 2s, which is a quarter of an hour for all runs]
+    /// How long traffic flows, in `latency`, `streams`, `frames`, `lag`; in whole seconds in `congest`, `slots`; how
+    /// long each of the 150 cases of `storage` asks the disk [default: 2s, which is a quarter of an hour for all runs]
     #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     pub time: Option<Duration>,
     /// `lag`: how long the consumer of `spill` stands still, at most an hour [default: 5s]. The frames that are made

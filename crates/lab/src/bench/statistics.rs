@@ -245,7 +245,7 @@ mod tests {
     fn a_difference_of_two_copies_is_no_rate_if_it_is_noise_or_more_than_the_line_carries() {
         let of = |long_s, short_s| rate_after_start((400, long_s), (100, short_s), 100.0);
         assert_eq!(of(5.0, 2.0), Some(100.0), "all that the line carries");
-        assert_eq!(of(5.0, 2.002), Some(300.0 / 2.998), "as far as the time is known");
+        assert_eq!(of(5.0, 2.002), Some(300.0 / (5.0 - 2.002)), "as far as the time is known");
         assert_eq!((of(5.0, 2.1), of(4.0, 3.9), of(4.0, 4.5)), (None, None, None));
     }
 

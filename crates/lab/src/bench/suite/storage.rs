@@ -115,6 +115,9 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     };
     let fill_time = time.max(FILL_TIME_MIN);
     let there_bytes = fill.once(&read, fill_time, stop).map_err(failed)?.bytes;
+    if stop.load(Ordering::Relaxed) {
+        return Err(stopped());
+    }
     if there_bytes < data_bytes {
         let seconds = fill_time.as_secs_f64();
         let why = format!("the disk took {} MiB in {seconds} s; these are read", there_bytes >> 20);
@@ -189,6 +192,7 @@ mod tests {
     fn every_case_is_there_once() {
         let cases = cases(64 * MIB, 64 * MIB);
         assert_eq!(cases.len(), REQUESTS.len() * DEPTHS.len() * 2 * (2 + 2 + 1));
+        assert_eq!(cases.len(), 150, "as the help of --time says");
         let mut seen = std::collections::HashSet::new();
         assert!(cases.iter().all(|case| seen.insert(format!("{case:?}"))));
     }
