@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_mover::endpoint::content::Content;
+use thalweg_sys::usage::process_cpu;
 use thalweg_sys::{Advice, Buffer, Dir, File, FileSystemKind};
 
 /// What is asked of a disk.
@@ -36,6 +37,8 @@ pub struct Timed {
     pub wall_s: f64,
     /// These syncs.
     pub sync_s: f64,
+    /// CPU of this process meanwhile.
+    pub cpu_s: f64,
     /// Each request.
     pub latencies_s: Vec<f64>,
 }
@@ -105,7 +108,7 @@ impl Load {
         let file = self.open(path)?;
         let places = (self.bytes / self.request_bytes).max(1);
         let most = places.min(REQUESTS_MAX - timed.latencies_s.len() as u64);
-        let (next, began) = (AtomicU64::new(0), Instant::now());
+        let (next, cpu, began) = (AtomicU64::new(0), process_cpu(), Instant::now());
         let pass = &Pass { file: &file, places, most, next, began, time, stop };
         let each = std::thread::scope(|scope| {
             let threads: Vec<_> =
@@ -124,6 +127,7 @@ impl Load {
         timed.bytes = timed.latencies_s.len() as u64 * self.request_bytes;
         timed.wall_s += wall.as_secs_f64();
         timed.sync_s += (wall - before_sync).as_secs_f64();
+        timed.cpu_s += (process_cpu() - cpu).as_secs_f64();
         Ok(())
     }
 

@@ -9,7 +9,6 @@ use crate::bench::{Bench, Prepared, Wishes, stopped};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use thalweg_mover::failure::{Result, of_io};
-use thalweg_sys::usage::process_cpu;
 
 pub const SUITE: Suite = Suite {
     name: "storage",
@@ -129,7 +128,6 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             return Ok(None);
         }
         bench.workspace.settle()?;
-        let cpu = process_cpu();
         let timed = match load.run(if load.writes { &written } else { &read }, time, stop) {
             Ok(timed) => timed,
             Err(error) if load.is_direct && is_refused(&error) => {
@@ -153,7 +151,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             bytes: timed.bytes,
             files: 1,
             wall_s: timed.wall_s,
-            cpu_s: Some((process_cpu() - cpu).as_secs_f64()),
+            cpu_s: Some(timed.cpu_s),
             ..Sample::default()
         };
         let mut sample = sample
