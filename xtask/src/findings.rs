@@ -153,6 +153,44 @@ impl<'a> Chosen<'a> {
     }
 }
 
+/// A case: one of its samples, the median of their rates, and where that lies.
+struct Rated<'a> {
+    sample: &'a Sample,
+    rate: f64,
+    interval: Interval,
+}
+
+impl<'a> Rated<'a> {
+    /// Those of the cases that count and are meant, the best median first: the best single run is the luckiest.
+    fn best_first(results: &'a Results, is_meant: impl Fn(&Sample) -> bool) -> Vec<Rated<'a>> {
+        let of = |case: Vec<&'a Sample>| {
+            let rates: Vec<f64> = case.iter().map(|sample| sample.shown_rate_bits_per_s()).collect();
+            Some(Rated { sample: case[0], rate: median(&rates), interval: median_interval(&rates)? })
+        };
+        let cases = results.counting_cases().into_iter().filter(|case| is_meant(case[0]));
+        let mut rated: Vec<Rated<'a>> = cases.filter_map(of).collect();
+        rated.sort_by(|a, b| b.rate.total_cmp(&a.rate));
+        rated
+    }
+
+    fn told(&self) -> String {
+        let Interval { low, high, confidence } = self.interval;
+        let (rate, sure) = (bits(self.rate), confidence * 100.0);
+        // Of a single run nothing is sure.
+        match confidence > 0.0 {
+            true => format!("{rate} ({} to {}, {sure:.0} %)", bits(low), bits(high)),
+            false => rate,
+        }
+    }
+}
+
+/// How many of them the best is not apart from.
+fn not_apart(best_first: &[Rated<'_>]) -> String {
+    let Some((best, others)) = best_first.split_first() else { return String::new() };
+    let alike = others.iter().filter(|other| !other.interval.is_apart_from(&best.interval)).count();
+    format!("not apart from {alike} of {} others", others.len())
+}
+
 fn measured(sample: &Sample, name: &str) -> Option<f64> {
     sample.measured.get(name).and_then(Quantity::value)
 }
@@ -271,27 +309,36 @@ fn predictions(results: &Results) -> Option<String> {
 }
 
 fn disk(results: &Results) -> Option<String> {
-    let all = Chosen::all(results);
     let best = |direction: &str| {
-        let of = all.word("direction", direction);
-        let rate = of.most(|sample| Some(sample.rate_bits_per_s()))?;
-        let best = of.0.iter().find(|sample| sample.rate_bits_per_s() == rate)?;
-        let size = Unit::Bytes.show(best.parameter("request_size")?);
-        Some(format!("{direction}: at best {}, {size} at depth {}", bits(rate), best.parameter("depth")?))
+        let is_it = |sample: &Sample| sample.parameters.get("direction") == Some(&direction.into());
+        let rated = Rated::best_first(results, is_it);
+        let best = rated.first()?;
+        let size = Unit::Bytes.show(best.sample.parameter("request_size")?);
+        let depth = best.sample.parameter("depth")?;
+        let (series, rate, others) = (&best.sample.series, best.told(), not_apart(&rated));
+        Some(format!("{series}: at best {rate}, {size} at depth {depth}, {others}"))
     };
     let said: Vec<String> = ["read", "write"].into_iter().filter_map(best).collect();
     (!said.is_empty()).then(|| said.join("; "))
 }
 
+/// Of all that was turned: a depth beside one file and one stream may be as good as more of these.
 fn concurrency(results: &Results) -> Option<String> {
-    let all = Chosen::all(results).at("depth", 1.0);
-    let of = |files: f64, streams: f64| all.at("concurrency", files).at("streams", streams).rate();
-    let (files, streams) = (all.values("concurrency"), all.values("streams"));
-    let pairs = files.iter().flat_map(|&files| streams.iter().map(move |&streams| (files, streams)));
-    let rated = pairs.filter_map(|(files, streams)| Some((of(files, streams)?, files, streams)));
-    let (best, at_once, by) = rated.max_by(|a, b| a.0.total_cmp(&b.0))?;
-    let one = of(files[0], streams[0])?;
-    Some(format!("{} with one of each; best {} with {at_once} files, {by} streams", bits(one), bits(best)))
+    let turned = ["concurrency", "streams", "depth"];
+    let is_turned = |sample: &Sample| turned.iter().all(|name| sample.parameter(name).is_some());
+    let rated = Rated::best_first(results, is_turned);
+    let is_one = |rated: &&Rated<'_>| turned.iter().all(|name| rated.sample.parameter(name) == Some(1.0));
+    let (one, best) = (rated.iter().find(is_one)?, rated.first()?);
+    let of = |name: &str| best.sample.parameter(name);
+    Some(format!(
+        "{} with one of each; best {} with {} files, {} streams, depth {}, {}",
+        one.told(),
+        best.told(),
+        of("concurrency")?,
+        of("streams")?,
+        of("depth")?,
+        not_apart(&rated)
+    ))
 }
 
 /// From the figure, which fits and says how well.
@@ -574,6 +621,46 @@ mod tests {
         assert_eq!(order(&results).unwrap(), found);
         let told = source(&results, Path::new("bench/results/order.jsonl"));
         assert!(told.ends_with("; 8 of 12 samples are VOID"), "{told}");
+    }
+
+    /// 1 Gbit for each of these rates, in Gbit/s.
+    fn at(series: &str, parameters: &[(&str, f64)], rates: [f64; 3]) -> Vec<Sample> {
+        let of = |rate: f64| {
+            let sample = Sample { bytes: 125_000_000, wall_s: 1.0 / rate, ..Sample::default() };
+            let number = |value| Quantity::number(value, "1");
+            let sample = Sample { series: series.to_owned(), ..sample };
+            parameters.iter().fold(sample, |sample, (name, value)| sample.with(name, number(*value)))
+        };
+        rates.map(of).to_vec()
+    }
+
+    #[test]
+    fn the_best_of_what_was_turned_is_found_at_any_depth_and_what_it_is_not_apart_from_is_counted() {
+        let mut results = orders(512);
+        let of = |files, streams, depth, rates| {
+            at("", &[("concurrency", files), ("streams", streams), ("depth", depth)], rates)
+        };
+        let (one, alike) = (of(1.0, 1.0, 1.0, [0.64, 0.66, 0.65]), of(8.0, 4.0, 1.0, [0.8, 0.905, 0.91]));
+        let (less, best) = (of(4.0, 4.0, 1.0, [0.87, 0.88, 0.875]), of(4.0, 4.0, 16.0, [0.92, 0.9, 0.91]));
+        results.samples = [one, alike, less, best].concat();
+        let found = concurrency(&results).unwrap();
+        assert_eq!(
+            found,
+            "650 Mbit/s (640 Mbit/s to 660 Mbit/s, 75 %) with one of each; best 910 Mbit/s (900 Mbit/s to 920 Mbit/s, \
+             75 %) with 4 files, 4 streams, depth 16, not apart from 1 of 3 others"
+        );
+    }
+
+    #[test]
+    fn the_best_of_a_disk_is_a_median_and_not_the_luckiest_run() {
+        let mut results = orders(512);
+        let of = |depth, rates| {
+            let samples = at("read, direct", &[("request_size", 1048576.0), ("depth", depth)], rates);
+            samples.into_iter().map(|sample| sample.with("direction", "read".into())).collect::<Vec<_>>()
+        };
+        results.samples = [of(16.0, [10.0, 22.0, 11.0]), of(4.0, [15.0, 17.0, 16.0])].concat();
+        let best = "read, direct: at best 16 Gbit/s (15 Gbit/s to 17 Gbit/s, 75 %), 1 MiB at depth 4";
+        assert_eq!(disk(&results).unwrap(), format!("{best}, not apart from 1 of 1 others"));
     }
 
     /// 125 MB in 4 to 512 files take as long within the noise; two thirds of them, in some of these, have lower rates.

@@ -67,7 +67,8 @@ fn number(sample: &Value, group: &str, name: &str) -> f64 {
 fn a_suite_comes_to_its_end_though_nobody_reads_what_it_tells() {
     let scratch = Scratch::new();
     let mut command = scratch.thalweg();
-    command.args(["bench", "storage", "--budget", "64KiB", "--runs", "1", "--out", "result.jsonl"]);
+    command.args(["bench", "storage", "--budget", "64KiB", "--time", "10ms", "--runs", "1"]);
+    command.args(["--out", "result.jsonl"]);
     command.current_dir(scratch.path("")).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("start");
     drop(child.stderr.take());
@@ -97,7 +98,8 @@ fn suites_on_this_machine_alone_run_and_keep_their_samples() {
         let is_it = |sample: &Value| sample["parameters"]["order"] == order;
         assert!(layout.iter().any(is_it), "002 Table II: {order}");
     }
-    let storage = measured(&scratch, &["storage", "--budget", "64KiB"]);
+    let storage = measured(&scratch, &["storage", "--budget", "64KiB", "--time", "10ms"]);
+    assert!(storage.iter().any(|sample| number(sample, "parameters", "request_size") == 4096.0));
     assert!(
         storage.iter().all(|sample| !sample["distributions"]["request_latency"]["values"]
             .as_array()
@@ -476,7 +478,7 @@ fn what_a_suite_does_not_go_by_is_refused_before_anything_is_made() {
         (&["storage", "--program", env!("CARGO_BIN_EXE_thalweg")], "`storage` takes no --program"),
         (&["congest", "--time", "2500ms"], "`congest` takes a --time of whole seconds"),
         (&["files", "--max-files", "2"], "`files` takes a --max-files of at least 4"),
-        (&["storage", "--budget", "0"], "`storage` takes a --budget of at least 64 KiB"),
+        (&["storage", "--budget", "0"], "`storage` takes a --budget of at least 4 KiB"),
         (&["sweep", "bulk", "--rtt", "5ms,5ms"], "`sweep bulk` takes each value of --rtt once"),
     ] {
         let refused = thalweg(&scratch, &[&["bench"], words].concat());
@@ -502,7 +504,7 @@ fn what_cannot_go_past_the_page_cache_is_left_out_and_told() {
     let lines = lines(&scratch.path("result.jsonl"));
     let left_out: Vec<&str> = lines.iter().filter_map(|line| line["left_out"]["what"].as_str()).collect();
     assert_eq!(left_out, ["reading, the disk of --dir", "writing, the disk of --dir"]);
-    let samples = measured(&scratch, &["storage", "--budget", "64KiB"]);
+    let samples = measured(&scratch, &["storage", "--budget", "64KiB", "--time", "10ms"]);
     assert!(samples.iter().all(|sample| sample["parameters"]["way"] == "cached"), "{samples:?}");
     let told = std::fs::read_to_string(scratch.path("result.jsonl")).unwrap();
     assert!(told.contains("requests past the page cache"), "{told}");

@@ -136,15 +136,16 @@ pub struct RunArgs {
     /// `streams` none
     #[arg(long, value_name = "SHARE", value_delimiter = ',', value_parser = units::parse_share)]
     pub loss: Vec<f64>,
-    /// How long traffic flows, in `latency`, `streams`, `frames`, `lag`; in whole seconds in `congest`, `slots`
+    /// How long traffic flows, in `latency`, `streams`, `frames`, `lag`; in whole seconds in `congest`, `slots`; how
+    /// long each of the 150 cases of `storage` asks the disk [default: 2s, which is a quarter of an hour for all runs]
     #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     pub time: Option<Duration>,
     /// `lag`: how long the consumer of `spill` stands still, at most an hour [default: 5s]. The frames that are made
     /// meanwhile are 1 GiB at most, or --budget
     #[arg(long, value_name = "TIME", value_parser = parse_stall)]
     pub stall: Option<Duration>,
-    /// `storage`: say which ways of asking the disk have this throughput and answer 99 of 100 requests within 10 ms
-    /// (the storage rule of 000 section III-D)
+    /// `storage`: say which ways of asking the disk past the page cache have this throughput and answer 99 of 100
+    /// requests within 10 ms and the time that the others in flight take at it (the storage rule of 000 section III-D)
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]
     pub target: Option<u64>,
     /// Only the table, not each sample

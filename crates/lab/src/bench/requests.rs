@@ -3,9 +3,10 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_mover::endpoint::content::Content;
+use thalweg_sys::usage::process_cpu;
 use thalweg_sys::{Advice, Buffer, Dir, File, FileSystemKind};
 
 /// What is asked of a disk.
@@ -23,7 +24,7 @@ pub struct Load {
     pub is_sequential: bool,
     /// Space is reserved before the first write.
     pub is_preallocated: bool,
-    /// In all.
+    /// Of the file.
     pub bytes: u64,
 }
 
@@ -32,30 +33,86 @@ pub struct Load {
 pub struct Timed {
     /// Bytes that were moved before the time was over.
     pub bytes: u64,
-    /// All of it, the sync at the end included.
+    /// All passes, the sync at the end of each included.
     pub wall_s: f64,
-    /// The sync at the end.
+    /// These syncs.
     pub sync_s: f64,
+    /// CPU of this process meanwhile.
+    pub cpu_s: f64,
     /// Each request.
     pub latencies_s: Vec<f64>,
 }
 
-/// No case takes longer, but for the sync at its end.
-const TIME_MAX: Duration = Duration::from_secs(3);
+/// Requests of a case at most: their latencies take 32 MiB, and a P99 is no surer with more.
+const REQUESTS_MAX: u64 = 4 << 20;
+
+/// One pass over the file, as its threads see it.
+struct Pass<'a> {
+    file: &'a File,
+    /// Requests that the file has room for, and how many of them are made.
+    places: u64,
+    most: u64,
+    next: AtomicU64,
+    began: Instant,
+    time: Duration,
+    stop: &'a AtomicBool,
+}
 
 impl Load {
-    /// Makes the requests to the file `path`, which is written new, or must be there to be read.
+    /// Makes the requests to the file `path`, which is written new, or must be there to be read, in passes: over all of
+    /// it, and over it again until `time` is over, 4 Mi requests are made, or somebody asks to stop. Each pass begins
+    /// like the first: what is written is a new file, and of what is read through the page cache nothing is in it.
+    /// That takes time as well, which is not counted.
     ///
     /// # Errors
     /// What the kernel says; `Unsupported` of direct I/O where the file system has none, or is in memory.
-    pub fn run(&self, path: &Path) -> io::Result<Timed> {
+    pub fn run(&self, path: &Path, time: Duration, stop: &AtomicBool) -> io::Result<Timed> {
+        let (mut buffers, mut timed) = (self.buffers()?, Timed::default());
+        loop {
+            let left = time.saturating_sub(Duration::from_secs_f64(timed.wall_s));
+            self.pass(path, &mut buffers, (left, stop), &mut timed)?;
+            let is_full = timed.latencies_s.len() as u64 >= REQUESTS_MAX;
+            if is_full || timed.wall_s >= time.as_secs_f64() || stop.load(Ordering::Relaxed) {
+                return Ok(timed);
+            }
+        }
+    }
+
+    /// The same in one pass, which ends before all of it is done when `time` is over.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn once(&self, path: &Path, time: Duration, stop: &AtomicBool) -> io::Result<Timed> {
+        let mut timed = Timed::default();
+        self.pass(path, &mut self.buffers()?, (time, stop), &mut timed)?;
+        Ok(timed)
+    }
+
+    /// One for each thread, filled before anything is timed.
+    fn buffers(&self) -> io::Result<Vec<Buffer>> {
+        let one = |_| -> io::Result<Buffer> {
+            let mut buffer = Buffer::new(self.request_bytes as usize)?;
+            Content::Noise.fill(1, 0, &mut buffer);
+            Ok(buffer)
+        };
+        (0..self.depth).map(one).collect()
+    }
+
+    fn pass(
+        &self,
+        path: &Path,
+        buffers: &mut [Buffer],
+        (time, stop): (Duration, &AtomicBool),
+        timed: &mut Timed,
+    ) -> io::Result<()> {
         let file = self.open(path)?;
-        let requests = (self.bytes / self.request_bytes).max(1);
-        let next = AtomicU64::new(0);
-        let began = Instant::now();
+        let places = (self.bytes / self.request_bytes).max(1);
+        let most = places.min(REQUESTS_MAX - timed.latencies_s.len() as u64);
+        let (next, cpu, began) = (AtomicU64::new(0), process_cpu(), Instant::now());
+        let pass = &Pass { file: &file, places, most, next, began, time, stop };
         let each = std::thread::scope(|scope| {
             let threads: Vec<_> =
-                (0..self.depth).map(|_| scope.spawn(|| self.some(&file, &next, requests, began))).collect();
+                buffers.iter_mut().map(|buffer| scope.spawn(move || self.requests(pass, buffer))).collect();
             let joined = threads
                 .into_iter()
                 .map(|thread| thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked"))));
@@ -66,13 +123,12 @@ impl Load {
             file.sync_data()?;
         }
         let wall = began.elapsed();
-        let latencies_s: Vec<f64> = each.into_iter().flatten().collect();
-        Ok(Timed {
-            bytes: latencies_s.len() as u64 * self.request_bytes,
-            wall_s: wall.as_secs_f64(),
-            sync_s: (wall - before_sync).as_secs_f64(),
-            latencies_s,
-        })
+        timed.latencies_s.extend(each.into_iter().flatten());
+        timed.bytes = timed.latencies_s.len() as u64 * self.request_bytes;
+        timed.wall_s += wall.as_secs_f64();
+        timed.sync_s += (wall - before_sync).as_secs_f64();
+        timed.cpu_s += (process_cpu() - cpu).as_secs_f64();
+        Ok(())
     }
 
     fn open(&self, path: &Path) -> io::Result<File> {
@@ -100,25 +156,27 @@ impl Load {
         Ok(file)
     }
 
-    fn some(&self, file: &File, next: &AtomicU64, requests: u64, began: Instant) -> io::Result<Vec<f64>> {
-        let mut buffer = Buffer::new(self.request_bytes as usize)?;
-        Content::Noise.fill(1, 0, &mut buffer);
+    /// Those of one thread: one at least, if there is one left.
+    fn requests(&self, pass: &Pass<'_>, buffer: &mut Buffer) -> io::Result<Vec<f64>> {
         let mut latencies = Vec::new();
-        while began.elapsed() < TIME_MAX {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            if number >= requests {
+        loop {
+            let number = pass.next.fetch_add(1, Ordering::Relaxed);
+            if number >= pass.most {
                 break;
             }
-            let place = if self.is_sequential { number } else { scattered(number, requests) };
+            let place = if self.is_sequential { number } else { scattered(number, pass.places) };
             let offset = place * self.request_bytes;
             let asked = Instant::now();
             match self.writes {
-                true => file.write_all_at(&buffer, offset)?,
+                true => pass.file.write_all_at(buffer, offset)?,
                 false => {
-                    file.read_at(&mut buffer, offset)?;
+                    pass.file.read_at(buffer, offset)?;
                 }
             }
             latencies.push(asked.elapsed().as_secs_f64());
+            if pass.began.elapsed() >= pass.time || pass.stop.load(Ordering::Relaxed) {
+                break;
+            }
         }
         Ok(latencies)
     }
@@ -154,23 +212,52 @@ mod tests {
         }
     }
 
+    const WRITES: Load = Load {
+        writes: true,
+        request_bytes: 65_536,
+        depth: 3,
+        is_direct: false,
+        is_sequential: false,
+        is_preallocated: true,
+        bytes: 10 * 65_536,
+    };
+    const HOUR: Duration = Duration::from_secs(3600);
+
     #[test]
     fn what_was_written_is_read_by_as_many_requests() {
         let scratch = tempfile::tempdir().unwrap();
-        let path = scratch.path().join("file");
-        let writes = Load {
-            writes: true,
-            request_bytes: 65_536,
-            depth: 3,
-            is_direct: false,
-            is_sequential: false,
-            is_preallocated: true,
-            bytes: 10 * 65_536,
-        };
-        let written = writes.run(&path).unwrap();
+        let (path, never) = (scratch.path().join("file"), AtomicBool::new(false));
+        let written = WRITES.once(&path, HOUR, &never).unwrap();
         assert_eq!((written.bytes, written.latencies_s.len()), (655_360, 10));
-        let read = Load { writes: false, ..writes }.run(&path).unwrap();
+        let read = Load { writes: false, ..WRITES }.once(&path, HOUR, &never).unwrap();
         assert_eq!(read.bytes, 655_360);
         assert_eq!(std::fs::metadata(&path).unwrap().len(), 655_360);
+    }
+
+    #[test]
+    fn a_file_is_gone_over_again_until_the_time_is_over_and_does_not_grow() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (path, never) = (scratch.path().join("file"), AtomicBool::new(false));
+        let one = Load { bytes: 65_536, ..WRITES };
+        for load in [one, Load { writes: false, ..one }, Load { is_preallocated: false, ..one }] {
+            let time = Duration::from_millis(200);
+            let timed = load.run(&path, time, &never).unwrap();
+            let count = timed.latencies_s.len();
+            assert!(timed.wall_s >= time.as_secs_f64(), "{} s", timed.wall_s);
+            // A disk may be busy for so long with the first sync; nothing is synced after reading.
+            assert!(count > 1 || load.writes, "{count}");
+            assert_eq!(timed.bytes, count as u64 * 65_536);
+            assert_eq!(std::fs::metadata(&path).unwrap().len(), 65_536);
+        }
+    }
+
+    #[test]
+    fn who_asks_to_stop_does_not_wait_for_the_time_and_however_little_there_is_one_request_is_made() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (path, now) = (scratch.path().join("file"), AtomicBool::new(true));
+        let stopped = WRITES.run(&path, HOUR, &now).unwrap();
+        assert!((1..=3).contains(&stopped.latencies_s.len()), "{}", stopped.latencies_s.len());
+        let hurried = WRITES.run(&path, Duration::from_nanos(1), &AtomicBool::new(false)).unwrap();
+        assert!((1..=3).contains(&hurried.latencies_s.len()), "{}", hurried.latencies_s.len());
     }
 }

@@ -31,12 +31,19 @@ impl Interval {
     }
 }
 
+/// By this factor a difference of two copies may be above what the line carries: of copies that fill it for ten
+/// seconds, start and end of a program are known to some 10 ms.
+const ABOVE_THE_LINE_MAX: f64 = 1.001;
+
 /// What a copy that is the longer one of two, in bytes and seconds each, carries in a second after its start: of what
 /// it has more, in the time that it takes longer; what both have (handshakes, slow start, the end) cancels. `None` if
-/// it does not take longer by a tenth: the rest would be noise.
-pub fn rate_after_start(long: (u64, f64), short: (u64, f64)) -> Option<f64> {
+/// it does not take longer by a tenth: the rest would be noise. `None` too if it is more than `line_bytes_per_s`, the
+/// payload that the line carries in a second: what both have was not the same.
+pub fn rate_after_start(long: (u64, f64), short: (u64, f64), line_bytes_per_s: f64) -> Option<f64> {
     let (bytes, seconds) = (long.0.saturating_sub(short.0), long.1 - short.1);
-    (seconds > 0.1 * long.1).then(|| bytes as f64 / seconds)
+    let bytes_per_s = bytes as f64 / seconds;
+    let is_known = seconds > 0.1 * long.1 && bytes_per_s <= ABOVE_THE_LINE_MAX * line_bytes_per_s;
+    is_known.then_some(bytes_per_s)
 }
 
 /// All of it, of the same values and in their unit.
@@ -232,6 +239,14 @@ mod tests {
         assert_eq!(ratios(&above, &below), [2.0, 2.0]);
         assert_eq!(spread(&[2.0, 1.0, 4.0]), 4.0);
         assert!(spread(&[]).is_nan());
+    }
+
+    #[test]
+    fn a_difference_of_two_copies_is_no_rate_if_it_is_noise_or_more_than_the_line_carries() {
+        let of = |long_s, short_s| rate_after_start((400, long_s), (100, short_s), 100.0);
+        assert_eq!(of(5.0, 2.0), Some(100.0), "all that the line carries");
+        assert_eq!(of(5.0, 2.002), Some(300.0 / (5.0 - 2.002)), "as far as the time is known");
+        assert_eq!((of(5.0, 2.1), of(4.0, 3.9), of(4.0, 4.5)), (None, None, None));
     }
 
     #[test]

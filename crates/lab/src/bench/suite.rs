@@ -420,7 +420,7 @@ mod tests {
         let of_many_files =
             ["sweep bulk", "sweep streaming", "concurrency", "files", "faults", "frames", "predict"];
         let without_chance = ["path", "streams", "order", "congest", "lag", "slots", "storage"];
-        let for_a_time = ["latency", "streams", "congest", "frames", "lag", "slots"];
+        let for_a_time = ["latency", "streams", "congest", "frames", "lag", "slots", "storage"];
         for suite in SUITES {
             let name = suite.name;
             assert_eq!(refused(name, Wishes::default()), None, "{name}");
@@ -464,7 +464,7 @@ mod tests {
         let near = Wishes { rtts: vec![ms(10), Duration::ZERO], ..Wishes::default() };
         assert_eq!(refused("latency", near).as_deref(), Some("--rtt must be more than 0"));
         for (name, least) in
-            [("storage", "64 KiB"), ("lag", "1000000 B"), ("layout", "1 B"), ("slots", "1 B")]
+            [("storage", "4 KiB"), ("lag", "1000000 B"), ("layout", "1 B"), ("slots", "1 B")]
         {
             let told = refused(name, Wishes { budget_bytes: Some(0), ..Wishes::default() });
             assert_eq!(told, Some(format!("`{name}` takes a --budget of at least {least}")));

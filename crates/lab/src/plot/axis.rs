@@ -16,6 +16,13 @@ pub enum Scale {
     Steps,
 }
 
+impl Scale {
+    /// Whether equal distances are equal factors: then no figure is at its beginning.
+    pub fn is_logarithmic(self) -> bool {
+        matches!(self, Scale::Log10 | Scale::Log2)
+    }
+}
+
 /// One axis of a figure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
@@ -72,7 +79,7 @@ pub(super) struct Ruler {
 impl Ruler {
     /// For these figures on `length` pixels.
     pub fn new(axis: &Axis, values: impl Iterator<Item = f64>, length: f64, run: Run) -> Ruler {
-        let is_log = matches!(axis.scale, Scale::Log10 | Scale::Log2);
+        let is_log = axis.scale.is_logarithmic();
         let values = values.chain(axis.from).chain(axis.to);
         let mut values: Vec<f64> =
             values.filter(|value| value.is_finite() && (!is_log || *value > 0.0)).collect();

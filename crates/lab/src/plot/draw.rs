@@ -134,14 +134,13 @@ fn legend(keys: &[Key], width: f64, id: &str) -> Part {
 }
 
 fn sample(key: &Key, id: &str) -> Markup {
-    let index = key.look.index();
     match key.sample {
         Sample::Bar => bar(key.look, 4.0, -6.0, SAMPLE - 8.0, 12.0, id),
         Sample::Line => html! {
             (stroke(key.look, &format!("M0 0H{}", px(SAMPLE))))
             @if !matches!(key.look, Look::Law(_)) { (marker(key.look, SAMPLE / 2.0, 0.0)) }
         },
-        Sample::Dots => html! { (marker(Look::Measured(index), SAMPLE / 2.0, 0.0)) },
+        Sample::Dots => html! { (marker(key.look, SAMPLE / 2.0, 0.0)) },
     }
 }
 

@@ -137,10 +137,10 @@ pub struct Remark {
     pub label: String,
 }
 
-/// Bars beside each other, in groups.
+/// Bars beside each other, in groups; on a logarithmic axis, which begins nowhere, dots.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bars {
-    /// What their lengths measure.
+    /// What their lengths measure, or the places of dots.
     pub axis: Axis,
     /// The groups' names.
     pub groups: Vec<String>,

@@ -140,6 +140,24 @@ fn bars() -> Figure {
     }))
 }
 
+/// Beside the largest of these the smaller ones would have no bar.
+fn dots() -> Figure {
+    let value = |value: f64| Some(Value { value, interval: Some((value * 0.7, value * 1.4)) });
+    let series = |index, name: &str, values| {
+        let look = Look::Measured(index);
+        BarSeries { name: name.into(), look, values }
+    };
+    figure(Body::Bars(Bars {
+        axis: axis("From written to readable, P99", Unit::Seconds, Scale::Log10),
+        groups: ["0 s", "100 ms"].map(str::to_owned).to_vec(),
+        series: vec![
+            series(0, "stream", vec![value(534e-6), value(0.139)]),
+            series(1, "frames", vec![value(2.5e-3), None]),
+            series(2, "frames, a consumer that stands still, spill", vec![value(30.9), value(29.3)]),
+        ],
+    }))
+}
+
 fn cells() -> Figure {
     figure(Body::Cells(Cells {
         row_title: "Concurrency".into(),
@@ -158,8 +176,8 @@ fn cells() -> Figure {
     }))
 }
 
-fn all() -> [Figure; 5] {
-    [curves(), stairs(), sizes(), bars(), cells()]
+fn all() -> [Figure; 6] {
+    [curves(), stairs(), sizes(), bars(), dots(), cells()]
 }
 
 #[test]
@@ -213,6 +231,17 @@ fn names_over_their_bars_stand_beside_the_axis_and_not_on_it() {
     };
     let axis = after("class=\"axis\" d=\"M");
     assert!(after("class=\"strong halo\" x=\"") > axis, "the axis is drawn over the first letter");
+}
+
+/// Each series once in each group that has it, and once in the legend.
+#[test]
+fn on_a_logarithmic_axis_stand_dots_with_their_figures_and_no_bars() {
+    let drawn = svg(&dots(), WIDTH);
+    let dots_of = |index: usize| drawn.matches(&format!("class=\"s{index} dot\"")).count();
+    assert_eq!([0, 1, 2].map(dots_of), [3, 2, 3]);
+    assert!(!drawn.contains(" bar\""), "{drawn}");
+    assert!(drawn.contains(">534 µs</text>") && drawn.contains(">30.9 s</text>"), "{drawn}");
+    assert!(svg(&bars(), WIDTH).contains("class=\"s0 bar\""));
 }
 
 #[test]

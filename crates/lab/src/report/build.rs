@@ -24,7 +24,7 @@ const LEVELS_MAX: usize = 4;
 /// Said of a fit by which no number of files is better than another.
 pub const FLAT: &str = "flat: no number is better";
 
-/// The largest over the smallest of a figure from which on its vertical axis is logarithmic.
+/// The largest over the smallest of a figure from which on the axis of what was measured is logarithmic.
 const LOG_FROM: f64 = 30.0;
 
 /// A figure of ours, and what of its suite was chosen for it, in words.
@@ -149,7 +149,12 @@ fn body(
         Kind::Bars { groups, measure } => {
             let (groups, series) = reading::bars(results, samples, groups, measure);
             let series = first(series, |series| &series.name, notes);
-            let axis = Axis::new(measure.label(), measure.unit(), Scale::Linear);
+            let values = series.iter().flat_map(|series| series.values.iter().flatten());
+            let scale = scale_of(measure, values.map(|value| (value.value, value.interval)));
+            let axis = Axis::new(measure.label(), measure.unit(), scale);
+            if scale.is_logarithmic() {
+                notes.push("The axis is logarithmic: dots stand instead of bars.".to_owned());
+            }
             (!groups.is_empty()).then_some((Body::Bars(Bars { axis, groups, series }), Some(measure)))
         }
         Kind::Cells { rows, columns, measure } => cells(results, samples, rows, columns, measure),
@@ -215,9 +220,9 @@ fn over(
         let label = "what it may be off by".to_owned();
         limits.push(Limit { across: Across::Level, at: 1.0, label });
     }
-    // Of a share it counts how near it is to the whole.
-    let is_share = measure.unit() == Unit::Share;
-    let y_scale = if is_share { Scale::Linear } else { scale_of(&series) };
+    let measured = series.iter().filter(|series| matches!(series.look, Look::Measured(_)));
+    let points = measured.flat_map(|series| &series.points).map(|point| (point.y, point.interval));
+    let y_scale = scale_of(measure, points);
     let y = Axis::new(measure.label(), measure.unit(), y_scale);
     let x = Axis::new(&reading::label(x), reading::unit(results, x), scale);
     Some(Curves { x, y, series, limits, remarks: Vec::new() })
@@ -264,16 +269,16 @@ fn first<T>(mut series: Vec<T>, name: fn(&T) -> &str, notes: &mut Vec<String>) -
     series
 }
 
-/// Equal factors where what was measured spans so many that the smaller figures would lie on the axis.
-fn scale_of(series: &[Series]) -> Scale {
-    let measured = series.iter().filter(|series| matches!(series.look, Look::Measured(_)));
-    let values = measured.flat_map(|series| &series.points).flat_map(|point| {
-        let (low, high) = point.interval.unwrap_or((point.y, point.y));
-        [low, point.y, high]
+/// Equal factors where figures, with their intervals, span so many that the smaller ones would lie on the axis. Of a
+/// share it counts how near it is to the whole.
+fn scale_of(measure: Measure, measured: impl Iterator<Item = (f64, Option<(f64, f64)>)>) -> Scale {
+    let values = measured.flat_map(|(value, interval)| {
+        let (low, high) = interval.unwrap_or((value, value));
+        [low, value, high]
     });
     let (least, most) =
         values.fold((f64::INFINITY, 0.0f64), |(least, most), value| (least.min(value), most.max(value)));
-    match least > 0.0 && most / least >= LOG_FROM {
+    match measure.unit() != Unit::Share && least > 0.0 && most / least >= LOG_FROM {
         true => Scale::Log10,
         false => Scale::Linear,
     }

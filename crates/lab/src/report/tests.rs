@@ -186,6 +186,25 @@ fn what_spans_many_factors_stands_on_a_logarithmic_axis() {
 }
 
 #[test]
+fn what_spans_many_factors_is_no_bar_but_a_dot_on_a_logarithmic_axis() {
+    let drawn = |slowest_s: f64| {
+        let of = |series: &str, p99_s: f64| {
+            let sample = sample(series, 1.0, &[("rtt", 0.1)]);
+            sample.measured("lag_p99", p99_s, "s")
+        };
+        let samples = vec![of("stream", 1e-3), of("frames, spill", slowest_s)];
+        figures(&[results("lag", PathKind::Loopback, samples)])
+    };
+    for (slowest_s, scale) in [(0.02, Scale::Linear), (0.04, Scale::Log10)] {
+        let figures = drawn(slowest_s);
+        let figure = named(&figures, "lag-p99");
+        assert_eq!(bars(figure).axis.scale, scale, "{slowest_s}");
+        let is_told = figure.notes.iter().any(|note| note.starts_with("The axis is logarithmic"));
+        assert_eq!(is_told, scale == Scale::Log10, "{:?}", figure.notes);
+    }
+}
+
+#[test]
 fn where_ours_has_no_line_both_stand_as_shares_of_their_best() {
     let samples = vec![sample("tuned", 2.0, &[("rtt", 0.01)]), sample("tuned", 4.0, &[("rtt", 0.1)])];
     let figures = figures(&[results("latency", PathKind::Loopback, samples)]);

@@ -31,7 +31,7 @@ const LOSSES: [f64; 4] = [0.0, 4.6e-5, 1e-4, 1e-3];
 /// chance.
 const LOST_MIN: f64 = 20.0;
 
-/// Of each copy at least, so that slow start is not most of it.
+/// Of each copy at least, so that slow start is not most of it; the round that does not count needs no more.
 const BYTES_MIN: u64 = 64 * MIB;
 
 const RTT: Duration = Duration::from_millis(20);
@@ -89,14 +89,11 @@ fn bytes_at(loss: f64, budget_bytes: u64) -> u64 {
     (enough.ceil() as u64).max(BYTES_MIN).min(budget_bytes)
 }
 
-/// Of a copy at this loss among others: where nothing is lost as much as the largest of them, so that slow start is no
-/// larger a part of it than of theirs.
-fn bytes_among(loss: f64, losses: &[f64], budget_bytes: u64) -> u64 {
+/// Of each copy, whatever it loses: what the least of these losses needs. Of copies of several sizes the larger ones
+/// have a smaller part of slow start, handshakes and sync, and a rate over losses would be one over sizes.
+fn bytes_of_all(losses: &[f64], budget_bytes: u64) -> u64 {
     let largest = losses.iter().map(|loss| bytes_at(*loss, budget_bytes)).max();
-    match largest {
-        Some(largest) if loss == 0.0 => largest,
-        _ => bytes_at(loss, budget_bytes),
-    }
+    largest.unwrap_or_else(|| bytes_at(0.0, budget_bytes))
 }
 
 /// Which losses there are, and why not the smallest that was wanted.
@@ -108,6 +105,19 @@ fn stepped(wishes: &Wishes) -> Scaled {
         to += &format!(": at 1e-5 each copy needs {bytes:.1} GB to lose {LOST_MIN} packets (`--loss 1e-5`)");
     }
     scaled("loss", "0, 1e-5, 1e-4, 1e-3; 4.6e-5 on a private line (000 section III-B.1)", to)
+}
+
+/// How large each copy is, and why.
+fn sized(wishes: &Wishes) -> Scaled {
+    let budget_bytes = SUITE.budget_bytes(wishes);
+    let megabytes = bytes_of_all(&losses(wishes), budget_bytes) as f64 / 1e6;
+    scaled("a copy", "1 TiB (000 section III-B.2)", {
+        let most = size(budget_bytes);
+        format!(
+            "{megabytes:.0} MB, the same at each loss: so much that at the least of them {LOST_MIN} packets are lost on \
+             the average, at most {most}"
+        )
+    })
 }
 
 fn losses(wishes: &Wishes) -> Vec<f64> {
@@ -140,10 +150,7 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
                 "as zx plans them",
                 "one, so that the law of one stream can stand beside it".to_owned(),
             ),
-            scaled("a copy", "1 TiB (000 section III-B.2)", {
-                let most = size(SUITE.budget_bytes(wishes));
-                format!("as large as it takes to lose {LOST_MIN} packets on the average, at most {most}")
-            }),
+            sized(wishes),
         ],
     })
 }
@@ -171,11 +178,12 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     }
     let daemon = bench.workspace.daemon(Some(&testbed.right))?;
     let budget_bytes = bench.budget_bytes();
+    let each_bytes = bytes_of_all(&losses, budget_bytes);
     bench.take_turns(cases, |bench, run, case| {
         // The round that does not count need not lose anything.
         let data_bytes = match run {
             0 => bytes_at(0.0, budget_bytes),
-            _ => bytes_among(case.loss, &losses, budget_bytes),
+            _ => each_bytes,
         };
         let control = CongestionControl::ALL[case.control];
         let name = control.name();
@@ -217,12 +225,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slow_start_is_no_larger_a_part_where_nothing_is_lost() {
-        let budget_bytes = 1 << 30;
-        let among = |loss| bytes_among(loss, &LOSSES, budget_bytes);
-        let largest = LOSSES.iter().map(|loss| bytes_at(*loss, budget_bytes)).max().unwrap();
-        assert_eq!(among(0.0), largest);
-        assert!(among(1e-3) < largest && bytes_among(0.0, &[], budget_bytes) == BYTES_MIN);
+    fn copies_are_of_one_size_whatever_they_lose_and_slow_start_is_no_larger_a_part_of_any() {
+        let budget_bytes = SUITE.budget_bytes;
+        let each = bytes_of_all(&LOSSES, budget_bytes);
+        for loss in LOSSES.into_iter().filter(|loss| *loss > 0.0) {
+            let lost = loss * each as f64 / segment_bytes(network::MTU_BYTES);
+            assert!(lost >= LOST_MIN, "{loss}: {lost} of {each} bytes");
+        }
+        for (losses, bytes) in [(&[0.0][..], BYTES_MIN), (&[], BYTES_MIN), (&[0.0, 1e-6], budget_bytes)] {
+            assert_eq!(bytes_of_all(losses, budget_bytes), bytes, "{losses:?}");
+        }
+        assert_eq!(bytes_of_all(&LOSSES, MIB), MIB, "as asked");
+        let told = sized(&Wishes::default()).to;
+        assert!(told.starts_with("630 MB, the same at each loss: "), "{told}");
     }
 
     #[test]
@@ -247,12 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn each_step_of_loss_has_so_much_data_that_losses_are_no_accident() {
-        for loss in LOSSES.into_iter().filter(|loss| *loss > 0.0) {
-            let bytes = bytes_at(loss, SUITE.budget_bytes);
-            let lost = loss * bytes as f64 / segment_bytes(network::MTU_BYTES);
-            assert!(lost >= LOST_MIN, "{loss}: {lost} of {bytes} bytes");
-        }
+    fn a_copy_is_as_large_as_its_loss_needs_and_no_larger_than_was_asked_for() {
         assert_eq!(bytes_at(0.0, SUITE.budget_bytes), BYTES_MIN);
         assert_eq!(bytes_at(1e-6, SUITE.budget_bytes), SUITE.budget_bytes, "bounded");
         assert_eq!(bytes_at(1e-3, MIB), MIB, "as asked");

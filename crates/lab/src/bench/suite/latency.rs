@@ -170,7 +170,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
                     let streams = copied.finished["plan"]["streams"]["value"].as_f64().unwrap_or(0.0);
                     let series = format!("thalweg, {}", buffers.name);
                     let long = of_copy(&series, &copied, file_bytes, 1);
-                    Ok(after_start(long, &short).measured("streams", streams, "1"))
+                    Ok(after_start(long, &short, &path).measured("streams", streams, "1"))
                 })?
             }
         };
@@ -178,10 +178,12 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     })
 }
 
-/// The longer copy with its rate after its start, and beside that the one with it. On a machine so noisy that the first
-/// is not known, it is of another series, whose rates have the start in them.
-fn after_start(long: Sample, short: &Sample) -> Sample {
-    match statistics::rate_after_start((long.bytes, long.wall_s), (short.bytes, short.wall_s)) {
+/// The longer copy with its rate after its start, and beside that the one with it. Where the first is not known (noise,
+/// or more than the line carries) it is of another series, whose rates have the start in them.
+fn after_start(long: Sample, short: &Sample, path: &PathWish) -> Sample {
+    let line_bytes_per_s = path.payload_bits_per_s() / 8.0;
+    let (all, less) = ((long.bytes, long.wall_s), (short.bytes, short.wall_s));
+    match statistics::rate_after_start(all, less, line_bytes_per_s) {
         Some(bytes_per_s) => {
             let with_start = long.rate_bits_per_s();
             long.measured(RATE, bytes_per_s * 8.0, "bit/s").measured(RATE_WITH_START, with_start, "bit/s")
@@ -197,12 +199,18 @@ mod tests {
     #[test]
     fn the_start_is_in_both_copies_and_cancels_and_where_it_cannot_be_told_the_series_says_so() {
         let copy = |bytes, wall_s| Sample { series: "x".into(), bytes, wall_s, ..Sample::default() };
-        let known = after_start(copy(400, 5.0), &copy(100, 2.0));
+        // 900 bit/s of payload.
+        let rate_bits_per_s = (900.0 / network::payload_share(network::MTU_BYTES)).ceil() as u64;
+        let path = PathWish { rtt: TIME, rate_bits_per_s, loss: 0.0, mtu_bytes: network::MTU_BYTES };
+        let known = after_start(copy(400, 5.0), &copy(100, 2.0), &path);
         assert_eq!((known.series.as_str(), known.shown_rate_bits_per_s()), ("x", 800.0));
         assert_eq!(known.measured[RATE_WITH_START].value(), Some(640.0));
-        let noisy = after_start(copy(400, 2.0), &copy(100, 1.9));
-        assert_eq!((noisy.series.as_str(), noisy.shown_rate_bits_per_s()), ("x, with the start", 1600.0));
-        assert!(noisy.measured.is_empty());
+        // The second would be 960 bit/s, more than the line carries.
+        for (short_s, why) in [(4.6, "noise"), (2.5, "above the line")] {
+            let unknown = after_start(copy(400, 5.0), &copy(100, short_s), &path);
+            let told = (unknown.series.as_str(), unknown.shown_rate_bits_per_s());
+            assert_eq!((told, unknown.measured.is_empty()), (("x, with the start", 640.0), true), "{why}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! Bars beside each other, lying, so that names of any length have room.
+//! Bars beside each other, lying, so that names of any length have room; dots in their places on a logarithmic axis.
 
-use super::{Key, Part, Sample, bar, px};
+use super::{Key, Part, Sample, bar, marker, px};
 use crate::plot::axis::{Ruler, Run};
 use crate::plot::figure::{BarSeries, Bars, Value};
 use crate::plot::text::Type;
@@ -14,26 +14,33 @@ const BETWEEN: f64 = 12.0;
 const BESIDE: f64 = 0.3;
 /// From the axis to those that stand over their bars.
 const FROM_AXIS: f64 = 4.0;
+/// Half of the words of the first mark, which on a logarithmic axis have a unit, stand before the axis.
+const FIRST_MARK: f64 = 26.0;
+/// From the middle of a dot to its edge.
+const DOT: f64 = 5.0;
 
 pub(super) fn keys(bars: &Bars) -> Vec<Key<'_>> {
     if bars.series.len() < 2 {
         return Vec::new();
     }
-    bars.series
-        .iter()
-        .map(|series| Key { name: &series.name, look: series.look, sample: Sample::Bar })
-        .collect()
+    let sample = if bars.axis.scale.is_logarithmic() { Sample::Dots } else { Sample::Bar };
+    bars.series.iter().map(|series| Key { name: &series.name, look: series.look, sample }).collect()
 }
 
 pub(super) fn draw(bars: &Bars, width: f64, id: &str) -> Part {
     let names = bars.groups.iter().map(|name| Type::BODY.width(name)).fold(0.0, f64::max);
     let is_beside = names + 10.0 <= width * BESIDE;
-    let left = if is_beside { names + 10.0 } else { 1.0 };
+    let is_log = bars.axis.scale.is_logarithmic();
+    let first = if is_log { FIRST_MARK } else { 1.0 };
+    let left = if is_beside { first.max(names + 10.0) } else { first };
     let values = || bars.series.iter().flat_map(|series| series.values.iter().flatten());
     let figure = |value: &Value| bars.axis.unit.show(value.value);
     let figures = values().map(|value| Type::SMALL.width(&figure(value))).fold(0.0, f64::max);
     let room = width - left - figures - 12.0;
-    let ends = values().flat_map(|value| [value.value, value.interval.map_or(value.value, |(_, high)| high)]);
+    let ends = values().flat_map(|value| {
+        let (low, high) = value.interval.unwrap_or((value.value, value.value));
+        [low, value.value, high]
+    });
     let ruler = Ruler::new(&bars.axis, ends, room, Run::Across);
     let across = |value: f64| left + ruler.place(value).unwrap_or(0.0) * room;
 
@@ -44,16 +51,25 @@ pub(super) fn draw(bars: &Bars, width: f64, id: &str) -> Part {
     for (at, _) in &ruler.marks {
         let _ = write!(lines, "M{} 0V{}", px(left + at * room), px(bottom));
     }
+    // Between powers, as curves have them.
+    let mut ticks = String::new();
+    for at in &ruler.between {
+        let _ = write!(ticks, "M{} {}v-4", px(left + at * room), px(bottom));
+    }
     let one = |series: &BarSeries, value: &Value, top: f64| -> Markup {
         let end = across(value.value);
         let shown = value.interval.map_or(end, |(_, high)| end.max(across(high)));
+        // Whatever the axis has no place for has no dot.
+        let has_dot = is_log && ruler.place(value.value).is_some();
+        let shown = if has_dot { shown.max(end + DOT) } else { shown };
         html! {
-            (bar(series.look, left, top, end - left, BAR, id))
+            @if !is_log { (bar(series.look, left, top, end - left, BAR, id)) }
             @if let Some((low, high)) = value.interval {
                 path class="interval" d=(format!(
                     "M{} {}v6m0 -3H{}m0 -3v6", px(across(low)), px(top + BAR / 2.0 - 3.0), px(across(high))
                 )) {}
             }
+            @if has_dot { (marker(series.look, end, top + BAR / 2.0)) }
             text class="small halo" x=(px(shown + 5.0)) y=(px(top + BAR - 4.0)) { (figure(value)) }
         }
     };
@@ -76,7 +92,7 @@ pub(super) fn draw(bars: &Bars, width: f64, id: &str) -> Part {
                 }
             }
         }
-        path class="axis" d=(format!("M{} 0V{}H{}", px(left), px(bottom), px(left + room))) {}
+        path class="axis" d=(format!("M{} 0V{}H{}{ticks}", px(left), px(bottom), px(left + room))) {}
         @for (at, words) in &ruler.marks {
             @let x = (left + at * room).max(Type::BODY.width(words) / 2.0);
             text text-anchor="middle" x=(px(x)) y=(px(bottom + 17.0)) { (words) }
