@@ -232,7 +232,7 @@ pub fn rings_name(device: &str) -> String {
 pub fn wanted_rings(rings: &Rings) -> (u32, u32) {
     let wanted = |now: u32, max: u32| {
         let most = RING_SLOTS.min(max);
-        let rounded = most.checked_ilog2().map_or(0, |power| 1 << power);
+        let rounded = most.checked_ilog2().map_or(0, |power| 1u32 << power);
         if now >= rounded { now } else { most }
     };
     (wanted(rings.receive, rings.receive_max), wanted(rings.send, rings.send_max))
