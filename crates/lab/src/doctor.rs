@@ -19,6 +19,14 @@ pub mod machine;
 
 pub mod measure;
 
+mod device;
+
+mod link;
+
+mod card;
+
+mod buffers;
+
 mod network;
 
 mod queue;
@@ -48,11 +56,11 @@ pub mod prove;
 #[cfg(test)]
 mod tests;
 
+pub use device::{devices, line_rate_bits_per_s};
 pub use finding::{Belief, Finding, Holds, Remedy, Report, Subject, Verdict};
 pub use limits::{group_memory_bytes, machine_memory_bytes};
 pub use machine::Machine;
 pub use measure::Probes;
-pub use network::devices;
 pub use roots::Roots;
 
 use std::path::PathBuf;

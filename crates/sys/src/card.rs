@@ -35,11 +35,25 @@ pub enum Offload {
     Joining,
 }
 
+/// Whether a card stops who sends to it when it has no room, and lets itself be stopped (pause frames).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pause {
+    /// Both ends of the cable agree about it.
+    pub negotiated: bool,
+    /// It lets itself be stopped.
+    pub receive: bool,
+    /// It stops others.
+    pub send: bool,
+}
+
 /// Words of `struct ethtool_ringparam`, the longest answer that is asked for.
 const WORDS: usize = 9;
 
 /// `ETHTOOL_GRINGPARAM`.
 const GET_RINGS: u32 = 0x10;
+
+/// `ETHTOOL_GPAUSEPARAM`.
+const GET_PAUSE: u32 = 0x12;
 
 /// `SIOCETHTOOL`.
 const SIOCETHTOOL: Opcode = 0x8946;
@@ -84,6 +98,15 @@ impl Offload {
 pub fn rings(device: &str) -> io::Result<Rings> {
     let [_, receive_max, _, _, send_max, receive, _, _, send] = ask(device, GET_RINGS)?;
     Ok(Rings { receive, send, receive_max, send_max })
+}
+
+/// What a card does about pause frames.
+///
+/// # Errors
+/// As [`rings`].
+pub fn pause(device: &str) -> io::Result<Pause> {
+    let [_, negotiated, receive, send, ..] = ask(device, GET_PAUSE)?;
+    Ok(Pause { negotiated: negotiated != 0, receive: receive != 0, send: send != 0 })
 }
 
 /// Whether a card has an offload on.
@@ -166,6 +189,7 @@ mod tests {
     fn what_is_no_device_is_an_error() {
         assert!(rings("nosuchdevice0").is_err());
         assert!(rings("").is_err());
+        assert!(pause("nosuchdevice0").is_err());
         assert!(rings("a-name-that-is-too-long-for-it").is_err());
     }
 

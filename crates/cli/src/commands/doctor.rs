@@ -13,15 +13,20 @@ use std::time::Duration;
 use thalweg_cli::args::doctor::DoctorArgs;
 use thalweg_lab::doctor::change::{self, Done, PROFILE};
 use thalweg_lab::doctor::prove::{NAME, Trial, TrialPath, prove};
-use thalweg_lab::doctor::{Belief, Finding, Holds, Probes, Report, Roots, Verdict, devices, examine};
+use thalweg_lab::doctor::{Belief, Finding, Holds, Probes, Report, Roots, Verdict};
+use thalweg_lab::doctor::{devices, examine, line_rate_bits_per_s};
 use thalweg_mover::failure::{Failure, FailureKind, Reason, Result, at_path, of_io};
 use thalweg_sys::child::dies_with_us;
 
 /// The round trip of a trial if none was measured: interstate, at its upper end (000 Table IV).
 const INTERSTATE_RTT: Duration = Duration::from_millis(50);
 
-/// The line of a trial: more than default buffers fill over that way.
+/// The line of a trial if no card says how fast its own is: more than default buffers fill over that way.
 const TRIAL_RATE_BITS_PER_S: u64 = 1_000_000_000;
+
+/// The fastest line of a trial: less than half of what a testbed of two cores carries (docs/guide/testbed.md), so that
+/// a machine with other things to do does as well.
+const TRIAL_RATE_BITS_PER_S_MAX: u64 = 4_000_000_000;
 
 /// `thalweg doctor`.
 ///
@@ -120,7 +125,8 @@ fn what_next(done: &[Done], has_profile: bool) -> Option<String> {
     done.iter().any(|one| one.trouble.is_none()).then(|| back.to_owned())
 }
 
-/// On the path to the machine that was asked for, else on one of 000 Table IV; at a rate that two cores carry.
+/// On the path to the machine that was asked for, else on one of 000 Table IV; at the rate of the line, as far as two
+/// cores carry it.
 fn proved(args: &DoctorArgs, roots: &Roots, probes: &Probes, report: &mut Report) -> Result<Vec<Trial>> {
     let rtt = match &probes.way {
         Some(Ok(way)) => way.rtt,
@@ -132,13 +138,10 @@ fn proved(args: &DoctorArgs, roots: &Roots, probes: &Probes, report: &mut Report
         }
         None => INTERSTATE_RTT,
     };
-    let path = TrialPath { rtt, rate_bits_per_s: TRIAL_RATE_BITS_PER_S };
+    let line = line_rate_bits_per_s(roots);
+    let path = TrialPath { rtt, rate_bits_per_s: trial_rate(line) };
     if !args.json {
-        out::tell(&format!(
-            "trying proposed settings in a testbed of {:.1} ms and {} Gbit/s, one stream of TCP",
-            rtt.as_secs_f64() * 1e3,
-            TRIAL_RATE_BITS_PER_S as f64 / 1e9
-        ));
+        out::tell(&trying(path, line));
     }
     let state = args.state.as_deref();
     let wire = || {
@@ -148,6 +151,25 @@ fn proved(args: &DoctorArgs, roots: &Roots, probes: &Probes, report: &mut Report
         Ok(wire)
     };
     prove(report, roots, path, &testbed::registry(state)?, wire)
+}
+
+/// `line`: of this machine, if a card says.
+fn trial_rate(line: Option<u64>) -> u64 {
+    line.map_or(TRIAL_RATE_BITS_PER_S, |line| line.min(TRIAL_RATE_BITS_PER_S_MAX))
+}
+
+/// What is tried, and what it does not show.
+fn trying(path: TrialPath, line: Option<u64>) -> String {
+    let gbit = |rate: u64| rate as f64 / 1e9;
+    let beyond = line.filter(|line| *line > path.rate_bits_per_s).map(|line| {
+        format!(": what helps there is proved, not that it is enough for the line's {} Gbit/s", gbit(line))
+    });
+    format!(
+        "trying proposed settings in a testbed of {:.1} ms and {} Gbit/s, one stream of TCP{}",
+        path.rtt.as_secs_f64() * 1e3,
+        gbit(path.rate_bits_per_s),
+        beyond.unwrap_or_default()
+    )
 }
 
 /// Settings of this machine are recorded by themselves.
@@ -284,6 +306,8 @@ mod tests {
     fn trial() -> Trial {
         Trial {
             settings: vec!["a.setting"],
+            rate_bits_per_s: TRIAL_RATE_BITS_PER_S,
+            rtt_s: 0.05,
             before_bits_per_s: vec![1e8],
             after_bits_per_s: vec![1e8],
             lost_by_the_path: 0,
@@ -314,6 +338,18 @@ mod tests {
         }
         assert_eq!(refused("/absent").kind, FailureKind::NotFound);
         assert_eq!(refused("@unknown/x").kind, FailureKind::NotFound);
+    }
+
+    #[test]
+    fn a_proof_goes_by_the_rate_of_the_line_and_says_what_it_does_not_show() {
+        let said = |line: Option<u64>| {
+            trying(TrialPath { rtt: INTERSTATE_RTT, rate_bits_per_s: trial_rate(line) }, line)
+        };
+        assert!(said(None).ends_with("of 50.0 ms and 1 Gbit/s, one stream of TCP"), "{}", said(None));
+        let slow = said(Some(100_000_000));
+        assert!(slow.contains("0.1 Gbit/s") && !slow.contains("proved"), "{slow}");
+        let fast = said(Some(100_000_000_000));
+        assert!(fast.contains("and 4 Gbit/s") && fast.contains("the line's 100 Gbit/s"), "{fast}");
     }
 
     #[test]

@@ -2,11 +2,11 @@
 
 use super::finding::{Belief, Holds};
 use super::machine::{Machine, Virtualisation};
-use super::measure::{IN_FLIGHT, Probes};
+use super::measure::{DISK_TIME_MIN, IN_FLIGHT, Probes};
 use super::roots::Roots;
 use super::storage::shown;
 use super::wanted::{LOSS_TYPICAL, RTTS_MS};
-use super::{congestion, cpu, network};
+use super::{congestion, cpu, device};
 use std::time::Duration;
 use thalweg_mover::model::bit_error::bit_error_rate;
 use thalweg_mover::model::window;
@@ -63,7 +63,7 @@ fn latency(roots: &Roots, probes: &Probes) -> (Holds, String) {
         Some(way) => vec![way.rtt],
         None => RTTS_MS.iter().map(|&ms| Duration::from_millis(ms)).collect(),
     };
-    let line = network::line_rate_bits_per_s(roots);
+    let line = device::line_rate_bits_per_s(roots);
     let streams_for =
         |rtt_s: f64| line.and_then(|line| window::streams_needed(line as f64, rtt_s, window_bytes).ok());
     let each: Vec<String> = rtts
@@ -137,6 +137,10 @@ fn bandwidth(roots: &Roots, probes: &Probes) -> (Holds, String) {
             "name a path that data are written to, so that its disk can be measured".into(),
         );
     };
+    if speed.write_time < DISK_TIME_MIN {
+        let why = format!("there is too little room at {} to measure its disk for long enough", shown(path));
+        return (Holds::Unknown, why);
+    }
     let gbit = |bytes_per_s: f64| bytes_per_s * 8.0 / 1e9;
     let disk = gbit(speed.write_bytes_per_s);
     let takes = format!(
@@ -144,7 +148,7 @@ fn bandwidth(roots: &Roots, probes: &Probes) -> (Holds, String) {
         shown(path),
         gbit(speed.write_one_bytes_per_s)
     );
-    match network::line_rate_bits_per_s(roots).map(|line| line as f64 / 1e9) {
+    match device::line_rate_bits_per_s(roots).map(|line| line as f64 / 1e9) {
         Some(line) if disk < line => (Holds::No, format!("no: {takes}, less than the line's {line:.1}")),
         Some(line) => (Holds::Yes, format!("here it would: {takes}, more than the line's {line:.1}")),
         None => (
@@ -166,7 +170,7 @@ fn processors(roots: &Roots, machine: &Machine, probes: &Probes) -> (Holds, Stri
         "a core digests and seals {core:.1} Gbit/s (measured), {}{those} {all:.1} at best",
         machine.cpus
     );
-    match network::line_rate_bits_per_s(roots).map(|line| line as f64 / 1e9) {
+    match device::line_rate_bits_per_s(roots).map(|line| line as f64 / 1e9) {
         Some(line) if all > line => (Holds::No, format!("no: {measured}, and the line has {line:.1}")),
         Some(line) => (Holds::Yes, format!("{measured}, and the line has {line:.1}")),
         None => (Holds::Unknown, format!("{measured}; no card says how fast its line is")),

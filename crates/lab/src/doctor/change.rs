@@ -19,7 +19,7 @@ use super::measure::Probes;
 use super::network::{rings_name, wanted_rings};
 use super::next_start;
 use super::roots::{Roots, read, spaced};
-use super::wanted::{Rule, SYSCTLS, Sysctl};
+use super::wanted::{GOVERNOR, Rule, SYSCTLS, Sysctl, last, with_last};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -83,6 +83,9 @@ struct Record {
     /// The profile that tuned had active before the first [`apply`]; none without tuned, or if it had none.
     #[serde(default)]
     tuned_before: Option<String>,
+    /// Whether tuned chose that profile by itself.
+    #[serde(default)]
+    tuned_chose: bool,
 }
 
 /// Writes what the findings of `report` want, as far as `--apply` does it, and records in `state` what was there.
@@ -100,6 +103,7 @@ pub fn apply(roots: &Roots, report: &Report, probes: &Probes, state: &Path) -> R
     }
     if record.changes.is_empty() {
         record.tuned_before = active_profile(roots);
+        record.tuned_chose = read(&roots.etc.join("tuned/profile_mode")).is_ok_and(|mode| mode == "auto");
     }
     let (sysctl_file, profile) = (roots.etc.join("sysctl.d").join(SYSCTL_FILE), profile_path(roots));
     // Without a new setting the file has nothing new to say.
@@ -116,6 +120,7 @@ pub fn apply(roots: &Roots, report: &Report, probes: &Probes, state: &Path) -> R
         done.extend(allowed_since(roots, &record));
     }
     let settings = settings_of_files(roots, &record, &wanted.theirs, &mut done);
+    let active = record.tuned_before.clone();
     let mut texts = Vec::new();
     for path in files {
         let is_profile = path == &profile;
@@ -128,7 +133,7 @@ pub fn apply(roots: &Roots, report: &Report, probes: &Probes, state: &Path) -> R
             continue;
         }
         let text = match is_profile {
-            true => profile_text(&settings, &wanted.rings),
+            true => profile_text(&settings, &wanted, active.as_deref()),
             false => sysctl_text(report, &settings),
         };
         change.put(text.as_bytes());
@@ -152,6 +157,8 @@ struct Wanted<'a> {
     theirs: Vec<&'static str>,
     /// Of cards, to receive and to send.
     rings: Vec<(&'a String, (u32, u32))>,
+    /// Whether the profile is to set the governor of the CPUs.
+    has_governor: bool,
     /// Whether the profile is to say something new beside settings.
     is_for_profile: bool,
 }
@@ -171,10 +178,11 @@ impl<'a> Wanted<'a> {
             .filter(|(device, _)| is_wanted(device) || standing.contains(&rings_section(device)))
             .filter_map(|(device, card)| Some((device, wanted_rings(card.rings.as_ref().ok()?))))
             .collect();
-        let is_for_profile = is_to_change(report, Subject::Cpu, cpu::GOVERNOR_NAME)
-            || rings.iter().any(|(device, _)| is_wanted(device));
+        let is_slow = is_to_change(report, Subject::Cpu, cpu::GOVERNOR_NAME);
+        let is_for_profile = is_slow || rings.iter().any(|(device, _)| is_wanted(device));
         let theirs = theirs.into_iter().map(|(sysctl, _)| sysctl.key).collect();
-        Wanted { settings, theirs, rings, is_for_profile }
+        let has_governor = is_slow || standing.contains(GOVERNOR_SECTION);
+        Wanted { settings, theirs, rings, has_governor, is_for_profile }
     }
 
     /// Whether another congestion control is to be the default.
@@ -382,6 +390,7 @@ fn wanted_value(roots: &Roots, report: &Report, sysctl: &Sysctl) -> Option<Strin
     let wanted = finding?.wanted.clone()?;
     match (sysctl.rule, roots.sysctl_value(sysctl.key)) {
         (Rule::AtLeast, Ok(now)) => Some(sysctl.wanted_from(&now)),
+        (Rule::Buffer, Ok(now)) => Some(with_last(&now, last(&wanted)?)),
         _ => Some(wanted),
     }
 }
@@ -400,6 +409,7 @@ fn check_let_go(roots: &Roots, record: &Record) -> Result<()> {
         return Ok(());
     }
     let first = match &record.tuned_before {
+        Some(_) if record.tuned_chose => "tuned-adm auto_profile".to_owned(),
         Some(before) => format!("tuned-adm profile {before}"),
         None => "tuned-adm off".to_owned(),
     };
@@ -632,13 +642,24 @@ fn sysctl_text(report: &Report, settings: &[(String, String)]) -> String {
     text
 }
 
-fn profile_text(settings: &[(String, String)], rings: &[(&String, (u32, u32))]) -> String {
+/// What the profile stands on where tuned had none active.
+const PROFILE_BELOW: &str = "throughput-performance";
+
+/// On top of what tuned had active, so that all that is not said here stays.
+fn profile_text(settings: &[(String, String)], wanted: &Wanted<'_>, active: Option<&str>) -> String {
+    let active = active.unwrap_or_default().split_whitespace().filter(|name| *name != PROFILE);
+    let active = active.collect::<Vec<_>>().join(",");
+    let below = if active.is_empty() { PROFILE_BELOW } else { &active };
     let mut text = HEAD.to_owned();
-    text.push_str("[main]\nsummary=Data transfer node (000 Tables II and III)\ninclude=throughput-performance\n\n[sysctl]\n");
+    text.push_str("[main]\nsummary=Data transfer node (000 Tables II and III)\n");
+    text.push_str(&format!("include={below}\n\n[sysctl]\n"));
     for (key, value) in settings {
         text.push_str(&format!("{key}={value}\n"));
     }
-    for (device, (receive, send)) in rings {
+    if wanted.has_governor {
+        text.push_str(&format!("\n{GOVERNOR_SECTION}governor={GOVERNOR}\n"));
+    }
+    for (device, (receive, send)) in &wanted.rings {
         text.push_str(&format!(
             "\n{}type=net\ndevices={device}\nring=rx {receive} tx {send}\n",
             rings_section(device)
@@ -646,6 +667,9 @@ fn profile_text(settings: &[(String, String)], rings: &[(&String, (u32, u32))]) 
     }
     text
 }
+
+/// The line above the governor.
+const GOVERNOR_SECTION: &str = "[cpu]\n";
 
 /// The line above the rings of a card.
 fn rings_section(device: &str) -> String {

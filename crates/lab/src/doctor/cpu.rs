@@ -3,9 +3,9 @@
 use super::finding::{Finding, Subject};
 use super::machine::{Cpus, Machine};
 use super::measure::Probes;
-use super::roots::{Roots, names, read};
+use super::roots::{Roots, list_of_numbers, names, read};
 use super::wanted::GOVERNOR;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 /// Instructions that matter, by their names on x86-64 and on Arm.
 const INSTRUCTIONS: &[(&str, &[&str], &str)] = &[
@@ -70,10 +70,16 @@ fn processors(cpus: &Cpus, model: &str) -> String {
 
 fn governor(roots: &Roots, machine: &Machine) -> Finding {
     let directory = roots.sys.join("devices/system/cpu");
-    let governors: BTreeSet<String> = names(&directory)
-        .iter()
-        .filter_map(|cpu| read(&directory.join(cpu).join("cpufreq/scaling_governor")).ok())
-        .collect();
+    let mut governors: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+    for cpu in names(&directory) {
+        let number = cpu.strip_prefix("cpu").and_then(|number| number.parse().ok());
+        let governor = read(&directory.join(&cpu).join("cpufreq/scaling_governor"));
+        if let (Some(number), Ok(governor)) = (number, governor) {
+            governors.entry(governor).or_default().push(number);
+        }
+    }
+    // Names are in the order of letters: cpu10 stands before cpu2.
+    governors.values_mut().for_each(|cpus| cpus.sort_unstable());
     if governors.is_empty() {
         let why = match machine.hypervisor() {
             Some(_) => "the host decides about frequencies, a guest does not see them",
@@ -81,7 +87,7 @@ fn governor(roots: &Roots, machine: &Machine) -> Finding {
         };
         return Finding::unseen(Subject::Cpu, GOVERNOR_NAME, why);
     }
-    let current = governors.iter().cloned().collect::<Vec<_>>().join(", ");
+    let current = governors.keys().cloned().collect::<Vec<_>>().join(", ");
     Finding::told(
         Subject::Cpu,
         GOVERNOR_NAME,
@@ -92,8 +98,17 @@ fn governor(roots: &Roots, machine: &Machine) -> Finding {
     .scoped(if machine.container.is_some() { "the host" } else { "this machine" })
     .remedied(
         format!("cpupower frequency-set -g {GOVERNOR}, or the tuned profile of --apply"),
-        format!("cpupower frequency-set -g {current}"),
+        governors_back(&governors),
     )
+}
+
+/// The command that gives each CPU the governor that it has now.
+fn governors_back(governors: &BTreeMap<String, Vec<u32>>) -> String {
+    let each = governors.iter().map(|(governor, cpus)| {
+        let some = if governors.len() > 1 { format!(" -c {}", list_of_numbers(cpus)) } else { String::new() };
+        format!("cpupower{some} frequency-set -g {governor}")
+    });
+    each.collect::<Vec<_>>().join(" && ")
 }
 
 /// Time that the hypervisor gave to others, as a share of all time since boot.

@@ -136,6 +136,12 @@ impl Finding {
         self
     }
 
+    /// The same, good as it is if `is_good`, else with what may be better, and who says so.
+    #[must_use]
+    pub fn depends_unless(self, is_good: bool, wanted: impl ToString, source: impl Into<String>) -> Finding {
+        if is_good { self.wanted(wanted, true, source) } else { self.depends(wanted, source) }
+    }
+
     /// The same, with where it takes effect.
     #[must_use]
     pub fn scoped(mut self, scope: impl Into<String>) -> Finding {

@@ -48,9 +48,10 @@ pub fn findings(roots: &Roots, machine: &Machine, probes: &Probes) -> Vec<Findin
                 Subject::Limits,
                 "kernel.io_uring_disabled",
                 &disabled,
-                "1: for all but a group; 2: for everybody",
+                "1: for all but a group; 2: for everybody. A distribution or a site may have turned it off on purpose; \
+                 threads keep as many writes in flight then",
             )
-            .wanted("0", disabled == "0", "io_uring_setup(2)")
+            .depends_unless(disabled == "0", "0", "io_uring_setup(2)")
             .scoped(scope)
             .remedied(
                 "sysctl -w kernel.io_uring_disabled=0, if the site's rules allow it",

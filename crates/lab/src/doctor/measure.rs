@@ -3,17 +3,17 @@
 //!
 //! Nothing of it decides anything: what was found is a value that the subjects judge, so that tests can make it up.
 
-use super::queue as packet_queue;
+use super::{link, queue as packet_queue};
 use crate::testbed::netlink;
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{TcpStream, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_mover::link::sealed::{SECRET_BYTES, Sealer};
 use thalweg_mover::plan::IO_DEPTH;
-use thalweg_sys::card::{Offload, Rings, has_offload, rings};
+use thalweg_mover::run::client::{Connect, TcpConnect};
+use thalweg_sys::card::{Offload, Pause, Rings, has_offload, pause, rings};
 use thalweg_sys::host::ClockState;
 use thalweg_sys::namespace::NetworkNamespace;
 use thalweg_sys::queue::{Engine, Operation, Queue, Request};
@@ -25,7 +25,7 @@ use thalweg_wire::{digest, limits};
 /// Bytes of one write and read of a disk.
 const DISK_REQUEST_BYTES: usize = 1 << 20;
 
-/// Bytes that a disk is measured with, at most.
+/// Bytes of the file that a disk is measured with, at most: a quick one goes over it again and again.
 const DISK_BYTES_MAX: u64 = 256 << 20;
 
 /// Of the free room at most this part: whoever else writes there meanwhile finds some.
@@ -49,6 +49,9 @@ pub const IN_FLIGHT: usize = 4 * IO_DEPTH as usize;
 
 /// Each of the five measurements of a disk takes no longer than this and the request that it ends in.
 const DISK_TIME: Duration = Duration::from_secs(1);
+
+/// What was measured for a shorter time says more of the first and the last request than of the disk.
+pub const DISK_TIME_MIN: Duration = Duration::from_millis(500);
 
 /// How long a core is measured.
 const CORE_TIME: Duration = Duration::from_millis(200);
@@ -90,6 +93,10 @@ pub struct Card {
     pub rings: Tried<Rings>,
     /// Which offloads are on; those that it says nothing of are missing.
     pub offloads: Vec<(Offload, bool)>,
+    /// What it does about pause frames.
+    pub pause: Tried<Pause>,
+    /// Bytes that a packet of it may have at most.
+    pub mtu_max_bytes: Tried<u32>,
     /// What its packets wait in.
     pub queue: Tried<packet_queue::Queue>,
 }
@@ -101,8 +108,12 @@ pub struct DiskSpeed {
     pub write_one_bytes_per_s: f64,
     /// The same with [`IN_FLIGHT`] requests in flight.
     pub write_bytes_per_s: f64,
+    /// How long that was measured.
+    pub write_time: Duration,
     /// Read with [`IN_FLIGHT`] requests in flight, in bytes a second; nothing where the page cache cannot be passed by.
     pub read_bytes_per_s: Option<f64>,
+    /// How long that was measured.
+    pub read_time: Duration,
     /// Median of small reads at random; likewise.
     pub read_latency: Option<Duration>,
     /// Median of small writes with a sync.
@@ -132,7 +143,7 @@ impl Probes {
             core_bytes_per_s: Some(core_rate()),
             testbed: Some(in_words(testbed())),
             disks: paths.iter().map(|path| (path.clone(), in_words(disk(path)))).collect(),
-            way: to.map(|to| way(to).map_err(|error| format!("{}: {error}", Escaped(to.as_bytes())))),
+            way: to.map(|to| way(to).map_err(|why| format!("{}: {why}", Escaped(to.as_bytes())))),
         }
     }
 }
@@ -146,6 +157,8 @@ fn card(device: &str) -> Card {
     Card {
         rings: in_words(rings(device)),
         offloads: offloads.collect(),
+        pause: in_words(pause(device)),
+        mtu_max_bytes: in_words(link::mtu_max(device)),
         queue: in_words(packet_queue::of(device)),
     }
 }
@@ -199,6 +212,8 @@ fn disk(path: &Path) -> io::Result<DiskSpeed> {
         let why = format!("too little room to measure: {} MiB are free", free >> 20);
         io::Error::new(io::ErrorKind::StorageFull, why)
     })?;
+    // What is written over may stay taken for a while: where files are copied on write, or snapshots keep them.
+    let written_max = free / ROOM_PART;
     let directory = Dir::open(path)?;
     let _ = directory.remove_file(NAME);
     let file = Arc::new(directory.create_new(NAME, 0o600)?);
@@ -206,19 +221,20 @@ fn disk(path: &Path) -> io::Result<DiskSpeed> {
     let is_direct = has_disk(directory.file_system()?.kind) && file.set_direct(true).is_ok();
     let mut buffer = filled()?;
 
-    let mut offset = 0u64;
+    let mut done = 0u64;
     let began = Instant::now();
-    while offset < bytes_max && began.elapsed() < DISK_TIME {
-        file.write_all_at(&buffer, offset)?;
-        offset += buffer.len() as u64;
-        if !is_direct && offset.is_multiple_of(SYNC_BYTES) {
+    while done < written_max && began.elapsed() < DISK_TIME {
+        file.write_all_at(&buffer, done % bytes_max)?;
+        done += buffer.len() as u64;
+        if !is_direct && done.is_multiple_of(SYNC_BYTES) {
             file.sync_data()?;
         }
     }
     file.sync_data()?;
-    let write_one_bytes_per_s = offset as f64 / began.elapsed().as_secs_f64();
-    let written = offset;
-    let write_bytes_per_s = rate_in_flight(&file, Operation::Write, written, is_direct)?;
+    let write_one_bytes_per_s = done as f64 / began.elapsed().as_secs_f64();
+    let written = done.min(bytes_max);
+    let (write_bytes_per_s, write_time) =
+        rate_in_flight(&file, Operation::Write, (written, written_max), is_direct)?;
 
     let sync_latency = median(|_| {
         file.write_all_at(&buffer[..SMALL_BYTES], 0)?;
@@ -228,12 +244,15 @@ fn disk(path: &Path) -> io::Result<DiskSpeed> {
         return Ok(DiskSpeed {
             write_one_bytes_per_s,
             write_bytes_per_s,
+            write_time,
             read_bytes_per_s: None,
+            read_time: Duration::ZERO,
             read_latency: None,
             sync_latency,
         });
     }
-    let read_bytes_per_s = Some(rate_in_flight(&file, Operation::Read, written, is_direct)?);
+    let (read_bytes_per_s, read_time) =
+        rate_in_flight(&file, Operation::Read, (written, u64::MAX), is_direct)?;
     // A machine that stood still for that second has written nothing.
     let blocks = (written / SMALL_BYTES as u64).max(1);
     // A step that has no factor with a power of two visits blocks far from each other, none twice.
@@ -247,30 +266,38 @@ fn disk(path: &Path) -> io::Result<DiskSpeed> {
     Ok(DiskSpeed {
         write_one_bytes_per_s,
         write_bytes_per_s,
-        read_bytes_per_s,
+        write_time,
+        read_bytes_per_s: Some(read_bytes_per_s),
+        read_time,
         read_latency: Some(read_latency),
         sync_latency,
     })
 }
 
-/// Of the first `bytes` of a file that has as many, with [`IN_FLIGHT`] requests in flight; what was written is synced.
-fn rate_in_flight(file: &Arc<File>, operation: Operation, bytes: u64, is_direct: bool) -> io::Result<f64> {
+/// Of the first `bytes` of a file that has as many, again and again until the time is over or `bytes_max` are done,
+/// with [`IN_FLIGHT`] requests in flight; what was written is synced. In bytes a second, and how long it took.
+fn rate_in_flight(
+    file: &Arc<File>,
+    operation: Operation,
+    (bytes, bytes_max): (u64, u64),
+    is_direct: bool,
+) -> io::Result<(f64, Duration)> {
     let mut queue =
         Queue::new(Engine::IoUring, IN_FLIGHT).or_else(|_| Queue::new(Engine::Threads, IN_FLIGHT))?;
     let mut idle = (0..IN_FLIGHT).map(|_| filled().map(Memory::Own)).collect::<io::Result<Vec<Memory>>>()?;
-    let (began, mut offset) = (Instant::now(), 0u64);
-    while offset < bytes && began.elapsed() < DISK_TIME {
-        if operation == Operation::Write && !is_direct && offset > 0 && offset.is_multiple_of(SYNC_BYTES) {
+    let (began, mut done) = (Instant::now(), 0u64);
+    while bytes > 0 && done < bytes_max && began.elapsed() < DISK_TIME {
+        if operation == Operation::Write && !is_direct && done > 0 && done.is_multiple_of(SYNC_BYTES) {
             file.sync_data()?;
         }
         let memory = match idle.pop() {
             Some(memory) => memory,
             None => take_back(&mut queue)?,
         };
-        let (file, bytes) = (file.clone(), memory.len());
-        let request = Request { operation, file, memory, start: 0, bytes, offset, tag: offset };
+        let (file, length, offset) = (file.clone(), memory.len(), done % bytes);
+        let request = Request { operation, file, memory, start: 0, bytes: length, offset, tag: done };
         queue.push(request).map_err(|(error, _)| error)?;
-        offset += bytes as u64;
+        done += length as u64;
     }
     while queue.in_flight() > 0 {
         take_back(&mut queue)?;
@@ -278,7 +305,8 @@ fn rate_in_flight(file: &Arc<File>, operation: Operation, bytes: u64, is_direct:
     if operation == Operation::Write {
         file.sync_data()?;
     }
-    Ok(offset as f64 / began.elapsed().as_secs_f64())
+    let took = began.elapsed();
+    Ok((done as f64 / took.as_secs_f64(), took))
 }
 
 fn take_back(queue: &mut Queue) -> io::Result<Memory> {
@@ -308,18 +336,20 @@ fn median(mut request: impl FnMut(usize) -> io::Result<()>) -> io::Result<Durati
     Ok(times[times.len() / 2])
 }
 
-fn way(to: &str) -> io::Result<Way> {
-    let address = to
-        .to_socket_addrs()?
-        .next()
-        .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name has no address"))?;
+/// To the address that a transfer would dial first. The first connection contains that the name is looked up, and which
+/// address answers; the others do not.
+fn way(to: &str) -> Tried<Way> {
+    let connect = TcpConnect::new(vec![to.to_owned()]);
     let mut rtt = CONNECT_TIME;
     let mut mtu_bytes = 0;
     for _ in 0..CONNECTIONS {
         let began = Instant::now();
-        let stream = TcpStream::connect_timeout(&address, CONNECT_TIME)?;
+        let stream = connect.connect(CONNECT_TIME).map_err(|failure| {
+            // Where an address was given, the cause begins with it.
+            failure.cause.strip_prefix(&format!("{to}: ")).unwrap_or(&failure.cause).to_owned()
+        })?;
         rtt = rtt.min(began.elapsed());
-        mtu_bytes = socket::path_mtu(&stream)?;
+        mtu_bytes = in_words(socket::path_mtu(&stream))?;
     }
     Ok(Way { to: to.to_owned(), rtt, mtu_bytes })
 }
@@ -327,6 +357,31 @@ fn way(to: &str) -> io::Result<Way> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Where a name stands for both families, the first of its addresses is of the other one.
+    #[test]
+    fn the_way_to_a_name_is_that_to_whichever_of_its_addresses_answers() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let way = way(&format!("localhost:{port}")).unwrap();
+        assert!(way.mtu_bytes > 0, "{way:?}");
+        drop(listener);
+    }
+
+    /// A file of eight requests, on whatever holds scratch directories: a tmpfs takes the same requests.
+    #[test]
+    fn a_disk_is_measured_for_as_long_as_it_may_take_however_small_the_file_is() {
+        let scratch = tempfile::tempdir().unwrap();
+        let directory = Dir::open(scratch.path()).unwrap();
+        let file = Arc::new(directory.create_new(b"file", 0o600).unwrap());
+        file.write_all_at(&vec![7; DISK_BYTES_MIN as usize], 0).unwrap();
+        let measured = |operation, bytes_max| {
+            rate_in_flight(&file, operation, (DISK_BYTES_MIN, bytes_max), false).unwrap().1
+        };
+        assert!(measured(Operation::Write, u64::MAX) >= DISK_TIME);
+        assert!(measured(Operation::Read, u64::MAX) >= DISK_TIME);
+        assert_eq!(std::fs::metadata(scratch.path().join("file")).unwrap().len(), DISK_BYTES_MIN);
+    }
 
     #[test]
     fn memory_is_not_measured_as_a_disk() {

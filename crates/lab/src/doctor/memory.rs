@@ -1,12 +1,10 @@
 //! Memory, and what of it TCP may take.
 
+use super::buffers::page_bytes;
+use super::device::Devices;
 use super::finding::{Finding, Subject};
 use super::machine::nodes;
-use super::roots::{Roots, read};
-
-/// Bytes of a page where memory is counted in pages; the kernel's files do not say which it is, and the others that
-/// Linux runs on here are larger.
-const PAGE_BYTES: u64 = 4096;
+use super::roots::{Roots, list_of_numbers, read};
 
 /// Everything about it.
 pub fn findings(roots: &Roots) -> Vec<Finding> {
@@ -34,7 +32,7 @@ pub fn findings(roots: &Roots) -> Vec<Finding> {
                 found.push(Finding::told(
                     Subject::Memory,
                     "net.ipv4.tcp_mem",
-                    format!("{} for all TCP buffers together", mib(most.saturating_mul(PAGE_BYTES))),
+                    format!("{} for all TCP buffers together", mib(most.saturating_mul(page_bytes()))),
                     "large windows of many streams must fit; from the second number on the kernel shrinks them",
                 ));
             }
@@ -51,14 +49,35 @@ pub fn findings(roots: &Roots) -> Vec<Finding> {
         ),
         Err(why) => Finding::unseen(Subject::Memory, "transparent huge pages", why),
     });
+    found.push(numa(roots));
+    found
+}
+
+/// With several nodes, where the program belongs: where the fastest card is.
+fn numa(roots: &Roots) -> Finding {
     let nodes = nodes(roots);
-    found.push(Finding::told(
+    let found = Finding::told(
         Subject::Memory,
         "NUMA nodes",
         nodes.len().max(1),
         "with several, a card, its interrupts and the program that uses it belong to one node",
-    ));
+    );
+    let devices = Devices::of(roots).all;
+    let cards = devices.iter().filter_map(|device| Some((device.rate_bits_per_s(), device.node()?, device)));
+    let fastest = cards.max_by_key(|(rate, _, _)| *rate);
+    let Some((_, node, device)) = fastest.filter(|_| nodes.len() > 1) else { return found };
+    let Some((_, cpus)) = nodes.iter().find(|(number, _)| *number == node) else { return found };
     found
+        .depends(format!("thalweg at node {node}, that of {}", device.name), "numactl(8); systemd.exec(5)")
+        .scoped("the programs that are started so")
+        .remedied(
+            format!(
+                "numactl --cpunodebind={node} --membind={node} thalweg ...; of the daemon `systemctl edit thalweg` with the lines \
+                 `[Service]`, `CPUAffinity={}`, `NUMAPolicy=bind`, `NUMAMask={node}`, then restart it",
+                list_of_numbers(cpus)
+            ),
+            "start it without; of the daemon `systemctl edit thalweg` without these lines, then restart it",
+        )
 }
 
 fn mib(bytes: u64) -> String {

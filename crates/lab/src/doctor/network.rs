@@ -1,94 +1,38 @@
 //! Cards, queues, buffers, interrupts, the way to another machine.
 
+use super::buffers::{self, Scale};
+use super::device::{Device, Devices};
 use super::finding::{Finding, Remedy, Subject, Verdict};
 use super::machine::{Machine, nodes};
 use super::measure::{Probes, Tried};
-use super::queue;
-use super::roots::{Roots, names, number, numbers_of_list, read};
-use super::wanted::{JUMBO_MTU_BYTES, JUMBO_RATE_BITS_PER_S, RING_SLOTS, Reach, SYSCTLS};
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use super::roots::{Roots, list_of_numbers, names, number, numbers_of_list, read};
+use super::wanted::{JUMBO_MTU_BYTES, JUMBO_RATE_BITS_PER_S, RING_SLOTS, Reach, Rule, SYSCTLS};
+use super::{card, queue};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use thalweg_sys::card::Rings;
 
-/// Network devices that lead out: those with hardware behind them; without any, all but the loopback.
-pub fn devices(roots: &Roots) -> Vec<String> {
-    Devices::of(roots).names
-}
-
-/// Devices that lead out, and where their files are.
-struct Devices {
-    names: Vec<String>,
-    /// Why there are no files of them, if there are none.
-    directory: Result<PathBuf, String>,
-}
-
-impl Devices {
-    fn of(roots: &Roots) -> Devices {
-        let directory = roots.sys.join("class/net");
-        // A machine of files has what its files say.
-        let is_here = roots.sys == Path::new("/sys");
-        let own = is_here.then(|| thalweg_sys::card::all().ok()).flatten();
-        if let Some(own) = own
-            && !are_of(&directory, &own)
-        {
-            let names = own.into_iter().map(|(name, _)| name).filter(|name| name != "lo").collect();
-            let why = match directory.exists() {
-                true => "/sys is that of another network namespace".to_owned(),
-                false => format!("{} is not there", directory.display()),
-            };
-            return Devices { names, directory: Err(why) };
-        }
-        let all: Vec<String> =
-            names(&directory).into_iter().filter(|name| name != "lo" && !name.contains("bonding")).collect();
-        let hardware: Vec<String> =
-            all.iter().filter(|name| directory.join(name).join("device").exists()).cloned().collect();
-        Devices { names: if hardware.is_empty() { all } else { hardware }, directory: Ok(directory) }
-    }
-
-    fn directory_of(&self, name: &str) -> Option<PathBuf> {
-        self.directory.as_ref().ok().map(|directory| directory.join(name))
-    }
-}
-
-/// Whether files of devices are those of the devices that the kernel tells this process of, with their numbers: the
-/// files belong to the network namespace of who mounted them.
-fn are_of(directory: &Path, own: &[(String, u32)]) -> bool {
-    let number_of = |name: String| Some((number::<u32>(&directory.join(&name).join("ifindex"))?, name));
-    let seen: BTreeSet<(u32, String)> = names(directory).into_iter().filter_map(number_of).collect();
-    let own: BTreeSet<(u32, String)> = own.iter().map(|(name, number)| (*number, name.clone())).collect();
-    seen == own
-}
-
-/// The rate of the fastest line that is up, in bits a second; none if no card says.
-pub fn line_rate_bits_per_s(roots: &Roots) -> Option<u64> {
-    let devices = Devices::of(roots);
-    let cards = devices.names.iter().filter_map(|name| devices.directory_of(name));
-    // Drivers that do not say leave it at `unknown`.
-    let is_up = |card: &PathBuf| {
-        read(&card.join("operstate")).map_or(true, |state| ["up", "unknown"].contains(&&*state))
-    };
-    cards.filter(is_up).filter_map(|card| rate(&card)).max()
-}
-
-fn rate(card: &Path) -> Option<u64> {
-    // -1 or an error where the driver does not know.
-    number::<i64>(&card.join("speed")).filter(|rate| *rate > 0).map(|mbit| mbit as u64 * 1_000_000)
-}
+/// Packets that wait for each CPU.
+const BACKLOG: &str = "net.core.netdev_max_backlog";
 
 /// Everything about the network.
 pub fn findings(roots: &Roots, machine: &Machine, probes: &Probes) -> Vec<Finding> {
     let mut found = sysctls(roots, machine, Subject::Network);
+    let rtt = probes.way.as_ref().and_then(|way| way.as_ref().ok()).map(|way| way.rtt);
+    weigh_buffers(&mut found, &Scale::of(roots, rtt), machine);
+    if let Some(backlog) = found.iter_mut().find(|finding| finding.name == BACKLOG) {
+        weigh_backlog(backlog, dropped_by_backlog(roots));
+    }
     if let Some(default) = found.iter_mut().find(|finding| finding.name == queue::DEFAULT) {
         let control = roots.sysctl_value(super::congestion::DEFAULT).ok();
         queue::weigh_default(default, control.as_deref(), machine.reach(Reach::Kernel).is_ok());
     }
     let devices = Devices::of(roots);
-    if let Err(why) = &devices.directory {
+    if let Err(why) = &devices.files {
         found.push(Finding::unseen(Subject::Network, "lines and interrupts of cards", why));
     }
-    for device in &devices.names {
-        let directory = devices.directory_of(device);
-        card(roots, machine, probes, (device.as_str(), directory.as_deref()), &mut found);
+    for device in &devices.all {
+        of_device(roots, machine, probes, device, &mut found);
     }
     if let Some(way) = &probes.way {
         found.extend(the_way(way));
@@ -117,11 +61,14 @@ pub fn sysctls(roots: &Roots, machine: &Machine, subject: Subject) -> Vec<Findin
             let mut finding = Finding::told(subject, sysctl.key, &current, sysctl.why)
                 .wanted(&wanted, is_good, sysctl.source)
                 .scoped(scope);
-            if finding.verdict == Verdict::Change && reach.is_ok() {
+            if !is_good && sysctl.rule == Rule::MayBe {
+                finding.verdict = Verdict::Depends;
+            }
+            if !is_good && reach.is_ok() {
                 finding.remedy = Some(Remedy {
                     apply: format!("sysctl -w {}='{wanted}'", sysctl.key),
                     undo: format!("sysctl -w {}='{current}'", sysctl.key),
-                    by_apply: true,
+                    by_apply: finding.verdict == Verdict::Change,
                 });
             }
             finding
@@ -129,15 +76,45 @@ pub fn sysctls(roots: &Roots, machine: &Machine, subject: Subject) -> Vec<Findin
         .collect()
 }
 
-/// `device`: its name, and where its files are.
-fn card(
-    roots: &Roots,
-    machine: &Machine,
-    probes: &Probes,
-    (device, directory): (&str, Option<&Path>),
-    found: &mut Vec<Finding>,
-) {
-    let rate = directory.and_then(rate);
+fn weigh_buffers(found: &mut [Finding], scale: &Scale, machine: &Machine) {
+    for sysctl in SYSCTLS.iter().filter(|sysctl| sysctl.rule == Rule::Buffer) {
+        if let Some(finding) = found.iter_mut().find(|finding| finding.name == sysctl.key) {
+            buffers::weigh(finding, sysctl, scale, machine.reach(sysctl.reach).is_ok());
+        }
+    }
+}
+
+/// Packets that were dropped because too many waited for a CPU, since boot.
+///
+/// # Errors
+/// Why that cannot be seen.
+fn dropped_by_backlog(roots: &Roots) -> Result<u64, String> {
+    let path = roots.proc.join("net/softnet_stat");
+    let text = read(&path)?;
+    // A line for each CPU, of hexadecimal numbers; the second is what was dropped.
+    let dropped = text.lines().map(|line| u64::from_str_radix(line.split_whitespace().nth(1)?, 16).ok());
+    let all = dropped.sum::<Option<u64>>().filter(|_| !text.is_empty());
+    all.ok_or_else(|| format!("{} does not tell", path.display()))
+}
+
+/// A longer line costs latency: where none was ever too short, nothing speaks for one.
+fn weigh_backlog(finding: &mut Finding, dropped: Result<u64, String>) {
+    let seen = match &dropped {
+        Ok(dropped) => format!("{dropped} packets were dropped so since boot (/proc/net/softnet_stat)"),
+        Err(why) => format!("how many were since boot cannot be seen: {why}"),
+    };
+    if finding.verdict != Verdict::Unseen {
+        finding.why = format!("{}; {seen}", finding.why);
+    }
+    if finding.verdict == Verdict::Change && !dropped.is_ok_and(|dropped| dropped > 0) {
+        finding.verdict = Verdict::Depends;
+        finding.remedy.iter_mut().for_each(|remedy| remedy.by_apply = false);
+    }
+}
+
+fn of_device(roots: &Roots, machine: &Machine, probes: &Probes, device: &Device, found: &mut Vec<Finding>) {
+    let (name, directory) = (device.name.as_str(), device.directory.as_deref());
+    let rate = device.rate_bits_per_s();
     let scope = match machine.hypervisor() {
         Some(_) => "the guest's card; the card of the host has its own",
         None => "this card",
@@ -147,59 +124,75 @@ fn card(
         None => found.push(finding.scoped(scope)),
     };
 
-    let line = match rate {
-        Some(rate) => Finding::told(
-            Subject::Network,
-            format!("{device} line"),
-            format!("{} Gbit/s", rate as f64 / 1e9),
-            "rate of the line",
-        ),
-        None => Finding::unseen(
-            Subject::Network,
-            format!("{device} line"),
-            "the driver does not say how fast the line is",
-        ),
-    };
     // Without files that is told once, of all cards.
     if directory.is_some() {
-        say(line);
+        say(line(device, rate));
     }
-    if let Some(mtu) = directory.and_then(|directory| number::<u32>(&directory.join("mtu"))) {
-        say(packets(device, mtu, rate));
+    let asked = probes.cards.get(name);
+    let mtu = directory.and_then(|directory| number::<u32>(&directory.join("mtu")));
+    // What is beneath a bond has its packets from the bond.
+    if let Some(mtu) = mtu.filter(|_| device.is_top) {
+        let mtu_max = asked.and_then(|card| card.mtu_max_bytes.as_ref().ok()).copied();
+        say(packets(device, mtu, mtu_max, rate));
     }
-    match probes.cards.get(device) {
-        Some(card) => {
-            match &card.rings {
-                Ok(rings) => say(ring(device, rings)),
+    let losses = directory.and_then(Losses::of);
+    match asked {
+        Some(asked) => {
+            match &asked.rings {
+                Ok(rings) => say(ring(name, rings, losses)),
+                // What stands on others has none.
+                Err(_) if !device.beneath.is_empty() => {}
                 Err(why) => say(Finding::unseen(
                     Subject::Network,
-                    rings_name(device),
+                    rings_name(name),
                     format!("the driver does not say: {why}"),
                 )),
             }
-            if !card.offloads.is_empty() {
-                say(offloads(device, &card.offloads));
+            if !asked.offloads.is_empty() {
+                say(offloads(name, &asked.offloads));
             }
-            match &card.queue {
+            if device.beneath.is_empty() {
+                say(card::pause(name, &asked.pause));
+            }
+            match &asked.queue {
                 Ok(queue) => {
                     let control = roots.sysctl_value(super::congestion::DEFAULT).ok();
                     let is_hardware = directory.is_some_and(|directory| directory.join("device").exists());
-                    say(queue::finding(device, queue, is_hardware, control.as_deref(), scope));
+                    say(queue::finding(name, queue, is_hardware, control.as_deref(), scope));
                 }
-                Err(why) => say(Finding::unseen(Subject::Network, format!("{device} queue"), why)),
+                Err(why) => say(Finding::unseen(Subject::Network, format!("{name} queue"), why)),
             }
         }
-        None => say(Finding::unseen(Subject::Network, rings_name(device), "the driver was not asked")),
+        None => say(Finding::unseen(Subject::Network, rings_name(name), "the driver was not asked")),
+    }
+    if let Some(finding) = directory.and_then(|directory| card::slot(name, directory, rate)) {
+        say(finding);
     }
     if let Some(finding) = directory.and_then(|directory| interrupts(roots, device, directory)) {
         say(finding);
     }
 }
 
-fn packets(device: &str, mtu: u32, rate: Option<u64>) -> Finding {
-    let name = format!("{device} MTU");
-    let why =
-        "fewer packets for the same bytes; each hop and both ends must take them, so try the path before";
+fn line(device: &Device, rate: Option<u64>) -> Finding {
+    let name = format!("{} line", device.name);
+    let Some(rate) = rate else {
+        let why = "the driver does not say how fast the line is";
+        return Finding::unseen(Subject::Network, name, why);
+    };
+    let why = match device.is_bond() {
+        false => "rate of the line".to_owned(),
+        true => format!(
+            "of its slaves that are up together ({}); a stream goes over one of them, by xmit_hash_policy",
+            device.beneath.join(", ")
+        ),
+    };
+    Finding::told(Subject::Network, name, format!("{} Gbit/s", rate as f64 / 1e9), why)
+}
+
+fn packets(device: &Device, mtu: u32, mtu_max: Option<u32>, rate: Option<u64>) -> Finding {
+    let name = format!("{} MTU", device.name);
+    let why = "fewer packets for the same bytes; the switches of the segment and all hosts in it must take them, so ask who \
+               runs it, and try the path before";
     if rate.is_none_or(|rate| rate < JUMBO_RATE_BITS_PER_S) {
         return Finding::told(
             Subject::Network,
@@ -208,12 +201,25 @@ fn packets(device: &str, mtu: u32, rate: Option<u64>) -> Finding {
             "jumbo packets are for lines of 10 Gbit/s and more",
         );
     }
+    let wanted = mtu_max.map_or(JUMBO_MTU_BYTES, |most| most.min(JUMBO_MTU_BYTES));
+    let set = |device: &str, mtu: u32| format!("ip link set {device} mtu {mtu}");
+    // A bond gives it to its slaves; a VLAN or a bridge takes no more than what is beneath it.
+    let mut all: Vec<(&str, u32)> = Vec::new();
+    if !device.is_bond() {
+        let lower = device.beneath.iter().map(|lower| (lower.as_str(), mtu_beside(device, lower)));
+        all.extend(lower.filter_map(|(name, mtu)| Some((name, mtu.filter(|mtu| *mtu < wanted)?))));
+    }
+    all.push((device.name.as_str(), mtu));
+    let raise: Vec<String> = all.iter().map(|(device, _)| set(device, wanted)).collect();
+    let back: Vec<String> = all.iter().rev().map(|(device, mtu)| set(device, *mtu)).collect();
     Finding::told(Subject::Network, name, mtu, why)
-        .wanted(JUMBO_MTU_BYTES, mtu >= JUMBO_MTU_BYTES, "000 section III-B.1")
-        .remedied(
-            format!("ip link set {device} mtu {JUMBO_MTU_BYTES}"),
-            format!("ip link set {device} mtu {mtu}"),
-        )
+        .depends_unless(mtu >= wanted, wanted, "000 section III-B.1")
+        .remedied(raise.join(" && "), back.join(" && "))
+}
+
+/// That of another device of the same machine.
+fn mtu_beside(device: &Device, other: &str) -> Option<u32> {
+    number(&device.directory.as_deref()?.parent()?.join(other).join("mtu"))
 }
 
 /// What the finding about a card's rings is called.
@@ -221,27 +227,63 @@ pub fn rings_name(device: &str) -> String {
     format!("{device} rings")
 }
 
-/// Slots that a card's rings should have, to receive and to send: no fewer than they have.
+/// Slots that a card's rings should have, to receive and to send: no fewer than they have. What has the largest power
+/// of two among them stays: many cards round down to that.
 pub fn wanted_rings(rings: &Rings) -> (u32, u32) {
-    let wanted = |now: u32, max: u32| RING_SLOTS.min(max).max(now);
+    let wanted = |now: u32, max: u32| {
+        let most = RING_SLOTS.min(max);
+        let rounded = most.checked_ilog2().map_or(0, |power| 1u32 << power);
+        if now >= rounded { now } else { most }
+    };
     (wanted(rings.receive, rings.receive_max), wanted(rings.send, rings.send_max))
 }
 
-fn ring(device: &str, rings: &Rings) -> Finding {
+/// Packets that came and were lost before anybody had them, since the card came up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Losses {
+    /// For want of a free slot in a ring, or of memory of the card.
+    missed: u64,
+    /// By the kernel: also those that nobody was waiting for.
+    dropped: u64,
+}
+
+impl Losses {
+    /// None if the driver does not count them.
+    fn of(directory: &Path) -> Option<Losses> {
+        let counter = |name: &str| number::<u64>(&directory.join("statistics").join(name));
+        // The same packets, as drivers differ in where they count them.
+        let missed = counter("rx_missed_errors").max(counter("rx_fifo_errors"))?;
+        Some(Losses { missed, dropped: counter("rx_dropped").unwrap_or(0) })
+    }
+}
+
+/// Larger rings cost cache and latency: where no packet was missed, nothing speaks for them.
+fn ring(device: &str, rings: &Rings, losses: Option<Losses>) -> Finding {
     let (receive, send) = wanted_rings(rings);
     let is_good = (rings.receive, rings.send) == (receive, send);
     let shown = |receive, send| format!("rx {receive} tx {send}");
-    Finding::told(
+    let seen = match losses {
+        None => "how many packets it missed is not counted".to_owned(),
+        Some(Losses { missed, dropped }) => format!(
+            "it missed {missed} packets so far (rx_missed_errors, rx_fifo_errors), and the kernel dropped {dropped} (rx_dropped), \
+             also such as nobody waited for"
+        ),
+    };
+    let found = Finding::told(
         Subject::Network,
         rings_name(device),
         shown(rings.receive, rings.send),
         format!(
-            "a burst that the kernel does not fetch in time is lost; the card has at most {}",
+            "a burst that the kernel does not fetch in time is lost; the card has at most {}; {seen}",
             shown(rings.receive_max, rings.send_max)
         ),
-    )
-    .wanted(shown(receive, send), is_good, "000 Table II")
-    .remedied(
+    );
+    let is_short = losses.is_some_and(|losses| losses.missed > 0);
+    let found = match is_good || is_short {
+        true => found.wanted(shown(receive, send), is_good, "000 Table II"),
+        false => found.depends(shown(receive, send), "000 Table II"),
+    };
+    found.remedied(
         format!("ethtool -G {device} {}", shown(receive, send)),
         format!("ethtool -G {device} {}", shown(rings.receive, rings.send)),
     )
@@ -272,13 +314,14 @@ fn word(instead: Option<&'static str>, is_on: bool) -> &'static str {
 }
 
 /// Where the card's interrupts go; none if it has none of its own.
-fn interrupts(roots: &Roots, device: &str, directory: &Path) -> Option<Finding> {
+fn interrupts(roots: &Roots, device: &Device, directory: &Path) -> Option<Finding> {
     let interrupts: Vec<String> = ["device/msi_irqs", "device/../msi_irqs"]
         .iter()
         .map(|place| names(&directory.join(place)))
         .find(|names| !names.is_empty())?;
-    let name = format!("{device} interrupts");
+    let name = format!("{} interrupts", device.name);
     let mut cpus = BTreeSet::new();
+    let mut now: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for interrupt in &interrupts {
         let place = roots.proc.join("irq").join(interrupt);
         // The first is empty where the kernel does not keep it.
@@ -287,6 +330,9 @@ fn interrupts(roots: &Roots, device: &str, directory: &Path) -> Option<Finding> 
             .filter_map(|file| read(&place.join(file)).ok())
             .find(|list| !list.is_empty());
         cpus.extend(numbers_of_list(&list.unwrap_or_default()));
+        if let Ok(list) = read(&place.join("smp_affinity_list")) {
+            now.entry(list).or_default().push(interrupt);
+        }
     }
     if cpus.is_empty() {
         let place = roots.proc.join("irq");
@@ -298,10 +344,7 @@ fn interrupts(roots: &Roots, device: &str, directory: &Path) -> Option<Finding> 
     }
     let queues = names(&directory.join("queues")).iter().filter(|queue| queue.starts_with("rx-")).count();
     let nodes = nodes(roots);
-    let node: Option<u32> = ["device/numa_node", "device/../numa_node"]
-        .iter()
-        .find_map(|place| number::<i64>(&directory.join(place)))
-        .and_then(|node| u32::try_from(node).ok());
+    let node = device.node();
     let near = node.and_then(|node| nodes.iter().find(|(number, _)| *number == node)).map(|(_, cpus)| cpus);
     let far = near.map_or(0, |near| cpus.iter().filter(|cpu| !near.contains(cpu)).count());
     let is_spread = queues < 2 || cpus.len() > 1 || interrupts.len() < 2;
@@ -313,6 +356,19 @@ fn interrupts(roots: &Roots, device: &str, directory: &Path) -> Option<Finding> 
     };
     let current = format!("{} on {} CPUs, {queues} receive queues{place}", interrupts.len(), cpus.len());
     let wanted = if nodes.len() > 1 { "several CPUs, all at the card's node" } else { "several CPUs" };
+    let is_moved = has_irqbalance(roots);
+    let spread = match near {
+        Some(near) => affinity(&interrupts, &list_of_numbers(near)),
+        None => "write CPUs of the card's node to /proc/irq/N/smp_affinity_list".to_owned(),
+    };
+    let mut back: Vec<String> = now.iter().map(|(list, interrupts)| affinity(interrupts, list)).collect();
+    let stop = if is_moved { "systemctl stop irqbalance; " } else { "" };
+    if is_moved {
+        back.push("systemctl start irqbalance".into());
+    }
+    if back.is_empty() {
+        back.push("write back what was there".into());
+    }
     Some(
         Finding::told(
             Subject::Network,
@@ -321,11 +377,23 @@ fn interrupts(roots: &Roots, device: &str, directory: &Path) -> Option<Finding> 
             "one CPU cannot take all packets of a fast line, and one at another node fetches them across the machine",
         )
         .wanted(wanted, is_spread && far == 0, "000 section III-F; kernel: networking/scaling")
-        .remedied(
-            "stop irqbalance, then write CPUs of the card's node to /proc/irq/N/smp_affinity_list",
-            "start irqbalance again",
-        ),
+        .remedied(format!("{stop}{spread}"), back.join("; ")),
     )
+}
+
+/// A line of a shell that lets these interrupts go to these CPUs.
+fn affinity(interrupts: &[impl AsRef<str>], cpus: &str) -> String {
+    let numbers: Vec<&str> = interrupts.iter().map(AsRef::as_ref).collect();
+    format!("for n in {}; do echo {cpus} > /proc/irq/$n/smp_affinity_list; done", numbers.join(" "))
+}
+
+/// Whether the daemon runs that moves interrupts about.
+fn has_irqbalance(roots: &Roots) -> bool {
+    let is_it = |process: &String| {
+        let name = || read(&roots.proc.join(process).join("comm"));
+        process.bytes().all(|letter| letter.is_ascii_digit()) && name().is_ok_and(|name| name == "irqbalance")
+    };
+    names(&roots.proc).iter().any(is_it)
 }
 
 fn the_way(way: &Tried<super::measure::Way>) -> Vec<Finding> {
@@ -352,23 +420,58 @@ fn the_way(way: &Tried<super::measure::Way>) -> Vec<Finding> {
 mod tests {
     use super::*;
 
+    /// Cards that round down take 8160 as 4096, and a profile that asks for 8160 each time would never have done.
     #[test]
-    fn files_of_cards_are_of_this_namespace_if_it_has_these_cards_with_their_numbers_and_no_other() {
-        let scratch = tempfile::tempdir().unwrap();
-        for (name, number) in [("lo", "1\n"), ("eth0", "2\n")] {
-            std::fs::create_dir(scratch.path().join(name)).unwrap();
-            std::fs::write(scratch.path().join(name).join("ifindex"), number).unwrap();
-        }
-        // Where there are bonds this is a file among the cards.
-        std::fs::write(scratch.path().join("bonding_masters"), "\n").unwrap();
-        let are = |own: &[(&str, u32)]| {
-            let own = own.iter().map(|(name, number)| ((*name).to_owned(), *number));
-            are_of(scratch.path(), &own.collect::<Vec<_>>())
+    fn rings_of_the_largest_power_of_two_that_is_not_above_what_is_wanted_stay() {
+        let wanted = |receive, receive_max| {
+            let rings = Rings { receive, send: 512, receive_max, send_max: 512 };
+            wanted_rings(&rings)
         };
-        assert!(are(&[("eth0", 2), ("lo", 1)]));
-        assert!(!are(&[("lo", 1)]));
-        assert!(!are(&[("lo", 1), ("eth0", 7)]));
-        assert!(!are(&[("lo", 1), ("eth1", 2)]));
-        assert!(!are(&[("lo", 1), ("eth0", 2), ("eth1", 3)]));
+        assert_eq!(wanted(4096, 8192), (4096, 512));
+        assert_eq!(wanted(8192, 8192), (8192, 512));
+        assert_eq!(wanted(2048, 8160), (8160, 512));
+        assert_eq!(wanted(1024, 2047), (1024, 512));
+        assert_eq!(wanted(0, 0), (0, 512));
+    }
+
+    #[test]
+    fn rings_are_to_be_changed_only_where_packets_were_missed() {
+        let rings = Rings { receive: 512, send: 512, receive_max: 4096, send_max: 4096 };
+        let with = |losses: Option<(u64, u64)>| {
+            let found = ring("eth0", &rings, losses.map(|(missed, dropped)| Losses { missed, dropped }));
+            assert!(found.remedy.is_some_and(|remedy| remedy.undo == "ethtool -G eth0 rx 512 tx 512"));
+            (found.verdict, found.why)
+        };
+        let (verdict, why) = with(Some((7, 9)));
+        assert_eq!(verdict, Verdict::Change);
+        assert!(why.contains("missed 7 packets") && why.contains("dropped 9"), "{why}");
+        assert_eq!(with(Some((0, 9))).0, Verdict::Depends, "the kernel drops also what nobody waits for");
+        assert_eq!(with(None).0, Verdict::Depends);
+    }
+
+    #[test]
+    fn packets_are_as_large_as_the_device_takes_and_never_a_fault() {
+        let scratch = tempfile::tempdir().unwrap();
+        let device = |name: &str, beneath: &[&str]| Device {
+            name: name.into(),
+            directory: Some(scratch.path().join(name)),
+            is_top: true,
+            beneath: beneath.iter().map(|name| (*name).to_owned()).collect(),
+        };
+        for (name, mtu) in [("eth0", "1500\n"), ("eth1", "9000\n")] {
+            std::fs::create_dir(scratch.path().join(name)).unwrap();
+            std::fs::write(scratch.path().join(name).join("mtu"), mtu).unwrap();
+        }
+        let card = device("eth0", &[]);
+        let found = packets(&card, 1500, Some(4096), Some(JUMBO_RATE_BITS_PER_S));
+        assert_eq!((found.verdict, found.wanted.as_deref()), (Verdict::Depends, Some("4096")));
+        let found = packets(&card, 1500, None, Some(JUMBO_RATE_BITS_PER_S));
+        assert_eq!((found.verdict, found.wanted.as_deref()), (Verdict::Depends, Some("9000")));
+        assert_eq!(packets(&card, 4096, Some(4096), Some(JUMBO_RATE_BITS_PER_S)).verdict, Verdict::Good);
+        // One that has such packets already keeps them.
+        let bridge = packets(&device("br0", &["eth0", "eth1"]), 1500, None, Some(JUMBO_RATE_BITS_PER_S));
+        let remedy = bridge.remedy.expect("a remedy");
+        assert_eq!(remedy.apply, "ip link set eth0 mtu 9000 && ip link set br0 mtu 9000");
+        assert_eq!(remedy.undo, "ip link set br0 mtu 1500 && ip link set eth0 mtu 1500");
     }
 }

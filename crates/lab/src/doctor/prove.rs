@@ -11,7 +11,7 @@
 
 use super::finding::{Finding, Report, Subject, Verdict};
 use super::roots::Roots;
-use super::wanted::{Reach, SYSCTLS, Sysctl};
+use super::wanted::{Reach, Rule, SYSCTLS, Sysctl};
 use crate::bench::statistics::median;
 use crate::testbed::check::{RATE_TIME, rate_of_one_stream};
 use crate::testbed::daemon::Request;
@@ -45,6 +45,10 @@ pub const NAME: &str = "doctor";
 pub struct Trial {
     /// Its settings.
     pub settings: Vec<&'static str>,
+    /// Rate of the line on which it was tried, in bits a second: of what a faster one needs it shows nothing.
+    pub rate_bits_per_s: u64,
+    /// Its round trip time, in seconds.
+    pub rtt_s: f64,
     /// Payload of a stream with today's settings, in bits a second, a value for each run.
     pub before_bits_per_s: Vec<f64>,
     /// The same with the changed ones.
@@ -77,7 +81,7 @@ pub struct TrialPath {
 }
 
 impl Trial {
-    fn new(settings: Vec<&'static str>, before: &[Run], after: &[Run]) -> Trial {
+    fn new(path: TrialPath, settings: Vec<&'static str>, before: &[Run], after: &[Run]) -> Trial {
         let all = || before.iter().chain(after);
         let lost = all().map(|run| run.lost).sum();
         let carried: u64 = all().map(|run| run.carried_bytes).sum();
@@ -89,6 +93,8 @@ impl Trial {
         let helps = least > most && median(&after) > GAIN_MIN * median(&before);
         Trial {
             settings,
+            rate_bits_per_s: path.rate_bits_per_s,
+            rtt_s: path.rtt.as_secs_f64(),
             before_bits_per_s: before,
             after_bits_per_s: after,
             lost_by_the_path: lost,
@@ -109,9 +115,12 @@ impl Trial {
             ),
         };
         format!(
-            "tried in a testbed: {} Mbit/s before, {} after (medians of {ROUNDS}; the path itself took {:.1} CPU-s/GB): {verdict}",
+            "tried in a testbed: {} Mbit/s before, {} after (medians of {ROUNDS}, {} Gbit/s and {:.1} ms; the path itself took \
+             {:.1} CPU-s/GB): {verdict}",
             mbit(&self.before_bits_per_s),
             mbit(&self.after_bits_per_s),
+            self.rate_bits_per_s as f64 / 1e9,
+            self.rtt_s * 1e3,
             self.path_cpu_s_per_gb
         )
     }
@@ -153,7 +162,7 @@ pub fn prove(
             after.push(run(path, &changed, registry, wire()?)?);
         }
         let names = proposed.iter().map(|(name, _)| *name).collect();
-        trials.push(Trial::new(names, &before, &after));
+        trials.push(Trial::new(path, names, &before, &after));
     }
     judge(report, &trials);
     Ok(trials)
@@ -167,8 +176,10 @@ fn proposal<'a>(report: &'a Report, key: &str) -> Option<&'a str> {
 
 /// What `--apply` does by itself, and what depends on the path if it is for paths that lose nothing, as a testbed's.
 fn may_be_tried(finding: &Finding) -> bool {
-    let is_of_the_table =
-        |sysctl: &Sysctl| sysctl.key == finding.name && finding.wanted.as_deref() == Some(sysctl.value);
+    let is_wanted = |sysctl: &Sysctl| {
+        sysctl.rule == Rule::Buffer || finding.wanted.as_deref() == Some(sysctl.value)
+    };
+    let is_of_the_table = |sysctl: &Sysctl| sysctl.key == finding.name && is_wanted(sysctl);
     finding.remedy.as_ref().is_some_and(|remedy| {
         let depends = finding.verdict == Verdict::Depends && SYSCTLS.iter().any(is_of_the_table);
         remedy.by_apply || depends
@@ -246,6 +257,8 @@ mod tests {
     use super::*;
     use crate::doctor::finding::Remedy;
 
+    const PATH: TrialPath = TrialPath { rtt: Duration::from_millis(50), rate_bits_per_s: 1_000_000_000 };
+
     fn proposed(name: &str) -> Finding {
         let mut finding = Finding::told(Subject::Network, name, "now", "why").wanted("then", false, "source");
         finding.remedy = Some(Remedy { apply: "do".into(), undo: "undo".into(), by_apply: true });
@@ -254,8 +267,9 @@ mod tests {
 
     #[test]
     fn a_change_helps_only_beyond_noise_and_by_more_than_a_little() {
-        let helps =
-            |before: [f64; 3], after: [f64; 3]| Trial::new(Vec::new(), &runs(before), &runs(after)).helps;
+        let helps = |before: [f64; 3], after: [f64; 3]| {
+            Trial::new(PATH, Vec::new(), &runs(before), &runs(after)).helps
+        };
         assert_eq!(helps([100.0, 110.0, 105.0], [200.0, 190.0, 210.0]), Some(true));
         assert_eq!(helps([100.0, 195.0, 105.0], [200.0, 190.0, 210.0]), Some(false));
         assert_eq!(helps([100.0, 101.0, 100.0], [103.0, 103.0, 104.0]), Some(false));
@@ -271,13 +285,12 @@ mod tests {
         const NAME: &str = "net.ipv4.tcp_rmem";
         let mut after = runs([9e8; 3]);
         after[1].lost = 7;
-        let trial = Trial::new(vec![NAME], &runs([1e8; 3]), &after);
+        let trial = Trial::new(PATH, vec![NAME], &runs([1e8; 3]), &after);
         assert_eq!((trial.helps, trial.lost_by_the_path, trial.path_cpu_s_per_gb), (None, 7, 2.0));
         let said = trial.sentence();
-        assert!(
-            said.contains("2.0 CPU-s/GB") && said.contains("no verdict: ") && said.contains("7 packets"),
-            "{said}"
-        );
+        for words in ["3, 1 Gbit/s and 50.0 ms;", "2.0 CPU-s/GB", "no verdict: ", "7 packets"] {
+            assert!(said.contains(words), "{said}");
+        }
         let mut report = Report { findings: vec![proposed(NAME)], beliefs: Vec::new() };
         judge(&mut report, &[trial]);
         assert_eq!(report.findings[0].verdict, Verdict::Unproved);
@@ -291,7 +304,7 @@ mod tests {
         let queue = Finding::told(Subject::Network, "queue", "now", "why").wanted("then", false, "source");
         let findings = names.map(proposed).into_iter().chain([clock, queue]).collect();
         let mut report = Report { findings, beliefs: Vec::new() };
-        let trial = |name, after| Trial::new(vec![name], &runs([1e8; 3]), &runs([after; 3]));
+        let trial = |name, after| Trial::new(PATH, vec![name], &runs([1e8; 3]), &runs([after; 3]));
         judge(&mut report, &[trial(names[0], 9e8), trial(names[1], 1e8)]);
         let left: Vec<bool> = names.iter().map(|name| proposal(&report, name).is_some()).collect();
         assert_eq!(left, [true, false, false]);
@@ -316,12 +329,16 @@ mod tests {
         };
         let tried = |after| {
             let mut report = advised("cubic");
-            judge(&mut report, &[Trial::new(vec![NAME], &runs([1e8; 3]), &runs([after; 3]))]);
+            judge(&mut report, &[Trial::new(PATH, vec![NAME], &runs([1e8; 3]), &runs([after; 3]))]);
             let by_apply = report.findings[0].remedy.as_ref().map(|remedy| remedy.by_apply);
             (report.findings[0].verdict, by_apply)
         };
         assert_eq!(tried(9e8), (Verdict::Change, Some(true)));
         assert_eq!(tried(1e8), (Verdict::Told, None));
+        // Where no card says how fast its line is, larger buffers are advised, and no value of the table is.
+        let mut report = advised("4096 131072 1073741824");
+        report.findings[0].name = "net.ipv4.tcp_rmem".into();
+        assert_eq!(proposal(&report, "net.ipv4.tcp_rmem"), Some("4096 131072 1073741824"));
         // A testbed's path loses nothing, so it cannot show what bbr is for.
         assert_eq!(proposal(&advised("cubic"), NAME), Some("cubic"));
         assert_eq!(proposal(&advised("bbr"), NAME), None);

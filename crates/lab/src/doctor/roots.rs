@@ -91,6 +91,22 @@ pub fn numbers_of_list(list: &str) -> Vec<u32> {
     numbers
 }
 
+/// Numbers as the kernel lists them: `0-3,8`. `numbers` are in order, each once.
+pub fn list_of_numbers(numbers: &[u32]) -> String {
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for &number in numbers {
+        match ranges.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(number) => *last = number,
+            _ => ranges.push((number, number)),
+        }
+    }
+    let shown = ranges.iter().map(|(first, last)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    });
+    shown.collect::<Vec<_>>().join(",")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,5 +122,12 @@ mod tests {
         assert_eq!(numbers_of_list("0-2,8\n"), [0, 1, 2, 8]);
         assert_eq!(numbers_of_list(""), [0; 0]);
         assert_eq!(numbers_of_list("0-4294967295").len(), 65_536);
+    }
+
+    #[test]
+    fn numbers_are_listed_as_the_kernel_does() {
+        for list in ["0-2,8", "0,2,4294967294-4294967295", "7", ""] {
+            assert_eq!(list_of_numbers(&numbers_of_list(list)), list);
+        }
     }
 }

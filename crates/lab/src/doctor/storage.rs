@@ -1,11 +1,12 @@
 //! File systems and disks of the paths that were asked about.
 
+use super::device;
 use super::finding::{Finding, Subject};
-use super::measure::{DiskSpeed, IN_FLIGHT, Probes};
+use super::measure::{DISK_TIME_MIN, DiskSpeed, IN_FLIGHT, Probes};
 use super::memory::chosen;
-use super::network;
 use super::roots::{Roots, read};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use thalweg_wire::path::Escaped;
 
 /// Where a path is mounted (`proc_pid_mountinfo(5)`).
@@ -139,11 +140,16 @@ fn measured(roots: &Roots, path: &Path, speed: &DiskSpeed, found: &mut Vec<Findi
     let name = |what: &str| format!("{} {what}", shown(path));
     let gbit =
         |bytes_per_s: f64| format!("{:.2} Gbit/s ({:.0} MB/s)", bytes_per_s * 8.0 / 1e9, bytes_per_s / 1e6);
-    let line = network::line_rate_bits_per_s(roots);
-    let mut rate = |what: &str, bytes_per_s: f64, why: &str| {
+    let line = device::line_rate_bits_per_s(roots);
+    let mut rate = |what: &str, bytes_per_s: f64, time: Duration, why: &str| {
         let finding =
             Finding::told(Subject::Storage, name(what), gbit(bytes_per_s), why).scoped("this file system");
         found.push(match line {
+            Some(_) if time < DISK_TIME_MIN => {
+                let ms = time.as_secs_f64() * 1e3;
+                let why = format!("{why}; for {ms:.0} ms only, which is not enough to judge: free some room");
+                Finding { why, ..finding }
+            }
             Some(line) => finding.wanted(
                 format!("above the line's {} Gbit/s", line as f64 / 1e9),
                 bytes_per_s * 8.0 > line as f64,
@@ -153,9 +159,9 @@ fn measured(roots: &Roots, path: &Path, speed: &DiskSpeed, found: &mut Vec<Findi
         });
     };
     let measured = format!("measured: {IN_FLIGHT} requests of 1 MiB in flight");
-    rate("write", speed.write_bytes_per_s, &format!("{measured}, and synced"));
+    rate("write", speed.write_bytes_per_s, speed.write_time, &format!("{measured}, and synced"));
     if let Some(bytes_per_s) = speed.read_bytes_per_s {
-        rate("read", bytes_per_s, &format!("{measured}, past the page cache"));
+        rate("read", bytes_per_s, speed.read_time, &format!("{measured}, past the page cache"));
     } else {
         let why = "the page cache cannot be passed by here, so it would be memory that is measured";
         found.push(Finding::unseen(Subject::Storage, name("read"), why));
@@ -164,7 +170,7 @@ fn measured(roots: &Roots, path: &Path, speed: &DiskSpeed, found: &mut Vec<Findi
     let one =
         Finding::told(Subject::Storage, name("write, one at a time"), gbit(speed.write_one_bytes_per_s), why);
     found.push(one.scoped("this file system"));
-    let ms = |time: std::time::Duration| format!("{:.3} ms", time.as_secs_f64() * 1e3);
+    let ms = |time: Duration| format!("{:.3} ms", time.as_secs_f64() * 1e3);
     if let Some(latency) = speed.read_latency {
         let why = "measured: median of 4 KiB reads at random; latency undoes concurrency (000 section III-D)";
         found.push(Finding::told(Subject::Storage, name("read latency"), ms(latency), why));

@@ -21,7 +21,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 use tempfile::TempDir;
-use thalweg_sys::card::{Offload, Rings};
+use thalweg_sys::card::{Offload, Pause, Rings};
 use thalweg_sys::host::ClockState;
 use thalweg_sys::namespace::NetworkNamespace;
 
@@ -91,6 +91,7 @@ const STOCK: &[(&str, &str)] = &[
     ("proc/sys/net/ipv4/tcp_window_scaling", "1"),
     ("proc/sys/net/ipv4/tcp_sack", "1"),
     ("proc/sys/net/ipv4/tcp_moderate_rcvbuf", "1"),
+    ("proc/sys/net/ipv4/tcp_slow_start_after_idle", "1"),
     ("proc/self/status", "Name:\tthalweg\nCapEff:\t000001ffffffffff"),
 ];
 
@@ -107,11 +108,17 @@ fn dtn() -> Tree {
         ("proc/self/mountinfo", "22 1 259:2 / / rw,relatime - ext4 /dev/nvme0n1p2 rw\n30 22 259:9 / /data rw,sync,noatime - xfs /dev/nvme1n1 rw,sync,attr2".into()),
         ("proc/self/limits", "Max open files            1024                 1024                 files     \nMax locked memory         65536                65536                bytes     ".into()),
         ("proc/net/snmp", "Tcp: RtoMin OutSegs RetransSegs\nTcp: 200 22000000 220".into()),
+        ("proc/net/softnet_stat", "0003c34f 00000011 00000002\n00018a21 00000001 00000000".into()),
         ("proc/stat", "cpu  100 0 100 9800 0 0 0 0 0 0".into()),
         ("proc/irq/77/smp_affinity_list", "0".into()),
         ("proc/irq/78/smp_affinity_list", "1".into()),
         ("sys/class/net/ens1f0/speed", "100000".into()),
         ("sys/class/net/ens1f0/mtu", "1500".into()),
+        ("sys/class/net/ens1f0/statistics/rx_missed_errors", "1200".into()),
+        ("sys/class/net/ens1f0/device/current_link_speed", "8.0 GT/s PCIe".into()),
+        ("sys/class/net/ens1f0/device/current_link_width", "8".into()),
+        ("sys/class/net/ens1f0/device/max_link_speed", "16.0 GT/s PCIe".into()),
+        ("sys/class/net/ens1f0/device/max_link_width", "16".into()),
         ("sys/class/net/ens1f0/device/numa_node", "1".into()),
         ("sys/class/net/ens1f0/device/msi_irqs/77", "msix".into()),
         ("sys/class/net/ens1f0/device/msi_irqs/78", "msix".into()),
@@ -137,11 +144,15 @@ fn dtn_probes() -> Probes {
     let rings = Rings { receive: 2048, send: 2048, receive_max: 8160, send_max: 4096 };
     let offloads = vec![(Offload::SegmentationByCard, true), (Offload::Joining, false)];
     let queue = Queue { root: "mq".into(), number: 0, each: ["pfifo_fast".into()].into() };
-    let card = Card { rings: Ok(rings), offloads, queue: Ok(queue) };
+    let pause = Pause { negotiated: false, receive: false, send: false };
+    let card =
+        Card { rings: Ok(rings), offloads, pause: Ok(pause), mtu_max_bytes: Ok(9702), queue: Ok(queue) };
     let speed = DiskSpeed {
         write_one_bytes_per_s: 4e9,
         write_bytes_per_s: 5e9,
+        write_time: Duration::from_secs(1),
         read_bytes_per_s: Some(14e9),
+        read_time: Duration::from_secs(1),
         read_latency: Some(Duration::from_micros(80)),
         sync_latency: Duration::from_micros(30),
     };

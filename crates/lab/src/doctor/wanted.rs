@@ -2,12 +2,17 @@
 
 use super::finding::Subject;
 use crate::testbed::spec::TUNED;
+use std::time::Duration;
 
 /// When a value is as it should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
     /// Each number of it is at least the wanted one: what is larger stays, none is ever lowered.
     AtLeast,
+    /// Its last number is at least what the line needs and memory allows: weighed where it is shown. The others stay.
+    Buffer,
+    /// Another value may be better for some: it is shown, and left to whoever knows.
+    MayBe,
     /// It is the wanted value, or one of these.
     OneOf(&'static [&'static str]),
     /// What is wanted depends on more than the value itself: it is weighed where it is shown.
@@ -50,7 +55,7 @@ pub const SYSCTLS: &[Sysctl] = &[
     Sysctl {
         key: "net.core.rmem_max",
         value: "2147483647",
-        rule: Rule::AtLeast,
+        rule: Rule::Buffer,
         reach: Reach::Kernel,
         subject: Subject::Network,
         why: "bounds the receive buffer that a program may ask for; thalweg asks where a far path needs more than \
@@ -60,7 +65,7 @@ pub const SYSCTLS: &[Sysctl] = &[
     Sysctl {
         key: "net.core.wmem_max",
         value: "2147483647",
-        rule: Rule::AtLeast,
+        rule: Rule::Buffer,
         reach: Reach::Kernel,
         subject: Subject::Network,
         why: "bounds the send buffer that a program may ask for; thalweg asks where a far path needs more than \
@@ -70,7 +75,7 @@ pub const SYSCTLS: &[Sysctl] = &[
     Sysctl {
         key: "net.ipv4.tcp_rmem",
         value: tuned("net.ipv4.tcp_rmem"),
-        rule: Rule::AtLeast,
+        rule: Rule::Buffer,
         reach: Reach::Namespace,
         subject: Subject::Network,
         why: "a stream receives at most its window in each round trip, and the last number bounds the window",
@@ -79,7 +84,7 @@ pub const SYSCTLS: &[Sysctl] = &[
     Sysctl {
         key: "net.ipv4.tcp_wmem",
         value: tuned("net.ipv4.tcp_wmem"),
-        rule: Rule::AtLeast,
+        rule: Rule::Buffer,
         reach: Reach::Namespace,
         subject: Subject::Network,
         why: "what is sent stays in the buffer for a round trip, and the last number bounds the buffer",
@@ -140,6 +145,16 @@ pub const SYSCTLS: &[Sysctl] = &[
         source: "RFC 2018",
     },
     Sysctl {
+        key: "net.ipv4.tcp_slow_start_after_idle",
+        value: "0",
+        rule: Rule::MayBe,
+        reach: Reach::Namespace,
+        subject: Subject::Congestion,
+        why: "for streams with rests: with 1 a connection that was idle begins with a small window again, and over a \
+              distance each burst waits for it to grow; copies do not rest",
+        source: "RFC 5681 section 4.1; ip-sysctl.rst of the kernel",
+    },
+    Sysctl {
         key: "net.ipv4.tcp_moderate_rcvbuf",
         value: "1",
         rule: Rule::AtLeast,
@@ -149,6 +164,9 @@ pub const SYSCTLS: &[Sysctl] = &[
         source: "tcp(7)",
     },
 ];
+
+/// Round trip that buffers are to fill if none was measured: the longest of 000 Table IV.
+pub const BUFFER_RTT: Duration = Duration::from_millis(100);
 
 /// Slots in each ring of a card, if it has so many (000 Table II, for an Intel E810).
 pub const RING_SLOTS: u32 = 8160;
@@ -202,7 +220,8 @@ impl Sysctl {
         match self.rule {
             Rule::AtLeast => is_at_least(current, self.value),
             Rule::OneOf(others) => current == self.value || others.contains(&current),
-            Rule::Weighed => current == self.value,
+            Rule::Buffer => last(current) >= last(self.value),
+            Rule::MayBe | Rule::Weighed => current == self.value,
         }
     }
 
@@ -211,9 +230,24 @@ impl Sysctl {
     pub fn wanted_from(&self, current: &str) -> String {
         match self.rule {
             Rule::AtLeast => larger_of_each(current, self.value),
-            Rule::OneOf(_) | Rule::Weighed => self.value.to_owned(),
+            Rule::Buffer => with_last(current, last(self.value).unwrap_or_default()),
+            Rule::OneOf(_) | Rule::MayBe | Rule::Weighed => self.value.to_owned(),
         }
     }
+}
+
+/// The last number of a value.
+pub fn last(value: &str) -> Option<u64> {
+    value.split_whitespace().next_back()?.parse().ok()
+}
+
+/// The same value with `number` as its last one, unless the one that is there is larger.
+pub fn with_last(value: &str, number: u64) -> String {
+    let most = last(value).map_or(number, |last| last.max(number)).to_string();
+    let mut words: Vec<&str> = value.split_whitespace().collect();
+    words.pop();
+    words.push(&most);
+    words.join(" ")
 }
 
 /// Number by number the larger one; `wanted` where `current` has not as many.
@@ -274,6 +308,13 @@ mod tests {
     }
 
     #[test]
+    fn of_a_buffer_only_the_last_number_is_judged() {
+        let sysctl = SYSCTLS.iter().find(|sysctl| sysctl.key == "net.ipv4.tcp_rmem").expect("it is there");
+        assert!(sysctl.is_met_by("4096\t1\t2147483647"));
+        assert!(!sysctl.is_met_by("4096 67108864 6291456") && !sysctl.is_met_by("many"));
+    }
+
+    #[test]
     fn more_than_wanted_is_good_and_less_of_any_number_is_not() {
         assert!(is_at_least("8192\t67108864\t2147483647", "4096 67108864 1073741824"));
         assert!(!is_at_least("4096 131072 1073741824", "4096 67108864 1073741824"));
@@ -287,10 +328,11 @@ mod tests {
             SYSCTLS.iter().find(|sysctl| sysctl.key == key).expect("it is there").wanted_from(current)
         };
         let buffers = |current: &str| wanted("net.ipv4.tcp_rmem", current);
-        assert_eq!(buffers("4096 87380 2147483647"), "4096 67108864 2147483647");
-        assert_eq!(buffers("8192\t131072\t6291456"), "8192 67108864 1073741824");
-        assert_eq!(buffers("4096"), "4096 67108864 1073741824");
-        assert_eq!(buffers("many of them"), "4096 67108864 1073741824");
+        assert_eq!(buffers("4096 87380 2147483647"), "4096 87380 2147483647");
+        assert_eq!(buffers("8192\t131072\t6291456"), "8192 131072 1073741824");
+        assert_eq!(wanted("net.core.rmem_max", "212992"), "2147483647");
+        assert_eq!(larger_of_each("8192 1 9", "4096 67108864 8"), "8192 67108864 9");
+        assert_eq!(larger_of_each("many of them", "4096 1 8"), "4096 1 8");
         assert_eq!(wanted("net.core.netdev_max_backlog", "1000"), "8192");
         assert_eq!(wanted("net.ipv4.tcp_mtu_probing", "0"), "1");
     }

@@ -12,9 +12,9 @@ fn what_was_applied_is_undone_exactly_also_when_applied_twice() {
     let probes = dtn_probes();
     let done = apply(&tree.roots(), &tree.report(&probes, &[]), &probes, &tree.state()).expect("apply");
     assert!(done.iter().all(|done| done.trouble.is_none()), "{done:?}");
-    assert!(value(&done, "net.core.rmem_max").now.contains("= 2147483647 (was 212992)"));
+    assert!(value(&done, "net.core.rmem_max").now.contains("= 1850736640 (was 212992)"));
     let text = fs::read_to_string(&own).expect("the file of sysctl.d");
-    assert!(text.contains("# 000 Table III\nnet.ipv4.tcp_rmem = 4096 67108864 1073741824\n"), "{text}");
+    assert!(text.contains("# 000 Table III\nnet.ipv4.tcp_rmem = 4096 131072 1073741824\n"), "{text}");
     let profile =
         fs::read_to_string(tree.0.path().join("etc/tuned/thalweg-dtn/tuned.conf")).expect("the profile");
     assert!(profile.contains("devices=ens1f0\nring=rx 8160 tx 4096"), "{profile}");
@@ -40,32 +40,32 @@ fn what_was_applied_is_undone_exactly_also_when_applied_twice() {
     assert!(undo(&tree.roots(), &tree.state()).expect("undo again").is_empty());
 }
 
-/// It is to be changed for its middle number; its last one is more than 000 has.
+/// Of the first the last number is more than 000 has, of the second the middle one.
 #[test]
 fn what_is_larger_than_wanted_is_never_lowered() {
     let tree = dtn();
     tree.put("proc/sys/net/ipv4/tcp_rmem", "4096 87380 2147483647");
+    tree.put("proc/sys/net/ipv4/tcp_wmem", "4096 134217728 268435456");
     let before = tree.files();
     let probes = Probes::default();
     let mut report = tree.report(&probes, &[]);
-    let wanted = "4096 67108864 2147483647";
-    let found = finding(&report, "net.ipv4.tcp_rmem");
+    assert_eq!(finding(&report, "net.ipv4.tcp_rmem").verdict, Verdict::Good);
+    let found = finding(&report, "net.ipv4.tcp_wmem");
+    let wanted = "4096 134217728 1073741824";
     assert_eq!((found.verdict, found.wanted.as_deref()), (Verdict::Change, Some(wanted)));
     let remedy = found.remedy.clone().expect("a remedy");
-    assert_eq!(remedy.apply, format!("sysctl -w net.ipv4.tcp_rmem='{wanted}'"));
+    assert_eq!(remedy.apply, format!("sysctl -w net.ipv4.tcp_wmem='{wanted}'"));
     // Somebody raises one between the look and the change.
     tree.put("proc/sys/net/ipv4/tcp_wmem", "4096 16384 2000000000");
     let done = apply(&tree.roots(), &report, &probes, &tree.state()).expect("apply");
     assert!(done.iter().all(|done| done.trouble.is_none()), "{done:?}");
     let now = |key: &str| tree.roots().sysctl_value(key).expect("a setting");
-    assert_eq!(now("net.ipv4.tcp_rmem"), wanted);
-    assert_eq!(now("net.ipv4.tcp_wmem"), "4096 67108864 2000000000");
-    let text = fs::read_to_string(tree.0.path().join("etc/sysctl.d/90-thalweg.conf")).expect("the file");
-    assert!(text.contains(&format!("net.ipv4.tcp_rmem = {wanted}\n")), "{text}");
+    assert_eq!(now("net.ipv4.tcp_rmem"), "4096 87380 2147483647");
+    assert_eq!(now("net.ipv4.tcp_wmem"), "4096 16384 2000000000");
     report = tree.report(&probes, &[]);
-    assert_eq!(finding(&report, "net.ipv4.tcp_rmem").verdict, Verdict::Good);
+    assert_eq!(finding(&report, "net.ipv4.tcp_wmem").verdict, Verdict::Good);
     undo(&tree.roots(), &tree.state()).expect("undo");
-    tree.put("proc/sys/net/ipv4/tcp_wmem", "4096\t16384\t4194304");
+    tree.put("proc/sys/net/ipv4/tcp_wmem", "4096 134217728 268435456");
     assert_eq!(tree.files(), before);
 }
 
@@ -121,15 +121,19 @@ fn who_may_choose_which_congestion_control_is_as_it_was_after_another_default() 
 /// It would write its settings again when it lets go of the profile, and rings and governor would stay.
 #[test]
 fn while_tuned_has_the_profile_active_undo_says_what_to_do_first_and_changes_nothing() {
-    for (before, first) in
-        [("virtual-guest\n", "`tuned-adm profile virtual-guest` first"), ("", "`tuned-adm off` first")]
-    {
+    for (before, mode, first) in [
+        ("virtual-guest\n", "manual", "`tuned-adm profile virtual-guest` first"),
+        ("virtual-guest\n", "auto", "`tuned-adm auto_profile` first"),
+        ("", "manual", "`tuned-adm off` first"),
+    ] {
         let tree = dtn();
         tree.put("etc/tuned/active_profile", before.trim());
+        tree.put("etc/tuned/profile_mode", mode);
         let untouched = tree.files();
         let probes = dtn_probes();
         apply(&tree.roots(), &tree.report(&probes, &[]), &probes, &tree.state()).expect("apply");
         tree.put("etc/tuned/active_profile", "thalweg-dtn");
+        tree.put("etc/tuned/profile_mode", "manual");
         // Applied again, what was active at first stays recorded.
         tree.put("proc/sys/net/ipv4/tcp_mtu_probing", "0");
         apply(&tree.roots(), &tree.report(&probes, &[]), &probes, &tree.state()).expect("apply again");
@@ -138,9 +142,37 @@ fn while_tuned_has_the_profile_active_undo_says_what_to_do_first_and_changes_not
         assert!(refused.to_string().contains(first), "{refused}");
         assert_eq!(tree.files(), applied);
         tree.put("etc/tuned/active_profile", before.trim());
+        tree.put("etc/tuned/profile_mode", mode);
         let done = undo(&tree.roots(), &tree.state()).expect("undo");
         assert!(done.iter().all(|done| done.trouble.is_none()), "{done:?}");
         assert_eq!(tree.files(), untouched);
+    }
+}
+
+/// What stands there by a site's own profile is not taken away by ours.
+#[test]
+fn the_profile_stands_on_what_tuned_has_active_and_sets_the_governor_itself() {
+    for (active, include) in [
+        ("virtual-guest", "include=virtual-guest\n"),
+        ("balanced site-nvme", "include=balanced,site-nvme\n"),
+        ("thalweg-dtn", "include=throughput-performance\n"),
+        ("", "include=throughput-performance\n"),
+    ] {
+        let tree = dtn();
+        tree.put("etc/tuned/active_profile", active);
+        let probes = dtn_probes();
+        let change = || {
+            apply(&tree.roots(), &tree.report(&probes, &[]), &probes, &tree.state()).expect("apply");
+            fs::read_to_string(tree.0.path().join("etc/tuned/thalweg-dtn/tuned.conf")).expect("the profile")
+        };
+        let text = change();
+        assert!(text.contains(include) && text.contains("\n[cpu]\ngovernor=performance\n"), "{text}");
+        // With ours active, and the governor as it is to be.
+        tree.put("etc/tuned/active_profile", "thalweg-dtn");
+        tree.put("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance");
+        tree.put("proc/sys/net/ipv4/tcp_mtu_probing", "0");
+        let text = change();
+        assert!(text.contains(include) && text.contains("\n[cpu]\ngovernor=performance\n"), "{text}");
     }
 }
 
@@ -181,7 +213,7 @@ fn files_that_set_something_else_at_the_next_start_are_told() {
         ("usr/lib/sysctl.d/50-early.conf", "net.core.netdev_max_backlog = 1"),
         ("usr/lib/sysctl.d/95-masked.conf", "net.ipv4.tcp_rmem = 1 2 3"),
         ("etc/sysctl.d/95-masked.conf", "# nothing"),
-        ("run/sysctl.d/95-first.conf", "net.core.rmem_max = 1\nnet.ipv4.tcp_wmem = 4096 67108864 1073741824"),
+        ("run/sysctl.d/95-first.conf", "net.core.rmem_max = 1\nnet.ipv4.tcp_wmem = 4096 16384 1073741824"),
         ("etc/sysctl.conf", "net/core/rmem_max = 212992"),
         ("usr/lib/sysctl.d/99-note.txt", "net.core.wmem_max = 1"),
     ] {

@@ -11,11 +11,13 @@ fn a_node_with_a_fast_card_is_told_what_stands_in_its_way() {
         assert_eq!(found.wanted.as_deref(), Some(wanted), "{name}");
         assert!(!found.why.is_empty() && found.source.is_some() && found.scope.is_some(), "{name}");
     };
-    change("net.core.rmem_max", "212992", "2147483647");
-    change("net.ipv4.tcp_rmem", "4096 131072 6291456", "4096 67108864 1073741824");
+    // Twice what 100 Gbit/s have under way in 74 ms.
+    change("net.core.rmem_max", "212992", "1850736640");
+    change("net.ipv4.tcp_rmem", "4096 131072 6291456", "4096 131072 1073741824");
+    change("net.core.netdev_max_backlog", "1000", "8192");
     change("ens1f0 rings", "rx 2048 tx 2048", "rx 8160 tx 4096");
     change("ens1f0 offloads", "tso on, gro off", "tso on, gro on");
-    change("ens1f0 MTU", "1500", "9000");
+    change("ens1f0 PCIe", "8.0 GT/s x8: some 57 Gbit/s, less than the line", "16.0 GT/s x16");
     change("ens1f0 queue", "mq of pfifo_fast", "mq of fq");
     change("governor", "powersave", "performance");
     change("clock source", "hpet", "tsc");
@@ -38,10 +40,87 @@ fn a_node_with_a_fast_card_is_told_what_stands_in_its_way() {
         (Verdict::Depends, Some("fq")),
         "bbr is the default"
     );
+    for (name, wanted) in [
+        ("ens1f0 MTU", "9000"),
+        ("ens1f0 pause frames", "rx on tx on"),
+        ("net.ipv4.tcp_slow_start_after_idle", "0"),
+        ("NUMA nodes", "thalweg at node 1, that of ens1f0"),
+    ] {
+        let found = finding(&report, name);
+        assert_eq!((found.verdict, found.wanted.as_deref()), (Verdict::Depends, Some(wanted)), "{name}");
+        assert!(found.remedy.as_ref().is_some_and(|remedy| !remedy.by_apply), "{name}");
+    }
+    let node = finding(&report, "NUMA nodes").remedy.clone().expect("a remedy").apply;
+    for words in ["numactl --cpunodebind=1 --membind=1 ", "`CPUAffinity=4-7`", "`NUMAMask=1`"] {
+        assert!(node.contains(words), "{node}");
+    }
     assert_eq!(finding(&report, "/data read").verdict, Verdict::Good);
     assert_eq!(finding(&report, "VAES").current.as_deref(), Some("yes"));
     let remedy = finding(&report, "ens1f0 rings").remedy.clone().expect("a remedy");
     assert_eq!(remedy.undo, "ethtool -G ens1f0 rx 2048 tx 2048");
+}
+
+/// Of what nothing is lost, a longer line is no advice to follow blindly.
+#[test]
+fn where_no_packet_was_lost_for_want_of_room_rings_and_backlog_may_stay() {
+    let tree = dtn();
+    tree.put("proc/net/softnet_stat", "0003c34f 00000000 00000002\n00018a21 00000000 00000000");
+    tree.put("sys/class/net/ens1f0/statistics/rx_missed_errors", "0");
+    let probes = dtn_probes();
+    let report = tree.report(&probes, &[]);
+    for name in ["ens1f0 rings", "net.core.netdev_max_backlog"] {
+        let found = finding(&report, name);
+        assert_eq!(found.verdict, Verdict::Depends, "{name}");
+        assert!(found.remedy.as_ref().is_some_and(|remedy| !remedy.by_apply), "{name}");
+    }
+    let why = &finding(&report, "net.core.netdev_max_backlog").why;
+    assert!(why.contains("0 packets were dropped so since boot"), "{why}");
+    let done = apply(&tree.roots(), &report, &probes, &tree.state()).expect("apply");
+    assert!(!done.iter().any(|done| done.what == "net.core.netdev_max_backlog"), "{done:?}");
+}
+
+#[test]
+fn what_is_put_back_by_hand_is_what_was_there_before() {
+    let tree = dtn();
+    tree.put("sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "performance");
+    tree.put("sys/devices/system/cpu/cpu2/cpufreq/scaling_governor", "powersave");
+    let undo = |tree: &Tree, name: &str| {
+        let report = tree.report(&dtn_probes(), &[]);
+        finding(&report, name).remedy.clone().expect("a remedy").undo
+    };
+    assert_eq!(
+        undo(&tree, "governor"),
+        "cpupower -c 1 frequency-set -g performance && cpupower -c 0,2 frequency-set -g powersave"
+    );
+    let affinities = "for n in 77; do echo 0 > /proc/irq/$n/smp_affinity_list; done; \
+                      for n in 78; do echo 1 > /proc/irq/$n/smp_affinity_list; done";
+    assert_eq!(undo(&tree, "ens1f0 interrupts"), affinities, "nothing that did not run is started");
+    tree.put("proc/812/comm", "irqbalance");
+    assert_eq!(undo(&tree, "ens1f0 interrupts"), format!("{affinities}; systemctl start irqbalance"));
+}
+
+/// RHEL turns it off from 9.3 on.
+#[test]
+fn io_uring_that_was_turned_off_is_no_fault() {
+    for (disabled, verdict) in [("0", Verdict::Good), ("1", Verdict::Depends), ("2", Verdict::Depends)] {
+        let tree = dtn();
+        tree.put("proc/sys/kernel/io_uring_disabled", disabled);
+        let report = tree.report(&Probes::default(), &[]);
+        assert_eq!(finding(&report, "kernel.io_uring_disabled").verdict, verdict, "{disabled}");
+    }
+}
+
+/// 256 MiB go into a quick disk in some hundredths of a second, of which the sync is the most.
+#[test]
+fn a_disk_that_was_measured_too_shortly_is_not_judged_by_the_line() {
+    let mut probes = dtn_probes();
+    let disk = probes.disks.get_mut(Path::new("/data")).and_then(|disk| disk.as_mut().ok()).expect("a disk");
+    disk.write_time = Duration::from_millis(21);
+    let report = dtn().report(&probes, &["/data"]);
+    let found = finding(&report, "/data write");
+    assert_eq!((found.verdict, found.wanted.as_deref()), (Verdict::Told, None));
+    assert!(found.why.contains("21 ms only, which is not enough to judge"), "{}", found.why);
+    assert_answered(&report, 4, Holds::Unknown, "too little room at /data");
 }
 
 /// The congestion control by default and what was sent again are the machine's; bbr is loaded unless `available` says
@@ -173,10 +252,13 @@ fn each_thing_has_its_line_and_each_change_its_reason_its_reach_and_its_way_back
         "net.ipv4.tcp_congestion_control",
         "net.ipv4.tcp_available_congestion_control",
         "net.ipv4.tcp_allowed_congestion_control",
+        "net.ipv4.tcp_slow_start_after_idle",
         "ens1f0 line",
         "ens1f0 rings",
         "ens1f0 queue",
         "ens1f0 MTU",
+        "ens1f0 PCIe",
+        "ens1f0 pause frames",
         "ens1f0 offloads",
         "ens1f0 interrupts",
         "path MTU to far:443",

@@ -2,9 +2,9 @@
 
 use super::*;
 
-/// Settings of TCP as nobody wants them, with a larger maximum than wanted.
+/// Settings of TCP as nobody wants them.
 const WRONG: [(&str, &str); 7] = [
-    ("tcp_rmem", "8192 65536 2147483647"),
+    ("tcp_rmem", "8192 65536 2097152"),
     ("tcp_wmem", "4096 16384 4194304"),
     ("tcp_congestion_control", "reno"),
     ("tcp_mtu_probing", "0"),
@@ -39,7 +39,7 @@ fn what_a_kernel_took_is_undone_exactly() {
         settings.remove("tcp_allowed_congestion_control");
         settings
     });
-    assert_eq!(between["tcp_rmem"], "8192 67108864 2147483647");
+    assert!(between["tcp_rmem"].starts_with("8192 65536 "), "{between:?}");
     for (name, value) in WRONG.iter().filter(|(name, _)| *name != "tcp_congestion_control") {
         assert_ne!(&between[*name], value, "{name}");
     }
@@ -58,7 +58,7 @@ fn what_a_kernel_of_its_own_took_is_undone_exactly() {
     assert_eq!(before["tcp_allowed_congestion_control"], "reno");
     assert_eq!(between["tcp_allowed_congestion_control"], "reno cubic");
     assert_eq!(between["tcp_congestion_control"], "cubic");
-    assert_eq!(between["rmem_max"], "2147483647");
+    assert_ne!(between["rmem_max"], before["rmem_max"]);
     assert_eq!(between["default_qdisc"], "fq_codel");
     assert_eq!(after, before);
 }
@@ -66,7 +66,8 @@ fn what_a_kernel_of_its_own_took_is_undone_exactly() {
 /// Changes the settings that the calling thread is shown, as if cubic had been proved to help, and takes that back:
 /// what they were before, between and after.
 fn apply_and_undo_here() -> std::io::Result<[BTreeMap<String, String>; 3]> {
-    let tree = Tree::with(&[]);
+    // A line that needs more than the buffers have; how much of it they get is up to this machine's memory.
+    let tree = Tree::with(&[("sys/class/net/ens1f0/speed", "100000")]);
     std::os::unix::fs::symlink("/proc", tree.0.path().join("proc"))?;
     let roots = tree.roots();
     for (name, value) in WRONG {

@@ -92,6 +92,7 @@ fn a_container_is_told_what_it_cannot_see_and_cannot_change() {
         ("sys/fs/cgroup/cpu.max", "150000 100000"),
         ("sys/fs/cgroup/memory.max", "2147483648"),
         ("sys/class/net/eth0/mtu", "1500"),
+        ("sys/class/net/eth0/speed", "10000"),
     ]);
     let report = tree.report(&Probes::default(), &["/data"]);
     assert!(

@@ -66,7 +66,7 @@ fn what_somebody_changed_between_two_applies_is_left_and_told() {
     let told = value(&done, "net.ipv4.tcp_rmem");
     assert!(told.trouble.is_none() && told.now.contains("somebody changed it since"), "{told:?}");
     let text = fs::read_to_string(tree.0.path().join("etc/sysctl.d/90-thalweg.conf")).expect("the file");
-    assert!(text.contains("net.ipv4.tcp_rmem = 4096 67108864 1073741824\n"), "{text}");
+    assert!(text.contains("net.ipv4.tcp_rmem = 4096 131072 1073741824\n"), "{text}");
     assert!(text.contains("net.ipv4.tcp_mtu_probing = 1\n"), "{text}");
     let done = undo(&tree.roots(), &tree.state()).expect("undo");
     let told = value(&done, "net.ipv4.tcp_rmem");
