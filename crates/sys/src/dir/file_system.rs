@@ -74,13 +74,14 @@ impl FileSystemKind {
         matches!(self, Fat | ExFat | Ntfs | Smb | Fuse)
     }
 
-    /// Whether [`Dir::sync_file_system`](crate::Dir::sync_file_system) reaches the medium. FUSE, SMB and 9p only hand
-    /// over what the page cache holds: their servers are told to flush by a sync of each file and directory. Of one
-    /// that is not known here nothing is promised.
+    /// Whether [`Dir::sync_file_system`](crate::Dir::sync_file_system) reaches the medium. FUSE, SMB, 9p, Lustre and
+    /// BeeGFS only hand over what the page cache holds, if that: their servers are told to flush by a sync of each file
+    /// and directory. NFS has the server commit what was written; CephFS waits for its servers. Of GPFS nobody has
+    /// shown it, and of one that is not known here nothing is promised.
     pub fn syncs_whole(self) -> bool {
-        use FileSystemKind::{Fuse, Other, Smb};
+        use FileSystemKind::{BeeGfs, Fuse, Gpfs, Lustre, Other, Smb};
         match self {
-            Fuse | Smb => false,
+            Fuse | Smb | Lustre | BeeGfs | Gpfs => false,
             Other(magic) => SYNC_WHOLE.contains(&magic),
             _ => true,
         }
@@ -162,11 +163,17 @@ mod tests {
 
     #[test]
     fn what_a_server_must_be_told_to_flush_is_not_synced_as_a_whole() {
+        use FileSystemKind::{BeeGfs, Ceph, Ext4, Fuse, Gpfs, Lustre, Nfs, Smb, Xfs, Zfs};
         const NINE_P: u64 = 0x0102_1997;
-        for kind in [FileSystemKind::Fuse, FileSystemKind::Smb, FileSystemKind::from_magic(NINE_P)] {
+        const AFS: u64 = 0x5346_414f;
+        const ORANGE_FS: u64 = 0x2003_0528;
+        for kind in [Fuse, Smb, Lustre, BeeGfs, Gpfs] {
             assert!(!kind.syncs_whole(), "{kind}");
         }
-        for kind in [FileSystemKind::Ext4, FileSystemKind::Xfs, FileSystemKind::Nfs] {
+        for magic in [NINE_P, AFS, ORANGE_FS] {
+            assert!(!FileSystemKind::from_magic(magic).syncs_whole(), "{magic:x}");
+        }
+        for kind in [Ext4, Xfs, Zfs, Nfs, Ceph] {
             assert!(kind.syncs_whole(), "{kind}");
         }
     }

@@ -3,7 +3,8 @@
 //! A few files and directories are synced one by one. Many are synced with their whole file system: one call instead
 //! of thousands, and it waits for other processes' data too. Each file system is synced through a descriptor that was
 //! opened before anything was written there, so errors of writing back since then are reported to us. Where one call
-//! syncs nothing (FUSE, SMB, 9p), each file is synced as soon as it is written, and each directory with the rest.
+//! syncs nothing ([`syncs_whole`](thalweg_sys::FileSystemKind::syncs_whole)), each file is synced as soon as it is
+//! written, and each directory with the rest.
 //!
 //! An error is final (fsync's second answer proves nothing): every later sync and record fails the same way, and
 //! what was not recorded before is sent again by the next attempt, into files that are read back from the medium
