@@ -413,8 +413,8 @@ impl LocalDestination {
         if !file.stat().map_err(of_io)?.is_same_entry(&stat) {
             return Err(changed());
         }
-        if self.terms.verify >= VerifyLevel::Readback {
-            // What is kept counts as read back.
+        if self.terms.verify >= VerifyLevel::Readback || self.terms.removes_source {
+            // What is kept counts as read back; and no source goes for pages that a sync failed to write.
             let _ = file.advise(Advice::DontNeed, 0, 0);
         }
         Ok(file)
