@@ -367,9 +367,14 @@ impl Dir {
         Held::Pinned(pinned.as_fd()).remove(key)
     }
 
-    /// Makes the names in this directory survive a power cut. After an error see [`File::sync_data`].
+    /// Makes the names in this directory survive a power cut. Where the file system knows no sync of directories
+    /// (vboxsf, some of 9p) there is nothing else to call than [`Dir::sync_file_system`]. After an error see
+    /// [`File::sync_data`].
     pub fn sync(&self) -> io::Result<()> {
-        uninterrupted(|| rustix::fs::fsync(&self.0)).map_err(unreadable)
+        match uninterrupted(|| rustix::fs::fsync(&self.0)) {
+            Err(error) if is_unknown(&error) => self.sync_file_system(),
+            other => other.map_err(unreadable),
+        }
     }
 
     /// Makes everything written to this file system before survive a power cut: files, names, other
@@ -506,6 +511,11 @@ fn component(name: &[u8]) -> io::Result<&[u8]> {
 
 fn bits(mode: u32) -> Mode {
     Mode::from_raw_mode(mode & 0o7777)
+}
+
+/// Whether the file system has no such call.
+fn is_unknown(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::INVAL | Errno::OPNOTSUPP))
 }
 
 /// A directory that was opened without permission to read cannot be synced; the kernel's `EBADF` would not

@@ -275,7 +275,7 @@ impl FrameFiles {
     }
 
     fn sync_directory(&self) -> Result<()> {
-        let synced = File::open(&self.directory).and_then(|directory| directory.sync_all());
+        let synced = Dir::open(&self.directory).and_then(|directory| directory.sync());
         synced.map_err(|error| at("sync a directory", &self.directory, &error))
     }
 

@@ -230,11 +230,8 @@ impl LocalDestination {
             match dir.sync() {
                 // Removed since, with its names.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                // May be passed through, not read; or the file system knows no sync of directories: then there is
-                // nothing else to call than this.
-                Err(error) if error.kind() == io::ErrorKind::PermissionDenied || is_unknown(&error) => {
-                    self.sync_file_systems()?;
-                }
+                // May be passed through, not read: there is nothing else to call than this.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => self.sync_file_systems()?,
                 other => other.map_err(|error| {
                     let path = RelativePath::new(path).ok();
                     self.fail("sync a directory", path.as_ref(), &error)
