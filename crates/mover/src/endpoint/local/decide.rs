@@ -508,7 +508,7 @@ impl LocalDestination {
         }
         let of_io = |error: io::Error| failed("make", path, &of_room(&place.dir, error));
         let staging = self.staging_at(&place).map_err(of_io)?;
-        let temporary = format!("made-{}", self.claim.new_number()).into_bytes();
+        let temporary = self.claim.made_name();
         let made = self.make_special(entry, &place, &staging.dir, &temporary);
         let losses = made.map_err(|error| match &entry.kind {
             Kind::Device { .. } if error.kind() == io::ErrorKind::PermissionDenied => only_root(),
