@@ -14,8 +14,8 @@
 //! ```
 //!
 //! Where a lock does not reach other machines (`flock` of BeeGFS and FUSE as they come, Lustre with `localflock`, NFS
-//! with `nolock`) two attempts of a job may be at work in one at the same time. So that none gives a name to what is the
-//! other's, each has a random mark in names that it makes and renames, and gives a partial that an earlier one left
+//! with `nolock`) two attempts of a job may be at work in one at the same time. So that none gives a name to what is
+//! the other's, each has a random mark in names that it makes and renames, and gives a partial that an earlier one left
 //! another number before it changes anything in it.
 //!
 //! A staging directory must be ours and closed to others; another one is refused, because whoever can change
