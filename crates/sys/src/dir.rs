@@ -378,12 +378,17 @@ impl Dir {
     }
 
     /// Makes everything written to this file system before survive a power cut: files, names, other
-    /// processes' too.
+    /// processes' too. Where that leaves the disk's own cache as it is, this directory is synced as well, which does
+    /// not.
     ///
     /// Since Linux 5.8 a write that failed anywhere on the file system since this handle was opened is an
     /// error here, once.
     pub fn sync_file_system(&self) -> io::Result<()> {
-        uninterrupted(|| rustix::fs::syncfs(&self.0)).map_err(unreadable)
+        uninterrupted(|| rustix::fs::syncfs(&self.0)).map_err(unreadable)?;
+        if self.file_system().is_ok_and(|system| system.kind.leaves_disk_cache()) {
+            uninterrupted(|| rustix::fs::fsync(&self.0)).map_err(unreadable)?;
+        }
+        Ok(())
     }
 
     /// The file system this directory is on, and its room right now.

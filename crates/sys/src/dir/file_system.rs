@@ -87,6 +87,13 @@ impl FileSystemKind {
         }
     }
 
+    /// Whether `syncfs` writes everything and tells the disk nothing: a sync of a file or directory does. So does the
+    /// kernel's old driver of ext2, which has the number of ext4: there the disk writes its cache when it likes.
+    pub(super) fn leaves_disk_cache(self) -> bool {
+        use FileSystemKind::{ExFat, Fat, Ntfs, Other};
+        matches!(self, Fat | ExFat | Ntfs | Other(UDF))
+    }
+
     fn from_magic(magic: u64) -> FileSystemKind {
         KINDS.iter().find(|(m, _, _)| *m == magic).map_or(FileSystemKind::Other(magic), |(_, kind, _)| *kind)
     }
@@ -125,7 +132,8 @@ const KINDS: &[(u64, FileSystemKind, &str)] = &[
 
 /// Those that sync as a whole and are not told apart otherwise: f2fs, bcachefs, JFS, NILFS2, OCFS2, GFS2, UDF, ramfs.
 const SYNC_WHOLE: &[u64] =
-    &[0xf2f5_2010, 0xca45_1a4e, 0x3153_464a, 0x3434, 0x7461_636f, 0x0116_1970, 0x1501_3346, 0x8584_58f6];
+    &[0xf2f5_2010, 0xca45_1a4e, 0x3153_464a, 0x3434, 0x7461_636f, 0x0116_1970, UDF, 0x8584_58f6];
+const UDF: u64 = 0x1501_3346;
 
 /// `ST_RDONLY` of `statfs`.
 const READ_ONLY: u64 = 1;
@@ -175,6 +183,17 @@ mod tests {
         }
         for kind in [Ext4, Xfs, Zfs, Nfs, Ceph] {
             assert!(kind.syncs_whole(), "{kind}");
+        }
+    }
+
+    #[test]
+    fn where_a_sync_of_the_whole_leaves_the_disks_cache_a_directory_is_synced_too() {
+        use FileSystemKind::{Btrfs, ExFat, Ext4, Fat, Nfs, Ntfs, Other, Xfs};
+        for kind in [Fat, ExFat, Ntfs, Other(UDF)] {
+            assert!(kind.syncs_whole() && kind.leaves_disk_cache(), "{kind}");
+        }
+        for kind in [Ext4, Xfs, Btrfs, Nfs] {
+            assert!(!kind.leaves_disk_cache(), "{kind}");
         }
     }
 

@@ -13,7 +13,6 @@ use super::staging::{Abilities, Grain, Staging};
 use super::{conflict, evidence_of, failed, lock, mounted, of_room, wire_time};
 use crate::endpoint::{Decision, Reading};
 use crate::failure::{Failure, FailureKind};
-use crate::journal::Journal;
 use crate::journal::catalogue::{Remembered, bind};
 use std::io;
 use std::sync::RwLockReadGuard;
@@ -40,11 +39,7 @@ impl LocalDestination {
         };
         self.foretell(entry, &decided);
         let decided = decided.and_then(|decision| {
-            let builds_on_the_past = matches!(
-                &decision,
-                Decision::Wanted { .. } | Decision::Settled { outcome: Outcome::Unchanged { .. }, .. }
-            );
-            if builds_on_the_past && !self.terms.dry_run {
+            if self.builds_on_the_past(entry, &decision) {
                 self.sync_the_past().map_err(|failure| failure.at(&entry.path))?;
             }
             Ok(decision)
@@ -208,8 +203,7 @@ impl LocalDestination {
             return (wanted, true);
         }
         // An attempt that did not come to its end told nothing of directories, and may have made this one.
-        let goes_on = lock(&self.journal).as_ref().is_some_and(Journal::goes_on);
-        (if goes_on { Wanted::of(entry) } else { wanted }, false)
+        (if self.goes_on() { Wanted::of(entry) } else { wanted }, false)
     }
 
     /// Keeps a directory's metadata for the end, and whether it is told as unchanged until then.
