@@ -120,6 +120,8 @@ pub enum Reason {
     BeginsAnew,
     /// A symbolic link was to be followed, and is not.
     NotFollowed,
+    /// A file system has no locks.
+    NoLocks,
 }
 
 impl Reason {
@@ -170,7 +172,7 @@ mod tests {
         };
         assert_eq!(reason_of(&[Reason::NoInodes as u8]), Reason::NoInodes);
         // The next one, and the largest number that there is.
-        for number in [&[Reason::NotFollowed as u8 + 1][..], &[0xff, 0xff, 0xff, 0xff, 0x0f]] {
+        for number in [&[Reason::NoLocks as u8 + 1][..], &[0xff, 0xff, 0xff, 0xff, 0x0f]] {
             assert_eq!(reason_of(number), Reason::Other, "{number:?}");
         }
         assert!(Message::decode(&with_number(&[0xff; 6])).is_err(), "no number at all");

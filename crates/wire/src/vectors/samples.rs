@@ -531,6 +531,7 @@ fn reasons() -> Vec<Sample<Reason>> {
         Reason::ThreadPanicked => "thread panicked": Reason::ThreadPanicked;
         Reason::BeginsAnew => "begins anew": Reason::BeginsAnew;
         Reason::NotFollowed => "not followed": Reason::NotFollowed;
+        Reason::NoLocks => "no locks": Reason::NoLocks;
     }
 }
 

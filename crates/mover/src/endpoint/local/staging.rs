@@ -24,7 +24,7 @@
 use super::partial::ASSUMED;
 use super::territory::key_of;
 use super::way::remove_tree;
-use super::{OPEN_STAGING, lock, of_room};
+use super::{OPEN_STAGING, errno, is_errno, lock, of_room};
 use crate::failure::{self, Failure, FailureKind, Reason, Result};
 use crate::journal::staging::{STAGING_NAME, own_name};
 use std::io;
@@ -119,6 +119,16 @@ fn lock_soon(file: &File) -> io::Result<bool> {
         std::thread::sleep(LOCK_PAUSE);
     }
     file.lock_exclusive()
+}
+
+/// What a lock failed of. Lustre without `flock` has no such call, NFS without its lock daemon no locks.
+fn of_lock(error: &io::Error) -> Failure {
+    let without = [errno::NO_SYSTEM_CALL, errno::NO_LOCKS, errno::NOT_SUPPORTED];
+    let failure = failure::of_io(OPEN_STAGING, error);
+    match without.iter().any(|&number| is_errno(error, number)) {
+        true => failure.because(Reason::NoLocks),
+        false => failure,
+    }
 }
 
 /// Whether an earlier attempt left a staging directory in this one.
@@ -306,7 +316,7 @@ impl Staging {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 other => other.map_err(of_io)?,
             };
-            if !lock_soon(&file).map_err(of_io)? {
+            if !lock_soon(&file).map_err(|error| of_lock(&error))? {
                 let words = format!("{}/{job}", String::from_utf8_lossy(&staging.state.name));
                 let cause = format!("another transfer of this job holds its lock `{words}/lock`");
                 let failure = Failure::new(FailureKind::Busy, OPEN_STAGING, cause);
@@ -533,7 +543,7 @@ pub(super) fn own_shared(top: &Dir) -> io::Result<(Vec<u8>, Dir)> {
 
 fn is_taken(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::NotADirectory)
-        || super::is_errno(error, super::errno::LOOP)
+        || is_errno(error, errno::LOOP)
 }
 
 /// Opens or makes a directory that is ours alone.
@@ -736,6 +746,17 @@ mod tests {
             })
         });
         assert!(waited);
+    }
+
+    #[test]
+    fn a_file_system_without_locks_is_said_to_have_none() {
+        for (number, reason) in [
+            (errno::NO_SYSTEM_CALL, Reason::NoLocks),
+            (errno::NO_LOCKS, Reason::NoLocks),
+            (errno::IO, Reason::DiskFailed),
+        ] {
+            assert_eq!(of_lock(&io::Error::from_raw_os_error(number)).reason, reason);
+        }
     }
 
     /// However many are looked at after its name: the next one would come upon some of them.
