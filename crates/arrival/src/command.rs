@@ -143,7 +143,7 @@ impl RunPlace {
         file.set_len(text.len().max(RESERVED_BYTES) as u64)?;
         file.sync_all()?;
         std::fs::rename(&fresh, &self.end)?;
-        File::open(self.end.parent().unwrap_or(Path::new(".")))?.sync_all()
+        thalweg_sys::Dir::open(self.end.parent().unwrap_or(Path::new(".")))?.sync()
     }
 
     fn open_lock(&self) -> io::Result<File> {

@@ -599,6 +599,25 @@ fn a_small_file_is_synced_by_itself_and_many_with_their_file_system() {
 }
 
 #[test]
+fn a_report_is_durable_with_its_name() {
+    if !Strace::available("syncs of a report") {
+        return;
+    }
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("from"), "x").unwrap();
+    std::fs::create_dir(scratch.path("reports")).unwrap();
+    let trace = scratch.path("trace");
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-y", "-e", "trace=fsync", "-o"]).arg(&trace);
+    strace.arg(env!("CARGO_BIN_EXE_thalweg")).arg("cp").arg("--report").arg(scratch.path("reports/report"));
+    strace.arg(scratch.path("from")).arg(scratch.path("to"));
+    strace.env("THALWEG_STATE", scratch.path("client-state"));
+    assert!(strace.status().expect("strace").success());
+    let calls = std::fs::read_to_string(trace).unwrap();
+    assert!(calls.contains("/reports>"), "{calls}");
+}
+
+#[test]
 fn p14_memory_is_bounded_on_both_sides_however_many_entries() {
     const DIRECTORIES: u64 = 30;
     const FILES: u64 = 1000;

@@ -218,6 +218,13 @@ mod tests {
     }
 
     #[test]
+    fn where_a_file_system_has_no_locks_it_is_said_how_it_gets_them() {
+        for kind in [FailureKind::Unsupported, FailureKind::Io] {
+            assert!(said(kind, Reason::NoLocks).contains("-o flock"), "{kind:?}");
+        }
+    }
+
+    #[test]
     fn what_only_measures_or_reads_is_not_said_to_resume() {
         for kind in [FailureKind::Stopped, FailureKind::Space] {
             assert_eq!(hint(kind, Reason::BeginsAnew), None, "{kind:?}");

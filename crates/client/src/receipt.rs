@@ -15,10 +15,10 @@ use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::agree::Agreed;
 use thalweg_mover::run::{LineSink, ReceiptSink, Told};
-use thalweg_sys::Replace;
 use thalweg_sys::atomic_file::{AtomicFile, Durability};
 use thalweg_sys::clock::unix_seconds;
 use thalweg_sys::socket::open_pipe_to_write;
+use thalweg_sys::{Dir, Replace};
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{Digest, limits};
 
@@ -185,7 +185,7 @@ impl ReportFile {
         inner.attempt(Write::flush);
     }
 
-    /// Makes it durable.
+    /// Makes it durable, and its name.
     ///
     /// # Errors
     /// What went wrong with any line, or does now.
@@ -196,10 +196,21 @@ impl ReportFile {
             match file.get_ref().sync_all() {
                 // A pipe or terminal.
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
-                other => other,
+                other => other.and_then(|()| sync_name(&self.path)),
             }
         });
         inner.error.take().map_or(Ok(()), |error| Err(of_io(&self.path, &error)))
+    }
+}
+
+/// Makes the name of a file durable, if it still has it and its directory may be read.
+fn sync_name(path: &Path) -> io::Result<()> {
+    // Behind links.
+    let Ok(path) = path.canonicalize() else { return Ok(()) };
+    let Some(above) = path.parent() else { return Ok(()) };
+    match Dir::open(above).and_then(|above| above.sync()) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        other => other,
     }
 }
 

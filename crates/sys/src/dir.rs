@@ -367,18 +367,28 @@ impl Dir {
         Held::Pinned(pinned.as_fd()).remove(key)
     }
 
-    /// Makes the names in this directory survive a power cut. After an error see [`File::sync_data`].
+    /// Makes the names in this directory survive a power cut. Where the file system knows no sync of directories
+    /// (vboxsf, some of 9p) there is nothing else to call than [`Dir::sync_file_system`]. After an error see
+    /// [`File::sync_data`].
     pub fn sync(&self) -> io::Result<()> {
-        uninterrupted(|| rustix::fs::fsync(&self.0)).map_err(unreadable)
+        match uninterrupted(|| rustix::fs::fsync(&self.0)) {
+            Err(error) if is_unknown(&error) => self.sync_file_system(),
+            other => other.map_err(unreadable),
+        }
     }
 
     /// Makes everything written to this file system before survive a power cut: files, names, other
-    /// processes' too.
+    /// processes' too. Where that leaves the disk's own cache as it is, this directory is synced as well, which does
+    /// not.
     ///
     /// Since Linux 5.8 a write that failed anywhere on the file system since this handle was opened is an
     /// error here, once.
     pub fn sync_file_system(&self) -> io::Result<()> {
-        uninterrupted(|| rustix::fs::syncfs(&self.0)).map_err(unreadable)
+        uninterrupted(|| rustix::fs::syncfs(&self.0)).map_err(unreadable)?;
+        if self.file_system().is_ok_and(|system| system.kind.leaves_disk_cache()) {
+            uninterrupted(|| rustix::fs::fsync(&self.0)).map_err(unreadable)?;
+        }
+        Ok(())
     }
 
     /// The file system this directory is on, and its room right now.
@@ -506,6 +516,11 @@ fn component(name: &[u8]) -> io::Result<&[u8]> {
 
 fn bits(mode: u32) -> Mode {
     Mode::from_raw_mode(mode & 0o7777)
+}
+
+/// Whether the file system has no such call.
+fn is_unknown(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::INVAL | Errno::OPNOTSUPP))
 }
 
 /// A directory that was opened without permission to read cannot be synced; the kernel's `EBADF` would not

@@ -28,6 +28,8 @@ pub const TOO_MANY_OPEN: i32 = libc::EMFILE;
 pub const TOO_MANY_LINKS: i32 = libc::EMLINK;
 /// The kernel has no such call.
 pub const NO_SYSTEM_CALL: i32 = libc::ENOSYS;
+/// There are no locks, or no more of them.
+pub const NO_LOCKS: i32 = libc::ENOLCK;
 /// Links lead on and on, or one is where none may be.
 pub const LOOP: i32 = libc::ELOOP;
 /// There is no such attribute.

@@ -226,6 +226,17 @@ fn a_held_directory_stays_itself_when_its_name_changes() {
 }
 
 #[test]
+fn a_directory_that_knows_no_sync_is_synced_with_its_file_system() {
+    let proc = Path::new("/proc");
+    let synced = std::fs::File::open(proc).unwrap().sync_all();
+    if !synced.is_err_and(|error| error.kind() == ErrorKind::InvalidInput) {
+        eprintln!("skipped: /proc knows one");
+        return;
+    }
+    Dir::open(proc).unwrap().sync().unwrap();
+}
+
+#[test]
 fn only_a_directory_is_held_as_one() {
     let file = tempfile::tempfile().unwrap();
     assert_eq!(Dir::from_fd(file.into()).unwrap_err().kind(), ErrorKind::NotADirectory);

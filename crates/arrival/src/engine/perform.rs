@@ -397,7 +397,7 @@ impl Driver<'_> {
                 std::fs::remove_file(entry.path()).map_err(of_io)?;
             }
         }
-        std::fs::File::open(&directory).and_then(|directory| directory.sync_all()).map_err(of_io)
+        thalweg_sys::Dir::open(&directory).and_then(|directory| directory.sync()).map_err(of_io)
     }
 
     pub(super) fn run_place(&self, name: &RelativePath, attempt: u32) -> RunPlace {

@@ -79,6 +79,22 @@ fn i8_a_partial_that_rots_between_kill_and_resume_is_not_believed() {
 }
 
 #[test]
+fn i9_a_journal_that_the_disk_does_not_give_back_is_begun_anew() {
+    if !Strace::available("I-9") {
+        return;
+    }
+    let scratch = Scratch::in_memory();
+    make_source(&scratch.path("from"));
+    let to = scratch.path("to");
+    let left = interrupted(&scratch, &to);
+    let journal = left.iter().find(|path| is_named(path, "journal")).expect("a journal").clone();
+    let bad = Strace::inject("pread64:error=EIO").with(["-P"]).with([journal]);
+    Running::start(bad.around(&local_copy(&scratch, &to))).end(LIMIT).expect(0);
+    assert_same(&scratch.path("from"), &to);
+    assert_no_litter(&to);
+}
+
+#[test]
 fn i9_a_journal_that_rots_never_gives_wrong_content() {
     let row = "I-9";
     if !Strace::available(row) {

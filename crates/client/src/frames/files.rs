@@ -202,14 +202,17 @@ impl FrameFiles {
     /// As [`FrameFiles::frame`].
     pub fn sync(&mut self) -> Result<()> {
         self.flush()?;
-        let Some(open) = &mut self.open else { return Ok(()) };
-        if !std::mem::replace(&mut open.is_dirty, false) {
+        let Some(open) = &self.open else { return Ok(()) };
+        if !open.is_dirty {
             return Ok(());
         }
         let synced = open.raw.get_ref().sync_data().and_then(|()| open.index.get_ref().sync_data());
         synced.map_err(|error| at("sync frames", &self.directory, &error))?;
-        if !std::mem::replace(&mut open.is_entered, true) {
+        if !open.is_entered {
             self.sync_directory()?;
+        }
+        if let Some(open) = &mut self.open {
+            (open.is_dirty, open.is_entered) = (false, true);
         }
         Ok(())
     }
@@ -272,7 +275,7 @@ impl FrameFiles {
     }
 
     fn sync_directory(&self) -> Result<()> {
-        let synced = File::open(&self.directory).and_then(|directory| directory.sync_all());
+        let synced = Dir::open(&self.directory).and_then(|directory| directory.sync());
         synced.map_err(|error| at("sync a directory", &self.directory, &error))
     }
 

@@ -13,6 +13,10 @@ pub(super) fn of(failure: &Failure) -> Option<&'static str> {
         (_, Reason::DiskFailed) => {
             "the disk or its file system fails: see the kernel's log. When it works again, the same command resumes"
         }
+        (_, Reason::NoLocks) => {
+            "that file system has no locks, which keep two copies apart: mount Lustre with `-o flock`, see to the lock daemon of \
+             NFS, or copy elsewhere"
+        }
         _ => return None,
     })
 }

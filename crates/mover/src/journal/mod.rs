@@ -12,7 +12,7 @@
 //! Guaranteed: [`Journal::record`] returns after what it wrote is durable. Not guaranteed: that a chunk it names
 //! is still sound; whoever resumes digests it again.
 
-use crate::failure::{self, Failure, FailureKind, Result};
+use crate::failure::{self, Failure, FailureKind, Reason, Result};
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::Arc;
@@ -78,7 +78,8 @@ struct Known {
 
 impl Journal {
     /// Opens or creates the journal in `dir` and replays it. What begins from now on is in chunks of `chunk_bytes`. A
-    /// journal of another job is begun anew, and so is what follows the first damaged record; both are logged.
+    /// journal of another job is begun anew, and so are one that the disk does not give back and what follows the first
+    /// damaged record; all are logged.
     ///
     /// # Errors
     /// `Unsupported` for a layout of another version (left untouched), `Space`, `Permission`, `Io`.
@@ -91,7 +92,33 @@ impl Journal {
             other => other,
         }
         .map_err(of_io)?;
-        let mut journal = Journal {
+        let mut journal = Journal::empty(file, dir, job_key, chunk_bytes);
+        match journal.replay() {
+            // Else the job would never go on.
+            Err(failure) if failure.reason == Reason::DiskFailed => {
+                tracing::warn!(%failure, "the journal is begun anew; everything is sent again");
+                let Journal { dir, .. } = journal;
+                dir.remove_file(NAME).map_err(of_io)?;
+                let file = dir.create_new(NAME, 0o600).map_err(of_io)?;
+                journal = Journal::empty(file, dir, job_key, chunk_bytes);
+            }
+            other => other?,
+        }
+        journal.goes_on = journal.end > 0;
+        if !journal.goes_on {
+            let mut bytes = MAGIC.to_vec();
+            append(&journal.header(chunk_bytes), 0, &mut bytes);
+            journal.header_bytes = chunk_bytes;
+            journal.file.truncate(0).and_then(|()| journal.file.write_all_at(&bytes, 0)).map_err(of_io)?;
+            journal.end = bytes.len() as u64;
+        } else {
+            journal.file.truncate(journal.end).map_err(of_io)?;
+        }
+        Ok(journal)
+    }
+
+    fn empty(file: File, dir: Arc<Dir>, job_key: [u8; 16], chunk_bytes: u64) -> Journal {
+        Journal {
             file,
             dir,
             job_key,
@@ -106,19 +133,7 @@ impl Journal {
             compact_bytes: COMPACT_BYTES,
             goes_on: false,
             failed: None,
-        };
-        journal.replay()?;
-        journal.goes_on = journal.end > 0;
-        if !journal.goes_on {
-            let mut bytes = MAGIC.to_vec();
-            append(&journal.header(chunk_bytes), 0, &mut bytes);
-            journal.header_bytes = chunk_bytes;
-            journal.file.truncate(0).and_then(|()| journal.file.write_all_at(&bytes, 0)).map_err(of_io)?;
-            journal.end = bytes.len() as u64;
-        } else {
-            journal.file.truncate(journal.end).map_err(of_io)?;
         }
-        Ok(journal)
     }
 
     /// Whether an earlier attempt of the job left it: one that ended well leaves none.

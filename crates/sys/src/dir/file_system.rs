@@ -74,16 +74,24 @@ impl FileSystemKind {
         matches!(self, Fat | ExFat | Ntfs | Smb | Fuse)
     }
 
-    /// Whether [`Dir::sync_file_system`](crate::Dir::sync_file_system) reaches the medium. FUSE, SMB and 9p only hand
-    /// over what the page cache holds: their servers are told to flush by a sync of each file and directory. Of one
-    /// that is not known here nothing is promised.
+    /// Whether [`Dir::sync_file_system`](crate::Dir::sync_file_system) reaches the medium. FUSE, SMB, 9p, Lustre and
+    /// BeeGFS only hand over what the page cache holds, if that: their servers are told to flush by a sync of each file
+    /// and directory. NFS has the server commit what was written; CephFS waits for its servers. Of GPFS nobody has
+    /// shown it, and of one that is not known here nothing is promised.
     pub fn syncs_whole(self) -> bool {
-        use FileSystemKind::{Fuse, Other, Smb};
+        use FileSystemKind::{BeeGfs, Fuse, Gpfs, Lustre, Other, Smb};
         match self {
-            Fuse | Smb => false,
+            Fuse | Smb | Lustre | BeeGfs | Gpfs => false,
             Other(magic) => SYNC_WHOLE.contains(&magic),
             _ => true,
         }
+    }
+
+    /// Whether `syncfs` writes everything and tells the disk nothing: a sync of a file or directory does. So does the
+    /// kernel's old driver of ext2, which has the number of ext4: there the disk writes its cache when it likes.
+    pub(super) fn leaves_disk_cache(self) -> bool {
+        use FileSystemKind::{ExFat, Fat, Ntfs, Other};
+        matches!(self, Fat | ExFat | Ntfs | Other(UDF))
     }
 
     fn from_magic(magic: u64) -> FileSystemKind {
@@ -124,7 +132,8 @@ const KINDS: &[(u64, FileSystemKind, &str)] = &[
 
 /// Those that sync as a whole and are not told apart otherwise: f2fs, bcachefs, JFS, NILFS2, OCFS2, GFS2, UDF, ramfs.
 const SYNC_WHOLE: &[u64] =
-    &[0xf2f5_2010, 0xca45_1a4e, 0x3153_464a, 0x3434, 0x7461_636f, 0x0116_1970, 0x1501_3346, 0x8584_58f6];
+    &[0xf2f5_2010, 0xca45_1a4e, 0x3153_464a, 0x3434, 0x7461_636f, 0x0116_1970, UDF, 0x8584_58f6];
+const UDF: u64 = 0x1501_3346;
 
 /// `ST_RDONLY` of `statfs`.
 const READ_ONLY: u64 = 1;
@@ -162,12 +171,29 @@ mod tests {
 
     #[test]
     fn what_a_server_must_be_told_to_flush_is_not_synced_as_a_whole() {
+        use FileSystemKind::{BeeGfs, Ceph, Ext4, Fuse, Gpfs, Lustre, Nfs, Smb, Xfs, Zfs};
         const NINE_P: u64 = 0x0102_1997;
-        for kind in [FileSystemKind::Fuse, FileSystemKind::Smb, FileSystemKind::from_magic(NINE_P)] {
+        const AFS: u64 = 0x5346_414f;
+        const ORANGE_FS: u64 = 0x2003_0528;
+        for kind in [Fuse, Smb, Lustre, BeeGfs, Gpfs] {
             assert!(!kind.syncs_whole(), "{kind}");
         }
-        for kind in [FileSystemKind::Ext4, FileSystemKind::Xfs, FileSystemKind::Nfs] {
+        for magic in [NINE_P, AFS, ORANGE_FS] {
+            assert!(!FileSystemKind::from_magic(magic).syncs_whole(), "{magic:x}");
+        }
+        for kind in [Ext4, Xfs, Zfs, Nfs, Ceph] {
             assert!(kind.syncs_whole(), "{kind}");
+        }
+    }
+
+    #[test]
+    fn where_a_sync_of_the_whole_leaves_the_disks_cache_a_directory_is_synced_too() {
+        use FileSystemKind::{Btrfs, ExFat, Ext4, Fat, Nfs, Ntfs, Other, Xfs};
+        for kind in [Fat, ExFat, Ntfs, Other(UDF)] {
+            assert!(kind.syncs_whole() && kind.leaves_disk_cache(), "{kind}");
+        }
+        for kind in [Ext4, Xfs, Btrfs, Nfs] {
+            assert!(!kind.leaves_disk_cache(), "{kind}");
         }
     }
 

@@ -122,6 +122,8 @@ pub enum Reason {
     NotFollowed,
     /// Source files were to be removed, and may not be.
     SourceStays,
+    /// A file system has no locks.
+    NoLocks,
 }
 
 impl Reason {
@@ -172,7 +174,7 @@ mod tests {
         };
         assert_eq!(reason_of(&[Reason::NoInodes as u8]), Reason::NoInodes);
         // The next one, and the largest number that there is.
-        for number in [&[Reason::SourceStays as u8 + 1][..], &[0xff, 0xff, 0xff, 0xff, 0x0f]] {
+        for number in [&[Reason::NoLocks as u8 + 1][..], &[0xff, 0xff, 0xff, 0xff, 0x0f]] {
             assert_eq!(reason_of(number), Reason::Other, "{number:?}");
         }
         assert!(Message::decode(&with_number(&[0xff; 6])).is_err(), "no number at all");

@@ -547,6 +547,7 @@ fn reasons() -> Vec<Sample<Reason>> {
         Reason::BeginsAnew => "begins anew": Reason::BeginsAnew;
         Reason::NotFollowed => "not followed": Reason::NotFollowed;
         Reason::SourceStays => "source stays": Reason::SourceStays;
+        Reason::NoLocks => "no locks": Reason::NoLocks;
     }
 }
 

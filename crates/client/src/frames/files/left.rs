@@ -8,6 +8,7 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_sys::Advice;
 
 /// What a writer that was killed had left.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -175,6 +176,15 @@ impl Left {
         }
     }
 
+    /// What is read of it from here on is what the medium has: what an earlier sync lost is still in the page cache,
+    /// and no sync tells that again.
+    fn leave_cache(&self) -> Result<()> {
+        let synced = self.file.sync_all().and_then(|()| self.file.try_clone());
+        let file = synced.map_err(|error| at("sync what was left", &self.path, &error))?;
+        let _ = thalweg_sys::File::from_fd(file.into()).advise(Advice::DontNeed, 0, 0);
+        Ok(())
+    }
+
     fn bytes(&self) -> Result<u64> {
         let metadata = self.file.metadata();
         Ok(metadata.map_err(|error| at("read what was left", &self.path, &error))?.len())
@@ -200,7 +210,10 @@ struct Whole {
 }
 
 impl Whole {
+    /// From the medium.
     fn read(index: &Left, raw: &Left, file: &str) -> Result<Whole> {
+        index.leave_cache()?;
+        raw.leave_cache()?;
         let mut whole = Whole::default();
         let mut lines = BufReader::new(&index.file);
         let mut payloads = BufReader::with_capacity(BUFFER_BYTES, &raw.file);
@@ -227,5 +240,35 @@ impl Whole {
             }
             whole.index_bytes += line.len() as u64;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_sys::Dir;
+
+    #[test]
+    fn what_was_left_is_held_against_its_digests_as_the_medium_has_it() {
+        const BYTES: u64 = 8 << 20;
+        // /dev/shm and /tmp may have no medium; the working directory usually has one.
+        let scratch = tempfile::tempdir_in(".").unwrap();
+        let left = |name: &str, content: &[u8]| {
+            std::fs::write(scratch.path().join(name), content).unwrap();
+            Left::open(scratch.path().join(name)).unwrap().unwrap()
+        };
+        let raw = left("raw", &vec![7; BYTES as usize]);
+        let index = left("index", b"no line of an index\n");
+        let file = Dir::open(scratch.path()).unwrap().open_read(b"raw").unwrap();
+        let cached = || file.cached_bytes(0, BYTES).ok();
+        raw.leave_cache().unwrap();
+        if cached() != Some(0) {
+            eprintln!("skipped: what is cached is not told here, or cannot be dropped");
+            return;
+        }
+        std::fs::write(&raw.path, vec![7u8; BYTES as usize]).unwrap();
+        assert_ne!(cached(), Some(0));
+        let whole = Whole::read(&index, &raw, "raw").unwrap();
+        assert_eq!((whole.frames, cached()), (0, Some(0)));
     }
 }

@@ -134,6 +134,20 @@ fn what_a_killed_writer_left_gets_its_name_as_far_as_it_is_whole_and_nothing_of_
 }
 
 #[test]
+fn frames_whose_sync_failed_are_not_told_as_durable_by_the_next_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut files = FrameFiles::new(directory.path(), "frames", 0).unwrap();
+    files.frame(&frame(0, &[0; 5])).unwrap();
+    files.flush().unwrap();
+    // A pipe knows no sync.
+    let (_end, pipe) = std::io::pipe().unwrap();
+    files.open.as_mut().unwrap().raw = BufWriter::new(File::from(std::os::fd::OwnedFd::from(pipe)));
+    for _ in 0..2 {
+        assert!(files.sync().is_err());
+    }
+}
+
+#[test]
 fn two_writers_do_not_write_the_same_file() {
     let directory = tempfile::tempdir().unwrap();
     let mut files = FrameFiles::new(directory.path(), "frames", 0).unwrap();

@@ -13,7 +13,6 @@ use super::staging::{Abilities, Grain, Staging};
 use super::{conflict, evidence_of, failed, lock, mounted, of_room, wire_time};
 use crate::endpoint::{Decision, Reading};
 use crate::failure::{Failure, FailureKind};
-use crate::journal::Journal;
 use crate::journal::catalogue::{Remembered, bind};
 use std::io;
 use std::sync::RwLockReadGuard;
@@ -40,11 +39,7 @@ impl LocalDestination {
         };
         self.foretell(entry, &decided);
         let decided = decided.and_then(|decision| {
-            let builds_on_the_past = matches!(
-                &decision,
-                Decision::Wanted { .. } | Decision::Settled { outcome: Outcome::Unchanged { .. }, .. }
-            );
-            if builds_on_the_past && !self.terms.dry_run {
+            if self.builds_on_the_past(entry, &decision) {
                 self.sync_the_past().map_err(|failure| failure.at(&entry.path))?;
             }
             Ok(decision)
@@ -208,8 +203,7 @@ impl LocalDestination {
             return (wanted, true);
         }
         // An attempt that did not come to its end told nothing of directories, and may have made this one.
-        let goes_on = lock(&self.journal).as_ref().is_some_and(Journal::goes_on);
-        (if goes_on { Wanted::of(entry) } else { wanted }, false)
+        (if self.goes_on() { Wanted::of(entry) } else { wanted }, false)
     }
 
     /// Keeps a directory's metadata for the end, and whether it is told as unchanged until then.
@@ -413,8 +407,8 @@ impl LocalDestination {
         if !file.stat().map_err(of_io)?.is_same_entry(&stat) {
             return Err(changed());
         }
-        if self.terms.verify >= VerifyLevel::Readback {
-            // What is kept counts as read back.
+        if self.terms.verify >= VerifyLevel::Readback || self.terms.removes_source {
+            // What is kept counts as read back; and no source goes for pages that a sync failed to write.
             let _ = file.advise(Advice::DontNeed, 0, 0);
         }
         Ok(file)
@@ -508,7 +502,7 @@ impl LocalDestination {
         }
         let of_io = |error: io::Error| failed("make", path, &of_room(&place.dir, error));
         let staging = self.staging_at(&place).map_err(of_io)?;
-        let temporary = format!("made-{}", self.claim.new_number()).into_bytes();
+        let temporary = self.claim.made_name();
         let made = self.make_special(entry, &place, &staging.dir, &temporary);
         let losses = made.map_err(|error| match &entry.kind {
             Kind::Device { .. } if error.kind() == io::ErrorKind::PermissionDenied => only_root(),

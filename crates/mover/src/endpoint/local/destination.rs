@@ -154,6 +154,7 @@ impl LocalDestination {
             None => None,
         };
         let made_in = std::mem::take(&mut resolved.made_in);
+        let mark = random_mark().map_err(|error| at_root(&error))?;
         let mut destination = LocalDestination {
             guard: Guard::default(),
             rights,
@@ -164,9 +165,9 @@ impl LocalDestination {
             names: RwLock::default(),
             territories: Territories::default(),
             journal: Mutex::default(),
-            claim: Claim::new(&terms.job_key),
-            lanes: Lanes::new(),
-            nurseries: Nurseries::default(),
+            claim: Claim::new(&terms.job_key, mark),
+            lanes: Lanes::new(mark),
+            nurseries: Nurseries::new(mark),
             flights: Flights::default(),
             catalogue: Mutex::default(),
             has_catalogue: false,
@@ -615,6 +616,13 @@ fn open_catalogue(
             None
         }
     }
+}
+
+/// Tells an attempt from others of its job.
+fn random_mark() -> io::Result<u64> {
+    let mut mark = [0; 8];
+    aws_lc_rs::rand::fill(&mut mark).map_err(|_| io::Error::other("no random numbers"))?;
+    Ok(u64::from_le_bytes(mark))
 }
 
 /// Names that are tried for a file without one.

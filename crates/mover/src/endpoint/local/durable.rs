@@ -3,7 +3,8 @@
 //! A few files and directories are synced one by one. Many are synced with their whole file system: one call instead
 //! of thousands, and it waits for other processes' data too. Each file system is synced through a descriptor that was
 //! opened before anything was written there, so errors of writing back since then are reported to us. Where one call
-//! syncs nothing (FUSE, SMB, 9p), each file is synced as soon as it is written, and each directory with the rest.
+//! syncs nothing ([`syncs_whole`](thalweg_sys::FileSystemKind::syncs_whole)), each file is synced as soon as it is
+//! written, and each directory with the rest.
 //!
 //! An error is final (fsync's second answer proves nothing): every later sync and record fails the same way, and
 //! what was not recorded before is sent again by the next attempt, into files that are read back from the medium
@@ -12,14 +13,16 @@
 use super::destination::{LocalDestination, Place};
 use super::territory::Territory;
 use super::{at_words, errno, failed, failed_at_words, is_errno, lock};
-use crate::endpoint::PartialFile;
+use crate::endpoint::{Decision, PartialFile};
 use crate::failure::{Failure, Result};
+use crate::journal::Journal;
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use thalweg_sys::{Dir, File};
-use thalweg_wire::{Digest, RelativePath};
+use thalweg_wire::message::Outcome;
+use thalweg_wire::{Digest, Entry, Kind, RelativePath};
 
 /// Up to this many things are synced one by one; each costs a flush of the disk's cache. On ext4 with 100 to 400 MB
 /// that others had just written, 8 files took 2 to 7 ms one by one and 40 to 70 ms with their file system; 16 took as
@@ -66,6 +69,8 @@ pub(super) struct Durability {
     changed: Mutex<Changed>,
     /// The first sync that failed. Nothing is believed after it.
     failed: Mutex<Option<Failure>>,
+    /// Held while file systems are synced: who finds none that is dirty counts on it.
+    syncing: Mutex<()>,
 }
 
 impl Durability {
@@ -229,11 +234,8 @@ impl LocalDestination {
             match dir.sync() {
                 // Removed since, with its names.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                // May be passed through, not read; or the file system knows no sync of directories: then there is
-                // nothing else to call than this.
-                Err(error) if error.kind() == io::ErrorKind::PermissionDenied || is_unknown(&error) => {
-                    self.sync_file_systems()?;
-                }
+                // May be passed through, not read: there is nothing else to call than this.
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => self.sync_file_systems()?,
                 other => other.map_err(|error| {
                     let path = RelativePath::new(path).ok();
                     self.fail("sync a directory", path.as_ref(), &error)
@@ -241,6 +243,24 @@ impl LocalDestination {
             }
         }
         Ok(())
+    }
+
+    /// Whether an earlier attempt of this job did not come to its end.
+    pub(super) fn goes_on(&self) -> bool {
+        lock(&self.journal).as_ref().is_some_and(Journal::goes_on)
+    }
+
+    /// Whether what is told of an entry goes by what was there before us. A directory that is to look otherwise only
+    /// where an earlier attempt of this job may have made it: any other was there for long, and a sync of all is dear.
+    pub(super) fn builds_on_the_past(&self, entry: &Entry, decision: &Decision) -> bool {
+        let builds = match decision {
+            Decision::Wanted { .. } | Decision::Settled { outcome: Outcome::Unchanged { .. }, .. } => true,
+            Decision::Settled { outcome: Outcome::Done { .. }, made: false } => {
+                matches!(entry.kind, Kind::Directory) && self.goes_on()
+            }
+            _ => false,
+        };
+        builds && !self.terms.dry_run
     }
 
     /// Makes durable what was there before us, once for each file system: an attempt that was killed may have
@@ -260,8 +280,11 @@ impl LocalDestination {
         Ok(())
     }
 
-    /// Syncs every file system that something was written to.
+    /// Syncs every file system that something was written to. A stream may be in it while a round comes to it.
     fn sync_file_systems(&self) -> Result<()> {
+        let _syncing = lock(&self.durability.syncing);
+        // What failed for another thread is not dirty any more.
+        self.durability.check()?;
         for territory in self.territories.all() {
             // Cleared before: what is written from here on is for the next one.
             if territory.mount.is_dirty.swap(false, Ordering::AcqRel) {
@@ -308,12 +331,14 @@ fn is_unknown(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::FailureKind;
     use crate::endpoint::Destination;
     use crate::endpoint::local::DestinationPlace;
     use crate::manifest::Filter;
     use std::os::fd::OwnedFd;
     use std::os::unix::fs::OpenOptionsExt;
-    use thalweg_wire::message::{SourceForm, Terms};
+    use thalweg_wire::message::{Preserve, SourceForm, Terms};
+    use thalweg_wire::{EntryId, Evidence};
 
     /// A file that cannot be synced, being opened for its name only.
     fn never_synced() -> Arc<File> {
@@ -331,10 +356,7 @@ mod tests {
     #[test]
     fn where_no_call_syncs_the_whole_each_file_and_directory_is_synced_by_itself() {
         let scratch = tempfile::tempdir().unwrap();
-        let place = DestinationPlace { path: scratch.path().join("to"), below: None };
-        let terms = Terms::of(4 << 20, 1 << 20);
-        let to =
-            LocalDestination::open(place, &SourceForm::Many, true, terms, None, Filter::default()).unwrap();
+        let to = opened(&scratch.path().join("to"));
         let top = Arc::new(Dir::open(scratch.path()).unwrap());
         let mut territory = Territory::new(top.clone(), &top.stat_self().unwrap());
         territory.syncs_whole = false;
@@ -359,6 +381,48 @@ mod tests {
         to.changed_file(&never_synced(), &territory);
         assert_eq!(to.sync(&[]).unwrap_err().operation, "sync a file below");
         to.close(false);
+    }
+
+    fn opened(to: &std::path::Path) -> LocalDestination {
+        let place = DestinationPlace { path: to.to_owned(), below: None };
+        let preserve = Preserve { xattrs: false, ..Preserve::ALL };
+        let terms = Terms { preserve, ..Terms::of(4 << 20, 1 << 20) };
+        LocalDestination::open(place, &SourceForm::Many, true, terms, None, Filter::default()).unwrap()
+    }
+
+    #[test]
+    fn where_a_sync_failed_for_one_thread_another_does_not_find_everything_synced() {
+        let scratch = tempfile::tempdir().unwrap();
+        let to = opened(scratch.path());
+        to.sync_file_systems().unwrap();
+        to.durability.fail(Failure::new(FailureKind::Io, "sync", "it failed"));
+        assert_eq!(to.sync_file_systems().unwrap_err().kind, FailureKind::Io);
+        to.close(false);
+    }
+
+    #[test]
+    fn a_directory_that_a_killed_attempt_made_is_synced_before_it_is_told_to_be_there() {
+        let scratch = tempfile::tempdir().unwrap();
+        std::fs::create_dir(scratch.path().join("d")).unwrap();
+        // Of another time than what is there.
+        let entry = Entry {
+            id: EntryId(0),
+            path: RelativePath::new(b"d".to_vec()).unwrap(),
+            kind: Kind::Directory,
+            mode: 0o755,
+            uid: thalweg_sys::usage::effective_uid(),
+            gid: thalweg_sys::usage::effective_gid(),
+            evidence: Evidence::default(),
+            xattrs: Vec::new(),
+        };
+        for goes_on in [false, true] {
+            let to = opened(scratch.path());
+            let decision = to.decide(&entry, &|_, _| true);
+            assert!(matches!(decision, Decision::Settled { outcome: Outcome::Done { .. }, made: false }));
+            let root = to.root.as_ref().unwrap();
+            assert_eq!(root.territory.mount.past_is_durable.load(Ordering::Acquire), goes_on);
+            to.close(false);
+        }
     }
 
     #[test]

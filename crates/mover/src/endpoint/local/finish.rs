@@ -81,7 +81,7 @@ impl LocalDestination {
         })?;
         staging.names_changed();
         place.territory.touch();
-        let partial = self.partial_of(entry, number, file, &staging, &place);
+        let partial = self.partial_of(entry, number, Arc::new(file), &staging, &place);
         self.flights.opened(number, partial.clone());
         Ok(partial)
     }
@@ -91,7 +91,7 @@ impl LocalDestination {
         &self,
         entry: &Entry,
         number: u64,
-        file: File,
+        file: Arc<File>,
         staging: &Staging,
         place: &Place,
     ) -> Arc<LocalPartial> {
@@ -497,7 +497,7 @@ impl LocalDestination {
         let path = &entry.path;
         let of_io = |error: io::Error| failed("link", path, &error);
         let staging = self.staging_at(place).map_err(of_io)?;
-        let temporary = format!("made-{}", self.claim.new_number()).into_bytes();
+        let temporary = self.claim.made_name();
         if let Err(error) = first_place.dir.make_link(first_name, &staging.dir, &temporary) {
             return match is_no_link(&error) {
                 true => Ok(self.unlinked(entry, of_io(error).cause)),

@@ -21,6 +21,8 @@ const OPEN_MAX: usize = 32;
 
 /// Those of all staging directories: by its number alone a lane is found again.
 pub(super) struct Lanes {
+    /// Of this attempt.
+    mark: u64,
     inner: Mutex<Inner>,
     open: Held<Dir>,
 }
@@ -46,14 +48,15 @@ struct Lane {
 }
 
 impl Lanes {
-    pub(super) fn new() -> Lanes {
-        Lanes { inner: Mutex::default(), open: Held::with_max(OPEN_MAX) }
+    /// `mark`: a random number.
+    pub(super) fn new(mark: u64) -> Lanes {
+        Lanes { mark, inner: Mutex::default(), open: Held::with_max(OPEN_MAX) }
     }
 
     /// The directory for the next file of a stream, and its number. The file counts as in it until [`Lanes::gone`].
     pub(super) fn next(&self, staging: &Staging, stream: u32) -> io::Result<(u32, Arc<Dir>)> {
         let number = lock(&self.inner).next(staging.number(), stream);
-        let open = || own_dir(&staging.dir, lane_name(number).as_bytes());
+        let open = || own_dir(&staging.dir, lane_name(self.mark, number).as_bytes());
         match self.open.get_or(&number.to_le_bytes(), open) {
             Ok(dir) => Ok((number, dir)),
             Err(error) => {
@@ -65,7 +68,7 @@ impl Lanes {
 
     /// The directory of this number, which has files in it.
     pub(super) fn get(&self, staging: &Staging, number: u32) -> io::Result<Arc<Dir>> {
-        let open = || staging.dir.open_beneath(lane_name(number).as_bytes(), Links::Refuse);
+        let open = || staging.dir.open_beneath(lane_name(self.mark, number).as_bytes(), Links::Refuse);
         self.open.get_or(&number.to_le_bytes(), open)
     }
 
@@ -119,7 +122,7 @@ mod tests {
         for _ in 0..LANE_FILES {
             assert_eq!((inner.next(0, 7), inner.next(0, 9)), (0, 1));
         }
-        let lanes = Lanes { inner: Mutex::new(inner), open: Held::with_max(OPEN_MAX) };
+        let lanes = Lanes { mark: 7, inner: Mutex::new(inner), open: Held::with_max(OPEN_MAX) };
         assert_eq!(lock(&lanes.inner).next(0, 7), 2);
         (1..LANE_FILES).for_each(|_| lanes.gone(1));
         // One file is still in it.

@@ -9,7 +9,7 @@
 use super::staging::Grain;
 use super::{errno, is_errno, sys_time};
 use crate::endpoint::acl::{ACL, GROUP, is_acl, mode_without, mode_without_acl};
-use crate::failure;
+use crate::failure::{self, FailureKind, Reason};
 use std::io;
 use thalweg_sys::{File, Pinned, Stat, usage};
 use thalweg_wire::entry::Xattr;
@@ -203,7 +203,7 @@ impl Has {
 /// changed.
 ///
 /// # Errors
-/// Only of the medium: `EIO`, read-only, no space for anything but an attribute.
+/// Only of the medium or its server: `EIO`, `ESTALE`, read-only, no space for anything but an attribute.
 pub(super) fn apply(
     target: &impl Target,
     has: &Has,
@@ -375,7 +375,7 @@ impl<T: Target> Applying<'_, T> {
     fn mode(&mut self, mode: u32) -> io::Result<()> {
         match self.target.permit(mode) {
             Ok(()) => self.is_changed = true,
-            Err(error) if is_medium(&error) => return Err(error),
+            Err(error) if !is_refusal(&error) => return Err(error),
             Err(error) => {
                 self.lose("mode", &sentence(&error));
                 return Ok(());
@@ -391,7 +391,7 @@ impl<T: Target> Applying<'_, T> {
     fn times(&mut self, mtime: Time, had: Option<Time>) -> io::Result<()> {
         match self.target.stamp(None, mtime) {
             Ok(()) => self.is_changed |= had != Some(mtime),
-            Err(error) if is_medium(&error) => return Err(error),
+            Err(error) if !is_refusal(&error) => return Err(error),
             Err(error) => {
                 self.lose(TIME, &sentence(&error));
                 return Ok(());
@@ -530,19 +530,19 @@ pub(super) fn stays_where_it_is(name: &[u8]) -> bool {
 }
 
 /// Whatever is not the medium's fault: not allowed, not known here, a number that this machine cannot express, or what
-/// file systems in user space make of these. Not that a server is away, or memory short: a second later it may be set.
+/// file systems in user space make of these.
 fn is_refusal(error: &io::Error) -> bool {
-    let is_away = failure::kind_of_io(error) == failure::FailureKind::Connection
-        || matches!(error.kind(), io::ErrorKind::StaleNetworkFileHandle | io::ErrorKind::OutOfMemory);
-    !is_medium(error) && !is_away && error.kind() != io::ErrorKind::StorageFull
+    !is_medium(error) && error.kind() != io::ErrorKind::StorageFull
 }
 
-/// The disk is at fault, or there is none to write to any more. An attribute that finds no space is not meant:
-/// file systems say that for one that is merely too long for them.
+/// The disk is at fault, there is none to write to any more, its server is away, or memory is short: a second later it
+/// may be set. An attribute that finds no space is not meant: file systems say that for one that is merely too long for
+/// them.
 fn is_medium(error: &io::Error) -> bool {
-    const INPUT_OUTPUT: i32 = 5;
-    is_errno(error, INPUT_OUTPUT)
-        || matches!(error.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::QuotaExceeded)
+    use io::ErrorKind as E;
+    failure::of_io("", error).reason == Reason::DiskFailed
+        || failure::kind_of_io(error) == FailureKind::Connection
+        || matches!(error.kind(), E::ReadOnlyFilesystem | E::QuotaExceeded | E::OutOfMemory)
 }
 
 fn sentence(error: &io::Error) -> String {
@@ -565,6 +565,8 @@ mod tests {
         attributes: RefCell<Vec<(Vec<u8>, Vec<u8>)>>,
         /// What is answered to who gives it away or gives it an ACL.
         refusal: i32,
+        /// What is answered to who gives it a mode, a time, or takes an attribute away.
+        trouble: Option<i32>,
         /// It takes ACLs, and its owner may only read by them.
         has_acls: bool,
         mtime: Cell<Time>,
@@ -585,6 +587,7 @@ mod tests {
                 mode: Cell::new(mode),
                 attributes: RefCell::default(),
                 refusal,
+                trouble: None,
                 has_acls: false,
                 mtime: Cell::default(),
                 alone: Alone::Kept,
@@ -603,7 +606,12 @@ mod tests {
             (losses.into_iter().map(|loss| loss.what).collect(), is_changed)
         }
 
+        fn is_sound(&self) -> io::Result<()> {
+            self.trouble.map_or(Ok(()), |number| Err(io::Error::from_raw_os_error(number)))
+        }
+
         fn is_open(&self) -> io::Result<()> {
+            self.is_sound()?;
             match self.mode.get() & 0o200 {
                 0 => Err(io::ErrorKind::PermissionDenied.into()),
                 _ => Ok(()),
@@ -621,10 +629,12 @@ mod tests {
             Err(io::Error::from_raw_os_error(self.refusal))
         }
         fn permit(&self, mode: u32) -> io::Result<()> {
+            self.is_sound()?;
             self.mode.set(mode);
             Ok(())
         }
         fn stamp(&self, atime: Option<thalweg_sys::Time>, mtime: Time) -> io::Result<()> {
+            self.is_sound()?;
             match self.alone {
                 Alone::Forgotten if atime.is_none() => return Ok(()),
                 Alone::Refused if atime.is_none() => return Err(io::ErrorKind::Unsupported.into()),
@@ -856,11 +866,33 @@ mod tests {
             let poor = Poor::new(0o644, number);
             assert_eq!(poor.apply(&group), (vec!["group".to_owned()], false), "{number}");
         }
-        // EIO, ENOSPC, ESTALE, ETIMEDOUT, ENOMEM.
-        for number in [errno::IO, 28, 116, 110, 12] {
+        // ENOSPC, ETIMEDOUT, ENOMEM.
+        for number in [errno::IO, errno::STALE, errno::DEVICE_GONE, errno::DAMAGED, 28, 110, 12] {
             let poor = Poor::new(0o644, number);
             let rights = rights(true, &[]);
             assert!(apply(&poor, &poor.has(), &group, &Preserve::ALL, &rights, true).is_err(), "{number}");
         }
+    }
+
+    #[test]
+    fn a_mode_a_time_or_an_attribute_that_the_medium_or_its_server_does_not_take_is_no_loss() {
+        const NO_SPACE: i32 = 28;
+        let apply = |number, wanted: &Wanted| {
+            let poor = Poor { trouble: Some(number), ..Poor::new(0o644, errno::NOT_SUPPORTED) };
+            let losses = apply(&poor, &poor.has(), wanted, &Preserve::ALL, &rights(true, &[]), true);
+            losses.map(|(losses, _)| losses.len())
+        };
+        let later = Time { seconds: 1, nanos: 0 };
+        let (mode, time) = (wanted(0o600, &[]), Wanted { mtime: later, ..wanted(0o644, &[]) });
+        let attribute = wanted(0o644, &[(&b"user.a"[..], &b"1"[..])]);
+        // ETIMEDOUT, ENOMEM.
+        for number in [errno::STALE, errno::DEVICE_GONE, errno::DAMAGED, 110, 12] {
+            for wanted in [&mode, &time, &attribute] {
+                assert!(apply(number, wanted).is_err(), "{number}");
+            }
+        }
+        assert!(apply(NO_SPACE, &mode).is_err() && apply(NO_SPACE, &time).is_err());
+        assert_eq!(apply(NO_SPACE, &attribute).unwrap(), 1, "it may be too long for this file system");
+        assert_eq!(apply(errno::NOT_SUPPORTED, &time).unwrap(), 1);
     }
 }

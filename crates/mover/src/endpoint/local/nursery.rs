@@ -40,8 +40,9 @@ const WAITS_MAX: u32 = 2;
 const FIRST: u32 = 1 << 31;
 
 /// Those of all file systems: by its number alone a nursery is found again.
-#[derive(Default)]
 pub(super) struct Nurseries {
+    /// Of this attempt.
+    mark: u64,
     inner: Mutex<Inner>,
 }
 
@@ -91,6 +92,11 @@ pub(super) fn is_nursery(lane: u32) -> bool {
 }
 
 impl Nurseries {
+    /// `mark`: a random number.
+    pub(super) fn new(mark: u64) -> Nurseries {
+        Nurseries { mark, inner: Mutex::default() }
+    }
+
     /// The nursery for the next file of a stream in `place`, and its directory; `None` if it has none there. The file
     /// counts as being made until [`Nurseries::made`]. `handful`: so many files come into this directory at once.
     pub(super) fn next(
@@ -118,7 +124,7 @@ impl Nurseries {
         let number = FIRST.checked_add(inner.numbers)?;
         inner.numbers += 1;
         // What cannot be made is not needed: there are lanes.
-        let dir = make(staging, number, place).ok().flatten()?;
+        let dir = make(staging, &lane_name(self.mark, number), place).ok().flatten()?;
         let mut nursery = Nursery {
             dir: Arc::new(dir),
             path: path.to_vec(),
@@ -196,7 +202,8 @@ impl Nurseries {
         let nursery = inner.there.get_mut(&number)?;
         if nursery.fate == Fate::Open {
             nursery.is_open = false;
-            let is_moved = nursery.is_covered() && nursery.take_place(staging, number, into).is_ok();
+            let name = lane_name(self.mark, number);
+            let is_moved = nursery.is_covered() && nursery.take_place(staging, &name, into).is_ok();
             nursery.fate = if is_moved { Fate::Moved } else { Fate::Apart };
             if is_moved {
                 moved(&nursery.path, Arc::new(nursery.place.moved(nursery.dir.clone())));
@@ -261,22 +268,21 @@ impl Nursery {
     fn take_place(
         &self,
         staging: &Dir,
-        number: u32,
+        name: &str,
         into: impl FnOnce(&[u8]) -> io::Result<(Arc<Place>, Vec<u8>)>,
     ) -> io::Result<()> {
-        let (above, name) = into(&self.path)?;
-        let (there, made) = (above.dir.stat(&name)?, self.place.dir.stat_self()?);
+        let (above, becomes) = into(&self.path)?;
+        let (there, made) = (above.dir.stat(&becomes)?, self.place.dir.stat_self()?);
         if !there.is_same_entry(&made) {
             return Err(io::ErrorKind::NotFound.into());
         }
         self.dir.as_file()?.set_mode(there.mode)?;
-        staging.rename(lane_name(number).as_bytes(), &above.dir, &name, Replace::Existing)
+        staging.rename(name.as_bytes(), &above.dir, &becomes, Replace::Existing)
     }
 }
 
 /// A directory that can take the place of `place`: it has the same owner and attributes.
-fn make(staging: &Dir, number: u32, place: &Place) -> io::Result<Option<Dir>> {
-    let name = lane_name(number);
+fn make(staging: &Dir, name: &str, place: &Place) -> io::Result<Option<Dir>> {
     let dir = own_dir(staging, name.as_bytes())?;
     let (made, there) = (dir.stat_self()?, place.dir.stat_self()?);
     let attributes = |dir: &Dir| dir.as_file().and_then(|file| file.xattrs());

@@ -88,7 +88,7 @@ impl LocalPartial {
     pub(super) fn new(
         number: u64,
         path: RelativePath,
-        file: File,
+        file: Arc<File>,
         is_sparse: bool,
         caching: Caching,
         staging: &Staging,
@@ -98,7 +98,7 @@ impl LocalPartial {
         LocalPartial {
             number,
             path,
-            file: Arc::new(file),
+            file,
             is_sparse,
             caching,
             dir,
@@ -118,6 +118,10 @@ impl LocalPartial {
     fn past_cache(&self) -> Option<&PastCache> {
         let open = || -> io::Result<Option<PastCache>> {
             let file = self.dir.open_read_write(self.name().as_bytes())?;
+            // Its name may lead elsewhere by now.
+            if !file.stat()?.is_same_entry(&self.file.stat()?) {
+                return Ok(None);
+            }
             let alignment = match self.caching {
                 Caching::Direct => file.direct_alignment_or(ASSUMED)?,
                 Caching::Uncached | Caching::Cached => file.direct_alignment()?,

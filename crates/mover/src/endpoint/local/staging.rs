@@ -7,11 +7,16 @@
 //!   lock                        in the root's only; held as long as the transfer
 //!   journal                     in the root's only
 //!   partial-<number>            large files
-//!   lane-<lane>/<number>        small files, a few in each directory: see [`lanes`](super::lanes)
-//!   lane-<lane>/<name>          small files of a new directory, which this will be: see [`nursery`](super::nursery)
-//!   made-<number>               links, FIFOs and devices on their way to their names
+//!   lane-<mark>-<lane>/<number> small files, a few in each directory: see [`lanes`](super::lanes)
+//!   lane-<mark>-<lane>/<name>   small files of a new directory, which this will be: see [`nursery`](super::nursery)
+//!   made-<mark>-<number>        links, FIFOs and devices on their way to their names
 //!   aside-<number>              what made way for an entry of another kind, until the end
 //! ```
+//!
+//! Where a lock does not reach other machines (`flock` of BeeGFS and FUSE as they come, Lustre with `localflock`, NFS
+//! with `nolock`) two attempts of a job may be at work in one at the same time. So that none gives a name to what is
+//! the other's, each has a random mark in names that it makes and renames, and gives a partial that an earlier one left
+//! another number before it changes anything in it.
 //!
 //! A staging directory must be ours and closed to others; another one is refused, because whoever can change
 //! names in it chooses what is renamed into place.
@@ -19,7 +24,7 @@
 use super::partial::ASSUMED;
 use super::territory::key_of;
 use super::way::remove_tree;
-use super::{OPEN_STAGING, lock, of_room};
+use super::{OPEN_STAGING, errno, is_errno, lock, of_room};
 use crate::failure::{self, Failure, FailureKind, Reason, Result};
 use crate::journal::staging::{STAGING_NAME, own_name};
 use std::io;
@@ -42,15 +47,17 @@ pub(super) struct Claim {
     lock_file: Mutex<Option<File>>,
     /// Held for reading by whoever stages something; true once the staging directories are gone.
     is_closed: RwLock<bool>,
+    /// Of this attempt.
+    mark: u64,
     next_number: AtomicU64,
 }
 
 impl Claim {
-    /// Without the lock.
-    pub(super) fn new(job_key: &[u8; 16]) -> Claim {
+    /// Without the lock. `mark`: a random number.
+    pub(super) fn new(job_key: &[u8; 16], mark: u64) -> Claim {
         let job = job_key.iter().map(|byte| format!("{byte:02x}")).collect();
         let next_number = AtomicU64::new(1);
-        Claim { job, lock_file: Mutex::default(), is_closed: RwLock::default(), next_number }
+        Claim { job, lock_file: Mutex::default(), is_closed: RwLock::default(), mark, next_number }
     }
 
     /// Keeps the job's lock.
@@ -71,6 +78,11 @@ impl Claim {
     /// A number for a hidden name, which no other one of this job has.
     pub(super) fn new_number(&self) -> u64 {
         self.next_number.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A hidden name that no other entry has, of any attempt.
+    pub(super) fn made_name(&self) -> Vec<u8> {
+        format!("made-{:016x}-{}", self.mark, self.new_number()).into_bytes()
     }
 
     /// Whoever stages something keeps this as long as that takes: what stages is not cleared up, and what was
@@ -107,6 +119,16 @@ fn lock_soon(file: &File) -> io::Result<bool> {
         std::thread::sleep(LOCK_PAUSE);
     }
     file.lock_exclusive()
+}
+
+/// What a lock failed of. Lustre without `flock` has no such call, NFS without its lock daemon no locks.
+fn of_lock(error: &io::Error) -> Failure {
+    let without = [errno::NO_SYSTEM_CALL, errno::NO_LOCKS, errno::NOT_SUPPORTED];
+    let failure = failure::of_io(OPEN_STAGING, error);
+    match without.iter().any(|&number| is_errno(error, number)) {
+        true => failure.because(Reason::NoLocks),
+        false => failure,
+    }
 }
 
 /// Whether an earlier attempt left a staging directory in this one.
@@ -294,7 +316,7 @@ impl Staging {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 other => other.map_err(of_io)?,
             };
-            if !lock_soon(&file).map_err(of_io)? {
+            if !lock_soon(&file).map_err(|error| of_lock(&error))? {
                 let words = format!("{}/{job}", String::from_utf8_lossy(&staging.state.name));
                 let cause = format!("another transfer of this job holds its lock `{words}/lock`");
                 let failure = Failure::new(FailureKind::Busy, OPEN_STAGING, cause);
@@ -449,8 +471,8 @@ impl Staging {
     }
 }
 
-pub(super) fn lane_name(lane: u32) -> String {
-    format!("lane-{lane}")
+pub(super) fn lane_name(mark: u64, lane: u32) -> String {
+    format!("lane-{mark:016x}-{lane}")
 }
 
 pub(super) fn partial_name(number: u64) -> String {
@@ -521,7 +543,7 @@ pub(super) fn own_shared(top: &Dir) -> io::Result<(Vec<u8>, Dir)> {
 
 fn is_taken(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::NotADirectory)
-        || super::is_errno(error, super::errno::LOOP)
+        || is_errno(error, errno::LOOP)
 }
 
 /// Opens or makes a directory that is ours alone.
@@ -688,8 +710,15 @@ mod tests {
     }
 
     #[test]
+    fn two_attempts_of_a_job_that_are_at_work_at_the_same_time_make_nothing_under_the_same_name() {
+        let made = [1, 2].map(|mark| Claim::new(&[7; 16], mark).made_name());
+        assert_ne!(made[0], made[1]);
+        assert_ne!(lane_name(1, 0), lane_name(2, 0));
+    }
+
+    #[test]
     fn what_is_closed_is_not_staged_in_any_more() {
-        let claim = Claim::new(&[7; 16]);
+        let claim = Claim::new(&[7; 16], 1);
         assert_eq!(claim.job, "07".repeat(16));
         assert_ne!(claim.new_number(), claim.new_number());
         drop(claim.while_open().unwrap());
@@ -717,6 +746,17 @@ mod tests {
             })
         });
         assert!(waited);
+    }
+
+    #[test]
+    fn a_file_system_without_locks_is_said_to_have_none() {
+        for (number, reason) in [
+            (errno::NO_SYSTEM_CALL, Reason::NoLocks),
+            (errno::NO_LOCKS, Reason::NoLocks),
+            (errno::IO, Reason::DiskFailed),
+        ] {
+            assert_eq!(of_lock(&io::Error::from_raw_os_error(number)).reason, reason);
+        }
     }
 
     /// However many are looked at after its name: the next one would come upon some of them.

@@ -26,7 +26,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use thalweg_sys::dir::{Links, Replace};
-use thalweg_sys::{Dir, File, Stat};
+use thalweg_sys::{Advice, Dir, File, Stat};
 use thalweg_wire::RelativePath;
 use thalweg_wire::limits;
 use thalweg_wire::message::Item;
@@ -230,14 +230,18 @@ impl Store {
                 continue;
             }
             let file = Arc::new(self.dir.open_read_write(&file_name(number)).map_err(of_io)?);
-            let end = scan(&file, number, Some(number) == last, found).map_err(of_io)?;
+            let sync = || file.sync_all().map_err(|error| failure::of_io(SYNC_LOG, &error));
             if Some(number) == last {
-                if end < file.stat().map_err(of_io)?.size {
-                    tracing::warn!(number, end, "what is torn of a spill log is cut off");
-                    file.truncate(end).map_err(of_io)?;
-                }
-                // A hub that was killed had not synced all of it; ours tells producers that it is durable.
-                file.sync_all().map_err(|error| failure::of_io(SYNC_LOG, &error))?;
+                // A hub that was killed had not synced all of it; ours tells producers that it is durable. What an
+                // earlier sync lost is still in the page cache, and no sync tells that again: the medium is read.
+                sync()?;
+                let _ = file.advise(Advice::DontNeed, 0, 0);
+            }
+            let end = scan(&file, number, Some(number) == last, found).map_err(of_io)?;
+            if Some(number) == last && end < file.stat().map_err(of_io)?.size {
+                tracing::warn!(number, end, "what is torn of a spill log is cut off");
+                file.truncate(end).map_err(of_io)?;
+                sync()?;
             }
             self.files().insert(number, file);
         }
