@@ -9,25 +9,23 @@
 //! Not guaranteed: that a name which somebody changes in the instant between our last look and the rename is
 //! noticed. It is replaced then, as if it had been changed before.
 
-use super::behind::Brought;
-use super::delete::{Deletion, Offered};
-use super::durable::Durability;
-use super::file::LocalFile;
-use super::flight::Flights;
-use super::guard::Guard;
+use super::source::drop_behind::Brought;
+use super::destination::delete::{Deletion, Offered};
+use super::destination::durable::Durability;
+use super::source::file::LocalFile;
+use super::destination::flight::Flights;
+use super::destination::guard::Guard;
 use super::held::Held;
-use super::lanes::Lanes;
+use super::staging::lanes::Lanes;
 use super::metadata::Rights;
-use super::nursery::{Fate, Nurseries, is_nursery};
+use super::staging::nursery::{Fate, Nurseries, is_nursery};
 use super::place::{self, Resolved};
-use super::scratch::Scratch;
-use super::shared::HardLinks;
-use super::spool::Spool;
+use super::staging::scratch::Scratch;
+use super::destination::shared_inodes::HardLinks;
+use super::destination::spool::Spool;
 use super::staging::{self, Claim, Staging};
-use super::territory::{Territories, Territory, TerritoryKey};
-use super::{
-    DRY_RUN, OPEN_STAGING, at_words, conflict, errno, failed, failed_at_words, is_errno, is_staging, lock,
-};
+use super::staging::territory::{Territories, Territory, TerritoryKey};
+use super::{DRY_RUN, OPEN_STAGING, at_words, conflict, errno, failed, failed_at_words, is_errno, is_staging, lock};
 use crate::endpoint::together::Together;
 use crate::endpoint::{
     Conclusion, Decision, Destination, OPEN_DESTINATION, PartialFile, Reading, Ready, Small, SourceFile,
@@ -50,6 +48,38 @@ use thalweg_wire::path::Escaped;
 use thalweg_wire::{Digest, Entry, RelativePath};
 
 pub use super::place::DestinationPlace;
+
+mod decide;
+
+mod resume;
+
+mod recheck;
+
+mod partial;
+
+mod small;
+
+mod finish;
+
+mod durable;
+
+mod kept_whole;
+
+mod shared_inodes;
+
+mod foretold;
+
+pub mod guard;
+
+mod flight;
+
+mod spool;
+
+mod conclude;
+
+mod delete;
+
+mod displace;
 
 /// Local file systems as a destination.
 pub struct LocalDestination {

@@ -25,81 +25,25 @@ use std::os::unix::ffi::OsStrExt;
 use thalweg_sys::{Dir, FileSystem, Stat, Time, errno};
 use thalweg_wire::{Evidence, RelativePath};
 
-mod held;
-
-mod behind;
-
-mod file;
-
-mod once;
-
-mod walk;
-
-mod scan;
-
-mod follow;
-
 pub mod source;
 
-mod remove;
+pub mod staging;
+
+pub mod destination;
+
+pub mod flow_destination;
+
+mod held;
+
+mod walk;
 
 mod place;
 
 pub mod overlap;
 
-mod staging;
-
-mod territory;
-
-pub mod scratch;
-
-mod lanes;
-
-mod nursery;
-
-mod partial;
-
 mod metadata;
 
-pub mod destination;
-
-pub mod guard;
-
-mod flight;
-
-mod shared;
-
-mod foretold;
-
-mod decide;
-
-mod whole;
-
-mod resume;
-
-mod sound;
-
-pub mod flows;
-
-mod small;
-
-mod finish;
-
-mod durable;
-
-mod spool;
-
-mod abandoned;
-
-mod delete;
-
-mod way;
-
-mod conclude;
-
 pub mod survey;
-
-pub mod leftover;
 
 pub use destination::{DestinationPlace, LocalDestination};
 pub use source::{LocalSource, ScanOptions, SourceRoot};

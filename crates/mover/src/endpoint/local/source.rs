@@ -12,14 +12,12 @@
 //! have such pages is written back before its first byte is read (decision 0015). On tmpfs, which has nothing to write
 //! back to, no store through a mapping ever shows.
 
-use super::behind::Brought;
-use super::file::LocalFile;
-use super::follow::{LeadsIntoStaging, end_of, follow, follow_beneath};
+use super::source::drop_behind::Brought;
+use super::source::file::LocalFile;
+use super::source::follow::{LeadsIntoStaging, end_of, follow, follow_beneath};
 use super::held::Held;
-use super::scan::{Scan, entry_of};
-use super::{
-    OPEN_SOURCE, evidence_of, failed, failed_at_place, is_in_staging, is_staging, lock, of_source, shown,
-};
+use super::source::scan::{Scan, entry_of};
+use super::{OPEN_SOURCE, evidence_of, failed, failed_at_place, is_in_staging, is_staging, lock, of_source, shown};
 use crate::endpoint::{Places, Removal, ScanSink, Source, SourceFile};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::manifest::Filter;
@@ -34,6 +32,18 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use thalweg_sys::{Dir, Extent, File, FileSystemKind, Kind, Links, Stat};
 use thalweg_wire::message::{Direct, Preserve, ScanTotals, SourceForm};
 use thalweg_wire::{Entry, EntryId, Evidence, RelativePath};
+
+mod file;
+
+mod drop_behind;
+
+mod read_once;
+
+mod scan;
+
+mod follow;
+
+mod remove;
 
 /// Twice the coarsest tick of Linux (100 Hz): a ctime older than this belongs to a tick that is over.
 pub const RACY: Duration = Duration::from_millis(20);

@@ -21,9 +21,9 @@
 //! A staging directory must be ours and closed to others; another one is refused, because whoever can change
 //! names in it chooses what is renamed into place.
 
-use super::partial::ASSUMED;
-use super::territory::key_of;
-use super::way::remove_tree;
+use super::destination::partial::ASSUMED;
+use super::staging::territory::key_of;
+use super::destination::displace::remove_tree;
 use super::{OPEN_STAGING, errno, is_errno, lock, of_room};
 use crate::failure::{self, Failure, FailureKind, Reason, Result};
 use crate::journal::staging::{STAGING_NAME, own_name};
@@ -32,6 +32,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 use thalweg_sys::{Dir, DirectAlignment, File, FileSystemKind, Kind, Links, Stat, Time, usage};
+
+mod territory;
+
+mod lanes;
+
+mod nursery;
+
+pub mod scratch;
+
+pub mod leftover;
+
+mod abandoned;
 
 /// Lets go of a job's lock, so that the next attempt has it at once.
 pub(super) fn let_go(held: Option<File>) {

@@ -1,7 +1,7 @@
 //! A hidden file that grows in any order and becomes an entry.
 
-use super::staging::{Staging, partial_name};
-use super::territory::Territory;
+use crate::endpoint::local::staging::{Staging, partial_name};
+use crate::endpoint::local::staging::territory::Territory;
 use crate::endpoint::PartialFile;
 use crate::plan::DIRECT_BYTES;
 use std::cell::RefCell;

@@ -1,7 +1,7 @@
 //! What is known of entries between their decision and their last word: what stood at their paths, what was
 //! named there, and the partials that are open.
 
-use super::lock;
+use crate::endpoint::local::lock;
 use super::partial::LocalPartial;
 use crate::endpoint::PartialFile;
 use crate::numbers::NumberMap;

@@ -5,9 +5,9 @@
 //! 12.9 µs each from one directory and 10.4 µs from directories of [`LANE_FILES`] (6.18, one thread, the directories'
 //! own cost among it). A directory that is empty again is used again; none is removed before the end.
 
-use super::held::Held;
-use super::lock;
-use super::staging::{Staging, lane_name, own_dir};
+use crate::endpoint::local::held::Held;
+use crate::endpoint::local::lock;
+use super::{Staging, lane_name, own_dir};
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex};

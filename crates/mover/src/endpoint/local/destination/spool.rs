@@ -1,7 +1,7 @@
 //! Metadata of directories until the end, when nothing changes their times any more: in memory as long as it is
 //! little, then in a file without a name, and back in reverse order, so that children come before parents.
 
-use super::metadata::Wanted;
+use crate::endpoint::local::metadata::Wanted;
 use std::io;
 use thalweg_sys::File;
 use thalweg_wire::entry::Xattr;

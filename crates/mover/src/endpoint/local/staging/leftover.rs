@@ -5,9 +5,9 @@
 //! been nothing in it for an hour.
 
 use super::scratch::{is_scratch, open_lock};
-use super::staging::{let_go, remove_emptied};
-use super::walk::{Step, Walk};
-use super::{failed, failed_at_words, is_staging};
+use super::{let_go, remove_emptied};
+use crate::endpoint::local::walk::{Step, Walk};
+use crate::endpoint::local::{failed, failed_at_words, is_staging};
 use crate::endpoint::OPEN;
 use crate::failure::{Failure, Result};
 use std::collections::{HashMap, HashSet};

@@ -11,7 +11,7 @@
 //! Not looked at: names that are no entries of this transfer. What happens to the file happens to them too.
 
 use super::foretold::{Foretold, Outlook};
-use super::lock;
+use crate::endpoint::local::lock;
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::sync::Mutex;

@@ -4,11 +4,11 @@
 //! then a directory that is on the way already, or that is copied into, is trouble and not gone into.
 
 use super::follow::{LEADS_ABOVE, leads_into_staging, not_followed};
-use super::metadata::stays_where_it_is;
-use super::overlap::is_at_or_below;
-use super::source::{LocalSource, Root};
-use super::walk::{Reopen, Step, Walk};
-use super::{FOLLOW_LINKS, evidence_of, failed, is_staging};
+use crate::endpoint::local::metadata::stays_where_it_is;
+use crate::endpoint::local::overlap::is_at_or_below;
+use super::{LocalSource, Root};
+use crate::endpoint::local::walk::{Reopen, Step, Walk};
+use crate::endpoint::local::{FOLLOW_LINKS, evidence_of, failed, is_staging};
 use crate::endpoint::ScanSink;
 use crate::endpoint::acl::{ACL, mode_without};
 use crate::failure::{Failure, FailureKind, Reason, Result};

@@ -4,10 +4,10 @@
 //! Where each user's directory is a project, or a file system, there are as many of them: beside the root's only the
 //! [`OPEN_MAX`] used last are held open. Another one is opened again, and is as it was.
 
-use super::held::Held;
+use crate::endpoint::local::held::Held;
 use super::leftover::open_for_us;
-use super::staging::{Abilities, Staging, State};
-use super::{leads_nowhere, lock};
+use super::{Abilities, Staging, State};
+use crate::endpoint::local::{leads_nowhere, lock};
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -474,7 +474,7 @@ impl Territories {
 
 #[cfg(test)]
 mod tests {
-    use super::super::staging::own_dir;
+    use crate::endpoint::local::staging::own_dir;
     use super::*;
 
     #[test]

@@ -10,9 +10,9 @@
 //! what was not recorded before is sent again by the next attempt, into files that are read back from the medium
 //! first.
 
-use super::destination::{LocalDestination, Place};
-use super::territory::Territory;
-use super::{at_words, errno, failed, failed_at_words, is_errno, lock};
+use super::{LocalDestination, Place};
+use crate::endpoint::local::staging::territory::Territory;
+use crate::endpoint::local::{at_words, errno, failed, failed_at_words, is_errno, lock};
 use crate::endpoint::{Decision, PartialFile};
 use crate::failure::{Failure, Result};
 use crate::journal::Journal;

@@ -15,8 +15,8 @@
 //! written back later, by a sync that the next mark waits for. Who has the file open finds what is written from then on
 //! in memory.
 
-use super::guard::{Guard, REPLACE, no_replace};
-use super::partial::{BLOCK_BYTES, is_refused, pays, write_direct};
+use super::destination::guard::{Guard, REPLACE, no_replace};
+use super::destination::partial::{BLOCK_BYTES, is_refused, pays, write_direct};
 use super::place::{self, DestinationPlace};
 use super::staging::Staging;
 use super::{KEEP_NAME, MARK_GROWING, OPEN_STAGING, failed, is_staging, lock, of_room, shown};

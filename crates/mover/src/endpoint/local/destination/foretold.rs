@@ -5,7 +5,7 @@
 //! A dry run has no kernel either that refuses a link from one project into another: that is foretold by what
 //! directories hand down.
 
-use super::destination::LocalDestination;
+use super::LocalDestination;
 use thalweg_sys::Kind;
 use thalweg_wire::{EntryId, RelativePath};
 

@@ -4,8 +4,8 @@
 //! ([`super::behind`]). Of what is there the medium may hold something else, and it is not ours to drop: past the page
 //! cache it is read from the medium, and stays. Where there is no direct I/O it is read as it is.
 
-use super::behind::{Behind, Brought};
-use super::partial::{ASSUMED, LARGE_BYTES, read_direct};
+use super::drop_behind::{Behind, Brought};
+use crate::endpoint::local::destination::partial::{ASSUMED, LARGE_BYTES, read_direct};
 use std::io;
 use thalweg_sys::{Advice, DirectAlignment, File};
 

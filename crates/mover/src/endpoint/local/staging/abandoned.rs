@@ -8,9 +8,9 @@
 //! Left alone: what a transfer works in, also this one; what is somebody else's, who may say of locks what he likes;
 //! and that of which no lock is found, for nobody can say: its root may be further up.
 
-use super::destination::LocalDestination;
+use crate::endpoint::local::destination::LocalDestination;
 use super::leftover::sweep;
-use super::staging::{let_go, remove_emptied};
+use super::{let_go, remove_emptied};
 use crate::journal::staging::{STAGING_NAME, own_name};
 use std::io;
 use std::sync::Arc;

@@ -1,16 +1,16 @@
 //! Looks at what stands at an entry's path and decides; makes directories, links, FIFOs and devices at once.
 
 use super::conclude::RESTORE;
-use super::destination::{LocalDestination, Place, Spot};
+use super::{LocalDestination, Place, Spot};
 use super::flight::Seen;
 use super::foretold::Outlook;
 use super::guard::CAPABILITY;
-use super::metadata::{Has, Named, Target, Wanted, apply_surely, are_same, differs, is_bare};
-use super::overlap::MAY_BE_SOURCE;
+use crate::endpoint::local::metadata::{Has, Named, Target, Wanted, apply_surely, are_same, differs, is_bare};
+use crate::endpoint::local::overlap::MAY_BE_SOURCE;
 use super::partial::Caching;
 use super::spool::Spooled;
-use super::staging::{Abilities, Grain, Staging};
-use super::{conflict, evidence_of, failed, lock, mounted, of_room, wire_time};
+use crate::endpoint::local::staging::{Abilities, Grain, Staging};
+use crate::endpoint::local::{conflict, evidence_of, failed, lock, mounted, of_room, wire_time};
 use crate::endpoint::{Decision, Reading};
 use crate::failure::{Failure, FailureKind};
 use crate::journal::catalogue::{Remembered, bind};

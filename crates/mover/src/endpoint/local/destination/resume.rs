@@ -2,11 +2,11 @@
 //! digest.
 
 use super::decide::is_sparse;
-use super::destination::{LocalDestination, Place};
-use super::is_no_room;
-use super::lock;
-use super::sound::{Chunks, sound_chunks};
-use super::staging::{Staging, partial_name};
+use super::{LocalDestination, Place};
+use crate::endpoint::local::is_no_room;
+use crate::endpoint::local::lock;
+use super::recheck::{Chunks, sound_chunks};
+use crate::endpoint::local::staging::{Staging, partial_name};
 use crate::endpoint::{Decision, Left, PartialFile, Reading};
 use crate::failure::{self, Failure, FailureKind};
 use std::io;

@@ -4,11 +4,11 @@
 //! name of the user's is ever made or replaced; what a killed one leaves nobody holds, and the next one here removes
 //! it, or `thalweg gc`.
 
-use super::destination::LocalDestination;
+use crate::endpoint::local::destination::LocalDestination;
 use super::leftover::sweep;
-use super::place::{DestinationPlace, parent_words};
-use super::staging::{own_dir, own_shared, remove_emptied};
-use super::{failed_at_place, failed_at_words, shown};
+use crate::endpoint::local::place::{DestinationPlace, parent_words};
+use super::{own_dir, own_shared, remove_emptied};
+use crate::endpoint::local::{failed_at_place, failed_at_words, shown};
 use crate::endpoint::OPEN_DESTINATION;
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::manifest::Filter;

@@ -5,9 +5,9 @@
 //! we do not). What a large copy brings in that way is dropped behind it ([`super::behind`]). Who asks for it reads
 //! past the page cache; what is there already is read from there all the same, each [`REGION_BYTES`] by themselves.
 
-use super::behind::{Behind, Brought, FILE_BYTES_MIN, REGION_BYTES};
-use super::partial::{ASSUMED, LARGE_BYTES, read_direct};
-use super::{evidence_of, lock};
+use super::drop_behind::{Behind, Brought, FILE_BYTES_MIN, REGION_BYTES};
+use crate::endpoint::local::destination::partial::{ASSUMED, LARGE_BYTES, read_direct};
+use crate::endpoint::local::{evidence_of, lock};
 use crate::endpoint::SourceFile;
 use std::io;
 use std::sync::{Arc, Mutex};

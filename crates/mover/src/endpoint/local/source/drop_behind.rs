@@ -6,7 +6,7 @@
 //! than [`FROM_BYTES`] drops nothing: its source is likely to be used again, and the cache has room for it. Where the
 //! system does not say what is cached (Linux before 6.5) everything stays.
 
-use super::lock;
+use crate::endpoint::local::lock;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -5,11 +5,11 @@
 //! what is free).
 
 use super::decide::is_sparse;
-use super::destination::{LocalDestination, Place};
-use super::metadata::Has;
+use super::{LocalDestination, Place};
+use crate::endpoint::local::metadata::Has;
 use super::partial::{Caching, write_past_cache, write_with_holes};
-use super::staging::Staging;
-use super::{DRY_RUN, failed, of_room};
+use crate::endpoint::local::staging::Staging;
+use crate::endpoint::local::{DRY_RUN, failed, of_room};
 use crate::endpoint::together::Together;
 use crate::endpoint::{Small, Staged};
 use crate::failure::{Failure, FailureKind, Result};

@@ -10,8 +10,8 @@
 //! Room is kept free: a file whose room is to be reserved finds that out before it is. Of all else (small files, sparse
 //! ones, what others write) who runs the transfer looks from time to time.
 
-use super::destination::{LocalDestination, Place};
-use super::metadata::{SET_ID, Wanted};
+use super::{LocalDestination, Place};
+use crate::endpoint::local::metadata::{SET_ID, Wanted};
 use crate::failure::{Failure, FailureKind, Reason, Result};
 use std::io;
 use thalweg_sys::{Dir, FileSystem, Stat};
@@ -176,8 +176,8 @@ pub(super) fn no_replace(path: &RelativePath) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use super::super::destination::DestinationPlace;
-    use super::super::wire_time;
+    use crate::endpoint::local::destination::DestinationPlace;
+    use crate::endpoint::local::wire_time;
     use super::*;
     use crate::endpoint::{Decision, Destination, Ready};
     use crate::manifest::Filter;

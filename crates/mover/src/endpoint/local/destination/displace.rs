@@ -14,10 +14,10 @@
 //! puts into a directory between 2's count and the step after it goes with it.
 
 use super::delete::Doomed;
-use super::destination::{LocalDestination, Place};
-use super::leftover::{open_for_us, sweep};
-use super::staging::{Staging, aside_name, is_aside};
-use super::{conflict, errno, failed, failed_to_take, is_errno, lock, mounted};
+use super::{LocalDestination, Place};
+use crate::endpoint::local::staging::leftover::{open_for_us, sweep};
+use crate::endpoint::local::staging::{Staging, aside_name, is_aside};
+use crate::endpoint::local::{conflict, errno, failed, failed_to_take, is_errno, lock, mounted};
 use crate::endpoint::Conclusion;
 use crate::failure::{self, Failure, FailureKind, Result};
 use std::io;

@@ -8,8 +8,8 @@
 //! Not guaranteed: that a tree in which links branch again and again is small. No directory is gone into that is on
 //! the way already, so it has an end.
 
-use super::source::{Spot, parent_of};
-use super::{FOLLOW_LINKS, errno, failed, is_errno, is_in_staging, is_staging};
+use super::{Spot, parent_of};
+use crate::endpoint::local::{FOLLOW_LINKS, errno, failed, is_errno, is_in_staging, is_staging};
 use crate::failure::{Failure, FailureKind, Reason, shown_path};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

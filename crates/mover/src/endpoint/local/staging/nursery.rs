@@ -14,15 +14,15 @@
 //!
 //! Guarantees: a final name never shows what no sync covers; whoever changes names in the directory does it before or
 //! after the step, in the directory that counts (the caller holds
-//! [`LocalDestination::names`](super::destination::LocalDestination)).
+//! [`LocalDestination::names`](crate::endpoint::local::destination::LocalDestination)).
 //!
 //! Not guaranteed: that who holds the empty directory open sees what comes. Not done: directories that inherit (default
 //! ACLs, set-group-id), those with other entries, and the top one; files that are read back, of which some may turn out
 //! damaged after the sync.
 
-use super::destination::Place;
-use super::lock;
-use super::staging::{lane_name, own_dir};
+use crate::endpoint::local::destination::Place;
+use crate::endpoint::local::lock;
+use super::{lane_name, own_dir};
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex};

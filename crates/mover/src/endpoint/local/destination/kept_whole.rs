@@ -5,9 +5,9 @@
 //! each time, and what has one stays at the source.
 
 use super::decide::{kind_of, settled, unchanged};
-use super::destination::{LocalDestination, Place};
+use super::{LocalDestination, Place};
 use super::foretold::Outlook;
-use super::metadata::{SET_ID, Wanted, are_same};
+use crate::endpoint::local::metadata::{SET_ID, Wanted, are_same};
 use crate::endpoint::Decision;
 use crate::failure::Result;
 use std::collections::BTreeSet;
@@ -110,8 +110,8 @@ fn missed_xattrs(found: &[Found], wanted: &[Xattr], preserve: &Preserve) -> Vec<
 
 #[cfg(test)]
 mod tests {
-    use super::super::guard::{CAPABILITY, Guard};
-    use super::super::{DestinationPlace, wire_time};
+    use crate::endpoint::local::destination::guard::{CAPABILITY, Guard};
+    use crate::endpoint::local::{DestinationPlace, wire_time};
     use super::*;
     use crate::endpoint::Destination;
     use crate::manifest::Filter;
