@@ -11,7 +11,7 @@
 //! The rate is bytes x threads / busy time: the same as bytes / wall time where the threads do nothing else.
 
 use crate::endpoint::local::destination::DestinationPlace;
-use crate::endpoint::local::scratch::Scratch;
+use crate::endpoint::local::staging::scratch::Scratch;
 use crate::endpoint::local::{LocalSource, ScanOptions, SourceRoot};
 use crate::endpoint::sparing::SparingSource;
 use crate::endpoint::synthetic::fill_with_noise;

@@ -175,11 +175,7 @@ pub fn read<T>(
     asked.map(|text| parsed(name, text, parse)).transpose()
 }
 
-fn parsed<T>(
-    name: &str,
-    text: &str,
-    parse: impl Fn(&str) -> std::result::Result<T, String>,
-) -> Result<T> {
+fn parsed<T>(name: &str, text: &str, parse: impl Fn(&str) -> std::result::Result<T, String>) -> Result<T> {
     parse(text).map_err(|why| odd(format!("{name}={text:?}: {why}")))
 }
 

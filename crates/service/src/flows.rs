@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use thalweg_mover::endpoint::grow::open::{self, GrowingPlace};
 use thalweg_mover::endpoint::local::destination::DestinationPlace;
-use thalweg_mover::endpoint::local::flows::LocalFlows;
+use thalweg_mover::endpoint::local::flow_destination::LocalFlows;
 use thalweg_mover::event;
 use thalweg_mover::failure::Result;
 use thalweg_mover::run::agree;

@@ -275,7 +275,7 @@ fn channel_at(
 mod tests {
     use super::*;
     use crate::export::{Export, Rights};
-    use thalweg_mover::endpoint::local::guard::{Guard, MinFree};
+    use thalweg_mover::endpoint::local::destination::guard::{Guard, MinFree};
     use thalweg_mover::frames::ProducerId;
     use thalweg_wire::message::{Consume, FrameFrom};
 

@@ -543,12 +543,7 @@ impl Host {
             Request::Frames { .. } => return None,
         };
         let shown = Signatory { certificate: session.peer.0, is_ephemeral: false };
-        Some(Signs {
-            kind,
-            client: open.signer.unwrap_or(shown),
-            session: session.tie(open.transfer),
-            place,
-        })
+        Some(Signs { kind, client: open.signer.unwrap_or(shown), session: session.tie(open.transfer), place })
     }
 
     pub(crate) fn signer(&self, signs: &Signs) -> Signer<'_> {

@@ -286,10 +286,8 @@ pub const RSYNC: &str = "rsync";
 /// If the system does not tell.
 pub fn about(suite: &str, command: &str) -> Result<About> {
     let congestion_control = fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control")?;
-    let more = [
-        (CONGESTION_CONTROL, congestion_control.trim().to_owned()),
-        (RSYNC, says("rsync", &["--version"])),
-    ];
+    let more =
+        [(CONGESTION_CONTROL, congestion_control.trim().to_owned()), (RSYNC, says("rsync", &["--version"]))];
     Ok(About {
         suite: suite.to_owned(),
         date: says("date", &["-u", "+%FT%TZ"]),

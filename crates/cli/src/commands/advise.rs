@@ -383,12 +383,10 @@ fn what_would_change(question: &Question, load: Option<f64>, way: &WayTimes) -> 
         };
         lines.push(format!("{what}, {name}: {words}."));
     }
-    lines.extend(
-        way.score_allowed.map(|score| {
-            let score = down(score, 1e-1);
-            format!("To be in time, {name}: the worst transfer <= {score:.1} x data / bandwidth.")
-        }),
-    );
+    lines.extend(way.score_allowed.map(|score| {
+        let score = down(score, 1e-1);
+        format!("To be in time, {name}: the worst transfer <= {score:.1} x data / bandwidth.")
+    }));
     Ok(lines)
 }
 

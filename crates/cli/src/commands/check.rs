@@ -54,9 +54,8 @@ fn check_list(args: &CheckArgs, list: &Path, selected: &Selected, places: &Place
     let mut far_movers = reach::far_movers(&args.ask, places);
     let place = Reach::open(&args.source, &mut far_movers)?;
     let mut teller = Teller::new(args.ask.json, [list.into(), args.source.clone()]);
-    let found = teller.watch(|meter, tell| {
-        check::check_list(lines, &place, selected, meter, tell, &Arc::default())
-    })?;
+    let found = teller
+        .watch(|meter, tell| check::check_list(lines, &place, selected, meter, tell, &Arc::default()))?;
     if found.same == 0 && found.differing > 0 {
         show::line(
             "warning: no digest is as it says: is it a list of b3sum? those of sha256sum look the same",

@@ -7,7 +7,7 @@ use crate::place::{Named, Places};
 use crate::{json, out, units};
 use std::ffi::OsString;
 use std::time::SystemTime;
-use thalweg_mover::endpoint::local::leftover::{LeftoverState, leftovers};
+use thalweg_mover::endpoint::local::staging::leftover::{LeftoverState, leftovers};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 
 /// `thalweg gc`.

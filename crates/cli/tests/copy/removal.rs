@@ -128,7 +128,8 @@ fn what_was_there_by_size_and_time_stays_until_its_content_is_compared() {
         let fixed = ["cp", "--remove-source-files", "--ticket", &ticket];
         let out = scratch.run(fixed.iter().copied().chain([&**from, &*to]));
         let (said, noted) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
-        let why = "left 1 source file: 1 was there before and not compared by content (--check digest does that)";
+        let why =
+            "left 1 source file: 1 was there before and not compared by content (--check digest does that)";
         assert!(out.status.success() && said.contains(", left 1 source file"), "{from}: {said}{noted}");
         assert!(noted.contains(why), "{noted}");
         assert!(scratch.path("from/f").exists(), "{from}");

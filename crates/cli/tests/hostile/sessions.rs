@@ -90,10 +90,8 @@ fn an_open_of_absurd_terms_or_places_is_refused() {
         assert!(client.line.is_ended(AT_ONCE), "{words}");
         world.is_unharmed(words);
     }
-    let at = |export: Option<&str>, path: &[u8]| Place {
-        export: export.map(str::to_owned),
-        path: path.to_vec(),
-    };
+    let at =
+        |export: Option<&str>, path: &[u8]| Place { export: export.map(str::to_owned), path: path.to_vec() };
     let push_to = |export, path: &[u8]| asks(Request::Push(Push::to(at(export, path))));
     let pull_of = |export, path: &[u8]| asks(Request::Pull(Pull::of(vec![at(export, path)])));
     let mut client = world.client();

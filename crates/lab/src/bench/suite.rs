@@ -463,8 +463,7 @@ mod tests {
         assert_eq!(refused("streams", nothing).as_deref(), Some("--time must be more than 0"));
         let near = Wishes { rtts: vec![ms(10), Duration::ZERO], ..Wishes::default() };
         assert_eq!(refused("latency", near).as_deref(), Some("--rtt must be more than 0"));
-        for (name, least) in
-            [("storage", "4 KiB"), ("lag", "1000000 B"), ("layout", "1 B"), ("slots", "1 B")]
+        for (name, least) in [("storage", "4 KiB"), ("lag", "1000000 B"), ("layout", "1 B"), ("slots", "1 B")]
         {
             let told = refused(name, Wishes { budget_bytes: Some(0), ..Wishes::default() });
             assert_eq!(told, Some(format!("`{name}` takes a --budget of at least {least}")));

@@ -108,10 +108,8 @@ fn walk(directory: &Path, name: String, is_top: bool, layers: usize, into: &mut 
 fn tops(roots: &Roots, directory: &Path) -> Vec<String> {
     // Beside the devices there is a file where there are bonds.
     let is_device = |name: &String| name != "lo" && directory.join(name).is_dir();
-    let up: Vec<String> = names(directory)
-        .into_iter()
-        .filter(|name| is_device(name) && is_up(&directory.join(name)))
-        .collect();
+    let up: Vec<String> =
+        names(directory).into_iter().filter(|name| is_device(name) && is_up(&directory.join(name))).collect();
     let routed = routed(roots);
     let mut tops: Vec<String> = up.iter().filter(|name| routed.contains(*name)).cloned().collect();
     if tops.is_empty() {

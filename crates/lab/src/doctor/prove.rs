@@ -176,9 +176,8 @@ fn proposal<'a>(report: &'a Report, key: &str) -> Option<&'a str> {
 
 /// What `--apply` does by itself, and what depends on the path if it is for paths that lose nothing, as a testbed's.
 fn may_be_tried(finding: &Finding) -> bool {
-    let is_wanted = |sysctl: &Sysctl| {
-        sysctl.rule == Rule::Buffer || finding.wanted.as_deref() == Some(sysctl.value)
-    };
+    let is_wanted =
+        |sysctl: &Sysctl| sysctl.rule == Rule::Buffer || finding.wanted.as_deref() == Some(sysctl.value);
     let is_of_the_table = |sysctl: &Sysctl| sysctl.key == finding.name && is_wanted(sysctl);
     finding.remedy.as_ref().is_some_and(|remedy| {
         let depends = finding.verdict == Verdict::Depends && SYSCTLS.iter().any(is_of_the_table);

@@ -328,7 +328,12 @@ fn break_even(
 ) -> Result<BreakEven> {
     let after_distance_s = target_s - distance_s(question)?;
     if after_distance_s <= 0.0 {
-        return Ok(BreakEven { efficiency: None, io_overhead: None, ratio: None, bandwidth_bits_per_s: None });
+        return Ok(BreakEven {
+            efficiency: None,
+            io_overhead: None,
+            ratio: None,
+            bandwidth_bits_per_s: None,
+        });
     }
     let mut even = remote.break_even(after_distance_s)?;
     if let Some(measured_s) = measured_s {

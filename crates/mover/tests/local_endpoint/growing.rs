@@ -2,7 +2,7 @@
 
 use super::*;
 use thalweg_mover::endpoint::flow::{FlowDestination, FlowFile, Standing};
-use thalweg_mover::endpoint::local::flows::LocalFlows;
+use thalweg_mover::endpoint::local::flow_destination::LocalFlows;
 use thalweg_mover::plan::DIRECT_BYTES;
 use thalweg_wire::message::{FlowBegin, Origin};
 

@@ -365,7 +365,9 @@ impl SourceForm {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{ChannelWishes, HeldLevel, LENGTH_BYTES, Message, Part, ProducerId, Question, Until};
+    use crate::message::{
+        ChannelWishes, HeldLevel, LENGTH_BYTES, Message, Part, ProducerId, Question, Until,
+    };
 
     fn body(message: &Message) -> Vec<u8> {
         message.encode().unwrap()[LENGTH_BYTES..].to_vec()

@@ -1,6 +1,5 @@
 //! Why files and links of a source stay that were to be removed, and how many for each cause.
 
-
 use serde::{Deserialize, Serialize};
 
 /// Why one stays.

@@ -11,8 +11,8 @@ use crate::journal::{LAYOUT, MAGIC, MarkRecord, Record};
 use crate::message::{
     AckLevel, Check, Failure, FailureKind, FlowBegin, FlowLeft, FlowMark, FlowMessage, FlowStand,
     FramesMessage, Heartbeat, Left, Loss, Measured, Message, Opened, Origin, Outcome, Part, Place, Question,
-    Reason, Reply, Rhythm, Run, ScanTotals, Seal, Slot, SlotAsk, SlotTable, SlotTaken, SlotWish, SourceTotals, Stays, Steer,
-    Totals, TransferMessage, TransferNumber, VerifyLevel, WaitingFor, Want,
+    Reason, Reply, Rhythm, Run, ScanTotals, Seal, Slot, SlotAsk, SlotTable, SlotTaken, SlotWish,
+    SourceTotals, Stays, Steer, Totals, TransferMessage, TransferNumber, VerifyLevel, WaitingFor, Want,
 };
 use crate::receipt::{Side, Signatory, Signed, Statement, TransferKind};
 use crate::{Digest, Entry, EntryId, Evidence, Kind, RelativePath, Time, limits};

@@ -9,7 +9,7 @@ use crate::endpoint::flow::FlowDestination;
 use crate::endpoint::grow::Feed;
 use crate::endpoint::grow::files::{FilesFeed, FilesSpec};
 use crate::endpoint::grow::pipe::PipeFeed;
-use crate::endpoint::local::flows::LocalFlows;
+use crate::endpoint::local::flow_destination::LocalFlows;
 use crate::endpoint::local::{DestinationPlace, LocalDestination, LocalSource, ScanOptions, SourceRoot};
 use crate::endpoint::sparing::SparingSource;
 use crate::endpoint::{Destination, Source};

@@ -9,23 +9,25 @@
 //! Not guaranteed: that a name which somebody changes in the instant between our last look and the rename is
 //! noticed. It is replaced then, as if it had been changed before.
 
-use super::source::drop_behind::Brought;
-use super::destination::delete::{Deletion, Offered};
-use super::destination::durable::Durability;
-use super::source::file::LocalFile;
-use super::destination::flight::Flights;
-use super::destination::guard::Guard;
+use self::delete::{Deletion, Offered};
+use self::durable::Durability;
+use self::flight::Flights;
+use self::guard::Guard;
+use self::shared_inodes::HardLinks;
+use self::spool::Spool;
 use super::held::Held;
-use super::staging::lanes::Lanes;
 use super::metadata::Rights;
-use super::staging::nursery::{Fate, Nurseries, is_nursery};
 use super::place::{self, Resolved};
+use super::source::drop_behind::Brought;
+use super::source::file::LocalFile;
+use super::staging::lanes::Lanes;
+use super::staging::nursery::{Fate, Nurseries, is_nursery};
 use super::staging::scratch::Scratch;
-use super::destination::shared_inodes::HardLinks;
-use super::destination::spool::Spool;
-use super::staging::{self, Claim, Staging};
 use super::staging::territory::{Territories, Territory, TerritoryKey};
-use super::{DRY_RUN, OPEN_STAGING, at_words, conflict, errno, failed, failed_at_words, is_errno, is_staging, lock};
+use super::staging::{self, Claim, Staging};
+use super::{
+    DRY_RUN, OPEN_STAGING, at_words, conflict, errno, failed, failed_at_words, is_errno, is_staging, lock,
+};
 use crate::endpoint::together::Together;
 use crate::endpoint::{
     Conclusion, Decision, Destination, OPEN_DESTINATION, PartialFile, Reading, Ready, Small, SourceFile,
@@ -55,8 +57,6 @@ mod resume;
 
 mod recheck;
 
-mod partial;
-
 mod small;
 
 mod finish;
@@ -79,7 +79,7 @@ mod conclude;
 
 mod delete;
 
-mod displace;
+pub(super) mod displace;
 
 /// Local file systems as a destination.
 pub struct LocalDestination {
@@ -101,13 +101,13 @@ pub struct LocalDestination {
     pub(super) claim: Claim,
     pub(super) lanes: Lanes,
     pub(super) nurseries: Nurseries,
-    pub(super) flights: Flights,
+    flights: Flights,
     pub(super) catalogue: Mutex<Option<Catalogue>>,
     pub(super) has_catalogue: bool,
-    pub(super) durability: Durability,
-    pub(super) hard_links: HardLinks,
-    pub(super) deletion: Deletion,
-    pub(super) spool: Mutex<Spool>,
+    durability: Durability,
+    hard_links: HardLinks,
+    deletion: Deletion,
+    spool: Mutex<Spool>,
     /// Times that the entries of top directories ask for; given again when staging is gone from them.
     pub(super) top_times: Mutex<HashMap<TerritoryKey, Time>>,
     /// What all of it is in, if it is only a trial.

@@ -16,9 +16,9 @@
 //! in memory.
 
 use super::destination::guard::{Guard, REPLACE, no_replace};
-use super::destination::partial::{BLOCK_BYTES, is_refused, pays, write_direct};
 use super::place::{self, DestinationPlace};
 use super::staging::Staging;
+use super::staging::partial::{BLOCK_BYTES, is_refused, pays, write_direct};
 use super::{KEEP_NAME, MARK_GROWING, OPEN_STAGING, failed, is_staging, lock, of_room, shown};
 use crate::endpoint::OPEN_DESTINATION;
 use crate::endpoint::flow::{FlowDestination, FlowFile, Standing};

@@ -12,12 +12,14 @@
 //! have such pages is written back before its first byte is read (decision 0015). On tmpfs, which has nothing to write
 //! back to, no store through a mapping ever shows.
 
-use super::source::drop_behind::Brought;
-use super::source::file::LocalFile;
-use super::source::follow::{LeadsIntoStaging, end_of, follow, follow_beneath};
+use self::drop_behind::Brought;
+use self::file::LocalFile;
+use self::follow::{LeadsIntoStaging, end_of, follow, follow_beneath};
+use self::scan::{Scan, entry_of};
 use super::held::Held;
-use super::source::scan::{Scan, entry_of};
-use super::{OPEN_SOURCE, evidence_of, failed, failed_at_place, is_in_staging, is_staging, lock, of_source, shown};
+use super::{
+    OPEN_SOURCE, evidence_of, failed, failed_at_place, is_in_staging, is_staging, lock, of_source, shown,
+};
 use crate::endpoint::{Places, Removal, ScanSink, Source, SourceFile};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::manifest::Filter;
@@ -33,15 +35,15 @@ use thalweg_sys::{Dir, Extent, File, FileSystemKind, Kind, Links, Stat};
 use thalweg_wire::message::{Direct, Preserve, ScanTotals, SourceForm};
 use thalweg_wire::{Entry, EntryId, Evidence, RelativePath};
 
-mod file;
+pub(super) mod file;
 
-mod drop_behind;
+pub(super) mod drop_behind;
 
-mod read_once;
+pub(super) mod read_once;
 
-mod scan;
+pub(super) mod scan;
 
-mod follow;
+pub(super) mod follow;
 
 mod remove;
 

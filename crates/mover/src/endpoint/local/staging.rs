@@ -21,8 +21,8 @@
 //! A staging directory must be ours and closed to others; another one is refused, because whoever can change
 //! names in it chooses what is renamed into place.
 
-use super::destination::partial::ASSUMED;
-use super::staging::territory::key_of;
+use self::partial::ASSUMED;
+use self::territory::key_of;
 use super::destination::displace::remove_tree;
 use super::{OPEN_STAGING, errno, is_errno, lock, of_room};
 use crate::failure::{self, Failure, FailureKind, Reason, Result};
@@ -33,17 +33,19 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 use thalweg_sys::{Dir, DirectAlignment, File, FileSystemKind, Kind, Links, Stat, Time, usage};
 
-mod territory;
+pub(super) mod territory;
 
-mod lanes;
+pub(super) mod partial;
 
-mod nursery;
+pub(super) mod lanes;
+
+pub(super) mod nursery;
 
 pub mod scratch;
 
 pub mod leftover;
 
-mod abandoned;
+pub(super) mod abandoned;
 
 /// Lets go of a job's lock, so that the next attempt has it at once.
 pub(super) fn let_go(held: Option<File>) {

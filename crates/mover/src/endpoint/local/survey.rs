@@ -12,7 +12,10 @@ use super::source::follow::{LEADS_ABOVE, leads_into_staging, not_followed};
 use super::source::read_once::ReadOnce;
 use super::source::scan::listed;
 use super::walk::{Step, Walk};
-use super::{FOLLOW_LINKS, READ_ON, at_words, errno, evidence_of, failed, failed_at_words, is_in_staging, is_staging, leads_nowhere, not_in_export, of_source};
+use super::{
+    FOLLOW_LINKS, READ_ON, at_words, errno, evidence_of, failed, failed_at_words, is_in_staging, is_staging,
+    leads_nowhere, not_in_export, of_source,
+};
 use crate::endpoint::OPEN;
 use crate::failure::{Failure, FailureKind, Reason, Result};
 use following::End;

@@ -10,7 +10,7 @@
 //! cut off. It notes how large it may be, because the next hub has it before who said so comes back. A log that only
 //! held what memory did not is removed: who knew its order is gone.
 
-use crate::endpoint::local::guard::MinFree;
+use crate::endpoint::local::destination::guard::MinFree;
 use crate::failure::{self, Failure, FailureKind, Reason, Result};
 use crate::frames::hub::{Held, Record};
 use crate::frames::spill::Location;

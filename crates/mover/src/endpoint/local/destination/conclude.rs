@@ -1,8 +1,8 @@
 //! After the last entry: deletions, then the directories' own metadata, deepest first, then one sync of it all.
 
 use super::LocalDestination;
-use crate::endpoint::local::metadata::{Has, apply, differs, look_what_stayed};
 use super::spool::Spooled;
+use crate::endpoint::local::metadata::{Has, apply, differs, look_what_stayed};
 use crate::endpoint::local::{failed, lock, sys_time};
 use crate::endpoint::{Conclusion, Revised};
 use crate::failure::{self, Failure, FailureKind};

@@ -1,16 +1,18 @@
 //! Looks at what stands at an entry's path and decides; makes directories, links, FIFOs and devices at once.
 
 use super::conclude::RESTORE;
-use super::{LocalDestination, Place, Spot};
 use super::flight::Seen;
 use super::foretold::Outlook;
 use super::guard::CAPABILITY;
-use crate::endpoint::local::metadata::{Has, Named, Target, Wanted, apply_surely, are_same, differs, is_bare};
-use crate::endpoint::local::overlap::MAY_BE_SOURCE;
-use super::partial::Caching;
 use super::spool::Spooled;
+use super::{LocalDestination, Place, Spot};
+use crate::endpoint::local::metadata::{
+    Has, Named, Target, Wanted, apply_surely, are_same, differs, is_bare,
+};
+use crate::endpoint::local::overlap::MAY_BE_SOURCE;
+use crate::endpoint::local::staging::partial::Caching;
 use crate::endpoint::local::staging::{Abilities, Grain, Staging};
-use crate::endpoint::local::{conflict, evidence_of, failed, lock, mounted, of_room, wire_time};
+use crate::endpoint::local::{conflict, evidence_of, failed, lock, mounted, of_room, sys_time, wire_time};
 use crate::endpoint::{Decision, Reading};
 use crate::failure::{Failure, FailureKind};
 use crate::journal::catalogue::{Remembered, bind};
@@ -762,7 +764,7 @@ fn is_still_compared(
 }
 
 fn wanted_mtime(wanted: &Wanted, stat: &Stat, times: bool) -> thalweg_sys::Time {
-    if times { super::sys_time(wanted.mtime) } else { stat.mtime }
+    if times { sys_time(wanted.mtime) } else { stat.mtime }
 }
 
 /// What stands for a directory of this path in the set of names offered.

@@ -5,15 +5,15 @@
 //! other file systems. Links are removed, never followed. What a killed transfer has unfinished in a directory that
 //! goes does so with it, and is not counted ([`abandoned`](super::abandoned)).
 
-use crate::endpoint::local::staging::abandoned::Taking;
+use super::LocalDestination;
 use super::conclude::TOLD_MAX;
 use super::decide::{as_directory, as_unlisted};
-use super::LocalDestination;
+use super::displace::Replaced;
+use crate::endpoint::Conclusion;
+use crate::endpoint::local::staging::abandoned::Taking;
 use crate::endpoint::local::staging::territory::{MountKey, key_of};
 use crate::endpoint::local::walk::{Step, Walk};
-use crate::endpoint::local::displace::Replaced;
 use crate::endpoint::local::{failed, failed_to_take, is_staging, lock, mounted};
-use crate::endpoint::Conclusion;
 use crate::failure::{self, Failure, FailureKind, shown_path};
 use crate::journal::catalogue::OnDiskSet;
 use crate::journal::staging::{STAGING_NAME, own_name};

@@ -15,10 +15,10 @@
 
 use super::delete::Doomed;
 use super::{LocalDestination, Place};
+use crate::endpoint::Conclusion;
 use crate::endpoint::local::staging::leftover::{open_for_us, sweep};
 use crate::endpoint::local::staging::{Staging, aside_name, is_aside};
 use crate::endpoint::local::{conflict, errno, failed, failed_to_take, is_errno, lock, mounted};
-use crate::endpoint::Conclusion;
 use crate::failure::{self, Failure, FailureKind, Result};
 use std::io;
 use std::sync::Arc;
@@ -290,7 +290,11 @@ impl LocalDestination {
 }
 
 /// Removes an entry, with all that is in it. `goes_on` is called before each step.
-pub(super) fn remove_tree(parent: &Dir, name: &[u8], goes_on: &dyn Fn()) -> io::Result<()> {
+pub(in crate::endpoint::local) fn remove_tree(
+    parent: &Dir,
+    name: &[u8],
+    goes_on: &dyn Fn(),
+) -> io::Result<()> {
     let stat = parent.stat(name)?;
     match stat.kind {
         Kind::Dir => {

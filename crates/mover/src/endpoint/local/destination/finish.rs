@@ -1,17 +1,19 @@
 //! Content into hidden files, and hidden files under their names.
 
 use super::decide::{check_replaceable, done, is_sparse, settled, unchanged};
-use super::{LocalDestination, Place, Spot};
 use super::flight::{Flight, Seen};
 use super::foretold::Outlook;
 use super::guard::no_replace;
-use crate::endpoint::local::metadata::{Has, Named, Target, apply, is_bare, look_what_stayed, take_over};
-use crate::endpoint::local::staging::nursery::{Fate, is_nursery};
-use crate::endpoint::local::overlap::MAY_BE_SOURCE;
-use super::partial::{LocalPartial, read_back_whole};
-use crate::endpoint::local::staging::{Staging, partial_name};
-use crate::endpoint::local::{DRY_RUN, conflict, errno, evidence_of, failed, failed_to_take, is_errno, is_no_room, lock, of_room};
+use super::{LocalDestination, Place, Spot};
 use crate::endpoint::acl::{ACL, GROUP, mode_without_acl};
+use crate::endpoint::local::metadata::{Has, Named, Target, apply, is_bare, look_what_stayed, take_over};
+use crate::endpoint::local::overlap::MAY_BE_SOURCE;
+use crate::endpoint::local::staging::nursery::{Fate, is_nursery};
+use crate::endpoint::local::staging::partial::{LocalPartial, read_back_whole};
+use crate::endpoint::local::staging::{Staging, partial_name};
+use crate::endpoint::local::{
+    DRY_RUN, conflict, errno, evidence_of, failed, failed_to_take, is_errno, is_no_room, lock, of_room,
+};
 use crate::endpoint::{Decision, PartialFile, Ready, Staged};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::journal::catalogue::{Remembered, bind};

@@ -1,9 +1,9 @@
 //! What is known of entries between their decision and their last word: what stood at their paths, what was
 //! named there, and the partials that are open.
 
-use crate::endpoint::local::lock;
-use super::partial::LocalPartial;
 use crate::endpoint::PartialFile;
+use crate::endpoint::local::lock;
+use crate::endpoint::local::staging::partial::LocalPartial;
 use crate::numbers::NumberMap;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

@@ -169,16 +169,16 @@ impl LocalDestination {
 }
 
 /// The failure of an entry that would replace what stands at its path.
-pub(super) fn no_replace(path: &RelativePath) -> Failure {
+pub(in crate::endpoint::local) fn no_replace(path: &RelativePath) -> Failure {
     let cause = "another one stands there, and nothing that does is replaced (no-replace)";
     Failure::new(FailureKind::Permission, REPLACE, cause).at(path).because(Reason::NotReplaced)
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::endpoint::local::destination::DestinationPlace;
-    use crate::endpoint::local::wire_time;
+    use super::DestinationPlace;
     use super::*;
+    use crate::endpoint::local::wire_time;
     use crate::endpoint::{Decision, Destination, Ready};
     use crate::manifest::Filter;
     use thalweg_wire::message::{Outcome, Preserve, SourceForm, Terms};

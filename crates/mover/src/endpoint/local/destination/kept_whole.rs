@@ -5,10 +5,10 @@
 //! each time, and what has one stays at the source.
 
 use super::decide::{kind_of, settled, unchanged};
-use super::{LocalDestination, Place};
 use super::foretold::Outlook;
-use crate::endpoint::local::metadata::{SET_ID, Wanted, are_same};
+use super::{LocalDestination, Place};
 use crate::endpoint::Decision;
+use crate::endpoint::local::metadata::{SET_ID, Wanted, are_same};
 use crate::failure::Result;
 use std::collections::BTreeSet;
 use thalweg_sys::Stat;
@@ -110,10 +110,10 @@ fn missed_xattrs(found: &[Found], wanted: &[Xattr], preserve: &Preserve) -> Vec<
 
 #[cfg(test)]
 mod tests {
-    use crate::endpoint::local::destination::guard::{CAPABILITY, Guard};
-    use crate::endpoint::local::{DestinationPlace, wire_time};
+    use super::guard::{CAPABILITY, Guard};
     use super::*;
     use crate::endpoint::Destination;
+    use crate::endpoint::local::{DestinationPlace, wire_time};
     use crate::manifest::Filter;
     use thalweg_sys::Dir;
     use thalweg_wire::message::{Check, SourceForm, Terms};

@@ -2,10 +2,10 @@
 //! digest.
 
 use super::decide::is_sparse;
+use super::recheck::{Chunks, sound_chunks};
 use super::{LocalDestination, Place};
 use crate::endpoint::local::is_no_room;
 use crate::endpoint::local::lock;
-use super::recheck::{Chunks, sound_chunks};
 use crate::endpoint::local::staging::{Staging, partial_name};
 use crate::endpoint::{Decision, Left, PartialFile, Reading};
 use crate::failure::{self, Failure, FailureKind};

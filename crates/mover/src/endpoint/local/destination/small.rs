@@ -7,8 +7,8 @@
 use super::decide::is_sparse;
 use super::{LocalDestination, Place};
 use crate::endpoint::local::metadata::Has;
-use super::partial::{Caching, write_past_cache, write_with_holes};
 use crate::endpoint::local::staging::Staging;
+use crate::endpoint::local::staging::partial::{Caching, write_past_cache, write_with_holes};
 use crate::endpoint::local::{DRY_RUN, failed, of_room};
 use crate::endpoint::together::Together;
 use crate::endpoint::{Small, Staged};

@@ -26,7 +26,7 @@ const AHEAD: u64 = 4;
 
 /// What all files of one source brought into the page cache.
 #[derive(Debug)]
-pub(super) struct Brought {
+pub(in crate::endpoint::local) struct Brought {
     bytes: AtomicU64,
     from_bytes: u64,
     /// What is there in part counts as there: its reader has another way to it.
@@ -53,7 +53,7 @@ impl Brought {
     }
 
     /// As it is for a copy.
-    pub(super) fn of_a_copy() -> Arc<Brought> {
+    pub(in crate::endpoint::local) fn of_a_copy() -> Arc<Brought> {
         Brought::new(FROM_BYTES)
     }
 

@@ -6,9 +6,9 @@
 //! past the page cache; what is there already is read from there all the same, each [`REGION_BYTES`] by themselves.
 
 use super::drop_behind::{Behind, Brought, FILE_BYTES_MIN, REGION_BYTES};
-use crate::endpoint::local::destination::partial::{ASSUMED, LARGE_BYTES, read_direct};
-use crate::endpoint::local::{evidence_of, lock};
 use crate::endpoint::SourceFile;
+use crate::endpoint::local::staging::partial::{ASSUMED, LARGE_BYTES, read_direct};
+use crate::endpoint::local::{evidence_of, lock};
 use std::io;
 use std::sync::{Arc, Mutex};
 use thalweg_sys::{Advice, DirectAlignment, File};
@@ -16,7 +16,7 @@ use thalweg_wire::Evidence;
 use thalweg_wire::message::Direct;
 
 /// See the module.
-pub(super) struct LocalFile {
+pub(in crate::endpoint::local) struct LocalFile {
     file: File,
     /// The same file for direct I/O; `None` where there is none, or it was not asked for.
     past: Option<(Arc<File>, DirectAlignment)>,
@@ -30,7 +30,7 @@ pub(super) struct LocalFile {
 impl LocalFile {
     /// Of so many bytes; `again` opens it once more. `brought` is what all files of its side brought into the page
     /// cache.
-    pub(super) fn new(
+    pub(in crate::endpoint::local) fn new(
         file: File,
         bytes: u64,
         asked: Direct,

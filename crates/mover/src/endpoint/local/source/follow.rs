@@ -19,14 +19,14 @@ use thalweg_sys::{Dir, Kind, Links};
 use thalweg_wire::RelativePath;
 
 /// Why a directory that a link leads to is not gone into.
-pub(super) const LEADS_ABOVE: &str = "it leads to a directory that it is in";
+pub(in crate::endpoint::local) const LEADS_ABOVE: &str = "it leads to a directory that it is in";
 
 /// Links followed from one name before it counts as a loop, as in the kernel.
 const FOLLOW_MAX: usize = 40;
 
 /// Follows a chain of links, as [`follow`] or [`follow_beneath`], from a spot to which these words lead too; fails
 /// where it leads to what is unfinished.
-pub(super) fn end_of(words: &Path, spot: Spot, export: Option<&Dir>) -> io::Result<Spot> {
+pub(in crate::endpoint::local) fn end_of(words: &Path, spot: Spot, export: Option<&Dir>) -> io::Result<Spot> {
     let end = match export {
         Some(export) => follow_beneath(export, words.as_os_str().as_bytes())?,
         None => follow(parent_of(words), spot)?,
@@ -98,7 +98,11 @@ fn components(path: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// The failure of a link that says this and could not be followed.
-pub(super) fn not_followed(path: &RelativePath, says: &[u8], error: &io::Error) -> Failure {
+pub(in crate::endpoint::local) fn not_followed(
+    path: &RelativePath,
+    says: &[u8],
+    error: &io::Error,
+) -> Failure {
     use io::ErrorKind as E;
     if let Some(why) = leads_into_staging(error) {
         return Failure::new(FailureKind::NotFound, FOLLOW_LINKS, why).at(path).because(Reason::NotFollowed);
@@ -155,7 +159,7 @@ impl From<LeadsIntoStaging> for io::Error {
 }
 
 /// Why a name is left out that a link makes lead into a staging directory, if this says that it does.
-pub(super) fn leads_into_staging(error: &io::Error) -> Option<&'static str> {
+pub(in crate::endpoint::local) fn leads_into_staging(error: &io::Error) -> Option<&'static str> {
     error.get_ref().is_some_and(|why| why.is::<LeadsIntoStaging>()).then_some(INTO_STAGING)
 }
 

@@ -5,12 +5,12 @@
 //! cache it is read from the medium, and stays. Where there is no direct I/O it is read as it is.
 
 use super::drop_behind::{Behind, Brought};
-use crate::endpoint::local::destination::partial::{ASSUMED, LARGE_BYTES, read_direct};
+use crate::endpoint::local::staging::partial::{ASSUMED, LARGE_BYTES, read_direct};
 use std::io;
 use thalweg_sys::{Advice, DirectAlignment, File};
 
 /// See the module. Turns direct I/O of the open file on and off, and leaves it off.
-pub(super) struct ReadOnce<'a> {
+pub(in crate::endpoint::local) struct ReadOnce<'a> {
     file: &'a File,
     bytes: u64,
     behind: Behind,
@@ -21,7 +21,7 @@ pub(super) struct ReadOnce<'a> {
 
 impl<'a> ReadOnce<'a> {
     /// Of so many bytes.
-    pub(super) fn new(file: &'a File, bytes: u64) -> ReadOnce<'a> {
+    pub(in crate::endpoint::local) fn new(file: &'a File, bytes: u64) -> ReadOnce<'a> {
         let alignment = file.direct_alignment_or(ASSUMED).ok().flatten();
         if bytes >= LARGE_BYTES {
             // Advice: what is refused changes only speed.
@@ -32,7 +32,11 @@ impl<'a> ReadOnce<'a> {
     }
 
     /// As [`File::read_at`].
-    pub(super) fn read_at(&mut self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    pub(in crate::endpoint::local) fn read_at(
+        &mut self,
+        buffer: &mut [u8],
+        offset: u64,
+    ) -> io::Result<usize> {
         let is_out = self.behind.reads(self.file, offset, self.bytes);
         if let Some(alignment) = self.alignment.filter(|_| !is_out)
             && self.is_turned(true)

@@ -9,8 +9,8 @@
 //! names and not files. Who has the file open keeps it, and what he writes from then on is in no file that
 //! has a name.
 
-use crate::endpoint::local::overlap::is_any_above;
 use super::{LocalSource, Root, parent_of};
+use crate::endpoint::local::overlap::is_any_above;
 use crate::endpoint::local::{evidence_of, failed};
 use crate::endpoint::{REMOVE, Removal};
 use crate::failure::{Failure, FailureKind, Reason, Result};

@@ -4,13 +4,13 @@
 //! then a directory that is on the way already, or that is copied into, is trouble and not gone into.
 
 use super::follow::{LEADS_ABOVE, leads_into_staging, not_followed};
-use crate::endpoint::local::metadata::stays_where_it_is;
-use crate::endpoint::local::overlap::is_at_or_below;
 use super::{LocalSource, Root};
-use crate::endpoint::local::walk::{Reopen, Step, Walk};
-use crate::endpoint::local::{FOLLOW_LINKS, evidence_of, failed, is_staging};
 use crate::endpoint::ScanSink;
 use crate::endpoint::acl::{ACL, mode_without};
+use crate::endpoint::local::metadata::stays_where_it_is;
+use crate::endpoint::local::overlap::is_at_or_below;
+use crate::endpoint::local::walk::{Reopen, Step, Walk};
+use crate::endpoint::local::{FOLLOW_LINKS, evidence_of, failed, is_staging};
 use crate::failure::{Failure, FailureKind, Reason, Result};
 use crate::manifest::EXCLUDED_BY;
 use std::collections::{HashMap, HashSet};
@@ -513,7 +513,12 @@ pub(super) fn entry_of(
 ///
 /// # Errors
 /// As [`entry_of`].
-pub(super) fn listed(dir: &Dir, name: &[u8], path: RelativePath, stat: &Stat) -> Result<Entry> {
+pub(in crate::endpoint::local) fn listed(
+    dir: &Dir,
+    name: &[u8],
+    path: RelativePath,
+    stat: &Stat,
+) -> Result<Entry> {
     dressed(dir, name, path, stat, Vec::new())
 }
 

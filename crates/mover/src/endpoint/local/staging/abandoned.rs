@@ -8,9 +8,9 @@
 //! Left alone: what a transfer works in, also this one; what is somebody else's, who may say of locks what he likes;
 //! and that of which no lock is found, for nobody can say: its root may be further up.
 
-use crate::endpoint::local::destination::LocalDestination;
 use super::leftover::sweep;
 use super::{let_go, remove_emptied};
+use crate::endpoint::local::destination::LocalDestination;
 use crate::journal::staging::{STAGING_NAME, own_name};
 use std::io;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use thalweg_sys::{Dir, File, Links, usage};
 
 /// What is to become of a staging directory.
 #[derive(Clone, Copy)]
-pub(super) struct Taking {
+pub(in crate::endpoint::local) struct Taking {
     /// It is not only asked whether it may go.
-    pub(super) removes: bool,
+    pub(in crate::endpoint::local) removes: bool,
     /// Only that of our own job may: it goes later, when no other job's lock is held.
-    pub(super) only_ours: bool,
+    pub(in crate::endpoint::local) only_ours: bool,
 }
 
 /// Who has a job.
@@ -41,7 +41,7 @@ impl LocalDestination {
     ///
     /// # Errors
     /// Of what cannot be looked at or removed. It stays then, in part.
-    pub(super) fn take_along(
+    pub(in crate::endpoint::local) fn take_along(
         &self,
         (parent, above): (&Dir, &[u8]),
         name: &[u8],

@@ -5,9 +5,9 @@
 //! 12.9 µs each from one directory and 10.4 µs from directories of [`LANE_FILES`] (6.18, one thread, the directories'
 //! own cost among it). A directory that is empty again is used again; none is removed before the end.
 
+use super::{Staging, lane_name, own_dir};
 use crate::endpoint::local::held::Held;
 use crate::endpoint::local::lock;
-use super::{Staging, lane_name, own_dir};
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -20,7 +20,7 @@ const LANE_FILES: u32 = 64;
 const OPEN_MAX: usize = 32;
 
 /// Those of all staging directories: by its number alone a lane is found again.
-pub(super) struct Lanes {
+pub(in crate::endpoint::local) struct Lanes {
     /// Of this attempt.
     mark: u64,
     inner: Mutex<Inner>,
@@ -49,12 +49,16 @@ struct Lane {
 
 impl Lanes {
     /// `mark`: a random number.
-    pub(super) fn new(mark: u64) -> Lanes {
+    pub(in crate::endpoint::local) fn new(mark: u64) -> Lanes {
         Lanes { mark, inner: Mutex::default(), open: Held::with_max(OPEN_MAX) }
     }
 
     /// The directory for the next file of a stream, and its number. The file counts as in it until [`Lanes::gone`].
-    pub(super) fn next(&self, staging: &Staging, stream: u32) -> io::Result<(u32, Arc<Dir>)> {
+    pub(in crate::endpoint::local) fn next(
+        &self,
+        staging: &Staging,
+        stream: u32,
+    ) -> io::Result<(u32, Arc<Dir>)> {
         let number = lock(&self.inner).next(staging.number(), stream);
         let open = || own_dir(&staging.dir, lane_name(self.mark, number).as_bytes());
         match self.open.get_or(&number.to_le_bytes(), open) {
@@ -67,13 +71,13 @@ impl Lanes {
     }
 
     /// The directory of this number, which has files in it.
-    pub(super) fn get(&self, staging: &Staging, number: u32) -> io::Result<Arc<Dir>> {
+    pub(in crate::endpoint::local) fn get(&self, staging: &Staging, number: u32) -> io::Result<Arc<Dir>> {
         let open = || staging.dir.open_beneath(lane_name(self.mark, number).as_bytes(), Links::Refuse);
         self.open.get_or(&number.to_le_bytes(), open)
     }
 
     /// A file is not in it any more.
-    pub(super) fn gone(&self, number: u32) {
+    pub(in crate::endpoint::local) fn gone(&self, number: u32) {
         let mut inner = lock(&self.inner);
         let Some(lane) = inner.lanes.get_mut(number as usize) else { return };
         lane.files = lane.files.saturating_sub(1);
@@ -85,7 +89,7 @@ impl Lanes {
     }
 
     /// The number of the staging directory that it is in; `None` if none was made of this number.
-    pub(super) fn staging_of(&self, number: u32) -> Option<usize> {
+    pub(in crate::endpoint::local) fn staging_of(&self, number: u32) -> Option<usize> {
         lock(&self.inner).lanes.get(number as usize).map(|lane| lane.staging)
     }
 }

@@ -6,9 +6,9 @@
 
 use super::scratch::{is_scratch, open_lock};
 use super::{let_go, remove_emptied};
+use crate::endpoint::OPEN;
 use crate::endpoint::local::walk::{Step, Walk};
 use crate::endpoint::local::{failed, failed_at_words, is_staging};
-use crate::endpoint::OPEN;
 use crate::failure::{Failure, Result};
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -228,7 +228,7 @@ fn find(root: &Arc<Dir>, trouble: &mut dyn FnMut(Failure)) -> io::Result<Vec<Rel
 
 /// What was in a directory of ours.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Swept {
+pub(in crate::endpoint::local) struct Swept {
     bytes: u64,
     /// When it or something in it changed last, by the kernel's own time of that: that of content is the source's where
     /// a file is about to get its name. `None`: nobody looked.
@@ -242,7 +242,11 @@ pub(super) struct Swept {
 ///
 /// # Errors
 /// Of the first that cannot be listed, looked at or removed; the rest stays.
-pub(super) fn sweep(dir: &Arc<Dir>, remove: bool, goes_on: &dyn Fn()) -> io::Result<Swept> {
+pub(in crate::endpoint::local) fn sweep(
+    dir: &Arc<Dir>,
+    remove: bool,
+    goes_on: &dyn Fn(),
+) -> io::Result<Swept> {
     let mut swept = Swept { bytes: 0, changed: dir.stat_self().ok().map(|stat| stat.ctime) };
     let mut walk = Walk::new(Box::new(|path: &[u8]| dir.open_beneath(path, Links::Refuse)));
     walk.enter(b"", dir.clone())?;
@@ -279,7 +283,7 @@ pub(super) fn sweep(dir: &Arc<Dir>, remove: bool, goes_on: &dyn Fn()) -> io::Res
 
 /// A directory of our own in which we may change nothing is opened, if it is to be emptied or moved. Returns whether it
 /// was.
-pub(super) fn open_for_us(parent: &Dir, name: &[u8], stat: &Stat) -> io::Result<bool> {
+pub(in crate::endpoint::local) fn open_for_us(parent: &Dir, name: &[u8], stat: &Stat) -> io::Result<bool> {
     let us = usage::effective_uid();
     let is_closed = us != 0 && stat.uid == us && stat.mode & 0o700 != 0o700;
     if is_closed {
@@ -299,8 +303,8 @@ fn remove_empty(root: &Dir, staging: &RelativePath) {
 
 #[cfg(test)]
 mod tests {
+    use super::Staging;
     use super::*;
-    use crate::endpoint::local::staging::Staging;
     use std::os::unix::fs::MetadataExt;
 
     /// As on another file system, which is come upon later.

@@ -20,9 +20,9 @@
 //! ACLs, set-group-id), those with other entries, and the top one; files that are read back, of which some may turn out
 //! damaged after the sync.
 
+use super::{lane_name, own_dir};
 use crate::endpoint::local::destination::Place;
 use crate::endpoint::local::lock;
-use super::{lane_name, own_dir};
 use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -40,7 +40,7 @@ const WAITS_MAX: u32 = 2;
 const FIRST: u32 = 1 << 31;
 
 /// Those of all file systems: by its number alone a nursery is found again.
-pub(super) struct Nurseries {
+pub(in crate::endpoint::local) struct Nurseries {
     /// Of this attempt.
     mark: u64,
     inner: Mutex<Inner>,
@@ -77,7 +77,7 @@ struct Nursery {
 
 /// What became of a nursery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(in crate::endpoint::local) enum Fate {
     /// Not decided.
     Open,
     /// It is the directory.
@@ -87,19 +87,19 @@ pub(super) enum Fate {
 }
 
 /// Whether a lane is a nursery.
-pub(super) fn is_nursery(lane: u32) -> bool {
+pub(in crate::endpoint::local) fn is_nursery(lane: u32) -> bool {
     lane >= FIRST
 }
 
 impl Nurseries {
     /// `mark`: a random number.
-    pub(super) fn new(mark: u64) -> Nurseries {
+    pub(in crate::endpoint::local) fn new(mark: u64) -> Nurseries {
         Nurseries { mark, inner: Mutex::default() }
     }
 
     /// The nursery for the next file of a stream in `place`, and its directory; `None` if it has none there. The file
     /// counts as being made until [`Nurseries::made`]. `handful`: so many files come into this directory at once.
-    pub(super) fn next(
+    pub(in crate::endpoint::local) fn next(
         &self,
         staging: &Dir,
         stream: u32,
@@ -145,7 +145,7 @@ impl Nurseries {
     }
 
     /// A file in it is written and dressed, or could not be, and is not there.
-    pub(super) fn made(&self, number: u32, is_there: bool) {
+    pub(in crate::endpoint::local) fn made(&self, number: u32, is_there: bool) {
         let mut inner = lock(&self.inner);
         let Some(nursery) = inner.there.get_mut(&number) else { return };
         nursery.growing = nursery.growing.saturating_sub(1);
@@ -156,7 +156,7 @@ impl Nurseries {
     }
 
     /// Everything that is there now is about to be synced.
-    pub(super) fn before_sync(&self) {
+    pub(in crate::endpoint::local) fn before_sync(&self) {
         for nursery in lock(&self.inner).there.values_mut() {
             nursery.syncs += 1;
             // What comes after goes by lanes; the next sync covers the rest.
@@ -169,29 +169,29 @@ impl Nurseries {
     }
 
     /// It is durable.
-    pub(super) fn after_sync(&self) {
+    pub(in crate::endpoint::local) fn after_sync(&self) {
         lock(&self.inner).there.values_mut().for_each(|nursery| nursery.synced = nursery.syncing);
     }
 
     /// Whether files of it had better wait for the next round than be renamed one by one.
-    pub(super) fn is_worth_waiting(&self, number: u32) -> bool {
+    pub(in crate::endpoint::local) fn is_worth_waiting(&self, number: u32) -> bool {
         lock(&self.inner).there.get(&number).is_some_and(Nursery::is_awaited)
     }
 
     /// Whether files that come into this directory another way had better wait for its nursery.
-    pub(super) fn is_awaited(&self, path: &[u8]) -> bool {
+    pub(in crate::endpoint::local) fn is_awaited(&self, path: &[u8]) -> bool {
         lock(&self.inner).there.values().any(|nursery| nursery.path == path && nursery.is_awaited())
     }
 
     /// Where its files are, and what became of it, if that is decided.
-    pub(super) fn decided(&self, number: u32) -> Option<(Arc<Dir>, Fate)> {
+    pub(in crate::endpoint::local) fn decided(&self, number: u32) -> Option<(Arc<Dir>, Fate)> {
         let inner = lock(&self.inner);
         let nursery = inner.there.get(&number).filter(|nursery| nursery.fate != Fate::Open)?;
         Some((nursery.dir.clone(), nursery.fate))
     }
 
     /// Where its files are, and what became of it: decided now, if it was not. `moved` is told of the new directory.
-    pub(super) fn decide(
+    pub(in crate::endpoint::local) fn decide(
         &self,
         staging: &Dir,
         number: u32,
@@ -213,12 +213,12 @@ impl Nurseries {
     }
 
     /// Where its files are, as things stand.
-    pub(super) fn dir(&self, number: u32) -> Option<Arc<Dir>> {
+    pub(in crate::endpoint::local) fn dir(&self, number: u32) -> Option<Arc<Dir>> {
         lock(&self.inner).there.get(&number).map(|nursery| nursery.dir.clone())
     }
 
     /// The nursery whose files will be in `path`, if it could take its place now.
-    pub(super) fn ripe(&self, path: &[u8]) -> Option<u32> {
+    pub(in crate::endpoint::local) fn ripe(&self, path: &[u8]) -> Option<u32> {
         let inner = lock(&self.inner);
         let is_ripe = |nursery: &Nursery| {
             nursery.fate == Fate::Open && nursery.path == path && nursery.left > 0 && nursery.is_covered()
@@ -227,7 +227,7 @@ impl Nurseries {
     }
 
     /// A file of it has got its final word.
-    pub(super) fn gone(&self, number: u32) {
+    pub(in crate::endpoint::local) fn gone(&self, number: u32) {
         let mut inner = lock(&self.inner);
         if let Some(nursery) = inner.there.get_mut(&number) {
             nursery.left = nursery.left.saturating_sub(1);

@@ -4,12 +4,12 @@
 //! name of the user's is ever made or replaced; what a killed one leaves nobody holds, and the next one here removes
 //! it, or `thalweg gc`.
 
-use crate::endpoint::local::destination::LocalDestination;
 use super::leftover::sweep;
-use crate::endpoint::local::place::{DestinationPlace, parent_words};
 use super::{own_dir, own_shared, remove_emptied};
-use crate::endpoint::local::{failed_at_place, failed_at_words, shown};
 use crate::endpoint::OPEN_DESTINATION;
+use crate::endpoint::local::destination::LocalDestination;
+use crate::endpoint::local::place::{DestinationPlace, parent_words};
+use crate::endpoint::local::{failed_at_place, failed_at_words, shown};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::manifest::Filter;
 use std::io;

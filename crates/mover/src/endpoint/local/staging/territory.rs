@@ -4,9 +4,9 @@
 //! Where each user's directory is a project, or a file system, there are as many of them: beside the root's only the
 //! [`OPEN_MAX`] used last are held open. Another one is opened again, and is as it was.
 
-use crate::endpoint::local::held::Held;
 use super::leftover::open_for_us;
 use super::{Abilities, Staging, State};
+use crate::endpoint::local::held::Held;
 use crate::endpoint::local::{leads_nowhere, lock};
 use std::collections::HashMap;
 use std::io;
@@ -16,24 +16,24 @@ use thalweg_sys::{Dir, File, FileSystemKind, Inheritance, Links, Stat, Time, usa
 use thalweg_wire::path::Escaped;
 
 /// A file system that is mounted at the root or below it.
-pub(super) struct Mount {
-    pub(super) key: MountKey,
+pub(in crate::endpoint::local) struct Mount {
+    pub(in crate::endpoint::local) key: MountKey,
     kind: FileSystemKind,
     /// What its top directory hands down, and almost all others.
     pub(super) inheritance: Inheritance,
     /// Its top directory below the root. Opened before anything is written there, so that its sync reports
     /// every error since.
-    pub(super) top: Arc<Dir>,
+    pub(in crate::endpoint::local) top: Arc<Dir>,
     /// Something was written that no sync covers yet.
-    pub(super) is_dirty: AtomicBool,
+    pub(in crate::endpoint::local) is_dirty: AtomicBool,
     /// What stood there before us was synced by us.
-    pub(super) past_is_durable: AtomicBool,
+    pub(in crate::endpoint::local) past_is_durable: AtomicBool,
 }
 
 /// Device and mount: a bind mount shares its device, and renames do not cross it all the same.
-pub(super) type MountKey = (u64, Option<u64>);
+pub(in crate::endpoint::local) type MountKey = (u64, Option<u64>);
 
-pub(super) fn key_of(stat: &Stat) -> MountKey {
+pub(in crate::endpoint::local) fn key_of(stat: &Stat) -> MountKey {
     (stat.device, stat.mount_id)
 }
 
@@ -52,7 +52,7 @@ impl Mount {
     }
 
     /// What a directory on it hands down.
-    pub(super) fn inheritance_of(&self, dir: &Dir) -> Inheritance {
+    pub(in crate::endpoint::local) fn inheritance_of(&self, dir: &Dir) -> Inheritance {
         inheritance_of(dir, self.kind)
     }
 }
@@ -63,25 +63,25 @@ fn inheritance_of(dir: &Dir, kind: FileSystemKind) -> Inheritance {
 }
 
 /// One file system below the root, as far as renames reach and what is made gets the same as in its top directory.
-pub(super) struct Territory {
-    pub(super) key: TerritoryKey,
-    pub(super) mount: Arc<Mount>,
+pub(in crate::endpoint::local) struct Territory {
+    pub(in crate::endpoint::local) key: TerritoryKey,
+    pub(in crate::endpoint::local) mount: Arc<Mount>,
     /// What its directories hand down to what is made in them.
-    pub(super) inheritance: Inheritance,
+    pub(in crate::endpoint::local) inheritance: Inheritance,
     /// The path of its top directory below the root, in which its staging directory is.
-    pub(super) path: Vec<u8>,
+    pub(in crate::endpoint::local) path: Vec<u8>,
     /// Of that directory.
     inode: u64,
     /// Of its staging directory, among those of a destination.
     pub(super) number: usize,
     /// What it looked like before us.
-    pub(super) top_mtime: Time,
+    pub(in crate::endpoint::local) top_mtime: Time,
     /// The entry of the top directory will be given its times at the end; until then ours do not matter.
-    pub(super) top_is_changed: AtomicBool,
+    pub(in crate::endpoint::local) top_is_changed: AtomicBool,
     /// One call syncs all of its file system; otherwise each file and directory must be synced by itself.
-    pub(super) syncs_whole: bool,
+    pub(in crate::endpoint::local) syncs_whole: bool,
     /// The top directory's own mode, where it was opened for us for the time being.
-    pub(super) mode_before: Mutex<Option<u32>>,
+    pub(in crate::endpoint::local) mode_before: Mutex<Option<u32>>,
     common: Arc<Common>,
     staging: Mutex<Option<Known>>,
     /// Held while the names in the staging directory are synced: who finds none that is new counts on it.
@@ -117,8 +117,8 @@ struct Known {
 /// A territory is that of a mount's top directory, and of all on the mount that hand the same down; or that of one
 /// which hands something else down than that, and of those below it that do the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct TerritoryKey {
-    pub(super) mount: MountKey,
+pub(in crate::endpoint::local) struct TerritoryKey {
+    pub(in crate::endpoint::local) mount: MountKey,
     /// Inode of its top directory, where that is not the mount's. By itself, not by what it hands down: the next
     /// attempt may meet two that are alike in another order, and has to find what this one left.
     apart: Option<u64>,
@@ -126,14 +126,14 @@ pub(super) struct TerritoryKey {
 
 impl TerritoryKey {
     /// Of what is like the mount's top directory.
-    pub(super) fn of_mount(mount: &Mount) -> TerritoryKey {
+    pub(in crate::endpoint::local) fn of_mount(mount: &Mount) -> TerritoryKey {
         TerritoryKey { mount: mount.key, apart: None }
     }
 }
 
 impl Territory {
     /// That of the root.
-    pub(super) fn new(top: Arc<Dir>, stat: &Stat) -> Territory {
+    pub(in crate::endpoint::local) fn new(top: Arc<Dir>, stat: &Stat) -> Territory {
         let mount = Arc::new(Mount::new(top.clone(), stat));
         let (open, numbers) = (Held::with_max(OPEN_MAX), AtomicUsize::new(0));
         let common = Arc::new(Common { root: top, open, numbers });
@@ -141,7 +141,7 @@ impl Territory {
     }
 
     /// One whose top directory is at `path` below the root, which is in this one, and hands that down.
-    pub(super) fn below(
+    pub(in crate::endpoint::local) fn below(
         &self,
         mount: Arc<Mount>,
         inheritance: Inheritance,
@@ -177,12 +177,12 @@ impl Territory {
         }
     }
 
-    pub(super) fn touch(&self) {
+    pub(in crate::endpoint::local) fn touch(&self) {
         self.mount.is_dirty.store(true, Ordering::Release);
     }
 
     /// Whether this is its top directory.
-    pub(super) fn is_top(&self, stat: &Stat) -> bool {
+    pub(in crate::endpoint::local) fn is_top(&self, stat: &Stat) -> bool {
         key_of(stat) == self.key.mount && stat.inode == self.inode
     }
 
@@ -204,7 +204,11 @@ impl Territory {
     /// The staging directory here, made if it is not there. `is_new` sees it before anyone else does.
     ///
     /// Only for who holds the job's lock: what small files an earlier attempt left is removed.
-    pub(super) fn staging(&self, job: &str, is_new: impl FnOnce(&Staging)) -> io::Result<Arc<Staging>> {
+    pub(in crate::endpoint::local) fn staging(
+        &self,
+        job: &str,
+        is_new: impl FnOnce(&Staging),
+    ) -> io::Result<Arc<Staging>> {
         let mut known = lock(&self.staging);
         if let Some(known) = &*known {
             return self.opened(known, job).map(|open| open.staging.clone());
@@ -223,7 +227,7 @@ impl Territory {
     }
 
     /// Takes over a staging directory that was opened to get at the lock in it: the root's.
-    pub(super) fn adopt(&self, staging: Staging) -> Arc<Staging> {
+    pub(in crate::endpoint::local) fn adopt(&self, staging: Staging) -> Arc<Staging> {
         self.know(&mut lock(&self.staging), self.common.root.clone(), staging)
     }
 
@@ -252,12 +256,12 @@ impl Territory {
     }
 
     /// The root's staging directory, which is open all the time.
-    pub(super) fn open_staging(&self) -> Option<Arc<Staging>> {
+    pub(in crate::endpoint::local) fn open_staging(&self) -> Option<Arc<Staging>> {
         lock(&self.staging).as_ref()?.open.as_ref().map(|open| open.staging.clone())
     }
 
     /// The staging directory here; `None` if this transfer has none.
-    pub(super) fn staging_again(&self, job: &str) -> io::Result<Option<Arc<Staging>>> {
+    pub(in crate::endpoint::local) fn staging_again(&self, job: &str) -> io::Result<Option<Arc<Staging>>> {
         match &*lock(&self.staging) {
             Some(known) => self.opened(known, job).map(|open| Some(open.staging.clone())),
             None => Ok(None),
@@ -270,13 +274,13 @@ impl Territory {
     }
 
     /// Whether something was set aside in the staging directory, by this attempt or an earlier one.
-    pub(super) fn has_asides(&self) -> bool {
+    pub(in crate::endpoint::local) fn has_asides(&self) -> bool {
         let known = lock(&self.staging);
         known.as_ref().is_some_and(|known| known.state.has_asides.load(Ordering::Acquire))
     }
 
     /// What the file system does; `None` before it was tried.
-    pub(super) fn abilities(&self) -> Option<Abilities> {
+    pub(in crate::endpoint::local) fn abilities(&self) -> Option<Abilities> {
         lock(&self.staging).as_ref().map(|known| known.state.abilities())
     }
 
@@ -285,7 +289,7 @@ impl Territory {
     /// One that was let go of, and is not where it was any more or is closed to us by now, is left as it is: the next
     /// attempt does not come upon it either, and has what is in it sent anew. What is to be placed from there fails by
     /// itself.
-    pub(super) fn sync_names(&self, job: &str) -> io::Result<()> {
+    pub(in crate::endpoint::local) fn sync_names(&self, job: &str) -> io::Result<()> {
         let _syncing = lock(&self.syncing);
         let open = {
             let known = lock(&self.staging);
@@ -315,7 +319,7 @@ impl Territory {
     /// Removes the staging directory with all that is in it, and gives the top directory the time it had if
     /// nothing else was done there. `times`: what its entry says, if it has one. `held`: the job's lock, where it is in
     /// this one.
-    pub(super) fn clean_up(&self, job: &str, times: Option<Time>, held: Option<File>) {
+    pub(in crate::endpoint::local) fn clean_up(&self, job: &str, times: Option<Time>, held: Option<File>) {
         let Some(known) = lock(&self.staging).take() else { return };
         let mut way = Ajar::default();
         let opened = match self.opened(&known, job) {
@@ -350,7 +354,7 @@ impl Territory {
     }
 
     /// Gives the top directory its own mode again, if it was opened for us for the time being.
-    pub(super) fn close_top(&self) {
+    pub(in crate::endpoint::local) fn close_top(&self) {
         if let Some(mode) = lock(&self.mode_before).take()
             && let Ok(top) = self.top()
         {
@@ -423,27 +427,31 @@ impl Drop for Territory {
 
 /// The file systems that one transfer works in, and the territories on them.
 #[derive(Default)]
-pub(super) struct Territories {
+pub(in crate::endpoint::local) struct Territories {
     mounts: Mutex<HashMap<MountKey, Arc<Mount>>>,
     all: Mutex<HashMap<TerritoryKey, Arc<Territory>>>,
 }
 
 impl Territories {
     /// Begins with that of the root.
-    pub(super) fn begin(&self, root: &Arc<Territory>) {
+    pub(in crate::endpoint::local) fn begin(&self, root: &Arc<Territory>) {
         lock(&self.mounts).insert(root.mount.key, root.mount.clone());
         lock(&self.all).insert(root.key, root.clone());
     }
 
     /// The territory of a directory that inherits what the top of its mount does, if it is known.
-    pub(super) fn of_whole_mount(&self, dir: &Dir, stat: &Stat) -> Option<Arc<Territory>> {
+    pub(in crate::endpoint::local) fn of_whole_mount(
+        &self,
+        dir: &Dir,
+        stat: &Stat,
+    ) -> Option<Arc<Territory>> {
         let mount = lock(&self.mounts).get(&key_of(stat)).cloned();
         let mount = mount.filter(|mount| mount.inheritance_of(dir) == mount.inheritance)?;
         self.of_mount(&mount)
     }
 
     /// The mount that a directory is on. The first one that is seen of it counts as its top.
-    pub(super) fn mount(&self, dir: &Arc<Dir>, stat: &Stat) -> Arc<Mount> {
+    pub(in crate::endpoint::local) fn mount(&self, dir: &Arc<Dir>, stat: &Stat) -> Arc<Mount> {
         let mut mounts = lock(&self.mounts);
         let mount = mounts.entry(key_of(stat));
         mount.or_insert_with(|| Arc::new(Mount::new(dir.clone(), stat))).clone()
@@ -451,30 +459,30 @@ impl Territories {
 
     /// Adds one. Another thread may have made it meanwhile: of two each would clear what is in the other's
     /// staging.
-    pub(super) fn add(&self, territory: Territory) -> Arc<Territory> {
+    pub(in crate::endpoint::local) fn add(&self, territory: Territory) -> Arc<Territory> {
         let territory = Arc::new(territory);
         lock(&self.all).entry(territory.key).or_insert(territory).clone()
     }
 
     /// The one that reaches as far as its mount does.
-    pub(super) fn of_mount(&self, mount: &Mount) -> Option<Arc<Territory>> {
+    pub(in crate::endpoint::local) fn of_mount(&self, mount: &Mount) -> Option<Arc<Territory>> {
         lock(&self.all).get(&TerritoryKey::of_mount(mount)).cloned()
     }
 
     /// All that were worked in.
-    pub(super) fn all(&self) -> Vec<Arc<Territory>> {
+    pub(in crate::endpoint::local) fn all(&self) -> Vec<Arc<Territory>> {
         lock(&self.all).values().cloned().collect()
     }
 
     /// The one whose staging directory has this number.
-    pub(super) fn numbered(&self, staging: usize) -> Option<Arc<Territory>> {
+    pub(in crate::endpoint::local) fn numbered(&self, staging: usize) -> Option<Arc<Territory>> {
         lock(&self.all).values().find(|territory| territory.number == staging).cloned()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::endpoint::local::staging::own_dir;
+    use super::own_dir;
     use super::*;
 
     #[test]

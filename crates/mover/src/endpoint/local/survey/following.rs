@@ -2,8 +2,8 @@
 
 use super::SurveyPlace;
 use crate::endpoint::OPEN;
-use crate::endpoint::local::follow::end_of;
 use crate::endpoint::local::source::Spot;
+use crate::endpoint::local::source::follow::end_of;
 use crate::failure::Result;
 use std::ffi::OsStr;
 use std::io;

@@ -178,8 +178,10 @@ fn where_links_are_followed_what_they_lead_to_is_listed_and_digested_and_loops_e
         std::os::unix::fs::symlink(says, tree.join(name)).unwrap();
     }
     let own = |path: &str| SurveyPlace { path: tree.join(path), below: None, follow_links: true };
-    let below = |path: &str| {
-        SurveyPlace { path: path.into(), below: Some(Dir::open(&tree).unwrap()), follow_links: true }
+    let below = |path: &str| SurveyPlace {
+        path: path.into(),
+        below: Some(Dir::open(&tree).unwrap()),
+        follow_links: true,
     };
     let places: [(&dyn Fn(&str) -> SurveyPlace, bool); 2] = [(&own, true), (&below, false)];
     for (place, leads_out) in places {

@@ -7,7 +7,7 @@ use crate::endpoint::grow::Feed;
 use crate::endpoint::grow::open::{self, GrowingPlace};
 use crate::endpoint::grow::pipe::{PipeFeed, refuse_other_ends};
 use crate::endpoint::local::destination::DestinationPlace;
-use crate::endpoint::local::flows::LocalFlows;
+use crate::endpoint::local::flow_destination::LocalFlows;
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind, Result};
 use crate::plan::{self, Asked, Path, Plan};

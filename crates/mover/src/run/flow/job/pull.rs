@@ -26,7 +26,8 @@ impl Job<'_> {
             let terms = begun.as_ref().map_or_else(|| job.terms(&plan, key), |(run, _)| run.terms().clone());
             let flow = job.wishes.terms.clone();
             let request = Request::FlowPull { place: place.clone(), flow: flow.clone() };
-            let (form, server, granted) = client.open_flow_pull(job.opening(number, request, terms.clone()))?;
+            let (form, server, granted) =
+                client.open_flow_pull(job.opening(number, request, terms.clone()))?;
             job.granted(granted, flow.window_bytes, "source");
             let expected = Expected::of(std::slice::from_ref(place), &[], Filter::new(Vec::new())?, &form)?;
             let run = match &begun {

@@ -41,7 +41,8 @@ impl Job<'_> {
             job.opens_by = Some(job.rule_of(&form, is_pipe));
             let (place, flow) = (place.clone(), run.flow.clone());
             let request = Request::FlowPush { place, source: form, flow };
-            let (server, granted) = client.open_flow_push(job.opening(number, request, run.terms().clone()))?;
+            let (server, granted) =
+                client.open_flow_push(job.opening(number, request, run.terms().clone()))?;
             job.opens_by = None;
             job.openings = Tries::default();
             let granted = job.granted(granted, run.flow.window_bytes, "destination");

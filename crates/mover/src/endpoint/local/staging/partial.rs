@@ -1,7 +1,7 @@
 //! A hidden file that grows in any order and becomes an entry.
 
-use crate::endpoint::local::staging::{Staging, partial_name};
-use crate::endpoint::local::staging::territory::Territory;
+use super::territory::Territory;
+use super::{Staging, partial_name};
 use crate::endpoint::PartialFile;
 use crate::plan::DIRECT_BYTES;
 use std::cell::RefCell;
@@ -14,21 +14,21 @@ use thalweg_wire::digest::is_zero;
 use thalweg_wire::message::Direct;
 
 /// Runs of zeros shorter than a block of every usual file system are written, not left out.
-pub(super) const BLOCK_BYTES: usize = 4096;
+pub(in crate::endpoint::local) const BLOCK_BYTES: usize = 4096;
 /// Longest piece read at once where the caller's memory cannot be used.
 const BOUNCE_BYTES_MAX: usize = 1 << 20;
 
-pub(super) struct LocalPartial {
+pub(in crate::endpoint::local) struct LocalPartial {
     number: u64,
     /// Of the entry it becomes.
-    pub(super) path: RelativePath,
-    pub(super) file: Arc<File>,
+    pub(in crate::endpoint::local) path: RelativePath,
+    pub(in crate::endpoint::local) file: Arc<File>,
     /// Zeros become holes.
     is_sparse: bool,
     caching: Caching,
     /// Where its name is.
-    pub(super) dir: Arc<Dir>,
-    pub(super) territory: Arc<Territory>,
+    pub(in crate::endpoint::local) dir: Arc<Dir>,
+    pub(in crate::endpoint::local) territory: Arc<Territory>,
     past_cache: OnceLock<Option<PastCache>>,
     /// Direct writes were refused.
     no_direct: AtomicBool,
@@ -40,7 +40,8 @@ pub(super) struct LocalPartial {
 
 /// Where a file system does not say (Linux before 6.1, and some since) and direct I/O is tried: no disk and no file
 /// system asks for more.
-pub(super) const ASSUMED: DirectAlignment = DirectAlignment { memory: 4096, offset: 4096 };
+pub(in crate::endpoint::local) const ASSUMED: DirectAlignment =
+    DirectAlignment { memory: 4096, offset: 4096 };
 
 /// A second descriptor, past the page cache.
 struct PastCache {
@@ -50,7 +51,7 @@ struct PastCache {
 
 /// What writing does to the page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Caching {
+pub(in crate::endpoint::local) enum Caching {
     /// Whole blocks go past it.
     Direct,
     /// What was written does not stay in it: the kernel drops it, or is told to.
@@ -62,18 +63,23 @@ pub(super) enum Caching {
 /// Whether direct I/O pays on such a file system. It costs more than it saves where one keeps checksums or copies on
 /// write (btrfs: 0.66 CPU-s/GB where ext4 takes 0.04, at 7 Gbit/s instead of 8.5 through its cache:
 /// docs/measurements.md, disks), has no medium, or is another machine's.
-pub(super) fn pays(kind: FileSystemKind) -> bool {
+pub(in crate::endpoint::local) fn pays(kind: FileSystemKind) -> bool {
     matches!(kind, FileSystemKind::Ext4 | FileSystemKind::Xfs)
 }
 
 /// From this size on a file is too large to stay in the page cache, and worth read-ahead.
-pub(super) const LARGE_BYTES: u64 = 16 << 20;
+pub(in crate::endpoint::local) const LARGE_BYTES: u64 = 16 << 20;
 /// What may be in the page cache before it is written back and dropped, where the kernel has no uncached writing.
 const CACHED_BYTES_MAX: u64 = 16 << 20;
 
 impl Caching {
     /// For a file of so many bytes.
-    pub(super) fn choose(asked: Direct, kind: FileSystemKind, bytes: u64, is_sparse: bool) -> Caching {
+    pub(in crate::endpoint::local) fn choose(
+        asked: Direct,
+        kind: FileSystemKind,
+        bytes: u64,
+        is_sparse: bool,
+    ) -> Caching {
         match asked {
             Direct::Off => Caching::Cached,
             Direct::On if !is_sparse => Caching::Direct,
@@ -85,7 +91,7 @@ impl Caching {
 }
 
 impl LocalPartial {
-    pub(super) fn new(
+    pub(in crate::endpoint::local) fn new(
         number: u64,
         path: RelativePath,
         file: Arc<File>,
@@ -110,7 +116,7 @@ impl LocalPartial {
         }
     }
 
-    pub(super) fn name(&self) -> String {
+    pub(in crate::endpoint::local) fn name(&self) -> String {
         partial_name(self.number)
     }
 
@@ -201,7 +207,7 @@ impl PartialFile for LocalPartial {
 }
 
 /// Writes `bytes` to the start of a new file, its whole blocks of zeros left out.
-pub(super) fn write_with_holes(file: &File, bytes: &[u8]) -> io::Result<()> {
+pub(in crate::endpoint::local) fn write_with_holes(file: &File, bytes: &[u8]) -> io::Result<()> {
     for (start, end, is_hole) in runs(bytes, 0) {
         if !is_hole {
             file.write_all_at(&bytes[start..end], start as u64)?;
@@ -212,7 +218,11 @@ pub(super) fn write_with_holes(file: &File, bytes: &[u8]) -> io::Result<()> {
 
 /// Writes `bytes` to the start of a new file, whole blocks past the page cache. What cannot go that way goes through
 /// it.
-pub(super) fn write_past_cache(file: &File, bytes: &[u8], alignment: DirectAlignment) -> io::Result<()> {
+pub(in crate::endpoint::local) fn write_past_cache(
+    file: &File,
+    bytes: &[u8],
+    alignment: DirectAlignment,
+) -> io::Result<()> {
     let whole = bytes.len() - bytes.len() % alignment.offset as usize;
     let past = match whole {
         0 => 0,
@@ -232,7 +242,7 @@ pub(super) fn write_past_cache(file: &File, bytes: &[u8], alignment: DirectAlign
     }
 }
 
-pub(super) fn is_refused(error: &io::Error) -> bool {
+pub(in crate::endpoint::local) fn is_refused(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::InvalidInput | io::ErrorKind::OutOfMemory | io::ErrorKind::Unsupported
@@ -245,7 +255,7 @@ thread_local! {
 }
 
 /// Writes whole blocks to a block of a file, from any memory. Its descriptor is one for direct I/O from then on.
-pub(super) fn write_direct(
+pub(in crate::endpoint::local) fn write_direct(
     file: &File,
     bytes: &[u8],
     mut offset: u64,
@@ -270,7 +280,7 @@ pub(super) fn write_direct(
 }
 
 /// All of a file of at most `bytes` from the medium, past the page cache where that can be had. Memory for all of it.
-pub(super) fn read_back_whole(file: &File, bytes: u64) -> io::Result<Vec<u8>> {
+pub(in crate::endpoint::local) fn read_back_whole(file: &File, bytes: u64) -> io::Result<Vec<u8>> {
     let mut content = vec![0; usize::try_from(bytes).map_err(|_| io::ErrorKind::FileTooLarge)?];
     let read = match file.direct_alignment()? {
         Some(alignment) if file.set_direct(true).is_ok() => read_direct(file, alignment, &mut content, 0)?,
@@ -300,7 +310,7 @@ fn runs(bytes: &[u8], offset: u64) -> Vec<(usize, usize, bool)> {
     runs
 }
 
-pub(super) fn read_direct(
+pub(in crate::endpoint::local) fn read_direct(
     file: &File,
     alignment: DirectAlignment,
     buffer: &mut [u8],
