@@ -2518,7 +2518,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__check)
-            opts="-D -0 -e -4 -6 -h --sums --devices --filter --include --exclude --include-from --exclude-from --files-from --from0 --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --json --config --help"
+            opts="-D -L -0 -e -4 -6 -h --sums --devices --copy-links --filter --include --exclude --include-from --exclude-from --files-from --from0 --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2929,7 +2929,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__du)
-            opts="-s -e -4 -6 -h --summarize --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --json --config --help"
+            opts="-s -L -e -4 -6 -h --summarize --dereference --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -4469,7 +4469,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__ls)
-            opts="-l -R -e -4 -6 -h --long --recursive --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --json --config --help"
+            opts="-l -R -L -e -4 -6 -h --long --recursive --dereference --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -5280,7 +5280,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__serve)
-            opts="-h --listen --export --state --ticket-file --advertise --patience --stall-timeout --max-sessions --max-sessions-per-address --memory --bwlimit --slots --frames-memory --log-format --require-tls --ktls --tls-records --config --help"
+            opts="-h --listen --export --state --ticket-file --advertise --patience --stall-timeout --max-sessions --max-sessions-per-address --memory --bwlimit --slots --frames-memory --max-spill --log-format --require-tls --ktls --tls-records --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -5335,6 +5335,10 @@ _thalweg() {
                     return 0
                     ;;
                 --frames-memory)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-spill)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -130,6 +130,14 @@ const CONCLUDE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Between two looks whether it is.
 const CONCLUDE_LOOK: Duration = Duration::from_millis(5);
 
+/// What the transfers of an export have a share of.
+struct ExportTotal {
+    /// That of the export; a reload changes it.
+    rate: Arc<Rate>,
+    /// Shared by its transfers.
+    total: Arc<Total>,
+}
+
 /// See the module.
 pub struct Host {
     identity: Identity,
@@ -147,7 +155,7 @@ pub struct Host {
     /// What all sessions have a share of.
     total: Arc<Total>,
     /// What transfers have a share of, by their exports. One that is no more keeps what it had, for what is under way.
-    export_totals: Mutex<HashMap<String, (Arc<Rate>, Arc<Total>)>>,
+    export_totals: Mutex<HashMap<String, ExportTotal>>,
     /// What failed of late, for the log.
     pub(crate) failures: Arc<Failures>,
     /// Each copy and stream has a clone until it is concluded.
@@ -235,9 +243,10 @@ impl Host {
         for (name, bits_per_s) in exports.limits() {
             let of_export = || {
                 let rate = Arc::<Rate>::default();
-                (rate.clone(), Total::of_export(rate, machine::host_name(), name.clone()))
+                let total = Total::of_export(rate.clone(), machine::host_name(), name.clone());
+                ExportTotal { rate, total }
             };
-            totals.entry(name.clone()).or_insert_with(of_export).0.set_bits(bits_per_s);
+            totals.entry(name.clone()).or_insert_with(of_export).rate.set_bits(bits_per_s);
         }
     }
 
@@ -247,8 +256,8 @@ impl Host {
         let totals = lock(&self.export_totals);
         let exports = places.iter().filter_map(|place| place.export.as_ref());
         let limits = exports.filter_map(|name| totals.get(name));
-        let least = limits.min_by_key(|(rate, _)| rate.bytes_per_s().unwrap_or(u64::MAX));
-        least.map(|(_, total)| total.share())
+        let least = limits.min_by_key(|of| of.rate.bytes_per_s().unwrap_or(u64::MAX));
+        least.map(|of| of.total.share())
     }
 
     /// Takes a connection whose peer has proved who it is; reads its hello and gives it its place.

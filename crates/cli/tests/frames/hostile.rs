@@ -227,8 +227,8 @@ fn a_log_that_is_to_have_more_than_its_export_may_give_is_refused_with_that() {
     let flagged = format!("{}:max-spill=2MiB", export.display());
     let daemon = scratch.daemon_with(&[("data", flagged.as_ref())], &["--max-spill", "1GiB"]);
     let asks = |spill_bytes: u64| {
-        let mut open = open(produce_as(HeldLevel::Durable), Direction::Push);
-        if let Some(frames) = &mut open.frames {
+        let mut open = open(produce_as(HeldLevel::Durable));
+        if let Request::Frames { frames, .. } = &mut open.request {
             frames.channel.spill_bytes = Some(spill_bytes);
         }
         HostileClient::begin(&daemon.ticket, &daemon.address()).open(open)

@@ -493,10 +493,13 @@ mod tests {
     #[test]
     fn a_window_that_is_none_is_not_granted() {
         let is_taken = |bytes| {
-            let (transfer, source) = (TransferNumber(1), SourceForm::Many);
-            let (refused, window_bytes) = (None, Some(bytes));
-            let opened = Opened { transfer, source, instance: 1, refused, is_ephemeral: false, window_bytes };
-            Message::decode(&Message::Opened(opened).encode().unwrap()[LENGTH_BYTES..]).is_ok()
+            let push = Opened::FlowPush { is_ephemeral: false, window_bytes: bytes };
+            let source = SourceForm::Many;
+            let pull = Opened::FlowPull { source, is_ephemeral: false, window_bytes: bytes };
+            let taken = [push, pull].map(|opened| Message::Opened(TransferNumber(1), opened));
+            let taken = taken.map(|message| Message::decode(&body(&message)).is_ok());
+            assert_eq!(taken[0], taken[1], "{bytes}");
+            taken[0]
         };
         let (least, most) = (limits::FLOW_WINDOW_BYTES_MIN, limits::FLOW_WINDOW_BYTES_MAX);
         let taken = [least - 1, least, most, most + 1, u64::MAX].map(is_taken);

@@ -319,7 +319,7 @@ fn rate_after_start(sample: &Sample, line: Line) -> Option<f64> {
 
 /// Of our copies in a scenario, by round, those of which it is known.
 fn after_start(results: &Results, scenario: &str, line: Line) -> Series {
-    let of = |sample: &Sample| Some((sample.run, rate_after_start(sample, line)?));
+    let of = |sample: &Sample| Some((sample.run as usize, rate_after_start(sample, line)?));
     results.of(scenario, OURS).filter_map(of).collect()
 }
 
@@ -420,7 +420,7 @@ mod tests {
             let scenario = format!("cubic, {rtt}");
             let load = Load { scenario: &scenario, tool: OURS, run, bytes: 2_000_000_000, files: 1 };
             let times = Times { wall_s: 5.0 + 12.0 / gbit_per_s, ..Times::default() };
-            Sample { more: json!({"short_bytes": 500_000_000, "short_wall_s": 5.0}), ..load.took(&times) }
+            with_short(load.took(&times), 500_000_000, &Times { wall_s: 5.0, ..Times::default() })
         };
         // The line carries 0.9415 Gbit/s of payload.
         let samples = vec![copy(NEAR, 1, 0.9), copy(NEAR, 2, 0.96), copy(FAR, 1, 0.9), copy(FAR, 2, 0.9)];

@@ -176,8 +176,8 @@ pub(in crate::endpoint::local) fn no_replace(path: &RelativePath) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use super::DestinationPlace;
     use super::*;
+    use crate::endpoint::local::DestinationPlace;
     use crate::endpoint::local::wire_time;
     use crate::endpoint::{Decision, Destination, Ready};
     use crate::manifest::Filter;

@@ -110,9 +110,9 @@ fn missed_xattrs(found: &[Found], wanted: &[Xattr], preserve: &Preserve) -> Vec<
 
 #[cfg(test)]
 mod tests {
-    use super::guard::{CAPABILITY, Guard};
     use super::*;
     use crate::endpoint::Destination;
+    use crate::endpoint::local::destination::guard::{CAPABILITY, Guard};
     use crate::endpoint::local::{DestinationPlace, wire_time};
     use crate::manifest::Filter;
     use thalweg_sys::Dir;

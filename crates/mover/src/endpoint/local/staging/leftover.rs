@@ -303,8 +303,8 @@ fn remove_empty(root: &Dir, staging: &RelativePath) {
 
 #[cfg(test)]
 mod tests {
-    use super::Staging;
     use super::*;
+    use crate::endpoint::local::staging::Staging;
     use std::os::unix::fs::MetadataExt;
 
     /// As on another file system, which is come upon later.

@@ -482,8 +482,8 @@ impl Territories {
 
 #[cfg(test)]
 mod tests {
-    use super::own_dir;
     use super::*;
+    use crate::endpoint::local::staging::own_dir;
 
     #[test]
     fn a_top_directory_that_was_opened_for_us_is_closed_again_however_it_ends() {

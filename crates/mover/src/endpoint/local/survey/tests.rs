@@ -183,8 +183,8 @@ fn where_links_are_followed_what_they_lead_to_is_listed_and_digested_and_loops_e
         below: Some(Dir::open(&tree).unwrap()),
         follow_links: true,
     };
-    let places: [(&dyn Fn(&str) -> SurveyPlace, bool); 2] = [(&own, true), (&below, false)];
-    for (place, leads_out) in places {
+    let places: [&dyn Fn(&str) -> SurveyPlace; 2] = [&own, &below];
+    for (place, leads_out) in places.into_iter().zip([true, false]) {
         let (mut names, mut troubles) = (Vec::new(), Vec::new());
         list(&place(""), true, &mut |found| {
             match found {
