@@ -15,7 +15,7 @@ pub mod mutex;
 
 pub mod memory;
 
-pub mod manifest;
+pub mod filter;
 
 pub mod again;
 

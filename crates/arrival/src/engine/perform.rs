@@ -22,7 +22,7 @@ use thalweg_client::reach::Reach;
 use thalweg_client::receipt::{self, ReceiptFile};
 use thalweg_mover::event::{self, Event, Events};
 use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
-use thalweg_mover::manifest::EXCLUDED_BY;
+use thalweg_mover::filter::EXCLUDED_BY;
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::agree::NO_KEY_KEPT;
 use thalweg_mover::run::copy::{Watch as CopyWatch, Wishes};

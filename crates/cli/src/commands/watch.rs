@@ -19,7 +19,7 @@ use thalweg_client::far_movers::{Whom, check_family, check_via};
 use thalweg_client::{congestion, events, hint, identity};
 use thalweg_mover::event::{self, Event};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
-use thalweg_mover::manifest::filter::Filter;
+use thalweg_mover::filter::Filter;
 use thalweg_mover::mutex::lock;
 use thalweg_mover::plan;
 use thalweg_mover::run::client::LinkSettings;

@@ -145,7 +145,7 @@ mod tests {
     use crate::endpoint::local::{DestinationPlace, LocalDestination, LocalSource, ScanOptions, SourceRoot};
     use crate::endpoint::synthetic::NoiseSource;
     use crate::failure::RUN_THREAD;
-    use crate::manifest::Filter;
+    use crate::filter::Filter;
     use crate::run::sender::Sources;
     use crate::run::thread::scarce;
     use std::time::Instant;

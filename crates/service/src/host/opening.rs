@@ -18,7 +18,7 @@ use thalweg_mover::endpoint::synthetic::{NoiseSource, NullDestination};
 use thalweg_mover::endpoint::{Destination, Source};
 use thalweg_mover::event::{self, Event, Events};
 use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
-use thalweg_mover::manifest::filter::Filter;
+use thalweg_mover::filter::Filter;
 use thalweg_mover::run::Ended;
 use thalweg_mover::run::agree;
 use thalweg_mover::run::copy;

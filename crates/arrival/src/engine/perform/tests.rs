@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use thalweg_client::far_movers::{FarMovers, How, SshOptions};
 use thalweg_client::place::Places;
-use thalweg_mover::manifest::filter::Filter;
+use thalweg_mover::filter::Filter;
 use thalweg_mover::run::copy::{Selection, Stop};
 use thalweg_sys::priority::Priority;
 use thalweg_wire::message::FilterRule;

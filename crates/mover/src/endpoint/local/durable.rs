@@ -310,7 +310,7 @@ mod tests {
     use super::*;
     use crate::endpoint::Destination;
     use crate::endpoint::local::DestinationPlace;
-    use crate::manifest::Filter;
+    use crate::filter::Filter;
     use std::os::fd::OwnedFd;
     use std::os::unix::fs::OpenOptionsExt;
     use thalweg_wire::message::{SourceForm, Terms};

@@ -12,7 +12,7 @@ use super::{FOLLOW_LINKS, evidence_of, failed, is_staging};
 use crate::endpoint::ScanSink;
 use crate::endpoint::acl::{ACL, mode_without};
 use crate::failure::{Failure, FailureKind, Reason, Result};
-use crate::manifest::EXCLUDED_BY;
+use crate::filter::EXCLUDED_BY;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;

@@ -11,7 +11,7 @@ use super::staging::{own_dir, own_shared, remove_emptied};
 use super::{failed_at_place, failed_at_words, shown};
 use crate::endpoint::OPEN_DESTINATION;
 use crate::failure::{self, Failure, FailureKind, Result};
-use crate::manifest::Filter;
+use crate::filter::Filter;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};

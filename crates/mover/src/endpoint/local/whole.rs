@@ -114,7 +114,7 @@ mod tests {
     use super::super::{DestinationPlace, wire_time};
     use super::*;
     use crate::endpoint::Destination;
-    use crate::manifest::Filter;
+    use crate::filter::Filter;
     use thalweg_sys::Dir;
     use thalweg_wire::message::{Check, SourceForm, Terms};
     use thalweg_wire::{Digest, EntryId, Evidence, RelativePath};

@@ -95,7 +95,7 @@ impl Rule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manifest::filter::{COMPILED_BYTES_MAX, Filter};
+    use crate::filter::{COMPILED_BYTES_MAX, Filter};
 
     #[test]
     fn a_message_of_short_patterns_takes_no_more_memory_than_is_said() {

@@ -1,4 +1,5 @@
-//! One ordered list of include and exclude rules; the first that matches decides, no match means included.
+//! Which of the names that a scan finds are to move: one ordered list of include and exclude rules; the first that
+//! matches decides, no match means included.
 //!
 //! Patterns mean what they mean to rsync:
 //!
@@ -38,6 +39,8 @@ mod automaton;
 
 pub use lines::{parse_filter_line, parse_pattern_line};
 
+/// With this begins why a name was skipped that the user's own rules leave out: nobody needs to be told.
+pub const EXCLUDED_BY: &str = "excluded by";
 /// Bytes of all patterns of a filter together.
 pub const PATTERN_BYTES_MAX: usize = 1 << 20;
 /// Bytes that they take when they are compiled: a peer sends some, and a short one may take 200 times its own. Enough

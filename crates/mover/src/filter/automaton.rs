@@ -134,9 +134,9 @@ impl Automaton {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manifest::filter::Filter;
-    use crate::manifest::filter::pattern::parse;
-    use crate::manifest::filter::tests::{excluded, filter, path};
+    use crate::filter::Filter;
+    use crate::filter::pattern::parse;
+    use crate::filter::tests::{excluded, filter, path};
     use proptest::prelude::*;
     use std::time::{Duration, Instant};
     use thalweg_wire::RelativePath;
