@@ -87,7 +87,7 @@ impl Host {
         run.note_there();
         run.attach(open.transfer, session.outbox(), None);
         session.add(open.transfer, run.clone())?;
-        session.tune_streams();
+        session.set_stream_options();
         line.opened();
         let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
         let (reading, line) = (run.clone(), line.clone());

@@ -306,7 +306,7 @@ impl Host {
             run.remove_sources_for_peer(pull.removes_at_end)?;
         }
         session.add(open.transfer, run.clone())?;
-        session.tune_streams();
+        session.set_stream_options();
         line.opened();
         let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
         let line = line.clone();
@@ -354,7 +354,7 @@ impl Host {
             run.close();
             return Err(failure);
         }
-        session.tune_streams();
+        session.set_stream_options();
         line.opened();
         let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
         let begun = run.clone();

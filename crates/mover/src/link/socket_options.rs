@@ -68,7 +68,7 @@ pub fn mark(fd: impl AsFd, dscp: Option<u8>) {
 /// - A window that was asked for is kept by a clamp and a receive buffer that is fixed at it; where the limit for us is
 ///   lower than that, the buffer grows by itself and is held there ([`super::StopHandle::keep_window`]).
 /// - Spacing of packets is for a rate that was asked for: the kernel then needs no `fq` queue to keep it.
-pub fn tune_stream(fd: impl AsFd, path: &PathHints) {
+pub fn set_stream_options(fd: impl AsFd, path: &PathHints) {
     let decided = decide(path, socket::buffer_limits().ok().as_ref());
     let fd = fd.as_fd();
     // Refusals (not TCP, not permitted, an older kernel) leave the system's choice.
@@ -231,13 +231,13 @@ mod tests {
             ..PathHints::default()
         };
         for name in allowed {
-            tune_stream(&socket, &PathHints { congestion: Some(name.clone()), ..far.clone() });
+            set_stream_options(&socket, &PathHints { congestion: Some(name.clone()), ..far.clone() });
             assert_eq!(socket::congestion(&socket).unwrap(), name);
-            tune_stream(&socket, &far);
+            set_stream_options(&socket, &far);
             assert_eq!(socket::congestion(&socket).unwrap(), usual);
         }
         let refused = PathHints { congestion: Some("nonesuch".into()), ..far.clone() };
-        tune_stream(&socket, &refused);
+        set_stream_options(&socket, &refused);
         assert_eq!(socket::congestion(&socket).unwrap(), usual);
     }
 
@@ -245,10 +245,10 @@ mod tests {
     fn a_tcp_socket_takes_it_and_any_other_is_left_alone() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        tune_stream(&socket, &near());
+        set_stream_options(&socket, &near());
         assert!(socket.nodelay().unwrap());
         assert!(["cubic", "reno"].contains(&socket::congestion(&socket).unwrap().as_str()));
         let (one, _other) = UnixStream::pair().unwrap();
-        tune_stream(&one, &near());
+        set_stream_options(&one, &near());
     }
 }
