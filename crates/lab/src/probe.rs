@@ -16,7 +16,7 @@
 //! way, then by the parts alone. Pure: nothing here measures.
 
 use serde::{Deserialize, Serialize};
-use thalweg_mover::basin::terms::Passage;
+use thalweg_mover::basin::times::Passage;
 use thalweg_mover::basin::{Cause, Evidence, Place, Verdict, judge, width};
 use thalweg_mover::stage::Stage as Step;
 use thalweg_wire::message::Measured;

@@ -9,13 +9,13 @@ use thalweg_wire::message::{Direct, Disk, is_congestion_name};
 
 mod disk;
 
-mod pieces;
+mod sizes;
 
 mod window;
 
 pub use disk::{DIRECT_BYTES, DiskPlan, IO_DEPTH, disk_plan, order_name};
-pub(crate) use pieces::frame_bytes;
-use pieces::{FRAME_MORE_BYTES, chunk, for_frames, segment};
+pub(crate) use sizes::frame_bytes;
+use sizes::{FRAME_MORE_BYTES, chunk, for_frames, segment};
 pub use window::{Buffer, Window, bandwidth_delay_product_bytes, window_of_buffers};
 
 /// A value and why it is that.

@@ -13,7 +13,7 @@ use std::path::Path;
 use thalweg_cli::args::stream::MarkArgs;
 use thalweg_client::place::{Named, Places};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
-use thalweg_mover::journal::{marks, staging};
+use thalweg_mover::journal::{marks, staging_names};
 use thalweg_sys::{Dir, Links};
 use thalweg_wire::path::Escaped;
 
@@ -111,5 +111,5 @@ fn is_closed(dir: &Dir, entry: &[u8]) -> bool {
         // No directory of that name, or a link of it, is none of ours.
         staging.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
     };
-    staging::names(dir, entry).iter().any(refused)
+    staging_names::names(dir, entry).iter().any(refused)
 }

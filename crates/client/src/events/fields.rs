@@ -5,7 +5,7 @@ use super::*;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use thalweg_mover::admission::Margin;
-use thalweg_mover::basin::terms::Passage;
+use thalweg_mover::basin::times::Passage;
 use thalweg_mover::basin::{Cause, Narrow, Place};
 use thalweg_mover::model::prediction::{Comparison, Taken};
 use thalweg_mover::plan::DiskPlan;

@@ -37,7 +37,7 @@ mod words;
 pub mod width;
 
 // The time by the terms of a prediction.
-pub mod terms;
+pub mod times;
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! A copy from beginning to end: plan, link, both sides, attempts, agreement.
 
 use crate::again::attempts::{Attempts, Policy};
-use crate::basin::terms::Passage;
+use crate::basin::times::Passage;
 use crate::basin::{Evidence, Verdict};
 use crate::endpoint::dataset::DatasetSpec;
 use crate::endpoint::simulated::ArraySpec;

@@ -14,7 +14,7 @@ use crate::endpoint::local::{DestinationPlace, LocalDestination, LocalSource, Sc
 use crate::endpoint::sparing::SparingSource;
 use crate::endpoint::{Destination, Source};
 use crate::filter::Filter;
-use crate::journal::staging::is_staging;
+use crate::journal::staging_names::is_staging;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs;

@@ -38,7 +38,7 @@ use super::{Feed, Taker};
 use crate::again::Rule;
 use crate::failure::{Failure, FailureKind, Result};
 use crate::journal::marks::{Known, Places};
-use crate::journal::staging::is_staging;
+use crate::journal::staging_names::is_staging;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::time::{Duration, Instant};

@@ -17,7 +17,7 @@ use crate::endpoint::Conclusion;
 use crate::failure::{self, Failure, FailureKind, shown_path};
 use crate::filter::Filter;
 use crate::journal::catalogue::OnDiskSet;
-use crate::journal::staging::{STAGING_NAME, own_name};
+use crate::journal::staging_names::{STAGING_NAME, own_name};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

@@ -21,7 +21,7 @@ use super::territory::key_of;
 use super::way::remove_tree;
 use super::{OPEN_STAGING, lock, of_room};
 use crate::failure::{self, Failure, FailureKind, Reason, Result};
-use crate::journal::staging::{STAGING_NAME, own_name};
+use crate::journal::staging_names::{STAGING_NAME, own_name};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};

@@ -1,7 +1,7 @@
 //! What a copy tells of itself: counters and evidence while it runs, its report at the end.
 
 use super::{BEGINNING, Beginning, EVIDENCE_EVERY, Job, Movement, Report, Sources};
-use crate::basin::terms::Passage;
+use crate::basin::times::Passage;
 use crate::basin::{self, Evidence, Verdict};
 use crate::event::Event;
 use crate::plan::{self, Learned, Plan};

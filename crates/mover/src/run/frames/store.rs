@@ -15,7 +15,7 @@ use crate::failure::{self, Failure, FailureKind, Reason, Result};
 use crate::frames::hub::{Held, Record};
 use crate::frames::spill::Location;
 use crate::frames::{OPEN_CHANNEL, OPEN_LOG, Payload, READ_SIZE, SYNC_LOG};
-use crate::journal::staging::is_staging;
+use crate::journal::staging_names::is_staging;
 use crate::memory::Shelf;
 use crate::mutex::lock;
 use crate::run::thread;

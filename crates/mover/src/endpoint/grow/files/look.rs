@@ -7,7 +7,7 @@ use super::{DONE_MAX, Done, FilesFeed, TOLD_MAX, limit_of, missed, short};
 use crate::endpoint::OPEN;
 use crate::endpoint::acl::mode_beside;
 use crate::failure::{self, Failure, FailureKind, Result};
-use crate::journal::staging::is_staging;
+use crate::journal::staging_names::is_staging;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
