@@ -17,7 +17,7 @@ pub mod memory;
 
 pub mod filter;
 
-pub mod again;
+pub mod retry;
 
 pub mod order;
 

@@ -41,7 +41,7 @@ const fn strict(name: &'static str) -> Room {
 
 /// All of them.
 const ROOMS: &[Room] = &[
-    strict("again"),
+    strict("retry"),
     strict("order"),
     strict("plan"),
     // Its equations leave for other languages.

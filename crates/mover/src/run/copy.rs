@@ -1,6 +1,5 @@
 //! A copy from beginning to end: plan, link, both sides, attempts, agreement.
 
-use crate::again::attempts::{Attempts, Policy};
 use crate::basin::times::Passage;
 use crate::basin::{Evidence, Verdict};
 use crate::endpoint::dataset::DatasetSpec;
@@ -10,6 +9,7 @@ use crate::failure::{Failure, FailureKind, Reason, Result};
 use crate::link::Identity;
 use crate::model::prediction::Compared;
 use crate::plan::{Asked, Learned, Plan, Tuned};
+use crate::retry::attempts::{Attempts, Policy};
 use crate::run::agree::Agreed;
 use crate::run::client::{Client, LinkSettings};
 use crate::run::far_mover::{AskedOfWay, FarMover};

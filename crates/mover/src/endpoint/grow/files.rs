@@ -27,18 +27,18 @@
 //! seen where it grew at the same time, nor bytes that come and are cut between two looks. What is held against what
 //! says `file`.
 
-mod again;
+mod retry;
 mod look;
 mod tend;
 
-use self::again::{Failing, Held};
+use self::retry::{Failing, Held};
 use super::file::{Growing, Identity};
 use super::open::GrowingPlace;
 use super::{Feed, Taker};
-use crate::again::Rule;
 use crate::failure::{Failure, FailureKind, Result};
 use crate::journal::marks::{Known, Places};
 use crate::journal::staging_names::is_staging;
+use crate::retry::Rule;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::time::{Duration, Instant};

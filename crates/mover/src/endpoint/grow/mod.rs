@@ -3,8 +3,8 @@
 //! A feed runs on a thread of its own and hands bytes to a [`Taker`] in order. It decides what is a flow, and when one
 //! is complete; where it goes on after an outage the taker says.
 
-use crate::again::{Again, Rule};
 use crate::failure::{Failure, Result};
+use crate::retry::{Again, Rule};
 use std::time::Duration;
 use thalweg_wire::message::{FlowLeft, FlowMark, Origin};
 use thalweg_wire::{Digest, EntryId, RelativePath};

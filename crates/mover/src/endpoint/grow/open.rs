@@ -3,10 +3,10 @@
 use super::files::{FilesFeed, FilesSpec};
 use super::pipe::{PipeFeed, refuse_other_ends};
 use super::{Feed, Taker};
-use crate::again::Rule;
 use crate::endpoint::OPEN;
 use crate::endpoint::local::{failed_at_place, is_in_staging, of_source};
 use crate::failure::{self, Failure, FailureKind, Result};
+use crate::retry::Rule;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 
 use super::super::Taker;
 use super::super::file::{Growing, Identity};
-use super::again::Begins;
+use super::retry::Begins;
 use super::{DONE_MAX, Done, FilesFeed, TOLD_MAX, limit_of, missed, short};
 use crate::endpoint::OPEN;
 use crate::endpoint::acl::mode_beside;

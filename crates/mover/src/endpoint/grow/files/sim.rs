@@ -26,8 +26,8 @@
 //! `THALWEG_SEED=N` runs one seed.
 
 use super::*;
-use crate::again::{Again, FAILURES_MAX};
 use crate::endpoint::grow::{Pushed, Wanted};
+use crate::retry::{Again, FAILURES_MAX};
 use crate::sim::random::Random;
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -2,11 +2,11 @@
 
 use super::look::GONE_MIN;
 use super::*;
-use crate::again::Again;
 use crate::endpoint::acl::ACL;
 use crate::endpoint::grow::Pushed;
 use crate::endpoint::grow::Wanted;
 use crate::journal::marks::Marks;
+use crate::retry::Again;
 use std::collections::VecDeque;
 use std::io::Write;
 use std::path::Path;

@@ -1,13 +1,13 @@
 //! Files that failed: which are begun again, and when.
 //!
-//! What may pass is begun again after a pause, whether or not the file grew ([`crate::again`]). What does not pass is
+//! What may pass is begun again after a pause, whether or not the file grew ([`crate::retry`]). What does not pass is
 //! begun again when the file grew, [`FAILURES_MAX`] times at most.
 
 use super::super::Taker;
 use super::super::file::{Growing, Identity};
 use super::{DONE_MAX, Done, FilesFeed, short};
-use crate::again::{Again, FAILURES_MAX, Rule, Tries};
 use crate::failure::{Failure, Reason, Result};
+use crate::retry::{Again, FAILURES_MAX, Rule, Tries};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use thalweg_sys::File;
