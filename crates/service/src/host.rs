@@ -643,7 +643,7 @@ mod tests {
     use crate::log::{Done, Line};
     use owner::ServerOwner;
     use std::sync::mpsc;
-    use thalweg_mover::endpoint::held_up::{HeldUp, Hold};
+    use thalweg_mover::endpoint::testing::{HeldUp, Hold};
     use thalweg_mover::run::Ended;
     use thalweg_mover::run::party::Party;
     use thalweg_mover::run::receiver::ReceiveRun;

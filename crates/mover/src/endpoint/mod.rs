@@ -38,7 +38,7 @@ pub mod simulated;
 pub mod sparing;
 
 #[cfg(any(test, feature = "sim"))]
-pub mod held_up;
+pub mod testing;
 
 #[cfg(test)]
 mod conformance;

@@ -131,7 +131,7 @@ fn within(what: &'static str, value: f64, holds: bool, range: &'static str) -> R
 
 // For tests of ranges: noise from a seed.
 #[cfg(test)]
-mod noise;
+mod testing;
 
 /// For tests: whether `value` is within `share` of `expected`.
 #[cfg(test)]

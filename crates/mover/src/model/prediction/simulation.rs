@@ -2,7 +2,7 @@
 
 use super::{PRIOR_SPREAD, Taken, Work};
 use crate::model::history::{History, Moved, Observed};
-use crate::model::noise::Noise;
+use crate::model::testing::Noise;
 
 fn moved(work: &Work) -> Moved {
     Moved { bytes: work.bytes, entries: work.entries, ..Moved::default() }
