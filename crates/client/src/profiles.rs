@@ -14,7 +14,7 @@ use std::sync::Mutex;
 use thalweg_mover::basin::times::{self, Passage};
 use thalweg_mover::basin::{self, Cause, Evidence, Place};
 use thalweg_mover::endpoint::simulated::ArraySpec;
-use thalweg_mover::model::history::{BYTES_MAX, History, Moved, Observed, Probed, Way};
+use thalweg_mover::history::{BYTES_MAX, History, Moved, Observed, Probed, Way};
 use thalweg_mover::model::prediction::{self, Compared, Comparison, Taken, Work};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::plan::{self, Tuned};

@@ -21,9 +21,11 @@ pub mod retry;
 
 pub mod order;
 
+pub mod model;
+
 pub mod plan;
 
-pub mod model;
+pub mod history;
 
 pub mod tune;
 

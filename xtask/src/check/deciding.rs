@@ -43,9 +43,10 @@ const fn strict(name: &'static str) -> Room {
 const ROOMS: &[Room] = &[
     strict("retry"),
     strict("order"),
-    strict("plan"),
     // Its equations leave for other languages.
     Room { nor: &["thalweg_wire"], ..strict("model") },
+    strict("plan"),
+    strict("history"),
     strict("tune"),
     strict("admission"),
     strict("transfer"),

@@ -27,7 +27,7 @@ use thalweg_lab::probe::{self, Finding, Measurements, Rate, svg};
 use thalweg_mover::basin::times::{self, Passage};
 use thalweg_mover::event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
-use thalweg_mover::model::history::{Moved, Observed, Probed};
+use thalweg_mover::history::{Moved, Observed, Probed};
 use thalweg_mover::plan;
 use thalweg_mover::run::copy::{From, Movement, To, Wishes};
 use thalweg_sys::clock::unix_seconds;

@@ -11,7 +11,7 @@
 //! been as long as usual, and all else is time of entries, no less than their busiest stage worked.
 
 use super::{Evidence, rtt_seconds, width};
-use crate::model::history;
+use crate::history;
 use crate::model::prediction::{self, Taken};
 use crate::stage::Stage;
 use serde::{Deserialize, Serialize};

@@ -62,9 +62,6 @@ pub mod student;
 // How long a transfer will take, with a range, from what earlier ones took; and which term was wrong.
 pub mod prediction;
 
-// What earlier transfers of a way took, term by term: bounded, and read back whatever the file holds.
-pub mod history;
-
 // How large a tree is, from samples of it.
 pub mod tree;
 
@@ -131,10 +128,10 @@ fn within(what: &'static str, value: f64, holds: bool, range: &'static str) -> R
 
 // For tests of ranges: noise from a seed.
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 
 /// For tests: whether `value` is within `share` of `expected`.
 #[cfg(test)]
-fn is_near(value: f64, expected: f64, share: f64) -> bool {
+pub(crate) fn is_near(value: f64, expected: f64, share: f64) -> bool {
     (value - expected).abs() <= share * expected.abs()
 }

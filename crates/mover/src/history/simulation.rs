@@ -1,7 +1,7 @@
 //! Whether the range holds what it says, and says something, by transfers that are drawn.
 
-use super::{PRIOR_SPREAD, Taken, Work};
-use crate::model::history::{History, Moved, Observed};
+use super::{History, Moved, Observed};
+use crate::model::prediction::{PRIOR_SPREAD, Taken, Work};
 use crate::model::testing::Noise;
 
 fn moved(work: &Work) -> Moved {

@@ -1,4 +1,4 @@
-//! What earlier transfers of a way took, term by term: what [`super::prediction`] goes by.
+//! What earlier transfers of a way took, term by term: what [`crate::model::prediction`] goes by.
 //!
 //! Of little worth and bounded: the last [`OBSERVED_MAX`] transfers of each of the last [`WAYS_MAX`] ways. What cannot
 //! be read counts as nothing. A way is known by a keyed hash only: no name of a host, an export or a path is in it.
@@ -7,11 +7,15 @@
 //! it will take: as a whole, with all that the equation leaves out, so that no error stays. Of others the unit costs
 //! are put together, those of small files apart from those of large ones.
 
-use super::Result;
-use super::prediction::{self, Knowledge, Known, Missing, Prediction, Quick, Taken, Work};
+use crate::model::Result;
+use crate::model::prediction::{self, Knowledge, Known, Missing, Prediction, Quick, Taken, Work};
 use crate::plan::Tuned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+
+/// Predictions of drawn transfers.
+#[cfg(test)]
+mod simulation;
 
 /// Version of the format that is written and read.
 pub const VERSION: u32 = 1;
