@@ -6,7 +6,7 @@ use crate::published::Served;
 use crate::room;
 use std::sync::Arc;
 use std::time::Instant;
-use thalweg_mover::endpoint::grow::open::{self, GrowingPlace};
+use thalweg_mover::endpoint::feed::open::{self, GrowingPlace};
 use thalweg_mover::endpoint::local::destination::DestinationPlace;
 use thalweg_mover::endpoint::local::flows::LocalFlows;
 use thalweg_mover::event;

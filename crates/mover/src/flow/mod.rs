@@ -11,8 +11,8 @@
 //!
 //! A flow that failed is over. What may pass is begun again as another flow of the same file ([`crate::retry`]).
 //!
-//! Not decided here: when a source is complete, and what its name is at the destination (see [`crate::endpoint::grow`]
-//! and [`crate::endpoint::flow`]).
+//! Not decided here: when a source is complete, and what its name is at the destination (see [`crate::endpoint::feed`]
+//! and [`crate::endpoint::flow_destination`]).
 
 pub mod choice;
 

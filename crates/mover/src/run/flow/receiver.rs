@@ -1,6 +1,6 @@
 //! The receiving side of a transfer of flows.
 
-use crate::endpoint::flow::{FlowDestination, FlowFile, Standing};
+use crate::endpoint::flow_destination::{FlowDestination, FlowFile, Standing};
 use crate::endpoint::reread::Reread;
 use crate::event::{Event, Events};
 use crate::failure::{Failure, FailureKind, Result};

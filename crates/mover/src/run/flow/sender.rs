@@ -1,6 +1,6 @@
 //! The sending side of a transfer of flows.
 
-use crate::endpoint::grow::{Feed, Pushed, Taker, Wanted};
+use crate::endpoint::feed::{Feed, Pushed, Taker, Wanted};
 use crate::event::{Event, Events};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::flow::choice::{Choice, LEFT_MAX, Verdict};

@@ -3,8 +3,8 @@
 use super::look::GONE_MIN;
 use super::*;
 use crate::endpoint::acl::ACL;
-use crate::endpoint::grow::Pushed;
-use crate::endpoint::grow::Wanted;
+use crate::endpoint::feed::Pushed;
+use crate::endpoint::feed::Wanted;
 use crate::journal::marks::Marks;
 use crate::retry::Again;
 use std::collections::VecDeque;

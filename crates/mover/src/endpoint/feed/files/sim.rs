@@ -26,7 +26,7 @@
 //! `THALWEG_SEED=N` runs one seed.
 
 use super::*;
-use crate::endpoint::grow::{Pushed, Wanted};
+use crate::endpoint::feed::{Pushed, Wanted};
 use crate::retry::{Again, FAILURES_MAX};
 use crate::sim::random::Random;
 use std::cell::RefCell;
