@@ -19,7 +19,7 @@ pub const BYTES_MAX: usize = 256 << 10;
 
 /// All routes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Profiles {
+pub struct Routes {
     version: u32,
     routes: BTreeMap<String, Route>,
 }
@@ -35,17 +35,17 @@ struct Route {
     learned_at: u64,
 }
 
-impl Default for Profiles {
+impl Default for Routes {
     fn default() -> Self {
-        Profiles { version: VERSION, routes: BTreeMap::new() }
+        Routes { version: VERSION, routes: BTreeMap::new() }
     }
 }
 
-impl Profiles {
-    /// Reads what [`Profiles::to_json`] wrote; nothing is known where that cannot be read.
-    pub fn from_json(text: &[u8]) -> Profiles {
+impl Routes {
+    /// Reads what [`Routes::to_json`] wrote; nothing is known where that cannot be read.
+    pub fn from_json(text: &[u8]) -> Routes {
         let read = (text.len() <= BYTES_MAX).then(|| serde_json::from_slice(text).ok()).flatten();
-        read.filter(|profiles: &Profiles| profiles.version == VERSION).unwrap_or_default()
+        read.filter(|routes: &Routes| routes.version == VERSION).unwrap_or_default()
     }
 
     /// The text of the file.
@@ -93,9 +93,9 @@ mod tests {
 
     #[test]
     fn a_route_is_remembered_for_a_month_and_across_a_file() {
-        let mut profiles = Profiles::default();
-        profiles.learn("a b push", LEARNED, 1000);
-        let read = Profiles::from_json(profiles.to_json().as_bytes());
+        let mut routes = Routes::default();
+        routes.learn("a b push", LEARNED, 1000);
+        let read = Routes::from_json(routes.to_json().as_bytes());
         assert_eq!(read.of("a b push", 1000 + KEPT_FOR.as_secs()), Some(LEARNED));
         assert_eq!(read.of("a b push", 1001 + KEPT_FOR.as_secs()), None);
         assert_eq!(read.of("a b pull", 1000), None);
@@ -103,18 +103,18 @@ mod tests {
 
     #[test]
     fn routes_are_bounded_and_what_cannot_be_read_is_nothing() {
-        let mut profiles = Profiles::default();
+        let mut routes = Routes::default();
         for at in 0..ROUTES_MAX as u64 + 10 {
-            profiles.learn(&format!("route {at}"), LEARNED, 1000 + at);
+            routes.learn(&format!("route {at}"), LEARNED, 1000 + at);
         }
-        assert_eq!(profiles.routes.len(), ROUTES_MAX);
-        assert_eq!(profiles.of("route 9", 1000), None);
-        assert!(profiles.of("route 10", 1000).is_some());
+        assert_eq!(routes.routes.len(), ROUTES_MAX);
+        assert_eq!(routes.of("route 9", 1000), None);
+        assert!(routes.of("route 10", 1000).is_some());
         for text in ["", "{", "{\"version\": 1, \"routes\": {}}", "[]"] {
-            assert_eq!(Profiles::from_json(text.as_bytes()), Profiles::default());
+            assert_eq!(Routes::from_json(text.as_bytes()), Routes::default());
         }
         let zeros = "{\"version\":2,\"routes\":{\"x\":\
                      {\"streams\":0,\"rate_bits_per_s\":0,\"rtt_us\":0,\"learned_at\":1}}}";
-        assert_eq!(Profiles::from_json(zeros.as_bytes()).of("x", 1), None);
+        assert_eq!(Routes::from_json(zeros.as_bytes()).of("x", 1), None);
     }
 }
