@@ -24,7 +24,7 @@ use thalweg_wire::message::{
     Check, FilterRule, Place, Preserve, PullTrial, PushTrial, Totals, TransferNumber, VerifyLevel,
 };
 
-mod ways;
+mod attempt;
 
 mod places;
 

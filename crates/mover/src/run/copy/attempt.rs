@@ -1,4 +1,4 @@
-//! The three ways that a copy goes: within this process, pushed to a far mover, pulled from one.
+//! One attempt of a copy: within this process, pushed to a far mover, pulled from one.
 
 use super::removal::{StopsRemoving, agreed};
 use super::{FarTrial, Job, Report, Sources, To, stopped};

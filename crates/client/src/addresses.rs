@@ -1,4 +1,4 @@
-//! Ways that data streams are to take, as they are written: addresses of the far side, addresses and cards of this
+//! Addresses that data streams are to take, as they are written: of the far side, and addresses and cards of this
 //! machine.
 
 use std::net::Ipv6Addr;
