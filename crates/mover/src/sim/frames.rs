@@ -29,9 +29,9 @@ mod faults;
 mod checks;
 
 use super::random::Random;
+use crate::frames::channel::{Action, Channel, ConsumerKey, Record, What, Work};
 use crate::frames::consumer::Consumer;
 use crate::frames::frame::{Delivery, Payload};
-use crate::frames::hub::{Action, Channel, ConsumerKey, Record, What, Work};
 use crate::frames::lane::Window;
 use crate::frames::producer::Producer;
 use crate::frames::spill::{Location, SpillTerms};

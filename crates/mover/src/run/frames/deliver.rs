@@ -4,7 +4,7 @@ use super::hub_end::HubEnd;
 use super::segments::{Going, Outlets};
 use super::{add_moved, wall_ns};
 use crate::failure::{Failure, FailureKind, Result};
-use crate::frames::hub::{Channel, ConsumerKey, What, Work};
+use crate::frames::channel::{Channel, ConsumerKey, What, Work};
 use crate::link::FrameBuffer;
 use crate::run::sender::Did;
 use crate::run::transfer::{Crossed, PeerNow, Reception, Transfer};

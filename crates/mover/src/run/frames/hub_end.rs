@@ -3,7 +3,7 @@
 use super::hub::HubChannel;
 use super::{Head, wall_ns};
 use crate::failure::Failure;
-use crate::frames::hub::Channel;
+use crate::frames::channel::Channel;
 use crate::stage::Accounts;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};

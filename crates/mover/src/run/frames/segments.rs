@@ -6,7 +6,7 @@
 
 use crate::failure::{Failure, FailureKind, Result};
 use crate::frames::Payload;
-use crate::frames::hub::What;
+use crate::frames::channel::What;
 use crate::frames::lane::{entry_of, numbers_of};
 use crate::link::FrameBuffer;
 use crate::memory::{Bytes, Shelf};

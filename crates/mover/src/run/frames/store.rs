@@ -12,7 +12,7 @@
 
 use crate::endpoint::local::guard::MinFree;
 use crate::failure::{self, Failure, FailureKind, Reason, Result};
-use crate::frames::hub::{Held, Record};
+use crate::frames::channel::{Held, Record};
 use crate::frames::spill::Location;
 use crate::frames::{OPEN_CHANNEL, OPEN_LOG, Payload, READ_SIZE, SYNC_LOG};
 use crate::journal::staging_names::is_staging;

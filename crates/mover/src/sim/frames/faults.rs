@@ -1,7 +1,7 @@
 //! What strikes, and how it heals.
 
 use super::{STREAMS, World};
-use crate::frames::hub::{Channel, Record};
+use crate::frames::channel::{Channel, Record};
 use thalweg_wire::message::Item;
 
 impl World {

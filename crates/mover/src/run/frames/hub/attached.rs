@@ -3,7 +3,7 @@
 use super::HubChannel;
 use crate::failure::{Failure, FailureKind, Result};
 use crate::frames::OPEN_CHANNEL;
-use crate::frames::hub::ConsumerKey;
+use crate::frames::channel::ConsumerKey;
 use crate::frames::lane::Window;
 use crate::run::Outbox;
 use crate::run::frames::deliver::Deliver;
@@ -58,9 +58,9 @@ impl HubChannel {
     /// smaller one.
     ///
     /// # Errors
-    /// As [`Channel::attach`](crate::frames::hub::Channel::attach) and
-    /// [`Channel::subscribe`](crate::frames::hub::Channel::subscribe); why its log cannot be had; without room for its
-    /// window what [`is_of_window`](crate::run::frames::windows::is_of_window) knows.
+    /// As [`Channel::attach`](crate::frames::channel::Channel::attach) and
+    /// [`Channel::subscribe`](crate::frames::channel::Channel::subscribe); why its log cannot be had; without room for
+    /// its window what [`is_of_window`](crate::run::frames::windows::is_of_window) knows.
     pub fn attach(
         self: &Arc<Self>,
         number: TransferNumber,

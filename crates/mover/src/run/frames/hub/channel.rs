@@ -2,7 +2,7 @@
 
 use super::attached::Linked;
 use crate::failure::Failure;
-use crate::frames::hub::{Action, Channel};
+use crate::frames::channel::{Action, Channel};
 use crate::memory::Shelf;
 use crate::mutex::lock;
 use crate::run::frames::store::{Job, Store, StorePlace};

@@ -4,7 +4,7 @@ use super::HubChannel;
 use super::attached::Owner;
 use crate::failure::{Failure, FailureKind, Result};
 use crate::frames::OPEN_LOG;
-use crate::frames::hub::Record;
+use crate::frames::channel::Record;
 use crate::frames::spill::{Location, SpillTerms};
 use crate::run::frames::store::{Heard, Store};
 use crate::run::frames::wall_ns;

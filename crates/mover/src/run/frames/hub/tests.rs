@@ -1,7 +1,7 @@
 //! Channels without sessions: what is said to a link is kept.
 
 use super::*;
-use crate::frames::hub::{Channel, What};
+use crate::frames::channel::{Channel, What};
 use crate::frames::lane::{Window, cost};
 use crate::frames::spill::SpillTerms;
 use crate::frames::{FrameFrom, Payload, READ_SIZE, SYNC_LOG};

@@ -1,4 +1,4 @@
-//! The hub, without links and without a disk: what it asks for is answered at once, or not at all.
+//! A channel, without links and without a disk: what it asks for is answered at once, or not at all.
 
 mod consumers;
 

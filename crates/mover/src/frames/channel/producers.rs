@@ -1,4 +1,4 @@
-//! A producer as its hub knows it.
+//! Producers as their channel knows them.
 
 use crate::frames::clock::UNKNOWN;
 use crate::frames::frame::Payload;
@@ -17,7 +17,7 @@ pub(super) enum Over {
 }
 
 #[derive(Debug)]
-pub(super) struct Source {
+pub(super) struct KnownProducer {
     pub id: Arc<ProducerId>,
     /// The process that made its last frames; `None`: only the log knows it.
     pub process: Option<[u8; 16]>,
@@ -54,10 +54,10 @@ pub(super) struct Source {
     told_durable: u64,
 }
 
-impl Source {
-    pub fn new(id: Arc<ProducerId>, next: u64) -> Source {
+impl KnownProducer {
+    pub fn new(id: Arc<ProducerId>, next: u64) -> KnownProducer {
         let window = Window { bytes: 0, items: 1 };
-        Source {
+        KnownProducer {
             id,
             process: None,
             link: None,
@@ -83,8 +83,8 @@ impl Source {
     }
 
     /// One that was here before, from `first_here` on, and goes on with `next`.
-    pub fn again(id: Arc<ProducerId>, next: u64, first_here: u64) -> Source {
-        Source { first_here, ..Source::new(id, next) }
+    pub fn again(id: Arc<ProducerId>, next: u64, first_here: u64) -> KnownProducer {
+        KnownProducer { first_here, ..KnownProducer::new(id, next) }
     }
 
     /// A new link: what waits of the old one is asked for again, and the clock is measured anew, maybe that of another

@@ -1,8 +1,8 @@
 //! A consumer, or a group that shares, as its hub knows it.
 
-use super::log::{Disk, Held, Kind, Slot};
+use super::log::{Disk, Held, Kind, Logged};
+use super::producers::KnownProducer;
 use super::retired::Before;
-use super::source::Source;
 use crate::frames::lane::{Outgoing, Window, cost_of};
 use crate::frames::sets::OpenSets;
 use crate::frames::spill::Location;
@@ -78,10 +78,10 @@ impl Handed {
     }
 
     /// As it stands in the log, and where; `None`: it was made for this consumer.
-    pub fn into_slot(self) -> Option<(u64, Slot)> {
+    pub fn into_logged(self) -> Option<(u64, Logged)> {
         Some(match self {
             Handed::Note(Note { item, place }) => {
-                (place?, Slot { kind: Kind::Note(item), held: None, disk: Disk::No })
+                (place?, Logged { kind: Kind::Note(item), held: None, disk: Disk::No })
             }
             Handed::Frame(place, held) => {
                 let kind = Kind::Frame {
@@ -90,11 +90,11 @@ impl Handed {
                     cost: held.cost(),
                     set: held.head.set,
                 };
-                (place, Slot { kind, held: Some(held), disk: Disk::No })
+                (place, Logged { kind, held: Some(held), disk: Disk::No })
             }
             Handed::OnDisk { place, at, cost, producer, sequence, set } => {
                 let kind = Kind::Frame { producer, sequence, cost, set };
-                (place, Slot { kind, held: None, disk: Disk::At(at) })
+                (place, Logged { kind, held: None, disk: Disk::At(at) })
             }
         })
     }
@@ -382,9 +382,9 @@ impl Subscription {
     }
 
     /// Names what was never handed out of a producer of which the log has nothing more.
-    pub fn lose_rest(&mut self, source: &Source) {
-        self.lose_before(&source.id, source.first_here, source.next);
-        self.expect(&source.id, source.next.max(self.expected(&source.id)));
+    pub fn lose_rest(&mut self, known: &KnownProducer) {
+        self.lose_before(&known.id, known.first_here, known.next);
+        self.expect(&known.id, known.next.max(self.expected(&known.id)));
     }
 
     /// The same of one whose sequence goes on with `next`, and of which the hub took `first_here` first: what was
@@ -398,8 +398,8 @@ impl Subscription {
 
     /// Goes past what is at its cursor without handing it out: a frame is named as lost, a note stays to be handed out.
     /// False: too many notes wait.
-    pub fn pass(&mut self, slot: Option<&Slot>, reason: LossReason) -> bool {
-        match slot.map(|slot| &slot.kind) {
+    pub fn pass(&mut self, logged: Option<&Logged>, reason: LossReason) -> bool {
+        match logged.map(|logged| &logged.kind) {
             Some(Kind::Frame { producer, sequence, .. }) => {
                 let expected = self.expected(producer);
                 if *sequence >= expected {

@@ -1,8 +1,8 @@
 //! Consumers of a channel: who they are, and what is handed to them next.
 
 use super::log::Held;
+use super::producers::{KnownProducer, Over};
 use super::retired::Retired;
-use super::source::{Over, Source};
 use super::subscription::{Handed, Member, Note, Subscription};
 use super::{Channel, next};
 use crate::failure::{Failure, FailureKind, Reason, Result};
@@ -112,7 +112,7 @@ impl Channel {
             one.begins_now = begins_now;
             one.is_told_of_retired = begins_now;
             if begins_now {
-                self.sources.values().for_each(|source| one.expect(&source.id, source.next));
+                self.producers.values().for_each(|known| one.expect(&known.id, known.next));
             }
         }
         // Others of its group that are new may have begun behind it.
@@ -298,13 +298,13 @@ impl Channel {
             if let Handed::OnDisk { at, .. } = &handed {
                 self.files.pin(at.file, false);
             }
-            untaken.extend(handed.into_slot().filter(|(place, _)| *place >= self.hold_from));
+            untaken.extend(handed.into_logged().filter(|(place, _)| *place >= self.hold_from));
         }
         let first = untaken.first_key_value().map_or(one.cursor, |(place, _)| one.cursor.min(*place));
         self.hold_from = self.hold_from.max(first);
         if self.subscriptions.is_empty() && !self.is_unattended {
-            for (place, slot) in untaken.into_iter().rev() {
-                self.log.put_back(place, slot, limits::CHANNEL_FRAMES_MAX);
+            for (place, logged) in untaken.into_iter().rev() {
+                self.log.put_back(place, logged, limits::CHANNEL_FRAMES_MAX);
             }
         }
     }
@@ -375,7 +375,7 @@ impl Channel {
 
     /// Hands out what there is and has room. True: that brought forth more.
     fn fill(&mut self, link: u64, key: &ConsumerKey, who: &[u8; 16], is_over: bool) -> bool {
-        let Channel { subscriptions, log, sources, files, retired, actions, .. } = self;
+        let Channel { subscriptions, log, producers, files, retired, actions, .. } = self;
         let Some(one) = subscriptions.get_mut(key) else { return false };
         one.report_sets();
         let Some(mut member) = one.members.remove(who) else { return false };
@@ -383,7 +383,7 @@ impl Channel {
             one.members.insert(*who, member);
             return false;
         }
-        while let Some((found, bytes)) = next::next(one, &member, log, sources) {
+        while let Some((found, bytes)) = next::next(one, &member, log, producers) {
             if !member.lane.has_room(bytes) {
                 break;
             }
@@ -395,7 +395,7 @@ impl Channel {
         let is_last = one.members.values().all(|other| other.owed() == 0);
         let mut is_more = false;
         if is_over && is_last && is_through(one, &member, log.end()) {
-            end(one, &mut member, sources, retired);
+            end(one, &mut member, producers, retired);
             // Nothing is before it: what has no room yet is waited for with all that follows.
             is_more = one.pending.front().is_some_and(|note| member.lane.has_room(cost_of(&note.item)));
         }
@@ -410,8 +410,8 @@ impl Channel {
     /// Whether all producers are over, and as many as this consumer waits for.
     fn is_over(&self, key: &ConsumerKey) -> bool {
         let wanted = self.subscriptions.get(key).map_or(1, |one| u64::from(one.producers));
-        let known = self.sources.len() as u64 + self.retired.away();
-        known >= wanted && self.sources.values().all(|source| source.over != Over::No)
+        let known = self.producers.len() as u64 + self.retired.away();
+        known >= wanted && self.producers.values().all(|known| known.over != Over::No)
     }
 }
 
@@ -464,10 +464,10 @@ fn is_through(one: &Subscription, member: &Member, log_end: u64) -> bool {
 fn end(
     one: &mut Subscription,
     member: &mut Member,
-    sources: &BTreeMap<ProducerId, Source>,
+    producers: &BTreeMap<ProducerId, KnownProducer>,
     retired: &Retired,
 ) {
-    sources.values().for_each(|source| one.lose_rest(source));
+    producers.values().for_each(|known| one.lose_rest(known));
     if !std::mem::replace(&mut one.is_told_of_retired, true) {
         for (id, before) in retired.before(one.retired_before) {
             one.lose_before(id, before.first_here, before.next);

@@ -41,7 +41,7 @@ fn producers_that_are_over_and_taken_make_room_for_others_without_end() {
         let [came, lost, over] = takes(&mut channel, 11, &asks, &mut next);
         assert_eq!((came.len(), lost.len(), over.len()), (2, 0, 1), "{number}");
     }
-    assert!(channel.sources.len() <= limits::PRODUCERS_MAX);
+    assert!(channel.producers.len() <= limits::PRODUCERS_MAX);
     let one = channel.subscriptions.values().next().unwrap();
     assert!(one.expect.len() <= limits::PRODUCERS_MAX);
     // One that was forgotten goes on with its sequence, and who had its frames is told of no loss.

@@ -22,7 +22,7 @@ mod retired;
 
 mod room;
 
-mod source;
+mod producers;
 
 mod stands;
 
@@ -38,9 +38,9 @@ use super::sets::OpenSets;
 use super::spill::{Files, Location, SpillTerms};
 use super::{DECLARE, JOIN, OPEN_CHANNEL, PUSH, TAKE_NAME};
 use crate::failure::{Failure, FailureKind, Reason, Result};
-use log::{Disk, Kind, Log, Slot};
+use log::{Disk, Kind, Log, Logged};
+use producers::{KnownProducer, Over};
 use retired::{Before, Retired};
-use source::{Over, Source};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use subscription::Subscription;
@@ -92,7 +92,7 @@ pub struct Channel {
     files: Files,
     spill_trouble: Option<String>,
     log: Log,
-    sources: BTreeMap<ProducerId, Source>,
+    producers: BTreeMap<ProducerId, KnownProducer>,
     /// Producers that are over and forgotten but for their sequence.
     retired: Retired,
     subscriptions: BTreeMap<ConsumerKey, Subscription>,
@@ -135,7 +135,7 @@ impl Channel {
             files: Files::default(),
             spill_trouble: None,
             log: Log::default(),
-            sources: BTreeMap::new(),
+            producers: BTreeMap::new(),
             retired: Retired::default(),
             subscriptions: BTreeMap::new(),
             stands: BTreeMap::new(),
@@ -174,7 +174,7 @@ impl Channel {
         }
         // What a damaged file had is missing: nobody gets it, and the next sequence shows it.
         while self.log.end() < place && self.log.len() < limits::CHANNEL_FRAMES_MAX {
-            self.log.push(Slot { kind: Kind::Nothing, held: None, disk: Disk::No });
+            self.log.push(Logged { kind: Kind::Nothing, held: None, disk: Disk::No });
         }
         if self.log.end() != place {
             return;
@@ -183,23 +183,23 @@ impl Channel {
         let kind = match record {
             Item::Frame(head) => {
                 let id = Arc::new(head.producer.clone());
-                let source = self
-                    .sources
+                let known = self
+                    .producers
                     .entry(head.producer.clone())
-                    .or_insert_with(|| Source::new(id, head.sequence));
-                (source.next, source.durable) = (head.sequence + 1, head.sequence + 1);
-                (source.last_place, source.over) = (place, Over::No);
-                source.bytes += head.payload_bytes;
+                    .or_insert_with(|| KnownProducer::new(id, head.sequence));
+                (known.next, known.durable) = (head.sequence + 1, head.sequence + 1);
+                (known.last_place, known.over) = (place, Over::No);
+                known.bytes += head.payload_bytes;
                 if let Some((set, index)) = head.set
                     && !self.closed.contains(&set)
                     && let Some(open) = self.sets.open(set)
                 {
                     open.bits.insert(index);
-                    source.makes_set(set);
+                    known.makes_set(set);
                     self.makers.entry(set).or_default().insert(head.producer.clone());
                 }
                 let cost = cost(head.payload_bytes, head.metadata.len());
-                Kind::Frame { producer: source.id.clone(), sequence: head.sequence, cost, set: head.set }
+                Kind::Frame { producer: known.id.clone(), sequence: head.sequence, cost, set: head.set }
             }
             Item::SetOver(over) => {
                 self.makers.remove(&over.set);
@@ -209,10 +209,10 @@ impl Channel {
             }
             Item::ProducerOver { ref producer, frames, is_gone } => {
                 // Of one that the log has no frames of it is known that it made them.
-                let unknown = || Source::again(Arc::new(producer.clone()), frames, 0);
-                let source = self.sources.entry(producer.clone()).or_insert_with(unknown);
-                source.over = if is_gone { Over::Gone } else { Over::Finished };
-                source.over_place = place;
+                let unknown = || KnownProducer::again(Arc::new(producer.clone()), frames, 0);
+                let known = self.producers.entry(producer.clone()).or_insert_with(unknown);
+                known.over = if is_gone { Over::Gone } else { Over::Finished };
+                known.over_place = place;
                 for by in self.makers.values_mut() {
                     by.remove(producer);
                 }
@@ -233,7 +233,7 @@ impl Channel {
             }
             other => Kind::Note(other),
         };
-        self.log.push(Slot { kind, held: None, disk: Disk::At(at) });
+        self.log.push(Logged { kind, held: None, disk: Disk::At(at) });
     }
 
     /// Nothing more of the log follows: what it shows to be over and does not say, because it was cut there, is.
@@ -261,22 +261,22 @@ impl Channel {
             let cause = "frames are durable in a channel that records them only";
             return Err(Failure::new(FailureKind::Unsupported, OPEN_CHANNEL, cause));
         }
-        let known = self.sources.get(id);
-        let last = known.map_or_else(|| self.retired.process(id), |source| source.process);
+        let known = self.producers.get(id);
+        let last = known.map_or_else(|| self.retired.process(id), |known| known.process);
         if first.is_some() && last.is_some_and(|last| last != process) {
             // What this one kept has numbers that are other frames' by now.
             let cause = format!("another process makes frames as {id} since this one lost its link");
             return Err(Failure::new(FailureKind::Conflict, TAKE_NAME, cause).because(Reason::NameTaken));
         }
-        if known.is_some_and(|source| !source.is_lost && source.link.is_some_and(|other| other != link)) {
+        if known.is_some_and(|known| !known.is_lost && known.link.is_some_and(|other| other != link)) {
             let cause = format!("the producer {id} has another link");
             return Err(Failure::new(FailureKind::Busy, TAKE_NAME, cause).because(Reason::NameTaken));
         }
         let is_known = known.is_some();
-        if !is_known && self.sources.len() >= limits::PRODUCERS_MAX && !self.retire_one() {
+        if !is_known && self.producers.len() >= limits::PRODUCERS_MAX && !self.retire_one() {
             let cause = format!(
                 "it has {} producers that are not over, or whose frames were not taken: more than a channel knows",
-                self.sources.len()
+                self.producers.len()
             );
             return Err(Failure::new(FailureKind::Busy, JOIN, cause).because(Reason::ChannelCrowded));
         }
@@ -301,19 +301,21 @@ impl Channel {
             }
         }
         let begun = || match before {
-            Some(Before { next, first_here, .. }) => Source::again(Arc::new(id.clone()), next, first_here),
-            None => Source::new(Arc::new(id.clone()), begins),
+            Some(Before { next, first_here, .. }) => {
+                KnownProducer::again(Arc::new(id.clone()), next, first_here)
+            }
+            None => KnownProducer::new(Arc::new(id.clone()), begins),
         };
-        let source = self.sources.entry(id.clone()).or_insert_with(begun);
+        let known = self.producers.entry(id.clone()).or_insert_with(begun);
         // What lies between was held by a hub that is gone.
         if let Some(first) = first
-            && first > source.next
+            && first > known.next
         {
-            (source.next, source.first_here) = (first, first);
-            source.durable = source.durable.max(if source.unsynced.is_empty() { first } else { 0 });
+            (known.next, known.first_here) = (first, first);
+            known.durable = known.durable.max(if known.unsynced.is_empty() { first } else { 0 });
         }
-        source.comes(first.is_some());
-        source.attach(link, process, level, window);
+        known.comes(first.is_some());
+        known.attach(link, process, level, window);
         self.stand(id);
         Ok(())
     }
@@ -323,85 +325,85 @@ impl Channel {
     pub(crate) fn retire_one(&mut self) -> bool {
         self.trim();
         let base = self.log.base();
-        let is_done = |source: &&Source| {
-            source.over != Over::No
-                && source.link.is_none()
-                && source.last_place.max(source.over_place) < base
-                && source.unsynced.is_empty()
+        let is_done = |known: &&KnownProducer| {
+            known.over != Over::No
+                && known.link.is_none()
+                && known.last_place.max(known.over_place) < base
+                && known.unsynced.is_empty()
         };
-        let first = self.sources.values().filter(is_done).min_by_key(|source| source.over_place);
-        let Some(id) = first.map(|source| (*source.id).clone()) else { return false };
-        let Some(source) = self.sources.remove(&id) else { return false };
+        let first = self.producers.values().filter(is_done).min_by_key(|known| known.over_place);
+        let Some(id) = first.map(|known| (*known.id).clone()) else { return false };
+        let Some(known) = self.producers.remove(&id) else { return false };
         for one in self.subscriptions.values_mut() {
-            one.lose_rest(&source);
-            one.expect.remove(&*source.id);
+            one.lose_rest(&known);
+            one.expect.remove(&*known.id);
         }
-        self.retired.add(&source);
+        self.retired.add(&known);
         self.actions.push_back(Action::Wake);
         true
     }
 
     /// The link of a producer was replaced below its session.
     pub fn link_up(&mut self, link: u64) {
-        if let Some(source) = self.source_of(link) {
-            source.is_lost = false;
-            let id = (*source.id).clone();
+        if let Some(known) = self.known_by(link) {
+            known.is_lost = false;
+            let id = (*known.id).clone();
             self.stand(&id);
         }
     }
 
     /// The link of a producer was lost: it may come back, or another may take its place.
     pub fn link_lost(&mut self, link: u64) {
-        if let Some(source) = self.source_of(link) {
-            source.is_lost = true;
+        if let Some(known) = self.known_by(link) {
+            known.is_lost = true;
         }
     }
 
     /// Whether a producer's last link was this.
     pub fn is_last_link(&self, link: u64, id: &ProducerId) -> bool {
-        self.sources.get(id).is_some_and(|source| source.last_link == link)
+        self.producers.get(id).is_some_and(|known| known.last_link == link)
     }
 
     fn stand(&mut self, id: &ProducerId) {
-        let Some(source) = self.sources.get_mut(id) else { return };
-        let Some(link) = source.link else { return };
-        source.renew();
-        let (epoch, next) = source.lane.stand();
-        let held = source.held();
+        let Some(known) = self.producers.get_mut(id) else { return };
+        let Some(link) = known.link else { return };
+        known.renew();
+        let (epoch, next) = known.lane.stand();
+        let held = known.held();
         self.actions.push_back(Action::Tell(link, FramesMessage::Stand { epoch, next }));
         self.actions.push_back(Action::Tell(link, FramesMessage::Taken { next: held }));
     }
 
     /// The producer's link is gone; it may come back.
     pub fn detach(&mut self, link: u64) {
-        if let Some(source) = self.source_of(link) {
-            source.link = None;
-            source.renew();
+        if let Some(known) = self.known_by(link) {
+            known.link = None;
+            known.renew();
         }
     }
 
     /// The producer of this link is not waited for any more.
     pub fn give_up(&mut self, link: u64, id: &ProducerId) {
-        let Some(source) = self.sources.get_mut(id) else { return };
-        if source.last_link != link {
+        let Some(known) = self.producers.get_mut(id) else { return };
+        if known.last_link != link {
             return;
         }
-        source.link = None;
-        source.renew();
-        if source.over == Over::No {
+        known.link = None;
+        known.renew();
+        if known.over == Over::No {
             self.producer_over(id, Over::Gone);
         }
     }
 
     /// Producers that only the log knows are not waited for any more.
     pub fn give_up_absent(&mut self) {
-        let absent = self.sources.values().filter(|source| source.last_link == 0 && source.over == Over::No);
-        let absent: Vec<ProducerId> = absent.map(|source| (*source.id).clone()).collect();
+        let absent = self.producers.values().filter(|known| known.last_link == 0 && known.over == Over::No);
+        let absent: Vec<ProducerId> = absent.map(|known| (*known.id).clone()).collect();
         absent.iter().for_each(|id| self.producer_over(id, Over::Gone));
     }
 
-    fn source_of(&mut self, link: u64) -> Option<&mut Source> {
-        self.sources.values_mut().find(|source| source.link == Some(link))
+    fn known_by(&mut self, link: u64) -> Option<&mut KnownProducer> {
+        self.producers.values_mut().find(|known| known.link == Some(link))
     }
 
     /// A producer said something.
@@ -410,19 +412,19 @@ impl Channel {
     /// `Protocol`; `Usage` for a set that was declared with another number of frames; `Conflict` for one that was over
     /// before this producer made anything of it; `Busy` for too many.
     pub fn hear(&mut self, link: u64, message: FramesMessage, now_ns: u64) -> Result<()> {
-        let Some(source) = self.source_of(link) else { return Ok(()) };
+        let Some(known) = self.known_by(link) else { return Ok(()) };
         match message {
-            FramesMessage::ClockIs(clock) => source.clock = clock,
+            FramesMessage::ClockIs(clock) => known.clock = clock,
             FramesMessage::Finish { frames } => {
-                if frames < source.next {
+                if frames < known.next {
                     return Err(protocol("a producer ends before what it made"));
                 }
-                source.finish = Some(frames);
-                let id = (*source.id).clone();
+                known.finish = Some(frames);
+                let id = (*known.id).clone();
                 self.conclude(&id);
             }
             FramesMessage::Declare { set, frames } => {
-                let id = (*source.id).clone();
+                let id = (*known.id).clone();
                 self.declare(&id, set, frames)?;
             }
             _ => return Err(protocol("a producer does not say this to a hub")),
@@ -434,7 +436,7 @@ impl Channel {
     fn declare(&mut self, id: &ProducerId, set: u64, frames: u32) -> Result<()> {
         if self.closed.contains(&set) {
             // Who made it may say it again after an outage, or so late that another one's word was enough.
-            return match self.sources.get(id).is_some_and(|source| source.made_set(set)) {
+            return match self.producers.get(id).is_some_and(|known| known.made_set(set)) {
                 true => Ok(()),
                 false => {
                     let cause = format!("the set {set} is over");
@@ -449,8 +451,8 @@ impl Channel {
             let cause = format!("the set {set} was declared with another number of frames");
             return Err(Failure::new(FailureKind::Usage, DECLARE, cause));
         }
-        if let Some(source) = self.sources.get_mut(id) {
-            source.makes_set(set);
+        if let Some(known) = self.producers.get_mut(id) {
+            known.makes_set(set);
         }
         let is_new = open.frames.replace(frames).is_none();
         let is_new = self.makers.entry(set).or_default().insert(id.clone()) || is_new;
@@ -528,9 +530,9 @@ impl Channel {
         let memory_max = self.memory_bytes_max;
         // With this, what is written and what is yet to be never fill the log alone.
         let spill_max = self.spill.map_or(u64::MAX, |spill| spill.bytes_max / 4);
-        let Some(source) = self.source_of(link) else { return Ok(false) };
+        let Some(known) = self.known_by(link) else { return Ok(false) };
         let Item::Frame(head) = item else { return Err(protocol("a producer gives frames only")) };
-        if head.producer != *source.id || head.sequence != number || head.stamp.is_some() {
+        if head.producer != *known.id || head.sequence != number || head.stamp.is_some() {
             return Err(protocol("a frame that is not what its place says"));
         }
         let cost = cost_of(item);
@@ -538,13 +540,13 @@ impl Channel {
             let cause = format!("a frame of {} bytes is more than the channel holds", head.payload_bytes);
             return Err(Failure::new(FailureKind::Usage, PUSH, cause));
         }
-        source.lane.begin(epoch, number, item)
+        known.lane.begin(epoch, number, item)
     }
 
     /// A frame that was begun is whole and sound.
     pub fn arrived(&mut self, link: u64, epoch: u16, number: u64, item: Item, payload: Payload, now_ns: u64) {
-        if let Some(source) = self.source_of(link) {
-            source.lane.arrived(epoch, number, item, payload);
+        if let Some(known) = self.known_by(link) {
+            known.lane.arrived(epoch, number, item, payload);
         }
         self.admit(now_ns);
     }
@@ -554,8 +556,8 @@ impl Channel {
     /// # Errors
     /// `Damage` when nothing sound comes any more.
     pub fn damaged(&mut self, link: u64, epoch: u16, number: u64) -> Result<()> {
-        let Some(source) = self.source_of(link) else { return Ok(()) };
-        if source.lane.damaged(epoch, number)? {
+        let Some(known) = self.known_by(link) else { return Ok(()) };
+        if known.lane.damaged(epoch, number)? {
             self.actions.push_back(Action::Tell(link, FramesMessage::Again { number }));
         }
         Ok(())
@@ -564,7 +566,7 @@ impl Channel {
     /// Takes what waits, as long as there is room, each producer in its turn.
     pub fn admit(&mut self, now_ns: u64) {
         while let Some(id) = self.next_waiting() {
-            let waits = self.sources.get(&id).and_then(|source| source.lane.peek()).map(cost_of);
+            let waits = self.producers.get(&id).and_then(|known| known.lane.peek()).map(cost_of);
             let Some(cost) = waits else { break };
             if !self.make_room(cost) {
                 break;
@@ -576,38 +578,38 @@ impl Channel {
     }
 
     fn next_waiting(&self) -> Option<ProducerId> {
-        let waits = |(_, source): &(&ProducerId, &Source)| source.lane.peek().is_some();
+        let waits = |(_, known): &(&ProducerId, &KnownProducer)| known.lane.peek().is_some();
         let after = self.turn.as_ref().and_then(|turn| {
             let behind = (std::ops::Bound::Excluded(turn), std::ops::Bound::Unbounded);
-            self.sources.range::<ProducerId, _>(behind).find(waits)
+            self.producers.range::<ProducerId, _>(behind).find(waits)
         });
-        after.or_else(|| self.sources.iter().find(waits)).map(|(id, _)| id.clone())
+        after.or_else(|| self.producers.iter().find(waits)).map(|(id, _)| id.clone())
     }
 
     fn accept(&mut self, id: &ProducerId, now_ns: u64) {
-        let Some(source) = self.sources.get_mut(id) else { return };
-        let Some((number, item, payload)) = source.lane.pop() else { return };
+        let Some(known) = self.producers.get_mut(id) else { return };
+        let Some((number, item, payload)) = known.lane.pop() else { return };
         let cost = cost_of(&item);
         let Item::Frame(mut head) = item else { return };
-        head.stamp = Some(HubStamp { taken_ns: now_ns, clock: source.clock });
+        head.stamp = Some(HubStamp { taken_ns: now_ns, clock: known.clock });
         let (set, payload_bytes) = (head.set, head.payload_bytes);
         let head: FrameHead = *head;
         let sequence = head.sequence;
-        let kind = Kind::Frame { producer: source.id.clone(), sequence, cost, set };
+        let kind = Kind::Frame { producer: known.id.clone(), sequence, cost, set };
         let held = Arc::new(Held { head, payload });
         let place = self.push(kind, Some(held));
-        let Some(source) = self.sources.get_mut(id) else { return };
-        source.next = sequence + 1;
-        source.last_place = place;
-        source.bytes += payload_bytes;
-        if source.level == HeldLevel::Durable {
-            source.unsynced.push_back((place, sequence));
+        let Some(known) = self.producers.get_mut(id) else { return };
+        known.next = sequence + 1;
+        known.last_place = place;
+        known.bytes += payload_bytes;
+        if known.level == HeldLevel::Durable {
+            known.unsynced.push_back((place, sequence));
         } else {
-            source.durable = source.next;
+            known.durable = known.next;
         }
-        source.lane.take(number, cost);
-        let link = source.link;
-        if let (Some(link), Some(message)) = (link, source.tell(false)) {
+        known.lane.take(number, cost);
+        let link = known.link;
+        if let (Some(link), Some(message)) = (link, known.tell(false)) {
             self.actions.push_back(Action::Tell(link, message));
         }
         if let Some((set, index)) = set
@@ -616,8 +618,8 @@ impl Channel {
             self.make_set_room(set);
             if let Some(open) = self.sets.open(set) {
                 open.bits.insert(index);
-                if let Some(source) = self.sources.get_mut(id) {
-                    source.makes_set(set);
+                if let Some(known) = self.producers.get_mut(id) {
+                    known.makes_set(set);
                 }
                 let makers = self.makers.entry(set).or_default();
                 if !makers.contains(id) {
@@ -645,7 +647,7 @@ impl Channel {
                 self.actions.push_back(Action::Write(place, record));
             }
         }
-        self.log.push(Slot { kind, held, disk });
+        self.log.push(Logged { kind, held, disk });
         self.actions.push_back(Action::Wake);
         place
     }
@@ -656,12 +658,12 @@ impl Channel {
 
     /// Whether a producer has ended, and all of it is held.
     fn conclude(&mut self, id: &ProducerId) {
-        let Some(source) = self.sources.get_mut(id) else { return };
-        if !source.is_complete() {
+        let Some(known) = self.producers.get_mut(id) else { return };
+        if !known.is_complete() {
             return;
         }
-        let (link, frames) = (source.link, source.next);
-        if source.over == Over::No {
+        let (link, frames) = (known.link, known.next);
+        if known.over == Over::No {
             self.producer_over(id, Over::Finished);
         }
         if let Some(link) = link {
@@ -670,30 +672,30 @@ impl Channel {
     }
 
     fn producer_over(&mut self, id: &ProducerId, over: Over) {
-        let Some(source) = self.sources.get_mut(id) else { return };
-        source.over = over;
-        let frames = source.next;
+        let Some(known) = self.producers.get_mut(id) else { return };
+        known.over = over;
+        let frames = known.next;
         for makers in self.makers.values_mut() {
             makers.remove(id);
         }
         // Whoever has frames of a set that wait for room, or are coming, is among those who make it.
         for (set, makers) in &mut self.makers {
-            let under_way = |other: &&Source| other.over == Over::No && other.lane.has_of_set(*set);
-            makers.extend(self.sources.values().filter(under_way).map(|other| (*other.id).clone()));
+            let under_way = |other: &&KnownProducer| other.over == Over::No && other.lane.has_of_set(*set);
+            makers.extend(self.producers.values().filter(under_way).map(|other| (*other.id).clone()));
         }
         self.close_ended();
         let place =
             self.note(Item::ProducerOver { producer: id.clone(), frames, is_gone: over == Over::Gone });
-        if let Some(source) = self.sources.get_mut(id) {
-            source.over_place = place;
+        if let Some(known) = self.producers.get_mut(id) {
+            known.over_place = place;
         }
     }
 
     /// A record is written.
     pub fn written(&mut self, place: u64, at: Location, record: &Record, now_ns: u64) {
         self.files.written(place, at, record.cost());
-        if let Some(slot) = self.log.get_mut(place) {
-            slot.disk = Disk::At(at);
+        if let Some(logged) = self.log.get_mut(place) {
+            logged.disk = Disk::At(at);
         }
         self.spill_trouble = None;
         self.admit(now_ns);
@@ -702,12 +704,12 @@ impl Channel {
     /// Everything below `place` that was written is synced.
     pub fn synced(&mut self, place: u64) {
         let mut told = Vec::new();
-        for source in self.sources.values_mut() {
-            source.synced(place);
-            if source.level == HeldLevel::Durable
-                && let (Some(link), Some(message)) = (source.link, source.tell(true))
+        for known in self.producers.values_mut() {
+            known.synced(place);
+            if known.level == HeldLevel::Durable
+                && let (Some(link), Some(message)) = (known.link, known.tell(true))
             {
-                told.push((link, message, (*source.id).clone()));
+                told.push((link, message, (*known.id).clone()));
             }
         }
         for (link, message, id) in told {
@@ -718,7 +720,7 @@ impl Channel {
 
     /// Whether anybody waits for a sync.
     pub fn wants_sync(&self) -> bool {
-        self.sources.values().any(|source| !source.unsynced.is_empty())
+        self.producers.values().any(|known| !known.unsynced.is_empty())
     }
 
     /// The log cannot be written for now.
@@ -728,8 +730,8 @@ impl Channel {
 
     /// From time to time: tells what was not told yet.
     pub fn tick(&mut self, now_ns: u64) {
-        for source in self.sources.values_mut() {
-            if let (Some(link), Some(message)) = (source.link, source.tell(true)) {
+        for known in self.producers.values_mut() {
+            if let (Some(link), Some(message)) = (known.link, known.tell(true)) {
                 self.actions.push_back(Action::Tell(link, message));
             }
         }
@@ -751,24 +753,24 @@ impl Channel {
     /// it up, not the link.
     pub fn is_held_up(&self, link: u64) -> bool {
         let is_written = self.spill_trouble.is_none();
-        let waits = |source: &Source| {
-            source.lane.peek().is_some()
-                || (!is_written && source.level == HeldLevel::Durable && !source.unsynced.is_empty())
+        let waits = |known: &KnownProducer| {
+            known.lane.peek().is_some()
+                || (!is_written && known.level == HeldLevel::Durable && !known.unsynced.is_empty())
         };
-        self.sources.values().any(|source| source.link == Some(link) && waits(source))
+        self.producers.values().any(|known| known.link == Some(link) && waits(known))
     }
 
     /// Whether nobody has a link.
     pub fn is_idle(&self) -> bool {
-        self.subscriptions.is_empty() && self.sources.values().all(|source| source.link.is_none())
+        self.subscriptions.is_empty() && self.producers.values().all(|known| known.link.is_none())
     }
 
     /// Whether nobody is here or comes back, and nothing is owed to who may come: no frame, or none that its log does
     /// not keep.
     pub fn is_spent(&self) -> bool {
         let is_kept = self.spill_trouble.is_none() && self.spill.is_some_and(|spill| spill.is_recorded);
-        let is_over = |source: &Source| source.link.is_none() && source.over != Over::No;
-        let is_left = self.subscriptions.is_empty() && self.sources.values().all(is_over);
+        let is_over = |known: &KnownProducer| known.link.is_none() && known.over != Over::No;
+        let is_left = self.subscriptions.is_empty() && self.producers.values().all(is_over);
         is_left && (is_kept || !self.has_frames())
     }
 
@@ -789,7 +791,7 @@ impl Channel {
 
     /// Whether no producer was ever here.
     pub fn has_no_producers(&self) -> bool {
-        self.sources.is_empty() && self.retired.away() == 0
+        self.producers.is_empty() && self.retired.away() == 0
     }
 
     /// How it stands.
@@ -804,7 +806,12 @@ impl Channel {
             spill_trouble: self.spill_trouble().map(str::to_owned),
             forgotten: self.forgotten,
             was_full: self.was_full,
-            producers: self.sources.values().map(Source::status).take(limits::STATUS_ROWS_MAX).collect(),
+            producers: self
+                .producers
+                .values()
+                .map(KnownProducer::status)
+                .take(limits::STATUS_ROWS_MAX)
+                .collect(),
             consumers: self
                 .subscriptions
                 .values()

@@ -131,7 +131,7 @@ impl Subscription {
         (self.begun, self.cursor) = (begun, next.clamp(log.base(), log.end()));
         self.expect.clear();
         for place in log.base()..self.cursor {
-            match log.get(place).map(|slot| &slot.kind) {
+            match log.get(place).map(|logged| &logged.kind) {
                 Some(Kind::Frame { producer, sequence, set, .. }) => {
                     self.expect(producer, self.expected(producer).max(sequence + 1));
                     if let (Some(group), Some((set, index))) = (&mut self.group, *set)

@@ -6,8 +6,8 @@
 //! On the way the cursor passes what nobody is handed, and what is lost is named before what follows it. Nothing is
 //! taken out before there is room for it.
 
-use super::log::{Disk, Kind, Log, Slot};
-use super::source::Source;
+use super::log::{Disk, Kind, Log, Logged};
+use super::producers::KnownProducer;
 use super::subscription::{Handed, Member, Note, Subscription};
 use crate::frames::lane::cost_of;
 use crate::frames::spill::Files;
@@ -33,7 +33,7 @@ pub(super) fn next(
     one: &mut Subscription,
     member: &Member,
     log: &Log,
-    sources: &BTreeMap<ProducerId, Source>,
+    producers: &BTreeMap<ProducerId, KnownProducer>,
 ) -> Option<(Next, u64)> {
     loop {
         if let Some(item) = one.report_from(member.report) {
@@ -46,15 +46,15 @@ pub(super) fn next(
         if let Some(handed) = one.returned.values().next() {
             return Some((Next::Returned, handed.cost()));
         }
-        let slot = log.get(one.cursor)?;
-        match &slot.kind {
+        let logged = log.get(one.cursor)?;
+        match &logged.kind {
             Kind::Frame { producer, sequence, cost, .. } => {
-                if let Some(handed) = frame(one, slot, sources.get(&**producer)) {
+                if let Some(handed) = frame(one, logged, producers.get(&**producer)) {
                     return Some((Next::Frame(handed, producer.clone(), *sequence), *cost));
                 }
             }
             Kind::Note(_) | Kind::Nothing => {
-                if !one.pass(Some(slot), LossReason::Forgotten) {
+                if !one.pass(Some(logged), LossReason::Forgotten) {
                     // Where too many notes or reports wait, so does what follows.
                     return None;
                 }
@@ -64,8 +64,8 @@ pub(super) fn next(
 }
 
 /// The frame at the cursor. `None`: it is not handed out and was passed, or what is missing before it was named.
-fn frame(one: &mut Subscription, slot: &Slot, source: Option<&Source>) -> Option<Handed> {
-    let Kind::Frame { producer, sequence, cost, set } = &slot.kind else { return None };
+fn frame(one: &mut Subscription, logged: &Logged, known: Option<&KnownProducer>) -> Option<Handed> {
+    let Kind::Frame { producer, sequence, cost, set } = &logged.kind else { return None };
     let expected = one.expected(producer);
     if *sequence < expected {
         one.cursor += 1;
@@ -73,18 +73,18 @@ fn frame(one: &mut Subscription, slot: &Slot, source: Option<&Source>) -> Option
     }
     if *sequence > expected {
         // Below `first_here` another hub had it; else we did, and have it no more.
-        let restart = source.map_or(0, |source| source.first_here).clamp(expected, *sequence);
+        let restart = known.map_or(0, |known| known.first_here).clamp(expected, *sequence);
         one.lose(producer, expected, restart, LossReason::HubRestart);
         one.lose(producer, restart, *sequence, LossReason::Forgotten);
         one.expect(producer, *sequence);
         return None;
     }
-    let has_newer = source.is_some_and(|source| source.last_place > one.cursor);
+    let has_newer = known.is_some_and(|known| known.last_place > one.cursor);
     if one.policy == FramePolicy::LatestOnly && has_newer {
-        one.pass(Some(slot), LossReason::Superseded);
+        one.pass(Some(logged), LossReason::Superseded);
         return None;
     }
-    match (&slot.held, slot.disk) {
+    match (&logged.held, logged.disk) {
         (Some(held), _) => Some(Handed::Frame(one.cursor, held.clone())),
         (None, Disk::At(at)) => Some(Handed::OnDisk {
             place: one.cursor,
@@ -95,7 +95,7 @@ fn frame(one: &mut Subscription, slot: &Slot, source: Option<&Source>) -> Option
             set: *set,
         }),
         (None, _) => {
-            one.pass(Some(slot), LossReason::Forgotten);
+            one.pass(Some(logged), LossReason::Forgotten);
             None
         }
     }
@@ -138,16 +138,17 @@ mod tests {
         Arc::new(ProducerId::new("cam").unwrap())
     }
 
-    fn slot(sequence: u64, disk: Disk) -> Slot {
-        Slot { kind: Kind::Frame { producer: producer(), sequence, cost: 100, set: None }, held: None, disk }
+    fn logged(sequence: u64, disk: Disk) -> Logged {
+        let kind = Kind::Frame { producer: producer(), sequence, cost: 100, set: None };
+        Logged { kind, held: None, disk }
     }
 
     /// What a member is handed of this log, in order, as words.
     fn handed(one: &mut Subscription, log: &Log) -> Vec<String> {
-        let (sources, mut files) = (BTreeMap::new(), Files::default());
+        let (producers, mut files) = (BTreeMap::new(), Files::default());
         let mut member = Member::new(WINDOW, [1; 16], 1, one.reports_end());
         let mut all = Vec::new();
-        while let Some((found, bytes)) = next(one, &member, log, &sources) {
+        while let Some((found, bytes)) = next(one, &member, log, &producers) {
             assert!(bytes > 0);
             all.push(match take(one, &mut member, found, &mut files) {
                 Some(Handed::Note(Note {
@@ -167,10 +168,10 @@ mod tests {
         // 0 is there, 1 was never here, 2 was and is no more, 3 is there, and 3 comes once more; then something
         // damaged.
         for (sequence, disk) in [(0, at(0)), (2, Disk::No), (3, at(30)), (3, at(40))] {
-            log.push(slot(sequence, disk));
+            log.push(logged(sequence, disk));
         }
-        log.push(Slot { kind: Kind::Nothing, held: None, disk: Disk::No });
-        log.push(slot(4, at(50)));
+        log.push(Logged { kind: Kind::Nothing, held: None, disk: Disk::No });
+        log.push(logged(4, at(50)));
         let new = || Subscription::new("x".into(), false, FramePolicy::Block, FrameFrom::Start, 0);
         let mut one = new();
         let expected =

@@ -1,6 +1,6 @@
 //! Producers that are over and forgotten, but for where their sequence goes on if one of that name comes again.
 
-use super::source::Source;
+use super::producers::KnownProducer;
 use std::collections::{BTreeMap, VecDeque};
 use thalweg_wire::message::ProducerId;
 
@@ -33,13 +33,13 @@ pub(super) struct Retired {
 
 impl Retired {
     /// It is forgotten.
-    pub fn add(&mut self, source: &Source) {
-        let id = (*source.id).clone();
+    pub fn add(&mut self, known: &KnownProducer) {
+        let id = (*known.id).clone();
         let before = Before {
             number: self.count,
-            next: source.next,
-            first_here: source.first_here,
-            process: source.process,
+            next: known.next,
+            first_here: known.first_here,
+            process: known.process,
         };
         self.order.push_back((self.count, id.clone()));
         self.known.insert(id, before);
@@ -93,7 +93,7 @@ mod tests {
         let mut retired = Retired::default();
         let id = |number: usize| ProducerId::new(&format!("p{number}")).unwrap();
         for number in 0..RETIRED_MAX + 10 {
-            retired.add(&Source::new(Arc::new(id(number)), number as u64));
+            retired.add(&KnownProducer::new(Arc::new(id(number)), number as u64));
             if number % 2 == 1 {
                 // One that comes and goes takes the place of no other for longer than it is there.
                 assert_eq!(retired.take(&id(0)).is_some(), number == 1);
@@ -112,7 +112,7 @@ mod tests {
         let mut retired = Retired::default();
         let id = ProducerId::new("cam").unwrap();
         for round in 0..3 {
-            retired.add(&Source::new(Arc::new(id.clone()), round));
+            retired.add(&KnownProducer::new(Arc::new(id.clone()), round));
             assert_eq!((retired.away(), retired.count()), (1, round + 1));
             assert_eq!(retired.take(&id).map(|before| before.next), Some(round));
             assert_eq!(retired.away(), 0);

@@ -60,8 +60,8 @@ fn handed(channel: &mut Channel, link: u64, asks: &Consume) -> (Vec<u64>, Vec<(u
     while let Some(work) = channel.next(link, &key, &asks.consumer, 0) {
         let number = match work {
             Work::Read { number, at, place } => {
-                let slot = channel.log.get(place).unwrap();
-                let Kind::Frame { producer, sequence, set, .. } = &slot.kind else { panic!("{slot:?}") };
+                let logged = channel.log.get(place).unwrap();
+                let Kind::Frame { producer, sequence, set, .. } = &logged.kind else { panic!("{logged:?}") };
                 let Item::Frame(head) = frame(producer, *sequence, *set, 3) else { unreachable!() };
                 let held = Held { head: *head, payload: Payload::from(b"abc".to_vec()) };
                 channel.loaded(&key, &asks.consumer, number, at, Some(Arc::new(held)));

@@ -97,7 +97,7 @@ fn a_durable_producer_is_held_up_while_the_log_cannot_be_written_and_no_longer()
         let epoch = begun(&mut channel);
         push(&mut channel, epoch, 0, (7, 0));
         written(&mut channel);
-        channel.sources.get_mut(&producer()).unwrap().level = level;
+        channel.producers.get_mut(&producer()).unwrap().level = level;
         push(&mut channel, epoch, 1, (7, 1));
         assert!(!channel.is_held_up(1), "a disk that is only slow is judged as the link is");
         channel.trouble("no space left".to_owned());

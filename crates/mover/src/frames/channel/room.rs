@@ -1,7 +1,7 @@
 //! Room for one more frame: what goes, and whose it was.
 
 use super::log::{Disk, Kind};
-use super::{Action, Channel, Record, Source, cost_of};
+use super::{Action, Channel, KnownProducer, Record, cost_of};
 use std::sync::Arc;
 use thalweg_wire::limits;
 use thalweg_wire::message::{FramePolicy, Item, LossReason};
@@ -49,8 +49,8 @@ impl Channel {
     /// for.
     fn evict_one(&mut self) -> bool {
         let Some(place) = self.log.first_in_memory() else { return false };
-        let Some(slot) = self.log.get(place) else { return false };
-        match slot.disk {
+        let Some(logged) = self.log.get(place) else { return false };
+        match logged.disk {
             Disk::At(_) => {}
             Disk::Writing => return false,
             Disk::No => {
@@ -111,7 +111,7 @@ impl Channel {
     fn spill_from(&mut self, from: u64) {
         for place in from..self.log.end() {
             let Some(held) =
-                self.log.get(place).filter(|slot| slot.disk == Disk::No).and_then(|s| s.held.clone())
+                self.log.get(place).filter(|logged| logged.disk == Disk::No).and_then(|s| s.held.clone())
             else {
                 continue;
             };
@@ -120,8 +120,8 @@ impl Channel {
             if writing > 0 && writing + cost > SPILL_BATCH_BYTES || !self.spill_room(cost) {
                 return;
             }
-            if let Some(slot) = self.log.get_mut(place) {
-                slot.disk = Disk::Writing;
+            if let Some(logged) = self.log.get_mut(place) {
+                logged.disk = Disk::Writing;
             }
             self.files.begin(cost);
             self.actions.push_back(Action::Write(place, Record::Frame(Arc::clone(&held))));
@@ -150,8 +150,8 @@ impl Channel {
         let is_full = |item: &Item| {
             self.log.len() >= limits::CHANNEL_FRAMES_MAX || self.files.bytes() + cost_of(item) > bytes_max
         };
-        let waits = |source: &Source| source.lane.peek().is_some_and(is_full);
-        self.forgets_nothing() && self.sources.values().any(waits)
+        let waits = |known: &KnownProducer| known.lane.peek().is_some_and(is_full);
+        self.forgets_nothing() && self.producers.values().any(waits)
     }
 
     pub(super) fn forget_oldest(&mut self) -> bool {
@@ -167,11 +167,11 @@ impl Channel {
             return false;
         }
         for place in self.log.base()..=last_place {
-            if let Some(slot) = self.log.get_mut(place)
-                && matches!(slot.disk, Disk::At(at) if at.file == file)
+            if let Some(logged) = self.log.get_mut(place)
+                && matches!(logged.disk, Disk::At(at) if at.file == file)
             {
-                slot.disk = Disk::No;
-                self.forgotten += u64::from(slot.held.is_none());
+                logged.disk = Disk::No;
+                self.forgotten += u64::from(logged.held.is_none());
             }
         }
         self.files.forget(file);
@@ -185,7 +185,7 @@ impl Channel {
     fn skip_forgotten(&mut self, last_place: u64) {
         let Channel { subscriptions, log, .. } = self;
         for one in subscriptions.values_mut() {
-            while one.cursor <= last_place && log.get(one.cursor).is_some_and(|slot| !slot.is_there()) {
+            while one.cursor <= last_place && log.get(one.cursor).is_some_and(|logged| !logged.is_there()) {
                 if !one.pass(log.get(one.cursor), LossReason::Forgotten) {
                     break;
                 }
@@ -197,9 +197,9 @@ impl Channel {
     pub(super) fn trim(&mut self) {
         let is_recorded = self.spill.is_some_and(|spill| spill.is_recorded);
         let first_needed = self.subscriptions.values().map(|one| one.cursor).min();
-        while let Some(slot) = self.log.first() {
+        while let Some(logged) = self.log.first() {
             let place = self.log.base();
-            let is_remembered = is_recorded && slot.disk != Disk::No;
+            let is_remembered = is_recorded && logged.disk != Disk::No;
             let is_needed = first_needed.is_some_and(|first| first <= place) || self.is_awaited(place);
             if is_remembered || is_needed {
                 break;
@@ -221,7 +221,7 @@ impl Channel {
         let is_frame = |place: &u64| {
             self.log
                 .get(*place)
-                .is_some_and(|slot| slot.is_there() && matches!(slot.kind, Kind::Frame { .. }))
+                .is_some_and(|logged| logged.is_there() && matches!(logged.kind, Kind::Frame { .. }))
         };
         (self.log.base()..self.log.end()).filter(is_frame)
     }

@@ -50,13 +50,13 @@ pub(super) enum Disk {
 }
 
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(super) struct Logged {
     pub kind: Kind,
     pub held: Option<Arc<Held>>,
     pub disk: Disk,
 }
 
-impl Slot {
+impl Logged {
     /// Whether it can still be had.
     pub fn is_there(&self) -> bool {
         self.held.is_some() || matches!(self.disk, Disk::At(_))
@@ -65,7 +65,7 @@ impl Slot {
 
 #[derive(Debug, Default)]
 pub(super) struct Log {
-    slots: VecDeque<Slot>,
+    logged: VecDeque<Logged>,
     base: u64,
     memory_bytes: u64,
     /// No frame below this place is in memory.
@@ -85,56 +85,56 @@ impl Log {
 
     /// The place of the next.
     pub fn end(&self) -> u64 {
-        self.base + self.slots.len() as u64
+        self.base + self.logged.len() as u64
     }
 
     pub fn len(&self) -> usize {
-        self.slots.len()
+        self.logged.len()
     }
 
     pub fn memory_bytes(&self) -> u64 {
         self.memory_bytes
     }
 
-    pub fn get(&self, place: u64) -> Option<&Slot> {
-        self.slots.get(usize::try_from(place.checked_sub(self.base)?).ok()?)
+    pub fn get(&self, place: u64) -> Option<&Logged> {
+        self.logged.get(usize::try_from(place.checked_sub(self.base)?).ok()?)
     }
 
-    pub fn get_mut(&mut self, place: u64) -> Option<&mut Slot> {
-        self.slots.get_mut(usize::try_from(place.checked_sub(self.base)?).ok()?)
+    pub fn get_mut(&mut self, place: u64) -> Option<&mut Logged> {
+        self.logged.get_mut(usize::try_from(place.checked_sub(self.base)?).ok()?)
     }
 
     /// Adds one, and returns its place.
-    pub fn push(&mut self, slot: Slot) -> u64 {
-        self.memory_bytes += slot.held.as_ref().map_or(0, |held| held.cost());
-        self.slots.push_back(slot);
+    pub fn push(&mut self, logged: Logged) -> u64 {
+        self.memory_bytes += logged.held.as_ref().map_or(0, |held| held.cost());
+        self.logged.push_back(logged);
         self.end() - 1
     }
 
     /// What was taken out of the front stands at its place again. What lies between was handed out for good. Nothing
     /// changes where that would make more than `most` places.
-    pub fn put_back(&mut self, place: u64, slot: Slot, most: usize) {
+    pub fn put_back(&mut self, place: u64, logged: Logged, most: usize) {
         let is_near = self.end().checked_sub(place).is_some_and(|places| places <= most as u64);
         if !is_near {
             return;
         }
         while self.base > place {
-            self.slots.push_front(Slot { kind: Kind::Nothing, held: None, disk: Disk::No });
+            self.logged.push_front(Logged { kind: Kind::Nothing, held: None, disk: Disk::No });
             self.base -= 1;
         }
         let Some(there) = self.get_mut(place) else { return };
         if there.is_there() || !matches!(there.kind, Kind::Frame { .. } | Kind::Nothing) {
             return;
         }
-        let bytes = slot.held.as_ref().map_or(0, |held| held.cost());
-        *there = slot;
+        let bytes = logged.held.as_ref().map_or(0, |held| held.cost());
+        *there = logged;
         self.memory_bytes += bytes;
         self.memory_from = self.memory_from.min(place);
     }
 
     /// Takes the payload at a place out of memory.
     pub fn evict(&mut self, place: u64) {
-        if let Some(held) = self.get_mut(place).and_then(|slot| slot.held.take()) {
+        if let Some(held) = self.get_mut(place).and_then(|logged| logged.held.take()) {
             self.memory_bytes -= held.cost();
         }
     }
@@ -143,7 +143,7 @@ impl Log {
     pub fn first_in_memory(&mut self) -> Option<u64> {
         self.memory_from = self.memory_from.max(self.base);
         while self.memory_from < self.end() {
-            if self.get(self.memory_from).is_some_and(|slot| slot.held.is_some()) {
+            if self.get(self.memory_from).is_some_and(|logged| logged.held.is_some()) {
                 return Some(self.memory_from);
             }
             self.memory_from += 1;
@@ -152,15 +152,15 @@ impl Log {
     }
 
     /// Takes the first place out.
-    pub fn pop(&mut self) -> Option<Slot> {
-        let slot = self.slots.pop_front()?;
+    pub fn pop(&mut self) -> Option<Logged> {
+        let logged = self.logged.pop_front()?;
         self.base += 1;
-        self.memory_bytes -= slot.held.as_ref().map_or(0, |held| held.cost());
-        Some(slot)
+        self.memory_bytes -= logged.held.as_ref().map_or(0, |held| held.cost());
+        Some(logged)
     }
 
-    pub fn first(&self) -> Option<&Slot> {
-        self.slots.front()
+    pub fn first(&self) -> Option<&Logged> {
+        self.logged.front()
     }
 }
 
@@ -169,25 +169,25 @@ mod tests {
     use super::*;
     use std::iter::from_fn;
 
-    fn slot(sequence: u64) -> Slot {
+    fn logged(sequence: u64) -> Logged {
         let producer = Arc::new(ProducerId::new("cam").unwrap());
         let kind = Kind::Frame { producer, sequence, cost: 100, set: None };
-        Slot { kind, held: None, disk: Disk::At(Location { file: 0, offset: sequence * 10, bytes: 10 }) }
+        Logged { kind, held: None, disk: Disk::At(Location { file: 0, offset: sequence * 10, bytes: 10 }) }
     }
 
     #[test]
     fn what_is_put_back_stands_at_its_place_and_no_more_places_than_may_be() {
         let mut log = Log::default();
         for sequence in 0..10 {
-            log.push(slot(sequence));
+            log.push(logged(sequence));
         }
         (0..8).for_each(|_| drop(log.pop()));
         // Too far back, behind something that stands there, and into a gap.
         for place in [7, 9, 2, 4, 3] {
-            log.put_back(place, slot(place), 7);
+            log.put_back(place, logged(place), 7);
         }
         assert_eq!((log.base(), log.end(), log.len()), (3, 10, 7));
-        let there = from_fn(|| log.pop()).map(|slot| match slot.kind {
+        let there = from_fn(|| log.pop()).map(|logged| match logged.kind {
             Kind::Frame { sequence, .. } => Some(sequence),
             _ => None,
         });
