@@ -76,13 +76,13 @@ pub enum What {
 }
 
 impl Channel {
-    /// A consumer joins, or comes back, on this link.
+    /// A consumer joins, or comes back, by this attachment.
     ///
     /// # Errors
-    /// `Busy` if it has another link or there are too many; `Conflict` for another policy than that of its group, or if
-    /// it comes back and another process has its name meanwhile; `Unsupported` for a policy that needs a spill log
-    /// where there is none.
-    pub fn subscribe(&mut self, link: u64, consume: &Consume, window: Window) -> Result<Subscribed> {
+    /// `Busy` if it is connected already or there are too many; `Conflict` for another policy than that of its group,
+    /// or if it comes back and another process has its name meanwhile; `Unsupported` for a policy that needs a spill
+    /// log where there is none.
+    pub fn subscribe(&mut self, attachment: u64, consume: &Consume, window: Window) -> Result<Subscribed> {
         let refuse = |kind, cause: &str| Err(Failure::new(kind, OPEN_CHANNEL, cause));
         if consume.policy == FramePolicy::Spill && self.spill.is_none() {
             return refuse(FailureKind::Unsupported, "the channel has no spill log");
@@ -133,7 +133,7 @@ impl Channel {
             let failure = Failure::new(FailureKind::Busy, JOIN, "it has too many consumers");
             return Err(failure.because(Reason::ChannelCrowded));
         }
-        let instance = join(one, &mut self.instances, link, consume, window)?;
+        let instance = join(one, &mut self.instances, attachment, consume, window)?;
         if is_new || goes_on.is_some() {
             self.note_begun(&key, begins_now);
         }
@@ -141,13 +141,13 @@ impl Channel {
         if stand.is_some() || consume.group.is_none() {
             self.stands.remove(&key);
         }
-        self.tell_had(link, &key, &consume.consumer);
+        self.tell_had(attachment, &key, &consume.consumer);
         Ok(Subscribed { instance })
     }
 
     /// A consumer that goes on behind another process under its name is told so, and what that took of sets that are
     /// not over; on each link, for what was said to one that broke may not have been heard.
-    fn tell_had(&mut self, link: u64, key: &ConsumerKey, who: &[u8; 16]) {
+    fn tell_had(&mut self, attachment: u64, key: &ConsumerKey, who: &[u8; 16]) {
         let Some(one) = self.subscriptions.get(key) else { return };
         if !one.members.get(who).is_some_and(|member| member.goes_on) {
             return;
@@ -158,15 +158,15 @@ impl Channel {
             pieces.into_iter().map(move |taken| FramesMessage::SetHad { set, taken })
         });
         let told = std::iter::once(FramesMessage::GoesOn).chain(had);
-        self.actions.extend(told.map(|message| super::Action::Tell(link, message)));
+        self.actions.extend(told.map(|message| super::Action::Tell(attachment, message)));
     }
 
     /// This consumer has a smaller window than it asked for: it is told, so that it says often enough what it took.
-    pub fn tell_window(&mut self, link: u64, key: &ConsumerKey, who: &[u8; 16]) {
-        let Some(member) = self.member(link, key, who) else { return };
+    pub fn tell_window(&mut self, attachment: u64, key: &ConsumerKey, who: &[u8; 16]) {
+        let Some(member) = self.member(attachment, key, who) else { return };
         member.is_narrow = true;
         let bytes = member.lane.window().bytes;
-        self.actions.push_back(super::Action::Tell(link, FramesMessage::WindowIs { bytes }));
+        self.actions.push_back(super::Action::Tell(attachment, FramesMessage::WindowIs { bytes }));
     }
 
     /// A consumer said something.
@@ -175,14 +175,16 @@ impl Channel {
     /// `Protocol`, `Damage`.
     pub fn hear_consumer(
         &mut self,
-        link: u64,
+        attachment: u64,
         key: &ConsumerKey,
         who: &[u8; 16],
         message: FramesMessage,
         now_ns: u64,
     ) -> Result<()> {
         let Some(one) = self.subscriptions.get_mut(key) else { return Ok(()) };
-        let Some(member) = one.members.get_mut(who).filter(|member| member.link == Some(link)) else {
+        let Some(member) =
+            one.members.get_mut(who).filter(|member| member.attachment == Some(attachment))
+        else {
             return Ok(());
         };
         match message {
@@ -202,7 +204,7 @@ impl Channel {
                     }
                 }
             }
-            FramesMessage::Leave => self.leave(link, key, who),
+            FramesMessage::Leave => self.leave(attachment, key, who),
             _ => return Err(protocol("a consumer does not say this to a hub")),
         }
         self.note_group(key, Some(now_ns));
@@ -212,61 +214,61 @@ impl Channel {
     }
 
     /// The consumer's link is gone; it may come back.
-    pub fn unlink_consumer(&mut self, link: u64, key: &ConsumerKey, who: &[u8; 16]) {
-        if let Some(member) = self.member(link, key, who) {
-            member.link = None;
+    pub fn unlink_consumer(&mut self, attachment: u64, key: &ConsumerKey, who: &[u8; 16]) {
+        if let Some(member) = self.member(attachment, key, who) {
+            member.attachment = None;
             member.lane.unlink();
         }
     }
 
     /// The link of a consumer was replaced: nothing is sent before it stands anew.
-    pub fn pause_consumer(&mut self, link: u64, key: &ConsumerKey, who: &[u8; 16]) {
-        let Some(member) = self.member(link, key, who) else { return };
+    pub fn pause_consumer(&mut self, attachment: u64, key: &ConsumerKey, who: &[u8; 16]) {
+        let Some(member) = self.member(attachment, key, who) else { return };
         member.is_lost = false;
         member.lane.unlink();
         if member.is_narrow {
             // What was said of it may not have been heard.
-            self.tell_window(link, key, who);
+            self.tell_window(attachment, key, who);
         }
-        self.tell_had(link, key, who);
+        self.tell_had(attachment, key, who);
     }
 
     /// The link of a consumer was lost: it may come back, or another may take its place.
-    pub fn consumer_link_lost(&mut self, link: u64, key: &ConsumerKey, who: &[u8; 16]) {
-        if let Some(member) = self.member(link, key, who) {
+    pub fn consumer_link_lost(&mut self, attachment: u64, key: &ConsumerKey, who: &[u8; 16]) {
+        if let Some(member) = self.member(attachment, key, who) {
             member.is_lost = true;
             member.lane.unlink();
         }
     }
 
-    /// Whether a consumer's last link was this.
-    pub fn is_last_consumer_link(&self, link: u64, key: &ConsumerKey, who: &[u8; 16]) -> bool {
+    /// Whether a consumer's last attachment was this.
+    pub fn is_last_consumer_attachment(&self, attachment: u64, key: &ConsumerKey, who: &[u8; 16]) -> bool {
         let member = self.subscriptions.get(key).and_then(|one| one.members.get(who));
-        member.is_some_and(|member| member.last_link == link)
+        member.is_some_and(|member| member.last_attachment == attachment)
     }
 
     /// The epoch that a consumer stands in.
-    pub fn consumer_epoch(&mut self, link: u64, key: &ConsumerKey, who: &[u8; 16]) -> Option<u16> {
-        self.member(link, key, who).and_then(|member| member.lane.epoch())
+    pub fn consumer_epoch(&mut self, attachment: u64, key: &ConsumerKey, who: &[u8; 16]) -> Option<u16> {
+        self.member(attachment, key, who).and_then(|member| member.lane.epoch())
     }
 
-    fn member(&mut self, link: u64, key: &ConsumerKey, who: &[u8; 16]) -> Option<&mut Member> {
+    fn member(&mut self, attachment: u64, key: &ConsumerKey, who: &[u8; 16]) -> Option<&mut Member> {
         let one = self.subscriptions.get_mut(key)?;
-        one.members.get_mut(who).filter(|member| member.link == Some(link))
+        one.members.get_mut(who).filter(|member| member.attachment == Some(attachment))
     }
 
     /// A stream to a consumer broke.
-    pub fn consumer_stream_lost(&mut self, link: u64, key: &ConsumerKey, who: &[u8; 16], stream: u16) {
-        if let Some(member) = self.member(link, key, who) {
+    pub fn consumer_stream_lost(&mut self, attachment: u64, key: &ConsumerKey, who: &[u8; 16], stream: u16) {
+        if let Some(member) = self.member(attachment, key, who) {
             member.lane.stream_lost(stream);
         }
     }
 
     /// A consumer goes for good. What a member of a group had not taken goes to the others; what the last consumer of
     /// all had not taken waits for the next.
-    pub fn leave(&mut self, link: u64, key: &ConsumerKey, who: &[u8; 16]) {
+    pub fn leave(&mut self, attachment: u64, key: &ConsumerKey, who: &[u8; 16]) {
         let Some(one) = self.subscriptions.get_mut(key) else { return };
-        if one.members.get(who).is_some_and(|member| member.last_link != link) {
+        if one.members.get(who).is_some_and(|member| member.last_attachment != attachment) {
             return;
         }
         let Some(mut member) = one.members.remove(who) else { return };
@@ -316,10 +318,10 @@ impl Channel {
     }
 
     /// The next work of a stream for a consumer.
-    pub fn next(&mut self, link: u64, key: &ConsumerKey, who: &[u8; 16], stream: u16) -> Option<Work> {
-        self.hand_out(link, key, who);
+    pub fn next(&mut self, attachment: u64, key: &ConsumerKey, who: &[u8; 16], stream: u16) -> Option<Work> {
+        self.hand_out(attachment, key, who);
         let one = self.subscriptions.get_mut(key)?;
-        let member = one.members.get_mut(who).filter(|member| member.link == Some(link))?;
+        let member = one.members.get_mut(who).filter(|member| member.attachment == Some(attachment))?;
         let (number, epoch) = member.lane.next(stream)?;
         match member.lane.item_mut(number)? {
             Handed::Note(note) => Some(Work::Send { number, epoch, what: What::Note(note.item.clone()) }),
@@ -364,22 +366,22 @@ impl Channel {
     }
 
     /// Fills the lane of a consumer, as far as its window goes.
-    fn hand_out(&mut self, link: u64, key: &ConsumerKey, who: &[u8; 16]) {
+    fn hand_out(&mut self, attachment: u64, key: &ConsumerKey, who: &[u8; 16]) {
         let is_over = self.is_over(key);
         let Some(begun) = self.subscriptions.get(key).map(|one| one.cursor) else { return };
-        while self.fill(link, key, who, is_over) {}
+        while self.fill(attachment, key, who, is_over) {}
         if self.subscriptions.get(key).is_some_and(|one| one.cursor != begun) {
             self.trim();
         }
     }
 
     /// Hands out what there is and has room. True: that brought forth more.
-    fn fill(&mut self, link: u64, key: &ConsumerKey, who: &[u8; 16], is_over: bool) -> bool {
+    fn fill(&mut self, attachment: u64, key: &ConsumerKey, who: &[u8; 16], is_over: bool) -> bool {
         let Channel { subscriptions, log, producers, files, retired, actions, .. } = self;
         let Some(one) = subscriptions.get_mut(key) else { return false };
         one.report_sets();
         let Some(mut member) = one.members.remove(who) else { return false };
-        if member.link != Some(link) || member.lane.epoch().is_none() || member.ended {
+        if member.attachment != Some(attachment) || member.lane.epoch().is_none() || member.ended {
             one.members.insert(*who, member);
             return false;
         }
@@ -415,14 +417,15 @@ impl Channel {
     }
 }
 
-/// A member joins, or comes back, on this link. Gives the number of its lane, after `instances` if that is a new one.
+/// A member joins, or comes back, by this attachment. Gives the number of its lane, after `instances` if that is a new
+/// one.
 ///
 /// # Errors
 /// `Busy`, `Conflict`: see [`Channel::subscribe`].
 fn join(
     one: &mut Subscription,
     instances: &mut u64,
-    link: u64,
+    attachment: u64,
     consume: &Consume,
     window: Window,
 ) -> Result<u64> {
@@ -436,11 +439,11 @@ fn join(
         let cause = "another process has this consumer's name since this one lost its link";
         return Err(Failure::new(FailureKind::Conflict, TAKE_NAME, cause).because(Reason::NameTaken));
     }
-    if !member.is_lost && member.link.is_some_and(|other| other != link) {
-        let failure = Failure::new(FailureKind::Busy, TAKE_NAME, "this consumer has another link");
+    if !member.is_lost && member.attachment.is_some_and(|other| other != attachment) {
+        let failure = Failure::new(FailureKind::Busy, TAKE_NAME, "this consumer is connected already");
         return Err(failure.because(Reason::NameTaken));
     }
-    (member.link, member.last_link, member.is_lost) = (Some(link), link, false);
+    (member.attachment, member.last_attachment, member.is_lost) = (Some(attachment), attachment, false);
     member.process = consume.process;
     member.lane.unlink();
     member.lane.set_window(window);

@@ -52,7 +52,7 @@ use thalweg_wire::message::{
 /// What is to be done.
 #[derive(Debug)]
 pub enum Action {
-    /// Say this on the producer's link.
+    /// Say this to what is attached under this number.
     Tell(u64, FramesMessage),
     /// There may be something for consumers.
     Wake,
@@ -243,15 +243,16 @@ impl Channel {
         open.into_iter().for_each(|set| self.close_if_complete(set));
     }
 
-    /// A producer has a link. Frames that it gives are numbered from the answer's `next` on.
+    /// A producer comes, or comes back, by this attachment. Frames that it gives are numbered from the answer's `next`
+    /// on.
     ///
     /// # Errors
-    /// `Busy` if it has another link; `Conflict` if it comes back and another process made frames under its name
+    /// `Busy` if it is connected already; `Conflict` if it comes back and another process made frames under its name
     /// meanwhile; `Unsupported` for durable frames without a recording log; `Busy` for too many that are not over, or
     /// of which something is left to be taken.
     pub fn attach(
         &mut self,
-        link: u64,
+        attachment: u64,
         (id, process): (&ProducerId, [u8; 16]),
         first: Option<u64>,
         level: HeldLevel,
@@ -268,8 +269,9 @@ impl Channel {
             let cause = format!("another process makes frames as {id} since this one lost its link");
             return Err(Failure::new(FailureKind::Conflict, TAKE_NAME, cause).because(Reason::NameTaken));
         }
-        if known.is_some_and(|known| !known.is_lost && known.link.is_some_and(|other| other != link)) {
-            let cause = format!("the producer {id} has another link");
+        let is_another = |other: u64| other != attachment;
+        if known.is_some_and(|known| !known.is_lost && known.attachment.is_some_and(is_another)) {
+            let cause = format!("the producer {id} is connected already");
             return Err(Failure::new(FailureKind::Busy, TAKE_NAME, cause).because(Reason::NameTaken));
         }
         let is_known = known.is_some();
@@ -315,7 +317,7 @@ impl Channel {
             known.durable = known.durable.max(if known.unsynced.is_empty() { first } else { 0 });
         }
         known.comes(first.is_some());
-        known.attach(link, process, level, window);
+        known.attach(attachment, process, level, window);
         self.stand(id);
         Ok(())
     }
@@ -327,7 +329,7 @@ impl Channel {
         let base = self.log.base();
         let is_done = |known: &&KnownProducer| {
             known.over != Over::No
-                && known.link.is_none()
+                && known.attachment.is_none()
                 && known.last_place.max(known.over_place) < base
                 && known.unsynced.is_empty()
         };
@@ -344,8 +346,8 @@ impl Channel {
     }
 
     /// The link of a producer was replaced below its session.
-    pub fn link_up(&mut self, link: u64) {
-        if let Some(known) = self.known_by(link) {
+    pub fn link_up(&mut self, attachment: u64) {
+        if let Some(known) = self.known_by(attachment) {
             known.is_lost = false;
             let id = (*known.id).clone();
             self.stand(&id);
@@ -353,42 +355,42 @@ impl Channel {
     }
 
     /// The link of a producer was lost: it may come back, or another may take its place.
-    pub fn link_lost(&mut self, link: u64) {
-        if let Some(known) = self.known_by(link) {
+    pub fn link_lost(&mut self, attachment: u64) {
+        if let Some(known) = self.known_by(attachment) {
             known.is_lost = true;
         }
     }
 
-    /// Whether a producer's last link was this.
-    pub fn is_last_link(&self, link: u64, id: &ProducerId) -> bool {
-        self.producers.get(id).is_some_and(|known| known.last_link == link)
+    /// Whether a producer's last attachment was this.
+    pub fn is_last_attachment(&self, attachment: u64, id: &ProducerId) -> bool {
+        self.producers.get(id).is_some_and(|known| known.last_attachment == attachment)
     }
 
     fn stand(&mut self, id: &ProducerId) {
         let Some(known) = self.producers.get_mut(id) else { return };
-        let Some(link) = known.link else { return };
+        let Some(attachment) = known.attachment else { return };
         known.renew();
         let (epoch, next) = known.lane.stand();
         let held = known.held();
-        self.actions.push_back(Action::Tell(link, FramesMessage::Stand { epoch, next }));
-        self.actions.push_back(Action::Tell(link, FramesMessage::Taken { next: held }));
+        self.actions.push_back(Action::Tell(attachment, FramesMessage::Stand { epoch, next }));
+        self.actions.push_back(Action::Tell(attachment, FramesMessage::Taken { next: held }));
     }
 
     /// The producer's link is gone; it may come back.
-    pub fn detach(&mut self, link: u64) {
-        if let Some(known) = self.known_by(link) {
-            known.link = None;
+    pub fn detach(&mut self, attachment: u64) {
+        if let Some(known) = self.known_by(attachment) {
+            known.attachment = None;
             known.renew();
         }
     }
 
-    /// The producer of this link is not waited for any more.
-    pub fn give_up(&mut self, link: u64, id: &ProducerId) {
+    /// The producer of this attachment is not waited for any more.
+    pub fn give_up(&mut self, attachment: u64, id: &ProducerId) {
         let Some(known) = self.producers.get_mut(id) else { return };
-        if known.last_link != link {
+        if known.last_attachment != attachment {
             return;
         }
-        known.link = None;
+        known.attachment = None;
         known.renew();
         if known.over == Over::No {
             self.producer_over(id, Over::Gone);
@@ -397,13 +399,14 @@ impl Channel {
 
     /// Producers that only the log knows are not waited for any more.
     pub fn give_up_absent(&mut self) {
-        let absent = self.producers.values().filter(|known| known.last_link == 0 && known.over == Over::No);
+        let is_absent = |known: &&KnownProducer| known.last_attachment == 0 && known.over == Over::No;
+        let absent = self.producers.values().filter(is_absent);
         let absent: Vec<ProducerId> = absent.map(|known| (*known.id).clone()).collect();
         absent.iter().for_each(|id| self.producer_over(id, Over::Gone));
     }
 
-    fn known_by(&mut self, link: u64) -> Option<&mut KnownProducer> {
-        self.producers.values_mut().find(|known| known.link == Some(link))
+    fn known_by(&mut self, attachment: u64) -> Option<&mut KnownProducer> {
+        self.producers.values_mut().find(|known| known.attachment == Some(attachment))
     }
 
     /// A producer said something.
@@ -411,8 +414,8 @@ impl Channel {
     /// # Errors
     /// `Protocol`; `Usage` for a set that was declared with another number of frames; `Conflict` for one that was over
     /// before this producer made anything of it; `Busy` for too many.
-    pub fn hear(&mut self, link: u64, message: FramesMessage, now_ns: u64) -> Result<()> {
-        let Some(known) = self.known_by(link) else { return Ok(()) };
+    pub fn hear(&mut self, attachment: u64, message: FramesMessage, now_ns: u64) -> Result<()> {
+        let Some(known) = self.known_by(attachment) else { return Ok(()) };
         match message {
             FramesMessage::ClockIs(clock) => known.clock = clock,
             FramesMessage::Finish { frames } => {
@@ -526,11 +529,11 @@ impl Channel {
     ///
     /// # Errors
     /// `Protocol` for what no producer sends; `Usage` for a frame that the channel can never hold.
-    pub fn begin(&mut self, link: u64, epoch: u16, number: u64, item: &Item) -> Result<bool> {
+    pub fn begin(&mut self, attachment: u64, epoch: u16, number: u64, item: &Item) -> Result<bool> {
         let memory_max = self.memory_bytes_max;
         // With this, what is written and what is yet to be never fill the log alone.
         let spill_max = self.spill.map_or(u64::MAX, |spill| spill.bytes_max / 4);
-        let Some(known) = self.known_by(link) else { return Ok(false) };
+        let Some(known) = self.known_by(attachment) else { return Ok(false) };
         let Item::Frame(head) = item else { return Err(protocol("a producer gives frames only")) };
         if head.producer != *known.id || head.sequence != number || head.stamp.is_some() {
             return Err(protocol("a frame that is not what its place says"));
@@ -544,8 +547,16 @@ impl Channel {
     }
 
     /// A frame that was begun is whole and sound.
-    pub fn arrived(&mut self, link: u64, epoch: u16, number: u64, item: Item, payload: Payload, now_ns: u64) {
-        if let Some(known) = self.known_by(link) {
+    pub fn arrived(
+        &mut self,
+        attachment: u64,
+        epoch: u16,
+        number: u64,
+        item: Item,
+        payload: Payload,
+        now_ns: u64,
+    ) {
+        if let Some(known) = self.known_by(attachment) {
             known.lane.arrived(epoch, number, item, payload);
         }
         self.admit(now_ns);
@@ -555,10 +566,10 @@ impl Channel {
     ///
     /// # Errors
     /// `Damage` when nothing sound comes any more.
-    pub fn damaged(&mut self, link: u64, epoch: u16, number: u64) -> Result<()> {
-        let Some(known) = self.known_by(link) else { return Ok(()) };
+    pub fn damaged(&mut self, attachment: u64, epoch: u16, number: u64) -> Result<()> {
+        let Some(known) = self.known_by(attachment) else { return Ok(()) };
         if known.lane.damaged(epoch, number)? {
-            self.actions.push_back(Action::Tell(link, FramesMessage::Again { number }));
+            self.actions.push_back(Action::Tell(attachment, FramesMessage::Again { number }));
         }
         Ok(())
     }
@@ -608,9 +619,9 @@ impl Channel {
             known.durable = known.next;
         }
         known.lane.take(number, cost);
-        let link = known.link;
-        if let (Some(link), Some(message)) = (link, known.tell(false)) {
-            self.actions.push_back(Action::Tell(link, message));
+        let attachment = known.attachment;
+        if let (Some(attachment), Some(message)) = (attachment, known.tell(false)) {
+            self.actions.push_back(Action::Tell(attachment, message));
         }
         if let Some((set, index)) = set
             && !self.closed.contains(&set)
@@ -662,12 +673,12 @@ impl Channel {
         if !known.is_complete() {
             return;
         }
-        let (link, frames) = (known.link, known.next);
+        let (attachment, frames) = (known.attachment, known.next);
         if known.over == Over::No {
             self.producer_over(id, Over::Finished);
         }
-        if let Some(link) = link {
-            self.actions.push_back(Action::Tell(link, FramesMessage::Finished { frames }));
+        if let Some(attachment) = attachment {
+            self.actions.push_back(Action::Tell(attachment, FramesMessage::Finished { frames }));
         }
     }
 
@@ -707,13 +718,13 @@ impl Channel {
         for known in self.producers.values_mut() {
             known.synced(place);
             if known.level == HeldLevel::Durable
-                && let (Some(link), Some(message)) = (known.link, known.tell(true))
+                && let (Some(attachment), Some(message)) = (known.attachment, known.tell(true))
             {
-                told.push((link, message, (*known.id).clone()));
+                told.push((attachment, message, (*known.id).clone()));
             }
         }
-        for (link, message, id) in told {
-            self.actions.push_back(Action::Tell(link, message));
+        for (attachment, message, id) in told {
+            self.actions.push_back(Action::Tell(attachment, message));
             self.conclude(&id);
         }
     }
@@ -731,8 +742,8 @@ impl Channel {
     /// From time to time: tells what was not told yet.
     pub fn tick(&mut self, now_ns: u64) {
         for known in self.producers.values_mut() {
-            if let (Some(link), Some(message)) = (known.link, known.tell(true)) {
-                self.actions.push_back(Action::Tell(link, message));
+            if let (Some(attachment), Some(message)) = (known.attachment, known.tell(true)) {
+                self.actions.push_back(Action::Tell(attachment, message));
             }
         }
         self.note_groups(Some(now_ns));
@@ -749,27 +760,27 @@ impl Channel {
         self.actions.pop_front()
     }
 
-    /// Whether a producer of this link waits for room, or for a log that cannot be written: consumers or the disk hold
-    /// it up, not the link.
-    pub fn is_held_up(&self, link: u64) -> bool {
+    /// Whether a producer of this attachment waits for room, or for a log that cannot be written: consumers or the disk
+    /// hold it up, not the link.
+    pub fn is_held_up(&self, attachment: u64) -> bool {
         let is_written = self.spill_trouble.is_none();
         let waits = |known: &KnownProducer| {
             known.lane.peek().is_some()
                 || (!is_written && known.level == HeldLevel::Durable && !known.unsynced.is_empty())
         };
-        self.producers.values().any(|known| known.link == Some(link) && waits(known))
+        self.producers.values().any(|known| known.attachment == Some(attachment) && waits(known))
     }
 
-    /// Whether nobody has a link.
+    /// Whether nobody is attached.
     pub fn is_idle(&self) -> bool {
-        self.subscriptions.is_empty() && self.producers.values().all(|known| known.link.is_none())
+        self.subscriptions.is_empty() && self.producers.values().all(|known| known.attachment.is_none())
     }
 
     /// Whether nobody is here or comes back, and nothing is owed to who may come: no frame, or none that its log does
     /// not keep.
     pub fn is_spent(&self) -> bool {
         let is_kept = self.spill_trouble.is_none() && self.spill.is_some_and(|spill| spill.is_recorded);
-        let is_over = |known: &KnownProducer| known.link.is_none() && known.over != Over::No;
+        let is_over = |known: &KnownProducer| known.attachment.is_none() && known.over != Over::No;
         let is_left = self.subscriptions.is_empty() && self.producers.values().all(is_over);
         is_left && (is_kept || !self.has_frames())
     }

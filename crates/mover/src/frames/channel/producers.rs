@@ -21,12 +21,12 @@ pub(super) struct KnownProducer {
     pub id: Arc<ProducerId>,
     /// The process that made its last frames; `None`: only the log knows it.
     pub process: Option<[u8; 16]>,
-    /// The link that it has.
-    pub link: Option<u64>,
-    /// That link stands no more, and may be replaced.
+    /// The attachment that it has: one end of a lane, in one session.
+    pub attachment: Option<u64>,
+    /// The link of that stands no more, and it may be replaced.
     pub is_lost: bool,
-    /// The link that it had last.
-    pub last_link: u64,
+    /// The attachment that it had last.
+    pub last_attachment: u64,
     pub lane: Incoming<Payload>,
     pub window: Window,
     pub level: HeldLevel,
@@ -60,9 +60,9 @@ impl KnownProducer {
         KnownProducer {
             id,
             process: None,
-            link: None,
+            attachment: None,
             is_lost: false,
-            last_link: 0,
+            last_attachment: 0,
             lane: Incoming::new(window, next),
             window,
             level: HeldLevel::Memory,
@@ -87,12 +87,12 @@ impl KnownProducer {
         KnownProducer { first_here, ..KnownProducer::new(id, next) }
     }
 
-    /// A new link: what waits of the old one is asked for again, and the clock is measured anew, maybe that of another
-    /// machine.
-    pub fn attach(&mut self, link: u64, process: [u8; 16], level: HeldLevel, window: Window) {
+    /// A new attachment: what waits of the old one is asked for again, and the clock is measured anew, maybe that of
+    /// another machine.
+    pub fn attach(&mut self, attachment: u64, process: [u8; 16], level: HeldLevel, window: Window) {
         self.process = Some(process);
-        self.link = Some(link);
-        self.last_link = link;
+        self.attachment = Some(attachment);
+        self.last_attachment = attachment;
         self.is_lost = false;
         self.level = level;
         self.window = window;
@@ -107,7 +107,7 @@ impl KnownProducer {
         if !is_back {
             self.sets.clear();
         }
-        self.is_of_earlier = is_back && (self.is_of_earlier || self.last_link == 0);
+        self.is_of_earlier = is_back && (self.is_of_earlier || self.last_attachment == 0);
     }
 
     /// It makes a set that is not over.
@@ -170,7 +170,7 @@ impl KnownProducer {
             frames: self.next,
             bytes: self.bytes,
             waiting: self.lane.waiting() as u64,
-            is_linked: self.link.is_some(),
+            is_linked: self.attachment.is_some(),
             is_finished: self.over == Over::Finished,
             clock: self.clock,
         }

@@ -112,14 +112,14 @@ impl Handed {
 #[derive(Debug)]
 pub(super) struct Member {
     pub lane: Outgoing<Handed>,
-    /// The link that it has.
-    pub link: Option<u64>,
+    /// The attachment that it has: one end of a lane, in one session.
+    pub attachment: Option<u64>,
     /// The process that it is.
     pub process: [u8; 16],
-    /// That link stands no more, and may be replaced.
+    /// The link of that stands no more, and it may be replaced.
     pub is_lost: bool,
-    /// The link that it had last.
-    pub last_link: u64,
+    /// The attachment that it had last.
+    pub last_attachment: u64,
     /// Its window is smaller than it asked for.
     pub is_narrow: bool,
     /// It goes on behind another process of its name.
@@ -136,10 +136,10 @@ impl Member {
     pub fn new(window: Window, process: [u8; 16], instance: u64, report: u64) -> Member {
         Member {
             lane: Outgoing::new(window, 0),
-            link: None,
+            attachment: None,
             process,
             is_lost: false,
-            last_link: 0,
+            last_attachment: 0,
             is_narrow: false,
             goes_on: false,
             ended: false,
@@ -440,7 +440,7 @@ impl Subscription {
     pub fn status(&self, behind: u64) -> ConsumerStatus {
         ConsumerStatus {
             name: self.name.clone(),
-            members: self.members.values().filter(|member| member.link.is_some()).count() as u32,
+            members: self.members.values().filter(|member| member.attachment.is_some()).count() as u32,
             policy: self.policy,
             behind: behind + self.returned.len() as u64,
             in_flight: self.members.values().map(|member| member.frames() as u64).sum(),

@@ -63,12 +63,12 @@ fn begun(channel: &mut Channel) -> u16 {
 }
 
 /// A producer has a link; the epoch in which it may send, and the sequence that it goes on with.
-fn attached(channel: &mut Channel, link: u64, id: &ProducerId, first: Option<u64>) -> (u16, u64) {
-    channel.attach(link, (id, [1; 16]), first, HeldLevel::Memory, WINDOW).unwrap();
+fn attached(channel: &mut Channel, attachment: u64, id: &ProducerId, first: Option<u64>) -> (u16, u64) {
+    channel.attach(attachment, (id, [1; 16]), first, HeldLevel::Memory, WINDOW).unwrap();
     let mut stands = None;
     while let Some(action) = channel.take_action() {
         if let Action::Tell(to, FramesMessage::Stand { epoch, next }) = action
-            && to == link
+            && to == attachment
         {
             stands = Some((epoch, next));
         }
@@ -90,12 +90,12 @@ fn asks(who: u8, group: Option<&str>, policy: FramePolicy) -> Consume {
     }
 }
 
-/// A consumer stands on this link.
-fn subscribed(channel: &mut Channel, link: u64, asks: &Consume, window: Window) -> ConsumerKey {
-    channel.subscribe(link, asks, window).unwrap();
+/// A consumer stands by this attachment.
+fn subscribed(channel: &mut Channel, attachment: u64, asks: &Consume, window: Window) -> ConsumerKey {
+    channel.subscribe(attachment, asks, window).unwrap();
     let key = ConsumerKey::of(asks);
     let stand = FramesMessage::Stand { epoch: 1, next: 0 };
-    channel.hear_consumer(link, &key, &asks.consumer, stand, 0).unwrap();
+    channel.hear_consumer(attachment, &key, &asks.consumer, stand, 0).unwrap();
     key
 }
 
@@ -119,9 +119,14 @@ fn next_hub(serial: u64, log: &[(u64, Item, Location)]) -> Channel {
 
 /// Takes all that a consumer is handed: `(producer, first, end)` of what was delivered, of what was named as lost, and
 /// who is over.
-fn takes(channel: &mut Channel, link: u64, asks: &Consume, next: &mut u64) -> [Vec<(String, u64, u64)>; 3] {
+fn takes(
+    channel: &mut Channel,
+    attachment: u64,
+    asks: &Consume,
+    next: &mut u64,
+) -> [Vec<(String, u64, u64)>; 3] {
     let (key, mut all) = (ConsumerKey::of(asks), [const { Vec::new() }; 3]);
-    while let Some(Work::Send { number, what, .. }) = channel.next(link, &key, &asks.consumer, 0) {
+    while let Some(Work::Send { number, what, .. }) = channel.next(attachment, &key, &asks.consumer, 0) {
         match what {
             What::Frame(held) => {
                 let sequence = held.head.sequence;
@@ -136,18 +141,19 @@ fn takes(channel: &mut Channel, link: u64, asks: &Consume, next: &mut u64) -> [V
             What::Note(_) => {}
         }
         *next = number + 1;
-        channel.hear_consumer(link, &key, &asks.consumer, FramesMessage::Taken { next: *next }, 0).unwrap();
+        let taken = FramesMessage::Taken { next: *next };
+        channel.hear_consumer(attachment, &key, &asks.consumer, taken, 0).unwrap();
     }
     all
 }
 
-/// A consumer comes on this link, is handed what there is, as words, takes so many of those, and goes.
-fn stays_for(channel: &mut Channel, link: u64, who: u8, takes: u64) -> Vec<String> {
+/// A consumer comes by this attachment, is handed what there is, as words, takes so many of those, and goes.
+fn stays_for(channel: &mut Channel, attachment: u64, who: u8, takes: u64) -> Vec<String> {
     let asks = asks(who, None, FramePolicy::Block);
-    let key = subscribed(channel, link, &asks, WINDOW);
+    let key = subscribed(channel, attachment, &asks, WINDOW);
     let mut had = Vec::new();
     loop {
-        match channel.next(link, &key, &asks.consumer, 0) {
+        match channel.next(attachment, &key, &asks.consumer, 0) {
             None => break,
             Some(Work::Send { what: What::Frame(held), .. }) => {
                 had.push(format!("frame {}", held.head.sequence))
@@ -165,7 +171,7 @@ fn stays_for(channel: &mut Channel, link: u64, who: u8, takes: u64) -> Vec<Strin
             }
         }
     }
-    channel.hear_consumer(link, &key, &asks.consumer, FramesMessage::Taken { next: takes }, 0).unwrap();
-    channel.leave(link, &key, &asks.consumer);
+    channel.hear_consumer(attachment, &key, &asks.consumer, FramesMessage::Taken { next: takes }, 0).unwrap();
+    channel.leave(attachment, &key, &asks.consumer);
     had
 }

@@ -37,20 +37,21 @@ impl Deliver {
     }
 
     pub(super) fn is_replaced(&self) -> bool {
-        !self.end.channel.lock().machine.is_last_consumer_link(self.end.link, &self.key, &self.who)
+        let state = self.end.channel.lock();
+        !state.machine.is_last_consumer_attachment(self.end.attachment, &self.key, &self.who)
     }
 
     pub(super) fn forget(&self) {
-        self.end.channel.unlink(self.end.link);
+        self.end.channel.unlink(self.end.attachment);
     }
 
     pub(super) fn free_window(&self) {
-        self.end.channel.free_window(self.end.link);
+        self.end.channel.free_window(self.end.attachment);
     }
 
     pub(super) fn give_up(&self) {
         self.end.leave(|machine| {
-            machine.leave(self.end.link, &self.key, &self.who);
+            machine.leave(self.end.attachment, &self.key, &self.who);
             machine.admit(wall_ns());
         });
     }
@@ -65,7 +66,7 @@ impl Deliver {
         loop {
             let next = |machine: &mut Channel| match is_over() {
                 true => None,
-                false => machine.next(self.end.link, &self.key, &self.who, stream),
+                false => machine.next(self.end.attachment, &self.key, &self.who, stream),
             };
             match self.end.channel.act(next) {
                 None => return None,
@@ -123,9 +124,9 @@ impl Transfer for Deliver {
                 Ok(())
             }
             TransferMessage::Frames(message) => {
-                let link = self.end.link;
+                let attachment = self.end.attachment;
                 let hear = |machine: &mut Channel| {
-                    machine.hear_consumer(link, &self.key, &self.who, message, wall_ns())
+                    machine.hear_consumer(attachment, &self.key, &self.who, message, wall_ns())
                 };
                 self.end.channel.act(hear)
             }
@@ -134,30 +135,30 @@ impl Transfer for Deliver {
     }
 
     fn link_lost(&self) {
-        self.end.channel.act(|machine| machine.consumer_link_lost(self.end.link, &self.key, &self.who));
+        self.end.channel.act(|machine| machine.consumer_link_lost(self.end.attachment, &self.key, &self.who));
     }
 
     fn link_up(&self) {
         // The consumer stands anew; until then nothing is sent.
-        self.end.channel.act(|machine| machine.pause_consumer(self.end.link, &self.key, &self.who));
+        self.end.channel.act(|machine| machine.pause_consumer(self.end.attachment, &self.key, &self.who));
     }
 
     fn detach(&self) {
-        self.end.channel.act(|machine| machine.unlink_consumer(self.end.link, &self.key, &self.who));
+        self.end.channel.act(|machine| machine.unlink_consumer(self.end.attachment, &self.key, &self.who));
     }
 
     fn stream_lost(&self, stream: u16) {
         self.outlets.lost(stream);
         self.end
             .channel
-            .act(|machine| machine.consumer_stream_lost(self.end.link, &self.key, &self.who, stream));
+            .act(|machine| machine.consumer_stream_lost(self.end.attachment, &self.key, &self.who, stream));
     }
 
     fn work(&self, stream: u16, buffer: &mut FrameBuffer, outlet: &mut dyn Outlet) -> io::Result<Did> {
         if self.is_over() {
             return Ok(Did::Over);
         }
-        let epoch = self.end.channel.lock().machine.consumer_epoch(self.end.link, &self.key, &self.who);
+        let epoch = self.end.channel.lock().machine.consumer_epoch(self.end.attachment, &self.key, &self.who);
         let sink = (buffer, outlet, self.end.head.terms.segment_bytes as usize);
         let next = |outlet: &dyn Outlet| self.next(stream, outlet);
         let at_once = |_: &dyn Outlet, _, _, _| true;

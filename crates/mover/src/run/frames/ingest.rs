@@ -45,7 +45,7 @@ impl Ingest {
 
     fn take_segment(&self, connection: u64, inner: &Inner, payload: &[u8]) -> Result<()> {
         let begin = |epoch, number, item: &_| {
-            self.end.channel.act(|machine| machine.begin(self.end.link, epoch, number, item))
+            self.end.channel.act(|machine| machine.begin(self.end.attachment, epoch, number, item))
         };
         let whole = self.inlets.take(connection, inner, payload, self.end.accounts(), begin)?;
         let Some(whole) = whole else { return Ok(()) };
@@ -56,25 +56,25 @@ impl Ingest {
             let Whole { epoch, number, item, payload, is_sound, .. } = whole;
             match is_sound {
                 true => {
-                    machine.arrived(self.end.link, epoch, number, item, payload, wall_ns());
+                    machine.arrived(self.end.attachment, epoch, number, item, payload, wall_ns());
                     Ok(())
                 }
-                false => machine.damaged(self.end.link, epoch, number),
+                false => machine.damaged(self.end.attachment, epoch, number),
             }
         })
     }
 
     pub(super) fn is_replaced(&self) -> bool {
-        !self.end.channel.lock().machine.is_last_link(self.end.link, &self.producer)
+        !self.end.channel.lock().machine.is_last_attachment(self.end.attachment, &self.producer)
     }
 
     pub(super) fn forget(&self) {
-        self.end.channel.unlink(self.end.link);
+        self.end.channel.unlink(self.end.attachment);
     }
 
     pub(super) fn give_up(&self) {
         tracing::info!("{} is gone", shown(&self.producer));
-        self.end.leave(|machine| machine.give_up(self.end.link, &self.producer));
+        self.end.leave(|machine| machine.give_up(self.end.attachment, &self.producer));
     }
 }
 
@@ -92,7 +92,7 @@ impl Transfer for Ingest {
     }
 
     fn add_to(&self, heartbeat: &mut Heartbeat) {
-        let is_held_up = self.end.channel.lock().machine.is_held_up(self.end.link);
+        let is_held_up = self.end.channel.lock().machine.is_held_up(self.end.attachment);
         add_moved(heartbeat, self.end.accounts().bytes(Stage::Verify), is_held_up);
     }
 
@@ -108,11 +108,12 @@ impl Transfer for Ingest {
             }
             // It has heard that it finished.
             TransferMessage::Frames(FramesMessage::Leave) => {
-                self.end.leave(|machine| machine.detach(self.end.link));
+                self.end.leave(|machine| machine.detach(self.end.attachment));
                 Ok(())
             }
             TransferMessage::Frames(message) => {
-                let heard = self.end.channel.act(|machine| machine.hear(self.end.link, message, wall_ns()));
+                let heard =
+                    self.end.channel.act(|machine| machine.hear(self.end.attachment, message, wall_ns()));
                 heard.or_else(|failure| self.refuse(failure))
             }
             TransferMessage::Abort(why) => {
@@ -125,15 +126,15 @@ impl Transfer for Ingest {
     }
 
     fn link_lost(&self) {
-        self.end.channel.act(|machine| machine.link_lost(self.end.link));
+        self.end.channel.act(|machine| machine.link_lost(self.end.attachment));
     }
 
     fn link_up(&self) {
-        self.end.channel.act(|machine| machine.link_up(self.end.link));
+        self.end.channel.act(|machine| machine.link_up(self.end.attachment));
     }
 
     fn detach(&self) {
-        self.end.channel.act(|machine| machine.detach(self.end.link));
+        self.end.channel.act(|machine| machine.detach(self.end.attachment));
     }
 
     fn tick(&self) {

@@ -72,8 +72,8 @@ pub fn wall_ns() -> u64 {
     u64::try_from(since_1970().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A number that no other link of this process has.
-fn new_link() -> u64 {
-    static LINKS: AtomicU64 = AtomicU64::new(1);
-    LINKS.fetch_add(1, Ordering::Relaxed)
+/// A number that no other attachment of this process has.
+fn new_attachment() -> u64 {
+    static ATTACHMENTS: AtomicU64 = AtomicU64::new(1);
+    ATTACHMENTS.fetch_add(1, Ordering::Relaxed)
 }

@@ -25,7 +25,12 @@ impl World {
                 } else {
                     let taker = &mut self.takers[taker];
                     taker.wire.streams[usize::from(stream)].clear();
-                    self.hub.consumer_stream_lost(taker.wire.link, &taker.key, &taker.asks.consumer, stream);
+                    self.hub.consumer_stream_lost(
+                        taker.wire.attachment,
+                        &taker.key,
+                        &taker.asks.consumer,
+                        stream,
+                    );
                 }
             }
             3 => {
@@ -55,7 +60,7 @@ impl World {
                     maker.wire.up = true;
                     maker.machine.unlink();
                     (0..STREAMS).for_each(|stream| maker.machine.stream_lost(stream));
-                    self.hub.link_up(maker.wire.link);
+                    self.hub.link_up(maker.wire.attachment);
                     self.pump()?;
                 }
             }
@@ -67,7 +72,7 @@ impl World {
                     self.attach_taker(index)?;
                 } else {
                     taker.wire.up = true;
-                    self.hub.pause_consumer(taker.wire.link, &taker.key, &taker.asks.consumer);
+                    self.hub.pause_consumer(taker.wire.attachment, &taker.key, &taker.asks.consumer);
                     taker.machine.unlink();
                     taker.machine.link_up();
                     self.pump()?;
@@ -93,7 +98,7 @@ impl World {
             maker.is_dead = true;
             maker.wire.up = false;
             maker.wire.clear();
-            self.hub.give_up(maker.wire.link, &maker.id);
+            self.hub.give_up(maker.wire.attachment, &maker.id);
         } else {
             // One stays.
             if self.takers.iter().filter(|taker| !taker.is_dead).count() < 2 || self.takers[taker].is_dead {
@@ -103,7 +108,7 @@ impl World {
             taker.is_dead = true;
             taker.wire.up = false;
             taker.wire.clear();
-            self.hub.leave(taker.wire.link, &taker.key, &taker.asks.consumer);
+            self.hub.leave(taker.wire.attachment, &taker.key, &taker.asks.consumer);
         }
         self.hub.admit(self.now);
         self.pump()

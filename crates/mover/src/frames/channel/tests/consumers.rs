@@ -51,10 +51,10 @@ fn another_process_under_a_name_is_told_what_the_one_before_took_of_sets_that_ar
         assert!(channel.next(11, &key, &asks.consumer, 0).is_some());
     }
     channel.hear_consumer(11, &key, &asks.consumer, FramesMessage::Taken { next: 3 }, 0).unwrap();
-    let goes_on = |channel: &mut Channel, link: u64, process: u8| {
-        channel.consumer_link_lost(link - 1, &key, &asks.consumer);
+    let goes_on = |channel: &mut Channel, attachment: u64, process: u8| {
+        channel.consumer_link_lost(attachment - 1, &key, &asks.consumer);
         let asks = Consume { process: [process; 16], ..asks.clone() };
-        subscribed(channel, link, &asks, WINDOW);
+        subscribed(channel, attachment, &asks, WINDOW);
         let told = |action| match action {
             Action::Tell(_, FramesMessage::SetHad { set, taken }) => Some((set, taken)),
             _ => None,
@@ -82,7 +82,7 @@ fn a_consumer_with_a_smaller_window_than_it_asked_for_is_told_on_each_link() {
     channel.subscribe(12, &asks, wide).unwrap();
     channel.pause_consumer(12, &key, &asks.consumer);
     let told = |action| match action {
-        Action::Tell(link, FramesMessage::WindowIs { bytes }) => Some((link, bytes)),
+        Action::Tell(attachment, FramesMessage::WindowIs { bytes }) => Some((attachment, bytes)),
         _ => None,
     };
     let told: Vec<_> = std::iter::from_fn(|| channel.take_action()).filter_map(told).collect();

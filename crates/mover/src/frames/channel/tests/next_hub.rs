@@ -55,9 +55,9 @@ fn who_begins_now_is_told_of_no_loss_before_that_and_misses_nothing_when_the_hub
 
 /// Sequences that a consumer is handed, each taken at once, and those that are named to it as lost; what is in the log
 /// counts as read.
-fn handed(channel: &mut Channel, link: u64, asks: &Consume) -> (Vec<u64>, Vec<(u64, u64)>) {
+fn handed(channel: &mut Channel, attachment: u64, asks: &Consume) -> (Vec<u64>, Vec<(u64, u64)>) {
     let (key, mut frames, mut lost) = (ConsumerKey::of(asks), Vec::new(), Vec::new());
-    while let Some(work) = channel.next(link, &key, &asks.consumer, 0) {
+    while let Some(work) = channel.next(attachment, &key, &asks.consumer, 0) {
         let number = match work {
             Work::Read { number, at, place } => {
                 let logged = channel.log.get(place).unwrap();
@@ -79,7 +79,7 @@ fn handed(channel: &mut Channel, link: u64, asks: &Consume) -> (Vec<u64>, Vec<(u
             }
         };
         let taken = FramesMessage::Taken { next: number + 1 };
-        channel.hear_consumer(link, &key, &asks.consumer, taken, number * 2_000_000_000).unwrap();
+        channel.hear_consumer(attachment, &key, &asks.consumer, taken, number * 2_000_000_000).unwrap();
     }
     (frames, lost)
 }

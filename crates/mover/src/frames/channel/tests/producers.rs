@@ -4,12 +4,12 @@ use super::*;
 
 /// A producer of this number comes, gives so many frames, finishes and is gone; the sequence that it began with.
 fn comes_and_goes(channel: &mut Channel, number: u64, frames: u64) -> Result<u64> {
-    let (id, link) = (ProducerId::new(&format!("p{number}")).unwrap(), 1_000_000 + number);
-    channel.attach(link, (&id, [1; 16]), None, HeldLevel::Memory, WINDOW)?;
+    let (id, attachment) = (ProducerId::new(&format!("p{number}")).unwrap(), 1_000_000 + number);
+    channel.attach(attachment, (&id, [1; 16]), None, HeldLevel::Memory, WINDOW)?;
     let mut stands = None;
     while let Some(action) = channel.take_action() {
         if let Action::Tell(to, FramesMessage::Stand { epoch, next }) = action
-            && to == link
+            && to == attachment
         {
             stands = Some((epoch, next));
         }
@@ -17,11 +17,11 @@ fn comes_and_goes(channel: &mut Channel, number: u64, frames: u64) -> Result<u64
     let (epoch, next) = stands.unwrap();
     for sequence in next..next + frames {
         let item = frame(&id, sequence, None, 3);
-        assert!(channel.begin(link, epoch, sequence, &item)?);
-        channel.arrived(link, epoch, sequence, item, Payload::from(b"abc".to_vec()), 0);
+        assert!(channel.begin(attachment, epoch, sequence, &item)?);
+        channel.arrived(attachment, epoch, sequence, item, Payload::from(b"abc".to_vec()), 0);
     }
-    channel.hear(link, FramesMessage::Finish { frames: next + frames }, 0)?;
-    channel.detach(link);
+    channel.hear(attachment, FramesMessage::Finish { frames: next + frames }, 0)?;
+    channel.detach(attachment);
     while channel.take_action().is_some() {}
     Ok(next)
 }
@@ -133,8 +133,8 @@ fn a_producer_that_was_forgotten_and_comes_again_counts_once_for_who_waits_for_s
 fn who_comes_back_behind_another_process_of_its_name_is_refused() {
     let unattended = ChannelWishes { is_unattended: true, ..ChannelWishes::default() };
     let mut channel = Channel::new(&unattended, 1 << 20, 0);
-    let attach = |channel: &mut Channel, link: u64, process: u8, first| {
-        channel.attach(link, (&producer(), [process; 16]), first, HeldLevel::Memory, WINDOW)
+    let attach = |channel: &mut Channel, attachment: u64, process: u8, first| {
+        channel.attach(attachment, (&producer(), [process; 16]), first, HeldLevel::Memory, WINDOW)
     };
     attach(&mut channel, 1, 1, None).unwrap();
     channel.link_lost(1);

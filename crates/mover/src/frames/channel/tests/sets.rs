@@ -72,8 +72,8 @@ fn a_set_that_is_over_is_refused_to_who_did_not_make_it() {
     attached(&mut channel, 3, &producer(), Some(1));
     channel.hear(3, declare.clone(), 0).unwrap();
     channel.hear(2, declare.clone(), 0).unwrap();
-    let refused = |channel: &mut Channel, link: u64| {
-        let failure = channel.hear(link, declare.clone(), 0).unwrap_err();
+    let refused = |channel: &mut Channel, attachment: u64| {
+        let failure = channel.hear(attachment, declare.clone(), 0).unwrap_err();
         assert_eq!((failure.kind, failure.reason), (FailureKind::Conflict, Reason::SetOver), "{failure}");
     };
     // Another one, and another process under the name of one that made it.

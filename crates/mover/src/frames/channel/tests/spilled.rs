@@ -41,9 +41,11 @@ fn a_frame_that_was_read_for_a_lane_that_began_anew_meanwhile_is_not_taken_for_a
     channel.restored();
     let asks = asks(1, None, FramePolicy::Block);
     let key = subscribed(&mut channel, 11, &asks, WINDOW);
-    let read = |channel: &mut Channel, link: u64| match channel.next(link, &key, &asks.consumer, 0) {
-        Some(Work::Read { number, at, place }) => (number, at, place),
-        other => panic!("{other:?}"),
+    let read = |channel: &mut Channel, attachment: u64| {
+        match channel.next(attachment, &key, &asks.consumer, 0) {
+            Some(Work::Read { number, at, place }) => (number, at, place),
+            other => panic!("{other:?}"),
+        }
     };
     let held = |place: u64| {
         let Item::Frame(head) = frame(&producer(), place, Some((7, place as u32)), 3) else { unreachable!() };

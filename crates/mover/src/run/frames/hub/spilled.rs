@@ -102,18 +102,18 @@ impl Heard for HubChannel {
     /// ended. Consumers get what there is, and then that their producers are gone.
     fn broken(&self, why: Failure) {
         let mut state = self.lock();
-        let durable = state.links.values().filter(|linked| linked.is_durable).count();
+        let durable = state.attachments.values().filter(|linked| linked.is_durable).count();
         let mut producers = Vec::new();
-        for (link, linked) in &state.links {
+        for (attachment, linked) in &state.attachments {
             if let Owner::Producer(id) = &linked.owner {
                 linked.outbox.say(linked.number, TransferMessage::Abort(why.clone()));
-                producers.push((*link, id.clone()));
+                producers.push((*attachment, id.clone()));
             }
         }
         tracing::error!(%why, producers = producers.len(), durable, "the spill log: its producers are ended");
         state.machine.trouble(why.to_string());
         state.broken = Some(why);
         drop(state);
-        self.act(|machine| producers.iter().for_each(|(link, id)| machine.give_up(*link, id)));
+        self.act(|machine| producers.iter().for_each(|(attachment, id)| machine.give_up(*attachment, id)));
     }
 }
