@@ -2,9 +2,9 @@
 
 use super::consume::ConsumeRun;
 use super::hub::HubChannel;
+use super::local::Joined;
 use super::produce::{self, ProduceRun};
 use super::windows::is_of_window;
-use super::within::Joined;
 use crate::admission::SlotAsked;
 use crate::event::{Event, Events};
 use crate::failure::{Failure, FailureKind, Result};

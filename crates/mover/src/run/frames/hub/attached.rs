@@ -6,9 +6,9 @@ use crate::frames::OPEN_CHANNEL;
 use crate::frames::channel::ConsumerKey;
 use crate::frames::lane::Window;
 use crate::run::Outbox;
-use crate::run::frames::deliver::Deliver;
+use crate::run::frames::hub_consumer::HubConsumer;
 use crate::run::frames::hub_end::HubEnd;
-use crate::run::frames::ingest::Ingest;
+use crate::run::frames::hub_producer::HubProducer;
 use crate::run::frames::new_attachment;
 use crate::run::frames::windows::{Asks, Lease};
 use crate::run::transfer::Transfer;
@@ -48,9 +48,9 @@ impl Owner {
 #[derive(Clone)]
 pub enum Attached {
     /// A producer's.
-    Producer(Arc<Ingest>),
+    Producer(Arc<HubProducer>),
     /// A consumer's, and the number of its lane.
-    Consumer(Arc<Deliver>, u64),
+    Consumer(Arc<HubConsumer>, u64),
 }
 
 impl HubChannel {
@@ -105,7 +105,7 @@ impl HubChannel {
                 let is_durable = *level == HeldLevel::Durable;
                 state.link(attachment, Linked::new((number, outbox), (false, is_durable), owner, lease));
                 let end = HubEnd::new(self.clone(), attachment, (number, terms), false);
-                Attached::Producer(Arc::new(Ingest::new(end, producer.clone())))
+                Attached::Producer(Arc::new(HubProducer::new(end, producer.clone())))
             }
             FrameRole::Consume(consume) => {
                 let subscribed = state.machine.subscribe(attachment, consume, window)?;
@@ -116,8 +116,8 @@ impl HubChannel {
                 state.link(attachment, Linked::new((number, outbox), (true, false), owner, lease));
                 state.untaken.clear();
                 let end = HubEnd::new(self.clone(), attachment, (number, terms), true);
-                let deliver = Deliver::new(end, key, consume.consumer);
-                Attached::Consumer(Arc::new(deliver), subscribed.instance)
+                let consumer = HubConsumer::new(end, key, consume.consumer);
+                Attached::Consumer(Arc::new(consumer), subscribed.instance)
             }
         };
         Ok(attached)

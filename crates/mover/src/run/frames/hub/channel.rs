@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::frames::channel::{Action, Channel};
 use crate::memory::Shelf;
 use crate::mutex::lock;
-use crate::run::frames::store::{Job, Store, StorePlace};
+use crate::run::frames::spill_files::{Job, Store, StorePlace};
 use crate::run::frames::wall_ns;
 use crate::run::frames::windows::{Lease, Windows};
 use std::collections::BTreeMap;

@@ -6,7 +6,7 @@ use crate::failure::{Failure, FailureKind, Result};
 use crate::frames::OPEN_LOG;
 use crate::frames::channel::Record;
 use crate::frames::spill::{Location, SpillTerms};
-use crate::run::frames::store::{Heard, Store};
+use crate::run::frames::spill_files::{Heard, Store};
 use crate::run::frames::wall_ns;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};

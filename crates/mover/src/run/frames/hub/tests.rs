@@ -7,8 +7,8 @@ use crate::frames::spill::SpillTerms;
 use crate::frames::{FrameFrom, Payload, READ_SIZE, SYNC_LOG};
 use crate::plan;
 use crate::run::Outbox;
-use crate::run::frames::deliver::Deliver;
-use crate::run::frames::store::{Heard, Job};
+use crate::run::frames::hub_consumer::HubConsumer;
+use crate::run::frames::spill_files::{Heard, Job};
 use crate::run::frames::windows::Lease;
 use crate::run::transfer::Transfer;
 use std::sync::mpsc;
@@ -146,10 +146,10 @@ fn a_log_that_cannot_be_synced_ends_every_producer_and_consumers_get_what_is_in_
     (0..2).for_each(|sequence| push(&channel, (attachment, epoch), sequence));
     let takes = asks(&wishes, consume(1));
     let attached = channel.attach(TransferNumber(2), terms.clone(), &takes, Box::new(Said::default()));
-    let Attached::Consumer(deliver, _) = attached.unwrap() else { panic!("a consumer") };
+    let Attached::Consumer(consumer, _) = attached.unwrap() else { panic!("a consumer") };
     let stand = FramesMessage::Stand { epoch: 1, next: 0 };
-    deliver.hear(TransferMessage::Frames(stand)).unwrap();
-    let next = || deliver.next_item(0, &|| false).map(|(_, _, what)| what);
+    consumer.hear(TransferMessage::Frames(stand)).unwrap();
+    let next = || consumer.next_item(0, &|| false).map(|(_, _, what)| what);
     assert!(matches!(next(), Some(What::Frame(held)) if held.head.sequence == 0));
 
     let why = Failure::new(FailureKind::Io, SYNC_LOG, "Input/output error");
@@ -256,13 +256,13 @@ fn what_a_consumer_left_in_memory_keeps_its_window_until_the_next_one_comes_or_i
     attach(1, produce());
     let attachment = *channel.lock().attachments.keys().next().unwrap();
     let comes = |number: u16| match attach(number, consume(number as u8)) {
-        Attached::Consumer(deliver, _) => deliver,
+        Attached::Consumer(consumer, _) => consumer,
         Attached::Producer(_) => panic!("a consumer"),
     };
-    let takes = |deliver: &Deliver| {
+    let takes = |consumer: &HubConsumer| {
         let stand = FramesMessage::Stand { epoch: 1, next: 0 };
-        deliver.hear(TransferMessage::Frames(stand)).unwrap();
-        while deliver.next_item(0, &|| false).is_some() {}
+        consumer.hear(TransferMessage::Frames(stand)).unwrap();
+        while consumer.next_item(0, &|| false).is_some() {}
     };
     (0..3).for_each(|sequence| push(&channel, (attachment, 1), sequence));
     let first = comes(2);

@@ -4,8 +4,8 @@
 //! digested again: a payload was held against its digest when the hub took it, and again when it was read from the log.
 
 use super::consume::ConsumeRun;
-use super::deliver::Deliver;
 use super::hub::{Attached, HubChannel};
+use super::hub_consumer::HubConsumer;
 use crate::failure::{Failure, FailureKind, Result};
 use crate::frames::OPEN_CHANNEL;
 use crate::run::bell::Bell;
@@ -32,7 +32,7 @@ pub(super) struct Joined {
     run: Arc<ConsumeRun>,
     channel: Arc<HubChannel>,
     keep: Duration,
-    deliver: Arc<Deliver>,
+    consumer: Arc<HubConsumer>,
     link: Arc<dyn Transfer>,
     within: Within,
 }
@@ -50,14 +50,14 @@ impl Joined {
     ) -> Result<Joined> {
         let (within, [hub, client], heard) = Within::new();
         let attached = channel.attach(NUMBER, terms.clone(), frames, hub)?;
-        let (Attached::Consumer(deliver, instance), FrameRole::Consume(asks)) = (&attached, &frames.role)
+        let (Attached::Consumer(consumer, instance), FrameRole::Consume(asks)) = (&attached, &frames.role)
         else {
             attached.give_up();
             return Err(Failure::new(FailureKind::Internal, OPEN_CHANNEL, "this is no consumer"));
         };
-        let (deliver, keep) = (deliver.clone(), Duration::from_millis(asks.keep_ms.into()));
+        let (consumer, keep) = (consumer.clone(), Duration::from_millis(asks.keep_ms.into()));
         let link = run.attach(NUMBER, terms, *instance, client);
-        let mut joined = Joined { run, channel, keep, deliver, link, within };
+        let mut joined = Joined { run, channel, keep, consumer, link, within };
         joined.start(heard)?;
         Ok(joined)
     }
@@ -67,16 +67,16 @@ impl Joined {
         self.channel.begin();
         client_hears.hear_now(|message| self.link.hear(message))?;
         let within = &mut self.within;
-        let (deliver, link) = (self.deliver.clone(), self.link.clone());
+        let (consumer, link) = (self.consumer.clone(), self.link.clone());
         let failed = |run: &Arc<ConsumeRun>| {
             let run = run.clone();
             move |failure| run.fail(failure)
         };
-        within.deliver(hub_hears, move |message| deliver.hear(message), failed(&self.run))?;
+        within.deliver(hub_hears, move |message| consumer.hear(message), failed(&self.run))?;
         within.deliver(client_hears, move |message| link.hear(message), failed(&self.run))?;
-        let (deliver, run) = (self.deliver.clone(), self.run.clone());
+        let (consumer, run) = (self.consumer.clone(), self.run.clone());
         within.spawn("frames", failed(&self.run), move |bell| {
-            if let Err(failure) = hand_over(bell, &deliver, &run) {
+            if let Err(failure) = hand_over(bell, &consumer, &run) {
                 run.fail(failure);
             }
         })?;
@@ -105,39 +105,39 @@ impl Drop for Joined {
     fn drop(&mut self) {
         self.within.close();
         self.link.detach();
-        if self.deliver.is_over() {
+        if self.consumer.is_over() {
             return;
         }
-        self.deliver.detach();
+        self.consumer.detach();
         let is_kept = self.run.is_let_go() && {
-            let (channel, deliver, keep) = (self.channel.clone(), self.deliver.clone(), self.keep);
-            let given_up = deliver.clone();
-            let keeps = move || keep_place(&channel, &deliver, keep);
+            let (channel, consumer, keep) = (self.channel.clone(), self.consumer.clone(), self.keep);
+            let given_up = consumer.clone();
+            let keeps = move || keep_place(&channel, &consumer, keep);
             thread::guarded("frames", move |_| given_up.give_up(), keeps).is_ok()
         };
         if !is_kept {
-            self.deliver.give_up();
+            self.consumer.give_up();
         }
     }
 }
 
 /// Until another consumer has the place of this one, or for so long.
-fn keep_place(channel: &HubChannel, deliver: &Deliver, keep: Duration) {
+fn keep_place(channel: &HubChannel, consumer: &HubConsumer, keep: Duration) {
     let since = Instant::now();
-    while !channel.is_closed() && !deliver.is_replaced() && since.elapsed() < keep {
+    while !channel.is_closed() && !consumer.is_replaced() && since.elapsed() < keep {
         std::thread::sleep(LOOK_FOR_NEXT);
     }
-    match deliver.is_replaced() {
-        true => deliver.forget(),
-        false => deliver.give_up(),
+    match consumer.is_replaced() {
+        true => consumer.forget(),
+        false => consumer.give_up(),
     }
 }
 
 /// What the hub has for the consumer, one item after the other.
-fn hand_over(bell: &Bell, deliver: &Deliver, run: &ConsumeRun) -> Result<()> {
+fn hand_over(bell: &Bell, consumer: &HubConsumer, run: &ConsumeRun) -> Result<()> {
     loop {
         let seen = bell.rings();
-        while let Some((epoch, number, what)) = deliver.next_item(0, &|| false) {
+        while let Some((epoch, number, what)) = consumer.next_item(0, &|| false) {
             run.hand_over(epoch, number, what)?;
         }
         if !bell.wait(seen, BELL) {

@@ -16,16 +16,16 @@ use thalweg_wire::frame::Inner;
 use thalweg_wire::message::{FramesMessage, Heartbeat, Terms, TransferMessage};
 
 /// See the module.
-pub struct Deliver {
+pub struct HubConsumer {
     end: HubEnd,
     key: ConsumerKey,
     who: [u8; 16],
     outlets: Outlets,
 }
 
-impl Deliver {
-    pub(super) fn new(end: HubEnd, key: ConsumerKey, who: [u8; 16]) -> Deliver {
-        Deliver { end, key, who, outlets: Outlets::default() }
+impl HubConsumer {
+    pub(super) fn new(end: HubEnd, key: ConsumerKey, who: [u8; 16]) -> HubConsumer {
+        HubConsumer { end, key, who, outlets: Outlets::default() }
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -87,7 +87,7 @@ impl Deliver {
     }
 }
 
-impl Transfer for Deliver {
+impl Transfer for HubConsumer {
     fn terms(&self) -> &Terms {
         &self.end.head.terms
     }

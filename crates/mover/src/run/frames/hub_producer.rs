@@ -12,16 +12,16 @@ use thalweg_wire::frame::Inner;
 use thalweg_wire::message::{FramesMessage, Heartbeat, ProducerId, Terms, TransferMessage};
 
 /// See the module.
-pub struct Ingest {
+pub struct HubProducer {
     end: HubEnd,
     producer: ProducerId,
     inlets: Inlets,
 }
 
-impl Ingest {
-    pub(super) fn new(end: HubEnd, producer: ProducerId) -> Ingest {
+impl HubProducer {
+    pub(super) fn new(end: HubEnd, producer: ProducerId) -> HubProducer {
         let inlets = Inlets::new(end.channel.shelf().clone());
-        Ingest { end, producer, inlets }
+        HubProducer { end, producer, inlets }
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -78,7 +78,7 @@ impl Ingest {
     }
 }
 
-impl Transfer for Ingest {
+impl Transfer for HubProducer {
     fn terms(&self) -> &Terms {
         &self.end.head.terms
     }
