@@ -12,7 +12,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use thalweg_mover::basin::times::{self, Passage};
-use thalweg_mover::basin::{self, Cause, Evidence, Place};
+use thalweg_mover::basin::{self, Cause, Evidence, Where};
 use thalweg_mover::endpoint::simulated::ArraySpec;
 use thalweg_mover::history::{BYTES_MAX, History, Moved, Observed, Probed, Way};
 use thalweg_mover::model::prediction::{self, Compared, Comparison, Taken, Work};
@@ -185,8 +185,8 @@ impl Profiles {
         let moved = moved(evidence, passage, report.totals.done, reads_back(wishes.fidelity.verify));
         let observed = Observed::of(&taken(report), &moved, limited);
         let narrowest = report.verdict.as_ref().map(|why| match why.narrowest.place {
-            Place::Path => "the path".to_owned(),
-            Place::Both => format!("{} of this machine", why.narrowest.stage),
+            Where::Path => "the path".to_owned(),
+            Where::Both => format!("{} of this machine", why.narrowest.stage),
             place => format!("{} at the {}", why.narrowest.stage, place.name()),
         });
         Profiles::change(state, |profiles| {

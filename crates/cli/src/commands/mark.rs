@@ -11,7 +11,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use thalweg_cli::args::stream::MarkArgs;
-use thalweg_client::place::{Named, Places};
+use thalweg_client::place::{Place, Places};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::journal::{marks, staging_names};
 use thalweg_sys::{Dir, Links};
@@ -101,7 +101,7 @@ fn look(typed: &Path, places: &Places) -> Result<Mark> {
 }
 
 fn is_local(typed: &Path, places: &Places) -> bool {
-    matches!(Named::parse(typed.as_os_str(), places), Ok(Named::Local(_)))
+    matches!(Place::parse(typed.as_os_str(), places), Ok(Place::Local(_)))
 }
 
 /// Whether something unfinished is noted there that this user may not read.
