@@ -16,7 +16,7 @@
 //!    way. Both hops are lanes.
 //! 3. The [`channel`] takes each frame once, in its producer's order, holds it as long as a consumer needs it (in
 //!    memory, then in the [`spill`] log), and hands it out by each consumer's policy. What a consumer does not get is
-//!    told to it at its place.
+//!    told to it at its position.
 //! 4. The [`consumer`] holds every sequence against what was told, so that each is delivered or named exactly once, and
 //!    says which [`sets`] are complete and how late frames were ([`tails`], by one [`clock`]).
 //!

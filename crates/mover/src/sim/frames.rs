@@ -118,7 +118,7 @@ struct World {
     wishes: ChannelWishes,
     memory_max: u64,
     spill: Option<SpillTerms>,
-    /// The log: place, record, where; and how far it is synced.
+    /// The log: position, record, where; and how far it is synced.
     stored: VecDeque<(u64, Record, Location)>,
     writes: VecDeque<(u64, Record)>,
     at: (u64, u64),
@@ -539,14 +539,15 @@ impl World {
                 };
                 taker.wire.streams[usize::from(stream)].push_back((epoch, number, item, payload));
             }
-            Some(Work::Read { number, at, place }) => {
-                let found = self.stored.iter().find(|(stored, _, stands)| *stored == place && *stands == at);
+            Some(Work::Read { number, at, position }) => {
+                let mut stored = self.stored.iter();
+                let found = stored.find(|(stored, _, stands)| *stored == position && *stands == at);
                 let held = found.and_then(|(_, record, _)| match record {
                     Record::Frame(held) => Some(held.clone()),
                     Record::Note(_) => None,
                 });
                 if held.is_none() {
-                    return Err(format!("what stood at place {place} is not in the log"));
+                    return Err(format!("what stood at position {position} is not in the log"));
                 }
                 self.read_back += u64::from(!self.wishes.is_recorded);
                 self.hub.loaded(&taker.key, &who, number, at, held);
@@ -659,7 +660,7 @@ impl World {
             self.hub.synced(self.synced_through);
             return;
         }
-        let Some((place, record)) = self.writes.pop_front() else { return };
+        let Some((position, record)) = self.writes.pop_front() else { return };
         let bytes = match &record {
             Record::Frame(held) => held.cost(),
             Record::Note(_) => 100,
@@ -669,9 +670,9 @@ impl World {
         }
         let at = Location { file: self.at.0, offset: self.at.1, bytes };
         self.at.1 += bytes;
-        self.written_through = self.written_through.max(place + 1);
-        self.stored.push_back((place, record.clone(), at));
-        self.hub.written(place, at, &record, self.now);
+        self.written_through = self.written_through.max(position + 1);
+        self.stored.push_back((position, record.clone(), at));
+        self.hub.written(position, at, &record, self.now);
     }
 
     fn pump(&mut self) -> Result<(), String> {
@@ -690,9 +691,9 @@ impl World {
                     }
                 }
                 Action::Wake => {}
-                Action::Write(place, record) => {
+                Action::Write(position, record) => {
                     self.spilled += u64::from(!self.wishes.is_recorded);
-                    self.writes.push_back((place, record));
+                    self.writes.push_back((position, record));
                 }
                 Action::Forget(file) => self.stored.retain(|(.., at)| at.file != file),
             }

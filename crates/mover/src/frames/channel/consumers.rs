@@ -61,8 +61,8 @@ pub enum Work {
         number: u64,
         /// Where it is.
         at: Location,
-        /// The place it was written for.
-        place: u64,
+        /// The position it was written for.
+        position: u64,
     },
 }
 
@@ -117,8 +117,8 @@ impl Channel {
         }
         // Others of its group that are new may have begun behind it.
         let goes_on = stand.filter(|(_, next)| is_new || *next < one.cursor);
-        if let Some(places) = goes_on {
-            one.go_on(places, &self.log);
+        if let Some(positions) = goes_on {
+            one.go_on(positions, &self.log);
         }
         if is_new {
             for (producer, next) in &consume.has {
@@ -281,8 +281,8 @@ impl Channel {
             for handed in member.lane.drain().into_iter().rev().filter(Handed::is_owed) {
                 match handed {
                     Handed::Note(note) => one.pending.push_front(note),
-                    Handed::Frame(place, _) | Handed::OnDisk { place, .. } => {
-                        one.returned.insert(place, handed);
+                    Handed::Frame(position, _) | Handed::OnDisk { position, .. } => {
+                        one.returned.insert(position, handed);
                     }
                 }
             }
@@ -300,13 +300,13 @@ impl Channel {
             if let Handed::OnDisk { at, .. } = &handed {
                 self.files.pin(at.file, false);
             }
-            untaken.extend(handed.into_logged().filter(|(place, _)| *place >= self.hold_from));
+            untaken.extend(handed.into_logged().filter(|(position, _)| *position >= self.hold_from));
         }
-        let first = untaken.first_key_value().map_or(one.cursor, |(place, _)| one.cursor.min(*place));
+        let first = untaken.first_key_value().map_or(one.cursor, |(position, _)| one.cursor.min(*position));
         self.hold_from = self.hold_from.max(first);
         if self.subscriptions.is_empty() && !self.is_unattended {
-            for (place, logged) in untaken.into_iter().rev() {
-                self.log.put_back(place, logged, limits::CHANNEL_FRAMES_MAX);
+            for (position, logged) in untaken.into_iter().rev() {
+                self.log.put_back(position, logged, limits::CHANNEL_FRAMES_MAX);
             }
         }
     }
@@ -326,9 +326,9 @@ impl Channel {
         match member.lane.item_mut(number)? {
             Handed::Note(note) => Some(Work::Send { number, epoch, what: What::Note(note.item.clone()) }),
             Handed::Frame(_, held) => Some(Work::Send { number, epoch, what: What::Frame(held.clone()) }),
-            Handed::OnDisk { place, at, .. } => {
-                let (place, at) = (*place, *at);
-                Some(Work::Read { number, at, place })
+            Handed::OnDisk { position, at, .. } => {
+                let (position, at) = (*position, *at);
+                Some(Work::Read { number, at, position })
             }
         }
     }
@@ -347,10 +347,10 @@ impl Channel {
         // While it was read, the lane may have begun anew, and the number is another item's.
         let asked = member.lane.item_mut(number).filter(|handed| handed.is_at(at));
         let Some(handed) = asked else { return };
-        if let Handed::OnDisk { place, producer, sequence, .. } = handed {
+        if let Handed::OnDisk { position, producer, sequence, .. } = handed {
             self.files.pin(at.file, false);
             *handed = match held {
-                Some(held) => Handed::Frame(*place, held),
+                Some(held) => Handed::Frame(*position, held),
                 None => {
                     *one.lost.entry(LossReason::Damaged).or_default() += 1;
                     Handed::Note(Note::made(Item::Lost(LostRange {
@@ -457,7 +457,7 @@ fn join(
     Ok(member.instance)
 }
 
-/// Whether a member was handed all that there is up to this place, and told of it.
+/// Whether a member was handed all that there is up to this position, and told of it.
 fn is_through(one: &Subscription, member: &Member, log_end: u64) -> bool {
     let is_told = member.report == one.reports_end() && !one.awaits_report();
     one.cursor >= log_end && one.pending.is_empty() && one.returned.is_empty() && is_told

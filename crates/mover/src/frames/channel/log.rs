@@ -1,7 +1,7 @@
 //! What a channel holds, in the order in which it was taken.
 //!
-//! Every frame or note has a *place*. A frame's payload is in memory, in the spill log, in both, or gone; the places go
-//! from the front when nobody needs them any more.
+//! Every frame or note has a *position*. A frame's payload is in memory, in the spill log, in both, or gone; the
+//! positions go from the front when nobody needs them any more.
 
 use crate::frames::frame::Payload;
 use crate::frames::lane::cost;
@@ -26,7 +26,7 @@ impl Held {
     }
 }
 
-/// What is at a place.
+/// What is at a position.
 #[derive(Debug)]
 pub(super) enum Kind {
     Frame {
@@ -68,22 +68,22 @@ pub(super) struct Log {
     logged: VecDeque<Logged>,
     base: u64,
     memory_bytes: u64,
-    /// No frame below this place is in memory.
+    /// No frame below this position is in memory.
     memory_from: u64,
 }
 
 impl Log {
-    /// A log whose first place is this.
+    /// A log whose first position is this.
     pub fn starting(base: u64) -> Log {
         Log { base, memory_from: base, ..Log::default() }
     }
 
-    /// The first place.
+    /// The first position.
     pub fn base(&self) -> u64 {
         self.base
     }
 
-    /// The place of the next.
+    /// The position of the next.
     pub fn end(&self) -> u64 {
         self.base + self.logged.len() as u64
     }
@@ -96,50 +96,50 @@ impl Log {
         self.memory_bytes
     }
 
-    pub fn get(&self, place: u64) -> Option<&Logged> {
-        self.logged.get(usize::try_from(place.checked_sub(self.base)?).ok()?)
+    pub fn get(&self, position: u64) -> Option<&Logged> {
+        self.logged.get(usize::try_from(position.checked_sub(self.base)?).ok()?)
     }
 
-    pub fn get_mut(&mut self, place: u64) -> Option<&mut Logged> {
-        self.logged.get_mut(usize::try_from(place.checked_sub(self.base)?).ok()?)
+    pub fn get_mut(&mut self, position: u64) -> Option<&mut Logged> {
+        self.logged.get_mut(usize::try_from(position.checked_sub(self.base)?).ok()?)
     }
 
-    /// Adds one, and returns its place.
+    /// Adds one, and returns its position.
     pub fn push(&mut self, logged: Logged) -> u64 {
         self.memory_bytes += logged.held.as_ref().map_or(0, |held| held.cost());
         self.logged.push_back(logged);
         self.end() - 1
     }
 
-    /// What was taken out of the front stands at its place again. What lies between was handed out for good. Nothing
-    /// changes where that would make more than `most` places.
-    pub fn put_back(&mut self, place: u64, logged: Logged, most: usize) {
-        let is_near = self.end().checked_sub(place).is_some_and(|places| places <= most as u64);
+    /// What was taken out of the front stands at its position again. What lies between was handed out for good. Nothing
+    /// changes where that would make more than `most` positions.
+    pub fn put_back(&mut self, position: u64, logged: Logged, most: usize) {
+        let is_near = self.end().checked_sub(position).is_some_and(|positions| positions <= most as u64);
         if !is_near {
             return;
         }
-        while self.base > place {
+        while self.base > position {
             self.logged.push_front(Logged { kind: Kind::Nothing, held: None, disk: Disk::No });
             self.base -= 1;
         }
-        let Some(there) = self.get_mut(place) else { return };
+        let Some(there) = self.get_mut(position) else { return };
         if there.is_there() || !matches!(there.kind, Kind::Frame { .. } | Kind::Nothing) {
             return;
         }
         let bytes = logged.held.as_ref().map_or(0, |held| held.cost());
         *there = logged;
         self.memory_bytes += bytes;
-        self.memory_from = self.memory_from.min(place);
+        self.memory_from = self.memory_from.min(position);
     }
 
-    /// Takes the payload at a place out of memory.
-    pub fn evict(&mut self, place: u64) {
-        if let Some(held) = self.get_mut(place).and_then(|logged| logged.held.take()) {
+    /// Takes the payload at a position out of memory.
+    pub fn evict(&mut self, position: u64) {
+        if let Some(held) = self.get_mut(position).and_then(|logged| logged.held.take()) {
             self.memory_bytes -= held.cost();
         }
     }
 
-    /// The first place that has a payload in memory.
+    /// The first position that has a payload in memory.
     pub fn first_in_memory(&mut self) -> Option<u64> {
         self.memory_from = self.memory_from.max(self.base);
         while self.memory_from < self.end() {
@@ -151,7 +151,7 @@ impl Log {
         None
     }
 
-    /// Takes the first place out.
+    /// Takes the first position out.
     pub fn pop(&mut self) -> Option<Logged> {
         let logged = self.logged.pop_front()?;
         self.base += 1;
@@ -176,15 +176,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_back_stands_at_its_place_and_no_more_places_than_may_be() {
+    fn what_is_put_back_stands_at_its_position_and_no_more_positions_than_may_be() {
         let mut log = Log::default();
         for sequence in 0..10 {
             log.push(logged(sequence));
         }
         (0..8).for_each(|_| drop(log.pop()));
         // Too far back, behind something that stands there, and into a gap.
-        for place in [7, 9, 2, 4, 3] {
-            log.put_back(place, logged(place), 7);
+        for position in [7, 9, 2, 4, 3] {
+            log.put_back(position, logged(position), 7);
         }
         assert_eq!((log.base(), log.end(), log.len()), (3, 10, 7));
         let there = from_fn(|| log.pop()).map(|logged| match logged.kind {

@@ -1,16 +1,16 @@
 //! A channel: takes frames of its producers, holds them, and hands them out by each consumer's policy.
 //!
 //! 1. Frames come in lanes, one for each producer, and wait there until there is room: so a producer is held up.
-//! 2. With room, they are taken in turn, each producer's in its order, and get a *place*. Whatever happens to a frame
-//!    from then on, each consumer is handed it or told of its loss, by place.
+//! 2. With room, they are taken in turn, each producer's in its order, and get a *position*. Whatever happens to a
+//!    frame from then on, each consumer is handed it or told of its loss, by position.
 //! 3. Room is made by what nobody needs any more; by what the spill log has; by what consumers drop by their policy;
 //!    and else not at all.
 //! 4. A producer that is over, and of which nothing is left to be handed out or told, is forgotten when another needs
-//!    its place.
+//!    room.
 //!
 //! Memory: at most the channel's bytes, what the windows of its producers and consumers, and of the consumer that left
-//! last, let wait or be under way, and about a hundred bytes for each of at most [`limits::CHANNEL_FRAMES_MAX`] places
-//! and 65,536 producers that are forgotten.
+//! last, let wait or be under way, and about a hundred bytes for each of at most [`limits::CHANNEL_FRAMES_MAX`]
+//! positions and 65,536 producers that are forgotten.
 
 mod consumers;
 
@@ -97,8 +97,8 @@ pub struct Channel {
     retired: Retired,
     subscriptions: BTreeMap<ConsumerKey, Subscription>,
     /// Where the log says that consumers of an earlier hub stand.
-    stands: BTreeMap<ConsumerKey, stands::Places>,
-    /// Without consumers, what stands at this place or later waits for one: what none that was here took.
+    stands: BTreeMap<ConsumerKey, stands::Positions>,
+    /// Without consumers, what stands at this position or later waits for one: what none that was here took.
     hold_from: u64,
     sets: OpenSets,
     /// Who declared a set or gave frames of it, and has not finished.
@@ -118,7 +118,7 @@ pub struct Channel {
 
 /// Sets that are over and remembered.
 const CLOSED_MAX: usize = 64 << 10;
-/// Places that notes may take where frames have taken all of theirs.
+/// Positions that notes may take where frames have taken all of theirs.
 const NOTES_MAX: usize = 64 << 10;
 /// Whoever takes something, no room is made by it.
 const FULL_FOR_GOOD: &str = "the recorded log is full, and nothing is deleted (no-delete)";
@@ -167,19 +167,19 @@ impl Channel {
         self.spill
     }
 
-    /// What the log has, in order, before anybody attaches: a frame or a note at this place.
-    pub fn restore(&mut self, place: u64, record: Item, at: Location) {
+    /// What the log has, in order, before anybody attaches: a frame or a note at this position.
+    pub fn restore(&mut self, position: u64, record: Item, at: Location) {
         if self.log.len() == 0 {
-            self.log = Log::starting(place);
+            self.log = Log::starting(position);
         }
         // What a damaged file had is missing: nobody gets it, and the next sequence shows it.
-        while self.log.end() < place && self.log.len() < limits::CHANNEL_FRAMES_MAX {
+        while self.log.end() < position && self.log.len() < limits::CHANNEL_FRAMES_MAX {
             self.log.push(Logged { kind: Kind::Nothing, held: None, disk: Disk::No });
         }
-        if self.log.end() != place {
+        if self.log.end() != position {
             return;
         }
-        self.files.found(place, at);
+        self.files.found(position, at);
         let kind = match record {
             Item::Frame(head) => {
                 let id = Arc::new(head.producer.clone());
@@ -188,7 +188,7 @@ impl Channel {
                     .entry(head.producer.clone())
                     .or_insert_with(|| KnownProducer::new(id, head.sequence));
                 (known.next, known.durable) = (head.sequence + 1, head.sequence + 1);
-                (known.last_place, known.over) = (place, Over::No);
+                (known.last_position, known.over) = (position, Over::No);
                 known.bytes += head.payload_bytes;
                 if let Some((set, index)) = head.set
                     && !self.closed.contains(&set)
@@ -212,7 +212,7 @@ impl Channel {
                 let unknown = || KnownProducer::again(Arc::new(producer.clone()), frames, 0);
                 let known = self.producers.entry(producer.clone()).or_insert_with(unknown);
                 known.over = if is_gone { Over::Gone } else { Over::Finished };
-                known.over_place = place;
+                known.over_position = position;
                 for by in self.makers.values_mut() {
                     by.remove(producer);
                 }
@@ -330,10 +330,10 @@ impl Channel {
         let is_done = |known: &&KnownProducer| {
             known.over != Over::No
                 && known.attachment.is_none()
-                && known.last_place.max(known.over_place) < base
+                && known.last_position.max(known.over_position) < base
                 && known.unsynced.is_empty()
         };
-        let first = self.producers.values().filter(is_done).min_by_key(|known| known.over_place);
+        let first = self.producers.values().filter(is_done).min_by_key(|known| known.over_position);
         let Some(id) = first.map(|known| (*known.id).clone()) else { return false };
         let Some(known) = self.producers.remove(&id) else { return false };
         for one in self.subscriptions.values_mut() {
@@ -536,7 +536,7 @@ impl Channel {
         let Some(known) = self.known_by(attachment) else { return Ok(false) };
         let Item::Frame(head) = item else { return Err(protocol("a producer gives frames only")) };
         if head.producer != *known.id || head.sequence != number || head.stamp.is_some() {
-            return Err(protocol("a frame that is not what its place says"));
+            return Err(protocol("a frame that is not what its position says"));
         }
         let cost = cost_of(item);
         if cost > memory_max || cost > spill_max {
@@ -608,13 +608,13 @@ impl Channel {
         let sequence = head.sequence;
         let kind = Kind::Frame { producer: known.id.clone(), sequence, cost, set };
         let held = Arc::new(Held { head, payload });
-        let place = self.push(kind, Some(held));
+        let position = self.push(kind, Some(held));
         let Some(known) = self.producers.get_mut(id) else { return };
         known.next = sequence + 1;
-        known.last_place = place;
+        known.last_position = position;
         known.bytes += payload_bytes;
         if known.level == HeldLevel::Durable {
-            known.unsynced.push_back((place, sequence));
+            known.unsynced.push_back((position, sequence));
         } else {
             known.durable = known.next;
         }
@@ -642,9 +642,9 @@ impl Channel {
         self.conclude(id);
     }
 
-    /// Something gets its place.
+    /// Something gets its position.
     fn push(&mut self, kind: Kind, held: Option<Arc<Held>>) -> u64 {
-        let place = self.log.end();
+        let position = self.log.end();
         let mut disk = Disk::No;
         if self.spill.is_some_and(|spill| spill.is_recorded) {
             let record = match (&kind, &held) {
@@ -655,12 +655,12 @@ impl Channel {
             if let Some(record) = record {
                 disk = Disk::Writing;
                 self.files.begin(record.cost());
-                self.actions.push_back(Action::Write(place, record));
+                self.actions.push_back(Action::Write(position, record));
             }
         }
         self.log.push(Logged { kind, held, disk });
         self.actions.push_back(Action::Wake);
-        place
+        position
     }
 
     fn note(&mut self, item: Item) -> u64 {
@@ -695,28 +695,28 @@ impl Channel {
             makers.extend(self.producers.values().filter(under_way).map(|other| (*other.id).clone()));
         }
         self.close_ended();
-        let place =
+        let position =
             self.note(Item::ProducerOver { producer: id.clone(), frames, is_gone: over == Over::Gone });
         if let Some(known) = self.producers.get_mut(id) {
-            known.over_place = place;
+            known.over_position = position;
         }
     }
 
     /// A record is written.
-    pub fn written(&mut self, place: u64, at: Location, record: &Record, now_ns: u64) {
-        self.files.written(place, at, record.cost());
-        if let Some(logged) = self.log.get_mut(place) {
+    pub fn written(&mut self, position: u64, at: Location, record: &Record, now_ns: u64) {
+        self.files.written(position, at, record.cost());
+        if let Some(logged) = self.log.get_mut(position) {
             logged.disk = Disk::At(at);
         }
         self.spill_trouble = None;
         self.admit(now_ns);
     }
 
-    /// Everything below `place` that was written is synced.
-    pub fn synced(&mut self, place: u64) {
+    /// Everything below `position` that was written is synced.
+    pub fn synced(&mut self, position: u64) {
         let mut told = Vec::new();
         for known in self.producers.values_mut() {
-            known.synced(place);
+            known.synced(position);
             if known.level == HeldLevel::Durable
                 && let (Some(attachment), Some(message)) = (known.attachment, known.tell(true))
             {

@@ -79,7 +79,7 @@ fn frame(one: &mut Subscription, logged: &Logged, known: Option<&KnownProducer>)
         one.expect(producer, *sequence);
         return None;
     }
-    let has_newer = known.is_some_and(|known| known.last_place > one.cursor);
+    let has_newer = known.is_some_and(|known| known.last_position > one.cursor);
     if one.policy == FramePolicy::LatestOnly && has_newer {
         one.pass(Some(logged), LossReason::Superseded);
         return None;
@@ -87,7 +87,7 @@ fn frame(one: &mut Subscription, logged: &Logged, known: Option<&KnownProducer>)
     match (&logged.held, logged.disk) {
         (Some(held), _) => Some(Handed::Frame(one.cursor, held.clone())),
         (None, Disk::At(at)) => Some(Handed::OnDisk {
-            place: one.cursor,
+            position: one.cursor,
             at,
             cost: *cost,
             producer: producer.clone(),
@@ -154,7 +154,7 @@ mod tests {
                 Some(Handed::Note(Note {
                     item: Item::Lost(LostRange { first, end, reason, .. }), ..
                 })) => format!("lost {first}..{end} {reason:?}"),
-                Some(Handed::OnDisk { place, sequence, .. }) => format!("frame {sequence} at {place}"),
+                Some(Handed::OnDisk { position, sequence, .. }) => format!("frame {sequence} at {position}"),
                 other => format!("{other:?}"),
             });
         }

@@ -39,14 +39,14 @@ pub(super) struct KnownProducer {
     pub finish: Option<u64>,
     pub over: Over,
     pub clock: ClockOffset,
-    /// Places and sequences that are not synced, of one whose level is durable.
+    /// Positions and sequences that are not synced, of one whose level is durable.
     pub unsynced: VecDeque<(u64, u64)>,
     /// Everything below is synced.
     pub durable: u64,
     /// Place of its newest frame.
-    pub last_place: u64,
+    pub last_position: u64,
     /// Place of the word that it is over.
-    pub over_place: u64,
+    pub over_position: u64,
     /// Sets that it declared or gave frames of before they were over: the highest that a producer says again.
     sets: BTreeSet<u64>,
     /// It declared sets to an earlier hub, and this one may not know which.
@@ -74,8 +74,8 @@ impl KnownProducer {
             clock: UNKNOWN,
             unsynced: VecDeque::new(),
             durable: next,
-            last_place: 0,
-            over_place: 0,
+            last_position: 0,
+            over_position: 0,
             sets: BTreeSet::new(),
             is_of_earlier: false,
             told_durable: next,
@@ -149,10 +149,10 @@ impl KnownProducer {
         })
     }
 
-    /// Everything below `place` is synced.
-    pub fn synced(&mut self, place: u64) {
+    /// Everything below `position` is synced.
+    pub fn synced(&mut self, position: u64) {
         while let Some(&(at, sequence)) = self.unsynced.front()
-            && at < place
+            && at < position
         {
             self.durable = sequence + 1;
             self.unsynced.pop_front();

@@ -7,7 +7,7 @@ use thalweg_wire::limits;
 use thalweg_wire::message::{FramePolicy, Item, LossReason};
 
 /// Bytes that are handed out to be written and are not yet, at most, to make room: who took a frame meanwhile frees its
-/// place, but not its bytes, which the writer still has.
+/// position, but not its bytes, which the writer still has.
 const SPILL_BATCH_BYTES: u64 = 16 << 20;
 
 impl Channel {
@@ -36,46 +36,46 @@ impl Channel {
         true
     }
 
-    /// Whether something at this place waits for a consumer that will come.
-    pub(super) fn is_awaited(&self, place: u64) -> bool {
-        self.subscriptions.is_empty() && !self.is_unattended && place >= self.hold_from
+    /// Whether something at this position waits for a consumer that will come.
+    pub(super) fn is_awaited(&self, position: u64) -> bool {
+        self.subscriptions.is_empty() && !self.is_unattended && position >= self.hold_from
     }
 
-    fn is_needed_by(&self, place: u64, policy: fn(FramePolicy) -> bool) -> bool {
-        self.subscriptions.values().any(|one| policy(one.policy) && one.needs(place))
+    fn is_needed_by(&self, position: u64, policy: fn(FramePolicy) -> bool) -> bool {
+        self.subscriptions.values().any(|one| policy(one.policy) && one.needs(position))
     }
 
     /// Takes the oldest payload out of memory, if the log has it or nobody has a right to it. False: it must be waited
     /// for.
     fn evict_one(&mut self) -> bool {
-        let Some(place) = self.log.first_in_memory() else { return false };
-        let Some(logged) = self.log.get(place) else { return false };
+        let Some(position) = self.log.first_in_memory() else { return false };
+        let Some(logged) = self.log.get(position) else { return false };
         match logged.disk {
             Disk::At(_) => {}
             Disk::Writing => return false,
             Disk::No => {
-                let spills = self.is_needed_by(place, |policy| policy == FramePolicy::Spill);
+                let spills = self.is_needed_by(position, |policy| policy == FramePolicy::Spill);
                 if spills && self.spill.is_some() {
-                    self.spill_from(place);
+                    self.spill_from(position);
                     return false;
                 }
-                let blocks = self.is_needed_by(place, |policy| policy == FramePolicy::Block);
-                if blocks || spills || self.is_awaited(place) {
+                let blocks = self.is_needed_by(position, |policy| policy == FramePolicy::Block);
+                if blocks || spills || self.is_awaited(position) {
                     return false;
                 }
-                self.drop_through(place);
+                self.drop_through(position);
             }
         }
-        self.log.evict(place);
+        self.log.evict(position);
         true
     }
 
-    /// Those that drop have nothing up to this place any more.
-    fn drop_through(&mut self, place: u64) {
-        let late = self.subscriptions.iter().filter(|(_, one)| one.drops() && one.needs(place));
+    /// Those that drop have nothing up to this position any more.
+    fn drop_through(&mut self, position: u64) {
+        let late = self.subscriptions.iter().filter(|(_, one)| one.drops() && one.needs(position));
         let late: Vec<_> = late.map(|(key, _)| key.clone()).collect();
         for key in late {
-            self.advance(&key, place + 1);
+            self.advance(&key, position + 1);
         }
     }
 
@@ -109,9 +109,9 @@ impl Channel {
 
     /// Has the oldest payloads written that are only in memory.
     fn spill_from(&mut self, from: u64) {
-        for place in from..self.log.end() {
+        for position in from..self.log.end() {
             let Some(held) =
-                self.log.get(place).filter(|logged| logged.disk == Disk::No).and_then(|s| s.held.clone())
+                self.log.get(position).filter(|logged| logged.disk == Disk::No).and_then(|s| s.held.clone())
             else {
                 continue;
             };
@@ -120,11 +120,11 @@ impl Channel {
             if writing > 0 && writing + cost > SPILL_BATCH_BYTES || !self.spill_room(cost) {
                 return;
             }
-            if let Some(logged) = self.log.get_mut(place) {
+            if let Some(logged) = self.log.get_mut(position) {
                 logged.disk = Disk::Writing;
             }
             self.files.begin(cost);
-            self.actions.push_back(Action::Write(place, Record::Frame(Arc::clone(&held))));
+            self.actions.push_back(Action::Write(position, Record::Frame(Arc::clone(&held))));
         }
     }
 
@@ -158,16 +158,16 @@ impl Channel {
         if self.forgets_nothing() {
             return false;
         }
-        let Some((file, last_place)) = self.files.oldest() else { return false };
+        let Some((file, last_position)) = self.files.oldest() else { return false };
         let is_promised = self
             .subscriptions
             .values()
-            .any(|one| one.policy == FramePolicy::Block && one.cursor <= last_place);
-        if is_promised || self.is_awaited(last_place) {
+            .any(|one| one.policy == FramePolicy::Block && one.cursor <= last_position);
+        if is_promised || self.is_awaited(last_position) {
             return false;
         }
-        for place in self.log.base()..=last_place {
-            if let Some(logged) = self.log.get_mut(place)
+        for position in self.log.base()..=last_position {
+            if let Some(logged) = self.log.get_mut(position)
                 && matches!(logged.disk, Disk::At(at) if at.file == file)
             {
                 logged.disk = Disk::No;
@@ -176,16 +176,16 @@ impl Channel {
         }
         self.files.forget(file);
         self.actions.push_back(Action::Forget(file));
-        self.skip_forgotten(last_place);
+        self.skip_forgotten(last_position);
         self.trim();
         true
     }
 
-    /// Names what was forgotten up to this place to those who are at it.
-    fn skip_forgotten(&mut self, last_place: u64) {
+    /// Names what was forgotten up to this position to those who are at it.
+    fn skip_forgotten(&mut self, last_position: u64) {
         let Channel { subscriptions, log, .. } = self;
         for one in subscriptions.values_mut() {
-            while one.cursor <= last_place && log.get(one.cursor).is_some_and(|logged| !logged.is_there()) {
+            while one.cursor <= last_position && log.get(one.cursor).is_some_and(|at| !at.is_there()) {
                 if !one.pass(log.get(one.cursor), LossReason::Forgotten) {
                     break;
                 }
@@ -198,9 +198,9 @@ impl Channel {
         let is_recorded = self.spill.is_some_and(|spill| spill.is_recorded);
         let first_needed = self.subscriptions.values().map(|one| one.cursor).min();
         while let Some(logged) = self.log.first() {
-            let place = self.log.base();
+            let position = self.log.base();
             let is_remembered = is_recorded && logged.disk != Disk::No;
-            let is_needed = first_needed.is_some_and(|first| first <= place) || self.is_awaited(place);
+            let is_needed = first_needed.is_some_and(|first| first <= position) || self.is_awaited(position);
             if is_remembered || is_needed {
                 break;
             }
@@ -208,19 +208,19 @@ impl Channel {
         }
         // Files that only held what memory did not.
         while !is_recorded
-            && let Some((file, last_place)) = self.files.oldest()
-            && last_place < self.log.base()
+            && let Some((file, last_position)) = self.files.oldest()
+            && last_position < self.log.base()
         {
             self.files.forget(file);
             self.actions.push_back(Action::Forget(file));
         }
     }
 
-    /// Places of frames that can be had.
+    /// Positions of frames that can be had.
     pub(super) fn places_there(&self) -> impl Iterator<Item = u64> {
-        let is_frame = |place: &u64| {
+        let is_frame = |position: &u64| {
             self.log
-                .get(*place)
+                .get(*position)
                 .is_some_and(|logged| logged.is_there() && matches!(logged.kind, Kind::Frame { .. }))
         };
         (self.log.base()..self.log.end()).filter(is_frame)

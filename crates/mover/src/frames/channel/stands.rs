@@ -1,8 +1,8 @@
 //! Where consumers stand, for the hub that goes on with a recorded log.
 //!
-//! 1. A group, and whoever begins now, has its place noted in the log when it comes.
-//! 2. The place of a group is noted again as its members take frames: everything below was taken, and reported.
-//! 3. In the next hub who was there before goes on with that place. What was taken since the note comes again.
+//! 1. A group, and whoever begins now, has its position noted in the log when it comes.
+//! 2. The position of a group is noted again as its members take frames: everything below was taken, and reported.
+//! 3. In the next hub who was there before goes on with that position. What was taken since the note comes again.
 //!
 //! What a consumer by itself took is not noted: it says so when it comes back. Nor is how far a group is that drops
 //! frames, or that was told of damaged ones: the log still has them, and a report of a set would count them.
@@ -16,17 +16,19 @@ use thalweg_wire::message::{Consume, ConsumerAt, Item, LossReason};
 
 /// Between two notes of a group: so much of what it took comes again after a kill of its hub.
 const NOTE_EVERY_NS: u64 = 1_000_000_000;
-/// Places that such notes may take where frames have taken all of theirs.
+/// Positions that such notes may take where frames have taken all of theirs.
 const NOTES_MAX: usize = 32 << 10;
 
-/// The place that a consumer began with, and the first of which something is owed to it.
-pub(super) type Places = (u64, u64);
+/// The position that a consumer began with, and the first of which something is owed to it.
+pub(super) type Positions = (u64, u64);
 
 impl ConsumerKey {
-    fn at(&self, places: Option<Places>) -> Item {
+    fn at(&self, positions: Option<Positions>) -> Item {
         Item::ConsumerAt(match self {
-            ConsumerKey::Single(consumer) => ConsumerAt { consumer: *consumer, group: None, places },
-            ConsumerKey::Group(group) => ConsumerAt { consumer: [0; 16], group: Some(group.clone()), places },
+            ConsumerKey::Single(consumer) => ConsumerAt { consumer: *consumer, group: None, positions },
+            ConsumerKey::Group(group) => {
+                ConsumerAt { consumer: [0; 16], group: Some(group.clone()), positions }
+            }
         })
     }
 }
@@ -43,14 +45,14 @@ impl From<&ConsumerAt> for ConsumerKey {
 impl Channel {
     /// The log has this of a consumer.
     pub(super) fn restore_stand(&mut self, at: &ConsumerAt) {
-        match at.places {
-            Some(places) => self.stands.insert(at.into(), places),
+        match at.positions {
+            Some(positions) => self.stands.insert(at.into(), positions),
             None => self.stands.remove(&at.into()),
         };
     }
 
     /// Where the log says that who asks stands: if it was at the hub that noted it, and not only has its name.
-    pub(super) fn stand_of(&self, key: &ConsumerKey, asks: &Consume) -> Option<Places> {
+    pub(super) fn stand_of(&self, key: &ConsumerKey, asks: &Consume) -> Option<Positions> {
         // A lane that this hub did not number: an earlier one's, whose clock may have been ahead of ours.
         let was_there = asks.instance.is_some_and(|lane| lane <= self.serial || lane > self.instances);
         self.stands.get(key).copied().filter(|_| was_there)
@@ -64,8 +66,8 @@ impl Channel {
             && (is_group || begins_now || self.stands.contains_key(key))
         {
             one.is_noted = true;
-            let places = (one.begun, one.cursor);
-            self.note_stand(key, Some(places));
+            let positions = (one.begun, one.cursor);
+            self.note_stand(key, Some(positions));
         }
     }
 
@@ -91,13 +93,13 @@ impl Channel {
             return;
         };
         (one.noted_taken, one.noted_ns) = (one.taken, now_ns.unwrap_or(one.noted_ns));
-        let places = (one.begun, settled);
-        self.note_stand(key, Some(places));
+        let positions = (one.begun, settled);
+        self.note_stand(key, Some(positions));
     }
 
-    fn note_stand(&mut self, key: &ConsumerKey, places: Option<Places>) {
+    fn note_stand(&mut self, key: &ConsumerKey, positions: Option<Positions>) {
         if self.is_recorded() && self.log.len() < limits::CHANNEL_FRAMES_MAX + NOTES_MAX {
-            self.note(key.at(places));
+            self.note(key.at(positions));
         }
     }
 
@@ -107,14 +109,14 @@ impl Channel {
 }
 
 impl Subscription {
-    /// Whether it took frames that can be told by a place, and it is time to.
+    /// Whether it took frames that can be told by a position, and it is time to.
     fn is_note_due(&self, now_ns: Option<u64>) -> bool {
         let is_time = now_ns.is_none_or(|now_ns| now_ns.abs_diff(self.noted_ns) >= NOTE_EVERY_NS);
         let is_sound = !self.drops() && !self.lost.contains_key(&LossReason::Damaged);
         is_time && is_sound && self.group.is_some() && self.taken != self.noted_taken
     }
 
-    /// The first place of which something is owed to it; `None` while more is on the way than frames.
+    /// The first position of which something is owed to it; `None` while more is on the way than frames.
     fn settled(&self) -> Option<u64> {
         let end = self.reports_end();
         let is_told = self.pending.is_empty() && !self.awaits_report();
@@ -122,20 +124,20 @@ impl Subscription {
             return None;
         }
         let lanes = self.members.values().flat_map(|member| member.lane.iter());
-        let mut on_the_way = lanes.chain(self.returned.values()).map(|handed| handed.place());
-        on_the_way.try_fold(self.cursor, |first, place| Some(first.min(place?)))
+        let mut on_the_way = lanes.chain(self.returned.values()).map(|handed| handed.position());
+        on_the_way.try_fold(self.cursor, |first, position| Some(first.min(position?)))
     }
 
     /// Goes on where it stood: what is before in the log it had, or began behind.
-    pub fn go_on(&mut self, (begun, next): Places, log: &Log) {
+    pub fn go_on(&mut self, (begun, next): Positions, log: &Log) {
         (self.begun, self.cursor) = (begun, next.clamp(log.base(), log.end()));
         self.expect.clear();
-        for place in log.base()..self.cursor {
-            match log.get(place).map(|logged| &logged.kind) {
+        for position in log.base()..self.cursor {
+            match log.get(position).map(|logged| &logged.kind) {
                 Some(Kind::Frame { producer, sequence, set, .. }) => {
                     self.expect(producer, self.expected(producer).max(sequence + 1));
                     if let (Some(group), Some((set, index))) = (&mut self.group, *set)
-                        && place >= begun
+                        && position >= begun
                     {
                         group.took(set, index);
                     }

@@ -22,13 +22,13 @@ const NOTES_MAX: usize = 64 << 10;
 pub(super) struct Note {
     pub item: Item,
     /// Where it stands in the log; `None`: it was made for this consumer.
-    pub place: Option<u64>,
+    pub position: Option<u64>,
 }
 
 impl Note {
     /// One that stands nowhere.
     pub fn made(item: Item) -> Note {
-        Note { item, place: None }
+        Note { item, position: None }
     }
 }
 
@@ -40,7 +40,7 @@ pub(super) enum Handed {
     Frame(u64, Arc<Held>),
     /// A frame that has to be read.
     OnDisk {
-        place: u64,
+        position: u64,
         at: Location,
         cost: u64,
         producer: Arc<ProducerId>,
@@ -55,10 +55,10 @@ impl Handed {
         matches!(self, Handed::OnDisk { at, .. } if *at == there)
     }
 
-    /// Its place, if it has one.
-    pub fn place(&self) -> Option<u64> {
+    /// Its position, if it has one.
+    pub fn position(&self) -> Option<u64> {
         match self {
-            Handed::Frame(place, _) | Handed::OnDisk { place, .. } => Some(*place),
+            Handed::Frame(position, _) | Handed::OnDisk { position, .. } => Some(*position),
             Handed::Note(_) => None,
         }
     }
@@ -80,21 +80,21 @@ impl Handed {
     /// As it stands in the log, and where; `None`: it was made for this consumer.
     pub fn into_logged(self) -> Option<(u64, Logged)> {
         Some(match self {
-            Handed::Note(Note { item, place }) => {
-                (place?, Logged { kind: Kind::Note(item), held: None, disk: Disk::No })
+            Handed::Note(Note { item, position }) => {
+                (position?, Logged { kind: Kind::Note(item), held: None, disk: Disk::No })
             }
-            Handed::Frame(place, held) => {
+            Handed::Frame(position, held) => {
                 let kind = Kind::Frame {
                     producer: Arc::new(held.head.producer.clone()),
                     sequence: held.head.sequence,
                     cost: held.cost(),
                     set: held.head.set,
                 };
-                (place, Logged { kind, held: Some(held), disk: Disk::No })
+                (position, Logged { kind, held: Some(held), disk: Disk::No })
             }
-            Handed::OnDisk { place, at, cost, producer, sequence, set } => {
+            Handed::OnDisk { position, at, cost, producer, sequence, set } => {
                 let kind = Kind::Frame { producer, sequence, cost, set };
-                (place, Logged { kind, held: None, disk: Disk::At(at) })
+                (position, Logged { kind, held: None, disk: Disk::At(at) })
             }
         })
     }
@@ -170,14 +170,14 @@ pub(super) struct Subscription {
     pub from: FrameFrom,
     /// Nothing before it came to this hub is owed to it.
     pub begins_now: bool,
-    /// The place that it began with.
+    /// The position that it began with.
     pub begun: u64,
-    /// The log has its place.
+    /// The log has its position.
     pub is_noted: bool,
     pub members: BTreeMap<[u8; 16], Member>,
-    /// The next place to hand out.
+    /// The next position to hand out.
     pub cursor: u64,
-    /// What members had that went away, by place.
+    /// What members had that went away, by position.
     pub returned: BTreeMap<u64, Handed>,
     /// The next sequence of each producer to be handed out or named.
     pub expect: BTreeMap<Arc<ProducerId>, u64>,
@@ -419,7 +419,7 @@ impl Subscription {
             }
             Some(Kind::Note(_)) if self.pending.len() >= NOTES_MAX => return false,
             Some(Kind::Note(item)) => {
-                self.pending.push_back(Note { item: item.clone(), place: Some(self.cursor) });
+                self.pending.push_back(Note { item: item.clone(), position: Some(self.cursor) });
             }
             Some(Kind::Nothing) | None => {}
         }
@@ -433,8 +433,8 @@ impl Subscription {
     }
 
     /// Whether what it has not been handed must stay.
-    pub fn needs(&self, place: u64) -> bool {
-        place >= self.cursor
+    pub fn needs(&self, position: u64) -> bool {
+        position >= self.cursor
     }
 
     pub fn status(&self, behind: u64) -> ConsumerStatus {

@@ -30,14 +30,14 @@ fn recorded() -> Channel {
 fn written(channel: &mut Channel) -> Vec<(u64, Item, Location)> {
     let mut all = Vec::new();
     while let Some(action) = channel.take_action() {
-        if let Action::Write(place, record) = action {
-            let at = Location { file: 0, offset: place * 1000, bytes: 1000 };
-            channel.written(place, at, &record, 0);
+        if let Action::Write(position, record) = action {
+            let at = Location { file: 0, offset: position * 1000, bytes: 1000 };
+            channel.written(position, at, &record, 0);
             let item = match record {
                 Record::Frame(held) => Item::Frame(Box::new(held.head.clone())),
                 Record::Note(item) => item,
             };
-            all.push((place, item, at));
+            all.push((position, item, at));
         }
     }
     all
@@ -112,7 +112,7 @@ fn sets_over(channel: &mut Channel) -> Vec<SetOver> {
 fn next_hub(serial: u64, log: &[(u64, Item, Location)]) -> Channel {
     let mut channel = Channel::new(&ChannelWishes::default(), 1 << 20, serial);
     channel.set_spill(SpillTerms { is_recorded: true, bytes_max: 1 << 30 });
-    log.iter().cloned().for_each(|(place, item, at)| channel.restore(place, item, at));
+    log.iter().cloned().for_each(|(position, item, at)| channel.restore(position, item, at));
     channel.restored();
     channel
 }
@@ -164,8 +164,8 @@ fn stays_for(channel: &mut Channel, attachment: u64, who: u8, takes: u64) -> Vec
                 Item::SetOver(over) => format!("set {} over", over.set),
                 item => format!("{item:?}"),
             }),
-            Some(Work::Read { number, at, place }) => {
-                let Item::Frame(head) = frame(&producer(), place, None, 3) else { unreachable!() };
+            Some(Work::Read { number, at, position }) => {
+                let Item::Frame(head) = frame(&producer(), position, None, 3) else { unreachable!() };
                 let held = Held { head: *head, payload: Payload::from(b"abc".to_vec()) };
                 channel.loaded(&key, &asks.consumer, number, at, Some(Arc::new(held)));
             }

@@ -71,10 +71,10 @@ impl HubConsumer {
             match self.end.channel.act(next) {
                 None => return None,
                 Some(Work::Send { number, epoch, what }) => return Some((epoch, number, what)),
-                Some(Work::Read { number, at, place }) => {
+                Some(Work::Read { number, at, position }) => {
                     let mut watch = Stopwatch::start(self.end.accounts());
                     let (store, shelf) = (self.end.channel.store(), self.end.channel.shelf());
-                    let held = store.and_then(|store| store.read(place, at, shelf));
+                    let held = store.and_then(|store| store.read(position, at, shelf));
                     let held = held.map(Arc::new);
                     watch.lap(Stage::Read, at.bytes);
                     self.end.channel.act(|machine| {

@@ -1,6 +1,6 @@
 //! The files of a spill log.
 //!
-//! 1. One thread appends records, in the order of their places, and starts a new file when one is full.
+//! 1. One thread appends records, in the order of their positions, and starts a new file when one is full.
 //! 2. When nothing waits, or a second after the last time, it syncs; what was written before is durable then.
 //! 3. What cannot be written, for want of room or because some is kept free, is tried again until it can, and nothing
 //!    after it is written meanwhile; files that nobody needs are removed all the same, which may be the room that
@@ -98,9 +98,9 @@ pub enum Job {
 /// Hears what became of jobs.
 pub trait Heard: Send + Sync {
     /// This record stands there.
-    fn written(&self, place: u64, at: Location, record: &Record);
-    /// Everything below this place is durable.
-    fn synced(&self, place: u64);
+    fn written(&self, position: u64, at: Location, record: &Record);
+    /// Everything below this position is durable.
+    fn synced(&self, position: u64);
     /// Whether anybody waits for that.
     fn wants_sync(&self) -> bool;
     /// It cannot be written for now.
@@ -285,7 +285,7 @@ impl Store {
             now: None,
             dirty: 0,
             unseen: 0,
-            place: 0,
+            position: 0,
             waiting: VecDeque::new(),
             is_over: false,
         };
@@ -299,13 +299,13 @@ impl Store {
     }
 
     /// A frame, if it is there and what it was.
-    pub fn read(&self, place: u64, at: Location, shelf: &Shelf) -> Option<Held> {
+    pub fn read(&self, position: u64, at: Location, shelf: &Shelf) -> Option<Held> {
         let file = self.files().get(&at.file)?.clone();
         let mut head = vec![0; (SPILL_HEAD_BYTES + limits::ITEM_HEAD_BYTES_MAX).min(at.bytes as usize)];
         read_exact(&file, &mut head, at.offset).ok()?;
         let (record, lengths) = SpillRecord::decode(&head, at.file, at.offset).ok()?;
         let Item::Frame(frame) = record.item else { return None };
-        if record.place != place {
+        if record.position != position {
             return None;
         }
         let payload_at = SPILL_HEAD_BYTES + lengths.head;
@@ -503,8 +503,8 @@ struct Writer {
     dirty: u64,
     /// Bytes written since it was looked how much is free.
     unseen: u64,
-    /// Everything below this place is written.
-    place: u64,
+    /// Everything below this position is written.
+    position: u64,
     /// What was to be appended while something else could not be, in order.
     waiting: VecDeque<(u64, Record)>,
     /// Nothing more comes.
@@ -516,14 +516,14 @@ impl Writer {
         let mut synced_at = Instant::now();
         loop {
             let job = match self.waiting.pop_front() {
-                Some((place, record)) => Ok(Job::Write(place, record)),
+                Some((position, record)) => Ok(Job::Write(position, record)),
                 None if self.is_over => Ok(Job::Stop),
                 None if self.dirty == 0 => queue.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 None => queue.recv_timeout(Duration::ZERO),
             };
             let is_due = |wants: bool| wants || synced_at.elapsed() >= SYNC_EVERY;
             let done = match job {
-                Ok(Job::Write(place, record)) => self.write(place, &record, queue),
+                Ok(Job::Write(position, record)) => self.write(position, &record, queue),
                 Ok(Job::Forget(number)) => {
                     self.store.forget(number);
                     Ok(())
@@ -558,15 +558,15 @@ impl Writer {
     }
 
     /// Writes a record, as often as it takes.
-    fn write(&mut self, place: u64, record: &Record, queue: &Receiver<Job>) -> Result<()> {
+    fn write(&mut self, position: u64, record: &Record, queue: &Receiver<Job>) -> Result<()> {
         loop {
-            let error = match self.try_write(place, record) {
+            let error = match self.try_write(position, record) {
                 Ok(Ok(at)) => {
                     // What is spilled for want of memory may stand before what was recorded already.
-                    self.place = self.place.max(place + 1);
+                    self.position = self.position.max(position + 1);
                     self.dirty += at.bytes;
                     if let Some(heard) = self.heard.upgrade() {
-                        heard.written(place, at, record);
+                        heard.written(position, at, record);
                     }
                     return Ok(());
                 }
@@ -593,7 +593,7 @@ impl Writer {
                 return std::thread::sleep(left);
             }
             match queue.recv_timeout(left) {
-                Ok(Job::Write(place, record)) => self.waiting.push_back((place, record)),
+                Ok(Job::Write(position, record)) => self.waiting.push_back((position, record)),
                 Ok(Job::Forget(number)) => return self.store.forget(number),
                 Ok(Job::Stop) | Err(RecvTimeoutError::Disconnected) => {
                     self.is_over = true;
@@ -605,7 +605,7 @@ impl Writer {
     }
 
     /// The outer failure is final.
-    fn try_write(&mut self, place: u64, record: &Record) -> Result<io::Result<Location>> {
+    fn try_write(&mut self, position: u64, record: &Record) -> Result<io::Result<Location>> {
         if self.now.as_ref().is_some_and(|(.., bytes)| *bytes >= self.file_bytes) {
             self.sync()?;
             self.now = None;
@@ -641,7 +641,7 @@ impl Writer {
             Record::Frame(held) => (Item::Frame(Box::new(held.head.clone())), &held.payload[..]),
             Record::Note(item) => (item.clone(), &[][..]),
         };
-        let head = SpillRecord { place, item }.encode(number, offset);
+        let head = SpillRecord { position, item }.encode(number, offset);
         let head = head
             .map_err(|error| Failure::new(FailureKind::Internal, "write the spill log", error.to_string()))?;
         let bytes = (head.len() + payload.len()) as u64;
@@ -700,7 +700,7 @@ impl Writer {
         }
         self.dirty = 0;
         if let Some(heard) = self.heard.upgrade() {
-            heard.synced(self.place);
+            heard.synced(self.position);
         }
         Ok(())
     }

@@ -122,21 +122,21 @@ impl World {
             false => 0,
             true => {
                 let through = self.synced_through;
-                let synced = self.stored.iter().filter(|(place, ..)| *place < through).count();
+                let synced = self.stored.iter().filter(|(position, ..)| *position < through).count();
                 synced + self.random.below((self.stored.len() - synced) as u64 + 1) as usize
             }
         };
         self.stored.truncate(kept);
         self.writes.clear();
         self.at = (self.stored.back().map_or(0, |(.., at)| at.file + 1), 0);
-        for (place, record, at) in &self.stored {
+        for (position, record, at) in &self.stored {
             let item = match record {
                 Record::Frame(held) => Item::Frame(Box::new(held.head.clone())),
                 Record::Note(item) => item.clone(),
             };
-            self.hub.restore(*place, item, *at);
+            self.hub.restore(*position, item, *at);
         }
-        self.written_through = self.stored.back().map_or(0, |(place, ..)| place + 1);
+        self.written_through = self.stored.back().map_or(0, |(position, ..)| position + 1);
         self.synced_through = self.written_through;
         if let Some(spill) = self.spill {
             self.hub.set_spill(spill);

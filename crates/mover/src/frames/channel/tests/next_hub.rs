@@ -59,8 +59,8 @@ fn handed(channel: &mut Channel, attachment: u64, asks: &Consume) -> (Vec<u64>, 
     let (key, mut frames, mut lost) = (ConsumerKey::of(asks), Vec::new(), Vec::new());
     while let Some(work) = channel.next(attachment, &key, &asks.consumer, 0) {
         let number = match work {
-            Work::Read { number, at, place } => {
-                let logged = channel.log.get(place).unwrap();
+            Work::Read { number, at, position } => {
+                let logged = channel.log.get(position).unwrap();
                 let Kind::Frame { producer, sequence, set, .. } = &logged.kind else { panic!("{logged:?}") };
                 let Item::Frame(head) = frame(producer, *sequence, *set, 3) else { unreachable!() };
                 let held = Held { head: *head, payload: Payload::from(b"abc".to_vec()) };
@@ -112,8 +112,8 @@ fn who_began_now_gets_from_the_next_hub_what_came_since_then_and_nothing_older()
         subscribed(&mut channel, 21, &asks, WINDOW);
         assert_eq!(handed(&mut channel, 21, &asks), (vec![4, 5], vec![]), "{group:?}");
         // Whom the hub does not know from there is told all, rather than nothing.
-        let is_place = |item: &Item| matches!(item, Item::ConsumerAt(_));
-        let unnoted: Vec<_> = log.into_iter().filter(|(_, item, _)| !is_place(item)).collect();
+        let is_position = |item: &Item| matches!(item, Item::ConsumerAt(_));
+        let unnoted: Vec<_> = log.into_iter().filter(|(_, item, _)| !is_position(item)).collect();
         let mut channel = next_hub(100, &unnoted);
         subscribed(&mut channel, 21, &asks, WINDOW);
         assert_eq!(handed(&mut channel, 21, &asks), (vec![0, 1, 2, 3, 4, 5], vec![]), "{group:?}");

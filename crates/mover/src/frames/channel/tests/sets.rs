@@ -131,7 +131,7 @@ fn a_new_hub_has_the_declared_sets_of_the_log_and_ends_them_if_nobody_comes_back
     let begins = log.iter().filter(|(_, item, _)| matches!(item, Item::SetBegun { .. })).count();
     assert_eq!((log.len(), begins), (3, 1), "{log:?}");
     let mut second = recorded();
-    log.into_iter().for_each(|(place, item, at)| second.restore(place, item, at));
+    log.into_iter().for_each(|(position, item, at)| second.restore(position, item, at));
     second.restored();
     assert_eq!(second.status().sets, [(7, 3, 2)]);
     second.give_up_absent();
@@ -153,7 +153,7 @@ fn a_set_of_which_the_log_has_all_but_the_end_is_over_at_once() {
     let mut log = written(&mut first);
     assert!(matches!(log.pop(), Some((_, Item::SetOver(_), _))), "the log was cut there");
     let mut second = recorded();
-    log.into_iter().for_each(|(place, item, at)| second.restore(place, item, at));
+    log.into_iter().for_each(|(position, item, at)| second.restore(position, item, at));
     second.restored();
     let over = written(&mut second);
     assert!(matches!(&over[..], [(_, Item::SetOver(over), _)] if over.taken == 2), "{over:?}");

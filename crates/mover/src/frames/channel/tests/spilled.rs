@@ -37,34 +37,35 @@ fn a_frame_that_was_read_for_a_lane_that_began_anew_meanwhile_is_not_taken_for_a
     let epoch = begun(&mut first);
     (0..3).for_each(|number| push(&mut first, epoch, number, (7, number as u32)));
     let mut channel = recorded();
-    written(&mut first).into_iter().for_each(|(place, item, at)| channel.restore(place, item, at));
+    written(&mut first).into_iter().for_each(|(position, item, at)| channel.restore(position, item, at));
     channel.restored();
     let asks = asks(1, None, FramePolicy::Block);
     let key = subscribed(&mut channel, 11, &asks, WINDOW);
     let read = |channel: &mut Channel, attachment: u64| {
         match channel.next(attachment, &key, &asks.consumer, 0) {
-            Some(Work::Read { number, at, place }) => (number, at, place),
+            Some(Work::Read { number, at, position }) => (number, at, position),
             other => panic!("{other:?}"),
         }
     };
-    let held = |place: u64| {
-        let Item::Frame(head) = frame(&producer(), place, Some((7, place as u32)), 3) else { unreachable!() };
+    let held = |position: u64| {
+        let item = frame(&producer(), position, Some((7, position as u32)), 3);
+        let Item::Frame(head) = item else { unreachable!() };
         Some(Arc::new(Held { head: *head, payload: Payload::from(b"abc".to_vec()) }))
     };
-    let (number, at, place) = read(&mut channel, 11);
-    channel.loaded(&key, &asks.consumer, number, at, held(place));
+    let (number, at, position) = read(&mut channel, 11);
+    channel.loaded(&key, &asks.consumer, number, at, held(position));
     assert!(matches!(channel.next(11, &key, &asks.consumer, 0), Some(Work::Send { number: 0, .. })));
     channel.hear_consumer(11, &key, &asks.consumer, FramesMessage::Taken { next: 1 }, 0).unwrap();
-    let (number, at, place) = read(&mut channel, 11);
-    assert_eq!((number, place), (1, 1));
+    let (number, at, position) = read(&mut channel, 11);
+    assert_eq!((number, position), (1, 1));
     // Another process under its name begins with number 0, which is that frame.
     channel.unlink_consumer(11, &key, &asks.consumer);
     subscribed(&mut channel, 12, &asks, WINDOW);
-    channel.loaded(&key, &asks.consumer, number, at, held(place));
+    channel.loaded(&key, &asks.consumer, number, at, held(position));
     for wanted in 1..3 {
-        let (number, at, place) = read(&mut channel, 12);
-        assert_eq!((number, place), (wanted - 1, wanted), "each is read for its own place");
-        channel.loaded(&key, &asks.consumer, number, at, held(place));
+        let (number, at, position) = read(&mut channel, 12);
+        assert_eq!((number, position), (wanted - 1, wanted), "each is read for its own position");
+        channel.loaded(&key, &asks.consumer, number, at, held(position));
         let Some(Work::Send { what: What::Frame(held), .. }) = channel.next(12, &key, &asks.consumer, 0)
         else {
             panic!("it is sent")
@@ -79,7 +80,7 @@ fn a_consumer_that_says_it_took_what_is_still_read_for_it_holds_no_file_of_the_l
     let epoch = begun(&mut first);
     push(&mut first, epoch, 0, (7, 0));
     let mut channel = recorded();
-    written(&mut first).into_iter().for_each(|(place, item, at)| channel.restore(place, item, at));
+    written(&mut first).into_iter().for_each(|(position, item, at)| channel.restore(position, item, at));
     channel.restored();
     let asks = asks(1, None, FramePolicy::Block);
     let key = subscribed(&mut channel, 11, &asks, WINDOW);

@@ -97,7 +97,7 @@ impl HubChannel {
                     }
                 }
                 Action::Wake => wakes = true,
-                Action::Write(place, record) => state.write(Job::Write(place, record)),
+                Action::Write(position, record) => state.write(Job::Write(position, record)),
                 Action::Forget(file) => state.write(Job::Forget(file)),
             }
         }

@@ -64,7 +64,7 @@ impl HubChannel {
         let terms = SpillTerms { is_recorded: wishes.is_recorded, bytes_max };
         let machine = &mut state.machine;
         store.recover(recorded_max.is_some(), &mut |record, at| {
-            machine.restore(record.place, record.item, at);
+            machine.restore(record.position, record.item, at);
         })?;
         if wishes.is_recorded && recorded_max != Some(bytes_max) {
             store.mark_recorded(bytes_max)?;
@@ -81,12 +81,12 @@ impl HubChannel {
 }
 
 impl Heard for HubChannel {
-    fn written(&self, place: u64, at: Location, record: &Record) {
-        self.act(|machine| machine.written(place, at, record, wall_ns()));
+    fn written(&self, position: u64, at: Location, record: &Record) {
+        self.act(|machine| machine.written(position, at, record, wall_ns()));
     }
 
-    fn synced(&self, place: u64) {
-        self.act(|machine| machine.synced(place));
+    fn synced(&self, position: u64) {
+        self.act(|machine| machine.synced(position));
     }
 
     fn wants_sync(&self) -> bool {

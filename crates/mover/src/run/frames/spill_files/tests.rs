@@ -12,8 +12,8 @@ struct Hub {
 impl Heard for Hub {
     fn written(&self, _: u64, _: Location, _: &Record) {}
 
-    fn synced(&self, place: u64) {
-        let _ = self.synced.lock().unwrap().send(place);
+    fn synced(&self, position: u64) {
+        let _ = self.synced.lock().unwrap().send(position);
     }
 
     fn wants_sync(&self) -> bool {
@@ -52,7 +52,7 @@ fn begun(store: Arc<Store>, heard: &Arc<dyn Heard>) -> Writer {
         now: None,
         dirty: 0,
         unseen: 0,
-        place: 0,
+        position: 0,
         waiting: VecDeque::new(),
         is_over: false,
     }
@@ -63,8 +63,8 @@ fn what_is_durable_does_not_go_back_where_an_older_record_is_written_later() {
     let (_scratch, store) = opened();
     let (hub, synced) = hub(false);
     let (jobs, thread) = store.start(1 << 20, Arc::downgrade(&hub)).unwrap();
-    for (place, wanted) in [(5, 6), (2, 6), (6, 7)] {
-        jobs.send(Job::Write(place, Record::Note(Item::End))).unwrap();
+    for (position, wanted) in [(5, 6), (2, 6), (6, 7)] {
+        jobs.send(Job::Write(position, Record::Note(Item::End))).unwrap();
         assert_eq!(synced.recv().unwrap(), wanted);
     }
     jobs.send(Job::Stop).unwrap();
@@ -84,8 +84,8 @@ fn a_file_that_nobody_needs_is_removed_while_a_record_cannot_be_written() {
     let file = |number: u64| scratch.path().join("scan.frames").join(format!("{number:016x}{FILE_SUFFIX}"));
     // No file has this name as long as a directory has it.
     std::fs::create_dir(file(1)).unwrap();
-    for place in 1..3 {
-        jobs.send(Job::Write(place, Record::Note(Item::End))).unwrap();
+    for position in 1..3 {
+        jobs.send(Job::Write(position, Record::Note(Item::End))).unwrap();
     }
     jobs.send(Job::Forget(0)).unwrap();
     let since = Instant::now();
@@ -109,7 +109,7 @@ fn a_hub_that_ends_while_nothing_can_be_written_has_synced_what_was_and_its_log_
     // One record is in it, and nothing can be appended.
     let file = Arc::new(store.dir.open_read(&file_name(0)).unwrap());
     let begun = begun(store.clone(), &hub);
-    let writer = Writer { next: 1, now: Some((0, file, 10)), dirty: 10, place: 1, ..begun };
+    let writer = Writer { next: 1, now: Some((0, file, 10)), dirty: 10, position: 1, ..begun };
     let (jobs, queue) = mpsc::channel();
     jobs.send(Job::Write(1, Record::Note(Item::End))).unwrap();
     store.stop();
@@ -125,8 +125,8 @@ fn a_last_sync_that_fails_is_told_with_the_path_of_the_log() {
     impl Heard for Troubled {
         fn written(&self, _: u64, _: Location, _: &Record) {}
 
-        fn synced(&self, place: u64) {
-            panic!("{place} is not durable");
+        fn synced(&self, position: u64) {
+            panic!("{position} is not durable");
         }
 
         fn wants_sync(&self) -> bool {
