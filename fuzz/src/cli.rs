@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use thalweg_cli::args::filters;
-use thalweg_cli::place::{Configured, Named, Places};
+use thalweg_cli::place::{Configured, Place, Places};
 use thalweg_cli::receipt_file::{self, Part, Reader};
 use thalweg_cli::{args, config, units};
 use thalweg_mover::failure::FailureKind;
@@ -38,8 +38,8 @@ pub fn units(data: &[u8]) {
 pub fn place(data: &[u8]) {
     let mut places = Places::default();
     places.insert("site", Configured { url: "tw://host:1/data".to_owned(), ticket: None });
-    match Named::parse(OsStr::from_bytes(data), &places) {
-        Ok(Named::Ssh { host, .. }) => assert!(!host.starts_with('-') && !host.contains(char::is_control)),
+    match Place::parse(OsStr::from_bytes(data), &places) {
+        Ok(Place::Ssh { host, .. }) => assert!(!host.starts_with('-') && !host.contains(char::is_control)),
         Ok(mut named) => {
             named.mean_contents();
             let once = named.clone();
@@ -92,7 +92,7 @@ pub fn config(data: &[u8]) {
     let mut places = Places::default();
     match config::apply(std::path::Path::new("config.toml"), text, config::command(), &mut places) {
         Ok(_) => {
-            let _ = Named::parse(OsStr::new("@site/x"), &places);
+            let _ = Place::parse(OsStr::new("@site/x"), &places);
         }
         Err(failure) => assert!(!failure.to_string().contains(char::is_control)),
     }

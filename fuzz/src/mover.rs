@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use thalweg_mover::filter::{Filter, parse_filter_line, parse_pattern_line};
 use thalweg_mover::journal::Journal;
 use thalweg_mover::journal::catalogue::{Catalogue, Remembered};
 use thalweg_mover::link::ssh::{BRIDGE_MAGIC, DialBack, MOVER_MAGIC, Order, Ready, read_line};
 use thalweg_mover::link::{Identity, Opener, Sealer, Ticket};
-use thalweg_mover::manifest::filter::{Filter, parse_filter_line, parse_pattern_line};
 use thalweg_mover::stage::compress::Unpacker;
 use thalweg_sys::dir::Dir;
 use thalweg_wire::frame::{OUTER_BYTES, TAG_BYTES, encode_outer};

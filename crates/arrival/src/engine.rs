@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thalweg_client::far_movers::{self, FarMovers, How};
 use thalweg_client::job::Asked;
-use thalweg_client::place::Named;
+use thalweg_client::place::Place;
 use thalweg_client::reach::Reach;
 use thalweg_mover::event::Event;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
@@ -47,10 +47,10 @@ const NOTICE: Duration = Duration::from_millis(100);
 
 /// What is watched, and what is done.
 pub struct Watch {
-    /// The directory; by ssh with the port, if one is given (see [`Named::with_port`]).
-    pub source: Named,
+    /// The directory; by ssh with the port, if one is given (see [`Place::with_port`]).
+    pub source: Place,
     /// Where its items go, under their names; its port likewise.
-    pub destination: Named,
+    pub destination: Place,
     /// Which items.
     pub scanner: Arc<Scanner>,
     /// What is decided by.
@@ -58,7 +58,7 @@ pub struct Watch {
     /// What is run for each that arrived.
     pub analysis: Option<Analysis>,
     /// Where results go, each item's in a directory of its name.
-    pub results: Option<Named>,
+    pub results: Option<Place>,
     /// Where receipts go, made if need be; default: into the state directory of this watch.
     pub receipts: Option<PathBuf>,
     /// How far movers are reached.
@@ -183,7 +183,7 @@ fn say_goodbye(reach: Option<Reach>, far_movers: Arc<Mutex<FarMovers>>, how: How
 impl Watch {
     fn check(&self) -> Result<()> {
         let usage = |cause: &str| Err(Failure::new(FailureKind::Usage, WATCH, cause));
-        if !matches!(self.source, Named::Local(_) | Named::Daemon { .. } | Named::Ssh { .. }) {
+        if !matches!(self.source, Place::Local(_) | Place::Daemon { .. } | Place::Ssh { .. }) {
             return usage("what is watched is a directory, here or far");
         }
         Asked::new("watch", self.source.clone(), self.destination.clone())?;
@@ -193,14 +193,14 @@ impl Watch {
         self.analysis.as_ref().map_or(Ok(()), Analysis::check)?;
         for other in [Some(&self.destination), self.results.as_ref()].into_iter().flatten() {
             let is_within = match (&self.source, other) {
-                (Named::Local(source), Named::Local(other)) => nearest(other).starts_with(nearest(source)),
+                (Place::Local(source), Place::Local(other)) => nearest(other).starts_with(nearest(source)),
                 (source, other) => far_movers::holds(source, other),
             };
             if is_within {
                 return usage("the destination, or the place of results, is in the watched directory");
             }
         }
-        if let (Named::Local(source), Some(receipts)) = (&self.source, &self.receipts)
+        if let (Place::Local(source), Some(receipts)) = (&self.source, &self.receipts)
             && nearest(receipts).starts_with(nearest(source))
         {
             return usage("the directory of receipts is in the watched directory");
@@ -251,7 +251,7 @@ impl Watch {
         let mut hasher = blake3::Hasher::new_derive_key("thalweg 2026-11 watch");
         for place in [&self.source, &self.destination] {
             let text = match place {
-                Named::Local(path) => Escaped(nearest(path).as_os_str().as_bytes()).to_string(),
+                Place::Local(path) => Escaped(nearest(path).as_os_str().as_bytes()).to_string(),
                 far if is_plain => far.plain().to_string(),
                 far => far.to_string(),
             };

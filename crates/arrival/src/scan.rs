@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use thalweg_client::reach::Reach;
 use thalweg_mover::endpoint::local::survey::Found;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
-use thalweg_mover::manifest::filter::Filter;
+use thalweg_mover::filter::Filter;
 use thalweg_wire::{Entry, Evidence, Kind, RelativePath, Time};
 
 /// Lists items: what counts as one.

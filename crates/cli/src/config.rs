@@ -511,7 +511,7 @@ fn shown(path: &Path) -> String {
 mod tests {
     use super::*;
     use crate::args::frames::FramesCommand;
-    use crate::place::Named;
+    use crate::place::Place;
     use clap::FromArgMatches;
     use std::ffi::OsStr;
     use std::time::Duration;
@@ -719,8 +719,8 @@ mod tests {
                     [place.host]\nurl = \"tw://h\"\n[place.home]\nurl = \"me@h:\"\n\
                     [place.url]\nurl = \"ssh://me@h:22\"\n[place.root]\nurl = \"ssh://me@h/\"\n";
         let (_, places) = apply(text).unwrap();
-        let named = |text: &str| Named::parse(OsStr::new(text), &places);
-        let daemon = |address: &str, path: &[u8], ticket: Option<&str>| Named::Daemon {
+        let named = |text: &str| Place::parse(OsStr::new(text), &places);
+        let daemon = |address: &str, path: &[u8], ticket: Option<&str>| Place::Daemon {
             address: address.into(),
             export: "data".into(),
             path: path.to_vec(),
@@ -731,7 +731,7 @@ mod tests {
         assert_eq!(named("@site/").unwrap(), daemon("h:9", b"base/", ticket));
         assert_eq!(named("@site/a b/").unwrap(), daemon("h:9", b"base/a b/", ticket));
         assert_eq!(named("@host/data/x").unwrap(), daemon("h:8487", b"x", None));
-        let home = |path: &[u8]| Named::Ssh { host: "me@h".into(), port: None, path: path.to_vec() };
+        let home = |path: &[u8]| Place::Ssh { host: "me@h".into(), port: None, path: path.to_vec() };
         assert_eq!(named("@home/x").unwrap(), home(b"x"));
         assert_eq!(named("@home").unwrap(), home(b"."));
         // Nor is a name there a module, the home of another, or below the root.
@@ -747,6 +747,6 @@ mod tests {
         }
         assert_eq!(named("@root/x").unwrap(), home(b"/x"));
         assert!(named("@nowhere/x").is_err() && named("@").is_err());
-        assert_eq!(named("./@site").unwrap(), Named::Local("./@site".into()));
+        assert_eq!(named("./@site").unwrap(), Place::Local("./@site".into()));
     }
 }

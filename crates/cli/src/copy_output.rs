@@ -13,11 +13,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use thalweg_client::receipt::ReportFile;
 use thalweg_client::{events, hint};
-use thalweg_mover::basin::{Narrow, Place};
+use thalweg_mover::basin::{Narrow, Where};
 use thalweg_mover::event::Event;
 use thalweg_mover::failure::{Failure, FailureKind, Reason, Result};
-use thalweg_mover::manifest::EXCLUDED_BY;
-use thalweg_mover::manifest::filter::Filter;
+use thalweg_mover::filter::{EXCLUDED_BY, Filter};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::plan::Plan;
 use thalweg_mover::run::copy::{Meter, Report, Sources};
@@ -541,8 +540,8 @@ fn moved(totals: &Totals, attempts: u32, seconds: f64) -> String {
 /// A stage with its place, and how busy it was.
 pub fn stage(narrow: &Narrow) -> String {
     let place = match narrow.place {
-        Place::Path => String::new(),
-        Place::Both => " of this machine".to_owned(),
+        Where::Path => String::new(),
+        Where::Both => " of this machine".to_owned(),
         place => format!(" at the {}", place.name()),
     };
     format!("{}{place} ({:.0} % busy)", narrow.stage, narrow.busy * 100.0)

@@ -5,7 +5,7 @@
 
 use console::Style;
 use thalweg_mover::basin::width::Width;
-use thalweg_mover::basin::{Place, Verdict};
+use thalweg_mover::basin::{Verdict, Where};
 
 /// Columns where nobody says otherwise.
 const COLUMNS: usize = 80;
@@ -117,10 +117,10 @@ pub fn name(width: &Width) -> String {
     name_at(width.stage, width.place)
 }
 
-fn name_at(stage: &str, place: Place) -> String {
+fn name_at(stage: &str, place: Where) -> String {
     match place {
-        Place::Path => stage.to_owned(),
-        Place::Both => format!("{stage} (this machine)"),
+        Where::Path => stage.to_owned(),
+        Where::Both => format!("{stage} (this machine)"),
         place => format!("{stage} ({})", place.name()),
     }
 }
@@ -146,7 +146,7 @@ mod tests {
 
     const PLAIN: Look = Look { columns: 80, is_terminal: false, is_coloured: false };
 
-    fn width(stage: &'static str, place: Place, bytes_per_s: f64) -> Width {
+    fn width(stage: &'static str, place: Where, bytes_per_s: f64) -> Width {
         Width {
             stage,
             place,
@@ -162,7 +162,7 @@ mod tests {
         }
     }
 
-    fn verdict(stage: &str, place: Place, cause: Cause, bytes_per_s: f64) -> Verdict {
+    fn verdict(stage: &str, place: Where, cause: Cause, bytes_per_s: f64) -> Verdict {
         let narrowest = Narrow {
             stage: stage.into(),
             place,
@@ -183,8 +183,8 @@ mod tests {
 
     #[test]
     fn a_cpu_that_is_the_narrowest_is_drawn_at_its_own_rate_and_no_stage_is_marked_for_it() {
-        let widths = [width("read", Place::Source, 3e9), width("write", Place::Destination, 2e9)];
-        let lines = draw(&widths, &verdict("cpu", Place::Both, Cause::Cpu, 1e9), PLAIN);
+        let widths = [width("read", Where::Source, 3e9), width("write", Where::Destination, 2e9)];
+        let lines = draw(&widths, &verdict("cpu", Where::Both, Cause::Cpu, 1e9), PLAIN);
         assert_eq!(lines.len(), 3, "{lines:?}");
         assert_eq!(words(&lines[2]), ["cpu", "(this", "machine)", "8.00", "Gbit/s", "#", "<"]);
         assert!(!lines[0].contains('<') && !lines[1].contains('<'), "{lines:?}");
@@ -192,8 +192,8 @@ mod tests {
 
     #[test]
     fn what_is_drawn_narrower_than_the_marked_is_said_to_let_through_no_less() {
-        let widths = [width("path", Place::Path, 1e9), width("write", Place::Destination, 2e9)];
-        let lines = draw(&widths, &verdict("write", Place::Destination, Cause::DestinationDisk, 2e9), PLAIN);
+        let widths = [width("path", Where::Path, 1e9), width("write", Where::Destination, 2e9)];
+        let lines = draw(&widths, &verdict("write", Where::Destination, Cause::DestinationDisk, 2e9), PLAIN);
         assert_eq!(words(&lines[0])[..3], ["path", "8.00", "Gbit/s+"], "{lines:?}");
         assert!(lines[1].ends_with('<') && !lines[1].contains('+'), "{lines:?}");
         assert_eq!(lines[2..], ["(+: at least)"]);

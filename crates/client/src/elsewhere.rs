@@ -2,7 +2,7 @@
 //! failure says what was asked, why it is not done, and the command that does it instead.
 
 use crate::far_movers::{Whom, is_same_mover};
-use crate::place::Named;
+use crate::place::Place;
 use std::fmt::Write;
 use thalweg_mover::failure::{Failure, FailureKind, Reason};
 use thalweg_mover::link::ssh;
@@ -26,18 +26,18 @@ that begins with a tilde is HOST:./~NAME)";
 
 /// Both places are far. Says which command to give, and where: at the far end that can be logged in to, else at that of
 /// the source. `command` is what was asked for: `cp`.
-pub(crate) fn both_far(command: &str, sources: &[Named], destination: &Named) -> Failure {
-    let at = |end: &Named| match Whom::of(end) {
+pub(crate) fn both_far(command: &str, sources: &[Place], destination: &Place) -> Failure {
+    let at = |end: &Place| match Whom::of(end) {
         Some(Whom::Ssh(host, None)) => host,
         // ssh takes this form too.
-        Some(Whom::Ssh(host, port)) => Named::Ssh { host, port, path: b".".to_vec() }.to_string(),
+        Some(Whom::Ssh(host, port)) => Place::Ssh { host, port, path: b".".to_vec() }.to_string(),
         Some(Whom::Daemon(address, _)) => {
             let host = address.rsplit_once(':').map_or(&*address, |(host, _)| host);
             Escaped(host.as_bytes()).to_string()
         }
         None => "here".to_owned(),
     };
-    let is_ssh = |end: &Named| matches!(end, Named::Ssh { .. });
+    let is_ssh = |end: &Place| matches!(end, Place::Ssh { .. });
     let Some(first) = sources.first() else {
         return Failure::new(FailureKind::Unsupported, command, "both places are far");
     };
@@ -59,7 +59,7 @@ pub(crate) fn both_far(command: &str, sources: &[Named], destination: &Named) ->
         words.join(" ")
     );
     let exports = sources.iter().chain([destination]).zip(&words).filter_map(|(place, word)| match place {
-        Named::Daemon { export, .. } if word.starts_with("DIR") => {
+        Place::Daemon { export, .. } if word.starts_with("DIR") => {
             Some(Escaped(export.as_bytes()).to_string())
         }
         _ => None,
@@ -74,10 +74,10 @@ pub(crate) fn both_far(command: &str, sources: &[Named], destination: &Named) ->
 }
 
 /// Sources at several places. Says the command that copies from each at the same time.
-pub(crate) fn several_places(sources: &[Named], destination: &Named) -> Failure {
-    let mut groups: Vec<Vec<&Named>> = Vec::new();
+pub(crate) fn several_places(sources: &[Place], destination: &Place) -> Failure {
+    let mut groups: Vec<Vec<&Place>> = Vec::new();
     for source in sources {
-        let is_together = |group: &&mut Vec<&Named>| {
+        let is_together = |group: &&mut Vec<&Place>| {
             Whom::of(group[0]) == Whom::of(source) && !is_made(group[0]) && !is_made(source)
         };
         match groups.iter_mut().find(is_together) {
@@ -86,9 +86,9 @@ pub(crate) fn several_places(sources: &[Named], destination: &Named) -> Failure 
         }
     }
     let mut cause = "all sources must be at one place".to_owned();
-    let is_one_far = |group: &Vec<&Named>| Whom::of(group[0]).is_none() || Whom::of(destination).is_none();
+    let is_one_far = |group: &Vec<&Place>| Whom::of(group[0]).is_none() || Whom::of(destination).is_none();
     if groups.iter().all(is_one_far) {
-        let copy = |group: &Vec<&Named>| {
+        let copy = |group: &Vec<&Place>| {
             let words: Vec<String> = group.iter().copied().chain([destination]).map(typed).collect();
             words.join(" ")
         };
@@ -99,8 +99,8 @@ pub(crate) fn several_places(sources: &[Named], destination: &Named) -> Failure 
 }
 
 /// Whether its content is made here, without a disk.
-pub(crate) fn is_made(place: &Named) -> bool {
-    matches!(place, Named::Zero(_) | Named::Dataset(_) | Named::Simulated(_))
+pub(crate) fn is_made(place: &Place) -> bool {
+    matches!(place, Place::Zero(_) | Place::Dataset(_) | Place::Simulated(_))
 }
 
 /// Why a place `SCHEME://...` is not one of ours, and what does it instead.
@@ -157,14 +157,14 @@ pub(crate) fn foreign(text: &[u8]) -> String {
 }
 
 /// A place as a word of a command line.
-fn typed(place: &Named) -> String {
+fn typed(place: &Place) -> String {
     quoted(place.to_string().as_bytes())
 }
 
 /// The same place, named by who is logged in at its host.
-fn there(place: &Named) -> String {
+fn there(place: &Place) -> String {
     match place {
-        Named::Ssh { path, .. } => {
+        Place::Ssh { path, .. } => {
             // From the home there, in which a login begins.
             let path = crate::ssh::place(path.clone()).path;
             let is_read_otherwise =
@@ -172,8 +172,8 @@ fn there(place: &Named) -> String {
             let is_odd = !path.starts_with(b"/") && is_read_otherwise;
             quoted(&if is_odd { [&b"./"[..], &path].concat() } else { path })
         }
-        Named::Daemon { path, .. } if path.is_empty() => "DIR".to_owned(),
-        Named::Daemon { path, .. } => format!("DIR/{}", quoted(Escaped(path).to_string().as_bytes())),
+        Place::Daemon { path, .. } if path.is_empty() => "DIR".to_owned(),
+        Place::Daemon { path, .. } => format!("DIR/{}", quoted(Escaped(path).to_string().as_bytes())),
         place => typed(place),
     }
 }
@@ -189,12 +189,12 @@ mod tests {
     use crate::place::Places;
     use std::ffi::OsStr;
 
-    fn place(text: &str) -> Named {
-        Named::parse(OsStr::new(text), &Places::default()).unwrap()
+    fn place(text: &str) -> Place {
+        Place::parse(OsStr::new(text), &Places::default()).unwrap()
     }
 
     fn between(sources: &[&str], destination: &str) -> String {
-        let sources: Vec<Named> = sources.iter().map(|source| place(source)).collect();
+        let sources: Vec<Place> = sources.iter().map(|source| place(source)).collect();
         both_far("cp", &sources, &place(destination)).cause
     }
 
@@ -257,7 +257,7 @@ mod tests {
         {
             let named = place(text);
             let words = ssh::split_words(typed(&named).as_bytes()).unwrap();
-            assert_eq!(Named::parse(&words[0], &Places::default()).unwrap(), named, "{text}");
+            assert_eq!(Place::parse(&words[0], &Places::default()).unwrap(), named, "{text}");
             assert_eq!(words.len(), 1, "{text}");
         }
     }
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn sources_at_several_places_are_several_copies_at_the_same_time() {
         let cause = |sources: &[&str], destination: &str| {
-            let sources: Vec<Named> = sources.iter().map(|source| place(source)).collect();
+            let sources: Vec<Place> = sources.iter().map(|source| place(source)).collect();
             several_places(&sources, &place(destination)).cause
         };
         assert!(

@@ -1,6 +1,6 @@
 //! Far movers that a command needs: places at the same daemon or ssh host share one.
 
-use crate::place::{Named, Places, plain};
+use crate::place::{Place, Places, plain};
 use crate::ssh;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -14,7 +14,7 @@ use thalweg_mover::run::client::{CONNECT, Client, LinkSettings, TcpConnect};
 use thalweg_mover::run::far_mover::FarMover;
 use thalweg_mover::run::spread::{Local, may_be_of};
 use thalweg_sys::priority::Priority;
-use thalweg_wire::message::Place;
+use thalweg_wire::message;
 use thalweg_wire::path::Escaped;
 
 /// How far movers are reached.
@@ -130,11 +130,11 @@ pub struct FarMovers {
 
 impl Whom {
     /// The far mover that a place is at; `None` for places of this machine.
-    pub fn of(place: &Named) -> Option<Whom> {
+    pub fn of(place: &Place) -> Option<Whom> {
         match place {
-            Named::Daemon { address, ticket, .. } => Some(Whom::Daemon(address.clone(), ticket.clone())),
-            Named::Ssh { host, port, .. } => Some(Whom::Ssh(host.clone(), *port)),
-            Named::Local(_) | Named::Zero(_) | Named::Dataset(_) | Named::Simulated(_) | Named::Null => None,
+            Place::Daemon { address, ticket, .. } => Some(Whom::Daemon(address.clone(), ticket.clone())),
+            Place::Ssh { host, port, .. } => Some(Whom::Ssh(host.clone(), *port)),
+            Place::Local(_) | Place::Zero(_) | Place::Dataset(_) | Place::Simulated(_) | Place::Null => None,
         }
     }
 
@@ -149,18 +149,18 @@ impl Whom {
 }
 
 /// A place as its far mover knows it; `None` for places of this machine.
-pub fn place_there(place: &Named) -> Option<Place> {
+pub fn place_there(place: &Place) -> Option<message::Place> {
     match place {
-        Named::Daemon { export, path, .. } => {
-            Some(Place { export: Some(export.clone()), path: path.clone() })
+        Place::Daemon { export, path, .. } => {
+            Some(message::Place { export: Some(export.clone()), path: path.clone() })
         }
-        Named::Ssh { path, .. } => Some(ssh::place(path.clone())),
-        Named::Local(_) | Named::Zero(_) | Named::Dataset(_) | Named::Simulated(_) | Named::Null => None,
+        Place::Ssh { path, .. } => Some(ssh::place(path.clone())),
+        Place::Local(_) | Place::Zero(_) | Place::Dataset(_) | Place::Simulated(_) | Place::Null => None,
     }
 }
 
 /// Whether two places are at the same far mover.
-pub(crate) fn is_same_mover(one: &Named, other: &Named) -> bool {
+pub(crate) fn is_same_mover(one: &Place, other: &Place) -> bool {
     match (Whom::of(one), Whom::of(other)) {
         (Some(one), Some(other)) => one.is_same_mover(&other),
         _ => false,
@@ -209,7 +209,7 @@ fn of_other_family(family: Family, text: &str) -> Failure {
 
 /// Whether `inner` is the far place `outer`, or below it, as far as their names tell: links are not looked at, and a
 /// path with `..` may lead anywhere.
-pub fn holds(outer: &Named, inner: &Named) -> bool {
+pub fn holds(outer: &Place, inner: &Place) -> bool {
     let is_same_mover = is_same_mover(outer, inner);
     let (Some(outer), Some(inner)) = (place_there(outer), place_there(inner)) else { return false };
     let is_same_export = outer.export == inner.export;
@@ -224,15 +224,15 @@ pub fn holds(outer: &Named, inner: &Named) -> bool {
 
 /// Whether a place is a name in a directory, which can be removed: `/`, `.`, an export itself and what ends in `..` are
 /// not. Places that have nothing in them (`zero:`) count as such; nobody gets to remove them.
-pub fn has_name(place: &Named) -> bool {
+pub fn has_name(place: &Place) -> bool {
     let is_name = |path: &[u8]| Path::new(OsStr::from_bytes(path)).file_name().is_some();
     match (place, place_there(place)) {
-        (Named::Local(path), _) => path.file_name().is_some(),
+        (Place::Local(path), _) => path.file_name().is_some(),
         // An export is left by no path: its daemon refuses every `..`.
-        (_, Some(Place { export: Some(_), path })) => {
+        (_, Some(message::Place { export: Some(_), path })) => {
             is_name(&path) && !path.split(|&byte| byte == b'/').any(|part| part == b"..")
         }
-        (_, Some(Place { export: None, path })) => is_name(&path),
+        (_, Some(message::Place { export: None, path })) => is_name(&path),
         (_, None) => true,
     }
 }
@@ -246,9 +246,9 @@ impl FarMovers {
     /// Reads a place.
     ///
     /// # Errors
-    /// As [`Named::parse`].
-    pub fn named(&self, text: &OsStr) -> Result<Named> {
-        Named::parse(text, &self.how.places)
+    /// As [`Place::parse`].
+    pub fn named(&self, text: &OsStr) -> Result<Place> {
+        Place::parse(text, &self.how.places)
     }
 
     /// The ticket for a daemon; `None` if there is none, or it is reached by ssh.

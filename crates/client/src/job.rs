@@ -1,7 +1,7 @@
 //! One copy, from places as they are written to its report: what every caller does the same way.
 
 use crate::far_movers::{self, FarMovers, Whom};
-use crate::place::{Named, Places};
+use crate::place::{Place, Places};
 use crate::profiles::{self, ByHand, Foreknown, Profiles};
 use crate::{elsewhere, identity, routes};
 use std::ffi::{OsStr, OsString};
@@ -15,14 +15,14 @@ use thalweg_mover::model::prediction::Compared;
 use thalweg_mover::run::copy::{self, EvidenceSink, From, Remembered, Report, Stop, To, Watch, Wishes};
 use thalweg_mover::run::far_mover::FarMover;
 use thalweg_service::published::{Progress, Publisher, State};
-use thalweg_wire::message::Place;
+use thalweg_wire::message;
 use thalweg_wire::{RelativePath, limits};
 
 /// A copy as it was asked for.
 #[derive(Debug, Clone)]
 pub struct Asked {
-    sources: Vec<Named>,
-    destination: Named,
+    sources: Vec<Place>,
+    destination: Place,
 }
 
 /// A copy whose places are reached.
@@ -42,14 +42,14 @@ impl Asked {
     ///
     /// # Errors
     /// `Unsupported` if both places are far.
-    pub fn new(command: &str, source: Named, destination: Named) -> Result<Asked> {
+    pub fn new(command: &str, source: Place, destination: Place) -> Result<Asked> {
         let asked = Asked { sources: vec![source], destination };
         asked.check_ends(command)?;
         Ok(asked)
     }
 
     fn check_ends(&self, command: &str) -> Result<()> {
-        let is_far = |place: &Named| Whom::of(place).is_some();
+        let is_far = |place: &Place| Whom::of(place).is_some();
         match self.sources.first().is_some_and(is_far) && is_far(&self.destination) {
             true => Err(elsewhere::both_far(command, &self.sources, &self.destination)),
             false => Ok(()),
@@ -68,12 +68,12 @@ impl Asked {
         only: Option<&[RelativePath]>,
         places: &Places,
     ) -> Result<Asked> {
-        let mut sources = typed.iter().map(|text| Named::parse(text, places)).collect::<Result<Vec<_>>>()?;
+        let mut sources = typed.iter().map(|text| Place::parse(text, places)).collect::<Result<Vec<_>>>()?;
         let destination = sources.pop().ok_or_else(|| usage("the destination is missing"))?;
         let Some(first) = sources.first() else { return Err(usage("the source is missing")) };
         let at = Whom::of(first);
         let is_made = elsewhere::is_made;
-        if sources.iter().any(|source| matches!(source, Named::Null)) {
+        if sources.iter().any(|source| matches!(source, Place::Null)) {
             return Err(usage("`null:` is no source"));
         }
         if sources.iter().any(|source| Whom::of(source) != at || is_made(source) != is_made(first))
@@ -81,7 +81,7 @@ impl Asked {
         {
             return Err(elsewhere::several_places(&sources, &destination));
         }
-        if matches!(destination, Named::Zero(_) | Named::Dataset(_)) {
+        if matches!(destination, Place::Zero(_) | Place::Dataset(_)) {
             return Err(usage("`zero:` and `data:` are no destinations"));
         }
         let is_far = at.is_some();
@@ -96,7 +96,7 @@ impl Asked {
                     "a far source takes at most 32768 names of --files-from: run thalweg at the source",
                 ));
             }
-            asked.sources.iter_mut().for_each(Named::mean_contents);
+            asked.sources.iter_mut().for_each(Place::mean_contents);
         }
         Ok(asked)
     }
@@ -108,7 +108,7 @@ impl Asked {
 
     /// Source and destination as they are shown.
     pub fn names(&self) -> (String, String) {
-        let from: Vec<String> = self.sources.iter().map(Named::to_string).collect();
+        let from: Vec<String> = self.sources.iter().map(Place::to_string).collect();
         (from.join(" "), self.destination.to_string())
     }
 
@@ -118,7 +118,7 @@ impl Asked {
     /// As [`FarMovers::reach`] and [`identity::own`].
     pub fn reach(self, far_movers: &mut FarMovers, state: &Path) -> Result<Job> {
         let names = self.names();
-        let mut reach = |place: &Named| -> Result<Option<(Arc<FarMover>, Place)>> {
+        let mut reach = |place: &Place| -> Result<Option<(Arc<FarMover>, message::Place)>> {
             let Some((whom, there)) = Whom::of(place).zip(far_movers::place_there(place)) else {
                 return Ok(None);
             };
@@ -126,8 +126,8 @@ impl Asked {
         };
         let to = match (reach(&self.destination)?, self.destination) {
             (Some((far, place)), _) => To::Far(far, place),
-            (None, Named::Local(path)) => To::Local(path),
-            (None, Named::Simulated(spec)) => To::Simulated(spec),
+            (None, Place::Local(path)) => To::Local(path),
+            (None, Place::Simulated(spec)) => To::Simulated(spec),
             (None, _) => To::Null,
         };
         let mut from: Option<From> = None;
@@ -135,11 +135,11 @@ impl Asked {
             match (reach(&source)?, source, &mut from) {
                 (Some((_, place)), _, Some(From::Far(_, places))) => places.push(place),
                 (Some((far, place)), ..) => from = Some(From::Far(far, vec![place])),
-                (None, Named::Local(path), Some(From::Local(paths))) => paths.push(path),
-                (None, Named::Local(path), _) => from = Some(From::Local(vec![path])),
-                (None, Named::Zero(bytes), _) => from = Some(From::Zero(bytes)),
-                (None, Named::Dataset(spec), _) => from = Some(From::Dataset(spec)),
-                (None, Named::Simulated(spec), _) => from = Some(From::Simulated(spec)),
+                (None, Place::Local(path), Some(From::Local(paths))) => paths.push(path),
+                (None, Place::Local(path), _) => from = Some(From::Local(vec![path])),
+                (None, Place::Zero(bytes), _) => from = Some(From::Zero(bytes)),
+                (None, Place::Dataset(spec), _) => from = Some(From::Dataset(spec)),
+                (None, Place::Simulated(spec), _) => from = Some(From::Simulated(spec)),
                 (None, ..) => return Err(usage("this is no source")),
             }
         }

@@ -14,7 +14,7 @@ pub mod memory;
 
 pub mod names;
 
-pub mod ways;
+pub mod addresses;
 
 pub mod congestion;
 

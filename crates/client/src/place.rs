@@ -13,9 +13,9 @@ use thalweg_wire::path::Escaped;
 /// Port of a daemon if none is given.
 pub const DEFAULT_PORT: u16 = 8487;
 
-/// A place.
+/// A place: where a copy reads or writes, as a user writes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Named {
+pub enum Place {
     /// A path of this machine.
     Local(PathBuf),
     /// `zero:SIZE`.
@@ -74,7 +74,7 @@ impl Places {
     }
 
     /// What `NAME` or `NAME/path` means.
-    fn named(&self, text: &[u8]) -> Result<Named> {
+    fn named(&self, text: &[u8]) -> Result<Place> {
         let (name, path) = text.split_at(text.iter().position(|&b| b == b'/').unwrap_or(text.len()));
         let known = std::str::from_utf8(name).ok().and_then(|name| self.0.get(name));
         let unknown = || {
@@ -95,7 +95,7 @@ impl Configured {
     /// `Usage`, saying what is wrong.
     pub fn check(&self) -> Result<()> {
         match self.join(OsStr::new("/x")) {
-            Ok(Named::Daemon { .. } | Named::Ssh { .. }) => Ok(()),
+            Ok(Place::Daemon { .. } | Place::Ssh { .. }) => Ok(()),
             Ok(_) => Err(Failure::new(
                 FailureKind::Usage,
                 "read place",
@@ -108,8 +108,8 @@ impl Configured {
     /// The place itself (`path` is empty), or one below it (`path` begins with a slash).
     ///
     /// # Errors
-    /// As [`Named::parse`].
-    pub fn join(&self, path: &OsStr) -> Result<Named> {
+    /// As [`Place::parse`].
+    pub fn join(&self, path: &OsStr) -> Result<Place> {
         let mut text = OsString::from(&self.url);
         if !path.is_empty() {
             text = self.url.strip_suffix('/').unwrap_or(&self.url).into();
@@ -125,8 +125,8 @@ impl Configured {
             }
             text.push(OsStr::from_bytes(below));
         }
-        let mut named = Named::parse(&text, &Places::default())?;
-        if let Named::Daemon { ticket, .. } = &mut named {
+        let mut named = Place::parse(&text, &Places::default())?;
+        if let Place::Daemon { ticket, .. } = &mut named {
             ticket.clone_from(&self.ticket);
         }
         Ok(named)
@@ -134,15 +134,15 @@ impl Configured {
 }
 
 /// As a user would write it, escaped.
-impl std::fmt::Display for Named {
+impl std::fmt::Display for Place {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         use std::os::unix::ffi::OsStrExt;
         match self {
-            Named::Local(path) => Escaped(path.as_os_str().as_bytes()).fmt(f),
-            Named::Zero(bytes) => write!(f, "zero:{bytes}"),
-            Named::Dataset(spec) => write!(f, "data:{}", dataset::words(spec)),
-            Named::Null => f.write_str("null:"),
-            Named::Simulated(array) => write!(
+            Place::Local(path) => Escaped(path.as_os_str().as_bytes()).fmt(f),
+            Place::Zero(bytes) => write!(f, "zero:{bytes}"),
+            Place::Dataset(spec) => write!(f, "data:{}", dataset::words(spec)),
+            Place::Null => f.write_str("null:"),
+            Place::Simulated(array) => write!(
                 f,
                 "sim:seek={}ms,rate={}B/s,devices={},stripe={},size={}",
                 array.seek.as_millis(),
@@ -151,7 +151,7 @@ impl std::fmt::Display for Named {
                 array.stripe_bytes,
                 array.bytes
             ),
-            Named::Daemon { address, export, path, .. } => {
+            Place::Daemon { address, export, path, .. } => {
                 write!(
                     f,
                     "tw://{}/{}/{}",
@@ -160,7 +160,7 @@ impl std::fmt::Display for Named {
                     Escaped(path)
                 )
             }
-            Named::Ssh { host, port, path } => {
+            Place::Ssh { host, port, path } => {
                 let host = bracketed(host);
                 let host = Escaped(host.as_bytes());
                 let path = if path == b"." { b"" } else { path.as_slice() };
@@ -188,26 +188,26 @@ impl std::fmt::Display for Named {
     }
 }
 
-impl Named {
+impl Place {
     /// As if it ended with a slash: its contents are meant.
     pub fn mean_contents(&mut self) {
         match self {
-            Named::Local(local) if !local.as_os_str().as_bytes().ends_with(b"/") => {
+            Place::Local(local) if !local.as_os_str().as_bytes().ends_with(b"/") => {
                 local.as_mut_os_string().push("/")
             }
-            Named::Daemon { path, .. } | Named::Ssh { path, .. } if !path.ends_with(b"/") => path.push(b'/'),
+            Place::Daemon { path, .. } | Place::Ssh { path, .. } if !path.ends_with(b"/") => path.push(b'/'),
             _ => {}
         }
     }
 
     /// The same place, the path of a far one without `.`, doubled slashes, and slashes at its end: it has one name.
     #[must_use]
-    pub fn plain(&self) -> Named {
+    pub fn plain(&self) -> Place {
         let mut named = self.clone();
-        if let Named::Daemon { path, .. } | Named::Ssh { path, .. } = &mut named {
+        if let Place::Daemon { path, .. } | Place::Ssh { path, .. } = &mut named {
             *path = plain(path);
         }
-        if let Named::Ssh { path, .. } = &mut named
+        if let Place::Ssh { path, .. } = &mut named
             && path.is_empty()
         {
             // As it is read.
@@ -218,8 +218,8 @@ impl Named {
 
     /// The same place, where ssh is told this port for all that name none.
     #[must_use]
-    pub fn with_port(mut self, default: Option<u16>) -> Named {
-        if let Named::Ssh { port, .. } = &mut self {
+    pub fn with_port(mut self, default: Option<u16>) -> Place {
+        if let Place::Ssh { port, .. } = &mut self {
             *port = port.or(default);
         }
         self
@@ -228,17 +228,17 @@ impl Named {
     /// The place of this name below, as bytes: nothing in a name is read as part of a place. Places that are not of a
     /// tree stay as they are.
     #[must_use]
-    pub fn below(&self, name: &[u8]) -> Named {
+    pub fn below(&self, name: &[u8]) -> Place {
         let mut named = self.clone();
         match &mut named {
-            Named::Local(local) => {
+            Place::Local(local) => {
                 let bytes = std::mem::take(local).into_os_string().into_vec();
                 *local = PathBuf::from(OsString::from_vec(joined(bytes, name)));
             }
-            Named::Daemon { path, .. } | Named::Ssh { path, .. } => {
+            Place::Daemon { path, .. } | Place::Ssh { path, .. } => {
                 *path = joined(std::mem::take(path), name);
             }
-            Named::Zero(_) | Named::Dataset(_) | Named::Null | Named::Simulated(_) => {}
+            Place::Zero(_) | Place::Dataset(_) | Place::Null | Place::Simulated(_) => {}
         }
         named
     }
@@ -247,7 +247,7 @@ impl Named {
     ///
     /// # Errors
     /// `Usage`, saying what is wrong with it.
-    pub fn parse(text: &OsStr, places: &Places) -> Result<Named> {
+    pub fn parse(text: &OsStr, places: &Places) -> Result<Place> {
         let bytes = text.as_bytes();
         let usage = |cause: &str| {
             let shown = thalweg_wire::path::Escaped(bytes);
@@ -283,18 +283,18 @@ impl Named {
         }
         if let Some(size) = bytes.strip_prefix(b"zero:") {
             let size = std::str::from_utf8(size).map_err(|_| usage("the size is not text"))?;
-            return crate::units::parse_size(size).map(Named::Zero).map_err(|cause| usage(&cause));
+            return crate::units::parse_size(size).map(Place::Zero).map_err(|cause| usage(&cause));
         }
         if let Some(set) = bytes.strip_prefix(b"data:") {
             let set = std::str::from_utf8(set).map_err(|_| usage("the words are not text"))?;
-            return dataset::parse_spec(set).map(Named::Dataset).map_err(|cause| usage(&cause));
+            return dataset::parse_spec(set).map(Place::Dataset).map_err(|cause| usage(&cause));
         }
         if bytes == b"null:" {
-            return Ok(Named::Null);
+            return Ok(Place::Null);
         }
         if let Some(array) = bytes.strip_prefix(b"sim:") {
             let array = std::str::from_utf8(array).map_err(|_| usage("the numbers are not text"))?;
-            return simulated(array).map(Named::Simulated).map_err(|cause| usage(&cause));
+            return simulated(array).map(Place::Simulated).map_err(|cause| usage(&cause));
         }
         if is_url(bytes) {
             return Err(usage(&elsewhere::foreign(bytes)));
@@ -318,7 +318,7 @@ impl Named {
                 _ => Ok(named),
             };
         }
-        Ok(Named::Local(PathBuf::from(OsString::from_vec(bytes.to_vec()))))
+        Ok(Place::Local(PathBuf::from(OsString::from_vec(bytes.to_vec()))))
     }
 }
 
@@ -400,12 +400,12 @@ pub fn daemon_alone(text: &OsStr, places: &Places) -> Option<(String, Option<Pat
         return None;
     }
     match daemon(&[authority, b"/any"].concat()) {
-        Ok(Named::Daemon { address, .. }) => Some((address, None)),
+        Ok(Place::Daemon { address, .. }) => Some((address, None)),
         _ => None,
     }
 }
 
-fn daemon(rest: &[u8]) -> std::result::Result<Named, &'static str> {
+fn daemon(rest: &[u8]) -> std::result::Result<Place, &'static str> {
     let (authority, path) = match rest.iter().position(|&b| b == b'/') {
         Some(at) => (&rest[..at], &rest[at + 1..]),
         None => return Err("expected tw://host[:port]/export/path"),
@@ -442,10 +442,10 @@ fn daemon(rest: &[u8]) -> std::result::Result<Named, &'static str> {
             "the export is missing: tw://host[:port]/export/path (`thalweg ls tw://host/` tells which there are)",
         );
     }
-    Ok(Named::Daemon { address, export, path, ticket: None })
+    Ok(Place::Daemon { address, export, path, ticket: None })
 }
 
-fn ssh(host: &str, port: Option<u16>, path: &[u8]) -> std::result::Result<Named, &'static str> {
+fn ssh(host: &str, port: Option<u16>, path: &[u8]) -> std::result::Result<Place, &'static str> {
     // ssh takes an IPv6 address without brackets.
     let (user, bare) = host.rsplit_once('@').map_or(("", host), |(user, bare)| (user, bare));
     let host = match bare.strip_prefix('[').and_then(|bare| bare.strip_suffix(']')) {
@@ -458,35 +458,35 @@ fn ssh(host: &str, port: Option<u16>, path: &[u8]) -> std::result::Result<Named,
     }
     thalweg_mover::link::ssh::check_destination(&host)?;
     let path = if path.is_empty() { b".".to_vec() } else { path.to_vec() };
-    Ok(Named::Ssh { host, port, path })
+    Ok(Place::Ssh { host, port, path })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Named {
-        Named::parse(OsStr::new(text), &Places::default()).unwrap()
+    fn parse(text: &str) -> Place {
+        Place::parse(OsStr::new(text), &Places::default()).unwrap()
     }
 
     #[test]
     fn places_are_read_as_rsync_users_write_them() {
-        assert_eq!(parse("a/b:c"), Named::Local("a/b:c".into()));
-        assert_eq!(parse("./a:b"), Named::Local("./a:b".into()));
+        assert_eq!(parse("a/b:c"), Place::Local("a/b:c".into()));
+        assert_eq!(parse("./a:b"), Place::Local("./a:b".into()));
         assert_eq!(
             parse("me@host:dir/"),
-            Named::Ssh { host: "me@host".into(), port: None, path: b"dir/".to_vec() }
+            Place::Ssh { host: "me@host".into(), port: None, path: b"dir/".to_vec() }
         );
-        assert_eq!(parse("host:"), Named::Ssh { host: "host".into(), port: None, path: b".".to_vec() });
+        assert_eq!(parse("host:"), Place::Ssh { host: "host".into(), port: None, path: b".".to_vec() });
         assert_eq!(
             parse("ssh://h:2222/x"),
-            Named::Ssh { host: "h".into(), port: Some(2222), path: b"/x".to_vec() }
+            Place::Ssh { host: "h".into(), port: Some(2222), path: b"/x".to_vec() }
         );
-        let six = |host: &str, port| Named::Ssh { host: host.into(), port, path: b"/x".to_vec() };
+        let six = |host: &str, port| Place::Ssh { host: host.into(), port, path: b"/x".to_vec() };
         assert_eq!(parse("ssh://me@[::1]:2222/x"), six("me@::1", Some(2222)));
         assert_eq!(parse("ssh://[::1]/x"), six("::1", None));
         assert_eq!(parse("me@[fe80::1%eth0]:/x"), six("me@fe80::1%eth0", None));
-        let daemon = |address: &str, path: &[u8]| Named::Daemon {
+        let daemon = |address: &str, path: &[u8]| Place::Daemon {
             address: address.into(),
             export: "data".into(),
             path: path.to_vec(),
@@ -496,15 +496,15 @@ mod tests {
         assert_eq!(parse("tw://h:9/data/x/"), daemon("h:9", b"x/"));
         assert_eq!(parse("tw://[::1]:9/data/x"), daemon("[::1]:9", b"x"));
         assert_eq!(parse("tw://[::1]/data/x"), daemon("[::1]:8487", b"x"));
-        assert_eq!(parse("zero:4MiB"), Named::Zero(4 << 20));
-        assert_eq!(parse("null:"), Named::Null);
+        assert_eq!(parse("zero:4MiB"), Place::Zero(4 << 20));
+        assert_eq!(parse("null:"), Place::Null);
         let array = ArraySpec { devices: 4, bytes: 2 << 30, is_scattered: true, ..ArraySpec::default() };
-        assert_eq!(parse("sim:devices=4,size=2GiB,scattered"), Named::Simulated(array.clone()));
+        assert_eq!(parse("sim:devices=4,size=2GiB,scattered"), Place::Simulated(array.clone()));
         let array = ArraySpec { hides_places: true, ..array };
-        assert_eq!(parse("sim:devices=4,size=2GiB,scattered,devices-only"), Named::Simulated(array));
-        assert_eq!(parse("sim:"), Named::Simulated(ArraySpec::default()));
+        assert_eq!(parse("sim:devices=4,size=2GiB,scattered,devices-only"), Place::Simulated(array));
+        assert_eq!(parse("sim:"), Place::Simulated(ArraySpec::default()));
         for bad in ["sim:devices=0", "sim:speed=9", "sim:rate=0", "sim:seek=8x", "sim:seed=x"] {
-            assert!(Named::parse(OsStr::new(bad), &Places::default()).is_err(), "{bad}");
+            assert!(Place::parse(OsStr::new(bad), &Places::default()).is_err(), "{bad}");
         }
     }
 
@@ -520,14 +520,14 @@ mod tests {
             ("host:~other/x", "HOST:./~NAME"),
             ("host:~other", "HOST:./~NAME"),
         ] {
-            let error = Named::parse(OsStr::new(text), &Places::default()).unwrap_err();
+            let error = Place::parse(OsStr::new(text), &Places::default()).unwrap_err();
             assert_eq!(error.kind, FailureKind::Usage, "{text}");
             assert!(error.cause.contains(told), "{text}: {error}");
         }
-        assert_eq!(parse("./-"), Named::Local("./-".into()));
+        assert_eq!(parse("./-"), Place::Local("./-".into()));
         for text in ["host:./:module", "host:./~other/x", "host:~", "host:~/x"] {
             let path = text.strip_prefix("host:").unwrap().as_bytes().to_vec();
-            assert_eq!(parse(text), Named::Ssh { host: "host".into(), port: None, path });
+            assert_eq!(parse(text), Place::Ssh { host: "host".into(), port: None, path });
             assert_eq!(parse(text).to_string(), text);
             // Without its `./` it is still shown as it is read.
             let shown = parse(text).plain().to_string();
@@ -538,7 +538,7 @@ mod tests {
     #[test]
     fn names_below_a_place_are_bytes_and_nothing_else() {
         for name in ["@x", "a:b", "tw:", "-rf", "x/y"] {
-            assert_eq!(parse("/data").below(name.as_bytes()), Named::Local(format!("/data/{name}").into()));
+            assert_eq!(parse("/data").below(name.as_bytes()), Place::Local(format!("/data/{name}").into()));
             assert_eq!(parse("h:").below(name.as_bytes()), parse(&format!("h:./{name}")));
             assert_eq!(parse("tw://h/data").below(name.as_bytes()), parse(&format!("tw://h/data/{name}")));
         }
@@ -628,7 +628,7 @@ mod tests {
             ("tw://fd09::1]:9/data/k", "in brackets"),
             ("tw://[]/data", "in brackets"),
         ] {
-            let error = Named::parse(OsStr::new(text), &Places::default()).unwrap_err();
+            let error = Place::parse(OsStr::new(text), &Places::default()).unwrap_err();
             assert_eq!(error.kind, FailureKind::Usage, "{text}");
             assert!(error.cause.contains(told), "{text}: {error}");
             assert_eq!(daemon_alone(OsStr::new(text), &Places::default()), None, "{text}");
@@ -638,10 +638,10 @@ mod tests {
     #[test]
     fn another_scheme_is_not_a_host() {
         for bad in ["thalweg://h/data", "s3://bucket/x", "rsync://h/x", "https://h/x"] {
-            let error = Named::parse(OsStr::new(bad), &Places::default()).unwrap_err();
+            let error = Place::parse(OsStr::new(bad), &Places::default()).unwrap_err();
             assert!(error.to_string().contains("known are tw://"), "{error}");
         }
-        assert_eq!(parse("./a://b"), Named::Local("./a://b".into()));
+        assert_eq!(parse("./a://b"), Place::Local("./a://b".into()));
     }
 
     #[test]
@@ -658,7 +658,7 @@ mod tests {
             "h1,h2:x",
             "tw://a,b/x",
         ] {
-            assert!(Named::parse(OsStr::new(bad), &Places::default()).is_err(), "{bad}");
+            assert!(Place::parse(OsStr::new(bad), &Places::default()).is_err(), "{bad}");
         }
     }
 }

@@ -11,10 +11,10 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use thalweg_mover::basin::terms::{self, Passage};
-use thalweg_mover::basin::{self, Cause, Evidence, Place};
+use thalweg_mover::basin::times::{self, Passage};
+use thalweg_mover::basin::{self, Cause, Evidence, Where};
 use thalweg_mover::endpoint::simulated::ArraySpec;
-use thalweg_mover::model::history::{BYTES_MAX, History, Moved, Observed, Probed, Way};
+use thalweg_mover::history::{BYTES_MAX, History, Moved, Observed, Probed, Way};
 use thalweg_mover::model::prediction::{self, Compared, Comparison, Taken, Work};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::plan::{self, Tuned};
@@ -185,8 +185,8 @@ impl Profiles {
         let moved = moved(evidence, passage, report.totals.done, reads_back(wishes.fidelity.verify));
         let observed = Observed::of(&taken(report), &moved, limited);
         let narrowest = report.verdict.as_ref().map(|why| match why.narrowest.place {
-            Place::Path => "the path".to_owned(),
-            Place::Both => format!("{} of this machine", why.narrowest.stage),
+            Where::Path => "the path".to_owned(),
+            Where::Both => format!("{} of this machine", why.narrowest.stage),
             place => format!("{} at the {}", why.narrowest.stage, place.name()),
         });
         Profiles::change(state, |profiles| {
@@ -307,7 +307,7 @@ fn top_of(path: &[u8]) -> String {
 
 /// What a transfer took, by the terms of its prediction.
 pub fn taken(report: &Report) -> Taken {
-    terms::taken(&report.evidence, &report.passage)
+    times::taken(&report.evidence, &report.passage)
 }
 
 fn moved(evidence: &Evidence, passage: &Passage, entries: u64, reads_back: bool) -> Moved {
@@ -349,7 +349,7 @@ pub fn by_beginning(report: &Report, verify: VerifyLevel) -> Option<Compared> {
         reads_back,
         ..Work::default()
     };
-    let passed = terms::taken(evidence, passage);
+    let passed = times::taken(evidence, passage);
     let observed = Observed::of(&passed, &seen, false);
     let predicted = observed.foretells(&passed, &left, rtt_s).ok()?.ok()?;
     let compared = prediction::compare(predicted, taken(report));

@@ -1,7 +1,7 @@
 //! A place that questions are asked about, here or at a far mover: one face for both.
 
 use crate::far_movers::{self, FarMovers, Whom};
-use crate::place::{Named, joined};
+use crate::place::{Place, joined};
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -11,7 +11,7 @@ use thalweg_mover::endpoint::local::survey::{self, DigestAs, Digested, Found, Li
 use thalweg_mover::failure::{Failure, FailureKind, Reason, Result};
 use thalweg_mover::run::client::{Answers, Client};
 use thalweg_mover::run::copy::Stop;
-use thalweg_wire::message::{Place, Question, Reply};
+use thalweg_wire::message::{self, Question, Reply};
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{Digest, Entry, Evidence, RelativePath};
 
@@ -28,7 +28,7 @@ pub struct Reach {
 #[derive(Clone)]
 enum At {
     Local(PathBuf),
-    Far(Arc<Client>, Place),
+    Far(Arc<Client>, message::Place),
 }
 
 /// Bytes asked for at once, the next such piece being under way: bounds the memory of a slow reader.
@@ -43,7 +43,7 @@ impl Reach {
 
     /// A place at a far mover.
     #[must_use]
-    pub fn far(client: Arc<Client>, place: Place) -> Reach {
+    pub fn far(client: Arc<Client>, place: message::Place) -> Reach {
         Reach { at: At::Far(client, place), follow_links: false, stop: None }
     }
 
@@ -80,12 +80,12 @@ impl Reach {
     ///
     /// # Errors
     /// As [`Reach::open`].
-    pub fn of(named: Named, far_movers: &mut FarMovers) -> Result<Reach> {
+    pub fn of(named: Place, far_movers: &mut FarMovers) -> Result<Reach> {
         if let Some((whom, place)) = Whom::of(&named).zip(far_movers::place_there(&named)) {
             return Ok(Reach::far(Arc::new(far_movers.dial(&whom)?), place));
         }
         match named {
-            Named::Local(path) => Ok(Reach::local(path)),
+            Place::Local(path) => Ok(Reach::local(path)),
             _ => {
                 let cause = "`zero:` and `null:` have nothing in them";
                 Err(Failure::new(FailureKind::Usage, "read place", cause))
@@ -137,7 +137,7 @@ impl Reach {
     ///
     /// # Errors
     /// As [`Reach::open`], for the first that cannot be reached.
-    pub fn all(named: Vec<Named>, far_movers: &mut FarMovers) -> Result<Vec<Reach>> {
+    pub fn all(named: Vec<Place>, far_movers: &mut FarMovers) -> Result<Vec<Reach>> {
         let mut known: Vec<(Whom, Arc<Client>)> = Vec::new();
         let mut reached = Vec::with_capacity(named.len());
         for named in named {
@@ -388,7 +388,7 @@ impl Reach {
             }
             At::Far(client, place) => {
                 let path = joined(place.path.clone(), path);
-                At::Far(client.clone(), Place { export: place.export.clone(), path })
+                At::Far(client.clone(), message::Place { export: place.export.clone(), path })
             }
         };
         Reach { at, ..self.clone() }

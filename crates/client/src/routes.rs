@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use thalweg_mover::mutex::lock;
 use thalweg_mover::plan::Learned;
 use thalweg_mover::run::copy::{From, To};
-use thalweg_mover::tune::profile::{BYTES_MAX, Profiles};
+use thalweg_mover::tune::routes::{BYTES_MAX, Routes};
 use thalweg_sys::atomic_file::{self, Durability};
 use thalweg_sys::clock::unix_seconds;
 
@@ -27,22 +27,22 @@ pub fn known(state: &Path, route: &str) -> Option<Learned> {
 /// Remembers it. What cannot be written is not worth a word: the next copy starts as this one did.
 pub fn learn(state: &Path, route: &str, learned: Learned) {
     let _writing = lock(&WRITING);
-    let mut profiles = read(state);
-    profiles.learn(route, learned, unix_seconds());
-    write(state, &profiles);
+    let mut routes = read(state);
+    routes.learn(route, learned, unix_seconds());
+    write(state, &routes);
 }
 
 /// Forgets it.
 pub fn forget(state: &Path, route: &str) {
     let _writing = lock(&WRITING);
-    let mut profiles = read(state);
-    if profiles.forget(route) {
-        write(state, &profiles);
+    let mut routes = read(state);
+    if routes.forget(route) {
+        write(state, &routes);
     }
 }
 
-fn write(state: &Path, profiles: &Profiles) {
-    let text = profiles.to_json();
+fn write(state: &Path, routes: &Routes) {
+    let text = routes.to_json();
     let written = atomic_file::write(&state.join(NAME), text.as_bytes(), 0o600, Durability::Unsynced);
     if let Err(error) = written {
         tracing::info!(%error, "what the route taught is not kept");
@@ -53,13 +53,13 @@ const NAME: &str = "routes.json";
 /// Of this process one at a time, so that none forgets what another learned. Of two processes the later one counts.
 static WRITING: Mutex<()> = Mutex::new(());
 
-fn read(state: &Path) -> Profiles {
+fn read(state: &Path) -> Routes {
     let mut bytes = Vec::new();
     let read = atomic_file::open(&state.join(NAME))
         .and_then(|file| file.take(BYTES_MAX as u64 + 1).read_to_end(&mut bytes));
     match read {
-        Ok(_) => Profiles::from_json(&bytes),
-        Err(_) => Profiles::default(),
+        Ok(_) => Routes::from_json(&bytes),
+        Err(_) => Routes::default(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! One stream, from its ends as they are written to its report: what the program and the Python module do the same way.
 
 use crate::far_movers::{self, FarMovers, Whom};
-use crate::place::{Named, Places};
+use crate::place::{Place, Places};
 use crate::receipt::ReportFile;
 use crate::{elsewhere, identity};
 use serde_json::Value;
@@ -18,14 +18,14 @@ use thalweg_mover::run::far_mover::FarMover;
 use thalweg_mover::run::flow::job::{self, FlowFrom, FlowReport, FlowTo, FlowWishes};
 use thalweg_service::published::{Publisher, State};
 use thalweg_wire::EntryId;
-use thalweg_wire::message::Place;
+use thalweg_wire::message;
 
 /// One end of a stream.
 pub enum End {
     /// A pipe: read to its end, or written.
     Pipe(OwnedFd),
     /// A place.
-    Named(Named),
+    Named(Place),
 }
 
 impl End {
@@ -36,7 +36,7 @@ impl End {
     pub fn parse(text: &OsStr, places: &Places, pipe: impl FnOnce() -> Result<OwnedFd>) -> Result<End> {
         match text.as_encoded_bytes() {
             b"-" => pipe().map(End::Pipe),
-            _ => Named::parse(text, places).map(End::Named),
+            _ => Place::parse(text, places).map(End::Named),
         }
     }
 
@@ -82,7 +82,7 @@ impl Ends {
         }
         let from = match source {
             End::Pipe(pipe) => FlowFrom::Pipe(pipe),
-            End::Named(Named::Local(path)) => FlowFrom::Local(path),
+            End::Named(Place::Local(path)) => FlowFrom::Local(path),
             End::Named(named) => match far(&named, far_movers)? {
                 Some((far, place)) => FlowFrom::Far(far, place),
                 None => return Err(usage("this is no source of a stream")),
@@ -90,8 +90,8 @@ impl Ends {
         };
         let to = match destination {
             End::Pipe(pipe) => FlowTo::Pipe(pipe),
-            End::Named(Named::Local(path)) => FlowTo::Local(path),
-            End::Named(Named::Null) => FlowTo::Null,
+            End::Named(Place::Local(path)) => FlowTo::Local(path),
+            End::Named(Place::Null) => FlowTo::Null,
             End::Named(named) => match far(&named, far_movers)? {
                 Some((far, place)) => FlowTo::Far(far, place),
                 None => return Err(usage("this is no destination of a stream")),
@@ -132,9 +132,9 @@ impl Ends {
 }
 
 /// A far mover, and the place there.
-type There = (Arc<FarMover>, Place);
+type There = (Arc<FarMover>, message::Place);
 
-fn far(named: &Named, far_movers: &mut FarMovers) -> Result<Option<There>> {
+fn far(named: &Place, far_movers: &mut FarMovers) -> Result<Option<There>> {
     let Some((whom, there)) = Whom::of(named).zip(far_movers::place_there(named)) else { return Ok(None) };
     Ok(Some((far_movers.reach(&whom)?.far, there)))
 }

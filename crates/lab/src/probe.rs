@@ -16,8 +16,8 @@
 //! way, then by the parts alone. Pure: nothing here measures.
 
 use serde::{Deserialize, Serialize};
-use thalweg_mover::basin::terms::Passage;
-use thalweg_mover::basin::{Cause, Evidence, Place, Verdict, judge, width};
+use thalweg_mover::basin::times::Passage;
+use thalweg_mover::basin::{Cause, Evidence, Verdict, Where, judge, width};
 use thalweg_mover::stage::Stage as Step;
 use thalweg_wire::message::Measured;
 
@@ -342,7 +342,7 @@ pub fn find(measured: &Measurements) -> Finding {
     if !is_linked {
         network = Reading::missing("source and destination are one machine");
     } else if let (Reading::Rate(rate), Some(verdict)) = (&mut network, &verdict_without_ends) {
-        rate.is_at_least = verdict.narrowest.place != Place::Path;
+        rate.is_at_least = verdict.narrowest.place != Where::Path;
     }
     let alone = |stage: Stage| match stage {
         Stage::SourceStorage => parts.read.clone(),
@@ -507,16 +507,16 @@ fn stage_of(verdict: &Verdict, rows: &[Row]) -> Option<Stage> {
     let narrow = &verdict.narrowest;
     let is_one_of = |steps: &[Step]| steps.iter().any(|step| step.name() == narrow.stage);
     Some(match narrow.place {
-        Place::Path => Stage::Network,
-        Place::Source if is_one_of(SOURCE_STORAGE[0]) || is_one_of(SOURCE_STORAGE[1]) => Stage::SourceStorage,
-        Place::Source if narrow.stage == "plan" => return None,
-        Place::Source => Stage::SourceHost,
-        Place::Destination if is_one_of(DESTINATION_STORAGE[0]) || is_one_of(DESTINATION_STORAGE[1]) => {
+        Where::Path => Stage::Network,
+        Where::Source if is_one_of(SOURCE_STORAGE[0]) || is_one_of(SOURCE_STORAGE[1]) => Stage::SourceStorage,
+        Where::Source if narrow.stage == "plan" => return None,
+        Where::Source => Stage::SourceHost,
+        Where::Destination if is_one_of(DESTINATION_STORAGE[0]) || is_one_of(DESTINATION_STORAGE[1]) => {
             Stage::DestinationStorage
         }
-        Place::Destination => Stage::DestinationHost,
+        Where::Destination => Stage::DestinationHost,
         // One machine does both.
-        Place::Both => return narrowest_of(rows, &[Stage::SourceHost, Stage::DestinationHost]),
+        Where::Both => return narrowest_of(rows, &[Stage::SourceHost, Stage::DestinationHost]),
     })
 }
 
@@ -531,23 +531,23 @@ const DESTINATION_STORAGE: [&[Step]; 2] =
 /// of several pools the narrowest counts.
 fn in_company(evidence: &Evidence) -> Vec<(Stage, f64)> {
     let widths = width::by_own_work(evidence);
-    let pool = |steps: &[Step], place: Place| -> Option<f64> {
+    let pool = |steps: &[Step], place: Where| -> Option<f64> {
         let is_here = |width: &&width::Width| {
             width.place == place && steps.iter().any(|step| step.name() == width.stage)
         };
         let per_byte: f64 = widths.iter().filter(is_here).map(|width| 1.0 / width.bytes_per_s).sum();
         (per_byte > 0.0).then(|| 8.0 / per_byte)
     };
-    let least = |pools: &[&[Step]], place: Place| {
+    let least = |pools: &[&[Step]], place: Where| {
         pools.iter().filter_map(|steps| pool(steps, place)).min_by(f64::total_cmp)
     };
-    let path = widths.iter().find(|width| width.place == Place::Path).map(|width| width.bytes_per_s * 8.0);
+    let path = widths.iter().find(|width| width.place == Where::Path).map(|width| width.bytes_per_s * 8.0);
     [
-        (Stage::SourceStorage, least(&SOURCE_STORAGE, Place::Source)),
-        (Stage::SourceHost, least(&SOURCE_HOST, Place::Source)),
+        (Stage::SourceStorage, least(&SOURCE_STORAGE, Where::Source)),
+        (Stage::SourceHost, least(&SOURCE_HOST, Where::Source)),
         (Stage::Network, path),
-        (Stage::DestinationHost, least(&DESTINATION_HOST, Place::Destination)),
-        (Stage::DestinationStorage, least(&DESTINATION_STORAGE, Place::Destination)),
+        (Stage::DestinationHost, least(&DESTINATION_HOST, Where::Destination)),
+        (Stage::DestinationStorage, least(&DESTINATION_STORAGE, Where::Destination)),
     ]
     .into_iter()
     .filter_map(|(stage, bits)| Some((stage, bits?)))

@@ -15,15 +15,17 @@ pub mod mutex;
 
 pub mod memory;
 
-pub mod manifest;
+pub mod filter;
 
-pub mod again;
+pub mod retry;
 
 pub mod order;
 
+pub mod model;
+
 pub mod plan;
 
-pub mod model;
+pub mod history;
 
 pub mod tune;
 

@@ -1,5 +1,6 @@
 //! One decision before a transfer: how many streams, how large chunks and segments. Each with its reason.
 
+use crate::model::window::whole_bandwidth_delay_product_bytes;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
@@ -9,14 +10,14 @@ use thalweg_wire::message::{Direct, Disk, is_congestion_name};
 
 mod disk;
 
-mod pieces;
+mod sizes;
 
 mod window;
 
 pub use disk::{DIRECT_BYTES, DiskPlan, IO_DEPTH, disk_plan, order_name};
-pub(crate) use pieces::frame_bytes;
-use pieces::{FRAME_MORE_BYTES, chunk, for_frames, segment};
-pub use window::{Buffer, Window, bandwidth_delay_product_bytes, window_of_buffers};
+pub(crate) use sizes::frame_bytes;
+use sizes::{FRAME_MORE_BYTES, chunk, for_frames, segment};
+pub use window::{Buffer, Window, window_of_buffers};
 
 /// A value and why it is that.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -269,7 +270,7 @@ pub fn plan(asked: &Asked, path: &Path) -> Plan {
         false => streams,
     };
     let share_bytes =
-        far.map(|rtt| bandwidth_delay_product_bytes(goal, rtt) / u64::from(streams.value.max(1)));
+        far.map(|rtt| whole_bandwidth_delay_product_bytes(goal, rtt) / u64::from(streams.value.max(1)));
     let window_bytes = match (asked.window_bytes, far) {
         (Some(bytes), _) => chosen(Some(bytes), "as asked"),
         (None, Some(_)) => {
@@ -346,7 +347,7 @@ pub(crate) fn streams_for_rate(bits_per_s: Option<u64>, rtt: Duration, window: O
 fn streams_for(bits_per_s: u64, rtt: Duration, window: Option<&Window>) -> u16 {
     // Without a word from the peer: what default kernels reach (docs/measurements.md, windows far).
     let window_bytes = window.map_or(8 << 20, |window| window.bytes);
-    let needed = bandwidth_delay_product_bytes(bits_per_s, rtt) as f64;
+    let needed = whole_bandwidth_delay_product_bytes(bits_per_s, rtt) as f64;
     (needed / (WINDOW_USE * window_bytes as f64)).ceil() as u16
 }
 

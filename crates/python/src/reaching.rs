@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use thalweg_client::congestion::{self, Wished};
 use thalweg_client::far_movers::{FarMovers, How, SshOptions};
 use thalweg_client::place::Places;
-use thalweg_client::{units, ways};
+use thalweg_client::{addresses, units};
 use thalweg_mover::event::Events;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::link::{Family, KernelTls, TlsForm};
@@ -151,8 +151,8 @@ impl Reaching {
     pub fn how(&self, state: PathBuf, events: Events) -> Result<How> {
         let link = self.link()?;
         let LinkSettings { patience, stall_timeout, .. } = link;
-        let via = self.via.iter().map(|text| parsed("via", text, ways::parse_via));
-        let bind = self.bind.iter().map(|text| parsed("bind", text, ways::parse_local));
+        let via = self.via.iter().map(|text| parsed("via", text, addresses::parse_via));
+        let bind = self.bind.iter().map(|text| parsed("bind", text, addresses::parse_local));
         Ok(How {
             patience,
             stall_timeout,

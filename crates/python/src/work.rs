@@ -22,7 +22,7 @@ use thalweg_client::verify::{self as verifying, Expected, Receipt, Told, Unliste
 use thalweg_client::{events, identity, knobs, memory, names, sums, units};
 use thalweg_mover::event::{Event, Events};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
-use thalweg_mover::manifest::filter::parse_filter_line;
+use thalweg_mover::filter::parse_filter_line;
 use thalweg_mover::mutex::lock;
 use thalweg_mover::plan;
 use thalweg_mover::run::client::LinkSettings;

@@ -6,7 +6,7 @@ use crate::published::Served;
 use crate::room;
 use std::sync::Arc;
 use std::time::Instant;
-use thalweg_mover::endpoint::grow::open::{self, GrowingPlace};
+use thalweg_mover::endpoint::feed::open::{self, GrowingPlace};
 use thalweg_mover::endpoint::local::destination::DestinationPlace;
 use thalweg_mover::endpoint::local::flow_destination::LocalFlows;
 use thalweg_mover::event;
@@ -87,7 +87,7 @@ impl Host {
         run.note_there();
         run.attach(open.transfer, session.outbox(), None);
         session.add(open.transfer, run.clone())?;
-        session.tune_streams();
+        session.set_stream_options();
         line.opened();
         let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
         let (reading, line) = (run.clone(), line.clone());

@@ -71,7 +71,7 @@ impl Host {
             attached.give_up();
             return Err(failure);
         }
-        session.tune_streams();
+        session.set_stream_options();
         line.opened();
         channel.begin();
         let keep = Keep::of(&frames.role, self.patience());

@@ -15,7 +15,7 @@ use thalweg_mover::event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::link::{
     Connection, ControlLimits, Fingerprint, Identity, PathHints, Role, TlsForm, own_system, proof_matches,
-    resume_proof, stream_proof, tune_stream,
+    resume_proof, set_stream_options, stream_proof,
 };
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::agree::Signer;
@@ -324,13 +324,13 @@ impl Host {
                 }
                 let rtt = thalweg_sys::socket::tcp_info(writer.fd()).ok().map(|info| info.rtt_min);
                 let path = session.wanted_path();
-                tune_stream(writer.fd(), &PathHints { rtt, ..path.clone() });
+                set_stream_options(writer.fd(), &PathHints { rtt, ..path.clone() });
                 // A session that is new since the last look is held to small windows from its first stream on.
                 self.narrow_beside_slots();
                 session.attach_stream(hello.stream, writer, reader)?;
                 // A transfer that was added meanwhile did not find the stream.
                 if session.wanted_path() != path {
-                    session.tune_streams();
+                    session.set_stream_options();
                 }
                 Ok(())
             }
@@ -647,7 +647,7 @@ mod tests {
     use crate::log::{Done, Line};
     use owner::ServerOwner;
     use std::sync::mpsc;
-    use thalweg_mover::endpoint::held_up::{HeldUp, Hold};
+    use thalweg_mover::endpoint::testing::{HeldUp, Hold};
     use thalweg_mover::run::Ended;
     use thalweg_mover::run::party::Party;
     use thalweg_mover::run::receiver::ReceiveRun;

@@ -1,4 +1,4 @@
-//! One file, directory, link or other object of a manifest.
+//! One file, directory, link or other object of a transfer.
 
 use crate::{DecodeError, RelativePath, limits};
 use serde::{Deserialize, Serialize};

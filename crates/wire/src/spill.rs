@@ -4,7 +4,7 @@
 //!  0  4  "tfr1"
 //!  4  4  bytes of the head
 //!  8  8  bytes of the payload
-//! 16  8  place in the channel
+//! 16  8  position in the channel
 //! 24 16  first bytes of BLAKE3 over bytes 0..24, number of the file, offset of the record, and head
 //! 40  .  head: an item, postcard
 //!  .  .  payload, if the item is a frame; its digest is in the head
@@ -25,7 +25,7 @@ const CHECK_AT: usize = 24;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpillRecord {
     /// Place in the channel.
-    pub place: u64,
+    pub position: u64,
     /// What it is.
     pub item: Item,
 }
@@ -85,7 +85,7 @@ impl SpillRecord {
         out[..4].copy_from_slice(MAGIC);
         out[4..8].copy_from_slice(&(head as u32).to_be_bytes());
         out[8..16].copy_from_slice(&self.item.payload_bytes().to_be_bytes());
-        out[16..24].copy_from_slice(&self.place.to_be_bytes());
+        out[16..24].copy_from_slice(&self.position.to_be_bytes());
         let check = check(&out, file, offset);
         out[CHECK_AT..SPILL_HEAD_BYTES].copy_from_slice(&check);
         Ok(out)
@@ -108,7 +108,7 @@ impl SpillRecord {
         if item.payload_bytes() != lengths.payload {
             return Err(DecodeError::Invalid { what: "spilled frame" });
         }
-        Ok((SpillRecord { place: number_at(bytes, 16), item }, lengths))
+        Ok((SpillRecord { position: number_at(bytes, 16), item }, lengths))
     }
 }
 
@@ -133,8 +133,8 @@ mod tests {
     use crate::message::{LossReason, LostRange, ProducerId, SetOver};
     use proptest::prelude::*;
 
-    fn record(place: u64) -> SpillRecord {
-        SpillRecord { place, item: Item::SetOver(SetOver { set: 3, frames: 1440, taken: 1439 }) }
+    fn record(position: u64) -> SpillRecord {
+        SpillRecord { position, item: Item::SetOver(SetOver { set: 3, frames: 1440, taken: 1439 }) }
     }
 
     #[test]
@@ -145,7 +145,7 @@ mod tests {
             end: 9,
             reason: LossReason::Dropped,
         };
-        for written in [record(7), SpillRecord { place: 0, item: Item::Lost(lost) }] {
+        for written in [record(7), SpillRecord { position: 0, item: Item::Lost(lost) }] {
             let mut bytes = written.encode(2, 4096).unwrap();
             bytes.extend_from_slice(b"what follows");
             assert_eq!(SpillRecord::decode(&bytes, 2, 4096).unwrap().0, written);
@@ -156,8 +156,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_flipped_bit_never_gives_another_record(place in 0u64..1 << 40, at in any::<prop::sample::Index>(), bit in 0u8..8) {
-            let mut bytes = record(place).encode(1, 0).unwrap();
+        fn a_flipped_bit_never_gives_another_record(position in 0u64..1 << 40, at in any::<prop::sample::Index>(), bit in 0u8..8) {
+            let mut bytes = record(position).encode(1, 0).unwrap();
             let at = at.index(bytes.len());
             bytes[at] ^= 1 << bit;
             prop_assert!(SpillRecord::decode(&bytes, 1, 0).is_err());

@@ -41,11 +41,12 @@ const fn strict(name: &'static str) -> Room {
 
 /// All of them.
 const ROOMS: &[Room] = &[
-    strict("again"),
+    strict("retry"),
     strict("order"),
-    strict("plan"),
     // Its equations leave for other languages.
     Room { nor: &["thalweg_wire"], ..strict("model") },
+    strict("plan"),
+    strict("history"),
     strict("tune"),
     strict("admission"),
     strict("transfer"),

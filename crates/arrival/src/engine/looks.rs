@@ -15,7 +15,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thalweg_client::far_movers::{self, FarMovers, Whom};
-use thalweg_client::place::Named;
+use thalweg_client::place::Place;
 use thalweg_client::reach::Reach;
 use thalweg_mover::event;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
@@ -130,7 +130,7 @@ impl Troubles {
 /// Looks.
 #[derive(Clone)]
 pub(super) struct Looker {
-    source: Named,
+    source: Place,
     scanner: Arc<Scanner>,
     far_movers: Arc<Mutex<FarMovers>>,
     tell: Tell,
@@ -202,7 +202,7 @@ impl Looker {
 impl Driver<'_> {
     /// Hears of changes where the kernel tells of them.
     pub(super) fn changes<'scope>(&'scope self, scope: Scope<'scope, '_>) -> Option<Arc<Changes>> {
-        let Named::Local(path) = &self.watch.source else { return None };
+        let Place::Local(path) = &self.watch.source else { return None };
         let changes = Arc::new(Changes::new().ok()?);
         changes.add(&Dir::open(path).ok()?).ok()?;
         let heard = changes.clone();
@@ -225,7 +225,7 @@ impl Driver<'_> {
     /// # Errors
     /// The first reason why the kernel does not tell of them all; of the others it does. The regular looks remain.
     pub(super) fn hear_below(&self, changes: &Changes, view: &View) -> io::Result<()> {
-        let Named::Local(root) = &self.watch.source else { return Ok(()) };
+        let Place::Local(root) = &self.watch.source else { return Ok(()) };
         let mut heard = match view.has_more_directories {
             true => Err(io::Error::other(format!("there are more than {DIRECTORIES_MAX}"))),
             false => Ok(()),

@@ -17,12 +17,12 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thalweg_client::far_movers::Whom;
 use thalweg_client::job::Asked;
-use thalweg_client::place::Named;
+use thalweg_client::place::Place;
 use thalweg_client::reach::Reach;
 use thalweg_client::receipt::{self, ReceiptFile};
 use thalweg_mover::event::{self, Event, Events};
 use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
-use thalweg_mover::manifest::EXCLUDED_BY;
+use thalweg_mover::filter::EXCLUDED_BY;
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::agree::NO_KEY_KEPT;
 use thalweg_mover::run::copy::{Watch as CopyWatch, Wishes};
@@ -204,7 +204,7 @@ impl Driver<'_> {
             Err(error) => return Err(failure::of_io("read the results", &error)),
         };
         if let (Some(place), false) = (&self.watch.results, is_empty) {
-            let mut from = Named::Local(directory.clone());
+            let mut from = Place::Local(directory.clone());
             from.mean_contents();
             let mut to = place.below(name.as_bytes());
             to.mean_contents();
@@ -225,8 +225,8 @@ impl Driver<'_> {
     fn copy(
         &self,
         name: &RelativePath,
-        from: Named,
-        to: Named,
+        from: Place,
+        to: Place,
         wishes: &Wishes,
         placed: &Arc<Mutex<Placed>>,
     ) -> Result<(thalweg_mover::run::copy::Report, Settled)> {
@@ -262,7 +262,7 @@ impl Driver<'_> {
     /// somebody changed there is his, and stays.
     fn missing_copy(&self, name: &RelativePath) -> Option<PathBuf> {
         self.watch.analysis.as_ref()?;
-        let Named::Local(path) = self.watch.destination.below(name.as_bytes()) else { return None };
+        let Place::Local(path) = self.watch.destination.below(name.as_bytes()) else { return None };
         let error = path.symlink_metadata().err()?;
         matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory).then_some(path)
     }
@@ -271,7 +271,7 @@ impl Driver<'_> {
     /// the last look may be many seconds old. What cannot be seen at this moment is left to looks, as is what is far.
     fn changed_source(&self, name: &RelativePath, arrived: &Arrived) -> Option<Version> {
         self.watch.analysis.as_ref()?;
-        let Named::Local(source) = &self.watch.source else { return None };
+        let Place::Local(source) = &self.watch.source else { return None };
         let now = self.watch.scanner.look_at(name, &Reach::local(source.clone())).ok().flatten()?;
         (now != arrived.version).then_some(now)
     }
@@ -333,7 +333,7 @@ impl Driver<'_> {
         let source = self.watch.source.below(name.as_bytes());
         let destination = self.watch.destination.below(name.as_bytes());
         let here = match (&destination, &source) {
-            (Named::Local(path), _) | (_, Named::Local(path)) => {
+            (Place::Local(path), _) | (_, Place::Local(path)) => {
                 std::path::absolute(path).unwrap_or_else(|_| path.clone()).into_os_string()
             }
             _ => OsString::new(),

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
-use thalweg_mover::manifest::filter::{parse_filter_line, parse_pattern_line};
+use thalweg_mover::filter::{parse_filter_line, parse_pattern_line};
 use thalweg_wire::RelativePath;
 use thalweg_wire::message::FilterRule;
 use thalweg_wire::path::Escaped;

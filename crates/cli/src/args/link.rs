@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thalweg_client::far_movers::{How, SshOptions, Whom};
-use thalweg_client::{congestion, ways};
+use thalweg_client::{addresses, congestion};
 use thalweg_mover::event::Events;
 use thalweg_mover::link::ktls::{RECORDS_MAX, RECORDS_MIN};
 use thalweg_mover::link::{Family, KernelTls, TlsForm};
@@ -79,10 +79,10 @@ impl LinkArgs {
 pub struct WayArgs {
     /// Addresses of the far side, HOST or HOST:PORT, over which data streams are spread; `ticket` means all that the
     /// ticket names
-    #[arg(long, value_name = "ADDRESS", value_delimiter = ',', value_parser = ways::parse_via)]
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',', value_parser = addresses::parse_via)]
     pub via: Vec<String>,
     /// Addresses or network cards of this machine over which data streams are spread
-    #[arg(long, value_name = "ADDRESS|CARD", value_delimiter = ',', value_parser = ways::parse_local)]
+    #[arg(long, value_name = "ADDRESS|CARD", value_delimiter = ',', value_parser = addresses::parse_local)]
     pub bind: Vec<Local>,
     /// Protection of the data streams
     #[arg(long, value_enum)]

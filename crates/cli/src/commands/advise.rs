@@ -8,7 +8,7 @@ use serde_json::json;
 use thalweg_cli::args::model::{AdviseArgs, StartsArg};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::model::ModelError;
-use thalweg_mover::model::advice::{self, Advice, Files, Ground, Question, Tail, Way, WayTimes};
+use thalweg_mover::model::advice::{self, Advice, Choice, Files, Ground, Question, Tail, WayTimes};
 use thalweg_mover::model::congestion::{ALONE_STRETCH, BED_PERIOD_S, BED_RTT_S, LIKE_BED, Starts, Unlike003};
 use thalweg_mover::model::files::Optimum;
 use thalweg_mover::model::fit::{Condition, Fit, OneSided, Prediction, fit};
@@ -183,7 +183,7 @@ fn tell(
     out::line(&path_words(args, question, carried))?;
     out::line(&distance_words(advice, question))?;
     out::line(&tail_words(question, advice.unlike_003))?;
-    for way in advice.ways.iter().filter(|way| way.way != Way::Local) {
+    for way in advice.ways.iter().filter(|way| way.way != Choice::Local) {
         for line in what_would_change(question, advice.utilisation, way)? {
             out::line(&line)?;
         }
@@ -192,7 +192,7 @@ fn tell(
         Some(files) => {
             let words = model::optimum_words(&files.optimum, files.is_flat);
             out::line(&format!("Best with files, {} at once: {words}.", files.fit.concurrency))?;
-            if let Some(way) = advice.ways.iter().find(|way| way.way == Way::File) {
+            if let Some(way) = advice.ways.iter().find(|way| way.way == Choice::File) {
                 let theta = (way.transfer_s + way.io_s) / way.transfer_s;
                 out::line(&format!(
                     "Their theta, {theta:.2}, is fitted, for these data over this path: no path makes them quicker than \
@@ -224,7 +224,7 @@ fn verdict(question: &Question, advice: &Advice) -> String {
     let times = advice.ways.iter().find(|times| times.way == way);
     let (time_s, slowest_s) = times.map_or((0.0, 0.0), |times| (times.time_s, times.slowest_s));
     let is_as_003 = matches!(question.tail, Some(Tail::Like003(_)))
-        && times.is_some_and(|times| times.way != Way::Local && times.p99_s.is_some());
+        && times.is_some_and(|times| times.way != Choice::Local && times.p99_s.is_some());
     let as_003 = if is_as_003 { " as on 003's testbed" } else { "" };
     let (expected, slowest) = (units::time(time_s), units::time(slowest_s));
     let word = name(way).to_uppercase();
@@ -307,7 +307,7 @@ fn path_words(args: &AdviseArgs, question: &Question, carried: Carried) -> Strin
 }
 
 fn distance_words(advice: &Advice, question: &Question) -> String {
-    let stream = advice.ways.iter().find(|way| way.way == Way::Stream);
+    let stream = advice.ways.iter().find(|way| way.way == Choice::Stream);
     match (question.rtt_s, stream) {
         (Some(_), Some(stream)) => {
             let distance = units::time(stream.distance_s);
@@ -441,11 +441,11 @@ fn of(error: ModelError) -> Failure {
     model::of_model(OPERATION, &error)
 }
 
-fn name(way: Way) -> &'static str {
+fn name(way: Choice) -> &'static str {
     match way {
-        Way::Local => "local",
-        Way::Stream => "stream",
-        Way::File => "files",
+        Choice::Local => "local",
+        Choice::Stream => "stream",
+        Choice::File => "files",
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::commands::places::answered;
 use crate::commands::testbed;
 use crate::exit::Exit;
-use crate::place::{Named, Places};
+use crate::place::{Place, Places};
 use crate::{identity, json, out};
 use serde_json::json;
 use std::collections::HashSet;
@@ -179,8 +179,8 @@ fn state(args: &DoctorArgs) -> Result<PathBuf> {
 
 /// As [`directory`]; what is not here and names a far place has its disk there.
 fn found(path: &Path, places: &Places) -> Result<PathBuf> {
-    directory(path).map_err(|failure| match Named::parse(path.as_os_str(), places) {
-        Ok(far @ (Named::Daemon { .. } | Named::Ssh { .. })) if failure.kind == FailureKind::NotFound => {
+    directory(path).map_err(|failure| match Place::parse(path.as_os_str(), places) {
+        Ok(far @ (Place::Daemon { .. } | Place::Ssh { .. })) if failure.kind == FailureKind::NotFound => {
             let cause = format!("`{far}`: only this machine is looked at: run `thalweg doctor` there");
             Failure::new(FailureKind::Unsupported, "find a path", cause)
         }

@@ -3,7 +3,7 @@
 use crate::args::places::GcArgs;
 use crate::commands::places::{Troubles, answered};
 use crate::exit::Exit;
-use crate::place::{Named, Places};
+use crate::place::{Place, Places};
 use crate::{json, out, units};
 use std::ffi::OsString;
 use std::time::SystemTime;
@@ -16,8 +16,8 @@ use thalweg_mover::failure::{Failure, FailureKind, Result};
 /// When a place makes no sense (then nothing was removed), or cannot be listed.
 pub fn gc(args: &GcArgs, places: &Places) -> Result<Exit> {
     let mut troubles = Troubles::new(args.json);
-    let read = |typed: &OsString| match Named::parse(typed, places)? {
-        Named::Local(path) => Ok(path),
+    let read = |typed: &OsString| match Place::parse(typed, places)? {
+        Place::Local(path) => Ok(path),
         far => {
             let cause = format!(
                 "`{far}`: only directories of this machine are cleaned up: run `thalweg gc` where they are"

@@ -11,9 +11,9 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use thalweg_cli::args::stream::MarkArgs;
-use thalweg_client::place::{Named, Places};
+use thalweg_client::place::{Place, Places};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
-use thalweg_mover::journal::{marks, staging};
+use thalweg_mover::journal::{marks, staging_names};
 use thalweg_sys::{Dir, Links};
 use thalweg_wire::path::Escaped;
 
@@ -101,7 +101,7 @@ fn look(typed: &Path, places: &Places) -> Result<Mark> {
 }
 
 fn is_local(typed: &Path, places: &Places) -> bool {
-    matches!(Named::parse(typed.as_os_str(), places), Ok(Named::Local(_)))
+    matches!(Place::parse(typed.as_os_str(), places), Ok(Place::Local(_)))
 }
 
 /// Whether something unfinished is noted there that this user may not read.
@@ -111,5 +111,5 @@ fn is_closed(dir: &Dir, entry: &[u8]) -> bool {
         // No directory of that name, or a link of it, is none of ours.
         staging.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
     };
-    staging::names(dir, entry).iter().any(refused)
+    staging_names::names(dir, entry).iter().any(refused)
 }

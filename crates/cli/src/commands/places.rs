@@ -2,7 +2,7 @@
 
 use crate::args::places::{CatArgs, DuArgs, LsArgs, RmArgs};
 use crate::exit::Exit;
-use crate::place::{Named, Places, daemon_alone};
+use crate::place::{Place, Places, daemon_alone};
 use crate::reach::{self, Reach};
 use crate::{json, out, show, units};
 use std::ffi::{OsStr, OsString};
@@ -191,7 +191,7 @@ pub fn rm(args: &RmArgs, places: &Places) -> Result<Exit> {
 fn open_all(
     typed: &[OsString],
     far_movers: &mut FarMovers,
-    is_fit: fn(&Named) -> bool,
+    is_fit: fn(&Place) -> bool,
 ) -> Result<Vec<Reach>> {
     let read = |text: &OsString| {
         let named = far_movers.named(text)?;

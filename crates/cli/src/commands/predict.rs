@@ -14,7 +14,7 @@ use thalweg_client::predict::{self, Predicted, Wanted};
 use thalweg_client::profiles::ByHand;
 use thalweg_lab::probe::find;
 use thalweg_mover::failure::Result;
-use thalweg_mover::model::history::Way;
+use thalweg_mover::history::Way;
 use thalweg_mover::model::prediction::{Deadline, Missing, Prediction, Term, Work};
 use thalweg_mover::run::copy::{Fidelity, Wishes};
 
@@ -192,7 +192,7 @@ fn rests_on(known: &Way, work: &Work) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use thalweg_mover::model::history::{History, Moved, Observed, Probed};
+    use thalweg_mover::history::{History, Moved, Observed, Probed};
     use thalweg_mover::model::prediction::Taken;
 
     const WORK: Work = Work {

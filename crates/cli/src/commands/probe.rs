@@ -24,10 +24,10 @@ use thalweg_client::identity;
 use thalweg_client::job::Asked;
 use thalweg_client::profiles::{ByHand, Profiles};
 use thalweg_lab::probe::{self, Finding, Measurements, Rate, svg};
-use thalweg_mover::basin::terms::{self, Passage};
+use thalweg_mover::basin::times::{self, Passage};
 use thalweg_mover::event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
-use thalweg_mover::model::history::{Moved, Observed, Probed};
+use thalweg_mover::history::{Moved, Observed, Probed};
 use thalweg_mover::plan;
 use thalweg_mover::run::copy::{From, Movement, To, Wishes};
 use thalweg_sys::clock::unix_seconds;
@@ -119,7 +119,7 @@ pub fn remembered(measured: &Measurements, finding: &Finding) -> Probed {
     let shared = full.zip(measured.evidence.as_ref()).map(|(rate, evidence)| {
         let seconds = evidence.bytes as f64 * 8.0 / rate.bits_per_s;
         let passage = Passage { last_s: seconds, seconds, ..Passage::default() };
-        (terms::taken(evidence, &passage), evidence.bytes as f64, evidence.entries as f64)
+        (times::taken(evidence, &passage), evidence.bytes as f64, evidence.entries as f64)
     });
     let observed = measured.evidence.as_ref().zip(measured.passage).map(|(evidence, passage)| {
         let moved = Moved {
@@ -128,7 +128,7 @@ pub fn remembered(measured: &Measurements, finding: &Finding) -> Probed {
             entries: evidence.entries as f64,
             reads_back: false,
         };
-        Observed::of(&terms::taken(evidence, &passage), &moved, false)
+        Observed::of(&times::taken(evidence, &passage), &moved, false)
     });
     Probed {
         observed,

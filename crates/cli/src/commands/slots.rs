@@ -1,7 +1,7 @@
 //! `thalweg slots`: who may send to a daemon when.
 
 use crate::exit::Exit;
-use crate::place::{Named, Places};
+use crate::place::{Place, Places};
 use crate::{json, out, reach, units};
 use serde_json::{Value, json};
 use thalweg_cli::args::slots::SlotsArgs;
@@ -19,7 +19,7 @@ use thalweg_wire::message::{Question, Reply, Slot, SlotAsk, SlotTable};
 /// If it cannot be asked, or has no slots.
 pub fn slots(args: &SlotsArgs, places: &Places) -> Result<Exit> {
     let mut far_movers = reach::far_movers(&args.ask, places);
-    let named = Named::parse(&args.place, places)?;
+    let named = Place::parse(&args.place, places)?;
     let whom = Whom::of(&named).ok_or_else(|| {
         Failure::new(
             FailureKind::Usage,

@@ -3,7 +3,7 @@
 use crate::args::copy::Verify;
 use crate::args::watch::{ItemArg, KeepRunArgs, OrderArg, WatchArgs};
 use crate::exit::Exit;
-use crate::place::{Named, Places};
+use crate::place::{Place, Places};
 use crate::signals;
 use crate::{json, out, running, show, units};
 use std::collections::HashSet;
@@ -19,7 +19,7 @@ use thalweg_client::far_movers::{Whom, check_family, check_via};
 use thalweg_client::{congestion, events, hint, identity};
 use thalweg_mover::event::{self, Event};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
-use thalweg_mover::manifest::filter::Filter;
+use thalweg_mover::filter::Filter;
 use thalweg_mover::mutex::lock;
 use thalweg_mover::plan;
 use thalweg_mover::run::client::LinkSettings;
@@ -61,7 +61,7 @@ pub fn watch(args: &WatchArgs, places: &Places) -> Result<Exit> {
 /// What was asked for of it, where this machine sends: items, or results. What of the way was typed and does nothing is
 /// told here, once.
 fn choose_congestion(args: &WatchArgs, watch: &mut engine::Watch, teller: &Teller) -> Result<()> {
-    let is_far = |place: &Named| Whom::of(place).is_some();
+    let is_far = |place: &Place| Whom::of(place).is_some();
     let (sends_items, sends_results) =
         (is_far(&watch.destination), watch.results.as_ref().is_some_and(is_far));
     let sends = sends_items || sends_results;
@@ -122,7 +122,7 @@ fn asked(args: &WatchArgs, places: &Places) -> Result<engine::Watch> {
     let state = identity::state_directory(args.link.state.as_deref())?;
     // With the port, for it is part of what tells one watch from another.
     let port = args.link.ssh.port;
-    let place = |text: &OsStr| Named::parse(text, places).map(|place| place.with_port(port));
+    let place = |text: &OsStr| Place::parse(text, places).map(|place| place.with_port(port));
     let complete = match &args.marker {
         Some(marker) if marker.is_empty() || marker.as_bytes().contains(&b'/') => {
             return Err(usage("--marker: a name, or the end of one"));

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use thalweg_mover::failure::{Failure, Result};
-use thalweg_mover::manifest::Filter;
+use thalweg_mover::filter::Filter;
 use thalweg_wire::RelativePath;
 use thalweg_wire::message::FilterRule;
 

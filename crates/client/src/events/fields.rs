@@ -5,8 +5,8 @@ use super::*;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use thalweg_mover::admission::Margin;
-use thalweg_mover::basin::terms::Passage;
-use thalweg_mover::basin::{Cause, Narrow, Place};
+use thalweg_mover::basin::times::Passage;
+use thalweg_mover::basin::{Cause, Narrow, Where};
 use thalweg_mover::model::prediction::{Comparison, Taken};
 use thalweg_mover::plan::DiskPlan;
 use thalweg_mover::run::agree::Agreed;
@@ -138,7 +138,7 @@ fn evidence() -> Evidence {
 fn verdict() -> Verdict {
     let narrow = Narrow {
         stage: "read".into(),
-        place: Place::Source,
+        place: Where::Source,
         cause: Cause::SourceDisk,
         busy: 0.5,
         bytes_per_s: 1.0,

@@ -8,7 +8,7 @@ use super::roots::Roots;
 use super::wanted::{BUFFER_RTT, Sysctl, last, with_last};
 use super::{device, limits};
 use std::time::Duration;
-use thalweg_mover::plan::bandwidth_delay_product_bytes;
+use thalweg_mover::model::window::whole_bandwidth_delay_product_bytes;
 
 /// Of a buffer about half is window (`tcp_adv_win_scale`); the rest holds what the kernel notes of each packet.
 const BUFFERS_PER_WINDOW: u64 = 2;
@@ -35,7 +35,8 @@ impl Scale {
 
     /// What a buffer needs, if the line is known.
     fn needed_bytes(&self) -> Option<u64> {
-        let window = bandwidth_delay_product_bytes(self.line_bits_per_s?, self.rtt.unwrap_or(BUFFER_RTT));
+        let window =
+            whole_bandwidth_delay_product_bytes(self.line_bits_per_s?, self.rtt.unwrap_or(BUFFER_RTT));
         Some(BUFFERS_PER_WINDOW.saturating_mul(window).checked_next_multiple_of(1 << 20).unwrap_or(u64::MAX))
     }
 }

@@ -1,7 +1,7 @@
 //! Whether heat slowed the CPUs that a narrow stage computes on.
 
 use super::need::Cause;
-use super::{Evidence, Place};
+use super::{Evidence, Where};
 use thalweg_wire::account::SideAccounts;
 
 /// Slowed at this share of the looks, heat explains a CPU that is the narrowest, as a quota does that was used up for
@@ -29,11 +29,11 @@ impl Heat {
 }
 
 /// The heat that explains why it is narrow. `None` where there was little, where nobody tells, and of what is no CPU.
-pub(super) fn of(evidence: &Evidence, cause: Cause, place: Place) -> Option<Heat> {
+pub(super) fn of(evidence: &Evidence, cause: Cause, place: Where) -> Option<Heat> {
     let sides: &[&SideAccounts] = match (cause, place) {
-        (Cause::Cpu | Cause::SourceCpu | Cause::DestinationCpu, Place::Source) => &[&evidence.sender],
-        (Cause::Cpu | Cause::SourceCpu | Cause::DestinationCpu, Place::Destination) => &[&evidence.receiver],
-        (Cause::Cpu, Place::Both) => &[&evidence.sender, &evidence.receiver],
+        (Cause::Cpu | Cause::SourceCpu | Cause::DestinationCpu, Where::Source) => &[&evidence.sender],
+        (Cause::Cpu | Cause::SourceCpu | Cause::DestinationCpu, Where::Destination) => &[&evidence.receiver],
+        (Cause::Cpu, Where::Both) => &[&evidence.sender, &evidence.receiver],
         _ => return None,
     };
     let most = sides.iter().map(|side| Heat::of_side(side)).max_by(|a, b| a.share().total_cmp(&b.share()))?;

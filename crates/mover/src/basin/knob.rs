@@ -2,7 +2,7 @@
 
 use super::need::{Cause, Need};
 use super::words::{is_small, rate_of, size, window_bytes};
-use super::{Evidence, Place, heat, path};
+use super::{Evidence, Where, heat, path};
 use crate::model::loss::CongestionControl;
 use crate::stage::Stage;
 
@@ -19,9 +19,9 @@ pub(super) fn knob(evidence: &Evidence, narrowest: &Need) -> String {
     // A CPU that cools down is faster by itself.
     if is_heated && let Some(rest) = knob.strip_prefix(TO_TURN) {
         let place = match narrowest.place {
-            Place::Source => "the source",
-            Place::Destination => "the destination",
-            Place::Path | Place::Both => "this machine",
+            Where::Source => "the source",
+            Where::Destination => "the destination",
+            Where::Path | Where::Both => "this machine",
         };
         return format!("{TO_TURN}cool {place} (heat slows its CPUs), or {rest}");
     }
@@ -47,7 +47,7 @@ fn of_cause(evidence: &Evidence, narrowest: &Need) -> String {
             "To turn: a destination with quicker metadata, or an archive of the files.".into()
         }
         Cause::SourceCpu | Cause::DestinationCpu => {
-            let place = if narrowest.place == Place::Source { source } else { destination };
+            let place = if narrowest.place == Where::Source { source } else { destination };
             match narrowest.stage {
                 Some(Stage::Compress) => "To turn: leave out --compress.".into(),
                 Some(Stage::Send | Stage::Receive) => {
@@ -61,7 +61,7 @@ fn of_cause(evidence: &Evidence, narrowest: &Need) -> String {
         Cause::RateLimit => "To turn: --bwlimit.".into(),
         Cause::OperatorLimit => {
             let (place, side) = match narrowest.place {
-                Place::Source => (source, &evidence.sender),
+                Where::Source => (source, &evidence.sender),
                 _ => (destination, &evidence.receiver),
             };
             let is_of_export = side.limit.as_ref().is_some_and(|limit| limit.export.is_some());

@@ -37,7 +37,7 @@ mod words;
 pub mod width;
 
 // The time by the terms of a prediction.
-pub mod terms;
+pub mod times;
 
 #[cfg(test)]
 mod tests;
@@ -87,7 +87,7 @@ pub struct Evidence {
 /// Where a stage is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, PartialOrd, Ord)]
 #[serde(rename_all = "kebab-case")]
-pub enum Place {
+pub enum Where {
     /// With the sender.
     Source,
     /// Between.
@@ -98,14 +98,14 @@ pub enum Place {
     Both,
 }
 
-impl Place {
+impl Where {
     /// The word for it.
     pub fn name(self) -> &'static str {
         match self {
-            Place::Source => "source",
-            Place::Path => "path",
-            Place::Destination => "destination",
-            Place::Both => "both",
+            Where::Source => "source",
+            Where::Path => "path",
+            Where::Destination => "destination",
+            Where::Both => "both",
         }
     }
 }
@@ -116,7 +116,7 @@ pub struct Narrow {
     /// Name of the stage; `path` or `cpu` where it is no single one.
     pub stage: String,
     /// Where it is.
-    pub place: Place,
+    pub place: Where,
     /// What makes it narrow.
     pub cause: Cause,
     /// Time that the transfer would take if only this were there, as a share of the time that it took, 0 to 1.
@@ -155,7 +155,7 @@ pub fn judge(evidence: &Evidence) -> Option<Verdict> {
     if seconds <= 0.0 || narrowest.seconds <= 0.0 {
         return None;
     }
-    let is_path = narrowest.place == Place::Path;
+    let is_path = narrowest.place == Where::Path;
     let beginning = if is_path { path::beginning_seconds(evidence) } else { 0.0 };
     let left = (seconds - narrowest.seconds).max(0.0) + beginning;
     let wanted = next.map_or(left, |next| next.seconds).max(left).max(seconds / FACTOR_MAX);
@@ -215,7 +215,7 @@ fn narrowest_of(evidence: &Evidence, needs: &[need::Need]) -> Option<need::Need>
     let others = needs.iter().filter(|need| !is_out(need));
     let narrowest = *others.max_by(|a, b| a.weight.total_cmp(&b.weight))?;
     Some(match narrowest.place {
-        Place::Path => {
+        Where::Path => {
             let seconds = narrowest.seconds.max(path::carrying_seconds(evidence));
             need::Need { seconds, ..narrowest }
         }

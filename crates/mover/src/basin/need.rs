@@ -1,6 +1,6 @@
 //! The time that a transfer would take if one resource were all there is.
 
-use super::{Evidence, Narrow, Place, heat, path, slow};
+use super::{Evidence, Narrow, Where, heat, path, slow};
 use crate::stage::Stage;
 use serde::{Deserialize, Serialize};
 use thalweg_wire::account::{SideAccounts, StageAccount};
@@ -89,7 +89,7 @@ impl Cause {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Need {
     pub stage: Option<Stage>,
-    pub place: Place,
+    pub place: Where,
     pub cause: Cause,
     /// How long it would take alone.
     pub seconds: f64,
@@ -107,7 +107,7 @@ impl Need {
     pub fn narrow(&self, evidence: &Evidence) -> Narrow {
         let stage = match (self.stage, self.place, self.cause) {
             (Some(stage), ..) => stage.name(),
-            (_, Place::Path, _) => "path",
+            (_, Where::Path, _) => "path",
             (.., Cause::Plan) => "plan",
             _ => "cpu",
         };
@@ -118,8 +118,8 @@ impl Need {
             Cause::RateLimit if paced > 0 => paced.min(evidence.bytes),
             Cause::RateLimit => evidence.bytes,
             _ => match (self.stage, self.place) {
-                (_, Place::Path) => evidence.bytes,
-                (Some(stage), Place::Destination) => {
+                (_, Where::Path) => evidence.bytes,
+                (Some(stage), Where::Destination) => {
                     evidence.bytes_through(&evidence.receiver.stage(stage as u8))
                 }
                 (Some(stage), _) => evidence.bytes_through(&evidence.sender.stage(stage as u8)),
@@ -166,13 +166,13 @@ struct Pool {
 #[derive(Clone, Copy)]
 struct Part {
     stage: Stage,
-    place: Place,
+    place: Where,
     busy: f64,
     cpu: f64,
 }
 
 impl Part {
-    fn of(side: &SideAccounts, stage: Stage, place: Place) -> Part {
+    fn of(side: &SideAccounts, stage: Stage, place: Where) -> Part {
         let row = side.stage(stage as u8);
         Part { stage, place, busy: row.busy_nanos as f64 / 1e9, cpu: row.cpu_nanos as f64 / 1e9 }
     }
@@ -185,7 +185,7 @@ impl Part {
     fn cause(&self, is_sync_slow: bool) -> Cause {
         match self.stage {
             Stage::Scan => Cause::Scan,
-            Stage::Read if self.waits() && self.place == Place::Source => Cause::SourceDisk,
+            Stage::Read if self.waits() && self.place == Where::Source => Cause::SourceDisk,
             Stage::Read if self.waits() => Cause::DestinationDisk,
             Stage::Open => Cause::SmallFilesRead,
             Stage::Create => Cause::SmallFilesWrite,
@@ -194,7 +194,7 @@ impl Part {
             Stage::Sync | Stage::Record | Stage::ReadBack => Cause::DestinationDisk,
             Stage::Write if self.waits() => Cause::DestinationDisk,
             Stage::Finish | Stage::Conclude => Cause::Names,
-            _ if self.place == Place::Source => Cause::SourceCpu,
+            _ if self.place == Where::Source => Cause::SourceCpu,
             _ => Cause::DestinationCpu,
         }
     }
@@ -240,7 +240,7 @@ pub(super) fn without(evidence: &Evidence, gone: &Need) -> Vec<Need> {
             let seconds = evidence.seconds() / slow::without(evidence);
             needs.push(Need { cause: Cause::Link, seconds, ..*gone })
         }
-        _ if gone.place == Place::Path => {}
+        _ if gone.place == Where::Path => {}
         _ => needs.extend(path::need_next(evidence)),
     }
     needs.retain(|need| need.seconds > 0.0);
@@ -250,15 +250,15 @@ pub(super) fn without(evidence: &Evidence, gone: &Need) -> Vec<Need> {
 /// Whether a part is slow because of `gone`.
 fn is_gone(part: &Part, gone: &Need, evidence: &Evidence) -> bool {
     match gone.cause {
-        Cause::CpuQuota => part.place == gone.place || gone.place == Place::Both,
+        Cause::CpuQuota => part.place == gone.place || gone.place == Where::Both,
         Cause::Cpu => true,
-        Cause::SourceDisk => part.stage == Stage::Read && part.place == Place::Source,
+        Cause::SourceDisk => part.stage == Stage::Read && part.place == Where::Source,
         // Waiting for a disk shows in several places.
         Cause::DestinationDisk | Cause::SlowSync => {
             matches!(part.stage, Stage::Sync | Stage::Record | Stage::Conclude)
                 || part.stage == Stage::Write && part.waits()
-                || part.stage == Stage::Read && part.place == Place::Destination && part.waits()
-                || gone.stage == Some(part.stage) && part.place == Place::Destination
+                || part.stage == Stage::Read && part.place == Where::Destination && part.waits()
+                || gone.stage == Some(part.stage) && part.place == Where::Destination
         }
         // On one connection, what a slow receiver holds up is no part of the sender's.
         _ => gone.stage == Some(part.stage) && (part.place == gone.place || !evidence.is_linked),
@@ -266,12 +266,12 @@ fn is_gone(part: &Part, gone: &Need, evidence: &Evidence) -> bool {
 }
 
 fn pools(evidence: &Evidence) -> Vec<Pool> {
-    let parts = |side: &SideAccounts, stages: &[Stage], place: Place| -> Vec<Part> {
+    let parts = |side: &SideAccounts, stages: &[Stage], place: Where| -> Vec<Part> {
         stages.iter().map(|&stage| Part::of(side, stage, place)).collect()
     };
     let (sender, receiver) = (&evidence.sender, &evidence.receiver);
-    let mut sending = parts(sender, &SENDING, Place::Source);
-    let receiving = parts(receiver, &RECEIVING, Place::Destination);
+    let mut sending = parts(sender, &SENDING, Where::Source);
+    let receiving = parts(receiver, &RECEIVING, Where::Destination);
     let sending_threads = evidence.sending_threads();
     let mut pools = Vec::new();
     match evidence.is_linked {
@@ -283,10 +283,10 @@ fn pools(evidence: &Evidence) -> Vec<Pool> {
         false => sending.extend(receiving),
     }
     pools.push(Pool { parts: sending, threads: sending_threads });
-    pools.push(Pool { parts: parts(receiver, &ROUNDS, Place::Destination), threads: 1.0 });
-    pools.push(Pool { parts: parts(receiver, &[Stage::Finish], Place::Destination), threads: 1.0 });
-    pools.push(Pool { parts: parts(sender, &[Stage::Scan], Place::Source), threads: 1.0 });
-    pools.push(Pool { parts: parts(receiver, &[Stage::Decide], Place::Destination), threads: 1.0 });
+    pools.push(Pool { parts: parts(receiver, &ROUNDS, Where::Destination), threads: 1.0 });
+    pools.push(Pool { parts: parts(receiver, &[Stage::Finish], Where::Destination), threads: 1.0 });
+    pools.push(Pool { parts: parts(sender, &[Stage::Scan], Where::Source), threads: 1.0 });
+    pools.push(Pool { parts: parts(receiver, &[Stage::Decide], Where::Destination), threads: 1.0 });
     pools
 }
 
@@ -323,30 +323,30 @@ fn of_cpu(evidence: &Evidence) -> Vec<Need> {
     let is_one =
         !evidence.is_linked || (sender.process.host != 0 && sender.process.host == receiver.process.host);
     let mut needs = Vec::new();
-    for (side, place) in [(sender, Place::Source), (receiver, Place::Destination)] {
+    for (side, place) in [(sender, Where::Source), (receiver, Where::Destination)] {
         let Some(quota) = side.process.quota_milli else { continue };
         let need = (used(side) / (f64::from(quota.max(1)) / 1e3)).min(seconds);
         let throttled = side.process.throttled_nanos as f64 / 1e9;
         let is_used_up = throttled > seconds * THROTTLED && need > seconds * 0.5;
         let weight = if is_used_up { seconds * 2.0 } else { need * 0.9 };
-        let place = if evidence.is_linked { place } else { Place::Both };
+        let place = if evidence.is_linked { place } else { Where::Both };
         needs.push(Need { stage: None, place, cause: Cause::CpuQuota, seconds: need, weight });
         if !evidence.is_linked {
             return needs;
         }
     }
     let cores = |side: &SideAccounts| (f64::from(side.process.cores_milli) / 1e3).max(1.0);
-    let mut machine = |used: f64, cores: f64, place: Place| {
+    let mut machine = |used: f64, cores: f64, place: Where| {
         let need = (used / cores).min(seconds);
         let weight = if need > seconds * USED_UP { seconds * 1.5 } else { need * 0.9 };
         needs.push(Need { stage: None, place, cause: Cause::Cpu, seconds: need, weight });
     };
     match (evidence.is_linked, is_one) {
-        (true, true) => machine(used(sender) + used(receiver), cores(sender), Place::Both),
-        (false, _) => machine(used(sender), cores(sender), Place::Both),
+        (true, true) => machine(used(sender) + used(receiver), cores(sender), Where::Both),
+        (false, _) => machine(used(sender), cores(sender), Where::Both),
         (true, false) => {
-            machine(used(sender), cores(sender), Place::Source);
-            machine(used(receiver), cores(receiver), Place::Destination);
+            machine(used(sender), cores(sender), Where::Source);
+            machine(used(receiver), cores(receiver), Where::Destination);
         }
     }
     needs
@@ -357,13 +357,13 @@ fn of_limits(evidence: &Evidence) -> Vec<Need> {
     let seconds = evidence.seconds();
     let sender = &evidence.sender;
     needs.extend(of_rate(evidence));
-    needs.extend([Place::Source, Place::Destination].map(|place| of_operator(evidence, place)));
+    needs.extend([Where::Source, Where::Destination].map(|place| of_operator(evidence, place)));
     if evidence.is_flow {
         let read = sender.stage(Stage::Read as u8);
         let waited = (read.input_nanos as f64 / 1e9).min(seconds);
         needs.push(Need {
             stage: Some(Stage::Read),
-            place: Place::Source,
+            place: Where::Source,
             cause: Cause::Producer,
             seconds: waited,
             weight: waited,
@@ -372,7 +372,7 @@ fn of_limits(evidence: &Evidence) -> Vec<Need> {
     let held_back = sender.stage(Stage::Read as u8).output_nanos as f64 / 1e9 / evidence.sending_threads();
     needs.push(Need {
         stage: None,
-        place: Place::Source,
+        place: Where::Source,
         cause: Cause::Plan,
         seconds: held_back.min(seconds),
         weight: held_back.min(seconds),
@@ -382,10 +382,10 @@ fn of_limits(evidence: &Evidence) -> Vec<Need> {
 
 /// What the operator of a side lets all that it moves have: by what the threads of that side waited for their
 /// share.
-fn of_operator(evidence: &Evidence, place: Place) -> Need {
+fn of_operator(evidence: &Evidence, place: Where) -> Need {
     let seconds = evidence.seconds();
     let (side, threads) = match place {
-        Place::Source => (&evidence.sender, evidence.sending_threads()),
+        Where::Source => (&evidence.sender, evidence.sending_threads()),
         _ => (&evidence.receiver, evidence.receiving_threads()),
     };
     let row = side.stage(Stage::Limit as u8);
@@ -434,6 +434,6 @@ fn of_rate(evidence: &Evidence) -> Option<Need> {
     };
     let seconds_needed = seconds_needed.min(seconds);
     let weight = if is_met { seconds * 3.0 } else { seconds_needed.min(waited) };
-    let (stage, place, cause) = (Some(Stage::Pace), Place::Source, Cause::RateLimit);
+    let (stage, place, cause) = (Some(Stage::Pace), Where::Source, Cause::RateLimit);
     Some(Need { stage, place, cause, seconds: seconds_needed, weight })
 }

@@ -2,7 +2,7 @@
 
 use super::need::{Cause, Need};
 use super::slow::{self, Slow};
-use super::{Evidence, Place};
+use super::{Evidence, Where};
 use crate::stage::Stage;
 use crate::stage::pace::SPACED_TIMES;
 use thalweg_wire::account::StreamAccount;
@@ -57,7 +57,7 @@ pub(super) fn need(evidence: &Evidence) -> Option<Need> {
     // Who gives way waits while nothing is under way.
     let at_most = if evidence.yields { f64::INFINITY } else { busy_at_most(evidence) };
     let seconds = (seconds * sharing(evidence)).min(at_most).min(evidence.seconds());
-    Some(Need { stage: None, place: Place::Path, cause: cause(evidence), seconds, weight: seconds })
+    Some(Need { stage: None, place: Where::Path, cause: cause(evidence), seconds, weight: seconds })
 }
 
 /// The most that can have been waited for the path, in seconds: the time with anything to carry, of all streams. A

@@ -88,7 +88,7 @@ fn verdict(evidence: &Evidence) -> Verdict {
 }
 
 /// Judges and compares cause, place and the factor within 5 %.
-fn expect(evidence: &Evidence, cause: Cause, place: Place, factor: f64) -> Verdict {
+fn expect(evidence: &Evidence, cause: Cause, place: Where, factor: f64) -> Verdict {
     let verdict = verdict(evidence);
     assert_eq!((verdict.narrowest.cause, verdict.narrowest.place), (cause, place), "{}", verdict.sentence);
     assert!((verdict.factor / factor - 1.0).abs() < 0.05, "{} instead of {factor}", verdict.factor);

@@ -1,6 +1,6 @@
 //! The stages of a transfer, each with what it could let through: for tables and drawings.
 
-use super::{Evidence, Place, need, path};
+use super::{Evidence, Where, need, path};
 use crate::stage::Stage;
 use serde::Serialize;
 use thalweg_wire::account::SideAccounts;
@@ -11,7 +11,7 @@ pub struct Width {
     /// Its name; `path` for the path.
     pub stage: &'static str,
     /// Where it is.
-    pub place: Place,
+    pub place: Where,
     /// Share of its threads' time at work, 0 to 1; of the path: in which both sides waited for it.
     pub busy: f64,
     /// Share without anything to work on.
@@ -55,15 +55,15 @@ pub fn by_own_work(evidence: &Evidence) -> Vec<Width> {
     let is_after = |stage: Stage| matches!(stage, Stage::Read | Stage::Limit) || stage > Stage::Send;
     let after = Stage::ALL.iter().filter(|&&stage| is_after(stage));
     let mut all: Vec<Width> =
-        before.filter_map(|&stage| width(evidence, &evidence.sender, stage, Place::Source)).collect();
+        before.filter_map(|&stage| width(evidence, &evidence.sender, stage, Where::Source)).collect();
     // The path has no threads: it is as wide as it is said to be.
     let narrowest = super::narrowest_of(evidence, &need::needs(evidence));
-    let narrowest = narrowest.filter(|need| need.place == Place::Path);
+    let narrowest = narrowest.filter(|need| need.place == Where::Path);
     let waited_s = narrowest.or_else(|| path::need(evidence)).map_or(0.0, |need| need.seconds);
     let path = narrowest.or_else(|| path::need_behind(evidence));
     all.extend(path.filter(|need| need.seconds > 0.0).map(|need| Width {
         stage: "path",
-        place: Place::Path,
+        place: Where::Path,
         busy: waited_s / evidence.seconds().max(1e-9),
         input: 0.0,
         output: 0.0,
@@ -74,11 +74,11 @@ pub fn by_own_work(evidence: &Evidence) -> Vec<Width> {
         queue_max: 0,
         bytes_per_s: evidence.bytes as f64 / need.seconds,
     }));
-    all.extend(after.filter_map(|&stage| width(evidence, &evidence.receiver, stage, Place::Destination)));
+    all.extend(after.filter_map(|&stage| width(evidence, &evidence.receiver, stage, Where::Destination)));
     all
 }
 
-fn width(evidence: &Evidence, side: &SideAccounts, stage: Stage, place: Place) -> Option<Width> {
+fn width(evidence: &Evidence, side: &SideAccounts, stage: Stage, place: Where) -> Option<Width> {
     let row = side.stage(stage as u8);
     if row.busy_nanos == 0 {
         return None;
@@ -86,7 +86,7 @@ fn width(evidence: &Evidence, side: &SideAccounts, stage: Stage, place: Place) -
     let threads = match stage {
         Stage::Scan | Stage::Decide => 1.0,
         stage if stage >= Stage::Sync => 1.0,
-        stage if stage <= Stage::Send && place == Place::Source => evidence.sending_threads(),
+        stage if stage <= Stage::Send && place == Where::Source => evidence.sending_threads(),
         // Without a link the sender's threads do it.
         _ => evidence.receiving_threads(),
     };

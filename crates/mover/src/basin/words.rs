@@ -2,7 +2,7 @@
 
 use super::slow::{self, Slow};
 use super::width::{self, Width};
-use super::{Cause, Evidence, Narrow, Place, Verdict, heat, path};
+use super::{Cause, Evidence, Narrow, Verdict, Where, heat, path};
 use crate::failure::counted;
 use crate::stage::Stage;
 use std::net::IpAddr;
@@ -64,7 +64,7 @@ fn is_part(evidence: &Evidence, narrow: &Narrow) -> bool {
     const MOSTLY: f64 = 0.6;
     // Neither the path nor a wait for others is work of theirs.
     let is_wait = matches!(narrow.cause, Cause::RateLimit | Cause::OperatorLimit | Cause::Producer);
-    if narrow.place == Place::Path || is_wait {
+    if narrow.place == Where::Path || is_wait {
         return false;
     }
     let of_stage = |width: &Width| width.stage == narrow.stage && width.place == narrow.place;
@@ -116,17 +116,17 @@ pub(super) fn subject(narrow: &Narrow) -> String {
         (Cause::Producer, _) => "the producer".to_owned(),
         (Cause::CpuQuota, place) => format!("the CPU quota {}", at(place)),
         (Cause::Cpu, place) => format!("the CPU {}", at(place)),
-        (_, Place::Path) => "the path".to_owned(),
+        (_, Where::Path) => "the path".to_owned(),
         (_, place) => format!("{} {}", narrow.stage, at(place)),
     }
 }
 
-fn at(place: Place) -> &'static str {
+fn at(place: Where) -> &'static str {
     match place {
-        Place::Source => "at the source",
-        Place::Destination => "at the destination",
-        Place::Path => "on the path",
-        Place::Both => "of this machine",
+        Where::Source => "at the source",
+        Where::Destination => "at the destination",
+        Where::Path => "on the path",
+        Where::Both => "of this machine",
     }
 }
 
@@ -145,7 +145,7 @@ fn reason(evidence: &Evidence, narrow: &Narrow) -> String {
         Cause::Cpu if is_full => format!("it is used up at {rate}"),
         Cause::Cpu => format!("it would be enough for {rate}"),
         Cause::CpuQuota => {
-            let side = if narrow.place == Place::Destination { &evidence.receiver } else { &evidence.sender };
+            let side = if narrow.place == Where::Destination { &evidence.receiver } else { &evidence.sender };
             let quota = f64::from(side.process.quota_milli.unwrap_or(0)) / 1e3;
             format!("its control group may use {quota:.2} of a CPU, which is enough for {rate}")
         }
@@ -204,7 +204,7 @@ fn limited(evidence: &Evidence, narrow: &Narrow, rate: &str) -> String {
 
 /// A limit for all that a side moves: who set it, and what this transfer has of it.
 fn by_operator(evidence: &Evidence, narrow: &Narrow) -> String {
-    let side = if narrow.place == Place::Source { &evidence.sender } else { &evidence.receiver };
+    let side = if narrow.place == Where::Source { &evidence.sender } else { &evidence.receiver };
     let own = narrow.bytes_per_s;
     match &side.limit {
         // What its first bytes did not wait for makes it look faster than all may be.

@@ -17,9 +17,9 @@ use thalweg_wire::{Digest, Entry, EntryId, Evidence, RelativePath};
 
 mod acl;
 
-pub mod flow;
+pub mod flow_destination;
 
-pub mod grow;
+pub mod feed;
 
 pub mod reread;
 
@@ -38,7 +38,7 @@ pub mod simulated;
 pub mod sparing;
 
 #[cfg(any(test, feature = "sim"))]
-pub mod held_up;
+pub mod testing;
 
 #[cfg(test)]
 mod conformance;

@@ -9,10 +9,10 @@
 //! Guaranteed, whatever is lost, repeated, late or restarted: a mark never goes back; no byte below it is missing,
 //! other than it was read, or written twice; what is kept in memory has a bound, however many flows come and go.
 //!
-//! A flow that failed is over. What may pass is begun again as another flow of the same file ([`crate::again`]).
+//! A flow that failed is over. What may pass is begun again as another flow of the same file ([`crate::retry`]).
 //!
-//! Not decided here: when a source is complete, and what its name is at the destination (see [`crate::endpoint::grow`]
-//! and [`crate::endpoint::flow`]).
+//! Not decided here: when a source is complete, and what its name is at the destination (see [`crate::endpoint::feed`]
+//! and [`crate::endpoint::flow_destination`]).
 
 pub mod choice;
 

@@ -12,9 +12,9 @@ mod marks;
 mod ended;
 
 use super::{Over, digest_of_nothing, name_bytes, protocol};
-use crate::again::{self, Key, Tally};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::memory::Bytes;
+use crate::retry::{self, Key, Tally};
 use ended::{Ended, TOLD_KEPT_MAX};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -328,8 +328,8 @@ impl Receiver {
     /// A sender that begins a flow anew has given up what it was before, and its word was lost with the link: as long
     /// as that is here, its file is not to be had.
     fn let_go_before(&mut self, begin: &FlowBegin) {
-        let key = again::key(begin);
-        let is_it = |flow: &Flow| !flow.is_bound && again::key(&flow.begin) == key;
+        let key = retry::key(begin);
+        let is_it = |flow: &Flow| !flow.is_bound && retry::key(&flow.begin) == key;
         let before: Vec<Slot> =
             self.flows.iter().filter(|(_, flow)| is_it(flow)).map(|(slot, _)| *slot).collect();
         for slot in before {
@@ -464,7 +464,7 @@ impl Receiver {
                     (bytes, (bytes, digest), (bytes, digest), is_ours);
                 (flow.name, flow.is_over) = (name, is_over);
                 flow.phase = Phase::Standing;
-                let key = again::key(&flow.begin);
+                let key = retry::key(&flow.begin);
                 if self.is_first_opening(key) {
                     self.totals.bytes_resumed += bytes;
                 }
@@ -481,12 +481,12 @@ impl Receiver {
         if !keys.insert(key.clone()) {
             return false;
         }
-        self.stood_bytes += 2 * again::key_bytes(&key);
+        self.stood_bytes += 2 * retry::key_bytes(&key);
         order.push_back(key);
         if order.len() > TOLD_KEPT_MAX
             && let Some(first) = order.pop_front()
         {
-            self.stood_bytes -= 2 * again::key_bytes(&first);
+            self.stood_bytes -= 2 * retry::key_bytes(&first);
             keys.remove(&first);
         }
         true
@@ -591,8 +591,8 @@ impl Receiver {
 
     /// Whether a flow that failed when so many bytes were written has been begun again, and more than that is durable.
     pub fn goes_on(&self, begin: &FlowBegin, bytes: u64) -> bool {
-        let key = again::key(begin);
-        self.flows.values().any(|flow| flow.marked.0 > bytes && again::key(&flow.begin) == key)
+        let key = retry::key(begin);
+        self.flows.values().any(|flow| flow.marked.0 > bytes && retry::key(&flow.begin) == key)
     }
 
     /// What a flow began with, by the number that the sender which stands now gives it.

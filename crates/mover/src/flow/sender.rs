@@ -10,9 +10,9 @@
 //! months takes no more memory than that.
 
 use super::{DAMAGED_MAX, Over, digest_of_nothing, name_bytes, protocol};
-use crate::again;
 use crate::failure::{Failure, FailureKind, Reason, Result, VERIFY};
 use crate::memory::Bytes;
+use crate::retry;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use thalweg_wire::message::{
@@ -337,7 +337,7 @@ impl Sender {
     /// being done, so that it has to wait.
     fn hold_behind(&mut self, begin: &FlowBegin) -> bool {
         let before = self.again.len();
-        self.again.retain(|done| !again::is_same(&done.begin, begin));
+        self.again.retain(|done| !retry::is_same(&done.begin, begin));
         self.progress.settled += (before - self.again.len()) as u64;
         if self.again.len() < before {
             self.count_done_bytes();
@@ -345,7 +345,7 @@ impl Sender {
         if self.asked_again.0 == 0 {
             return false;
         }
-        let is_it = |flow: &&mut Flow| flow.is_again && again::is_same(&flow.begin, begin);
+        let is_it = |flow: &&mut Flow| flow.is_again && retry::is_same(&flow.begin, begin);
         let Some(older) = self.flows.values_mut().find(is_it) else { return false };
         older.next = Some(begin.flow);
         true
@@ -502,10 +502,10 @@ impl Sender {
         for begin in
             self.flows.values().map(|flow| &flow.begin).chain(self.again.iter().map(|done| &done.begin))
         {
-            let last = newest.entry(again::key(begin)).or_insert(begin.flow);
+            let last = newest.entry(retry::key(begin)).or_insert(begin.flow);
             *last = begin.flow.max(*last);
         }
-        let is_newest = |begin: &FlowBegin| newest.get(&again::key(begin)) == Some(&begin.flow);
+        let is_newest = |begin: &FlowBegin| newest.get(&retry::key(begin)) == Some(&begin.flow);
         let before = self.again.len() + self.flows.len();
         self.again.retain(|done| is_newest(&done.begin));
         self.flows.retain(|_, flow| !flow.is_again || is_newest(&flow.begin));
@@ -795,9 +795,9 @@ impl Sender {
 
     /// Whether a flow that failed when so many bytes were read has been begun again, and as many are durable.
     pub fn goes_on(&self, begin: &FlowBegin, bytes: u64) -> bool {
-        let key = again::key(begin);
+        let key = retry::key(begin);
         let is_well = |flow: &Flow| flow.phase == Phase::Open && flow.from.0 >= bytes;
-        self.flows.values().any(|flow| is_well(flow) && again::key(&flow.begin) == key)
+        self.flows.values().any(|flow| is_well(flow) && retry::key(&flow.begin) == key)
     }
 
     /// What a flow that is not over began with.

@@ -4,19 +4,19 @@
 //! lives in a *hub*, inside a daemon or any other process. A frame goes
 //!
 //! ```text
-//! producer::Producer -- lane --> hub::Channel -- lane --> consumer::Consumer
-//!                                     |  ^
-//!                                     v  |
-//!                                  spill log
+//! producer::Producer -- lane --> channel::Channel -- lane --> consumer::Consumer
+//!                                       |  ^
+//!                                       v  |
+//!                                    spill log
 //! ```
 //!
 //! 1. The [`producer`] numbers frames, keeps each until the hub says that it has it, and gives them again after an
 //!    outage.
 //! 2. A [`lane`] carries items in order, whatever way they overtake each other on, with a bounded number of bytes under
 //!    way. Both hops are lanes.
-//! 3. The [`hub`] takes each frame once, in its producer's order, holds it as long as a consumer needs it (in memory,
-//!    then in the [`spill`] log), and hands it out by each consumer's policy. What a consumer does not get is told to
-//!    it at its place.
+//! 3. The [`channel`] takes each frame once, in its producer's order, holds it as long as a consumer needs it (in
+//!    memory, then in the [`spill`] log), and hands it out by each consumer's policy. What a consumer does not get is
+//!    told to it at its position.
 //! 4. The [`consumer`] holds every sequence against what was told, so that each is delivered or named exactly once, and
 //!    says which [`sets`] are complete and how late frames were ([`tails`], by one [`clock`]).
 //!
@@ -29,7 +29,7 @@ pub mod lane;
 
 pub mod producer;
 
-pub mod hub;
+pub mod channel;
 
 pub mod spill;
 

@@ -34,7 +34,7 @@ impl SpillTerms {
 #[derive(Debug, Clone, Copy)]
 struct Spilled {
     bytes: u64,
-    last_place: u64,
+    last_position: u64,
     /// Records in it that were handed out and not read yet.
     pins: u32,
 }
@@ -54,16 +54,17 @@ impl Files {
     }
 
     /// It is.
-    pub fn written(&mut self, place: u64, at: Location, begun_bytes: u64) {
+    pub fn written(&mut self, position: u64, at: Location, begun_bytes: u64) {
         self.writing_bytes = self.writing_bytes.saturating_sub(begun_bytes);
-        self.found(place, at);
+        self.found(position, at);
     }
 
     /// A record stands there.
-    pub fn found(&mut self, place: u64, at: Location) {
-        let file = self.files.entry(at.file).or_insert(Spilled { bytes: 0, last_place: place, pins: 0 });
+    pub fn found(&mut self, position: u64, at: Location) {
+        let new = Spilled { bytes: 0, last_position: position, pins: 0 };
+        let file = self.files.entry(at.file).or_insert(new);
         file.bytes = file.bytes.max(at.offset + at.bytes);
-        file.last_place = file.last_place.max(place);
+        file.last_position = file.last_position.max(position);
     }
 
     /// Bytes that were handed out to be written, and are not yet.
@@ -84,10 +85,10 @@ impl Files {
     }
 
     /// The oldest file, if it is not the one that is written and nothing in it is to be read: its number and its last
-    /// place.
+    /// position.
     pub fn oldest(&self) -> Option<(u64, u64)> {
         let (&number, file) = self.files.first_key_value()?;
-        (self.files.len() > 1 && file.pins == 0).then_some((number, file.last_place))
+        (self.files.len() > 1 && file.pins == 0).then_some((number, file.last_position))
     }
 
     /// It is gone.

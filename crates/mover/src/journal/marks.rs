@@ -12,7 +12,7 @@
 //! Guaranteed: [`Marks::record`] returns after what it wrote is durable; replay stops at the first record that is torn
 //! or damaged, and so never shows a mark that was not recorded. Whoever goes on reads the bytes again and compares.
 
-use super::staging;
+use super::staging_names;
 use crate::failure::{self, Failure, FailureKind, Result};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -455,7 +455,7 @@ pub fn look_up(dir: &Dir, name: &[u8]) -> Option<Known> {
 
 /// The same of all streams that are not complete: some may have been given up, and their file replaced by another.
 fn look_up_all(dir: &Dir, name: &[u8]) -> Vec<Known> {
-    let names = staging::names(dir, name);
+    let names = staging_names::names(dir, name);
     names.iter().flat_map(|staging| look_up_in(dir, staging, name)).collect()
 }
 

@@ -20,7 +20,7 @@ use thalweg_sys::{Dir, File, Replace};
 use thalweg_wire::journal::{LAYOUT, MAGIC, RECORD_HEAD_BYTES, Record};
 use thalweg_wire::{Digest, Evidence, RelativePath, limits};
 
-pub mod staging;
+pub mod staging_names;
 
 pub mod catalogue;
 

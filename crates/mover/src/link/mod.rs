@@ -34,7 +34,7 @@ pub mod stream;
 pub mod ktls;
 
 // 4. What a socket is told about its path.
-pub mod tune;
+pub mod socket_options;
 
 // 5. Which addresses are dialled.
 pub mod family;
@@ -52,6 +52,7 @@ pub use family::Family;
 pub use identity::{Fingerprint, Identity, public_key_of, verify_signature};
 pub use ktls::{KernelTls, TlsForm};
 pub use sealed::{Opener, Sealer};
+pub use socket_options::{PathHints, mark, own_system, set_stream_options};
 pub use stream::{
     FrameBuffer, FrameReader, FrameWriter, Meanwhile, PAYLOAD_ALIGNMENT, Received, Role, StopHandle,
 };
@@ -60,4 +61,3 @@ pub use tls::{
     Connection, client_config, proof_matches, resume_proof, server_config, statement_tie, stream_proof,
 };
 pub use trust::{ClientTrust, Pins, ServerTrust};
-pub use tune::{PathHints, mark, own_system, tune_stream};

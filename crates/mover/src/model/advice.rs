@@ -96,10 +96,10 @@ impl From<score::Tail> for Tail {
     }
 }
 
-/// A way to do it. In this order where they are equally good.
+/// What there is to choose from. In this order where they are equally good.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Way {
+pub enum Choice {
     /// Analyse here.
     Local,
     /// Send from memory to memory.
@@ -112,7 +112,7 @@ pub enum Way {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct WayTimes {
     /// Which.
-    pub way: Way,
+    pub way: Choice,
     /// All of it, as expected.
     pub time_s: f64,
     /// Of that on the path.
@@ -169,7 +169,7 @@ pub struct Advice {
     /// Why there is no P99 of [`Tail::Like003`]; `None` if there is, or the tail comes from elsewhere.
     pub unlike_003: Option<Unlike003>,
     /// The best way and why; `None` if none keeps up with the data.
-    pub best: Option<(Way, Ground)>,
+    pub best: Option<(Choice, Ground)>,
     /// All ways that could be judged.
     pub ways: Vec<WayTimes>,
     /// Which of [`Question::files`] was judged: the best of them.
@@ -194,7 +194,8 @@ pub fn advise(question: &Question) -> Result<Advice> {
     let stream = remote(question, 1.0);
     let keeps_up = utilisation.is_none_or(|load| path::carries(question.efficiency, load));
     let slowest = slowest_transfer(question, utilisation, stream.transfer_s()? + distance_s(question)?)?;
-    ways.push(timed(question, Way::Stream, stream, slowest.followed_by(stream.remote_s()?), keeps_up, None)?);
+    let slowest_stream = slowest.followed_by(stream.remote_s()?);
+    ways.push(timed(question, Choice::Stream, stream, slowest_stream, keeps_up, None)?);
     let in_files = |&files: &Files| with_files(question, files, slowest, keeps_up);
     let in_files = question.files.iter().map(in_files).collect::<Result<Vec<_>>>()?;
     let files = best(&in_files, question.deadline_s).map(|(at, _)| at);
@@ -207,7 +208,7 @@ pub fn advise(question: &Question) -> Result<Advice> {
 fn local(question: &Question, local_s: f64) -> Result<WayTimes> {
     let time_s = positive("local time", local_s)?;
     Ok(WayTimes {
-        way: Way::Local,
+        way: Choice::Local,
         time_s,
         transfer_s: 0.0,
         distance_s: 0.0,
@@ -271,13 +272,13 @@ fn with_files(question: &Question, files: Files, slowest: Slowest, keeps_up: boo
         Files::Overhead(_) => None,
         Files::Timed(prediction, _) => Some(prediction.time_s),
     };
-    timed(question, Way::File, way, Slowest { p99_s, ..slowest }, keeps_up, measured_s)
+    timed(question, Choice::File, way, Slowest { p99_s, ..slowest }, keeps_up, measured_s)
 }
 
 /// `measured_s`: what files take whatever the path, because it was measured and not counted by theta.
 fn timed(
     question: &Question,
-    way: Way,
+    way: Choice,
     remote: Remote,
     slowest: Slowest,
     keeps_up: bool,
@@ -457,7 +458,7 @@ mod tests {
         Files::Timed(Prediction { time_s, low_s: high_s.map(|_| 0.0), high_s }, Condition::Holds)
     }
 
-    fn way(advice: &Advice, way: Way) -> WayTimes {
+    fn way(advice: &Advice, way: Choice) -> WayTimes {
         *advice.ways.iter().find(|times| times.way == way).unwrap()
     }
 
@@ -466,11 +467,11 @@ mod tests {
     fn coherent_scattering_is_streamed() {
         let advice = advise(&lcls(2e9)).unwrap();
         assert!(is_near(advice.utilisation.unwrap(), 0.64, 1e-12));
-        assert_eq!(advice.best, Some((Way::Stream, Ground::InTime)));
-        let stream = way(&advice, Way::Stream);
+        assert_eq!(advice.best, Some((Choice::Stream, Ground::InTime)));
+        let stream = way(&advice, Choice::Stream);
         assert!(is_near(stream.p99_s.unwrap(), 1.2, 1e-9) && is_near(stream.left_s.unwrap(), 8.8, 1e-9));
         assert_eq!(stream.tier, Some(Tier::NearRealTime));
-        for (local_s, best) in [(1.1, Way::Local), (1.3, Way::Stream)] {
+        for (local_s, best) in [(1.1, Choice::Local), (1.3, Choice::Stream)] {
             let advice = advise(&Question { local_s: Some(local_s), ..lcls(2e9) }).unwrap();
             assert_eq!(advice.best, Some((best, Ground::InTime)), "{local_s}");
         }
@@ -483,10 +484,10 @@ mod tests {
         assert!(advice.utilisation.unwrap() > 1.0);
         assert_eq!(advice.best, None);
         let with_local = advise(&Question { local_s: Some(30.0), ..lcls(4e9) }).unwrap();
-        assert_eq!(with_local.best, Some((Way::Local, Ground::TooLate)), "limited by local power");
+        assert_eq!(with_local.best, Some((Choice::Local, Ground::TooLate)), "limited by local power");
         let reduced = advise(&lcls(3e9)).unwrap();
         assert!(is_near(reduced.utilisation.unwrap(), 0.96, 1e-12));
-        assert!(is_near(way(&reduced, Way::Stream).left_s.unwrap(), 4.0, 1e-9));
+        assert!(is_near(way(&reduced, Choice::Stream).left_s.unwrap(), 4.0, 1e-9));
     }
 
     /// 003 section 2.1: 1 MB at 1 kHz, a second of it: if the worst is 5 s, no feedback comes within a second, whatever
@@ -500,9 +501,9 @@ mod tests {
             ..lcls(1e9)
         })
         .unwrap();
-        let stream = way(&advice, Way::Stream);
+        let stream = way(&advice, Choice::Stream);
         assert!(stream.time_s < 1.0 && stream.holds == Some(false));
-        assert_eq!(advice.best, Some((Way::Stream, Ground::TooLate)));
+        assert_eq!(advice.best, Some((Choice::Stream, Ground::TooLate)));
         assert!(is_near(stream.score_allowed.unwrap(), 1.0 / 0.32, 1e-9));
     }
 
@@ -513,26 +514,26 @@ mod tests {
         let half = Question { period_s: Some(1.4), efficiency: 0.5, deadline_s: Some(2.0), ..lcls(2e9) };
         let advice = advise(&half).unwrap();
         assert!(is_near(advice.utilisation.unwrap(), 0.4571, 1e-3));
-        let stream = way(&advice, Way::Stream);
+        let stream = way(&advice, Choice::Stream);
         assert!(
             is_near(stream.time_s, 1.28, 1e-9) && is_near(stream.p99_s.unwrap(), 6.735, 1e-3),
             "{stream:?}"
         );
-        assert_eq!(advice.best, Some((Way::Stream, Ground::TooLate)));
+        assert_eq!(advice.best, Some((Choice::Stream, Ground::TooLate)));
         // A line of half the bandwidth, all of which they get, is the same to them.
         let narrow = Question { bandwidth_bits_per_s: 12.5e9, efficiency: 1.0, ..half.clone() };
-        let narrow = way(&advise(&narrow).unwrap(), Way::Stream);
+        let narrow = way(&advise(&narrow).unwrap(), Choice::Stream);
         assert!(is_near(narrow.p99_s.unwrap(), stream.p99_s.unwrap(), 1e-9), "{narrow:?}");
         // All that they get, and no more.
         let full = Question { period_s: Some(1.29), ..half };
-        assert!(way(&advise(&full).unwrap(), Way::Stream).p99_s.unwrap() > 6.25 * 1.28);
+        assert!(way(&advise(&full).unwrap(), Choice::Stream).p99_s.unwrap() > 6.25 * 1.28);
     }
 
     #[test]
     fn an_unknown_tail_is_no_promise() {
         let advice = advise(&Question { tail: None, ..lcls(2e9) }).unwrap();
-        assert_eq!(advice.best, Some((Way::Stream, Ground::InTimeAsExpected)));
-        assert_eq!(way(&advice, Way::Stream).holds, None);
+        assert_eq!(advice.best, Some((Choice::Stream, Ground::InTimeAsExpected)));
+        assert_eq!(way(&advice, Choice::Stream).holds, None);
         assert!(advise(&Question { period_s: None, ..lcls(2e9) }).is_err(), "no load without a period");
     }
 
@@ -540,16 +541,16 @@ mod tests {
     fn files_cost_their_overhead_and_lose_to_a_stream() {
         let question = Question { files: vec![Files::Overhead(1.5)], ..lcls(2e9) };
         let advice = advise(&question).unwrap();
-        let (file, stream) = (way(&advice, Way::File), way(&advice, Way::Stream));
+        let (file, stream) = (way(&advice, Choice::File), way(&advice, Choice::Stream));
         assert!(is_near(file.time_s, 1.5 * stream.time_s, 1e-12));
         assert!(is_near(file.p99_s.unwrap() - stream.p99_s.unwrap(), file.io_s, 1e-9));
         let slow = advise(&Question { files: vec![measured(2.0, Some(3.0))], ..question }).unwrap();
-        assert!(is_near(way(&slow, Way::File).time_s, 2.0, 1e-12));
-        assert!(is_near(way(&slow, Way::File).p99_s.unwrap(), 3.0, 1e-12));
+        assert!(is_near(way(&slow, Choice::File).time_s, 2.0, 1e-12));
+        assert!(is_near(way(&slow, Choice::File).p99_s.unwrap(), 3.0, 1e-12));
         // Measured where the path was wider: no quicker than this one, with the same spread.
         let tail = Some(Tail::Measured(0.64));
         let wider = Question { files: vec![measured(0.1, Some(0.2))], tail, ..lcls(2e9) };
-        let wider = way(&advise(&wider).unwrap(), Way::File);
+        let wider = way(&advise(&wider).unwrap(), Choice::File);
         assert!(is_near(wider.time_s, 0.64, 1e-12) && is_near(wider.p99_s.unwrap(), 1.28, 1e-12));
     }
 
@@ -560,15 +561,15 @@ mod tests {
         let busy = Question { deadline_s: Some(1.0), ..lcls(2e9) };
         for (files, p99_s) in [(measured(0.3, Some(0.35)), Some(1.2)), (measured(0.3, None), None)] {
             let advice = advise(&Question { files: vec![files], ..busy.clone() }).unwrap();
-            let file = way(&advice, Way::File);
+            let file = way(&advice, Choice::File);
             assert_eq!((file.p99_s.is_some(), file.holds), (p99_s.is_some(), Some(false)), "{file:?}");
             assert!(is_near(file.slowest_s, 1.2, 1e-9), "{file:?}");
-            assert_eq!(advice.best, Some((Way::Stream, Ground::TooLate)));
+            assert_eq!(advice.best, Some((Choice::Stream, Ground::TooLate)));
         }
         // The longest of a few is known to take so long.
         let few = Tail::WorstOf { count: 3, worst_s: 1.1 };
         let few = Question { tail: Some(few), files: vec![measured(0.3, Some(0.35))], ..busy };
-        assert_eq!(advise(&few).unwrap().best, Some((Way::Stream, Ground::TooLate)));
+        assert_eq!(advise(&few).unwrap().best, Some((Choice::Stream, Ground::TooLate)));
     }
 
     /// Of a hundred times P99 is likelier longer than their last but one than not; of 299 their longest is no shorter,
@@ -581,14 +582,15 @@ mod tests {
             advise(&Question { tail, deadline_s: Some(deadline_s), ..lcls(2e9) }).unwrap()
         };
         let enough = of(&times, 3.0);
-        assert_eq!(enough.best, Some((Way::Stream, Ground::InTime)));
-        assert!(is_near(way(&enough, Way::Stream).p99_s.unwrap(), 3.0, 1e-12));
-        assert_eq!(of(&times, 2.995).best, Some((Way::Stream, Ground::TooLate)), "99 of 100 are not enough");
+        assert_eq!(enough.best, Some((Choice::Stream, Ground::InTime)));
+        assert!(is_near(way(&enough, Choice::Stream).p99_s.unwrap(), 3.0, 1e-12));
+        let best = of(&times, 2.995).best;
+        assert_eq!(best, Some((Choice::Stream, Ground::TooLate)), "99 of 100 are not enough");
         let few = of(&times[1..], 3.0);
-        assert_eq!(few.best, Some((Way::Stream, Ground::InTimeAsExpected)));
-        let stream = way(&few, Way::Stream);
+        assert_eq!(few.best, Some((Choice::Stream, Ground::InTimeAsExpected)));
+        let stream = way(&few, Choice::Stream);
         assert!(stream.p99_s.is_none() && is_near(stream.slowest_s, 3.0, 1e-12), "{stream:?}");
-        assert_eq!(of(&times[1..], 2.9).best, Some((Way::Stream, Ground::TooLate)), "one took longer");
+        assert_eq!(of(&times[1..], 2.9).best, Some((Choice::Stream, Ground::TooLate)), "one took longer");
     }
 
     #[test]
@@ -597,7 +599,7 @@ mod tests {
             let prediction = Prediction { time_s: 1.0, low_s: Some(0.9), high_s: Some(1.1) };
             let files = vec![Files::Timed(prediction, condition)];
             let tail = Some(Tail::Measured(0.7));
-            way(&advise(&Question { files, tail, ..lcls(2e9) }).unwrap(), Way::File)
+            way(&advise(&Question { files, tail, ..lcls(2e9) }).unwrap(), Choice::File)
         };
         let file = of(Condition::Broken);
         assert_eq!((file.p99_s, file.holds), (None, None));
@@ -612,19 +614,19 @@ mod tests {
     fn where_alpha_is_an_upper_bound_nothing_is_promised() {
         let bound = Question { is_efficiency_bound: true, local_s: Some(20.0), ..lcls(2e9) };
         let advice = advise(&bound).unwrap();
-        assert_eq!(advice.best, Some((Way::Stream, Ground::InTimeAsExpected)));
-        assert_eq!(way(&advice, Way::Stream).p99_s, None);
+        assert_eq!(advice.best, Some((Choice::Stream, Ground::InTimeAsExpected)));
+        assert_eq!(way(&advice, Choice::Stream).p99_s, None);
         let advice = advise(&Question { local_s: Some(5.0), ..bound }).unwrap();
-        assert_eq!(advice.best, Some((Way::Local, Ground::InTime)), "what is done here holds");
+        assert_eq!(advice.best, Some((Choice::Local, Ground::InTime)), "what is done here holds");
     }
 
     /// The stream takes 0.64 s, 1.2 s at P99; of files only the 0.64 s are known.
     #[test]
     fn a_p99_is_not_ranked_beside_an_expectation() {
         let question = Question { deadline_s: None, files: vec![measured(0.3, None)], ..lcls(2e9) };
-        assert_eq!(advise(&question).unwrap().best, Some((Way::Stream, Ground::QuickestAsExpected)));
+        assert_eq!(advise(&question).unwrap().best, Some((Choice::Stream, Ground::QuickestAsExpected)));
         let known = Question { files: vec![measured(0.3, Some(0.35))], local_s: Some(1.1), ..question };
-        assert_eq!(advise(&known).unwrap().best, Some((Way::Local, Ground::Quickest)));
+        assert_eq!(advise(&known).unwrap().best, Some((Choice::Local, Ground::Quickest)));
     }
 
     #[test]
@@ -636,7 +638,7 @@ mod tests {
             let advice = advise(&Question { files: files.to_vec(), tail, deadline_s, ..lcls(2e9) });
             let advice = advice.unwrap();
             assert_eq!(advice.ways.len(), 2, "the best alone is judged: {advice:?}");
-            (advice.files, way(&advice, Way::File).holds)
+            (advice.files, way(&advice, Choice::File).holds)
         };
         assert_eq!(of(&[varying, steady], Some(15.0)), (Some(1), Some(true)));
         assert_eq!(of(&[unknown, varying, steady], Some(15.0)), (Some(2), Some(true)));
@@ -664,13 +666,13 @@ mod tests {
         }
         // What is left of 60 ms after the distance are 10 ms: 0.8 Gbit/s, and 1 MB each second takes less.
         let near = Question { period_s: Some(1.0), deadline_s: Some(0.06), ..far };
-        let stream = way(&advise(&near).unwrap(), Way::Stream);
+        let stream = way(&advise(&near).unwrap(), Choice::Stream);
         let even = stream.to_be_in_time.unwrap();
         assert!(is_near(even.bandwidth_bits_per_s.unwrap(), 0.8e9, 1e-9), "{even:?}");
         // Files that were measured had their distance in the time, and are no quicker than light either.
         for (measured_s, time_s) in [(0.2, 0.2), (0.01, 0.05032)] {
             let files = vec![measured(measured_s, None)];
-            let file = way(&advise(&Question { files, ..near.clone() }).unwrap(), Way::File);
+            let file = way(&advise(&Question { files, ..near.clone() }).unwrap(), Choice::File);
             assert!(is_near(file.time_s, time_s, 1e-9), "{file:?}");
         }
     }
@@ -680,13 +682,13 @@ mod tests {
     fn a_path_that_is_not_like_the_bed_of_003_has_no_p99_of_it() {
         let of = |question: &Question| {
             let advice = advise(question).unwrap();
-            let stream = way(&advice, Way::Stream);
+            let stream = way(&advice, Choice::Stream);
             (advice.unlike_003, stream.p99_s.is_some(), stream.holds)
         };
         assert_eq!(of(&Question { rtt_s: Some(0.016), ..lcls(2e9) }), (None, true, Some(true)));
         let often = Question { period_s: Some(0.001), ..lcls(1e6) };
         assert_eq!(of(&often), (Some(Unlike003::Period), false, None));
-        assert_eq!(advise(&often).unwrap().best, Some((Way::Stream, Ground::InTimeAsExpected)));
+        assert_eq!(advise(&often).unwrap().best, Some((Choice::Stream, Ground::InTimeAsExpected)));
         let far = Question { rtt_s: Some(0.1), ..lcls(2e9) };
         assert_eq!(of(&far), (Some(Unlike003::RoundTrip), false, None));
         // What is known otherwise needs no bed.
@@ -721,7 +723,7 @@ mod tests {
     fn where_windows_or_loss_bind_no_bandwidth_is_advised() {
         let question = Question { period_s: None, tail: None, local_s: Some(5.0), ..lcls(2e9) };
         let evens = |path| {
-            let stream = way(&advise(&over(path, &question)).unwrap(), Way::Stream);
+            let stream = way(&advise(&over(path, &question)).unwrap(), Choice::Stream);
             [stream.to_beat_local, stream.to_be_in_time].map(|even| even.unwrap().bandwidth_bits_per_s)
         };
         assert_eq!(evens(path(Some(65536.0), 0.0, 1.0)), [None, None]);
@@ -738,7 +740,7 @@ mod tests {
             let files = vec![measured(2.0, Some(2.1))];
             let (period_s, tail) = (None, None);
             let question = Question { files, deadline_s: Some(deadline_s), period_s, tail, ..lcls(2e9) };
-            way(&advise(&question).unwrap(), Way::File).to_be_in_time.unwrap()
+            way(&advise(&question).unwrap(), Choice::File).to_be_in_time.unwrap()
         };
         let late = even(1.0);
         assert_eq!((late.efficiency, late.bandwidth_bits_per_s), (None, None));
@@ -793,7 +795,7 @@ mod tests {
                     let theta = even.io_overhead.map(|overhead| {
                         Question { files: vec![Files::Overhead(overhead)], ..question.clone() }
                     });
-                    let is_file = one.way == Way::File;
+                    let is_file = one.way == Choice::File;
                     for again in alpha.into_iter().chain(wide).chain(theta.filter(|_| is_file)) {
                         let again = way(&advise(&again).unwrap(), one.way);
                         prop_assert!(again.keeps_up, "{:?}", again);
@@ -835,7 +837,7 @@ mod tests {
                 for files in files {
                     let question = Question { files: vec![files], tail, remote_s, ..lcls(gb * 1e9) };
                     let advice = advise(&question).unwrap();
-                    let (file, stream) = (way(&advice, Way::File), way(&advice, Way::Stream));
+                    let (file, stream) = (way(&advice, Choice::File), way(&advice, Choice::Stream));
                     prop_assert_eq!(file.p99_s.is_some(), stream.p99_s.is_some());
                     for (file_s, stream_s) in file.p99_s.into_iter().zip(stream.p99_s).chain([
                         (file.time_s, stream.time_s), (file.slowest_s, stream.slowest_s)

@@ -331,7 +331,7 @@ mod tests {
     use super::super::files::tests::{SNAPSHOT, published};
     use super::*;
     use crate::model::is_near;
-    use crate::model::noise::Noise;
+    use crate::model::testing::Noise;
     use proptest::prelude::*;
 
     fn measured(costs: Costs, work: Work, counts: &[f64]) -> Vec<Measurement> {

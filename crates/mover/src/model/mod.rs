@@ -3,8 +3,8 @@
 //! Every law says its equation, where it was published, its units, and the range in which it holds; its tests are the
 //! numbers that were published with it. Quantities are `f64` in base units, and the unit is in the name: bytes
 //! (`_bytes`), decimal bits a second (`_bits_per_s`), seconds (`_s`), shares from 0 to 1. That keeps the equations
-//! legible and loses nothing on the way to other languages. Results are plain values; nothing here knows a clock, a
-//! disk, or a command line.
+//! legible and loses nothing on the way to other languages. (What plans reckon in whole bytes has `whole_` before its
+//! name.) Results are plain values; nothing here knows a clock, a disk, or a command line.
 //!
 //! The papers: 000 Zettar's "drainage basin", 001 "Transferring a petabyte in a day", 003 "To stream or not to stream",
 //! 004 XDD.
@@ -61,9 +61,6 @@ pub mod student;
 
 // How long a transfer will take, with a range, from what earlier ones took; and which term was wrong.
 pub mod prediction;
-
-// What earlier transfers of a way took, term by term: bounded, and read back whatever the file holds.
-pub mod history;
 
 // How large a tree is, from samples of it.
 pub mod tree;
@@ -131,10 +128,10 @@ fn within(what: &'static str, value: f64, holds: bool, range: &'static str) -> R
 
 // For tests of ranges: noise from a seed.
 #[cfg(test)]
-mod noise;
+pub(crate) mod testing;
 
 /// For tests: whether `value` is within `share` of `expected`.
 #[cfg(test)]
-fn is_near(value: f64, expected: f64, share: f64) -> bool {
+pub(crate) fn is_near(value: f64, expected: f64, share: f64) -> bool {
     (value - expected).abs() <= share * expected.abs()
 }

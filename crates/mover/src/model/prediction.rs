@@ -2,7 +2,7 @@
 //!
 //! `T = start + entries x per entry + bytes x per byte + bytes x per byte read back + end`
 //!
-//! The unit costs are those of earlier transfers on the same way ([`super::history`]). Each is taken as log-normal, as
+//! The unit costs are those of earlier transfers on the same way ([`crate::history`]). Each is taken as log-normal, as
 //! times and rates of transfers are skewed to the slow side: with the mean m of the logarithms of n observations and
 //! their variance s^2, the next one is around m with variance `s^2 (1 + 1/n)`. So that few observations do not look
 //! certain, s^2 is shrunk towards a prior as if [`PRIOR_WEIGHT`] observations with a spread of [`PRIOR_SPREAD`] had
@@ -34,10 +34,6 @@ mod alike;
 
 /// Against what it took.
 mod comparison;
-
-/// Of drawn transfers.
-#[cfg(test)]
-mod simulation;
 
 pub use alike::by_alike;
 pub use comparison::{Compared, Comparison, Deadline, compare, deadline};
@@ -117,7 +113,7 @@ pub struct Prediction {
 
 impl Prediction {
     /// Of a transfer that is under way: this is for the rest, and so much has passed already.
-    pub(super) fn after(self, passed: &Taken) -> Prediction {
+    pub(crate) fn after(self, passed: &Taken) -> Prediction {
         let seconds = passed.seconds() - passed.end_s;
         let mut terms = self.terms;
         for term in Term::ALL.into_iter().filter(|term| *term != Term::End) {

@@ -1,6 +1,7 @@
 //! The window law: a stream carries at most one window in each round trip.
 
 use super::{Result, at_least_one, positive};
+use std::time::Duration;
 
 /// Most that one stream carries, in bits a second: `window / RTT` (000 section III-A).
 ///
@@ -23,6 +24,12 @@ pub fn bandwidth_delay_product_bytes(rate_bits_per_s: f64, rtt_s: f64) -> Result
     Ok(positive("rate", rate_bits_per_s)? * positive("round trip time", rtt_s)? / 8.0)
 }
 
+/// The same of whole numbers, as plans reckon: rounded down to bytes. Saturates at `u64::MAX`.
+pub fn whole_bandwidth_delay_product_bytes(rate_bits_per_s: u64, rtt: Duration) -> u64 {
+    let bytes = u128::from(rate_bits_per_s).saturating_mul(rtt.as_nanos()) / 8 / 1_000_000_000;
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}
+
 /// How many streams with this window each keep a path busy: the bandwidth-delay product in windows, rounded up.
 ///
 /// # Errors
@@ -42,6 +49,9 @@ mod tests {
     #[test]
     fn hundred_gigabits_over_60_ms_need_750_megabytes() {
         assert_eq!(bandwidth_delay_product_bytes(100e9, 0.060), Ok(750e6));
+        let rtt = Duration::from_millis(60);
+        assert_eq!(whole_bandwidth_delay_product_bytes(100_000_000_000, rtt), 750_000_000);
+        assert_eq!(whole_bandwidth_delay_product_bytes(u64::MAX, Duration::MAX), u64::MAX);
     }
 
     /// hpn-ssh issue 58: SSH's hidden window of 1.98 MB gave 11.8 MiB/s at 167 ms.

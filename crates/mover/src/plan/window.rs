@@ -1,16 +1,10 @@
-//! The window law: a stream carries no more than its window for each round trip, and systems bound windows.
+//! What systems allow: they bound windows, and a stream carries no more than its window for each round trip
+//! ([`crate::model::window`]).
 
 use super::{Path, show, show_rate};
+use crate::model::window::whole_bandwidth_delay_product_bytes;
 use std::time::Duration;
 use thalweg_wire::hello::System;
-
-/// Bytes that are under way on a busy path: rate times round trip. Without loss, fewer leave it idle.
-///
-/// Saturates at `u64::MAX`.
-pub fn bandwidth_delay_product_bytes(bits_per_s: u64, rtt: Duration) -> u64 {
-    let bytes = u128::from(bits_per_s).saturating_mul(rtt.as_nanos()) / 8 / 1_000_000_000;
-    u64::try_from(bytes).unwrap_or(u64::MAX)
-}
 
 /// The largest window that the systems of both ends let one stream have.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +47,7 @@ impl Window {
         if rate >= goal_bits_per_s {
             return None;
         }
-        let needed = bandwidth_delay_product_bytes(goal_bits_per_s, self.rtt);
+        let needed = whole_bandwidth_delay_product_bytes(goal_bits_per_s, self.rtt);
         let wanted = u128::from(needed) * u128::from(self.allowed_bytes) / u128::from(self.bytes.max(1));
         let instead = match instead {
             Some(1) => "; using 1 stream instead".to_owned(),
@@ -147,12 +141,6 @@ mod tests {
 
     fn path(sender: System, receiver: System) -> Path {
         Path { rtt: Some(RTT), sender, receiver, ..Path::default() }
-    }
-
-    #[test]
-    fn a_hundred_gigabits_over_60_ms_are_750_megabytes() {
-        assert_eq!(bandwidth_delay_product_bytes(100_000_000_000, Duration::from_millis(60)), 750_000_000);
-        assert_eq!(bandwidth_delay_product_bytes(u64::MAX, Duration::MAX), u64::MAX);
     }
 
     #[test]

@@ -293,8 +293,8 @@ fn missing(run: &impl Party, who: &str, patience: Duration) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::endpoint::flow::NullFlows;
-    use crate::endpoint::grow::{Pushed, Taker};
+    use crate::endpoint::feed::{Pushed, Taker};
+    use crate::endpoint::flow_destination::NullFlows;
     use crate::endpoint::synthetic::{NoiseSource, NullDestination};
     use crate::event;
     use crate::mutex::lock;

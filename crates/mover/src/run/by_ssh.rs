@@ -131,7 +131,7 @@ struct SshConnect {
 struct State {
     program: FarProgram,
     far: Option<StartedMover>,
-    way: Option<Way>,
+    reached: Option<Reached>,
     summoned: u64,
     failing_since: Option<Instant>,
     renewed_at: Option<Instant>,
@@ -145,7 +145,7 @@ impl Default for State {
         State {
             program: FarProgram::at("thalweg".into()),
             far: None,
-            way: None,
+            reached: None,
             summoned: 0,
             failing_since: None,
             renewed_at: None,
@@ -179,8 +179,9 @@ impl Lives {
     }
 }
 
+/// How a far mover is reached.
 #[derive(Debug, Clone)]
-enum Way {
+enum Reached {
     Direct(SocketAddr),
     Back,
     Bridge(u16),
@@ -188,15 +189,15 @@ enum Way {
 
 impl Connect for SshConnect {
     fn connect(&self, deadline: Duration) -> Result<OwnedFd> {
-        let (way, summoned) = {
+        let (reached, summoned) = {
             let state = self.lock();
             if let Some(why) = &state.hopeless {
                 return Err(why.clone());
             }
-            (state.way.clone(), state.summoned)
+            (state.reached.clone(), state.summoned)
         };
-        let dialled = match &way {
-            Some(way) => self.dial(way, deadline),
+        let dialled = match &reached {
+            Some(reached) => self.dial(reached, deadline),
             None => Err(not_reached("there is no far mover")),
         };
         let failure = match dialled {
@@ -209,10 +210,10 @@ impl Connect for SshConnect {
         let mut state = self.lock();
         if state.summoned != summoned {
             // Somebody else has started another one meanwhile.
-            let way = state.way.clone();
+            let reached = state.reached.clone();
             drop(state);
-            return match way {
-                Some(way) => self.dial(&way, deadline).map_err(unreached),
+            return match reached {
+                Some(reached) => self.dial(&reached, deadline).map_err(unreached),
                 None => Err(unreached(failure)),
             };
         }
@@ -228,17 +229,17 @@ impl Connect for SshConnect {
         } else if let Some(port) = state.far.as_ref().map(|far| far.ready.bridge_port) {
             let why = "its port is shut by now";
             (self.events)(Event::Note(format!("from now on data ride in ssh to {}: {why}", self.name())));
-            state.way = Some(Way::Bridge(port));
+            state.reached = Some(Reached::Bridge(port));
             state.summoned += 1;
         }
-        let way = state.way.clone();
+        let reached = state.reached.clone();
         drop(state);
-        way.map_or(Err(unreached(failure)), |way| self.dial(&way, deadline).map_err(unreached))
+        reached.map_or(Err(unreached(failure)), |reached| self.dial(&reached, deadline).map_err(unreached))
     }
 
     fn addresses(&self) -> Vec<String> {
-        match self.lock().way {
-            Some(Way::Direct(address)) => vec![address.to_string()],
+        match self.lock().reached {
+            Some(Reached::Direct(address)) => vec![address.to_string()],
             _ => Vec::new(),
         }
     }
@@ -248,7 +249,7 @@ impl Connect for SshConnect {
     }
 
     fn is_carried(&self) -> bool {
-        matches!(self.lock().way, Some(Way::Bridge(_)))
+        matches!(self.lock().reached, Some(Reached::Bridge(_)))
     }
 
     fn got_across(&self, more: u64) {
@@ -303,7 +304,7 @@ impl SshConnect {
         if let Some(mut old) = state.far.take() {
             old.close();
         }
-        state.way = None;
+        state.reached = None;
         let ssh = &self.wishes.ssh;
         let mut far = match ssh::start(ssh, &state.program, &self.order, first) {
             Ok(far) => far,
@@ -316,9 +317,9 @@ impl SshConnect {
         };
         let fingerprint: Fingerprint = far.ready.fingerprint.parse()?;
         self.pins.replace([fingerprint]);
-        let way = self.choose(&mut far);
-        tracing::info!(?way, version = far.ready.version, "far mover started");
-        if matches!(way, Way::Bridge(_)) && first {
+        let reached = self.choose(&mut far);
+        tracing::info!(?reached, version = far.ready.version, "far mover started");
+        if matches!(reached, Reached::Bridge(_)) && first {
             let why = match self.wishes.via_ssh {
                 true => "as asked".to_owned(),
                 false => {
@@ -331,7 +332,7 @@ impl SshConnect {
         }
         state.lives.begin(Instant::now(), self.across.load(Ordering::Relaxed));
         state.far = Some(far);
-        state.way = Some(way);
+        state.reached = Some(reached);
         state.summoned += 1;
         state.failing_since = None;
         Ok(())
@@ -342,7 +343,7 @@ impl SshConnect {
         if let Some(mut old) = state.far.take() {
             old.close();
         }
-        state.way = None;
+        state.reached = None;
         let cause = format!(
             "{}: the far mover ends again and again (see what it said above; `ulimit -v`?)",
             self.name()
@@ -352,19 +353,19 @@ impl SshConnect {
         why
     }
 
-    fn choose(&self, far: &mut StartedMover) -> Way {
-        let bridge = Way::Bridge(far.ready.bridge_port);
+    fn choose(&self, far: &mut StartedMover) -> Reached {
+        let bridge = Reached::Bridge(far.ready.bridge_port);
         if self.wishes.via_ssh {
             return bridge;
         }
         if let Some(address) = self.direct(far) {
-            return Way::Direct(address);
+            return Reached::Direct(address);
         }
         if far.ready.dials_back
             && let Ok(fd) = dial_back(self.wishes.near_ports, DIAL_LIMIT, |request| far.ask(request))
             && self.is_far_mover(fd)
         {
-            return Way::Back;
+            return Reached::Back;
         }
         bridge
     }
@@ -435,9 +436,9 @@ impl SshConnect {
         Connection::connect(fd, self.tls.clone(), "thalweg", limit).map(drop)
     }
 
-    fn dial(&self, way: &Way, deadline: Duration) -> Result<OwnedFd> {
-        match way {
-            Way::Direct(address) => {
+    fn dial(&self, reached: &Reached, deadline: Duration) -> Result<OwnedFd> {
+        match reached {
+            Reached::Direct(address) => {
                 TcpStream::connect_timeout(address, deadline).map(OwnedFd::from).map_err(|error| {
                     let mut failure = failure::of_io(CONNECT, &error).because(Reason::NotAnswered);
                     if error.kind() == std::io::ErrorKind::ConnectionRefused {
@@ -447,11 +448,13 @@ impl SshConnect {
                     failure
                 })
             }
-            Way::Back => dial_back(self.wishes.near_ports, deadline, |request| match &mut self.lock().far {
-                Some(far) => far.ask(request),
-                None => Err(not_answered("the copy is over")),
-            }),
-            Way::Bridge(port) => {
+            Reached::Back => {
+                dial_back(self.wishes.near_ports, deadline, |request| match &mut self.lock().far {
+                    Some(far) => far.ask(request),
+                    None => Err(not_answered("the copy is over")),
+                })
+            }
+            Reached::Bridge(port) => {
                 let program = self.lock().program.clone();
                 let gate = &self.logins[self.next_login.fetch_add(1, Ordering::Relaxed) % LOGINS_MAX];
                 let _login = gate.lock().unwrap_or_else(|p| p.into_inner());
@@ -476,7 +479,8 @@ impl SshConnect {
         let is_late = since.elapsed() > SILENT_IS_GONE;
         // Without one, starting another failed before.
         state.far.as_mut().is_none_or(|far| {
-            far.ssh_ended() && (failure.kind == CLOSED || matches!(state.way, Some(Way::Back)) || is_late)
+            far.ssh_ended()
+                && (failure.kind == CLOSED || matches!(state.reached, Some(Reached::Back)) || is_late)
         })
     }
 
@@ -672,7 +676,7 @@ mod tests {
             pins: Pins::new(),
             tls: our_client_config(),
             events: event::nobody(),
-            state: Mutex::new(State { way: Some(Way::Bridge(1)), ..State::default() }),
+            state: Mutex::new(State { reached: Some(Reached::Bridge(1)), ..State::default() }),
             bridges: Mutex::default(),
             logins: Default::default(),
             next_login: AtomicUsize::new(0),

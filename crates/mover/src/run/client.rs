@@ -400,7 +400,7 @@ impl Client {
         boxes.streams_wanted = boxes.streams_wanted.max(streams);
         boxes.hints = hints;
         drop(boxes);
-        self.session.tune_streams();
+        self.session.set_stream_options();
         self.mail.knock_now();
     }
 

@@ -1,7 +1,6 @@
 //! A copy from beginning to end: plan, link, both sides, attempts, agreement.
 
-use crate::again::attempts::{Attempts, Policy};
-use crate::basin::terms::Passage;
+use crate::basin::times::Passage;
 use crate::basin::{Evidence, Verdict};
 use crate::endpoint::dataset::DatasetSpec;
 use crate::endpoint::simulated::ArraySpec;
@@ -10,6 +9,7 @@ use crate::failure::{Failure, FailureKind, Reason, Result};
 use crate::link::Identity;
 use crate::model::prediction::Compared;
 use crate::plan::{Asked, Learned, Plan, Tuned};
+use crate::retry::attempts::{Attempts, Policy};
 use crate::run::agree::Agreed;
 use crate::run::client::{Client, LinkSettings};
 use crate::run::far_mover::{AskedOfWay, FarMover};
@@ -24,7 +24,7 @@ use thalweg_wire::message::{
     Check, FilterRule, Place, Preserve, PullTrial, PushTrial, Totals, TransferNumber, VerifyLevel,
 };
 
-mod ways;
+mod attempt;
 
 mod places;
 

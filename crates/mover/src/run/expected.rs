@@ -6,7 +6,7 @@
 //! Not checked: that a name below a directory that was asked for exists there.
 
 use crate::failure::{Failure, FailureKind, Result};
-use crate::manifest::Filter;
+use crate::filter::Filter;
 use crate::mutex::lock;
 use std::sync::Mutex;
 use thalweg_wire::message::{Place, SourceForm};

@@ -141,11 +141,11 @@ fn stream_work(sender: &SendRun, receiver: Arc<ReceiveRun>, mut lane: SendLane, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::endpoint::held_up::{HeldUp, Panics};
     use crate::endpoint::local::{DestinationPlace, LocalDestination, LocalSource, ScanOptions, SourceRoot};
     use crate::endpoint::synthetic::NoiseSource;
+    use crate::endpoint::testing::{HeldUp, Panics};
     use crate::failure::RUN_THREAD;
-    use crate::manifest::Filter;
+    use crate::filter::Filter;
     use crate::run::sender::Sources;
     use crate::run::thread::scarce;
     use std::time::Instant;

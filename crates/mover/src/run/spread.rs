@@ -1,9 +1,9 @@
 //! Data streams over several addresses and network cards of both sides.
 //!
-//! Each pair of a local and a far address is a *way*. A new stream takes the way that has the fewest; one that carried
-//! a stream which broke, or on which none could be had, is shunned for a while, longer each time, and its streams come
-//! up on the others. When it may be tried again and has two fewer than another, streams come back to it, one after the
-//! other. A slow way needs no rule: streams take work from one list, so it gets as much as it carries.
+//! A new stream takes the pair of a local and a far address that has the fewest; one that carried a stream which broke,
+//! or on which none could be had, is shunned for a while, longer each time, and its streams come up on the others. When
+//! it may be tried again and has two fewer than another, streams come back to it, one after the other. A slow pair
+//! needs no rule: streams take work from one list, so it gets as much as it carries.
 
 use crate::failure::{Failure, FailureKind, Reason, Result};
 use crate::link::Family;
@@ -27,11 +27,11 @@ pub enum Local {
 
 /// What fails where streams cannot be spread as was asked, for messages and hints.
 pub const SPREAD: &str = "spread streams";
-/// Ways at most: far addresses times local ones.
-pub const WAYS_MAX: usize = 256;
-/// A way that is not the last resort must answer within this time.
+/// Pairs at most: far addresses times local ones.
+pub const PAIRS_MAX: usize = 256;
+/// A pair that is not the last resort must answer within this time.
 const DIAL_LIMIT: Duration = Duration::from_secs(3);
-/// First and longest time for which a way is shunned.
+/// First and longest time for which a pair is shunned.
 const SHUN: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(60));
 
 /// See the module.
@@ -41,22 +41,22 @@ pub struct Spread {
     far: Vec<String>,
     /// None: what the system's routes say.
     local: Vec<Local>,
-    ways: Mutex<Ways>,
-    /// Of each way, where its name was found.
+    pairs: Mutex<AddressPairs>,
+    /// Of each pair, where its name was found.
     answered: Arc<[Answered]>,
     began: Instant,
 }
 
 impl Spread {
     /// Streams of `inner` from all of `local` to all of `far`, in turn; the control connection goes as `inner` says,
-    /// and by any way if that fails.
+    /// and by any pair if that fails.
     ///
     /// # Errors
     /// `Usage` for too many of them, and for what this machine does not have.
     pub fn new(inner: Arc<dyn Connect>, far: Vec<String>, local: Vec<Local>) -> Result<Spread> {
         let count = far.len().max(1) * local.len().max(1);
-        if count > WAYS_MAX {
-            let cause = format!("{count} ways are more than {WAYS_MAX}");
+        if count > PAIRS_MAX {
+            let cause = format!("{count} ways are more than {PAIRS_MAX}");
             return Err(Failure::new(FailureKind::Usage, SPREAD, cause));
         }
         local.iter().try_for_each(check_local)?;
@@ -70,14 +70,14 @@ impl Spread {
             inner,
             far,
             local,
-            ways: Mutex::new(Ways::new(count)),
+            pairs: Mutex::new(AddressPairs::new(count)),
             answered: (0..count).map(|_| Answered::default()).collect(),
             began: Instant::now(),
         })
     }
 
-    /// The way with this number: whom to dial, and from where.
-    fn way(&self, number: usize) -> (Vec<String>, Option<&Local>) {
+    /// The pair with this number: whom to dial, and from where.
+    fn pair(&self, number: usize) -> (Vec<String>, Option<&Local>) {
         let known = self.inner.addresses();
         let locals = self.local.len().max(1);
         let far = match self.far.get(number / locals) {
@@ -93,31 +93,31 @@ impl Spread {
     }
 
     fn dial(&self, number: usize, deadline: Duration) -> Result<OwnedFd> {
-        let (far, local) = self.way(number);
+        let (far, local) = self.pair(number);
         if far.is_empty() {
             return self.inner.connect(deadline);
         }
         connect_any(&far, local, self.inner.family(), &self.answered[number], deadline)
     }
 
-    /// Tries ways in this order.
+    /// Tries pairs in this order.
     fn dial_in_order(&self, order: &[usize], stream: Option<u16>, deadline: Duration) -> Result<OwnedFd> {
         let until = Instant::now() + deadline;
         let mut last =
             Failure::new(FailureKind::Connection, CONNECT, "no way is left").because(Reason::NotAnswered);
-        for (at, &way) in order.iter().enumerate() {
+        for (at, &pair) in order.iter().enumerate() {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
             }
             if let Some(stream) = stream {
-                self.lock().place(stream, way);
+                self.lock().place(stream, pair);
             }
             let limit = if at + 1 == order.len() { left } else { left.min(DIAL_LIMIT) };
-            match self.dial(way, limit) {
+            match self.dial(pair, limit) {
                 Ok(fd) => return Ok(fd),
                 Err(failure) => {
-                    self.lock().shun(way, self.began.elapsed());
+                    self.lock().shun(pair, self.began.elapsed());
                     last = failure;
                 }
             }
@@ -131,7 +131,7 @@ impl Spread {
     /// No way leads there. The peer, which may answer where it was named, is not to blame: what was named beside it is.
     fn unreached(&self, last: Failure) -> Failure {
         // With no address to dial from these, or to, they went as the control connection does.
-        if (0..self.far.len().max(1)).all(|far| self.way(far * self.local.len().max(1)).0.is_empty()) {
+        if (0..self.far.len().max(1)).all(|far| self.pair(far * self.local.len().max(1)).0.is_empty()) {
             return last;
         }
         let what = match (self.far.is_empty(), self.local.is_empty()) {
@@ -142,8 +142,8 @@ impl Spread {
         Failure::new(last.kind, SPREAD, format!("{what}: {}", last.cause)).because(Reason::NoWay)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Ways> {
-        lock(&self.ways)
+    fn lock(&self) -> MutexGuard<'_, AddressPairs> {
+        lock(&self.pairs)
     }
 }
 
@@ -161,22 +161,22 @@ impl Connect for Spread {
 
     fn connect_stream(&self, stream: u16, deadline: Duration) -> Result<OwnedFd> {
         let moves = self.lock().moving.take().filter(|(moving, _)| *moving == stream);
-        if let Some((_, way)) = moves {
+        if let Some((_, pair)) = moves {
             // It stands where it is until it stands there.
             return self
-                .dial(way, deadline.min(DIAL_LIMIT))
-                .inspect(|_| self.lock().dial_anew(stream, way))
+                .dial(pair, deadline.min(DIAL_LIMIT))
+                .inspect(|_| self.lock().dial_anew(stream, pair))
                 .inspect_err(|_| {
-                    self.lock().shun(way, self.began.elapsed());
+                    self.lock().shun(pair, self.began.elapsed());
                 });
         }
         // Placed in the same breath: streams that are dialled side by side shall not all choose the same.
         let order = {
-            let mut ways = self.lock();
-            ways.forget(stream);
-            let order = ways.order(self.began.elapsed());
+            let mut pairs = self.lock();
+            pairs.forget(stream);
+            let order = pairs.order(self.began.elapsed());
             if let Some(&first) = order.first() {
-                ways.place(stream, first);
+                pairs.place(stream, first);
             }
             order
         };
@@ -188,16 +188,16 @@ impl Connect for Spread {
             inner: self.inner.clone(),
             far: self.far.clone(),
             local: self.local.clone(),
-            ways: Mutex::new(self.lock().without_streams()),
+            pairs: Mutex::new(self.lock().without_streams()),
             answered: self.answered.clone(),
             began: self.began,
         }))
     }
 
     fn stream_to_move(&self) -> Option<u16> {
-        let mut ways = self.lock();
-        ways.moving = ways.to_move(self.began.elapsed());
-        ways.moving.map(|(stream, _)| stream)
+        let mut pairs = self.lock();
+        pairs.moving = pairs.to_move(self.began.elapsed());
+        pairs.moving.map(|(stream, _)| stream)
     }
 
     fn stream_dialled(&self, stream: u16, stands: bool) {
@@ -295,73 +295,73 @@ fn has_port(address: &str) -> bool {
     }
 }
 
-/// Which way carries which stream, and which are shunned. Time is that since any fixed moment.
+/// Which pair carries which stream, and which are shunned. Time is that since any fixed moment.
 #[derive(Debug)]
-struct Ways {
-    ways: Vec<Way>,
+struct AddressPairs {
+    pairs: Vec<AddressPair>,
     placed: BTreeMap<u16, usize>,
-    /// A stream that is to be dialled anew, and the way that it is to take.
+    /// A stream that is to be dialled anew, and the pair that it is to take.
     moving: Option<(u16, usize)>,
-    /// Where streams stand until they stand on the way that they are dialled on.
+    /// Where streams stand until they stand on the pair that they are dialled on.
     stood: BTreeMap<u16, usize>,
 }
 
 #[derive(Debug, Clone, Default)]
-struct Way {
+struct AddressPair {
     streams: BTreeSet<u16>,
     shunned_until: Duration,
     /// For how long it is shunned the next time.
     next: Duration,
 }
 
-impl Ways {
-    fn new(count: usize) -> Ways {
-        Ways {
-            ways: vec![Way { next: SHUN.0, ..Way::default() }; count],
+impl AddressPairs {
+    fn new(count: usize) -> AddressPairs {
+        AddressPairs {
+            pairs: vec![AddressPair { next: SHUN.0, ..AddressPair::default() }; count],
             placed: BTreeMap::new(),
             moving: None,
             stood: BTreeMap::new(),
         }
     }
 
-    /// The same ways, shunned as they are, for the streams of another session.
-    fn without_streams(&self) -> Ways {
-        let bare = |way: &Way| Way { streams: BTreeSet::new(), ..*way };
-        Ways { ways: self.ways.iter().map(bare).collect(), ..Ways::new(0) }
+    /// The same pairs, shunned as they are, for the streams of another session.
+    fn without_streams(&self) -> AddressPairs {
+        let bare = |pair: &AddressPair| AddressPair { streams: BTreeSet::new(), ..*pair };
+        AddressPairs { pairs: self.pairs.iter().map(bare).collect(), ..AddressPairs::new(0) }
     }
 
-    /// A stream of the way that has the most, for the one that has the fewest, if that would not only change places.
+    /// A stream of the pair that has the most, for the one that has the fewest, if that would not only change places.
     fn to_move(&self, now: Duration) -> Option<(u16, usize)> {
-        let streams = |at: &usize| self.ways[*at].streams.len();
-        let open = (0..self.ways.len()).filter(|at| self.ways[*at].shunned_until <= now);
+        let streams = |at: &usize| self.pairs[*at].streams.len();
+        let open = (0..self.pairs.len()).filter(|at| self.pairs[*at].shunned_until <= now);
         let fewest = open.min_by_key(streams)?;
-        let most = (0..self.ways.len()).max_by_key(streams)?;
-        let stream = *self.ways[most].streams.last()?;
+        let most = (0..self.pairs.len()).max_by_key(streams)?;
+        let stream = *self.pairs[most].streams.last()?;
         (streams(&most) >= streams(&fewest) + 2).then_some((stream, fewest))
     }
 
     /// In which order to try them: those with the fewest streams first; those that are shunned last, the soonest over
     /// first.
     fn order(&self, now: Duration) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..self.ways.len()).collect();
+        let mut order: Vec<usize> = (0..self.pairs.len()).collect();
         order.sort_by_key(|&at| {
-            let way = &self.ways[at];
-            let shunned = way.shunned_until.saturating_sub(now);
-            (shunned, way.streams.len(), at)
+            let pair = &self.pairs[at];
+            let shunned = pair.shunned_until.saturating_sub(now);
+            (shunned, pair.streams.len(), at)
         });
         order
     }
 
-    fn place(&mut self, stream: u16, way: usize) {
+    fn place(&mut self, stream: u16, pair: usize) {
         self.take_away(stream);
-        self.placed.insert(stream, way);
-        self.ways[way].streams.insert(stream);
+        self.placed.insert(stream, pair);
+        self.pairs[pair].streams.insert(stream);
     }
 
     fn take_away(&mut self, stream: u16) -> Option<usize> {
-        let way = self.placed.remove(&stream)?;
-        self.ways[way].streams.remove(&stream);
-        Some(way)
+        let pair = self.placed.remove(&stream)?;
+        self.pairs[pair].streams.remove(&stream);
+        Some(pair)
     }
 
     /// It stands nowhere.
@@ -370,47 +370,47 @@ impl Ways {
         self.stood.remove(&stream);
     }
 
-    /// A stream that stands has a connection on another way, on which it does not stand yet.
-    fn dial_anew(&mut self, stream: u16, way: usize) {
+    /// A stream that stands has a connection on another pair, on which it does not stand yet.
+    fn dial_anew(&mut self, stream: u16, pair: usize) {
         if let Some(stood) = self.take_away(stream) {
             self.stood.insert(stream, stood);
         }
-        self.place(stream, way);
+        self.place(stream, pair);
     }
 
-    /// A way that lets nothing through but the first packets is one on which no stream can be had.
+    /// A pair that lets nothing through but the first packets is one on which no stream can be had.
     fn dialled(&mut self, stream: u16, stands: bool, now: Duration) {
         let stood = self.stood.remove(&stream);
         if stands {
             return;
         }
-        if let Some(way) = self.take_away(stream) {
-            self.shun(way, now);
+        if let Some(pair) = self.take_away(stream) {
+            self.shun(pair, now);
         }
-        if let Some(way) = stood {
-            self.place(stream, way);
+        if let Some(pair) = stood {
+            self.place(stream, pair);
         }
     }
 
     fn lost(&mut self, stream: u16, now: Duration) {
         // One that is just dialled anew broke where it stood.
-        if let Some(way) = self.stood.remove(&stream).or_else(|| self.take_away(stream)) {
-            self.shun(way, now);
+        if let Some(pair) = self.stood.remove(&stream).or_else(|| self.take_away(stream)) {
+            self.shun(pair, now);
         }
     }
 
     /// Many streams that break at once count once.
-    fn shun(&mut self, way: usize, now: Duration) {
-        let way = &mut self.ways[way];
-        if way.shunned_until > now {
+    fn shun(&mut self, pair: usize, now: Duration) {
+        let pair = &mut self.pairs[pair];
+        if pair.shunned_until > now {
             return;
         }
         // One that held for long after it was shunned begins anew.
-        if now.saturating_sub(way.shunned_until) > SHUN.1 {
-            way.next = SHUN.0;
+        if now.saturating_sub(pair.shunned_until) > SHUN.1 {
+            pair.next = SHUN.0;
         }
-        way.shunned_until = now + way.next;
-        way.next = (way.next * 2).min(SHUN.1);
+        pair.shunned_until = now + pair.next;
+        pair.next = (pair.next * 2).min(SHUN.1);
     }
 }
 
@@ -420,102 +420,103 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn placed(ways: &mut Ways, streams: std::ops::Range<u16>, now: Duration) {
+    fn placed(pairs: &mut AddressPairs, streams: std::ops::Range<u16>, now: Duration) {
         for stream in streams {
-            let way = ways.order(now)[0];
-            ways.place(stream, way);
+            let pair = pairs.order(now)[0];
+            pairs.place(stream, pair);
         }
     }
 
     #[test]
     fn streams_are_spread_evenly_and_those_of_a_dead_way_come_up_on_others() {
-        let mut ways = Ways::new(3);
-        placed(&mut ways, 0..9, SECOND);
-        let counts = |ways: &Ways| ways.ways.iter().map(|way| way.streams.len()).collect::<Vec<_>>();
-        assert_eq!(counts(&ways), [3, 3, 3]);
-        let lost: Vec<u16> = ways.ways[1].streams.iter().copied().collect();
+        let mut pairs = AddressPairs::new(3);
+        placed(&mut pairs, 0..9, SECOND);
+        let counts =
+            |pairs: &AddressPairs| pairs.pairs.iter().map(|pair| pair.streams.len()).collect::<Vec<_>>();
+        assert_eq!(counts(&pairs), [3, 3, 3]);
+        let lost: Vec<u16> = pairs.pairs[1].streams.iter().copied().collect();
         for &stream in &lost {
-            ways.lost(stream, SECOND);
+            pairs.lost(stream, SECOND);
         }
         for stream in lost {
-            let way = ways.order(SECOND)[0];
-            ways.place(stream, way);
+            let pair = pairs.order(SECOND)[0];
+            pairs.place(stream, pair);
         }
-        let mut now = counts(&ways);
+        let mut now = counts(&pairs);
         now.sort();
-        assert_eq!((counts(&ways)[1], now), (0, vec![0, 4, 5]));
+        assert_eq!((counts(&pairs)[1], now), (0, vec![0, 4, 5]));
         // When it may be tried again, it has the fewest, and streams come back until all have as many.
-        assert_eq!(ways.to_move(SECOND), None);
+        assert_eq!(pairs.to_move(SECOND), None);
         let later = SECOND + SHUN.0;
-        assert_eq!(ways.order(later)[0], 1);
-        while let Some((stream, way)) = ways.to_move(later) {
-            assert_eq!(way, 1);
-            ways.place(stream, way);
+        assert_eq!(pairs.order(later)[0], 1);
+        while let Some((stream, pair)) = pairs.to_move(later) {
+            assert_eq!(pair, 1);
+            pairs.place(stream, pair);
         }
-        assert_eq!(counts(&ways), [3, 3, 3]);
+        assert_eq!(counts(&pairs), [3, 3, 3]);
     }
 
     #[test]
     fn streams_of_another_session_are_spread_as_if_there_had_been_none_and_keep_from_bad_ways() {
-        let mut ways = Ways::new(2);
-        placed(&mut ways, 0..16, SECOND);
-        let counts = |ways: &Ways| [ways.ways[0].streams.len(), ways.ways[1].streams.len()];
-        assert_eq!(counts(&ways), [8, 8]);
-        let mut next = ways.without_streams();
+        let mut pairs = AddressPairs::new(2);
+        placed(&mut pairs, 0..16, SECOND);
+        let counts = |pairs: &AddressPairs| [pairs.pairs[0].streams.len(), pairs.pairs[1].streams.len()];
+        assert_eq!(counts(&pairs), [8, 8]);
+        let mut next = pairs.without_streams();
         placed(&mut next, 0..8, SECOND);
         assert_eq!((counts(&next), next.to_move(SECOND)), ([4, 4], None));
-        ways.shun(0, SECOND);
-        assert_eq!(ways.without_streams().order(SECOND), [1, 0]);
+        pairs.shun(0, SECOND);
+        assert_eq!(pairs.without_streams().order(SECOND), [1, 0]);
     }
 
     #[test]
     fn a_way_that_breaks_again_and_again_is_shunned_for_longer_and_at_most_a_minute() {
-        let mut ways = Ways::new(2);
+        let mut pairs = AddressPairs::new(2);
         let mut now = Duration::ZERO;
         let mut times = Vec::new();
         for _ in 0..6 {
-            ways.shun(0, now);
-            ways.shun(0, now);
-            times.push((ways.ways[0].shunned_until - now).as_secs());
-            now = ways.ways[0].shunned_until;
+            pairs.shun(0, now);
+            pairs.shun(0, now);
+            times.push((pairs.pairs[0].shunned_until - now).as_secs());
+            now = pairs.pairs[0].shunned_until;
         }
         assert_eq!(times, [5, 10, 20, 40, 60, 60]);
-        ways.shun(0, now + SHUN.1 * 2);
-        assert_eq!(ways.ways[0].next, SHUN.0 * 2);
+        pairs.shun(0, now + SHUN.1 * 2);
+        assert_eq!(pairs.pairs[0].next, SHUN.0 * 2);
     }
 
     /// The first packets get through, and nothing after them.
     #[test]
     fn a_way_on_which_no_stream_comes_to_stand_is_shunned_and_who_was_to_move_there_is_where_it_was() {
-        let mut ways = Ways::new(2);
-        placed(&mut ways, 0..4, SECOND);
-        let counts = |ways: &Ways| [ways.ways[0].streams.len(), ways.ways[1].streams.len()];
-        let of_second: Vec<u16> = ways.ways[1].streams.iter().copied().collect();
+        let mut pairs = AddressPairs::new(2);
+        placed(&mut pairs, 0..4, SECOND);
+        let counts = |pairs: &AddressPairs| [pairs.pairs[0].streams.len(), pairs.pairs[1].streams.len()];
+        let of_second: Vec<u16> = pairs.pairs[1].streams.iter().copied().collect();
         for &stream in &of_second {
-            ways.dialled(stream, false, SECOND);
+            pairs.dialled(stream, false, SECOND);
         }
-        assert_eq!((counts(&ways), ways.order(SECOND)), ([2, 0], vec![0, 1]));
-        of_second.iter().for_each(|&stream| ways.place(stream, 0));
+        assert_eq!((counts(&pairs), pairs.order(SECOND)), ([2, 0], vec![0, 1]));
+        of_second.iter().for_each(|&stream| pairs.place(stream, 0));
         let mut now = SECOND + SHUN.0;
-        let (stream, way) = ways.to_move(now).unwrap();
-        ways.dial_anew(stream, way);
-        ways.dialled(stream, false, now);
-        assert_eq!((way, counts(&ways), ways.to_move(now)), (1, [4, 0], None));
+        let (stream, pair) = pairs.to_move(now).unwrap();
+        pairs.dial_anew(stream, pair);
+        pairs.dialled(stream, false, now);
+        assert_eq!((pair, counts(&pairs), pairs.to_move(now)), (1, [4, 0], None));
         // It stands there at last, and breaks there.
         now += 2 * SHUN.0;
-        let (stream, way) = ways.to_move(now).unwrap();
-        ways.dial_anew(stream, way);
-        ways.dialled(stream, true, now);
-        assert_eq!(counts(&ways), [3, 1]);
-        ways.lost(stream, now);
-        assert_eq!((counts(&ways), ways.order(now)), ([3, 0], vec![0, 1]));
+        let (stream, pair) = pairs.to_move(now).unwrap();
+        pairs.dial_anew(stream, pair);
+        pairs.dialled(stream, true, now);
+        assert_eq!(counts(&pairs), [3, 1]);
+        pairs.lost(stream, now);
+        assert_eq!((counts(&pairs), pairs.order(now)), ([3, 0], vec![0, 1]));
         // One that breaks while it is dialled anew says nothing of where it goes.
         now += 4 * SHUN.0;
-        let (stream, way) = ways.to_move(now).unwrap();
-        ways.dial_anew(stream, way);
-        ways.lost(stream, now);
-        ways.dialled(stream, true, now);
-        assert_eq!((counts(&ways), ways.order(now)), ([2, 1], vec![1, 0]));
+        let (stream, pair) = pairs.to_move(now).unwrap();
+        pairs.dial_anew(stream, pair);
+        pairs.lost(stream, now);
+        pairs.dialled(stream, true, now);
+        assert_eq!((counts(&pairs), pairs.order(now)), ([2, 1], vec![1, 0]));
     }
 
     #[test]

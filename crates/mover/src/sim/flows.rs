@@ -15,7 +15,7 @@
 //! 6. When faults stop, everything is settled, and is the whole.
 //!
 //! # Not simulated
-//! What is a flow, and when it is complete (`endpoint/grow/files/sim.rs` has directories), hostile peers, threads and
+//! What is a flow, and when it is complete (`endpoint/feed/files/sim.rs` has directories), hostile peers, threads and
 //! locks.
 
 use super::random::Random;

@@ -29,9 +29,9 @@ mod faults;
 mod checks;
 
 use super::random::Random;
+use crate::frames::channel::{Action, Channel, ConsumerKey, Record, What, Work};
 use crate::frames::consumer::Consumer;
 use crate::frames::frame::{Delivery, Payload};
-use crate::frames::hub::{Action, Channel, ConsumerKey, Record, What, Work};
 use crate::frames::lane::Window;
 use crate::frames::producer::Producer;
 use crate::frames::spill::{Location, SpillTerms};
@@ -64,9 +64,9 @@ const NARROW: u64 = 5;
 /// Records of a simulated file.
 const FILE_BYTES: u64 = 4_000;
 
-/// A link: what is on its way.
+/// A link, for one attachment: what is on its way.
 struct Wire {
-    link: u64,
+    attachment: u64,
     up: bool,
     /// The hub does not know the session any more.
     needs_session: bool,
@@ -118,7 +118,7 @@ struct World {
     wishes: ChannelWishes,
     memory_max: u64,
     spill: Option<SpillTerms>,
-    /// The log: place, record, where; and how far it is synced.
+    /// The log: position, record, where; and how far it is synced.
     stored: VecDeque<(u64, Record, Location)>,
     writes: VecDeque<(u64, Record)>,
     at: (u64, u64),
@@ -126,7 +126,7 @@ struct World {
     synced_through: u64,
     makers: Vec<Made>,
     takers: Vec<Taker>,
-    links: u64,
+    attachments: u64,
     now: u64,
     step: u64,
     faults: u64,
@@ -204,7 +204,7 @@ pub fn story(seed: u64) -> Result<Told, String> {
         }
     }
     let ends = world.takers.iter_mut().map(|taker| {
-        let epoch = world.hub.consumer_epoch(taker.wire.link, &taker.key, &taker.asks.consumer);
+        let epoch = world.hub.consumer_epoch(taker.wire.attachment, &taker.key, &taker.asks.consumer);
         let ways: Vec<usize> = taker.wire.streams.iter().map(VecDeque::len).collect();
         let (up, held, said) = (taker.wire.up, taker.machine.held_bytes(), taker.wire.to_hub.len());
         format!("{:?} up {up} epoch {epoch:?} ways {ways:?} holds {held} said {said}", taker.asks.policy)
@@ -214,9 +214,9 @@ pub fn story(seed: u64) -> Result<Told, String> {
 }
 
 impl Wire {
-    fn new(link: u64) -> Wire {
+    fn new(attachment: u64) -> Wire {
         Wire {
-            link,
+            attachment,
             up: true,
             needs_session: false,
             to_hub: VecDeque::new(),
@@ -267,7 +267,7 @@ impl World {
             synced_through: 0,
             makers: Vec::new(),
             takers: Vec::new(),
-            links: 0,
+            attachments: 0,
             now: 1_000_000_000,
             step: 0,
             faults: 0,
@@ -367,45 +367,47 @@ impl World {
         told
     }
 
-    fn new_link(&mut self) -> u64 {
-        self.links += 1;
-        self.links
+    fn new_attachment(&mut self) -> u64 {
+        self.attachments += 1;
+        self.attachments
     }
 
     /// A new session of a producer.
     fn attach_maker(&mut self, index: usize) -> Result<(), String> {
-        let link = self.new_link();
+        let attachment = self.new_attachment();
         let maker = &mut self.makers[index];
-        let old = maker.wire.link;
+        let old = maker.wire.attachment;
         maker.wire.clear();
-        maker.wire = Wire::new(link);
+        maker.wire = Wire::new(attachment);
         maker.machine.unlink();
         (0..STREAMS).for_each(|stream| maker.machine.stream_lost(stream));
         self.hub.detach(old);
         let (id, first, level) = (maker.id.clone(), maker.machine.first(), maker.level);
         let window = maker.machine.window();
         let process = [index as u8 + 1; 16];
-        self.hub.attach(link, (&id, process), first, level, window).map_err(|error| error.to_string())?;
+        self.hub
+            .attach(attachment, (&id, process), first, level, window)
+            .map_err(|error| error.to_string())?;
         self.pump()
     }
 
     /// A new session of a consumer.
     fn attach_taker(&mut self, index: usize) -> Result<(), String> {
-        let link = self.new_link();
+        let attachment = self.new_attachment();
         let taker = &mut self.takers[index];
-        self.hub.unlink_consumer(taker.wire.link, &taker.key, &taker.asks.consumer);
+        self.hub.unlink_consumer(taker.wire.attachment, &taker.key, &taker.asks.consumer);
         taker.wire.clear();
-        taker.wire = Wire::new(link);
+        taker.wire = Wire::new(attachment);
         taker.machine.unlink();
         let asks =
             Consume { instance: taker.machine.instance(), has: taker.machine.has(), ..taker.asks.clone() };
         let asked = taker.window;
         let window = Window { bytes: asked.bytes / if self.is_narrow { NARROW } else { 1 }, ..asked };
-        let subscribed = self.hub.subscribe(link, &asks, window).map_err(|error| error.to_string())?;
+        let subscribed = self.hub.subscribe(attachment, &asks, window).map_err(|error| error.to_string())?;
         let taker = &mut self.takers[index];
         taker.machine.subscribed(subscribed.instance);
         if window.bytes < asked.bytes {
-            self.hub.tell_window(link, &taker.key, &asks.consumer);
+            self.hub.tell_window(attachment, &taker.key, &asks.consumer);
         }
         self.pump()
     }
@@ -431,7 +433,7 @@ impl World {
                 };
                 if maker.finished && is_over(&self.hub) {
                     // It leaves, and is forgotten as where a channel has too many.
-                    self.hub.detach(maker.wire.link);
+                    self.hub.detach(maker.wire.attachment);
                     self.retired += u64::from(self.hub.retire_one());
                 }
             }
@@ -486,20 +488,21 @@ impl World {
 
     fn hub_hears(&mut self, index: usize) -> Result<(), String> {
         let maker = &mut self.makers[index];
-        let link = maker.wire.link;
+        let attachment = maker.wire.attachment;
         if self.random.percent(50) {
             let Some(message) = maker.wire.to_hub.pop_front() else { return Ok(()) };
-            return self.hub.hear(link, message, self.now).map_err(|error| format!("the hub: {error}"));
+            return self.hub.hear(attachment, message, self.now).map_err(|error| format!("the hub: {error}"));
         }
         let stream = self.random.below(STREAMS.into()) as usize;
         let Some((epoch, number, item, payload)) = maker.wire.streams[stream].pop_front() else {
             return Ok(());
         };
-        if self.hub.begin(link, epoch, number, &item).map_err(|error| format!("the hub: {error}"))? {
+        if self.hub.begin(attachment, epoch, number, &item).map_err(|error| format!("the hub: {error}"))? {
             if self.class == 6 && self.random.percent(2) {
-                return self.hub.damaged(link, epoch, number).map_err(|error| format!("the hub: {error}"));
+                let damaged = self.hub.damaged(attachment, epoch, number);
+                return damaged.map_err(|error| format!("the hub: {error}"));
             }
-            self.hub.arrived(link, epoch, number, item, payload, self.now);
+            self.hub.arrived(attachment, epoch, number, item, payload, self.now);
         }
         Ok(())
     }
@@ -521,15 +524,15 @@ impl World {
         if !taker.wire.up {
             return Ok(());
         }
-        let (link, who) = (taker.wire.link, taker.asks.consumer);
+        let (attachment, who) = (taker.wire.attachment, taker.asks.consumer);
         let stream = self.random.below(STREAMS.into()) as u16;
         if self.random.percent(30)
             && let Some(message) = taker.wire.to_hub.pop_front()
         {
-            let heard = self.hub.hear_consumer(link, &taker.key, &who, message, self.now);
+            let heard = self.hub.hear_consumer(attachment, &taker.key, &who, message, self.now);
             return heard.map_err(|error| format!("the hub: {error}"));
         }
-        match self.hub.next(link, &taker.key, &who, stream) {
+        match self.hub.next(attachment, &taker.key, &who, stream) {
             None => {}
             Some(Work::Send { number, epoch, what }) => {
                 let (item, payload) = match what {
@@ -538,14 +541,15 @@ impl World {
                 };
                 taker.wire.streams[usize::from(stream)].push_back((epoch, number, item, payload));
             }
-            Some(Work::Read { number, at, place }) => {
-                let found = self.stored.iter().find(|(stored, _, stands)| *stored == place && *stands == at);
+            Some(Work::Read { number, at, position }) => {
+                let mut stored = self.stored.iter();
+                let found = stored.find(|(stored, _, stands)| *stored == position && *stands == at);
                 let held = found.and_then(|(_, record, _)| match record {
                     Record::Frame(held) => Some(held.clone()),
                     Record::Note(_) => None,
                 });
                 if held.is_none() {
-                    return Err(format!("what stood at place {place} is not in the log"));
+                    return Err(format!("what stood at position {position} is not in the log"));
                 }
                 self.read_back += u64::from(!self.wishes.is_recorded);
                 self.hub.loaded(&taker.key, &who, number, at, held);
@@ -658,7 +662,7 @@ impl World {
             self.hub.synced(self.synced_through);
             return;
         }
-        let Some((place, record)) = self.writes.pop_front() else { return };
+        let Some((position, record)) = self.writes.pop_front() else { return };
         let bytes = match &record {
             Record::Frame(held) => held.cost(),
             Record::Note(_) => 100,
@@ -668,29 +672,30 @@ impl World {
         }
         let at = Location { file: self.at.0, offset: self.at.1, bytes };
         self.at.1 += bytes;
-        self.written_through = self.written_through.max(place + 1);
-        self.stored.push_back((place, record.clone(), at));
-        self.hub.written(place, at, &record, self.now);
+        self.written_through = self.written_through.max(position + 1);
+        self.stored.push_back((position, record.clone(), at));
+        self.hub.written(position, at, &record, self.now);
     }
 
     fn pump(&mut self) -> Result<(), String> {
         while let Some(action) = self.hub.take_action() {
             match action {
-                Action::Tell(link, message) => {
-                    let to = self.makers.iter_mut().find(|maker| maker.wire.link == link && maker.wire.up);
+                Action::Tell(attachment, message) => {
+                    let is_its = |wire: &Wire| wire.attachment == attachment && wire.up;
+                    let to = self.makers.iter_mut().find(|maker| is_its(&maker.wire));
                     if let Some(maker) = to {
                         maker.wire.from_hub.push_back(message);
                         continue;
                     }
-                    let to = self.takers.iter_mut().find(|taker| taker.wire.link == link && taker.wire.up);
+                    let to = self.takers.iter_mut().find(|taker| is_its(&taker.wire));
                     if let Some(taker) = to {
                         taker.wire.from_hub.push_back(message);
                     }
                 }
                 Action::Wake => {}
-                Action::Write(place, record) => {
+                Action::Write(position, record) => {
                     self.spilled += u64::from(!self.wishes.is_recorded);
-                    self.writes.push_back((place, record));
+                    self.writes.push_back((position, record));
                 }
                 Action::Forget(file) => self.stored.retain(|(.., at)| at.file != file),
             }

@@ -21,7 +21,7 @@ use std::time::Duration;
 pub mod ledbat;
 
 // What routes did best with.
-pub mod profile;
+pub mod routes;
 
 pub mod search;
 

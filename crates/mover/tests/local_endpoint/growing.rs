@@ -1,7 +1,7 @@
 //! Flows into files: pieces of all lengths at any place, past the page cache and through it.
 
 use super::*;
-use thalweg_mover::endpoint::flow::{FlowDestination, FlowFile, Standing};
+use thalweg_mover::endpoint::flow_destination::{FlowDestination, FlowFile, Standing};
 use thalweg_mover::endpoint::local::flow_destination::LocalFlows;
 use thalweg_mover::plan::DIRECT_BYTES;
 use thalweg_wire::message::{FlowBegin, Origin};

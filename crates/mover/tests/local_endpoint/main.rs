@@ -15,8 +15,8 @@ use thalweg_mover::endpoint::together::Together;
 use thalweg_mover::endpoint::{
     Conclusion, Decision, Destination, PartialFile, Ready, ScanSink, Small, Source, Staged,
 };
-use thalweg_mover::journal::staging::{STAGING_NAME, is_staging};
-use thalweg_mover::manifest::Filter;
+use thalweg_mover::filter::Filter;
+use thalweg_mover::journal::staging_names::{STAGING_NAME, is_staging};
 use thalweg_sys::usage::thread_cpu;
 use thalweg_sys::{Dir, Links, extents};
 use thalweg_wire::digest::{self, Rule, Tree};

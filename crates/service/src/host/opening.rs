@@ -18,7 +18,7 @@ use thalweg_mover::endpoint::synthetic::{NoiseSource, NullDestination};
 use thalweg_mover::endpoint::{Destination, Source};
 use thalweg_mover::event::{self, Event, Events};
 use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
-use thalweg_mover::manifest::filter::Filter;
+use thalweg_mover::filter::Filter;
 use thalweg_mover::run::Ended;
 use thalweg_mover::run::agree;
 use thalweg_mover::run::copy;
@@ -306,7 +306,7 @@ impl Host {
             run.remove_sources_for_peer(pull.removes_at_end)?;
         }
         session.add(open.transfer, run.clone())?;
-        session.tune_streams();
+        session.set_stream_options();
         line.opened();
         let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
         let line = line.clone();
@@ -354,7 +354,7 @@ impl Host {
             run.close();
             return Err(failure);
         }
-        session.tune_streams();
+        session.set_stream_options();
         line.opened();
         let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
         let begun = run.clone();

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use thalweg_client::far_movers::{FarMovers, How, SshOptions};
 use thalweg_client::place::Places;
-use thalweg_mover::manifest::filter::Filter;
+use thalweg_mover::filter::Filter;
 use thalweg_mover::run::copy::{Selection, Stop};
 use thalweg_sys::priority::Priority;
 use thalweg_wire::message::FilterRule;
@@ -24,8 +24,8 @@ fn watch_of(root: &Path, kind: ItemKind, complete: Complete, patterns: &[&str]) 
     let rule = |pattern: &&str| FilterRule { include: false, pattern: (*pattern).into() };
     let filter: Vec<FilterRule> = patterns.iter().map(rule).collect();
     Watch {
-        source: Named::Local(root.join("in")),
-        destination: Named::Local(root.join("out")),
+        source: Place::Local(root.join("in")),
+        destination: Place::Local(root.join("out")),
         scanner: Arc::new(Scanner {
             kind,
             complete: complete.clone(),
@@ -55,7 +55,7 @@ fn watch_of(root: &Path, kind: ItemKind, complete: Complete, patterns: &[&str]) 
 
 /// What a look sees of it.
 fn seen(watch: &Watch, name: &RelativePath) -> Version {
-    let Named::Local(source) = &watch.source else { panic!("it is here") };
+    let Place::Local(source) = &watch.source else { panic!("it is here") };
     let reach = Reach::local(source.clone());
     let view = watch.scanner.scan(&reach, &mut |failure| panic!("{failure}")).unwrap();
     view.items.into_iter().find(|seen| seen.name == *name).unwrap().version
@@ -316,7 +316,7 @@ fn a_watch_is_found_again_however_its_far_place_is_written() {
     let scratch = tempfile::tempdir().unwrap();
     let of = |text: &str| {
         let complete = Complete::Stable(Duration::ZERO);
-        let destination = Named::parse(text.as_ref(), &Places::default()).unwrap();
+        let destination = Place::parse(text.as_ref(), &Places::default()).unwrap();
         Watch { destination, ..watch_of(scratch.path(), ItemKind::File, complete, &[]) }
     };
     let (bare, slash) = (of("tw://h/data/out"), of("tw://h/data/out/"));

@@ -11,7 +11,7 @@ use super::timed_transfer::{ENDLESS, Way};
 use std::time::Duration;
 use thalweg_lab::probe::{Measurements, Parts, Rate, Reading, Ways};
 use thalweg_mover::basin::Evidence;
-use thalweg_mover::basin::terms::Passage;
+use thalweg_mover::basin::times::Passage;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::plan;
 use thalweg_mover::run::copy::{From, To};

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thalweg_lab::probe::Rate;
 use thalweg_mover::basin::Evidence;
-use thalweg_mover::basin::terms::Passage;
+use thalweg_mover::basin::times::Passage;
 use thalweg_mover::event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::mutex::lock;

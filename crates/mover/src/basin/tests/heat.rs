@@ -10,7 +10,7 @@ fn a_cpu_that_heat_slowed_is_said_to_have_been_on_the_side_that_it_was() {
     let mut evidence = evidence();
     works(&mut evidence.sender, Stage::Digest, 19_000, 19_000);
     works(&mut evidence.receiver, Stage::Write, 4_000, 4_000);
-    let cool = expect(&evidence, Cause::SourceCpu, Place::Source, 5.0);
+    let cool = expect(&evidence, Cause::SourceCpu, Where::Source, 5.0);
     assert!(cool.narrowest.heat.is_none() && !cool.sentence.contains("heat"), "{}", cool.sentence);
     // The other side's is no reason.
     heats(&mut evidence.receiver);
@@ -18,7 +18,7 @@ fn a_cpu_that_heat_slowed_is_said_to_have_been_on_the_side_that_it_was() {
     assert!(other.narrowest.heat.is_none() && !other.sentence.contains("heat"), "{}", other.sentence);
     assert_eq!(other.next.and_then(|next| next.heat), Some(0.7));
     heats(&mut evidence.sender);
-    let hot = expect(&evidence, Cause::SourceCpu, Place::Source, 5.0);
+    let hot = expect(&evidence, Cause::SourceCpu, Where::Source, 5.0);
     assert_eq!(hot.narrowest.heat, Some(0.7));
     let reason = "digest at the source: it computes all the time, for 842 Mbit/s; \
                   heat slowed its CPUs at 7 of 10 looks (95 % busy)";
@@ -34,7 +34,7 @@ fn a_cpu_that_heat_slowed_is_said_to_have_been_on_the_side_that_it_was() {
     // What waits for a disk is not slowed by heat.
     works(&mut evidence.sender, Stage::Digest, 0, 0);
     works(&mut evidence.sender, Stage::Read, 19_000, 400);
-    let disk = expect(&evidence, Cause::SourceDisk, Place::Source, 5.0);
+    let disk = expect(&evidence, Cause::SourceDisk, Where::Source, 5.0);
     assert!(disk.narrowest.heat.is_none() && !disk.sentence.contains("heat"), "{}", disk.sentence);
 }
 
@@ -45,13 +45,13 @@ fn cpus_that_are_used_up_and_hot_are_said_to_be_and_those_of_a_quota_are_not() {
     heats(&mut evidence.receiver);
     evidence.receiver.process.user_nanos = 39_000_000_000;
     let said = verdict(&evidence);
-    assert_eq!((said.narrowest.cause, said.narrowest.place), (Cause::Cpu, Place::Destination));
+    assert_eq!((said.narrowest.cause, said.narrowest.place), (Cause::Cpu, Where::Destination));
     assert!(said.sentence.contains("heat slowed it at 7 of 10 looks"), "{}", said.sentence);
     assert!(said.knob.starts_with("To turn: cool the destination (heat slows its CPUs), or more or faster"));
     // Both on one machine, whichever of them looked.
     (evidence.sender.process.host, evidence.receiver.process.host) = (7, 7);
     let said = verdict(&evidence);
-    assert_eq!((said.narrowest.cause, said.narrowest.place), (Cause::Cpu, Place::Both));
+    assert_eq!((said.narrowest.cause, said.narrowest.place), (Cause::Cpu, Where::Both));
     assert!(said.knob.starts_with("To turn: cool this machine"), "{}", said.knob);
     // A quota is used up before the CPU is.
     evidence.receiver.process.user_nanos = 2_400_000_000;

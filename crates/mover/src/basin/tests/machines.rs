@@ -8,10 +8,10 @@ fn a_slow_disk_at_the_source() {
     works(&mut evidence.sender, Stage::Read, 19_000, 400);
     works(&mut evidence.sender, Stage::Digest, 600, 600);
     works(&mut evidence.receiver, Stage::Write, 4_000, 4_000);
-    let verdict = expect(&evidence, Cause::SourceDisk, Place::Source, 5.0);
+    let verdict = expect(&evidence, Cause::SourceDisk, Where::Source, 5.0);
     assert_eq!(verdict.narrowest.stage, "read");
     let next = verdict.next.expect("a next one");
-    assert_eq!((next.stage.as_str(), next.place), ("write", Place::Destination));
+    assert_eq!((next.stage.as_str(), next.place), ("write", Where::Destination));
     assert!(verdict.sentence.contains("read at the source"), "{}", verdict.sentence);
 }
 
@@ -23,7 +23,7 @@ fn streams_that_stand_by_do_not_make_others_look_idle() {
     works(&mut evidence.receiver, Stage::Write, 19_800, 1_000);
     works(&mut evidence.receiver, Stage::Finish, 6_000, 1_000);
     works(&mut evidence.sender, Stage::Digest, 5_000, 5_000);
-    let said = expect(&evidence, Cause::DestinationDisk, Place::Destination, 10.0 / 6.0);
+    let said = expect(&evidence, Cause::DestinationDisk, Where::Destination, 10.0 / 6.0);
     assert_eq!(said.next.map(|next| next.cause), Some(Cause::Names));
     let drawn = width::widths(&evidence).into_iter().find(|width| width.stage == "write").expect("a stage");
     assert_eq!(drawn.threads, 2);
@@ -36,7 +36,7 @@ fn a_source_that_computes() {
     works(&mut evidence.sender, Stage::Read, 4_000, 3_000);
     works(&mut evidence.receiver, Stage::Write, 2_000, 2_000);
     // What is left for the source's threads: reading.
-    expect(&evidence, Cause::SourceCpu, Place::Source, 5.0);
+    expect(&evidence, Cause::SourceCpu, Where::Source, 5.0);
     works(&mut evidence.sender, Stage::Digest, 0, 0);
     works(&mut evidence.sender, Stage::Compress, 15_000, 15_000);
     assert!(verdict(&evidence).knob.contains("--compress"));
@@ -51,12 +51,12 @@ fn a_control_group_without_cpu_goes_before_what_it_makes_slow() {
     evidence.sender.process.throttled_nanos = 7_000_000_000;
     evidence.rate_bytes_per_s = Some(300_000_000);
     paced(&mut evidence, 100, 1_000_000_000);
-    let verdict = expect(&evidence, Cause::CpuQuota, Place::Source, 3.0);
+    let verdict = expect(&evidence, Cause::CpuQuota, Where::Source, 3.0);
     assert!(verdict.sentence.contains("0.25 of a CPU"), "{}", verdict.sentence);
     assert_eq!(verdict.next.map(|next| next.cause), Some(Cause::RateLimit));
     // The same figures at the other side.
     std::mem::swap(&mut evidence.sender.process, &mut evidence.receiver.process);
-    expect(&evidence, Cause::CpuQuota, Place::Destination, 1.05);
+    expect(&evidence, Cause::CpuQuota, Where::Destination, 1.05);
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn the_machine_of_both_without_cpu() {
     }
     works(&mut evidence.sender, Stage::Digest, 18_000, 9_000);
     let verdict = verdict(&evidence);
-    assert_eq!((verdict.narrowest.cause, verdict.narrowest.place), (Cause::Cpu, Place::Both));
+    assert_eq!((verdict.narrowest.cause, verdict.narrowest.place), (Cause::Cpu, Where::Both));
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn a_slow_disk_at_the_destination_and_a_slow_sync() {
     row(&mut evidence.receiver, Stage::Conclude).items = 1;
     row(&mut evidence.receiver, Stage::Sync).items = 18;
     works(&mut evidence.sender, Stage::Digest, 4_000, 4_000);
-    expect(&evidence, Cause::DestinationDisk, Place::Destination, 5.0);
+    expect(&evidence, Cause::DestinationDisk, Where::Destination, 5.0);
     // Here the last sync, with nothing left to write, takes as long as the others.
     works(&mut evidence.receiver, Stage::Conclude, 500, 1);
     row(&mut evidence.receiver, Stage::Conclude).items = 1;
@@ -95,17 +95,17 @@ fn many_small_files() {
     evidence.bytes = 200_000 * 1024;
     works(&mut evidence.receiver, Stage::Create, 19_000, 10_000);
     works(&mut evidence.sender, Stage::Scan, 2_000, 1_000);
-    let create = expect(&evidence, Cause::SmallFilesWrite, Place::Destination, 5.0);
+    let create = expect(&evidence, Cause::SmallFilesWrite, Where::Destination, 5.0);
     assert!(create.sentence.contains("entries/s"), "{}", create.sentence);
     works(&mut evidence.receiver, Stage::Create, 1_000, 1_000);
     works(&mut evidence.receiver, Stage::Finish, 9_700, 1_000);
-    expect(&evidence, Cause::Names, Place::Destination, 5.0);
+    expect(&evidence, Cause::Names, Where::Destination, 5.0);
     works(&mut evidence.receiver, Stage::Finish, 100, 100);
     works(&mut evidence.sender, Stage::Open, 19_400, 1_000);
-    expect(&evidence, Cause::SmallFilesRead, Place::Source, 5.0);
+    expect(&evidence, Cause::SmallFilesRead, Where::Source, 5.0);
     works(&mut evidence.sender, Stage::Open, 100, 100);
     works(&mut evidence.sender, Stage::Scan, 9_800, 1_000);
-    expect(&evidence, Cause::Scan, Place::Source, 10.0 / 0.5);
+    expect(&evidence, Cause::Scan, Where::Source, 10.0 / 0.5);
     works(&mut evidence.receiver, Stage::Decide, 9_900, 1_000);
     assert_eq!(verdict(&evidence).narrowest.cause, Cause::Look);
 }
@@ -127,7 +127,7 @@ fn in_one_process_a_thread_does_both_sides() {
     evidence.is_linked = false;
     works(&mut evidence.sender, Stage::Read, 5_000, 5_000);
     works(&mut evidence.receiver, Stage::Write, 14_000, 1_000);
-    expect(&evidence, Cause::DestinationDisk, Place::Destination, 4.0);
+    expect(&evidence, Cause::DestinationDisk, Where::Destination, 4.0);
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn a_producer_that_takes_its_time() {
     evidence.is_flow = true;
     row(&mut evidence.sender, Stage::Read).input_nanos = 9_000_000_000;
     works(&mut evidence.receiver, Stage::Sync, 2_500, 10);
-    let verdict = expect(&evidence, Cause::Producer, Place::Source, 4.0);
+    let verdict = expect(&evidence, Cause::Producer, Where::Source, 4.0);
     assert!(
         verdict.sentence.starts_with("the producer: nothing more is there to read"),
         "{}",

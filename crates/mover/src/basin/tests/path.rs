@@ -14,20 +14,20 @@ fn a_full_link_a_lossy_one_and_small_windows() {
     }
     // However wide the path, 500 MB take 15 round trips of slow start in each stream.
     let without = 10.0 / 1.506;
-    let said = expect(&evidence, Cause::Link, Place::Path, without).sentence;
+    let said = expect(&evidence, Cause::Link, Where::Path, without).sentence;
     assert!(said.contains("0.20 % of the bytes are sent again"), "{said}");
     assert_eq!(verdict(&evidence).factor_low, None);
     for stream in &mut evidence.sender.streams {
         stream.rtt_nanos = stream.rtt_min_nanos;
     }
-    let verdict = expect(&evidence, Cause::Loss, Place::Path, without);
+    let verdict = expect(&evidence, Cause::Loss, Where::Path, without);
     // Of the link behind it nothing is known.
     assert_eq!(verdict.factor_low, Some(1.0));
     assert!(verdict.sentence.contains("0.20 %") && verdict.knob.contains("bbr"), "{}", verdict.sentence);
     for stream in &mut evidence.sender.streams {
         stream.rwnd_limited_nanos = 8_000_000_000;
     }
-    let verdict = expect(&evidence, Cause::Window, Place::Path, without);
+    let verdict = expect(&evidence, Cause::Window, Where::Path, without);
     assert!(
         verdict.sentence.contains("4.00 MiB") && verdict.sentence.contains("100.0 ms"),
         "{}",
@@ -41,24 +41,24 @@ fn a_full_link_a_lossy_one_and_small_windows() {
         stream.rwnd_limited_nanos = 0;
         stream.sndbuf_limited_nanos = 8_000_000_000;
     }
-    let knob = expect(&evidence, Cause::SendBuffer, Place::Path, without).knob;
+    let knob = expect(&evidence, Cause::SendBuffer, Where::Path, without).knob;
     assert!(knob.contains("tcp_wmem") && knob.contains("`thalweg doctor` at the source"), "{knob}");
     // 5 MB are under way in each stream, of 16 MiB that might be.
     for stream in &mut evidence.sender.streams {
         stream.sndbuf_limited_nanos = 3_000_000_000;
         (stream.cwnd_bytes, stream.window_bytes) = (16 << 20, 16 << 20);
     }
-    expect(&evidence, Cause::SendBuffer, Place::Path, without);
+    expect(&evidence, Cause::SendBuffer, Where::Path, without);
     for stream in &mut evidence.sender.streams {
         stream.cwnd_bytes = 5 << 20;
     }
-    expect(&evidence, Cause::Loss, Place::Path, without);
+    expect(&evidence, Cause::Loss, Where::Path, without);
     // The peer's window is full, though the kernel, which paces, says so of a part of the time only.
     for stream in &mut evidence.sender.streams {
         (stream.sndbuf_limited_nanos, stream.rwnd_limited_nanos) = (0, 2_000_000_000);
         (stream.cwnd_bytes, stream.window_bytes) = (16 << 20, 5_100_000);
     }
-    expect(&evidence, Cause::Window, Place::Path, without);
+    expect(&evidence, Cause::Window, Where::Path, without);
 }
 
 /// One of four copies that share a session: of the waits for the path a quarter is its own. The streams were busy all
@@ -70,13 +70,13 @@ fn a_path_that_copies_share_is_named_by_each_of_them() {
     row(&mut evidence.receiver, Stage::Receive).input_nanos = 4_900_000_000;
     evidence.sender.process.user_nanos = 12_000_000_000;
     let said = verdict(&evidence);
-    assert_eq!((said.narrowest.cause, said.narrowest.place), (Cause::Link, Place::Path), "{}", said.sentence);
+    assert_eq!((said.narrowest.cause, said.narrowest.place), (Cause::Link, Where::Path), "{}", said.sentence);
     assert!(said.narrowest.busy > 0.95, "{}", said.narrowest.busy);
     assert!((said.factor - 10.0 / 3.0).abs() < 0.1, "{}", said.factor);
     // Nor where next to none of the waits is booked yet.
     row(&mut evidence.sender, Stage::Send).output_nanos = 500_000_000;
     row(&mut evidence.receiver, Stage::Receive).input_nanos = 500_000_000;
-    assert_eq!(verdict(&evidence).narrowest.place, Place::Path);
+    assert_eq!(verdict(&evidence).narrowest.place, Where::Path);
     // CPUs that are used up are another matter.
     evidence.sender.process.user_nanos = 38_000_000_000;
     assert_eq!(verdict(&evidence).narrowest.cause, Cause::Cpu);
@@ -116,7 +116,7 @@ fn a_send_buffer_that_is_full_is_named_though_the_congestion_window_is_no_larger
     let said = verdict(&evidence);
     assert_eq!(
         (said.narrowest.cause, said.narrowest.place),
-        (Cause::SendBuffer, Place::Path),
+        (Cause::SendBuffer, Where::Path),
         "{}",
         said.sentence
     );
@@ -142,10 +142,10 @@ fn a_receiver_that_does_not_take_what_comes_is_no_matter_of_windows() {
         stream.rwnd_limited_nanos = 9_000_000_000;
     }
     works(&mut evidence.receiver, Stage::Write, 19_000, 500);
-    expect(&evidence, Cause::DestinationDisk, Place::Destination, 20.0);
+    expect(&evidence, Cause::DestinationDisk, Where::Destination, 20.0);
     works(&mut evidence.receiver, Stage::Write, 0, 0);
     works(&mut evidence.receiver, Stage::Verify, 19_000, 19_000);
-    expect(&evidence, Cause::DestinationCpu, Place::Destination, 20.0);
+    expect(&evidence, Cause::DestinationCpu, Where::Destination, 20.0);
 }
 
 /// Within a room a receiver that takes little keeps bytes under way, and what is delivered then says nothing of the
@@ -162,10 +162,10 @@ fn a_receiver_that_takes_little_makes_no_near_path_narrow() {
         stream.delivery_bytes_per_s_max = 100_000_000;
     }
     // Each had something of its own to carry for a second of the ten.
-    expect(&evidence, Cause::DestinationDisk, Place::Destination, 10.0 / 1.9);
+    expect(&evidence, Cause::DestinationDisk, Where::Destination, 10.0 / 1.9);
     // Unless it was seen to carry all in less time: not all of such waiting is counted.
     evidence.sender.streams.iter_mut().for_each(|stream| stream.delivery_bytes_per_s_max = 400_000_000);
-    expect(&evidence, Cause::DestinationDisk, Place::Destination, 10.0 / 1.25);
+    expect(&evidence, Cause::DestinationDisk, Where::Destination, 10.0 / 1.25);
 }
 
 /// A thread that gets no CPU hears late that there is room: that wait is none for the path.
@@ -184,12 +184,12 @@ fn the_path_is_not_waited_for_longer_than_it_had_anything_to_carry() {
         (stream.rtt_nanos, stream.rtt_min_nanos) = (30_000, 4_000);
         stream.busy_nanos = 600_000_000;
     }
-    let said = expect(&evidence, Cause::CpuQuota, Place::Source, 4.0);
+    let said = expect(&evidence, Cause::CpuQuota, Where::Source, 4.0);
     assert_eq!(said.next.map(|next| next.cause), Some(Cause::RateLimit));
     // Of a stream that broke nothing is known any more: then the wait is all there is.
     evidence.sender.streams.truncate(1);
-    let said = expect(&evidence, Cause::CpuQuota, Place::Source, 2.0);
-    assert_eq!(said.next.map(|next| next.place), Some(Place::Path));
+    let said = expect(&evidence, Cause::CpuQuota, Where::Source, 2.0);
+    assert_eq!(said.next.map(|next| next.place), Some(Where::Path));
 }
 
 #[test]
@@ -395,7 +395,7 @@ fn a_plan_that_fills_the_path_is_not_what_holds_up() {
     assert_eq!(said.narrowest.cause, Cause::Plan, "{}", said.sentence);
     // Without a queue nothing says that the path was full: 24 MB/s are what it carries at least, 48 what it may.
     let next = said.next.expect("a next one");
-    assert!(next.place == Place::Path && (next.bytes_per_s - 48e6).abs() < 1.0, "{next:?}");
+    assert!(next.place == Where::Path && (next.bytes_per_s - 48e6).abs() < 1.0, "{next:?}");
     assert!(
         said.factor_low.is_some_and(|low| low < said.factor * 0.6),
         "{:?} {}",
@@ -404,5 +404,5 @@ fn a_plan_that_fills_the_path_is_not_what_holds_up() {
     );
     evidence.sender.streams.iter_mut().for_each(|stream| stream.queued_nanos = 1_000_000_000);
     let said = verdict(&evidence);
-    assert_eq!((said.narrowest.cause, said.narrowest.place), (Cause::Link, Place::Path), "{}", said.sentence);
+    assert_eq!((said.narrowest.cause, said.narrowest.place), (Cause::Link, Where::Path), "{}", said.sentence);
 }

@@ -9,14 +9,14 @@ fn a_rate_that_was_asked_for() {
     evidence.rate_bytes_per_s = Some(101_000_000);
     paced(&mut evidence, 19_000, 1_000_000_000);
     works(&mut evidence.receiver, Stage::Write, 5_000, 1_000);
-    let verdict = expect(&evidence, Cause::RateLimit, Place::Source, 4.0);
+    let verdict = expect(&evidence, Cause::RateLimit, Where::Source, 4.0);
     assert_eq!(verdict.next.map(|next| next.cause), Some(Cause::DestinationDisk));
     assert!(verdict.sentence.contains("808 Mbit/s, as asked"), "{}", verdict.sentence);
     // One that is not met limits nothing.
     evidence.rate_bytes_per_s = Some(400_000_000);
     paced(&mut evidence, 10, 1_000_000_000);
     works(&mut evidence.receiver, Stage::Write, 19_800, 1_000);
-    expect(&evidence, Cause::DestinationDisk, Place::Destination, 4.0);
+    expect(&evidence, Cause::DestinationDisk, Where::Destination, 4.0);
 }
 
 /// One large file in one chunk: of eight streams one has something to send, and waits.
@@ -43,19 +43,19 @@ fn a_rate_that_packed_bytes_stay_below_limits_nothing() {
     paced(&mut evidence, 100, 1_000_000_000);
     works(&mut evidence.sender, Stage::Compress, 18_000, 18_000);
     works(&mut evidence.receiver, Stage::Write, 5_000, 1_000);
-    let said = expect(&evidence, Cause::SourceCpu, Place::Source, 4.0);
+    let said = expect(&evidence, Cause::SourceCpu, Where::Source, 4.0);
     assert_eq!(said.next.map(|next| next.cause), Some(Cause::DestinationDisk));
 }
 
 /// As above, with the limit of an operator, on either side.
 #[test]
 fn a_limit_of_an_operator_that_packed_bytes_stay_below_limits_nothing() {
-    for place in [Place::Source, Place::Destination] {
+    for place in [Where::Source, Where::Destination] {
         let mut evidence = evidence();
         works(&mut evidence.sender, Stage::Compress, 18_000, 18_000);
         works(&mut evidence.receiver, Stage::Write, 5_000, 1_000);
         let side = match place {
-            Place::Source => &mut evidence.sender,
+            Where::Source => &mut evidence.sender,
             _ => &mut evidence.receiver,
         };
         // Now and then it is waited for: packed bytes come in bursts too.
@@ -76,7 +76,7 @@ fn a_rate_that_is_set_at_the_end_explains_nothing_before() {
     paced(&mut evidence, 9_500, 62_500_000);
     works(&mut evidence.receiver, Stage::Write, 7_000_000, 100_000);
     works(&mut evidence.sender, Stage::Digest, 3_605_000, 3_605_000);
-    let said = expect(&evidence, Cause::DestinationDisk, Place::Destination, 2.0);
+    let said = expect(&evidence, Cause::DestinationDisk, Where::Destination, 2.0);
     assert_eq!(said.next.map(|next| next.cause), Some(Cause::SourceCpu));
 }
 
@@ -86,7 +86,7 @@ fn a_rate_that_was_taken_away_is_still_what_most_of_the_time_went_to() {
     let mut evidence = Evidence { elapsed_nanos: 630_000_000_000, bytes: 22_500_000_000, ..evidence() };
     paced(&mut evidence, 1_190_000, 7_500_000_000);
     works(&mut evidence.receiver, Stage::Write, 50_000, 5_000);
-    let said = expect(&evidence, Cause::RateLimit, Place::Source, 630.0 / 35.0);
+    let said = expect(&evidence, Cause::RateLimit, Where::Source, 630.0 / 35.0);
     let words = "the rate limit: 101 Mbit/s on average, under limits that changed (";
     assert!(said.sentence.starts_with(words), "{}", said.sentence);
     // Nor is the mean of several what was asked for last.
@@ -106,13 +106,13 @@ fn packets_that_we_space_ourselves_say_nothing_of_how_wide_the_path_is() {
         (stream.acked_bytes, stream.rtt_nanos, stream.rtt_min_nanos) = (60_000_000, 50_000, 10_000);
         (stream.busy_nanos, stream.delivery_bytes_per_s_max) = (5_000_000_000, 3_000_000_000);
     }
-    let said = expect(&evidence, Cause::RateLimit, Place::Source, 3.0);
+    let said = expect(&evidence, Cause::RateLimit, Where::Source, 3.0);
     assert_eq!(said.next.map(|next| next.cause), Some(Cause::DestinationDisk));
     // That it carries what it carried while anything was under way is certain: two streams, each busy half of the time.
     assert!(said.factor_low.is_some_and(|low| (low - 1.33).abs() < 0.01), "{:?}", said.factor_low);
     // Busy for longer than that: the path is as wide as it was seen to be.
     evidence.sender.streams.iter_mut().for_each(|stream| stream.busy_nanos = 7_000_000_000);
-    assert_eq!(verdict(&evidence).next.map(|next| next.place), Some(Place::Path));
+    assert_eq!(verdict(&evidence).next.map(|next| next.place), Some(Where::Path));
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn who_gives_way_waits_for_the_path_at_its_own_pace() {
     works(&mut evidence.receiver, Stage::Write, 3_000, 1_000);
     evidence.yields = true;
     let said = verdict(&evidence);
-    assert_eq!((said.narrowest.cause, said.narrowest.place), (Cause::Link, Place::Path), "{}", said.sentence);
+    assert_eq!((said.narrowest.cause, said.narrowest.place), (Cause::Link, Where::Path), "{}", said.sentence);
     let words = "it gives way to others, and hardly any queue was seen: it may be growing still, at ";
     assert!(said.sentence.contains(words), "{}", said.sentence);
     // Once by chance.
@@ -150,7 +150,7 @@ fn who_gives_way_is_told_neither_of_losses_nor_of_buffers_and_to_take_no_more_st
     }
     evidence.yields = true;
     let said = verdict(&evidence);
-    assert_eq!((said.narrowest.cause, said.narrowest.place), (Cause::Link, Place::Path), "{}", said.sentence);
+    assert_eq!((said.narrowest.cause, said.narrowest.place), (Cause::Link, Where::Path), "{}", said.sentence);
     assert!(said.knob.contains("--class normal") && !said.knob.contains("--streams"), "{}", said.knob);
     // Where what others leave is not what it waits for, it is told what the path does, and not to be more.
     row(&mut evidence.sender, Stage::Send).output_nanos = 18_000_000_000;
@@ -163,12 +163,12 @@ fn who_gives_way_is_told_neither_of_losses_nor_of_buffers_and_to_take_no_more_st
 
 #[test]
 fn a_limit_that_an_operator_set_is_named_where_it_is_with_who_set_it() {
-    for (place, name) in [(Place::Source, "source"), (Place::Destination, "destination")] {
+    for (place, name) in [(Where::Source, "source"), (Where::Destination, "destination")] {
         let limited = |waited_ms: u64, wrote_ms: u64| {
             let mut evidence = evidence();
             works(&mut evidence.receiver, Stage::Write, wrote_ms, 1_000);
             let side = match place {
-                Place::Source => &mut evidence.sender,
+                Where::Source => &mut evidence.sender,
                 _ => &mut evidence.receiver,
             };
             works(side, Stage::Limit, waited_ms, 0);
@@ -187,7 +187,7 @@ fn a_limit_that_an_operator_set_is_named_where_it_is_with_who_set_it() {
         assert!(said.sentence.starts_with(&words), "{}", said.sentence);
         assert!(said.knob.contains(&format!("`thalweg serve` at the {name}")), "{}", said.knob);
         let mut of_export = evidence.clone();
-        let side = if place == Place::Source { &mut of_export.sender } else { &mut of_export.receiver };
+        let side = if place == Where::Source { &mut of_export.sender } else { &mut of_export.receiver };
         side.limit.as_mut().unwrap().export = Some("data".to_owned());
         let said = verdict(&of_export);
         let words = "limits all that its export `data` moves to 2.00 Gbit/s";

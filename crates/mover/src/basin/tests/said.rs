@@ -14,13 +14,13 @@ fn what_is_certain_of_a_factor_is_what_the_path_has_carried() {
     // The widest that was seen is the next.
     assert!((verdict.factor - 2.0).abs() < 0.1, "{}", verdict.factor);
     assert_eq!(verdict.factor_low, None);
-    assert_eq!(verdict.next.map(|next| next.place), Some(Place::Path));
+    assert_eq!(verdict.next.map(|next| next.place), Some(Where::Path));
     // Near by, the time in which anything was under way tells: two streams, each for a tenth of the time.
     for stream in &mut evidence.sender.streams {
         (stream.busy_nanos, stream.rtt_min_nanos) = (1_000_000_000, 50_000);
     }
     works(&mut evidence.receiver, Stage::Write, 1_000, 1_000);
-    expect(&evidence, Cause::SourceDisk, Place::Source, 1.0 / 0.19);
+    expect(&evidence, Cause::SourceDisk, Where::Source, 1.0 / 0.19);
 }
 
 /// 1 GB in 10 s: what stands beside a rate is the share of the time in which it was reached, so that each makes up the
@@ -155,21 +155,21 @@ fn what_was_compared_is_said_to_have_been_read_and_not_to_have_crossed() {
     row(&mut evidence.receiver, Stage::Receive).input_nanos = 2_000_000_000;
     let said = verdict(&evidence);
     let narrowest = &said.narrowest;
-    assert_eq!((narrowest.cause, narrowest.place), (Cause::DestinationDisk, Place::Destination));
+    assert_eq!((narrowest.cause, narrowest.place), (Cause::DestinationDisk, Where::Destination));
     assert!(
         said.sentence.starts_with("read at the destination: its disk gives 800 Mbit/s"),
         "{}",
         said.sentence
     );
     let next = said.next.expect("a next one");
-    assert_eq!((next.stage.as_str(), next.place), ("read", Place::Source));
+    assert_eq!((next.stage.as_str(), next.place), ("read", Where::Source));
     assert!((next.bytes_per_s - 200e6).abs() < 1e6, "{next:?}");
     let widths = width::widths(&evidence);
-    let path = widths.iter().find(|width| width.place == Place::Path).expect("a path");
+    let path = widths.iter().find(|width| width.place == Where::Path).expect("a path");
     assert_eq!(path.bytes, 100_000_000);
     assert!(path.bytes_per_s < 102e6, "{path:?}");
     let at_destination: Vec<_> =
-        widths.iter().filter(|width| width.place == Place::Destination).map(|width| width.stage).collect();
+        widths.iter().filter(|width| width.place == Where::Destination).map(|width| width.stage).collect();
     assert_eq!(at_destination, ["read"]);
 
     // With all of it waiting for the path, that carried what came.
@@ -197,9 +197,9 @@ fn the_narrowest_and_the_next_are_drawn_as_wide_as_they_are_said_to_be() {
         let row = widths.find(|row| row.stage == narrow.stage && row.place == narrow.place);
         row.expect("a stage").bytes_per_s
     };
-    let said = expect(&evidence, Cause::DestinationDisk, Place::Destination, 10.0 / 6.9);
+    let said = expect(&evidence, Cause::DestinationDisk, Where::Destination, 10.0 / 6.9);
     let next = said.next.as_ref().expect("a next one");
-    assert_eq!(next.place, Place::Path);
+    assert_eq!(next.place, Where::Path);
     assert_eq!(drawn(&evidence, &said.narrowest), said.narrowest.bytes_per_s);
     assert_eq!(drawn(&evidence, next), next.bytes_per_s);
     // The path was busy for longer, and threads waited less for it: that is the most that it took.

@@ -1,10 +1,10 @@
 //! What every [`Feed`] keeps towards its [`Taker`], for one flow that is complete by itself.
 
 use super::{Missing, each};
-use crate::again::Again;
-use crate::endpoint::grow::{Feed, Pushed, Taker, Wanted};
+use crate::endpoint::feed::{Feed, Pushed, Taker, Wanted};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::mutex::lock;
+use crate::retry::Again;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use thalweg_wire::message::{FlowLeft, FlowMark, Origin};

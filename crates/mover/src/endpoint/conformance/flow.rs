@@ -1,7 +1,7 @@
 //! What every [`FlowDestination`] and [`FlowFile`] keeps.
 
 use super::{Missing, each, noise};
-use crate::endpoint::flow::{FlowDestination, FlowFile, Standing};
+use crate::endpoint::flow_destination::{FlowDestination, FlowFile, Standing};
 use crate::failure::{Failure, FailureKind};
 use std::cell::RefCell;
 use thalweg_wire::message::{FlowBegin, Origin};

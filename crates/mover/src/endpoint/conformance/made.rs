@@ -6,7 +6,7 @@ use super::source::{self, Act, SourceBed};
 use super::{Missing, none_of};
 use crate::endpoint::content::Content;
 use crate::endpoint::dataset::{DESCRIPTION_NAME, DatasetSource, DatasetSpec};
-use crate::endpoint::flow::{FlowDestination, NullFlows, PipeDestination};
+use crate::endpoint::flow_destination::{FlowDestination, NullFlows, PipeDestination};
 use crate::endpoint::simulated::{ArraySpec, SimulatedDisk, SimulatedSource};
 use crate::endpoint::sparing::SparingSource;
 use crate::endpoint::synthetic::{NoiseSource, NullDestination, ZeroSource, fill_with_noise};

@@ -34,9 +34,9 @@ use crate::endpoint::{
     Staged,
 };
 use crate::failure::{self, Failure, Result};
+use crate::filter::Filter;
 use crate::journal::Journal;
 use crate::journal::catalogue::{Catalogue, OnDiskSet};
-use crate::manifest::Filter;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io;

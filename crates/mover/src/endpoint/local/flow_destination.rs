@@ -21,7 +21,7 @@ use super::staging::Staging;
 use super::staging::partial::{BLOCK_BYTES, is_refused, pays, write_direct};
 use super::{KEEP_NAME, MARK_GROWING, OPEN_STAGING, failed, is_staging, lock, of_room, shown};
 use crate::endpoint::OPEN_DESTINATION;
-use crate::endpoint::flow::{FlowDestination, FlowFile, Standing};
+use crate::endpoint::flow_destination::{FlowDestination, FlowFile, Standing};
 use crate::failure::{self, Failure, FailureKind, Reason, Result};
 use crate::journal::marks::{Known, Marks};
 use crate::plan::DIRECT_BYTES;

@@ -18,7 +18,7 @@
 //! what would become of first names, and a copy which of them came to nothing ([`foretold`]).
 
 use crate::failure::{self, Failure, FailureKind, Reason};
-use crate::journal::staging::is_staging;
+use crate::journal::staging_names::is_staging;
 use crate::mutex::lock;
 use std::io;
 use std::os::unix::ffi::OsStrExt;

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::endpoint::{Places, Removal, ScanSink, Source, SourceFile};
 use crate::failure::{Failure, FailureKind, Result};
-use crate::manifest::Filter;
+use crate::filter::Filter;
 use crate::order::Placed;
 use std::collections::HashMap;
 use std::io;

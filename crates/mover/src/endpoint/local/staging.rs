@@ -26,7 +26,7 @@ use self::territory::key_of;
 use super::destination::displace::remove_tree;
 use super::{OPEN_STAGING, errno, is_errno, lock, of_room};
 use crate::failure::{self, Failure, FailureKind, Reason, Result};
-use crate::journal::staging::{STAGING_NAME, own_name};
+use crate::journal::staging_names::{STAGING_NAME, own_name};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};

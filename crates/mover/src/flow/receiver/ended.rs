@@ -9,10 +9,10 @@
 //! ranges: they have as many gaps as flows are under way. Names aside may be more; each says itself how it ended.
 
 use super::Slot;
-use crate::again;
 use crate::failure::{Failure, Result};
 use crate::flow::numbers::Numbers;
 use crate::flow::{Over, name_bytes, protocol};
+use crate::retry;
 use std::collections::BTreeMap;
 use thalweg_wire::message::{FlowBegin, Origin, Outcome};
 use thalweg_wire::{EntryId, RelativePath, limits};
@@ -131,7 +131,7 @@ impl Ended {
     /// Another sender hears of what failed, if it begins it. What may have passed by then, and what is beyond the
     /// bound, it tries again.
     pub fn keep_failed(&mut self, slot: Slot, over: Over) {
-        let is_for_good = |failure: &Failure| !again::may_pass(&over.begin.origin, failure.kind);
+        let is_for_good = |failure: &Failure| !retry::may_pass(&over.begin.origin, failure.kind);
         if matches!(&over.outcome, Outcome::Failed(failure) if is_for_good(failure))
             && self.failed_before.len() < TOLD_KEPT_MAX
         {

@@ -1,6 +1,6 @@
 //! A stream as others see it: to be stopped, paced, and asked how it does.
 
-use crate::link::tune::{PathHints, tune_stream};
+use crate::link::socket_options::{PathHints, set_stream_options};
 use std::fmt;
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -62,15 +62,15 @@ impl StopHandle {
             None => {
                 let _ = socket::release_buffers(&*self.0);
                 self.clamp_window(None);
-                self.tune(path);
+                self.set_options(path);
             }
         }
     }
 
     /// Sets the socket's options again, at the round trip that it has.
-    pub fn tune(&self, path: &PathHints) {
+    pub fn set_options(&self, path: &PathHints) {
         let rtt = self.info().map(|info| info.rtt_min);
-        tune_stream(&*self.0, &PathHints { rtt, ..path.clone() });
+        set_stream_options(&*self.0, &PathHints { rtt, ..path.clone() });
     }
 
     /// Keeps the window that was asked for where the receive buffer could not be fixed at it: what autotuning offers

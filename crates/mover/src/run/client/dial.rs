@@ -4,7 +4,9 @@ use super::race::{Answered, connect_any};
 use super::{LinkSettings, StreamHints};
 use crate::event::{Event, Events};
 use crate::failure::Result;
-use crate::link::{Connection, Family, PathHints, Role, mark, resume_proof, stream_proof, tune_stream};
+use crate::link::{
+    Connection, Family, PathHints, Role, mark, resume_proof, set_stream_options, stream_proof,
+};
 use crate::run::session::Session;
 use rustls::ClientConfig;
 use std::os::fd::{AsFd, OwnedFd};
@@ -200,7 +202,7 @@ impl Dialler {
             dscp: self.settings.dscp,
             ..wanted.clone()
         };
-        tune_stream(fd.as_fd(), &hints);
+        set_stream_options(fd.as_fd(), &hints);
         let mut connection = self.secure(fd, until)?;
         let proof = stream_proof(&session.key, &connection, &session.id, stream)?;
         let hello =
@@ -216,7 +218,7 @@ impl Dialler {
         session.attach_stream(stream, writer, reader)?;
         // A transfer that was added meanwhile did not find the stream.
         if session.wanted_path() != wanted {
-            session.tune_streams();
+            session.set_stream_options();
         }
         Ok(())
     }

@@ -314,7 +314,7 @@ fn is_blamed(peer: &PeerNow, transfers: &[Arc<dyn Transfer>]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::endpoint::grow::Taker;
+    use crate::endpoint::feed::Taker;
     use crate::endpoint::synthetic::{NoiseSource, NullDestination};
     use crate::event;
     use crate::frames::lane::Window;

@@ -11,7 +11,7 @@ use crate::endpoint::synthetic::{NoiseSource, NullDestination, ZeroSource};
 use crate::endpoint::{Destination, Source};
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind, Result};
-use crate::manifest::filter::Filter;
+use crate::filter::Filter;
 use std::sync::Arc;
 use thalweg_wire::message::{Place, SourceForm, Terms};
 use thalweg_wire::path::Escaped;

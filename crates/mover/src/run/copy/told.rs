@@ -1,7 +1,7 @@
 //! What a copy tells of itself: counters and evidence while it runs, its report at the end.
 
 use super::{BEGINNING, Beginning, EVIDENCE_EVERY, Job, Movement, Report, Sources};
-use crate::basin::terms::Passage;
+use crate::basin::times::Passage;
 use crate::basin::{self, Evidence, Verdict};
 use crate::event::Event;
 use crate::plan::{self, Learned, Plan};
@@ -206,13 +206,13 @@ fn window_advice(
 
 /// What a slow disk or many small files let through says nothing of what the path carries.
 fn learned_of_path(verdict: Option<&Verdict>, learned: Option<Learned>) -> Option<Learned> {
-    learned.filter(|_| verdict.is_some_and(|verdict| verdict.narrowest.place == basin::Place::Path))
+    learned.filter(|_| verdict.is_some_and(|verdict| verdict.narrowest.place == basin::Where::Path))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::basin::{Cause, Narrow, Place};
+    use crate::basin::{Cause, Narrow, Where};
     use thalweg_wire::hello::System;
 
     /// 19 streams were planned; 8 took work in the end, and carried what their windows let them.
@@ -260,11 +260,11 @@ mod tests {
             sentence: String::new(),
         };
         let taught = |place| learned_of_path(Some(&bounded_by(place)), Some(learned)).is_some();
-        assert!(taught(Place::Path));
-        for place in [Place::Source, Place::Destination, Place::Both] {
+        assert!(taught(Where::Path));
+        for place in [Where::Source, Where::Destination, Where::Both] {
             assert!(!taught(place), "{place:?}");
         }
         assert!(learned_of_path(None, Some(learned)).is_none());
-        assert!(learned_of_path(Some(&bounded_by(Place::Path)), None).is_none());
+        assert!(learned_of_path(Some(&bounded_by(Where::Path)), None).is_none());
     }
 }

@@ -5,9 +5,9 @@
 //! ([`Failing::decided`]); where it is far, the same rule says what its feed does ([`Failing::decide`]).
 
 use super::entry;
-use crate::again::{self, Again, Key, Rule, Tries};
 use crate::event::{Event, Events};
 use crate::flow::Over;
+use crate::retry::{self, Again, Key, Rule, Tries};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use thalweg_wire::EntryId;
@@ -43,7 +43,7 @@ impl Failing {
 
     /// A flow is over: tells it, unless it may be begun again. Says whether that is to be decided.
     pub fn settled(&mut self, over: Over, events: &Events) -> bool {
-        let key = again::key(&over.begin);
+        let key = retry::key(&over.begin);
         self.superseded += u64::from(self.kept.remove(&key).is_some());
         let is_open = match &over.outcome {
             Outcome::Failed(failure) => {
@@ -69,7 +69,7 @@ impl Failing {
         if is_news && let Outcome::Failed(failure) = &over.outcome {
             events(Event::TriedAgain(failure.clone(), pause));
         }
-        self.kept.insert(again::key(&over.begin), over);
+        self.kept.insert(retry::key(&over.begin), over);
     }
 
     /// As its far feed decides that, of a flow that had gone on for so long.
@@ -77,7 +77,7 @@ impl Failing {
         let Some(Over { begin, outcome: Outcome::Failed(failure), .. }) = self.undecided.get(&flow) else {
             return;
         };
-        let key = again::key(begin);
+        let key = retry::key(begin);
         let again = self.tries.entry(key.clone()).or_default().failed(self.rule, failure.kind, went_on_for);
         if again.is_none() {
             self.tries.remove(&key);

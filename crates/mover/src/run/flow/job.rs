@@ -3,10 +3,10 @@
 //! Both sides on this machine outlive the sessions that they ride in: what was read of a pipe, or delivered to a
 //! program, is not had a second time. So only the link is begun anew after an outage that a session did not survive.
 
-use crate::again::attempts::Attempts;
-use crate::again::{Rule, Tries};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::link::Identity;
+use crate::retry::attempts::Attempts;
+use crate::retry::{Rule, Tries};
 use crate::run::copy::{Stop, Watch};
 use std::time::Instant;
 

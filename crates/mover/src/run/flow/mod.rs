@@ -1,6 +1,6 @@
 //! Transfers of flows at work: what [`crate::flow`] decides, done by threads.
 //!
-//! The sending side has a thread that reads ([`crate::endpoint::grow`]); the session's streams take pieces from it. The
+//! The sending side has a thread that reads ([`crate::endpoint::feed`]); the session's streams take pieces from it. The
 //! receiving side has three: one opens what is there, one writes, one makes marks. Both sides outlive sessions: after
 //! an outage that a session did not survive they go on in the next one, where they were.
 

@@ -1,7 +1,6 @@
 //! The receiving side of a transfer of flows.
 
-use crate::again::Rule;
-use crate::endpoint::flow::{FlowDestination, FlowFile, Standing};
+use crate::endpoint::flow_destination::{FlowDestination, FlowFile, Standing};
 use crate::endpoint::reread::Reread;
 use crate::event::{Event, Events};
 use crate::failure::{Failure, FailureKind, Result};
@@ -10,6 +9,7 @@ use crate::flow::receiver::{Action, Receiver, Slot, Stood};
 use crate::link::FrameBuffer;
 use crate::memory::{Bytes, Shelf};
 use crate::mutex::lock;
+use crate::retry::Rule;
 use crate::run::expected::Expected;
 use crate::run::flow::entry;
 use crate::run::flow::failing::Failing;

@@ -1,7 +1,6 @@
 //! The sending side of a transfer of flows.
 
-use crate::again::Again;
-use crate::endpoint::grow::{Feed, Pushed, Taker, Wanted};
+use crate::endpoint::feed::{Feed, Pushed, Taker, Wanted};
 use crate::event::{Event, Events};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::flow::choice::{Choice, LEFT_MAX, Verdict};
@@ -9,6 +8,7 @@ use crate::flow::sender::{Action, Piece, Progress, Sender};
 use crate::link::FrameBuffer;
 use crate::memory::Shelf;
 use crate::mutex::lock;
+use crate::retry::Again;
 use crate::run::flow::entry;
 use crate::run::flow::failing::Failing;
 use crate::run::flow::lags::{Lag, Lags, LatePiece};

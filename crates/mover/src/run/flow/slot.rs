@@ -17,7 +17,7 @@ use super::sender::FlowSend;
 use crate::admission::drift::{Drift, Off};
 use crate::admission::gate::{self, Gate, ramp};
 use crate::admission::{Margin, SlotAsked, SlotHeld};
-use crate::endpoint::grow::Taker;
+use crate::endpoint::feed::Taker;
 use crate::failure::{Failure, FailureKind, Result};
 use crate::mutex::lock;
 use crate::plan::Plan;

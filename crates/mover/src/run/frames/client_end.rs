@@ -1,6 +1,7 @@
-//! The client's end of a lane, of a producer or a consumer alike: what outlives sessions, and the link in one of them.
+//! The client's end of a lane, of a producer or a consumer alike: what outlives sessions, and the attachment in one of
+//! them.
 
-use super::{new_link, wall_ns};
+use super::{new_attachment, wall_ns};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::frames::ClockOffset;
 use crate::frames::clock::{ClockFilter, UNKNOWN};
@@ -39,7 +40,7 @@ pub(super) struct ClientEnd<M, B = ()> {
 pub(super) struct State<M, B> {
     pub machine: M,
     pub beside: B,
-    link: Option<Linked>,
+    attachment: Option<Linked>,
     filter: ClockFilter,
     asks: Asks,
     pub failed: Option<Failure>,
@@ -74,7 +75,7 @@ impl<M: Machine, B> ClientEnd<M, B> {
             state: Mutex::new(State {
                 machine,
                 beside,
-                link: None,
+                attachment: None,
                 filter: ClockFilter::default(),
                 asks: Asks::default(),
                 failed: None,
@@ -85,41 +86,41 @@ impl<M: Machine, B> ClientEnd<M, B> {
         }
     }
 
-    /// From now on it is transfer `number` of the session of `outbox`. Returns the number of the link.
+    /// From now on it is transfer `number` of the session of `outbox`. Returns the number of the attachment.
     pub fn attach(
         &self,
         number: TransferNumber,
         outbox: Box<dyn Outbox>,
     ) -> (u64, MutexGuard<'_, State<M, B>>) {
-        let id = new_link();
+        let id = new_attachment();
         let mut state = self.lock();
         // The hub may be another one, with another clock.
         (state.asks, state.filter) = (Asks::default(), ClockFilter::default());
-        state.link = Some(Linked { id, number, outbox: outbox.into() });
+        state.attachment = Some(Linked { id, number, outbox: outbox.into() });
         state.machine.unlink();
         state.machine.set_clock(UNKNOWN);
         (id, state)
     }
 
-    /// The state, as long as this is the link.
-    pub fn current(&self, link: u64) -> Option<MutexGuard<'_, State<M, B>>> {
+    /// The state, as long as this is the attachment.
+    pub fn current(&self, attachment: u64) -> Option<MutexGuard<'_, State<M, B>>> {
         let state = self.lock();
-        state.link.as_ref().is_some_and(|current| current.id == link).then_some(state)
+        state.attachment.as_ref().is_some_and(|current| current.id == attachment).then_some(state)
     }
 
-    /// The session of this link is gone.
-    pub fn detach(&self, link: u64) {
-        if let Some(mut state) = self.current(link) {
+    /// The session of this attachment is gone.
+    pub fn detach(&self, attachment: u64) {
+        if let Some(mut state) = self.current(attachment) {
             // Who is over needs no link.
             state.outages += u64::from(!state.is_over);
             state.machine.unlink();
-            state.link = None;
+            state.attachment = None;
         }
     }
 
     /// Says what there is to say.
     pub fn pump(&self, state: &mut State<M, B>) {
-        while state.link.is_some()
+        while state.attachment.is_some()
             && let Some(message) = state.machine.take_message()
         {
             state.say(message);
@@ -187,15 +188,15 @@ impl<M, B> State<M, B> {
 
     /// As [`State::say`], for what is not of frames alone.
     pub fn say_any(&self, message: TransferMessage) {
-        if let Some(link) = &self.link {
-            link.outbox.say(link.number, message);
+        if let Some(attachment) = &self.attachment {
+            attachment.outbox.say(attachment.number, message);
         }
     }
 
     /// There may be new work for the streams.
     pub fn work(&self) {
-        if let Some(link) = &self.link {
-            link.outbox.work();
+        if let Some(attachment) = &self.attachment {
+            attachment.outbox.work();
         }
     }
 

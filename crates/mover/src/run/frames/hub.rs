@@ -3,7 +3,7 @@
 //! A channel's machine is behind one lock, which is never held while something is sent, read or written. Its spill log
 //! has a thread of its own, once it has a log.
 
-use super::store::StorePlace;
+use super::spill_files::StorePlace;
 use super::windows::Windows;
 use crate::failure::{Failure, FailureKind, Reason, Result};
 use crate::frames::OPEN_CHANNEL;

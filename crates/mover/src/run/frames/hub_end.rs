@@ -3,7 +3,7 @@
 use super::hub::HubChannel;
 use super::{Head, wall_ns};
 use crate::failure::Failure;
-use crate::frames::hub::Channel;
+use crate::frames::channel::Channel;
 use crate::stage::Accounts;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -12,7 +12,7 @@ use thalweg_wire::message::{FramesMessage, Terms, TransferMessage, TransferNumbe
 /// See the module.
 pub(super) struct HubEnd {
     pub channel: Arc<HubChannel>,
-    pub link: u64,
+    pub attachment: u64,
     pub head: Head,
     is_over: AtomicBool,
     failed: OnceLock<Failure>,
@@ -21,12 +21,12 @@ pub(super) struct HubEnd {
 impl HubEnd {
     pub fn new(
         channel: Arc<HubChannel>,
-        link: u64,
+        attachment: u64,
         (number, terms): (TransferNumber, Terms),
         sends: bool,
     ) -> HubEnd {
         let head = Head { number, terms, accounts: Arc::default(), sends };
-        HubEnd { channel, link, head, is_over: AtomicBool::new(false), failed: OnceLock::new() }
+        HubEnd { channel, attachment, head, is_over: AtomicBool::new(false), failed: OnceLock::new() }
     }
 
     pub fn accounts(&self) -> &Accounts {
@@ -48,16 +48,16 @@ impl HubEnd {
         let _ = self.failed.set(why);
     }
 
-    /// It is over; `last` is what the machine does about it. Nobody hears the link any more.
+    /// It is over; `last` is what the machine does about it. Nobody hears the attachment any more.
     pub fn leave(&self, last: impl FnOnce(&mut Channel)) {
         self.is_over.store(true, Ordering::Release);
         self.channel.act(last);
-        self.channel.unlink(self.link);
+        self.channel.unlink(self.attachment);
     }
 
     /// Says something to the client.
     pub fn say(&self, message: TransferMessage) {
-        self.channel.say(self.link, message);
+        self.channel.say(self.attachment, message);
     }
 
     /// Says what time it is here.

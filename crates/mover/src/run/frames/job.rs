@@ -2,17 +2,17 @@
 
 use super::consume::ConsumeRun;
 use super::hub::HubChannel;
+use super::local::Joined;
 use super::produce::{self, ProduceRun};
 use super::windows::is_of_window;
-use super::within::Joined;
 use crate::admission::SlotAsked;
-use crate::again::attempts::{Attempts, Policy};
 use crate::event::{Event, Events};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::frames::lane::Window;
 use crate::frames::{ChannelWishes, FrameFrom, FramePolicy, HeldLevel, OPEN_CHANNEL, ProducerId};
 use crate::mutex::lock;
 use crate::plan::{self, Asked, Path, Plan};
+use crate::retry::attempts::{Attempts, Policy};
 use crate::run::client::{Client, LinkSettings};
 use crate::run::copy::Stop;
 use crate::run::far_mover::FarMover;

@@ -1,9 +1,14 @@
 //! Frames at work: what [`crate::frames`] decides, done by threads.
 //!
-//! A session knows one end of a lane as a [`Transfer`](super::transfer::Transfer): four kinds, of a producer
-//! and a consumer at the client's side ([`produce`], [`consume`]) and what stands for them at the hub
-//! ([`hub`]). Such a link belongs to one session; the producer, the consumer and the channel behind it
-//! outlive that, and a link of an older session is not heard any more.
+//! 1. [`job`] is what a client asks for: it keeps a session with the hub, or stands in the hub's own process
+//!    ([`local`]).
+//! 2. A session knows one end of a lane as a [`Transfer`](super::transfer::Transfer): four kinds, of a producer and a
+//!    consumer at the client's side ([`produce`], [`consume`]; what both have is [`client_end`]), and what stands for
+//!    them at the hub ([`hub_producer`], [`hub_consumer`]; [`hub_end`]). Such an attachment belongs to one session; the
+//!    producer, the consumer and the channel behind it outlive that, and one of an older session is not heard any more.
+//! 3. Items go over the streams in [`segments`].
+//! 4. The [`hub`] has the channels: the machine of each, with what is attached to it, memory for [`windows`], and the
+//!    thread that writes its spill log ([`spill_files`]).
 
 pub mod hub;
 
@@ -11,11 +16,11 @@ pub mod windows;
 
 mod hub_end;
 
-mod ingest;
+mod hub_producer;
 
-mod deliver;
+mod hub_consumer;
 
-mod store;
+mod spill_files;
 
 mod client_end;
 
@@ -25,11 +30,11 @@ pub mod consume;
 
 pub mod job;
 
-mod within;
+mod local;
 
 mod segments;
 
-pub use store::{StorePlace, remove_deserted};
+pub use spill_files::{StorePlace, remove_deserted};
 
 use crate::run::transfer::Crossed;
 use crate::stage::{Accounts, Stage};
@@ -72,8 +77,8 @@ pub fn wall_ns() -> u64 {
     u64::try_from(since_1970().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A number that no other link of this process has.
-fn new_link() -> u64 {
-    static LINKS: AtomicU64 = AtomicU64::new(1);
-    LINKS.fetch_add(1, Ordering::Relaxed)
+/// A number that no other attachment of this process has.
+fn new_attachment() -> u64 {
+    static ATTACHMENTS: AtomicU64 = AtomicU64::new(1);
+    ATTACHMENTS.fetch_add(1, Ordering::Relaxed)
 }

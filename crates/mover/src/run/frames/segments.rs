@@ -6,7 +6,7 @@
 
 use crate::failure::{Failure, FailureKind, Result};
 use crate::frames::Payload;
-use crate::frames::hub::What;
+use crate::frames::channel::What;
 use crate::frames::lane::{entry_of, numbers_of};
 use crate::link::FrameBuffer;
 use crate::memory::{Bytes, Shelf};
@@ -23,11 +23,11 @@ use thalweg_wire::{Digest, EntryId};
 
 /// What is on its way on each stream.
 #[derive(Default)]
-pub struct Outlets(Mutex<BTreeMap<u16, Way>>);
+pub struct Outlets(Mutex<BTreeMap<u16, OnStream>>);
 
 /// What goes on one stream.
 #[derive(Default)]
-struct Way {
+struct OnStream {
     /// How often the stream was lost: what an older one left goes nowhere.
     serial: u64,
     going: Option<Going>,
@@ -111,12 +111,12 @@ impl Outlets {
     ) -> io::Result<Did> {
         let (buffer, outlet, segment_bytes) = sink;
         let (serial, begun) = {
-            let mut ways = self.lock();
+            let mut streams = self.lock();
             if outlet.is_over() {
                 return Ok(Did::Nothing(None));
             }
-            let way = ways.entry(stream).or_default();
-            (way.serial, way.going.take())
+            let on_stream = streams.entry(stream).or_default();
+            (on_stream.serial, on_stream.going.take())
         };
         let going = match begun.filter(|going| Some(going.epoch) == epoch) {
             Some(going) => Some(going),
@@ -159,22 +159,22 @@ impl Outlets {
         }
         going.sent += bytes;
         if going.sent < going.bytes()
-            && let Some(way) = self.lock().get_mut(&stream)
-            && way.serial == serial
+            && let Some(on_stream) = self.lock().get_mut(&stream)
+            && on_stream.serial == serial
         {
-            way.going = Some(going);
+            on_stream.going = Some(going);
         }
         Ok(Did::Work)
     }
 
     /// The stream is gone, with what was on its way on it.
     pub fn lost(&self, stream: u16) {
-        let mut ways = self.lock();
-        let way = ways.entry(stream).or_default();
-        (way.serial, way.going) = (way.serial + 1, None);
+        let mut streams = self.lock();
+        let on_stream = streams.entry(stream).or_default();
+        (on_stream.serial, on_stream.going) = (on_stream.serial + 1, None);
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u16, Way>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u16, OnStream>> {
         lock(&self.0)
     }
 }

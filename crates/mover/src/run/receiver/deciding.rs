@@ -166,8 +166,8 @@ impl ReceiveRun {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::endpoint::held_up::{HeldUp, Hold};
     use crate::endpoint::synthetic::NullDestination;
+    use crate::endpoint::testing::{HeldUp, Hold};
     use crate::endpoint::{Destination, Reading};
     use crate::failure::{Failure, FailureKind};
     use crate::run::Outbox;

@@ -168,7 +168,7 @@ mod tests {
     use super::*;
     use crate::endpoint::local::source::{LocalSource, ScanOptions, SourceRoot};
     use crate::failure::FailureKind;
-    use crate::manifest::Filter;
+    use crate::filter::Filter;
     use crate::run::Outbox;
     use crate::run::transfer::Transfer;
     use crate::transfer::sender::Limits;

@@ -224,8 +224,8 @@ pub(super) mod tests {
     use super::super::Owner;
     use super::*;
     use crate::endpoint::Source;
-    use crate::endpoint::held_up::{HeldUp, Panics};
     use crate::endpoint::synthetic::NoiseSource;
+    use crate::endpoint::testing::{HeldUp, Panics};
     use crate::event;
     use crate::link::testing::{LONG, connected, unix_pair};
     use crate::link::{ControlLimits, Fingerprint};

@@ -106,11 +106,11 @@ impl Session {
 
     /// Gives the streams that stand what their path asks for by now: a transfer came that asks for something else than
     /// those that were there when they were dialled. A window that is offered stays.
-    pub fn tune_streams(&self) {
+    pub fn set_stream_options(&self) {
         let path = &self.wanted_path();
         let state = self.lock();
         for (_, handle) in state.streams.values() {
-            handle.tune(path);
+            handle.set_options(path);
             if state.window_offered.is_some() {
                 handle.offer_window(state.window_offered, path);
             }

@@ -1,7 +1,7 @@
 //! What strikes, and how it heals.
 
 use super::{STREAMS, World};
-use crate::frames::hub::{Channel, Record};
+use crate::frames::channel::{Channel, Record};
 use thalweg_wire::message::Item;
 
 impl World {
@@ -25,7 +25,12 @@ impl World {
                 } else {
                     let taker = &mut self.takers[taker];
                     taker.wire.streams[usize::from(stream)].clear();
-                    self.hub.consumer_stream_lost(taker.wire.link, &taker.key, &taker.asks.consumer, stream);
+                    self.hub.consumer_stream_lost(
+                        taker.wire.attachment,
+                        &taker.key,
+                        &taker.asks.consumer,
+                        stream,
+                    );
                 }
             }
             3 => {
@@ -55,7 +60,7 @@ impl World {
                     maker.wire.up = true;
                     maker.machine.unlink();
                     (0..STREAMS).for_each(|stream| maker.machine.stream_lost(stream));
-                    self.hub.link_up(maker.wire.link);
+                    self.hub.link_up(maker.wire.attachment);
                     self.pump()?;
                 }
             }
@@ -67,7 +72,7 @@ impl World {
                     self.attach_taker(index)?;
                 } else {
                     taker.wire.up = true;
-                    self.hub.pause_consumer(taker.wire.link, &taker.key, &taker.asks.consumer);
+                    self.hub.pause_consumer(taker.wire.attachment, &taker.key, &taker.asks.consumer);
                     taker.machine.unlink();
                     taker.machine.link_up();
                     self.pump()?;
@@ -93,7 +98,7 @@ impl World {
             maker.is_dead = true;
             maker.wire.up = false;
             maker.wire.clear();
-            self.hub.give_up(maker.wire.link, &maker.id);
+            self.hub.give_up(maker.wire.attachment, &maker.id);
         } else {
             // One stays.
             if self.takers.iter().filter(|taker| !taker.is_dead).count() < 2 || self.takers[taker].is_dead {
@@ -103,7 +108,7 @@ impl World {
             taker.is_dead = true;
             taker.wire.up = false;
             taker.wire.clear();
-            self.hub.leave(taker.wire.link, &taker.key, &taker.asks.consumer);
+            self.hub.leave(taker.wire.attachment, &taker.key, &taker.asks.consumer);
         }
         self.hub.admit(self.now);
         self.pump()
@@ -117,21 +122,21 @@ impl World {
             false => 0,
             true => {
                 let through = self.synced_through;
-                let synced = self.stored.iter().filter(|(place, ..)| *place < through).count();
+                let synced = self.stored.iter().filter(|(position, ..)| *position < through).count();
                 synced + self.random.below((self.stored.len() - synced) as u64 + 1) as usize
             }
         };
         self.stored.truncate(kept);
         self.writes.clear();
         self.at = (self.stored.back().map_or(0, |(.., at)| at.file + 1), 0);
-        for (place, record, at) in &self.stored {
+        for (position, record, at) in &self.stored {
             let item = match record {
                 Record::Frame(held) => Item::Frame(Box::new(held.head.clone())),
                 Record::Note(item) => item.clone(),
             };
-            self.hub.restore(*place, item, *at);
+            self.hub.restore(*position, item, *at);
         }
-        self.written_through = self.stored.back().map_or(0, |(place, ..)| place + 1);
+        self.written_through = self.stored.back().map_or(0, |(position, ..)| position + 1);
         self.synced_through = self.written_through;
         if let Some(spill) = self.spill {
             self.hub.set_spill(spill);

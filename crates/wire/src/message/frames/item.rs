@@ -327,14 +327,14 @@ pub struct ConsumerAt {
     pub consumer: [u8; 16],
     /// The group.
     pub group: Option<String>,
-    /// The place that it began with, and the first of which something is owed to it; `None`: it left.
-    pub places: Option<(u64, u64)>,
+    /// The position that it began with, and the first of which something is owed to it; `None`: it left.
+    pub positions: Option<(u64, u64)>,
 }
 
 impl ConsumerAt {
     fn check(&self) -> Result<(), DecodeError> {
-        if self.places.is_some_and(|(begun, next)| begun > next) {
-            return Err(DecodeError::Invalid { what: "place of a consumer" });
+        if self.positions.is_some_and(|(begun, next)| begun > next) {
+            return Err(DecodeError::Invalid { what: "position of a consumer" });
         }
         self.group.as_ref().map_or(Ok(()), |group| check_name("name of a group", group))
     }

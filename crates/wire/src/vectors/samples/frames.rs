@@ -66,12 +66,12 @@ pub(in crate::vectors) fn items() -> Vec<Sample<Item>> {
         Item::ConsumerAt(_) => "consumer at": Item::ConsumerAt(ConsumerAt {
             consumer: [9; 16],
             group: None,
-            places: Some((300, 1 << 33)),
+            positions: Some((300, 1 << 33)),
         }),
             "group left": Item::ConsumerAt(ConsumerAt {
                 consumer: [0; 16],
                 group: Some("workers".into()),
-                places: None,
+                positions: None,
             });
     };
     all.extend(within(reasons(), "lost", lost));
@@ -79,7 +79,7 @@ pub(in crate::vectors) fn items() -> Vec<Sample<Item>> {
 }
 
 pub(in crate::vectors) fn spill_records() -> Vec<Sample<SpillRecord>> {
-    within(items(), "", |item| SpillRecord { place: 1 << 33, item })
+    within(items(), "", |item| SpillRecord { position: 1 << 33, item })
 }
 
 pub(super) fn messages() -> Vec<Sample<FramesMessage>> {

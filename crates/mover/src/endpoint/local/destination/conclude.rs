@@ -122,7 +122,7 @@ mod tests {
     use crate::endpoint::local::DestinationPlace;
     use crate::endpoint::local::staging::Staging;
     use crate::endpoint::{Decision, Destination};
-    use crate::manifest::Filter;
+    use crate::filter::Filter;
     use std::os::unix::fs::PermissionsExt;
     use thalweg_wire::entry::Xattr;
     use thalweg_wire::message::{Preserve, SourceForm, Terms};

@@ -794,7 +794,7 @@ mod tests {
     use super::*;
     use crate::endpoint::Destination;
     use crate::endpoint::local::DestinationPlace;
-    use crate::manifest::Filter;
+    use crate::filter::Filter;
     use thalweg_wire::message::{Preserve, SourceForm, Terms};
     use thalweg_wire::{EntryId, Evidence};
 

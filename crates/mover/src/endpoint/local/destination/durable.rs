@@ -334,7 +334,7 @@ mod tests {
     use crate::FailureKind;
     use crate::endpoint::Destination;
     use crate::endpoint::local::DestinationPlace;
-    use crate::manifest::Filter;
+    use crate::filter::Filter;
     use std::os::fd::OwnedFd;
     use std::os::unix::fs::OpenOptionsExt;
     use thalweg_wire::message::{Preserve, SourceForm, Terms};

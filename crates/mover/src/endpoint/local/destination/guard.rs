@@ -180,7 +180,7 @@ mod tests {
     use crate::endpoint::local::DestinationPlace;
     use crate::endpoint::local::wire_time;
     use crate::endpoint::{Decision, Destination, Ready};
-    use crate::manifest::Filter;
+    use crate::filter::Filter;
     use thalweg_wire::message::{Outcome, Preserve, SourceForm, Terms};
     use thalweg_wire::{Digest, EntryId, Evidence};
 

@@ -114,7 +114,7 @@ mod tests {
     use crate::endpoint::Destination;
     use crate::endpoint::local::destination::guard::{CAPABILITY, Guard};
     use crate::endpoint::local::{DestinationPlace, wire_time};
-    use crate::manifest::Filter;
+    use crate::filter::Filter;
     use thalweg_sys::Dir;
     use thalweg_wire::message::{Check, SourceForm, Terms};
     use thalweg_wire::{Digest, EntryId, Evidence, RelativePath};

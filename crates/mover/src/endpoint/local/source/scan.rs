@@ -12,7 +12,7 @@ use crate::endpoint::local::overlap::is_at_or_below;
 use crate::endpoint::local::walk::{Reopen, Step, Walk};
 use crate::endpoint::local::{FOLLOW_LINKS, evidence_of, failed, is_staging};
 use crate::failure::{Failure, FailureKind, Reason, Result};
-use crate::manifest::EXCLUDED_BY;
+use crate::filter::EXCLUDED_BY;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;

@@ -11,7 +11,7 @@
 use super::leftover::sweep;
 use super::{let_go, remove_emptied};
 use crate::endpoint::local::destination::LocalDestination;
-use crate::journal::staging::{STAGING_NAME, own_name};
+use crate::journal::staging_names::{STAGING_NAME, own_name};
 use std::io;
 use std::sync::Arc;
 use thalweg_sys::{Dir, File, Links, usage};

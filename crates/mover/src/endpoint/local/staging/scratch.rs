@@ -11,7 +11,7 @@ use crate::endpoint::local::destination::LocalDestination;
 use crate::endpoint::local::place::{DestinationPlace, parent_words};
 use crate::endpoint::local::{failed_at_place, failed_at_words, shown};
 use crate::failure::{self, Failure, FailureKind, Result};
-use crate::manifest::Filter;
+use crate::filter::Filter;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};

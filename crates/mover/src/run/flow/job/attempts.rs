@@ -1,11 +1,11 @@
 //! Attempts, the pauses between them, and a stop that was asked for.
 
 use super::{Job, stopped};
-use crate::again::attempts::Policy;
-use crate::again::{Again, Rule};
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind, Result};
 use crate::plan::Plan;
+use crate::retry::attempts::Policy;
+use crate::retry::{Again, Rule};
 use crate::run::Ended;
 use crate::run::agree::Agreed;
 use crate::run::client::{Client, LinkSettings};

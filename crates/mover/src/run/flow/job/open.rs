@@ -2,10 +2,10 @@
 
 use super::{FlowFrom, FlowTo, Job, internal};
 use crate::endpoint::OPEN_DESTINATION;
-use crate::endpoint::flow::{FlowDestination, NullFlows, PipeDestination};
-use crate::endpoint::grow::Feed;
-use crate::endpoint::grow::open::{self, GrowingPlace};
-use crate::endpoint::grow::pipe::{PipeFeed, refuse_other_ends};
+use crate::endpoint::feed::Feed;
+use crate::endpoint::feed::open::{self, GrowingPlace};
+use crate::endpoint::feed::pipe::{PipeFeed, refuse_other_ends};
+use crate::endpoint::flow_destination::{FlowDestination, NullFlows, PipeDestination};
 use crate::endpoint::local::destination::DestinationPlace;
 use crate::endpoint::local::flow_destination::LocalFlows;
 use crate::event::Event;

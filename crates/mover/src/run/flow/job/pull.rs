@@ -3,7 +3,7 @@
 use super::open::{job_key_of, open_destination, place_of};
 use super::{FlowReport, FlowTo, Job, stopped};
 use crate::failure::Result;
-use crate::manifest::filter::Filter;
+use crate::filter::Filter;
 use crate::plan::Plan;
 use crate::run::agree;
 use crate::run::expected::Expected;

@@ -3,10 +3,10 @@
 use super::open::job_key_of;
 use super::{FlowFrom, FlowReport, FlowTo, Job, internal};
 use crate::admission::SlotHeld;
-use crate::again::Tries;
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind, Result};
 use crate::plan::{self, Plan};
+use crate::retry::Tries;
 use crate::run::Ended;
 use crate::run::agree;
 use crate::run::client::Client;

@@ -3,13 +3,13 @@
 use super::HubChannel;
 use crate::failure::{Failure, FailureKind, Result};
 use crate::frames::OPEN_CHANNEL;
-use crate::frames::hub::ConsumerKey;
+use crate::frames::channel::ConsumerKey;
 use crate::frames::lane::Window;
 use crate::run::Outbox;
-use crate::run::frames::deliver::Deliver;
+use crate::run::frames::hub_consumer::HubConsumer;
 use crate::run::frames::hub_end::HubEnd;
-use crate::run::frames::ingest::Ingest;
-use crate::run::frames::new_link;
+use crate::run::frames::hub_producer::HubProducer;
+use crate::run::frames::new_attachment;
 use crate::run::frames::windows::{Asks, Lease};
 use crate::run::transfer::Transfer;
 use std::sync::Arc;
@@ -17,18 +17,18 @@ use thalweg_wire::message::{
     ChannelWishes, FramePolicy, FrameRole, FrameTerms, HeldLevel, ProducerId, Terms, TransferNumber,
 };
 
-/// Who is at the other end of a link.
+/// Who is at the other end of an attachment.
 pub(super) struct Linked {
     pub(super) number: TransferNumber,
     pub(super) outbox: Arc<dyn Outbox>,
     pub(super) is_consumer: bool,
     pub(super) is_durable: bool,
     pub(super) owner: Owner,
-    /// Its window, as long as no other link has it.
+    /// Its window, as long as no other attachment has it.
     pub(super) lease: Option<Lease>,
 }
 
-/// Whose link it is: one that comes back takes the window of its older link.
+/// Whose attachment it is: one that comes back takes the window of its older one.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     Producer(ProducerId),
@@ -44,13 +44,13 @@ impl Owner {
     }
 }
 
-/// What a link of a session is for.
+/// What an attachment of a session is for.
 #[derive(Clone)]
 pub enum Attached {
     /// A producer's.
-    Producer(Arc<Ingest>),
+    Producer(Arc<HubProducer>),
     /// A consumer's, and the number of its lane.
-    Consumer(Arc<Deliver>, u64),
+    Consumer(Arc<HubConsumer>, u64),
 }
 
 impl HubChannel {
@@ -58,9 +58,9 @@ impl HubChannel {
     /// smaller one.
     ///
     /// # Errors
-    /// As [`Channel::attach`](crate::frames::hub::Channel::attach) and
-    /// [`Channel::subscribe`](crate::frames::hub::Channel::subscribe); why its log cannot be had; without room for its
-    /// window what [`is_of_window`](crate::run::frames::windows::is_of_window) knows.
+    /// As [`Channel::attach`](crate::frames::channel::Channel::attach) and
+    /// [`Channel::subscribe`](crate::frames::channel::Channel::subscribe); why its log cannot be had; without room for
+    /// its window what [`is_of_window`](crate::run::frames::windows::is_of_window) knows.
     pub fn attach(
         self: &Arc<Self>,
         number: TransferNumber,
@@ -76,7 +76,7 @@ impl HubChannel {
                 || matches!(&frames.role, FrameRole::Produce { level: HeldLevel::Durable, .. });
             self.open_store(&ChannelWishes { is_recorded, ..frames.channel })?;
         }
-        let link = new_link();
+        let attachment = new_attachment();
         let mut state = self.lock();
         if let Some(failure) = &state.broken {
             return Err(failure.clone());
@@ -90,8 +90,8 @@ impl HubChannel {
             FrameRole::Produce { first: Some(_), .. } => Asks::Again,
             FrameRole::Consume(_) => Asks::Consumer,
         };
-        // What its older link has: it is given back when this one stands.
-        let mut older = state.links.values().filter(|linked| linked.owner == owner);
+        // What its older attachment has: it is given back when this one stands.
+        let mut older = state.attachments.values().filter(|linked| linked.owner == owner);
         let mut had = older.find_map(|linked| linked.lease.as_ref()).map_or(0, Lease::bytes);
         if asks == Asks::Consumer {
             // The next consumer is handed that first.
@@ -101,23 +101,23 @@ impl HubChannel {
         let window = Window { bytes: lease.bytes(), items: frames.window_items };
         let attached = match &frames.role {
             FrameRole::Produce { producer, process, first, level, .. } => {
-                state.machine.attach(link, (producer, *process), *first, *level, window)?;
+                state.machine.attach(attachment, (producer, *process), *first, *level, window)?;
                 let is_durable = *level == HeldLevel::Durable;
-                state.link(link, Linked::new((number, outbox), (false, is_durable), owner, lease));
-                let end = HubEnd::new(self.clone(), link, (number, terms), false);
-                Attached::Producer(Arc::new(Ingest::new(end, producer.clone())))
+                state.link(attachment, Linked::new((number, outbox), (false, is_durable), owner, lease));
+                let end = HubEnd::new(self.clone(), attachment, (number, terms), false);
+                Attached::Producer(Arc::new(HubProducer::new(end, producer.clone())))
             }
             FrameRole::Consume(consume) => {
-                let subscribed = state.machine.subscribe(link, consume, window)?;
+                let subscribed = state.machine.subscribe(attachment, consume, window)?;
                 let key = ConsumerKey::of(consume);
                 if window.bytes < frames.window_bytes {
-                    state.machine.tell_window(link, &key, &consume.consumer);
+                    state.machine.tell_window(attachment, &key, &consume.consumer);
                 }
-                state.link(link, Linked::new((number, outbox), (true, false), owner, lease));
+                state.link(attachment, Linked::new((number, outbox), (true, false), owner, lease));
                 state.untaken.clear();
-                let end = HubEnd::new(self.clone(), link, (number, terms), true);
-                let deliver = Deliver::new(end, key, consume.consumer);
-                Attached::Consumer(Arc::new(deliver), subscribed.instance)
+                let end = HubEnd::new(self.clone(), attachment, (number, terms), true);
+                let consumer = HubConsumer::new(end, key, consume.consumer);
+                Attached::Consumer(Arc::new(consumer), subscribed.instance)
             }
         };
         Ok(attached)
@@ -160,7 +160,7 @@ impl Attached {
         }
     }
 
-    /// Whether another link took its place.
+    /// Whether another attachment took its place.
     pub fn is_replaced(&self) -> bool {
         match self {
             Attached::Producer(link) => link.is_replaced(),
@@ -176,7 +176,7 @@ impl Attached {
         }
     }
 
-    /// Another link took its place, or nobody waits for it: it is heard no more.
+    /// Another attachment took its place, or nobody waits for it: it is heard no more.
     pub fn forget(&self) {
         match self {
             Attached::Producer(link) => link.forget(),

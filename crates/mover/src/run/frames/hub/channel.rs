@@ -2,10 +2,10 @@
 
 use super::attached::Linked;
 use crate::failure::Failure;
-use crate::frames::hub::{Action, Channel};
+use crate::frames::channel::{Action, Channel};
 use crate::memory::Shelf;
 use crate::mutex::lock;
-use crate::run::frames::store::{Job, Store, StorePlace};
+use crate::run::frames::spill_files::{Job, Store, StorePlace};
 use crate::run::frames::wall_ns;
 use crate::run::frames::windows::{Lease, Windows};
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ pub struct HubChannel {
 
 pub(in crate::run::frames) struct State {
     pub machine: Channel,
-    pub(super) links: BTreeMap<u64, Linked>,
+    pub(super) attachments: BTreeMap<u64, Linked>,
     /// Windows of consumers that have gone, as long as memory has more than the channel's bytes because of what they
     /// had not taken, and no other consumer came for it.
     pub(super) untaken: Vec<Lease>,
@@ -60,7 +60,7 @@ impl HubChannel {
         Arc::new_cyclic(|this| HubChannel {
             state: Mutex::new(State {
                 machine: Channel::new(wishes, memory_bytes_max, wall_ns()),
-                links: BTreeMap::new(),
+                attachments: BTreeMap::new(),
                 untaken: Vec::new(),
                 store: None,
                 writer: None,
@@ -79,7 +79,7 @@ impl HubChannel {
         })
     }
 
-    /// Says what there is to say, now that the session knows the link.
+    /// Says what there is to say, now that the session knows the attachment.
     pub fn begin(&self) {
         self.act(|_| ());
     }
@@ -91,13 +91,13 @@ impl HubChannel {
         let mut wakes = false;
         while let Some(action) = state.machine.take_action() {
             match action {
-                Action::Tell(link, message) => {
-                    if let Some(linked) = state.links.get(&link) {
+                Action::Tell(attachment, message) => {
+                    if let Some(linked) = state.attachments.get(&attachment) {
                         linked.outbox.say(linked.number, TransferMessage::Frames(message));
                     }
                 }
                 Action::Wake => wakes = true,
-                Action::Write(place, record) => state.write(Job::Write(place, record)),
+                Action::Write(position, record) => state.write(Job::Write(position, record)),
                 Action::Forget(file) => state.write(Job::Forget(file)),
             }
         }
@@ -105,7 +105,8 @@ impl HubChannel {
             state.untaken.clear();
         }
         if wakes {
-            state.links.values().filter(|linked| linked.is_consumer).for_each(|linked| linked.outbox.work());
+            let consumers = state.attachments.values().filter(|linked| linked.is_consumer);
+            consumers.for_each(|linked| linked.outbox.work());
         }
         result
     }
@@ -134,27 +135,27 @@ impl HubChannel {
         }
     }
 
-    /// Says something else to a link.
-    pub(in crate::run::frames) fn say(&self, link: u64, message: TransferMessage) {
+    /// Says something else to an attachment.
+    pub(in crate::run::frames) fn say(&self, attachment: u64, message: TransferMessage) {
         let state = self.lock();
-        if let Some(linked) = state.links.get(&link) {
+        if let Some(linked) = state.attachments.get(&attachment) {
             linked.outbox.say(linked.number, message);
         }
     }
 
-    /// Nobody hears this link any more.
-    pub(in crate::run::frames) fn unlink(&self, link: u64) {
+    /// Nobody hears this attachment any more.
+    pub(in crate::run::frames) fn unlink(&self, attachment: u64) {
         let mut state = self.lock();
-        let Some(linked) = state.links.remove(&link) else { return };
+        let Some(linked) = state.attachments.remove(&attachment) else { return };
         if linked.is_consumer && state.machine.memory_bytes() > self.memory_bytes_max {
             state.untaken.extend(linked.lease);
         }
     }
 
-    /// The consumer of this link may come back, by another one; its window it has no more.
-    pub(in crate::run::frames) fn free_window(&self, link: u64) {
+    /// The consumer of this attachment may come back, by another one; its window it has no more.
+    pub(in crate::run::frames) fn free_window(&self, attachment: u64) {
         let mut state = self.lock();
-        let lease = state.links.get_mut(&link).and_then(|linked| linked.lease.take());
+        let lease = state.attachments.get_mut(&attachment).and_then(|linked| linked.lease.take());
         if state.machine.memory_bytes() > self.memory_bytes_max {
             state.untaken.extend(lease);
         }
@@ -185,7 +186,7 @@ impl HubChannel {
         let (writer, store, is_recorded) = {
             let mut state = self.lock();
             state.is_closed = true;
-            state.links.clear();
+            state.attachments.clear();
             state.untaken.clear();
             let is_recorded = state.machine.spill().is_some_and(|spill| spill.is_recorded);
             (state.writer.take(), state.store.take(), is_recorded)
@@ -210,11 +211,11 @@ impl HubChannel {
 }
 
 impl State {
-    /// The link stands; an older one of the same owner has no window any more.
-    pub(super) fn link(&mut self, link: u64, linked: Linked) {
-        let older = self.links.values_mut().filter(|older| older.owner == linked.owner);
+    /// The attachment stands; an older one of the same owner has no window any more.
+    pub(super) fn link(&mut self, attachment: u64, linked: Linked) {
+        let older = self.attachments.values_mut().filter(|older| older.owner == linked.owner);
         older.for_each(|older| older.lease = None);
-        self.links.insert(link, linked);
+        self.attachments.insert(attachment, linked);
     }
 
     fn write(&self, job: Job) {

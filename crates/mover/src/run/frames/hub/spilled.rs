@@ -4,9 +4,9 @@ use super::HubChannel;
 use super::attached::Owner;
 use crate::failure::{Failure, FailureKind, Result};
 use crate::frames::OPEN_LOG;
-use crate::frames::hub::Record;
+use crate::frames::channel::Record;
 use crate::frames::spill::{Location, SpillTerms};
-use crate::run::frames::store::{Heard, Store};
+use crate::run::frames::spill_files::{Heard, Store};
 use crate::run::frames::wall_ns;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -64,7 +64,7 @@ impl HubChannel {
         let terms = SpillTerms { is_recorded: wishes.is_recorded, bytes_max };
         let machine = &mut state.machine;
         store.recover(recorded_max.is_some(), &mut |record, at| {
-            machine.restore(record.place, record.item, at);
+            machine.restore(record.position, record.item, at);
         })?;
         if wishes.is_recorded && recorded_max != Some(bytes_max) {
             store.mark_recorded(bytes_max)?;
@@ -81,12 +81,12 @@ impl HubChannel {
 }
 
 impl Heard for HubChannel {
-    fn written(&self, place: u64, at: Location, record: &Record) {
-        self.act(|machine| machine.written(place, at, record, wall_ns()));
+    fn written(&self, position: u64, at: Location, record: &Record) {
+        self.act(|machine| machine.written(position, at, record, wall_ns()));
     }
 
-    fn synced(&self, place: u64) {
-        self.act(|machine| machine.synced(place));
+    fn synced(&self, position: u64) {
+        self.act(|machine| machine.synced(position));
     }
 
     fn wants_sync(&self) -> bool {
@@ -102,18 +102,18 @@ impl Heard for HubChannel {
     /// ended. Consumers get what there is, and then that their producers are gone.
     fn broken(&self, why: Failure) {
         let mut state = self.lock();
-        let durable = state.links.values().filter(|linked| linked.is_durable).count();
+        let durable = state.attachments.values().filter(|linked| linked.is_durable).count();
         let mut producers = Vec::new();
-        for (link, linked) in &state.links {
+        for (attachment, linked) in &state.attachments {
             if let Owner::Producer(id) = &linked.owner {
                 linked.outbox.say(linked.number, TransferMessage::Abort(why.clone()));
-                producers.push((*link, id.clone()));
+                producers.push((*attachment, id.clone()));
             }
         }
         tracing::error!(%why, producers = producers.len(), durable, "the spill log: its producers are ended");
         state.machine.trouble(why.to_string());
         state.broken = Some(why);
         drop(state);
-        self.act(|machine| producers.iter().for_each(|(link, id)| machine.give_up(*link, id)));
+        self.act(|machine| producers.iter().for_each(|(attachment, id)| machine.give_up(*attachment, id)));
     }
 }

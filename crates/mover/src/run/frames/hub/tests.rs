@@ -1,14 +1,14 @@
-//! Channels without sessions: what is said to a link is kept.
+//! Channels without sessions: what is said to an attachment is kept.
 
 use super::*;
-use crate::frames::hub::{Channel, What};
+use crate::frames::channel::{Channel, What};
 use crate::frames::lane::{Window, cost};
 use crate::frames::spill::SpillTerms;
 use crate::frames::{FrameFrom, Payload, READ_SIZE, SYNC_LOG};
 use crate::plan;
 use crate::run::Outbox;
-use crate::run::frames::deliver::Deliver;
-use crate::run::frames::store::{Heard, Job};
+use crate::run::frames::hub_consumer::HubConsumer;
+use crate::run::frames::spill_files::{Heard, Job};
 use crate::run::frames::windows::Lease;
 use crate::run::transfer::Transfer;
 use std::sync::mpsc;
@@ -122,13 +122,13 @@ fn consume(who: u8) -> FrameRole {
     }))
 }
 
-/// A frame of three bytes comes on this link.
-fn push(channel: &HubChannel, (link, epoch): (u64, u16), sequence: u64) {
+/// A frame of three bytes comes by this attachment.
+fn push(channel: &HubChannel, (attachment, epoch): (u64, u16), sequence: u64) {
     let digest = Digest(*blake3::hash(b"abc").as_bytes());
     let item = Item::Frame(Box::new(FrameHead::bare(cam(), sequence, 3, digest)));
-    assert!(channel.act(|machine| machine.begin(link, epoch, sequence, &item)).unwrap());
+    assert!(channel.act(|machine| machine.begin(attachment, epoch, sequence, &item)).unwrap());
     let payload = Payload::from(b"abc".to_vec());
-    channel.act(|machine| machine.arrived(link, epoch, sequence, item, payload, 0));
+    channel.act(|machine| machine.arrived(attachment, epoch, sequence, item, payload, 0));
 }
 
 #[test]
@@ -142,14 +142,14 @@ fn a_log_that_cannot_be_synced_ends_every_producer_and_consumers_get_what_is_in_
     let said = Said::default();
     let made = asks(&wishes, produce());
     channel.attach(TransferNumber(1), terms.clone(), &made, Box::new(said.clone())).unwrap();
-    let (link, epoch) = (*channel.lock().links.keys().next().unwrap(), 1);
-    (0..2).for_each(|sequence| push(&channel, (link, epoch), sequence));
+    let (attachment, epoch) = (*channel.lock().attachments.keys().next().unwrap(), 1);
+    (0..2).for_each(|sequence| push(&channel, (attachment, epoch), sequence));
     let takes = asks(&wishes, consume(1));
     let attached = channel.attach(TransferNumber(2), terms.clone(), &takes, Box::new(Said::default()));
-    let Attached::Consumer(deliver, _) = attached.unwrap() else { panic!("a consumer") };
+    let Attached::Consumer(consumer, _) = attached.unwrap() else { panic!("a consumer") };
     let stand = FramesMessage::Stand { epoch: 1, next: 0 };
-    deliver.hear(TransferMessage::Frames(stand)).unwrap();
-    let next = || deliver.next_item(0, &|| false).map(|(_, _, what)| what);
+    consumer.hear(TransferMessage::Frames(stand)).unwrap();
+    let next = || consumer.next_item(0, &|| false).map(|(_, _, what)| what);
     assert!(matches!(next(), Some(What::Frame(held)) if held.head.sequence == 0));
 
     let why = Failure::new(FailureKind::Io, SYNC_LOG, "Input/output error");
@@ -254,20 +254,20 @@ fn what_a_consumer_left_in_memory_keeps_its_window_until_the_next_one_comes_or_i
         channel.attach(TransferNumber(number), terms.clone(), &frames, Box::new(Said::default())).unwrap()
     };
     attach(1, produce());
-    let link = *channel.lock().links.keys().next().unwrap();
+    let attachment = *channel.lock().attachments.keys().next().unwrap();
     let comes = |number: u16| match attach(number, consume(number as u8)) {
-        Attached::Consumer(deliver, _) => deliver,
+        Attached::Consumer(consumer, _) => consumer,
         Attached::Producer(_) => panic!("a consumer"),
     };
-    let takes = |deliver: &Deliver| {
+    let takes = |consumer: &HubConsumer| {
         let stand = FramesMessage::Stand { epoch: 1, next: 0 };
-        deliver.hear(TransferMessage::Frames(stand)).unwrap();
-        while deliver.next_item(0, &|| false).is_some() {}
+        consumer.hear(TransferMessage::Frames(stand)).unwrap();
+        while consumer.next_item(0, &|| false).is_some() {}
     };
-    (0..3).for_each(|sequence| push(&channel, (link, 1), sequence));
+    (0..3).for_each(|sequence| push(&channel, (attachment, 1), sequence));
     let first = comes(2);
     takes(&first);
-    (3..6).for_each(|sequence| push(&channel, (link, 1), sequence));
+    (3..6).for_each(|sequence| push(&channel, (attachment, 1), sequence));
     let kept = || channel.lock().untaken.iter().map(Lease::bytes).sum::<u64>();
     assert_eq!((kept(), channel.status().memory_bytes), (0, memory_bytes));
     first.give_up();
@@ -290,7 +290,7 @@ fn who_has_ended_his_session_has_no_window_while_his_place_is_kept() {
     let attached = channel.attach(TransferNumber(1), terms, &frames, Box::new(Said::default())).unwrap();
     let leased = || {
         let state = channel.lock();
-        state.links.values().filter_map(|linked| linked.lease.as_ref()).map(Lease::bytes).sum::<u64>()
+        state.attachments.values().filter_map(|linked| linked.lease.as_ref()).map(Lease::bytes).sum::<u64>()
     };
     assert_eq!(leased(), 1 << 20);
     attached.free_window();

@@ -1,0 +1,171 @@
+//! What consumers are handed, told and left by one another.
+
+use super::*;
+use thalweg_wire::message::{LossReason, LostRange};
+
+#[test]
+fn what_a_member_was_told_is_lost_is_told_to_another_if_it_leaves_before_it_took_that() {
+    let mut channel = Channel::new(&ChannelWishes::default(), 1 << 20, 0);
+    let asks = |who: u8| asks(who, Some("workers"), FramePolicy::DropOldest { depth: 1 });
+    let key = ConsumerKey::of(&asks(1));
+    for who in [1, 2] {
+        let window = Window { bytes: 1 << 20, items: 1 };
+        subscribed(&mut channel, u64::from(who) + 10, &asks(who), window);
+    }
+    let epoch = begun(&mut channel);
+    for sequence in 0..3 {
+        push(&mut channel, epoch, sequence, (7, sequence as u32));
+    }
+    channel.hear(1, FramesMessage::Finish { frames: 3 }, 0).unwrap();
+    let next = |channel: &mut Channel, who: u8| match channel.next(u64::from(who) + 10, &key, &[who; 16], 0) {
+        Some(Work::Send { number, what: What::Note(item), .. }) => Some((number, item)),
+        Some(Work::Send { number, what: What::Frame(held), .. }) => {
+            Some((number, Item::Frame(Box::new(held.head.clone()))))
+        }
+        _ => None,
+    };
+    let lost = LostRange { producer: producer(), first: 0, end: 2, reason: LossReason::Dropped };
+    assert_eq!(next(&mut channel, 2), Some((0, Item::Lost(lost.clone()))));
+    // The other has the rest, but not the end.
+    let mut had = Vec::new();
+    while let Some((number, item)) = next(&mut channel, 1) {
+        let taken = FramesMessage::Taken { next: number + 1 };
+        channel.hear_consumer(11, &key, &[1; 16], taken, 0).unwrap();
+        had.push(item);
+    }
+    assert!(matches!(&had[..], [Item::Frame(_), Item::ProducerOver { .. }]), "{had:?}");
+    channel.leave(12, &key, &[2; 16]);
+    assert_eq!(next(&mut channel, 1), Some((2, Item::Lost(lost))));
+    channel.hear_consumer(11, &key, &[1; 16], FramesMessage::Taken { next: 3 }, 0).unwrap();
+    assert_eq!(next(&mut channel, 1), Some((3, Item::End)));
+}
+
+#[test]
+fn another_process_under_a_name_is_told_what_the_one_before_took_of_sets_that_are_not_over() {
+    let mut channel = Channel::new(&ChannelWishes::default(), 1 << 20, 0);
+    let asks = asks(1, None, FramePolicy::Block);
+    let key = subscribed(&mut channel, 11, &asks, WINDOW);
+    let epoch = begun(&mut channel);
+    for sequence in 0..4 {
+        push(&mut channel, epoch, sequence, (7, sequence as u32));
+        assert!(channel.next(11, &key, &asks.consumer, 0).is_some());
+    }
+    channel.hear_consumer(11, &key, &asks.consumer, FramesMessage::Taken { next: 3 }, 0).unwrap();
+    let goes_on = |channel: &mut Channel, attachment: u64, process: u8| {
+        channel.consumer_link_lost(attachment - 1, &key, &asks.consumer);
+        let asks = Consume { process: [process; 16], ..asks.clone() };
+        subscribed(channel, attachment, &asks, WINDOW);
+        let told = |action| match action {
+            Action::Tell(_, FramesMessage::SetHad { set, taken }) => Some((set, taken)),
+            _ => None,
+        };
+        std::iter::from_fn(|| channel.take_action()).filter_map(told).collect::<Vec<_>>()
+    };
+    assert_eq!(goes_on(&mut channel, 12, 2), [(7, vec![(0, 3)])]);
+    // It has the rest, and is told that the set is over.
+    channel.hear(1, FramesMessage::Declare { set: 7, frames: 4 }, 0).unwrap();
+    while channel.next(12, &key, &asks.consumer, 0).is_some() {}
+    channel.hear_consumer(12, &key, &asks.consumer, FramesMessage::Taken { next: 2 }, 0).unwrap();
+    assert!(goes_on(&mut channel, 13, 3).is_empty());
+}
+
+#[test]
+fn a_consumer_with_a_smaller_window_than_it_asked_for_is_told_on_each_link() {
+    let mut channel = Channel::new(&ChannelWishes::default(), 1 << 20, 0);
+    let asks = asks(1, None, FramePolicy::Block);
+    let key = subscribed(&mut channel, 11, &asks, WINDOW);
+    channel.tell_window(11, &key, &asks.consumer);
+    channel.pause_consumer(11, &key, &asks.consumer);
+    // On the next it has all that it asks for.
+    channel.consumer_link_lost(11, &key, &asks.consumer);
+    let wide = Window { bytes: 2 * WINDOW.bytes, ..WINDOW };
+    channel.subscribe(12, &asks, wide).unwrap();
+    channel.pause_consumer(12, &key, &asks.consumer);
+    let told = |action| match action {
+        Action::Tell(attachment, FramesMessage::WindowIs { bytes }) => Some((attachment, bytes)),
+        _ => None,
+    };
+    let told: Vec<_> = std::iter::from_fn(|| channel.take_action()).filter_map(told).collect();
+    assert_eq!(told, [(11, WINDOW.bytes); 2]);
+    let lane = &channel.subscriptions[&key].members[&asks.consumer].lane;
+    assert_eq!(lane.window(), wide);
+}
+
+/// Room for a note, and not for the report that comes before it.
+#[test]
+fn a_report_that_has_no_room_yet_is_waited_for_with_what_is_behind_it() {
+    let mut channel = Channel::new(&ChannelWishes::default(), 1 << 20, 0);
+    let asks = asks(1, Some("workers"), FramePolicy::Block);
+    // Two frames, and next to nothing.
+    let window = Window { bytes: 2 * cost(3, 0) + 1, items: 64 };
+    let key = subscribed(&mut channel, 11, &asks, window);
+    let epoch = begun(&mut channel);
+    attached(&mut channel, 2, &ProducerId::new("dog").unwrap(), None);
+    channel.hear(1, FramesMessage::Declare { set: 7, frames: 5 }, 0).unwrap();
+    push(&mut channel, epoch, 0, (7, 0));
+    push(&mut channel, epoch, 1, (7, 2));
+    for sequence in 2..4 {
+        let item = frame(&producer(), sequence, None, 3);
+        assert!(channel.begin(1, epoch, sequence, &item).unwrap());
+        channel.arrived(1, epoch, sequence, item, Payload::from(b"abc".to_vec()), 0);
+    }
+    channel.hear(1, FramesMessage::Finish { frames: 4 }, 0).unwrap();
+    channel.hear(2, FramesMessage::Finish { frames: 0 }, 0).unwrap();
+    let (mut had, mut taken) = (Vec::new(), 0);
+    loop {
+        while let Some(Work::Send { what, .. }) = channel.next(11, &key, &asks.consumer, 0) {
+            had.push(match what {
+                What::Frame(held) => format!("frame {}", held.head.sequence),
+                What::Note(Item::GroupSet(set)) => format!("set {} without {:?}", set.over.set, set.missing),
+                What::Note(Item::ProducerOver { producer, .. }) => format!("{producer} over"),
+                What::Note(item) => format!("{item:?}"),
+            });
+        }
+        if taken == had.len() {
+            break;
+        }
+        taken += 1;
+        let message = FramesMessage::Taken { next: taken as u64 };
+        channel.hear_consumer(11, &key, &asks.consumer, message, 0).unwrap();
+    }
+    let set = "set 7 without [(1, 2), (3, 5)]".to_owned();
+    assert!(had[..4] == ["frame 0", "frame 1", "frame 2", "frame 3"] && had.contains(&set), "{had:?}");
+    assert_eq!((had.len(), had.last().map(String::as_str)), (8, Some("End")), "{had:?}");
+}
+
+#[test]
+fn what_the_last_consumer_was_handed_and_had_not_taken_is_handed_to_the_next() {
+    let mut channel = Channel::new(&ChannelWishes::default(), 1 << 20, 0);
+    let epoch = begun(&mut channel);
+    channel.hear(1, FramesMessage::Declare { set: 7, frames: 4 }, 0).unwrap();
+    (0..4).for_each(|sequence| push(&mut channel, epoch, sequence, (7, sequence as u32)));
+    channel.give_up(1, &producer());
+    let end = ["set 7 over", "over, gone true", "End"];
+    let all = |from: u64| (from..4).map(|sequence| format!("frame {sequence}"));
+    let wanted = |lost: &str, from: u64| -> Vec<String> {
+        let lost = (!lost.is_empty()).then(|| lost.to_owned());
+        lost.into_iter().chain(all(from)).chain(end.map(str::to_owned)).collect()
+    };
+    assert_eq!(stays_for(&mut channel, 11, 1, 2), wanted("", 0));
+    assert!(channel.has_frames() && channel.memory_bytes() > 0, "they wait");
+    assert_eq!(stays_for(&mut channel, 12, 2, 2), wanted("lost 0..2 Forgotten", 2));
+    assert_eq!(stays_for(&mut channel, 13, 3, 5), wanted("lost 0..3 Forgotten", 3));
+    assert_eq!((channel.has_frames(), channel.memory_bytes()), (false, 0), "all was taken");
+}
+
+#[test]
+fn what_one_consumer_of_several_had_not_taken_is_not_held_when_another_took_it() {
+    let mut channel = Channel::new(&ChannelWishes::default(), 1 << 20, 0);
+    let epoch = begun(&mut channel);
+    let other = asks(2, None, FramePolicy::Block);
+    let key = subscribed(&mut channel, 12, &other, WINDOW);
+    (0..4).for_each(|sequence| push(&mut channel, epoch, sequence, (7, sequence as u32)));
+    let mut next = 0;
+    assert_eq!(takes(&mut channel, 12, &other, &mut next)[0].len(), 4);
+    assert!(stays_for(&mut channel, 11, 1, 0).is_empty(), "it came later");
+    push(&mut channel, epoch, 4, (7, 4));
+    assert_eq!(stays_for(&mut channel, 13, 3, 0)[..], ["lost 0..4 Forgotten", "frame 4"]);
+    assert_eq!(takes(&mut channel, 12, &other, &mut next)[0].len(), 1);
+    channel.leave(12, &key, &other.consumer);
+    assert!(!channel.has_frames());
+}

@@ -1,0 +1,240 @@
+//! The next hub of a channel: who goes on there, and where.
+
+use super::*;
+use thalweg_wire::message::GroupSet;
+
+#[test]
+fn a_new_process_under_a_name_goes_on_behind_what_consumers_have_from_an_earlier_hub() {
+    let mut channel = Channel::new(&ChannelWishes::default(), 1 << 20, 0);
+    let mut asks = asks(1, None, FramePolicy::Block);
+    asks.has = vec![(producer(), 100)];
+    asks.instance = Some(1);
+    let key = subscribed(&mut channel, 11, &asks, WINDOW);
+    let (epoch, next) = attached(&mut channel, 1, &producer(), None);
+    assert_eq!(next, 100, "from 0 on they would be taken for what it has");
+    push(&mut channel, epoch, 100, (7, 0));
+    let Some(Work::Send { what: What::Frame(held), .. }) = channel.next(11, &key, &asks.consumer, 0) else {
+        panic!("it is handed out")
+    };
+    assert_eq!(held.head.sequence, 100);
+}
+
+#[test]
+fn who_begins_now_is_told_of_no_loss_before_that_and_misses_nothing_when_the_hub_is_another() {
+    let serial = 1000;
+    let mut asks = asks(1, Some("workers"), FramePolicy::Block);
+    asks.from = FrameFrom::Now;
+    for (instance, is_late) in [(None, false), (Some(serial), true)] {
+        let mut channel = Channel::new(&ChannelWishes::default(), 1 << 20, serial);
+        asks.instance = instance;
+        let mut key = ConsumerKey::of(&asks);
+        let subscribe = |channel: &mut Channel| subscribed(channel, 11, &asks, WINDOW);
+        if !is_late {
+            key = subscribe(&mut channel);
+        }
+        // A producer that the hub does not know, and that made frames before.
+        let (epoch, _) = attached(&mut channel, 1, &producer(), Some(500));
+        push(&mut channel, epoch, 500, (7, 0));
+        if is_late {
+            // It was at an earlier hub, and comes back a little later than the producer did.
+            key = subscribe(&mut channel);
+        }
+        let mut came = Vec::new();
+        while let Some(Work::Send { what, .. }) = channel.next(11, &key, &asks.consumer, 0) {
+            came.push(match what {
+                What::Note(Item::Lost(lost)) => (lost.first, lost.end),
+                What::Frame(held) => (held.head.sequence, held.head.sequence),
+                other => panic!("{other:?}"),
+            });
+        }
+        // What the earlier hub had of it may be lost to the group: that is named.
+        let wanted = if is_late { vec![(0, 500), (500, 500)] } else { vec![(500, 500)] };
+        assert_eq!(came, wanted);
+    }
+}
+
+/// Sequences that a consumer is handed, each taken at once, and those that are named to it as lost; what is in the log
+/// counts as read.
+fn handed(channel: &mut Channel, attachment: u64, asks: &Consume) -> (Vec<u64>, Vec<(u64, u64)>) {
+    let (key, mut frames, mut lost) = (ConsumerKey::of(asks), Vec::new(), Vec::new());
+    while let Some(work) = channel.next(attachment, &key, &asks.consumer, 0) {
+        let number = match work {
+            Work::Read { number, at, position } => {
+                let logged = channel.log.get(position).unwrap();
+                let Kind::Frame { producer, sequence, set, .. } = &logged.kind else { panic!("{logged:?}") };
+                let Item::Frame(head) = frame(producer, *sequence, *set, 3) else { unreachable!() };
+                let held = Held { head: *head, payload: Payload::from(b"abc".to_vec()) };
+                channel.loaded(&key, &asks.consumer, number, at, Some(Arc::new(held)));
+                continue;
+            }
+            Work::Send { number, what: What::Frame(held), .. } => {
+                frames.push(held.head.sequence);
+                number
+            }
+            Work::Send { number, what: What::Note(item), .. } => {
+                if let Item::Lost(range) = item {
+                    lost.push((range.first, range.end));
+                }
+                number
+            }
+        };
+        let taken = FramesMessage::Taken { next: number + 1 };
+        channel.hear_consumer(attachment, &key, &asks.consumer, taken, number * 2_000_000_000).unwrap();
+    }
+    (frames, lost)
+}
+
+/// A member of a group.
+fn asks_of(who: u8) -> Consume {
+    asks(who, Some("workers"), FramePolicy::Block)
+}
+
+/// A hub with four frames of which a consumer wanted none, that comes then; its log, with what it is told of.
+fn began_now(asks: &mut Consume) -> Vec<(u64, Item, Location)> {
+    asks.from = FrameFrom::Now;
+    let mut channel = recorded();
+    let epoch = begun(&mut channel);
+    (0..4).for_each(|sequence| push(&mut channel, epoch, sequence, (7, sequence as u32)));
+    let mut log = written(&mut channel);
+    subscribed(&mut channel, 11, asks, WINDOW);
+    asks.instance = Some(1);
+    (4..6).for_each(|sequence| push(&mut channel, epoch, sequence, (7, sequence as u32)));
+    log.extend(written(&mut channel));
+    log
+}
+
+#[test]
+fn who_began_now_gets_from_the_next_hub_what_came_since_then_and_nothing_older() {
+    for group in [None, Some("workers")] {
+        let mut asks = asks(1, group, FramePolicy::Block);
+        let log = began_now(&mut asks);
+        let mut channel = next_hub(100, &log);
+        subscribed(&mut channel, 21, &asks, WINDOW);
+        assert_eq!(handed(&mut channel, 21, &asks), (vec![4, 5], vec![]), "{group:?}");
+        // Whom the hub does not know from there is told all, rather than nothing.
+        let is_position = |item: &Item| matches!(item, Item::ConsumerAt(_));
+        let unnoted: Vec<_> = log.into_iter().filter(|(_, item, _)| !is_position(item)).collect();
+        let mut channel = next_hub(100, &unnoted);
+        subscribed(&mut channel, 21, &asks, WINDOW);
+        assert_eq!(handed(&mut channel, 21, &asks), (vec![0, 1, 2, 3, 4, 5], vec![]), "{group:?}");
+    }
+}
+
+#[test]
+fn a_group_goes_on_in_the_next_hub_behind_what_it_took() {
+    let mut asks = asks_of(1);
+    let mut channel = recorded();
+    let epoch = begun(&mut channel);
+    channel.hear(1, FramesMessage::Declare { set: 7, frames: 6 }, 0).unwrap();
+    (0..3).for_each(|sequence| push(&mut channel, epoch, sequence, (7, sequence as u32)));
+    subscribed(&mut channel, 11, &asks, WINDOW);
+    assert_eq!(handed(&mut channel, 11, &asks).0, [0, 1, 2]);
+    (3..5).for_each(|sequence| push(&mut channel, epoch, sequence, (7, sequence as u32)));
+    let log = written(&mut channel);
+    // Who is new in the group, and first there, is not who had them.
+    let mut channel = next_hub(100, &log);
+    let new = Consume { from: FrameFrom::Now, ..asks_of(2) };
+    subscribed(&mut channel, 22, &new, WINDOW);
+    assert_eq!(handed(&mut channel, 22, &new).0, [0; 0]);
+    asks.instance = Some(1);
+    let key = subscribed(&mut channel, 21, &asks, WINDOW);
+    assert_eq!(handed(&mut channel, 21, &asks).0, [3, 4]);
+    // What it had before counts for its sets.
+    let (epoch, next) = attached(&mut channel, 1, &producer(), Some(5));
+    assert_eq!(next, 5);
+    push(&mut channel, epoch, 5, (7, 5));
+    let mut told = None;
+    while let Some(Work::Send { number, what, .. }) = channel.next(21, &key, &asks.consumer, 0) {
+        if let What::Note(Item::GroupSet(set)) = what {
+            told = Some(set);
+        }
+        let taken = FramesMessage::Taken { next: number + 1 };
+        channel.hear_consumer(21, &key, &asks.consumer, taken, 0).unwrap();
+    }
+    let over = SetOver { set: 7, frames: 6, taken: 6 };
+    assert_eq!(told, Some(GroupSet { over, delivered: 6, missing: vec![] }));
+}
+
+/// Lanes are numbered by the clock that the hub begins with.
+#[test]
+fn a_group_goes_on_behind_what_it_took_though_the_clock_was_set_back_before_the_next_hub() {
+    let mut asks = asks_of(1);
+    let mut channel = recorded();
+    let epoch = begun(&mut channel);
+    (0..3).for_each(|sequence| push(&mut channel, epoch, sequence, (7, sequence as u32)));
+    subscribed(&mut channel, 11, &asks, WINDOW);
+    assert_eq!(handed(&mut channel, 11, &asks).0, [0, 1, 2]);
+    (3..5).for_each(|sequence| push(&mut channel, epoch, sequence, (7, sequence as u32)));
+    let log = written(&mut channel);
+    let serial = 100;
+    let mut channel = next_hub(serial, &log);
+    asks.instance = Some(serial + 1_000_000);
+    subscribed(&mut channel, 21, &asks, WINDOW);
+    assert_eq!(handed(&mut channel, 21, &asks).0, [3, 4]);
+}
+
+#[test]
+fn a_group_of_the_name_of_one_that_left_begins_anew_in_the_next_hub_too() {
+    let mut asks = asks_of(1);
+    let mut channel = recorded();
+    let epoch = begun(&mut channel);
+    (0..3).for_each(|sequence| push(&mut channel, epoch, sequence, (7, sequence as u32)));
+    let key = subscribed(&mut channel, 11, &asks, WINDOW);
+    assert_eq!(handed(&mut channel, 11, &asks).0, [0, 1, 2]);
+    channel.leave(11, &key, &asks.consumer);
+    let log = written(&mut channel);
+    asks.instance = Some(1);
+    let mut channel = next_hub(100, &log);
+    subscribed(&mut channel, 21, &asks, WINDOW);
+    assert_eq!(handed(&mut channel, 21, &asks).0, [0, 1, 2]);
+}
+
+#[test]
+fn a_group_is_noted_no_further_than_what_all_its_members_took() {
+    let mut channel = recorded();
+    let epoch = begun(&mut channel);
+    let window = Window { bytes: 1 << 20, items: 2 };
+    let key = subscribed(&mut channel, 12, &asks_of(2), window);
+    subscribed(&mut channel, 11, &asks_of(1), WINDOW);
+    (0..6).for_each(|sequence| push(&mut channel, epoch, sequence, (7, sequence as u32)));
+    // One of them has two frames, and took the first.
+    for _ in 0..2 {
+        assert!(matches!(channel.next(12, &key, &[2; 16], 0), Some(Work::Send { .. })));
+    }
+    channel.hear_consumer(12, &key, &[2; 16], FramesMessage::Taken { next: 1 }, 0).unwrap();
+    assert_eq!(handed(&mut channel, 11, &asks_of(1)).0, [2, 3, 4, 5]);
+    let log = written(&mut channel);
+    let mut next = next_hub(100, &log);
+    let asks = Consume { instance: Some(1), ..asks_of(1) };
+    subscribed(&mut next, 21, &asks, WINDOW);
+    assert_eq!(handed(&mut next, 21, &asks).0, [1, 2, 3, 4, 5]);
+    // A hub that ends in order notes what was taken last.
+    channel.hear_consumer(12, &key, &[2; 16], FramesMessage::Taken { next: 2 }, 0).unwrap();
+    channel.close();
+    let log = [log, written(&mut channel)].concat();
+    let mut next = next_hub(100, &log);
+    subscribed(&mut next, 21, &asks, WINDOW);
+    assert_eq!(handed(&mut next, 21, &asks).0, [0; 0]);
+}
+
+#[test]
+fn a_producer_of_whom_the_log_has_only_its_end_is_known_to_the_next_hub() {
+    let nothing = ProducerId::new("dog").unwrap();
+    let mut channel = recorded();
+    let epoch = begun(&mut channel);
+    attached(&mut channel, 2, &nothing, None);
+    (0..3).for_each(|sequence| push(&mut channel, epoch, sequence, (7, sequence as u32)));
+    channel.hear(1, FramesMessage::Finish { frames: 3 }, 0).unwrap();
+    channel.hear(2, FramesMessage::Finish { frames: 0 }, 0).unwrap();
+    let is_end = |item: &Item| matches!(item, Item::ProducerOver { .. });
+    let mut log = written(&mut channel);
+    // The files with the frames were forgotten.
+    log.retain(|(_, item, _)| is_end(item));
+    let mut channel = next_hub(100, &log);
+    let asks = Consume { producers: 2, ..asks(1, None, FramePolicy::Block) };
+    let key = subscribed(&mut channel, 11, &asks, WINDOW);
+    assert_eq!(handed(&mut channel, 11, &asks), (vec![], vec![(0, 3)]));
+    assert!(channel.has_ended(&key, &asks.consumer), "both are over");
+    // One that comes again goes on with its sequence.
+    assert_eq!(attached(&mut channel, 1, &producer(), None).1, 3);
+}
