@@ -21,7 +21,7 @@ use thalweg_mover::manifest::filter::Filter;
 use thalweg_mover::mutex::lock;
 use thalweg_mover::plan::Plan;
 use thalweg_mover::run::copy::{Meter, Report, Sources};
-use thalweg_sys::priority::Held;
+use thalweg_sys::heat::Held;
 use thalweg_wire::RelativePath;
 use thalweg_wire::message::{Outcome, Totals};
 use thalweg_wire::path::Sentence;

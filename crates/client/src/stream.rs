@@ -197,7 +197,7 @@ pub fn check_marker(name: &[u8]) -> std::result::Result<(), String> {
 /// # Errors
 /// `Io`, if it is not open.
 pub fn pipe(number: RawFd) -> Result<OwnedFd> {
-    thalweg_sys::usage::duplicate(number).map_err(|error| of_io("open a pipe", &error))
+    thalweg_sys::file::duplicate(number).map_err(|error| of_io("open a pipe", &error))
 }
 
 fn usage(cause: &str) -> Failure {

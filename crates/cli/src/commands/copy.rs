@@ -21,7 +21,8 @@ use thalweg_mover::run::copy::{
     Fidelity, Meter, Movement, Remembered, Report, Selection, Stop, Watch, Wishes,
 };
 use thalweg_mover::run::steer::Rate;
-use thalweg_sys::priority::{self, Priority};
+use thalweg_sys::heat;
+use thalweg_sys::priority::Priority;
 use thalweg_wire::message::Preserve;
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{RelativePath, limits};
@@ -60,7 +61,7 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     let state = identity::state_directory(args.link.state.as_deref())?;
     // Before there are threads: they inherit it.
     stand_back(args.manners.priority())?;
-    let held_before = priority::held();
+    let held_before = heat::held();
     bound_memory(args.memory);
 
     let far: Vec<Whom> = asked.iter().flat_map(Asked::far_movers).collect();
@@ -102,7 +103,7 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
 
     // Ends links in order, and what ssh started.
     drop(far_movers);
-    teller.tell_held(held_before, priority::held());
+    teller.tell_held(held_before, heat::held());
     done.iter().for_each(Done::write_end);
     let mut reported = teller.stop();
     if let (Some(receipt), [Done { result: Ok(report), .. }]) = (receipt, &done[..])

@@ -56,7 +56,7 @@ const DIALS_MAX: usize = 64;
 /// # Errors
 /// If it cannot begin.
 pub fn mover(args: &MoverArgs) -> Result<Exit> {
-    let _ = thalweg_sys::usage::forbid_core_dumps();
+    let _ = thalweg_sys::process::forbid_core_dumps();
     if let Some(port) = args.bridge {
         return bridge(port);
     }

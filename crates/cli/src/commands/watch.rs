@@ -98,7 +98,7 @@ fn choose_congestion(args: &WatchArgs, watch: &mut engine::Watch, teller: &Telle
 pub fn keep_run(args: &KeepRunArgs) -> Result<Exit> {
     let done = match args.guarded {
         true => {
-            thalweg_sys::usage::restore_umask(args.umask);
+            thalweg_sys::process::restore_umask(args.umask);
             command::keep_below_guard(&args.record, &args.program, &args.arguments)
         }
         false => std::env::current_exe().and_then(|own| {
@@ -192,7 +192,7 @@ fn asked(args: &WatchArgs, places: &Places) -> Result<engine::Watch> {
 /// This program is the keeper of the command.
 fn analysis(program: &OsStr, arguments: &[std::ffi::OsString]) -> Result<Analysis> {
     let own = std::env::current_exe().map_err(|error| failure::of_io("find this program", &error))?;
-    let umask = thalweg_sys::usage::umask_before().unwrap_or(0o022).to_string();
+    let umask = thalweg_sys::process::umask_before().unwrap_or(0o022).to_string();
     Ok(Analysis {
         keeper: vec![own.into(), "keep-run".into(), "--umask".into(), umask.into(), "--".into()],
         program: program.to_owned(),

@@ -262,7 +262,7 @@ const VERIFIED: &str = "BLAKE3 of every segment before it is written, all synced
 
 /// How thalweg protects data streams when nobody chooses.
 fn encrypted() -> String {
-    let cipher = if thalweg_sys::usage::has_aes() { "AES-128-GCM" } else { "ChaCha20-Poly1305" };
+    let cipher = if thalweg_sys::machine::has_aes() { "AES-128-GCM" } else { "ChaCha20-Poly1305" };
     format!("{cipher}, sealed frames")
 }
 

@@ -65,7 +65,11 @@ pub struct LinkSettings {
 impl Default for LinkSettings {
     fn default() -> Self {
         LinkSettings {
-            cipher: if thalweg_sys::usage::has_aes() { Cipher::Aes128Gcm } else { Cipher::ChaCha20Poly1305 },
+            cipher: if thalweg_sys::machine::has_aes() {
+                Cipher::Aes128Gcm
+            } else {
+                Cipher::ChaCha20Poly1305
+            },
             tls_form: TlsForm::default(),
             stall_timeout: Duration::from_secs(30),
             patience: Duration::from_secs(600),

@@ -286,7 +286,7 @@ impl Knob {
 
 /// What this machine has, and lets us have.
 fn permitted_congestion() -> Vec<String> {
-    let is_root = thalweg_sys::usage::effective_uid() == 0;
+    let is_root = thalweg_sys::user::effective_uid() == 0;
     let words = if is_root { socket::available_congestion() } else { socket::allowed_congestion() };
     // Root within a container may be refused what others are.
     words.unwrap_or_default().into_iter().filter(|name| congestion::is_permitted(name)).collect()

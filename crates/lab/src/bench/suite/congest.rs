@@ -14,7 +14,7 @@ use crate::testbed::spec::TUNED;
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind, MEASURE, Result};
 use thalweg_mover::model::score;
-use thalweg_sys::usage::process_cpu;
+use thalweg_sys::cpu_time::process_cpu;
 
 pub const SUITE: Suite = Suite {
     name: "congest",

@@ -7,7 +7,7 @@ use crate::bench::record::{PathKind, Sample};
 use crate::bench::requests::Load;
 use crate::bench::{Bench, Prepared, Wishes};
 use thalweg_mover::failure::{Result, of_io};
-use thalweg_sys::usage::process_cpu;
+use thalweg_sys::cpu_time::process_cpu;
 
 pub const SUITE: Suite = Suite {
     name: "storage",
