@@ -1,9 +1,9 @@
 //! The server's side of streams: what is still being made, received into exports or read from them.
 
-use crate::host::{Bounds, Host, check_congestion, ends_by_panic, logged_notes, path_of, totals_of, watch};
 use crate::log::{Done, Line};
+use crate::min_free;
 use crate::published::Served;
-use crate::room;
+use crate::sessions::{Bounds, Host, check_congestion, ends_by_panic, logged_notes, path_of, totals_of, watch};
 use std::sync::Arc;
 use std::time::Instant;
 use thalweg_mover::endpoint::grow::open::{self, GrowingPlace};
@@ -57,7 +57,7 @@ impl Host {
         };
         let taken = |run: &FlowReceive| {
             let progress = run.progress();
-            room::taken(progress.verified_bytes, progress.settled_entries)
+            min_free::taken(progress.verified_bytes, progress.settled_entries)
         };
         let bounds = Bounds { kept_free, taken, full: FlowReceive::abort, abort: FlowReceive::abort };
         self.receive(session, told, run, bounds, progress)

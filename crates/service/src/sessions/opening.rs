@@ -4,8 +4,8 @@ use super::{Host, Signs, removal};
 use crate::export::KeptFree;
 use crate::frames::tell_when_back;
 use crate::log::{Done, Line, of_session};
+use crate::min_free::{self, Looks};
 use crate::published::{Progress, Served};
-use crate::room::{self, Looks};
 use std::cell::Cell;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
@@ -165,7 +165,7 @@ impl Host {
         };
         let taken = |run: &ReceiveRun| {
             let progress = run.progress();
-            room::taken(progress.verified_bytes, progress.settled_entries)
+            min_free::taken(progress.verified_bytes, progress.settled_entries)
         };
         let bounds = Bounds { kept_free, taken, full: ReceiveRun::run_out, abort: ReceiveRun::abort };
         self.receive(session, told, run, bounds, by_then)
@@ -371,7 +371,7 @@ impl Host {
                 let Some(kept_free) = &kept_free else { return run.wait(time) };
                 let until = Instant::now() + time;
                 loop {
-                    let ended = run.wait(room::STEP);
+                    let ended = run.wait(min_free::STEP);
                     if ended.is_some() {
                         return ended;
                     }

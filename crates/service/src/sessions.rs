@@ -1,5 +1,6 @@
 //! The server's side of sessions: admits connections, opens transfers, waits for clients that were cut off,
-//! and cleans up behind those that do not come back.
+//! and cleans up behind those that do not come back. [`Host`] is that server, whatever process it is in: a daemon, a
+//! mover that ssh started, a program with a hub of its own.
 
 use crate::accept::source_of;
 use crate::export::{Changes, Exports};
