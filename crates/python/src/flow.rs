@@ -1,9 +1,10 @@
 //! Streams: content that is still being made, as work that Python waits for.
 
 use crate::failures::raise;
-use crate::reaching::{Reaching, odd, read};
+use crate::options::{odd, read, seconds, streams};
+use crate::reaching::Reaching;
 use crate::waiting::unless_stopped;
-use crate::work::{Heard, Record, Teller, Work, seconds, streams};
+use crate::work::{Heard, Record, Teller, Work};
 use pyo3::prelude::*;
 use serde_json::Value;
 use std::ffi::OsString;

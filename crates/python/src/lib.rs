@@ -9,13 +9,21 @@ use pyo3::prelude::*;
 
 mod failures;
 
-mod ours;
+mod fork_guard;
+
+mod options;
 
 mod waiting;
 
 mod reaching;
 
 mod work;
+
+mod copy;
+
+mod verify;
+
+mod check;
 
 mod flow;
 
@@ -50,11 +58,11 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<frames::Receiver>()?;
     module.add_class::<frames::Frame>()?;
     module.add_class::<frames::Hub>()?;
-    module.add_function(wrap_pyfunction!(work::copy, module)?)?;
+    module.add_function(wrap_pyfunction!(copy::copy, module)?)?;
     module.add_function(wrap_pyfunction!(session::exports, module)?)?;
-    module.add_function(wrap_pyfunction!(work::verify, module)?)?;
-    module.add_function(wrap_pyfunction!(work::check, module)?)?;
-    module.add_function(wrap_pyfunction!(work::read_receipt, module)?)?;
+    module.add_function(wrap_pyfunction!(verify::verify, module)?)?;
+    module.add_function(wrap_pyfunction!(check::check, module)?)?;
+    module.add_function(wrap_pyfunction!(verify::read_receipt, module)?)?;
     module.add_function(wrap_pyfunction!(work::limit_memory, module)?)?;
     module.add_function(wrap_pyfunction!(flow::stream, module)?)?;
     module.add_function(wrap_pyfunction!(predicting::predict, module)?)?;

@@ -1,9 +1,9 @@
 //! How long a transfer would take, by what earlier ones took.
 
 use crate::failures::raise;
+use crate::options::{seconds, streams};
 use crate::reaching::Reaching;
 use crate::waiting::{GivingUp, on_a_thread};
-use crate::work::{seconds, streams};
 use pyo3::prelude::*;
 use std::ffi::OsString;
 use std::sync::Arc;
