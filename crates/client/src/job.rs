@@ -3,7 +3,7 @@
 use crate::far_movers::{self, FarMovers, Whom};
 use crate::place::{Named, Places};
 use crate::profiles::{self, ByHand, Foreknown, Profiles};
-use crate::{elsewhere, identity, routes};
+use crate::{identity, not_here, routes};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ impl Asked {
     fn check_ends(&self, command: &str) -> Result<()> {
         let is_far = |place: &Named| Whom::of(place).is_some();
         match self.sources.first().is_some_and(is_far) && is_far(&self.destination) {
-            true => Err(elsewhere::both_far(command, &self.sources, &self.destination)),
+            true => Err(not_here::both_far(command, &self.sources, &self.destination)),
             false => Ok(()),
         }
     }
@@ -72,14 +72,14 @@ impl Asked {
         let destination = sources.pop().ok_or_else(|| usage("the destination is missing"))?;
         let Some(first) = sources.first() else { return Err(usage("the source is missing")) };
         let at = Whom::of(first);
-        let is_made = elsewhere::is_made;
+        let is_made = not_here::is_made;
         if sources.iter().any(|source| matches!(source, Named::Null)) {
             return Err(usage("`null:` is no source"));
         }
         if sources.iter().any(|source| Whom::of(source) != at || is_made(source) != is_made(first))
             || is_made(first) && sources.len() > 1
         {
-            return Err(elsewhere::several_places(&sources, &destination));
+            return Err(not_here::several_places(&sources, &destination));
         }
         if matches!(destination, Named::Zero(_) | Named::Dataset(_)) {
             return Err(usage("`zero:` and `data:` are no destinations"));

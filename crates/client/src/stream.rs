@@ -3,7 +3,7 @@
 use crate::far_movers::{self, FarMovers, Whom};
 use crate::place::{Named, Places};
 use crate::receipt::ReportFile;
-use crate::{elsewhere, identity};
+use crate::{identity, not_here};
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::os::fd::{OwnedFd, RawFd};
@@ -78,7 +78,7 @@ impl Ends {
         if let (End::Named(from), End::Named(to)) = (&source, &destination)
             && Whom::of(from).and(Whom::of(to)).is_some()
         {
-            return Err(elsewhere::both_far("stream", std::slice::from_ref(from), to));
+            return Err(not_here::both_far("stream", std::slice::from_ref(from), to));
         }
         let from = match source {
             End::Pipe(pipe) => FlowFrom::Pipe(pipe),

@@ -21,7 +21,8 @@ use thalweg_client::frames::{
     self, ChannelWishes, ClockOffset, ConsumerReport, Delivery, FrameFrom, FramePolicy, HeldLevel, HubWishes,
     NewFrame, Payload, ReceiverFigures, ReceiverWishes, SenderFigures, SenderWishes,
 };
-use thalweg_client::{events, identity, units};
+use thalweg_client::options::units;
+use thalweg_client::{events, identity};
 use thalweg_mover::admission::SlotHeld;
 use thalweg_mover::event;
 use thalweg_mover::failure::{Failure, FailureKind, Reason, Result};

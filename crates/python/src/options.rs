@@ -1,7 +1,7 @@
 //! Options as Python says them: texts, numbers, times, names, rules.
 
 use std::time::Duration;
-use thalweg_client::{names, units};
+use thalweg_client::options::{names, units};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::manifest::filter::parse_filter_line;
 use thalweg_wire::RelativePath;

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use thalweg_client::reach::Reach;
 use thalweg_client::verify::{self as verifying, Expected, Receipt, Told, Unlisted};
-use thalweg_client::{events, sums};
+use thalweg_client::{b3sum, events};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::run::copy::Meter;
 
@@ -49,7 +49,7 @@ pub fn read_receipt(
         let seal = verifying::seal(&receipt, &expected)?;
         let (mut listed, mut unlisted) = (0u64, Unlisted::default());
         if let Some(path) = &as_b3sum {
-            sums::write_file(path, |write| {
+            b3sum::write_file(path, |write| {
                 receipt.sums(&seal, &mut unlisted, &mut |line| {
                     if stop.is_asked() {
                         let cause = "stopped on request";

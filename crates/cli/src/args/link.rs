@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thalweg_client::far_movers::{How, SshOptions, Whom};
-use thalweg_client::{congestion, ways};
+use thalweg_client::options::{congestion, ways};
 use thalweg_mover::event::Events;
 use thalweg_mover::link::ktls::{RECORDS_MAX, RECORDS_MIN};
 use thalweg_mover::link::{Family, KernelTls, TlsForm};

@@ -5,7 +5,7 @@ use crate::exit::Exit;
 use crate::{json, out, units};
 use serde_json::json;
 use thalweg_cli::args::dataset::{CheckSetArgs, DatasetCommand, MakeArgs};
-use thalweg_client::dataset::words;
+use thalweg_client::options::dataset::words;
 use thalweg_lab::dataset::{self, Checked};
 use thalweg_mover::endpoint::dataset::DatasetSpec;
 use thalweg_mover::failure::Result;

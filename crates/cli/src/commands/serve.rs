@@ -13,7 +13,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use thalweg_cli::args::slots::SlotRate;
 use thalweg_cli::args::{Args, Command};
-use thalweg_client::memory;
+use thalweg_client::options::memory;
 use thalweg_lab::doctor::{Roots, group_memory_bytes, machine_memory_bytes};
 use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
 use thalweg_mover::link::{ClientTrust, Identity, Ticket};

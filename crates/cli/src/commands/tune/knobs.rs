@@ -1,7 +1,7 @@
 //! What `thalweg tune` turns: each knob with its steps, where it begins, and what it does to a copy.
 
 use crate::units;
-use thalweg_client::congestion;
+use thalweg_client::options::congestion;
 use thalweg_mover::model::loss::CongestionControl;
 use thalweg_mover::plan::{self, Plan, Tuned};
 use thalweg_mover::run::copy::Movement;
