@@ -14,8 +14,6 @@ mod json;
 
 mod copy_output;
 
-mod reach;
-
 mod running;
 
 mod signals;

@@ -3,11 +3,11 @@
 use crate::args::places::{CatArgs, DuArgs, LsArgs, RmArgs};
 use crate::exit::Exit;
 use crate::place::{Named, Places, daemon_alone};
-use crate::reach::{self, Reach};
 use crate::{json, out, show, units};
 use std::ffi::{OsStr, OsString};
 use thalweg_client::far_movers::{self, FarMovers};
 use thalweg_client::inodes::Inodes;
+use thalweg_client::reach::Reach;
 use thalweg_mover::endpoint::local::survey::{DigestAs, Found};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_wire::path::Escaped;
@@ -19,7 +19,7 @@ use thalweg_wire::{Digest, Entry, Kind};
 /// When the place cannot be listed at all.
 pub fn ls(args: &LsArgs, places: &Places) -> Result<Exit> {
     let mut troubles = Troubles::new(args.ask.json);
-    let mut far_movers = reach::far_movers(&args.ask, places);
+    let mut far_movers = args.ask.far_movers(places);
     if let Some((address, ticket)) = daemon_alone(&args.place, places) {
         return exports(args, Reach::exports(address, ticket, &mut far_movers)?);
     }
@@ -68,7 +68,7 @@ fn exports(args: &LsArgs, exports: Vec<(String, bool)>) -> Result<Exit> {
 /// When the place cannot be listed at all.
 pub fn du(args: &DuArgs, places: &Places) -> Result<Exit> {
     let mut troubles = Troubles::new(args.ask.json);
-    let mut far_movers = reach::far_movers(&args.ask, places);
+    let mut far_movers = args.ask.far_movers(places);
     let reach = Reach::open(&args.place, &mut far_movers)?.following_links(args.dereference);
     let mut inodes = Inodes::default();
     let (mut bytes, mut files, mut entries) = (0u64, 0u64, 0u64);
@@ -110,7 +110,7 @@ pub fn du(args: &DuArgs, places: &Places) -> Result<Exit> {
 pub fn cat(args: &CatArgs, places: &Places) -> Result<Exit> {
     let mut troubles = Troubles::aside(args.ask.json);
     let (mut failed, mut has_printed) = (Vec::new(), false);
-    let mut far_movers = reach::far_movers(&args.ask, places);
+    let mut far_movers = args.ask.far_movers(places);
     let reaches = open_all(&args.places, &mut far_movers, |_| true)?;
     for (reach, place) in reaches.iter().zip(&args.places) {
         let mut hasher = blake3::Hasher::new();
@@ -166,7 +166,7 @@ pub fn rm(args: &RmArgs, places: &Places) -> Result<Exit> {
     let mut troubles = Troubles::new(args.ask.json);
     let mut removed = 0;
     let mut refused = Vec::new();
-    let mut far_movers = reach::far_movers(&args.ask, places);
+    let mut far_movers = args.ask.far_movers(places);
     let reaches = open_all(&args.places, &mut far_movers, far_movers::has_name)?;
     for (reach, place) in reaches.iter().zip(&args.places) {
         let mut trouble = |failure: Failure| troubles.add_at(place, &failure);

@@ -6,11 +6,11 @@ use crate::commands::places::{Troubles, answered};
 use crate::exit::Exit;
 use crate::place::Places;
 use crate::progress::{Progress, Ticker};
-use crate::reach::{self, Reach};
 use crate::{json, out, show, units};
 use serde_json::{Map, Value};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
+use thalweg_client::reach::Reach;
 use thalweg_client::receipt_file::Seal;
 use thalweg_client::verify::{self, Expected, Found, Receipt, Told, Unlisted};
 use thalweg_mover::failure::Result;
@@ -40,7 +40,7 @@ pub fn verify(args: &VerifyArgs, places: &Places) -> Result<Exit> {
     let Some(place) = args.place.as_ref().filter(|_| !args.as_b3sum) else {
         return as_b3sum(&receipt, &seal);
     };
-    let mut far_movers = reach::far_movers(&args.ask, places);
+    let mut far_movers = args.ask.far_movers(places);
     let reach = Reach::open(place, &mut far_movers)?;
     reach.refuse_misspelt()?;
     let meter = Arc::new(Meter::default());
