@@ -1,12 +1,10 @@
 //! What copies tell while they run and at their end: to people on stderr and stdout, to programs as JSON.
 
 use crate::args::copy::{CopyArgs, Verify};
-use crate::args::filters::ExplainArgs;
 use crate::comparison;
 use crate::exit::Exit;
 use crate::progress::Progress;
 use crate::{json, out, show, signals, threads, units};
-use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -17,7 +15,6 @@ use thalweg_mover::basin::{Narrow, Place};
 use thalweg_mover::event::Event;
 use thalweg_mover::failure::{Failure, FailureKind, Reason, Result};
 use thalweg_mover::manifest::EXCLUDED_BY;
-use thalweg_mover::manifest::filter::Filter;
 use thalweg_mover::mutex::lock;
 use thalweg_mover::plan::Plan;
 use thalweg_mover::run::copy::{Meter, Report, Sources};
@@ -546,38 +543,6 @@ pub fn stage(narrow: &Narrow) -> String {
         place => format!(" at the {}", place.name()),
     };
     format!("{}{place} ({:.0} % busy)", narrow.stage, narrow.busy * 100.0)
-}
-
-/// `thalweg explain-filter`.
-///
-/// # Errors
-/// `Usage` for rules, lists and paths that are none; what the kernel says about files with them.
-pub fn explain_filter(args: &ExplainArgs) -> Result<Exit> {
-    let only = args.filter.only()?;
-    let filter = Filter::new(args.filter.rules()?)?;
-    for text in &args.paths {
-        let bytes = text.as_bytes();
-        let is_dir = bytes.ends_with(b"/");
-        let parts: Vec<&[u8]> =
-            bytes.split(|&byte| byte == b'/').filter(|part| !part.is_empty() && *part != b".").collect();
-        let path = RelativePath::new(parts.join(&b'/'))
-            .map_err(|error| Failure::new(FailureKind::Usage, "read the path", error))?;
-        out::tell(&match &only {
-            None => filter.explain(&path, is_dir),
-            Some(names) if names.contains(&path) => filter.explain_alone(&path, is_dir),
-            // A directory above a name comes with it.
-            Some(names) if names.iter().any(|name| is_below(name, &path)) => {
-                filter.explain_alone(&path, true)
-            }
-            Some(_) => format!("`{path}` is left out: not in --files-from"),
-        });
-    }
-    Ok(Exit::Done)
-}
-
-fn is_below(path: &RelativePath, directory: &RelativePath) -> bool {
-    let rest = path.as_bytes().strip_prefix(directory.as_bytes());
-    directory.is_root() || rest.is_some_and(|rest| rest.starts_with(b"/"))
 }
 
 #[cfg(test)]

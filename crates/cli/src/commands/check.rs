@@ -1,7 +1,7 @@
 //! `thalweg check`: compares two places by content, or one with a list of `b3sum`, and changes nothing.
 
 use crate::args::places::CheckArgs;
-use crate::commands::places::{Troubles, answered};
+use crate::commands::places::Troubles;
 use crate::exit::Exit;
 use crate::place::Places;
 use crate::progress::{Progress, Ticker};
@@ -127,7 +127,7 @@ fn end(json: bool, found: &Found, said: &str) -> Result<Exit> {
         })),
         false => out::line(said),
     };
-    answered(told, exit)
+    out::answered(told, exit)
 }
 
 fn verdict(found: &Found) -> &'static str {

@@ -1,6 +1,5 @@
 //! `thalweg dataset`.
 
-use crate::commands::places::answered;
 use crate::exit::Exit;
 use crate::{json, out, units};
 use serde_json::json;
@@ -16,7 +15,7 @@ use thalweg_mover::failure::Result;
 /// If it cannot be done.
 pub fn dataset(command: &DatasetCommand) -> Result<Exit> {
     match command {
-        DatasetCommand::Make(args) => answered(make(args), Exit::Done),
+        DatasetCommand::Make(args) => out::answered(make(args), Exit::Done),
         DatasetCommand::Check(args) => check(args),
     }
 }
@@ -49,7 +48,7 @@ fn check(args: &CheckSetArgs) -> Result<Exit> {
     let spec = dataset::described(&args.directory)?;
     let checked = dataset::check(&args.directory, &spec)?;
     let exit = if checked.damaged == 0 { Exit::Done } else { Exit::Damage };
-    answered(tell_checked(args, &spec, &checked, exit), exit)
+    out::answered(tell_checked(args, &spec, &checked, exit), exit)
 }
 
 fn tell_checked(args: &CheckSetArgs, spec: &DatasetSpec, checked: &Checked, exit: Exit) -> Result<()> {

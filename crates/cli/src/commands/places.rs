@@ -59,7 +59,7 @@ fn exports(args: &LsArgs, exports: Vec<(String, bool)>) -> Result<Exit> {
             (false, false) => out::line(&format!("{shown}/")),
         }
     });
-    printed(told, Exit::Done)
+    out::printed(told, Exit::Done)
 }
 
 /// `thalweg du`.
@@ -98,7 +98,7 @@ pub fn du(args: &DuArgs, places: &Places) -> Result<Exit> {
             units::entries(entries)
         )),
     };
-    printed(told, exit)
+    out::printed(told, exit)
 }
 
 /// `thalweg cat`: prints files, each compared with what the other side digests. One that cannot be read, or differs,
@@ -184,7 +184,7 @@ pub fn rm(args: &RmArgs, places: &Places) -> Result<Exit> {
         true => json::line(&serde_json::json!({"event": "removed", "entries": removed, "exit": exit.code()})),
         false => out::line(&format!("{} removed", units::entries(removed))),
     };
-    answered(told, exit)
+    out::answered(told, exit)
 }
 
 /// Reads all places, then reaches them.
@@ -262,27 +262,7 @@ impl Troubles {
     /// # Errors
     /// Those of the result.
     pub fn end(&self, result: Result<()>) -> Result<Exit> {
-        printed(result, self.exit())
-    }
-}
-
-/// The end of a command whose exit code is an answer of its own: a reader that is gone does not change it.
-///
-/// # Errors
-/// Those of the result, and what the output says to the rest of it.
-pub fn answered(told: Result<()>, exit: Exit) -> Result<Exit> {
-    match told.and_then(|()| out::flush()) {
-        Err(failure) if !out::is_closed() => Err(failure),
-        _ => Ok(exit),
-    }
-}
-
-/// The end of a command that only prints: nobody reading any more is no failure.
-fn printed(result: Result<()>, exit: Exit) -> Result<Exit> {
-    match result.and_then(|()| out::flush()) {
-        Err(_) if out::is_closed() => Ok(Exit::Done),
-        Err(failure) => Err(failure),
-        Ok(()) => Ok(exit),
+        out::printed(result, self.exit())
     }
 }
 

@@ -2,7 +2,7 @@
 //! (`--show`), and its files for others to verify (`--as-b3sum`).
 
 use crate::args::places::VerifyArgs;
-use crate::commands::places::{Troubles, answered};
+use crate::commands::places::Troubles;
 use crate::exit::Exit;
 use crate::place::Places;
 use crate::progress::{Progress, Ticker};
@@ -71,11 +71,11 @@ fn tell_certified(seal: &Seal, expected: &Expected, json: bool) -> Result<Exit> 
     if json {
         let mut object = verify::certified(seal, expected);
         object.insert("event".into(), "receipt".into());
-        return answered(json::line(&Value::Object(object)), Exit::Done);
+        return out::answered(json::line(&Value::Object(object)), Exit::Done);
     }
     let printed = lines(seal).iter().try_for_each(|line| out::line(line));
     doubts(seal, expected).iter().for_each(|line| show::line(line));
-    answered(printed, Exit::Done)
+    out::answered(printed, Exit::Done)
 }
 
 /// Prints a line for each file. What `b3sum` could not check is told, and such a list is not whole.
@@ -93,7 +93,7 @@ fn as_b3sum(receipt: &Receipt, seal: &Seal) -> Result<Exit> {
             show::line(&format!("warning: {} left out: {why}", units::entries(count)));
         }
     }
-    answered(printed, if unlisted.is_whole(seal) { Exit::Done } else { Exit::Partial })
+    out::answered(printed, if unlisted.is_whole(seal) { Exit::Done } else { Exit::Partial })
 }
 
 /// What it certifies, for people.
