@@ -37,7 +37,7 @@ mod removal;
 
 mod owner;
 
-pub(crate) use opening::{Bounds, check_congestion, ends_by_panic, logged_notes, path_of, totals_of, watch};
+pub(crate) use opening::{Bounds, ServedTransfer, check_congestion, logged_notes, path_of};
 
 /// Streams of a server for each of its sessions, on the whole.
 const STREAMS_EACH: usize = 8;
@@ -685,10 +685,10 @@ mod tests {
         let question = Question::Digest { place, chunk_bytes: 0, follow_links: false };
         let line = Line::of_question(&session, &question, Arc::default()).expect("a line");
         let panics = |_: &ReceiveRun| -> Done { panic!("as the test wants it") };
-        let told = (None, false, line, None);
+        let served = ServedTransfer { told: None, is_trial: false, line, signs: None };
         let (abort, taken) = (ReceiveRun::abort, |_: &ReceiveRun| 0);
         let bounds = Bounds { kept_free: None, taken, full: abort, abort };
-        host.receive(&session, told, run.clone(), bounds, panics).expect("threads");
+        host.receive(&session, served, run.clone(), bounds, panics).expect("threads");
         closed.recv_timeout(LIMIT).expect("it is put away");
         match run.ended() {
             Some(Ended::Failed(why)) => assert_eq!(why.kind, FailureKind::Internal, "{why}"),
