@@ -1,4 +1,4 @@
-//! The commands, each in a file of its own or with those that it shares its work with: ls, du, cat and rm, for instance.
+//! The commands, each in a file of its own or beside those that it shares its work with.
 
 mod copy;
 

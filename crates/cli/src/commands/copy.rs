@@ -112,7 +112,7 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     {
         reported = reported.worst(teller.kept(receipt.finish(agreed)));
     }
-    Ok(done.iter().fold(reported, |exit, copy| exit.worst(copy.finish(args, reported))))
+    Ok(done.iter().fold(reported, |exit, copy| exit.worst(copy.finish(reported))))
 }
 
 /// What each copy of the command is to do.
@@ -225,9 +225,9 @@ impl Done {
     }
 
     /// Its last word. `reported`: what became of report and receipt.
-    fn finish(&self, args: &CopyArgs, reported: Exit) -> Exit {
+    fn finish(&self, reported: Exit) -> Exit {
         match &self.result {
-            Ok(report) => self.listener.finish(args, report, self.is_kept, reported),
+            Ok(report) => self.listener.finish(report, self.is_kept, reported),
             Err(exit) => *exit,
         }
     }
