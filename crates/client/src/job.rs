@@ -87,14 +87,18 @@ impl Asked {
         let is_far = at.is_some();
         let mut asked = Asked { sources, destination };
         asked.check_ends(command)?;
-        if is_far && asked.sources.len() > limits::PLACES_MAX {
-            return Err(usage("a far place takes at most 1024 sources: name the directory that they are in"));
+        let most = limits::PLACES_MAX;
+        if is_far && asked.sources.len() > most {
+            return Err(usage(&format!(
+                "a far place takes at most {most} sources: name the directory that they are in"
+            )));
         }
         if let Some(only) = only {
-            if is_far && only.len() > limits::MESSAGE_DIGESTS_MAX {
-                return Err(usage(
-                    "a far source takes at most 32768 names of --files-from: run thalweg at the source",
-                ));
+            let most = limits::ONLY_NAMES_MAX;
+            if is_far && only.len() > most {
+                return Err(usage(&format!(
+                    "a far source takes at most {most} names of --files-from: run thalweg at the source"
+                )));
             }
             asked.sources.iter_mut().for_each(Named::mean_contents);
         }

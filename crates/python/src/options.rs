@@ -4,8 +4,8 @@ use std::time::Duration;
 use thalweg_client::options::{names, units};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::manifest::filter::parse_filter_line;
-use thalweg_wire::RelativePath;
 use thalweg_wire::message::FilterRule;
+use thalweg_wire::{RelativePath, limits};
 
 /// What a text means, if there is one.
 pub fn read<T>(
@@ -42,8 +42,11 @@ pub fn odd(cause: String) -> Failure {
 
 /// As many streams as the program takes.
 pub fn streams(operation: &str, asked: Option<u16>) -> Result<Option<u16>> {
+    const MOST: u16 = limits::STREAMS_MAX;
     match asked {
-        Some(0 | 257..) => Err(Failure::new(FailureKind::Usage, operation, "streams: from 1 to 256")),
+        Some(streams) if !(1..=MOST).contains(&streams) => {
+            Err(Failure::new(FailureKind::Usage, operation, format!("streams: from 1 to {MOST}")))
+        }
         _ => Ok(asked),
     }
 }

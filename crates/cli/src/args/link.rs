@@ -1,6 +1,6 @@
 //! Options of links: how a far place is reached, ssh, and streams in TLS form.
 
-use crate::args::whole;
+use crate::args::{stream_count, whole};
 use crate::place::Places;
 use crate::units;
 use clap::parser::ValueSource;
@@ -26,7 +26,7 @@ pub struct LinkArgs {
     #[command(flatten)]
     pub typed: TypedWay,
     /// TCP connections (default: by round trip and cores)
-    #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=256))]
+    #[arg(long, value_name = "N", value_parser = stream_count())]
     pub streams: Option<u16>,
     /// How its streams answer congestion.
     #[command(flatten)]
