@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 
 use pyo3::prelude::*;
+use thalweg_mover::link::STALL_TIMEOUT;
+use thalweg_mover::run::client::PATIENCE;
 
 mod failures;
 
@@ -50,6 +52,8 @@ fn at_the_end(work: impl FnOnce() + Send) {
 #[pyo3(name = "_thalweg")]
 fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("PATIENCE_S", PATIENCE.as_secs_f64())?;
+    module.add("STALL_TIMEOUT_S", STALL_TIMEOUT.as_secs_f64())?;
     module.add_class::<waiting::GivingUp>()?;
     module.add_class::<work::Work>()?;
     module.add_class::<session::Session>()?;

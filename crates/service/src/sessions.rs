@@ -15,11 +15,12 @@ use std::time::{Duration, Instant};
 use thalweg_mover::event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::link::{
-    Connection, ControlLimits, Fingerprint, Identity, PathHints, Role, TlsForm, own_system, proof_matches,
-    resume_proof, stream_proof, tune_stream,
+    Connection, ControlLimits, Fingerprint, Identity, PathHints, Role, STALL_TIMEOUT, TlsForm, own_system,
+    proof_matches, resume_proof, stream_proof, tune_stream,
 };
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::agree::Signer;
+use thalweg_mover::run::client::PATIENCE;
 use thalweg_mover::run::frames::hub::Hub;
 use thalweg_mover::run::session::Session;
 use thalweg_mover::run::share::{Share, Total};
@@ -88,8 +89,8 @@ impl Default for HostLimits {
             sessions_per_address: HostLimits::SESSIONS / 2,
             streams: HostLimits::SESSIONS * STREAMS_EACH,
             streams_per_address: HostLimits::SESSIONS / 2 * STREAMS_EACH,
-            patience: Duration::from_secs(600),
-            stall_timeout: Duration::from_secs(30),
+            patience: PATIENCE,
+            stall_timeout: STALL_TIMEOUT,
             requests: 32,
             channel_bytes_max: limits::CHANNEL_BYTES_MAX,
             spill_bytes_max: limits::SPILL_BYTES_MAX,

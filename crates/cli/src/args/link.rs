@@ -329,8 +329,10 @@ pub enum KtlsArg {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::frames::FramesCommand;
     use crate::args::{Args, Command};
     use crate::config;
+    use thalweg_service::sessions::HostLimits;
 
     fn typed(file: &str, words: &[&str]) -> TypedWay {
         let command =
@@ -388,5 +390,30 @@ mod tests {
         let all = ["--bind", "lo", "--via", "h", "--cipher", "tls", "--ktls", "on", "--tls-records", "2048"];
         let AskedOfWay { via, bind, cipher, ktls, tls_records } = typed(way, &all).of_streams;
         assert!(via && bind && cipher && ktls && tls_records);
+    }
+
+    /// The command line says its defaults in words, for its help; the engine has them as constants.
+    #[test]
+    fn a_link_of_which_nothing_is_said_is_as_patient_as_the_engine_has_it() {
+        let parsed = |words: &str| {
+            let matches = config::command().try_get_matches_from(words.split(' ')).unwrap();
+            Args::from_arg_matches(&matches).unwrap().command
+        };
+        let usual = LinkSettings::default();
+        for words in [
+            "thalweg cp a b",
+            "thalweg frames push --frame-bytes 1 - tw://h/x",
+            "thalweg serve --export data=/data",
+        ] {
+            let (stall_timeout, patience) = match parsed(words) {
+                Command::Cp(args) => (args.link.stall_timeout, args.link.patience),
+                Command::Frames(FramesCommand::Push(args)) => (args.link.stall_timeout, args.link.patience),
+                Command::Serve(args) => (args.stall_timeout, args.patience),
+                other => panic!("{other:?}"),
+            };
+            assert_eq!((stall_timeout, patience), (usual.stall_timeout, usual.patience), "{words}");
+        }
+        let server = HostLimits::default();
+        assert_eq!((server.stall_timeout, server.patience), (usual.stall_timeout, usual.patience));
     }
 }
