@@ -7,6 +7,9 @@ use thalweg_sys::heat::{self, Heat};
 use thalweg_sys::host::{self, CpuQuota, DeviceUse, ProcessUse};
 use thalweg_wire::account::{DiskAccount, ProcessAccount, SideAccounts, StreamAccount};
 
+/// Time between two tellings of where the time goes.
+pub(super) const EVIDENCE_EVERY: Duration = Duration::from_secs(1);
+
 /// What a transfer goes by, as far as it may limit it.
 pub struct Settings {
     /// Whether there is a link.
