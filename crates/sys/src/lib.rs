@@ -1,4 +1,4 @@
-//! The kernel, behind safe types: held directories, files, buffers, sockets, extents, and what of the process and the machine they go by.
+//! The kernel, behind safe types: held directories, files, buffers, sockets, extents, the process and its machine.
 //!
 //! All `unsafe` of the project is in this crate. Where rustix has a safe call, it is used; each block that
 //! remains says what safe code cannot do (JUSTIFICATION) and why it is sound (SAFETY).
