@@ -215,7 +215,7 @@ impl Watch {
         let of_io = |error: &_| failure::at_path(failure::of_io("write receipts", error), directory);
         std::fs::DirBuilder::new()
             .recursive(true)
-            .mode(thalweg_sys::usage::user_directory_mode())
+            .mode(thalweg_sys::process::user_directory_mode())
             .create(directory)
             .map_err(|error| of_io(&error))?;
         // It is gone again with this line.

@@ -70,6 +70,7 @@ use std::ops::{Bound, RangeBounds};
 use std::path::PathBuf;
 use stream::{MarkArgs, StreamArgs};
 use testbed::TestbedCommand;
+use thalweg_wire::limits;
 use tune::TuneArgs;
 use watch::{KeepRunArgs, WatchArgs};
 
@@ -281,6 +282,11 @@ pub fn command_at(words: &[OsString]) -> Option<usize> {
 /// That command; empty if there is none.
 pub fn command_in(words: &[OsString]) -> &str {
     command_at(words).and_then(|at| words[at].to_str()).unwrap_or_default()
+}
+
+/// Reads how many streams a link is to have.
+pub fn stream_count() -> impl Fn(&str) -> Result<u16, String> + Clone + Send + Sync + 'static {
+    whole::<u16>(1..=i128::from(limits::STREAMS_MAX))
 }
 
 /// Reads a whole number in these bounds, and says them where it is none.

@@ -1,4 +1,4 @@
-//! The commands, each in a file of its own.
+//! The commands, each in a file of its own or beside those that it shares its work with.
 
 mod copy;
 
@@ -36,6 +36,8 @@ mod predict;
 
 mod tune;
 
+mod explain_filter;
+
 mod testbed;
 
 mod model;
@@ -50,7 +52,6 @@ mod dataset;
 
 mod bench;
 
-use crate::copy_output;
 use thalweg_cli::args::Command;
 use thalweg_cli::exit::Exit;
 use thalweg_client::place::Places;
@@ -77,7 +78,7 @@ pub fn run(command: Command, places: &Places) -> Result<Exit> {
         Command::Predict(args) => predict::predict(&args, places),
         Command::Probe(args) => probe::probe(&args, places),
         Command::Tune(args) => tune::tune(&args, places),
-        Command::ExplainFilter(args) => copy_output::explain_filter(&args),
+        Command::ExplainFilter(args) => explain_filter::explain_filter(&args),
         Command::Serve(args) => serve::serve(&args),
         Command::Testbed(command) => testbed::testbed(&command),
         Command::Advise(args) => advise::advise(&args),

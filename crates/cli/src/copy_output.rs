@@ -1,12 +1,10 @@
 //! What copies tell while they run and at their end: to people on stderr and stdout, to programs as JSON.
 
 use crate::args::copy::{CopyArgs, Verify};
-use crate::args::filters::ExplainArgs;
 use crate::comparison;
 use crate::exit::Exit;
 use crate::progress::Progress;
 use crate::{json, out, show, signals, threads, units};
-use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -16,11 +14,11 @@ use thalweg_client::{events, hint};
 use thalweg_mover::basin::{Narrow, Where};
 use thalweg_mover::event::Event;
 use thalweg_mover::failure::{Failure, FailureKind, Reason, Result};
-use thalweg_mover::filter::{EXCLUDED_BY, Filter};
+use thalweg_mover::filter::EXCLUDED_BY;
 use thalweg_mover::mutex::lock;
 use thalweg_mover::plan::Plan;
 use thalweg_mover::run::copy::{Meter, Report, Sources};
-use thalweg_sys::priority::Held;
+use thalweg_sys::heat::Held;
 use thalweg_wire::RelativePath;
 use thalweg_wire::message::{Outcome, Totals};
 use thalweg_wire::path::Sentence;
@@ -38,6 +36,8 @@ pub struct Teller {
     quiet: bool,
     json: bool,
     dry_run: bool,
+    /// How far copies are checked.
+    verify: Verify,
     /// Copies that tell; with more than one each says its number.
     copies: usize,
     progress: Mutex<Option<Progress>>,
@@ -75,6 +75,7 @@ impl Teller {
             quiet: args.quiet,
             json: args.json,
             dry_run: args.dry_run,
+            verify: args.verify,
             copies: meters.len(),
             progress: Mutex::new(Progress::start(meters, args.progress, args.quiet || args.json)),
             report: args.report.as_deref().map(ReportFile::begin).transpose()?,
@@ -224,7 +225,7 @@ impl Listener {
 
     /// The last words, and the exit code, which is at least what [`Teller::kept`] said (`reported`). `is_kept`: the
     /// destination is one.
-    pub fn finish(&self, args: &CopyArgs, report: &Report, is_kept: bool, reported: Exit) -> Exit {
+    pub fn finish(&self, report: &Report, is_kept: bool, reported: Exit) -> Exit {
         let of_entries = Exit::of_entries(lock(&self.failed).iter().copied());
         let exit = of_entries.worst(of_sources(&report.sources)).worst(reported);
         let untold = self.losses.load(Ordering::Relaxed).saturating_sub(LOSSES_SHOWN);
@@ -240,13 +241,13 @@ impl Listener {
             compared.iter().flat_map(comparison::details).for_each(|line| self.line(&line));
         }
         if self.teller.json {
-            self.tell(json::finished(report, args.dry_run, exit));
-        } else if !self.teller.quiet && args.dry_run {
+            self.tell(json::finished(report, self.teller.dry_run, exit));
+        } else if !self.teller.quiet && self.teller.dry_run {
             self.dry_run(report);
         } else if !self.teller.quiet {
             let is_verbose = self.teller.verbose > 0;
             let told = compared.as_ref().map(|compared| comparison::short(compared, is_verbose));
-            let line = last_line(report, args.verify, is_kept, is_verbose);
+            let line = self.last_line(report, is_kept);
             self.say(&format!("{line}{}", told.unwrap_or_default()));
         }
         if of_entries == Exit::Space
@@ -436,6 +437,45 @@ impl Listener {
         self.say(&format!("{line}; nothing was changed"));
         plan_lines(&report.plan).iter().for_each(|line| self.say(line));
     }
+
+    /// `is_kept` as [`Listener::finish`].
+    fn last_line(&self, report: &Report, is_kept: bool) -> String {
+        let totals = &report.totals;
+        let seconds = report.elapsed.as_secs_f64();
+        let mut line = format!(
+            "{} in {} copied in {seconds:.2} s",
+            units::size(totals.bytes_done),
+            units::entries(totals.done),
+        );
+        line.push_str(&moved(totals, report.attempts, seconds));
+        for (count, word) in [
+            (totals.unchanged, "unchanged"),
+            (totals.skipped, "skipped"),
+            (totals.deleted, "deleted"),
+            (totals.failed, "failed"),
+        ] {
+            if count > 0 {
+                line.push_str(&format!(", {} {word}", units::count(count)));
+            }
+        }
+        line.push_str(&sources(&report.sources, "removed", "left"));
+        if totals.done > 0 {
+            let rest = if totals.failed > 0 { "the others " } else { "" };
+            let verified = match self.teller.verify {
+                Verify::Written => "verified as written",
+                Verify::Readback => "verified by reading back",
+                Verify::Paranoid => "verified by reading twice and back",
+            };
+            let kept = if is_kept { "durable" } else { "kept nowhere" };
+            line.push_str(&format!("; {rest}{verified}, {kept}"));
+        }
+        let is_telling = self.teller.verbose > 0 || report.elapsed >= NARROWEST_AFTER;
+        if let Some(verdict) = report.verdict.as_ref().filter(|_| totals.done > 0 && is_telling) {
+            let narrowest = &verdict.narrowest;
+            line.push_str(&format!("; narrowest stage: {}", stage(narrowest)));
+        }
+        line
+    }
 }
 
 /// What a copy goes by, and why.
@@ -465,43 +505,6 @@ pub fn plan_lines(plan: &Plan) -> Vec<String> {
     let advice = plan.window_advice(plan.goal_bits_per_s, plan.streams.value);
     lines.extend(advice.map(|advice| format!("  {advice}")));
     lines
-}
-
-fn last_line(report: &Report, verify: Verify, is_kept: bool, is_verbose: bool) -> String {
-    let totals = &report.totals;
-    let seconds = report.elapsed.as_secs_f64();
-    let mut line = format!(
-        "{} in {} copied in {seconds:.2} s",
-        units::size(totals.bytes_done),
-        units::entries(totals.done),
-    );
-    line.push_str(&moved(totals, report.attempts, seconds));
-    for (count, word) in [
-        (totals.unchanged, "unchanged"),
-        (totals.skipped, "skipped"),
-        (totals.deleted, "deleted"),
-        (totals.failed, "failed"),
-    ] {
-        if count > 0 {
-            line.push_str(&format!(", {} {word}", units::count(count)));
-        }
-    }
-    line.push_str(&sources(&report.sources, "removed", "left"));
-    if totals.done > 0 {
-        let rest = if totals.failed > 0 { "the others " } else { "" };
-        let verified = match verify {
-            Verify::Written => "verified as written",
-            Verify::Readback => "verified by reading back",
-            Verify::Paranoid => "verified by reading twice and back",
-        };
-        line.push_str(&format!("; {rest}{verified}, {}", if is_kept { "durable" } else { "kept nowhere" }));
-    }
-    let is_telling = is_verbose || report.elapsed >= NARROWEST_AFTER;
-    if let Some(verdict) = report.verdict.as_ref().filter(|_| totals.done > 0 && is_telling) {
-        let narrowest = &verdict.narrowest;
-        line.push_str(&format!("; narrowest stage: {}", stage(narrowest)));
-    }
-    line
 }
 
 /// What became of source files that were to be removed.
@@ -545,38 +548,6 @@ pub fn stage(narrow: &Narrow) -> String {
         place => format!(" at the {}", place.name()),
     };
     format!("{}{place} ({:.0} % busy)", narrow.stage, narrow.busy * 100.0)
-}
-
-/// `thalweg explain-filter`.
-///
-/// # Errors
-/// `Usage` for rules, lists and paths that are none; what the kernel says about files with them.
-pub fn explain_filter(args: &ExplainArgs) -> Result<Exit> {
-    let only = args.filter.only()?;
-    let filter = Filter::new(args.filter.rules()?)?;
-    for text in &args.paths {
-        let bytes = text.as_bytes();
-        let is_dir = bytes.ends_with(b"/");
-        let parts: Vec<&[u8]> =
-            bytes.split(|&byte| byte == b'/').filter(|part| !part.is_empty() && *part != b".").collect();
-        let path = RelativePath::new(parts.join(&b'/'))
-            .map_err(|error| Failure::new(FailureKind::Usage, "read the path", error))?;
-        out::tell(&match &only {
-            None => filter.explain(&path, is_dir),
-            Some(names) if names.contains(&path) => filter.explain_alone(&path, is_dir),
-            // A directory above a name comes with it.
-            Some(names) if names.iter().any(|name| is_below(name, &path)) => {
-                filter.explain_alone(&path, true)
-            }
-            Some(_) => format!("`{path}` is left out: not in --files-from"),
-        });
-    }
-    Ok(Exit::Done)
-}
-
-fn is_below(path: &RelativePath, directory: &RelativePath) -> bool {
-    let rest = path.as_bytes().strip_prefix(directory.as_bytes());
-    directory.is_root() || rest.is_some_and(|rest| rest.starts_with(b"/"))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use thalweg_wire::path::Escaped;
 /// With the operation and the path: what the kernel says; `Usage` for a path that does not end in a name, or under
 /// which a device, a FIFO or a socket stands.
 pub fn write_whole(operation: &str, path: &Path, bytes: &[u8]) -> Result<()> {
-    let written = atomic_file::write(path, bytes, thalweg_sys::usage::user_mode(), Durability::Unsynced);
+    let written = atomic_file::write(path, bytes, thalweg_sys::process::user_mode(), Durability::Unsynced);
     written.map_err(|error| not_written(operation, path, &error))
 }
 
@@ -22,7 +22,7 @@ pub fn write_whole(operation: &str, path: &Path, bytes: &[u8]) -> Result<()> {
 /// # Errors
 /// As [`write_whole`].
 pub fn can_be_written(operation: &str, path: &Path) -> Result<()> {
-    let begun = AtomicFile::begin(path, thalweg_sys::usage::user_mode(), Durability::Unsynced);
+    let begun = AtomicFile::begin(path, thalweg_sys::process::user_mode(), Durability::Unsynced);
     begun.map(drop).map_err(|error| not_written(operation, path, &error))
 }
 

@@ -19,4 +19,5 @@ pub const COMMIT: &str = env!("THALWEG_COMMIT");
 /// What `--version` says behind the name.
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (commit ", env!("THALWEG_COMMIT"), ")");
 
-pub use thalweg_client::{place, receipt_file, units};
+pub use thalweg_client::options::units;
+pub use thalweg_client::{place, receipt_file};

@@ -14,8 +14,6 @@ mod json;
 
 mod copy_output;
 
-mod reach;
-
 mod running;
 
 mod signals;
@@ -70,7 +68,7 @@ fn main() -> std::process::ExitCode {
         let names = std::env::vars_os().map(|(name, _)| name);
         config::unknown_variables(names).iter().for_each(|why| show::line(&format!("warning: {why}")));
     }
-    thalweg_sys::usage::bound_arenas();
+    thalweg_sys::process::bound_arenas();
     start_log(args.command.log_format());
     if args.command.makes_copies() {
         prepare_process();
@@ -93,9 +91,9 @@ fn and_told(exit: exit::Exit) -> exit::Exit {
 
 /// Modes and sizes are what the source says; the limits of the shell are ours to meet with an error.
 fn prepare_process() {
-    thalweg_sys::usage::clear_umask();
-    let _ = thalweg_sys::usage::ignore_file_size_signal();
-    let _ = thalweg_sys::usage::raise_open_files();
+    thalweg_sys::process::clear_umask();
+    let _ = thalweg_sys::process::ignore_file_size_signal();
+    let _ = thalweg_sys::process::raise_open_files();
 }
 
 /// `is_data`: stdout is what was asked for, and nothing else may get in there.

@@ -1,8 +1,10 @@
 //! Standard output: buffered, and without a panic when nobody reads it any more.
 //!
 //! After a broken pipe everything written is dropped. Who only prints asks [`is_closed`] and ends quietly, like
-//! every Unix tool; who copies goes on copying. What else keeps a line from being told is in the exit code: [`untold`].
+//! every Unix tool ([`printed`]); who answers by an exit code keeps that ([`answered`]); who copies goes on copying.
+//! What else keeps a line from being told is in the exit code: [`untold`].
 
+use crate::exit::Exit;
 use std::io::{BufWriter, ErrorKind, Stdout, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, Mutex, OnceLock};
@@ -82,6 +84,29 @@ pub fn untold() -> Option<&'static Failure> {
 /// As [`write()`].
 pub fn flush() -> Result<()> {
     with(|out| out.flush())
+}
+
+/// The end of a command whose exit code is an answer of its own: a reader that is gone does not change it.
+///
+/// # Errors
+/// Those of what was told, and what the output says to the rest of it.
+pub fn answered(told: Result<()>, exit: Exit) -> Result<Exit> {
+    match told.and_then(|()| flush()) {
+        Err(failure) if !is_closed() => Err(failure),
+        _ => Ok(exit),
+    }
+}
+
+/// The end of a command that only prints: nobody reading any more is no failure.
+///
+/// # Errors
+/// As above.
+pub fn printed(result: Result<()>, exit: Exit) -> Result<Exit> {
+    match result.and_then(|()| flush()) {
+        Err(_) if is_closed() => Ok(Exit::Done),
+        Err(failure) => Err(failure),
+        Ok(()) => Ok(exit),
+    }
 }
 
 fn with(work: impl FnOnce(&mut BufWriter<Stdout>) -> std::io::Result<()>) -> Result<()> {

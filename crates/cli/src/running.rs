@@ -157,7 +157,7 @@ fn ask_at(state: &Path, pid: u32, name: &str, request: &Value) -> Result<Option<
 
 fn answer(stream: &UnixStream, rate: &Rate) -> io::Result<()> {
     let peer = thalweg_sys::socket::peer_uid(stream)?;
-    if peer != thalweg_sys::usage::effective_uid() && peer != 0 {
+    if peer != thalweg_sys::user::effective_uid() && peer != 0 {
         return Ok(());
     }
     stream.set_read_timeout(Some(PATIENCE))?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use thalweg_mover::failure::{self, Result};
 use thalweg_mover::run::copy::Stop;
-use thalweg_sys::usage;
+use thalweg_sys::process;
 
 /// The first signal that this process heard; 0 before.
 static FIRST: AtomicI32 = AtomicI32::new(0);
@@ -33,7 +33,7 @@ pub fn exit() -> Exit {
 /// Signals that ask to stop, less those that are ignored already: who started this (`nohup`, a script's `&`) wants it
 /// to go on at them. To be asked before any of them is listened for.
 pub fn heard() -> impl Iterator<Item = i32> {
-    [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !usage::ignores(signal))
+    [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !process::ignores(signal))
 }
 
 /// Stops in order at the first signal, telling what that means, and ends the process at the second.

@@ -14,7 +14,7 @@ use support::job::{Strace, peak_memory};
 use support::volume::{Volume, can_mount};
 use support::{Scratch, assert_no_litter, assert_same, facts, finish, make_tree, noise};
 use thalweg_lab::wrap::wrap;
-use thalweg_sys::{Dir, usage};
+use thalweg_sys::{Dir, user};
 
 #[test]
 fn a_tree_copied_locally_is_the_same_in_everything() {
@@ -822,7 +822,7 @@ fn without_modes_a_file_is_replaced_whose_owner_may_not_read_it() {
         return;
     }
     to.set_mode(b"file", 0o200).unwrap();
-    if usage::effective_uid() == 0 {
+    if user::effective_uid() == 0 {
         let nobody = Some(support::NOBODY);
         for path in ["to", "to/file"] {
             std::os::unix::fs::chown(scratch.path(path), nobody, nobody).unwrap();
@@ -843,7 +843,7 @@ fn what_is_not_to_be_kept_is_neither_given_nor_a_change() {
     std::fs::create_dir(scratch.path("from")).unwrap();
     std::fs::write(scratch.path("from/file"), b"x").unwrap();
     let from = Dir::open(&scratch.path("from")).unwrap();
-    let is_root = usage::effective_uid() == 0;
+    let is_root = user::effective_uid() == 0;
     if is_root {
         from.set_owner(b"file", Some(1234), Some(2345)).unwrap();
     }
@@ -864,7 +864,7 @@ fn what_is_not_to_be_kept_is_neither_given_nor_a_change() {
     copy(&without);
     let made = look();
     // The bits of another user would work for root.
-    assert_eq!((made.0, made.1), (usage::effective_uid(), if is_root { 0o755 } else { 0o4755 }));
+    assert_eq!((made.0, made.1), (user::effective_uid(), if is_root { 0o755 } else { 0o4755 }));
     let attributes = Dir::open(&scratch.path("to")).unwrap().xattrs(b"file").unwrap();
     assert!(attributes.iter().all(|(name, _)| name != b"user.a"), "{attributes:?}");
     let again = copy(&without);

@@ -2,8 +2,8 @@
 //! dictionaries.
 
 use crate::hint;
+use crate::options::units;
 use crate::receipt_file::totals;
-use crate::units;
 use serde_json::{Map, Value, json};
 use std::ffi::OsStr;
 use std::time::{Duration, Instant};

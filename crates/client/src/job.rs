@@ -3,7 +3,7 @@
 use crate::far_movers::{self, FarMovers, Whom};
 use crate::place::{Place, Places};
 use crate::profiles::{self, ByHand, Foreknown, Profiles};
-use crate::{elsewhere, identity, routes};
+use crate::{identity, not_here, routes};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ impl Asked {
     fn check_ends(&self, command: &str) -> Result<()> {
         let is_far = |place: &Place| Whom::of(place).is_some();
         match self.sources.first().is_some_and(is_far) && is_far(&self.destination) {
-            true => Err(elsewhere::both_far(command, &self.sources, &self.destination)),
+            true => Err(not_here::both_far(command, &self.sources, &self.destination)),
             false => Ok(()),
         }
     }
@@ -72,14 +72,14 @@ impl Asked {
         let destination = sources.pop().ok_or_else(|| usage("the destination is missing"))?;
         let Some(first) = sources.first() else { return Err(usage("the source is missing")) };
         let at = Whom::of(first);
-        let is_made = elsewhere::is_made;
+        let is_made = not_here::is_made;
         if sources.iter().any(|source| matches!(source, Place::Null)) {
             return Err(usage("`null:` is no source"));
         }
         if sources.iter().any(|source| Whom::of(source) != at || is_made(source) != is_made(first))
             || is_made(first) && sources.len() > 1
         {
-            return Err(elsewhere::several_places(&sources, &destination));
+            return Err(not_here::several_places(&sources, &destination));
         }
         if matches!(destination, Place::Zero(_) | Place::Dataset(_)) {
             return Err(usage("`zero:` and `data:` are no destinations"));
@@ -87,14 +87,18 @@ impl Asked {
         let is_far = at.is_some();
         let mut asked = Asked { sources, destination };
         asked.check_ends(command)?;
-        if is_far && asked.sources.len() > limits::PLACES_MAX {
-            return Err(usage("a far place takes at most 1024 sources: name the directory that they are in"));
+        let most = limits::PLACES_MAX;
+        if is_far && asked.sources.len() > most {
+            return Err(usage(&format!(
+                "a far place takes at most {most} sources: name the directory that they are in"
+            )));
         }
         if let Some(only) = only {
-            if is_far && only.len() > limits::MESSAGE_DIGESTS_MAX {
-                return Err(usage(
-                    "a far source takes at most 32768 names of --files-from: run thalweg at the source",
-                ));
+            let most = limits::ONLY_NAMES_MAX;
+            if is_far && only.len() > most {
+                return Err(usage(&format!(
+                    "a far source takes at most {most} names of --files-from: run thalweg at the source"
+                )));
             }
             asked.sources.iter_mut().for_each(Place::mean_contents);
         }

@@ -6,25 +6,13 @@
 //! or waits for a signal.
 #![forbid(unsafe_code)]
 
-pub mod units;
+pub mod options;
 
 pub mod threads;
 
-pub mod memory;
-
-pub mod names;
-
-pub mod addresses;
-
-pub mod congestion;
-
-pub mod knobs;
-
-pub mod dataset;
-
 pub mod place;
 
-mod elsewhere;
+mod not_here;
 
 pub mod identity;
 
@@ -50,7 +38,7 @@ pub mod receipt_file;
 
 pub mod receipt;
 
-pub mod sums;
+pub mod b3sum;
 
 pub mod verify;
 

@@ -1,6 +1,7 @@
 //! Places as users write them.
 
-use crate::{dataset, elsewhere, units};
+use crate::not_here;
+use crate::options::{dataset, units};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -258,7 +259,7 @@ impl Place {
         }
         // Whoever writes it means a pipe. Commands that have one take it before a place is read.
         if bytes == b"-" {
-            return Err(usage(elsewhere::PIPE));
+            return Err(usage(not_here::PIPE));
         }
         if let Some(rest) = bytes.strip_prefix(b"@") {
             return places.named(rest);
@@ -283,7 +284,7 @@ impl Place {
         }
         if let Some(size) = bytes.strip_prefix(b"zero:") {
             let size = std::str::from_utf8(size).map_err(|_| usage("the size is not text"))?;
-            return crate::units::parse_size(size).map(Place::Zero).map_err(|cause| usage(&cause));
+            return units::parse_size(size).map(Place::Zero).map_err(|cause| usage(&cause));
         }
         if let Some(set) = bytes.strip_prefix(b"data:") {
             let set = std::str::from_utf8(set).map_err(|_| usage("the words are not text"))?;
@@ -297,7 +298,7 @@ impl Place {
             return simulated(array).map(Place::Simulated).map_err(|cause| usage(&cause));
         }
         if is_url(bytes) {
-            return Err(usage(&elsewhere::foreign(bytes)));
+            return Err(usage(&not_here::foreign(bytes)));
         }
         // The first colon that is not in brackets, as in `[::1]:path`.
         let bracketed = match bytes.iter().position(|&b| b == b'[') {
@@ -313,8 +314,8 @@ impl Place {
             let path = &bytes[colon + 1..];
             let named = ssh(host, None, path).map_err(usage)?;
             return match path {
-                [b':', ..] => Err(usage(elsewhere::RSYNC_MODULE)),
-                _ if is_home_of_another(path) => Err(usage(elsewhere::HOME_OF_ANOTHER)),
+                [b':', ..] => Err(usage(not_here::RSYNC_MODULE)),
+                _ if is_home_of_another(path) => Err(usage(not_here::HOME_OF_ANOTHER)),
                 _ => Ok(named),
             };
         }
@@ -420,7 +421,7 @@ fn daemon(rest: &[u8]) -> std::result::Result<Place, &'static str> {
         return Err("the host is missing");
     }
     if authority.contains(',') {
-        return Err(elsewhere::SEVERAL_HOSTS);
+        return Err(not_here::SEVERAL_HOSTS);
     }
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
     let is_bracketed = bare.is_some_and(|bare| !bare.is_empty() && !bare.contains(['[', ']']));
@@ -454,7 +455,7 @@ fn ssh(host: &str, port: Option<u16>, path: &[u8]) -> std::result::Result<Place,
         None => host.to_owned(),
     };
     if bare.contains(',') {
-        return Err(elsewhere::SEVERAL_HOSTS);
+        return Err(not_here::SEVERAL_HOSTS);
     }
     thalweg_mover::link::ssh::check_destination(&host)?;
     let path = if path.is_empty() { b".".to_vec() } else { path.to_vec() };

@@ -62,7 +62,7 @@ impl ReceiptFile {
             let cause = format!("`{name}` is no regular file: a receipt is renamed into its place");
             return Err(Failure::new(FailureKind::Usage, "write the receipt", cause));
         }
-        let mode = thalweg_sys::usage::user_mode();
+        let mode = thalweg_sys::process::user_mode();
         let hidden =
             AtomicFile::begin(path, mode, Durability::Synced).map_err(|error| of_io(path, &error.cause))?;
         let file = hidden.file().try_clone().map_err(|error| of_io(path, &error))?;
@@ -217,7 +217,7 @@ fn sync_name(path: &Path) -> io::Result<()> {
 /// A file of the user's own; what is in it stays.
 fn for_user() -> OpenOptions {
     let mut options = OpenOptions::new();
-    options.append(true).create(true).mode(thalweg_sys::usage::user_mode());
+    options.append(true).create(true).mode(thalweg_sys::process::user_mode());
     options
 }
 

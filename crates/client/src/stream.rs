@@ -3,7 +3,7 @@
 use crate::far_movers::{self, FarMovers, Whom};
 use crate::place::{Place, Places};
 use crate::receipt::ReportFile;
-use crate::{elsewhere, identity};
+use crate::{identity, not_here};
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::os::fd::{OwnedFd, RawFd};
@@ -78,7 +78,7 @@ impl Ends {
         if let (End::Named(from), End::Named(to)) = (&source, &destination)
             && Whom::of(from).and(Whom::of(to)).is_some()
         {
-            return Err(elsewhere::both_far("stream", std::slice::from_ref(from), to));
+            return Err(not_here::both_far("stream", std::slice::from_ref(from), to));
         }
         let from = match source {
             End::Pipe(pipe) => FlowFrom::Pipe(pipe),
@@ -197,7 +197,7 @@ pub fn check_marker(name: &[u8]) -> std::result::Result<(), String> {
 /// # Errors
 /// `Io`, if it is not open.
 pub fn pipe(number: RawFd) -> Result<OwnedFd> {
-    thalweg_sys::usage::duplicate(number).map_err(|error| of_io("open a pipe", &error))
+    thalweg_sys::file::duplicate(number).map_err(|error| of_io("open a pipe", &error))
 }
 
 fn usage(cause: &str) -> Failure {

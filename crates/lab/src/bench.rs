@@ -149,7 +149,7 @@ pub fn run(suite: &Suite, wishes: &Wishes, out: &Path, hear: &mut dyn FnMut(&str
     suite.check(wishes)?;
     let prepared = (suite.prepare)(wishes)?;
     // `congest` has both ends of a thousand connections at its worst; what cannot be raised is met with an error there.
-    let _ = thalweg_sys::usage::raise_open_files();
+    let _ = thalweg_sys::process::raise_open_files();
     let about = About {
         suite: suite.name.to_owned(),
         question: suite.asks.to_owned(),

@@ -109,7 +109,7 @@ fn by_all_cores<T: Send>(
     std::thread::scope(|scope| {
         // Without them it only takes longer.
         let another = || std::thread::Builder::new().name("dataset".into()).spawn_scoped(scope, work);
-        let others: Vec<_> = (1..thalweg_sys::usage::cores()).filter_map(|_| another().ok()).collect();
+        let others: Vec<_> = (1..thalweg_sys::machine::cores()).filter_map(|_| another().ok()).collect();
         let own = work();
         let others = others.into_iter().map(|thread| {
             thread.join().unwrap_or_else(|_| {
@@ -283,7 +283,7 @@ mod tests {
         });
         assert_eq!(failed.unwrap_err().kind, FailureKind::Space);
         let taken = taken.into_inner();
-        assert!(taken <= thalweg_sys::usage::cores().max(1) as usize, "{taken} of 1000");
+        assert!(taken <= thalweg_sys::machine::cores().max(1) as usize, "{taken} of 1000");
     }
 
     #[test]

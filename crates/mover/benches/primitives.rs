@@ -24,7 +24,7 @@ use std::hint::black_box;
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::time::Instant;
-use thalweg_sys::{Buffer, Dir, File, Replace, socket, usage};
+use thalweg_sys::{Buffer, Dir, File, Replace, cpu_time, socket};
 
 const PIECE_BYTES: usize = 1 << 20;
 /// For the parts that need no file.
@@ -92,9 +92,9 @@ fn median(rounds: usize, mut part: impl FnMut() -> Result<Cost>) -> Result<Cost>
 }
 
 fn measure(bytes: u64, part: impl FnOnce() -> Result<()>) -> Result<Cost> {
-    let (cpu, started) = (usage::process_cpu(), Instant::now());
+    let (cpu, started) = (cpu_time::process_cpu(), Instant::now());
     part()?;
-    let cpu_s = (usage::process_cpu() - cpu).as_secs_f64();
+    let cpu_s = (cpu_time::process_cpu() - cpu).as_secs_f64();
     let gb = bytes as f64 / 1e9;
     Ok(Cost { cpu_s_per_gb: cpu_s / gb, gb_per_s: gb / started.elapsed().as_secs_f64() })
 }
@@ -227,7 +227,7 @@ fn small(directory: &Path, files: u64, bytes: usize) -> Result<serde_json::Value
     for number in 0..DIRECTORIES {
         root.make_dir(format!("d{number:02}").as_bytes(), 0o755)?;
     }
-    let (cpu, started) = (usage::process_cpu(), Instant::now());
+    let (cpu, started) = (cpu_time::process_cpu(), Instant::now());
     std::thread::scope(|scope| {
         let makers: Vec<_> = (0..THREADS)
             .map(|thread| scope.spawn(move || make_small(directory, thread, files, bytes)))
@@ -238,7 +238,7 @@ fn small(directory: &Path, files: u64, bytes: usize) -> Result<serde_json::Value
     })?;
     let unsynced_s = started.elapsed().as_secs_f64();
     root.sync_file_system()?;
-    let (wall_s, cpu_s) = (started.elapsed().as_secs_f64(), (usage::process_cpu() - cpu).as_secs_f64());
+    let (wall_s, cpu_s) = (started.elapsed().as_secs_f64(), (cpu_time::process_cpu() - cpu).as_secs_f64());
     Ok(serde_json::json!({"wall_s": wall_s, "unsynced_s": unsynced_s, "cpu_s": cpu_s}))
 }
 

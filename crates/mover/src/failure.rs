@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 use thalweg_sys::errno;
-use thalweg_sys::usage::lacks_descriptors;
+use thalweg_sys::process::lacks_descriptors;
 pub use thalweg_wire::message::{Failure, FailureKind, Reason};
 use thalweg_wire::path::Escaped;
 

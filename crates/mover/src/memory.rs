@@ -16,6 +16,9 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+/// For who plans by it, and knows no kernel.
+pub(crate) use thalweg_sys::buffer::HUGE_PAGE_BYTES;
+
 /// Smaller pieces are not worth it: the allocator keeps memory for them.
 const REUSED_BYTES_MIN: usize = 32 << 10;
 /// Memory is made in multiples of this: pages of the usual size.

@@ -1,9 +1,10 @@
 //! Streams: content that is still being made, as work that Python waits for.
 
 use crate::failures::raise;
-use crate::reaching::{Reaching, odd, read};
+use crate::options::{odd, read, seconds, streams};
+use crate::reaching::Reaching;
 use crate::waiting::unless_stopped;
-use crate::work::{Heard, Record, Teller, Work, seconds, streams};
+use crate::work::{Heard, Record, Teller, Work};
 use pyo3::prelude::*;
 use serde_json::Value;
 use std::ffi::OsString;
@@ -12,10 +13,11 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
+use thalweg_client::options::{knobs, memory, units};
 use thalweg_client::place::Places;
 use thalweg_client::receipt::{self, ReceiptFile};
 use thalweg_client::stream::{End, Ends, Report, buffer_bytes, check_marker, pipe};
-use thalweg_client::{events, identity, memory, units};
+use thalweg_client::{events, identity};
 use thalweg_mover::event::Event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::plan;
@@ -127,10 +129,7 @@ fn duplicate(number: Option<RawFd>) -> Result<OwnedFd> {
 
 fn wishes(options: &StreamOptions, reaching: &Reaching) -> Result<FlowWishes> {
     let usage = |cause: String| Failure::new(FailureKind::Usage, "stream", cause);
-    let bounds = limits::FLOW_WINDOW_BYTES_MIN..=limits::FLOW_WINDOW_BYTES_MAX;
-    if !bounds.contains(&options.buffer_bytes) {
-        return Err(usage("a buffer has from 64 KiB to 256 MiB".into()));
-    }
+    knobs::buffer(options.buffer_bytes).map_err(usage)?;
     let millis = |time: f64| u64::try_from(seconds(time).as_millis()).unwrap_or(u64::MAX);
     let slot = options.slot.as_deref().map(units::parse_slot).transpose().map_err(usage)?;
     let mark_every = seconds(options.mark_every_s);

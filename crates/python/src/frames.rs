@@ -4,10 +4,10 @@
 //! until Python has let it go, so that arrays may look at it by its address.
 
 use crate::failures::raise;
-use crate::ours::Ours;
+use crate::fork_guard::Ours;
+use crate::options::seconds;
 use crate::reaching::Reaching;
 use crate::waiting::{GivingUp, STEP, is_given_up, on_a_thread};
-use crate::work::seconds;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyString};
@@ -21,7 +21,8 @@ use thalweg_client::frames::{
     self, ChannelWishes, ClockOffset, ConsumerReport, Delivery, FrameFrom, FramePolicy, HeldLevel, HubWishes,
     NewFrame, Payload, ReceiverFigures, ReceiverWishes, SenderFigures, SenderWishes,
 };
-use thalweg_client::{events, identity, units};
+use thalweg_client::options::units;
+use thalweg_client::{events, identity};
 use thalweg_mover::admission::SlotHeld;
 use thalweg_mover::event;
 use thalweg_mover::failure::{Failure, FailureKind, Reason, Result};

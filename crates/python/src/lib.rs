@@ -6,16 +6,26 @@
 #![forbid(unsafe_code)]
 
 use pyo3::prelude::*;
+use thalweg_mover::link::STALL_TIMEOUT;
+use thalweg_mover::run::client::PATIENCE;
 
 mod failures;
 
-mod ours;
+mod fork_guard;
+
+mod options;
 
 mod waiting;
 
 mod reaching;
 
 mod work;
+
+mod copy;
+
+mod verify;
+
+mod check;
 
 mod flow;
 
@@ -42,6 +52,8 @@ fn at_the_end(work: impl FnOnce() + Send) {
 #[pyo3(name = "_thalweg")]
 fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("PATIENCE_S", PATIENCE.as_secs_f64())?;
+    module.add("STALL_TIMEOUT_S", STALL_TIMEOUT.as_secs_f64())?;
     module.add_class::<waiting::GivingUp>()?;
     module.add_class::<work::Work>()?;
     module.add_class::<session::Session>()?;
@@ -50,11 +62,11 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<frames::Receiver>()?;
     module.add_class::<frames::Frame>()?;
     module.add_class::<frames::Hub>()?;
-    module.add_function(wrap_pyfunction!(work::copy, module)?)?;
+    module.add_function(wrap_pyfunction!(copy::copy, module)?)?;
     module.add_function(wrap_pyfunction!(session::exports, module)?)?;
-    module.add_function(wrap_pyfunction!(work::verify, module)?)?;
-    module.add_function(wrap_pyfunction!(work::check, module)?)?;
-    module.add_function(wrap_pyfunction!(work::read_receipt, module)?)?;
+    module.add_function(wrap_pyfunction!(verify::verify, module)?)?;
+    module.add_function(wrap_pyfunction!(check::check, module)?)?;
+    module.add_function(wrap_pyfunction!(verify::read_receipt, module)?)?;
     module.add_function(wrap_pyfunction!(work::limit_memory, module)?)?;
     module.add_function(wrap_pyfunction!(flow::stream, module)?)?;
     module.add_function(wrap_pyfunction!(predicting::predict, module)?)?;

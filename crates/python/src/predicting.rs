@@ -1,17 +1,18 @@
 //! How long a transfer would take, by what earlier ones took.
 
 use crate::failures::raise;
+use crate::options::{seconds, streams};
 use crate::reaching::Reaching;
 use crate::waiting::{GivingUp, on_a_thread};
-use crate::work::{seconds, streams};
 use pyo3::prelude::*;
 use std::ffi::OsString;
 use std::sync::Arc;
+use thalweg_client::identity;
 use thalweg_client::job::Asked;
+use thalweg_client::options::{memory, units};
 use thalweg_client::place::Places;
 use thalweg_client::predict::{self as predicting, Wanted};
 use thalweg_client::profiles::ByHand;
-use thalweg_client::{identity, memory, units};
 use thalweg_mover::event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::plan;

@@ -1,15 +1,15 @@
 //! How far movers are reached, as Python says it.
 
-use crate::work::seconds;
+use crate::options::{odd, parsed, read, seconds};
 use pyo3::prelude::*;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use thalweg_client::congestion::{self, Wished};
 use thalweg_client::far_movers::{FarMovers, How, SshOptions};
+use thalweg_client::options::congestion::{self, Wished};
+use thalweg_client::options::{addresses, units};
 use thalweg_client::place::Places;
-use thalweg_client::{addresses, units};
 use thalweg_mover::event::Events;
-use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::failure::Result;
 use thalweg_mover::link::{Family, KernelTls, TlsForm};
 use thalweg_mover::plan;
 use thalweg_mover::run::client::LinkSettings;
@@ -164,32 +164,4 @@ impl Reaching {
             ..self.asking()?
         })
     }
-}
-
-/// What a text means, if there is one.
-pub fn read<T>(
-    name: &str,
-    asked: Option<&str>,
-    parse: impl Fn(&str) -> std::result::Result<T, String>,
-) -> Result<Option<T>> {
-    asked.map(|text| parsed(name, text, parse)).transpose()
-}
-
-fn parsed<T>(name: &str, text: &str, parse: impl Fn(&str) -> std::result::Result<T, String>) -> Result<T> {
-    parse(text).map_err(|why| odd(format!("{name}={text:?}: {why}")))
-}
-
-/// What a number means, if there is one.
-pub fn within<T>(
-    name: &str,
-    asked: Option<u64>,
-    check: impl Fn(u64) -> std::result::Result<T, String>,
-) -> Result<Option<T>> {
-    let checked = |number| check(number).map_err(|why| odd(format!("{name}={number}: {why}")));
-    asked.map(checked).transpose()
-}
-
-/// An option that has no such value.
-pub fn odd(cause: String) -> Failure {
-    Failure::new(FailureKind::Usage, "read options", cause)
 }

@@ -1,7 +1,7 @@
 //! A place that questions are asked about, and the session with its far mover, kept open between them.
 
 use crate::failures::raise;
-use crate::ours::Ours;
+use crate::fork_guard::Ours;
 use crate::reaching::Reaching;
 use crate::waiting::on_a_thread;
 use pyo3::prelude::*;

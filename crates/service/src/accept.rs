@@ -1,7 +1,7 @@
 //! Accepts connections. Until a peer has proved who it is, it costs a small task and a deadline, never a
 //! thread: handshakes run on an asynchronous runtime, everything after them on blocking threads.
 
-use crate::host::{Host, Origin};
+use crate::sessions::{Host, Origin};
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::sync::atomic::{AtomicU64, Ordering};

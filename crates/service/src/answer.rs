@@ -4,8 +4,8 @@
 //! does not grow with a tree or a file.
 
 use crate::export::Resolved;
-use crate::host::{Host, Origin};
 use crate::log::{Done, Line, Reads, of_session};
+use crate::sessions::{Host, Origin};
 use crate::slots::{self, Asker};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;

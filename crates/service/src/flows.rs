@@ -1,9 +1,8 @@
 //! The server's side of streams: what is still being made, received into exports or read from them.
 
-use crate::host::{Bounds, Host, check_congestion, ends_by_panic, logged_notes, path_of, totals_of, watch};
 use crate::log::{Done, Line};
-use crate::published::Served;
-use crate::room;
+use crate::min_free;
+use crate::sessions::{Bounds, Host, check_congestion, logged_notes, path_of};
 use std::sync::Arc;
 use std::time::Instant;
 use thalweg_mover::endpoint::feed::open::{self, GrowingPlace};
@@ -11,14 +10,12 @@ use thalweg_mover::endpoint::local::destination::DestinationPlace;
 use thalweg_mover::endpoint::local::flow_destination::LocalFlows;
 use thalweg_mover::event;
 use thalweg_mover::failure::Result;
-use thalweg_mover::run::agree;
 use thalweg_mover::run::flow::receiver::FlowReceive;
 use thalweg_mover::run::flow::sender::FlowSend;
 use thalweg_mover::run::party::Party;
 use thalweg_mover::run::session::Session;
-use thalweg_mover::run::thread;
 use thalweg_wire::limits;
-use thalweg_wire::message::{FlowTerms, Open, Place, SourceForm};
+use thalweg_wire::message::{FlowTerms, Open, Place, SourceForm, Totals};
 
 impl Host {
     /// With a window that what clients may have it keep has room for.
@@ -42,12 +39,10 @@ impl Host {
             let opened = LocalFlows::open(to, source, place.trailing_slash, &open.terms.job_key);
             opened.map(|destination| (destination.guarded(guard), kept_free, stated))
         })?;
-        let told = Served::begin(self.state.as_deref(), open, &session.peer.to_string());
-        let signs = Host::signs(session, open, Some(stated));
+        let served = self.served(session, open, line, Some(stated));
         let run = FlowReceive::start(Arc::new(destination), open.terms.clone(), flow, event::nobody())?;
         run.attach(open.transfer, session.outbox(), None);
         let host = self.strong()?;
-        let told = (told, false, line.clone(), signs);
         let progress = move |run: &FlowReceive| {
             if let Some((slots, took)) = host.slots.as_ref().zip(run.take_longest_round()) {
                 slots.note_settled(took, Instant::now());
@@ -57,10 +52,10 @@ impl Host {
         };
         let taken = |run: &FlowReceive| {
             let progress = run.progress();
-            room::taken(progress.verified_bytes, progress.settled_entries)
+            min_free::taken(progress.verified_bytes, progress.settled_entries)
         };
         let bounds = Bounds { kept_free, taken, full: FlowReceive::abort, abort: FlowReceive::abort };
-        self.receive(session, told, run, bounds, progress)
+        self.receive(session, served, run, bounds, progress)
     }
 
     pub(crate) fn send_flows(
@@ -79,42 +74,22 @@ impl Host {
         }
         let from = GrowingPlace { path: path_of(place.path), below: place.below };
         let (feed, form) = open::open(&from, &flow.until, open.terms.segment_bytes as usize)?;
-        let told = Served::begin(self.state.as_deref(), open, &session.peer.to_string());
-        let signs = Host::signs(session, open, None);
+        let served = self.served(session, open, line, None);
         let run = FlowSend::new(open.terms.clone(), flow.clone(), logged_notes(session));
         let kept = run.clone();
-        let told = told.map(|told| told.with_rate(move || kept.rate()));
+        let served = served.telling(|told| told.with_rate(move || kept.rate()));
         run.note_there();
         run.attach(open.transfer, session.outbox(), None);
-        session.add(open.transfer, run.clone())?;
-        session.set_stream_options();
-        line.opened();
-        let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
-        let (reading, line) = (run.clone(), line.clone());
-        let failed = run.clone();
-        let end = move |why| failed.abort(why);
-        let on_panic = ends_by_panic(line.clone(), session.clone(), open.transfer, end);
-        let see_to_its_end = move || {
-            let _work = work;
-            let seen = || (run.progress().settled, run.own_accounts(), run.peer_accounts());
-            let ended = watch(told.as_ref(), &session, false, |time| run.wait(time), seen);
-            let ended = totals_of(ended, &session).and_then(|totals| {
-                let Some(signs) = &signs else {
-                    agree::unsigned_as_sender(&*run, agree::STATEMENT_TIMEOUT)?;
-                    return Ok(totals);
-                };
-                let signer = host.signer(signs);
-                agree::as_sender(&*run, &signer, totals, agree::STATEMENT_TIMEOUT)?;
-                Ok(totals)
-            });
+        let reading = run.clone();
+        let settled = |run: &FlowSend| run.progress().settled;
+        let end = |run: &FlowSend, ended: Result<Totals>, line: &Line| {
             let progress = run.progress();
             line.end(&ended, run.stated_root(), Done::by_then(progress.settled, progress.marked_bytes));
             if let Err(failure) = ended {
                 run.abort(failure);
             }
-            session.remove(run.number());
         };
-        thread::guarded("transfer", on_panic, see_to_its_end)?;
+        self.send(session, served, run, settled, FlowSend::abort, end)?;
         // Else nobody would see that it came to nothing.
         reading.start(feed).inspect_err(|failure| reading.abort(failure.clone()))?;
         Ok(form)

@@ -1,8 +1,8 @@
 //! The server's side of frames: channels below exports, and who is at them.
 
 use crate::export::Exports;
-use crate::host::{Host, check_congestion};
 use crate::log::{Done, Line, of_session};
+use crate::sessions::{Host, check_congestion};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind, Reason, Result};

@@ -2,15 +2,18 @@
 //!
 //! It never sees a sealed frame: after TLS and hello a connection belongs to a [`thalweg_mover::run::session`]. What a
 //! daemon keeps for all of its clients is here: hubs of detectors' frames, slots, the log.
+//!
+//! Clients use of it [`published`], by which they tell `thalweg why` of their transfers as a daemon does of its own,
+//! and [`sessions`], where they are servers themselves: a mover that ssh started, a hub of one's own.
 #![forbid(unsafe_code)]
 
 pub mod export;
 
 pub mod accept;
 
-mod room;
+mod min_free;
 
-pub mod host;
+pub mod sessions;
 
 mod flows;
 
@@ -22,6 +25,6 @@ pub mod published;
 
 mod answer;
 
-pub mod manager;
+pub mod sd_notify;
 
 pub mod slots;

@@ -8,8 +8,8 @@
 //! became, which the client's report has.
 
 use crate::accept::source_of;
-use crate::host::Origin;
 use crate::published::{self, cut};
+use crate::sessions::Origin;
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};

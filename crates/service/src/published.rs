@@ -5,6 +5,7 @@
 //! [`AT_ONCE`] that run, further ones are only counted, which the others of their process tell. Nothing in them is
 //! secret beyond names of places and addresses of clients. What cannot be written is not told: no copy fails for that.
 
+use crate::sessions::HostLimits;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -30,7 +31,7 @@ use thalweg_wire::path::Escaped;
 pub const KEPT: usize = 16;
 /// Transfers that are told of at the same time, twice as many as a daemon has sessions if nobody says. More are only
 /// counted.
-pub const AT_ONCE: usize = 512;
+pub const AT_ONCE: usize = 2 * HostLimits::SESSIONS;
 /// Without news for so long a transfer that does not say that it is over is gone, in seconds.
 pub const SILENT_S: u64 = 10;
 /// Larger files are none of ours.

@@ -8,7 +8,7 @@
 //! last asked for a slot is its owner's, whatever transfers are in it. A session that is not taken from is held back by
 //! TCP; its sockets are offered small windows, so that little is under way when a window opens.
 
-use crate::host::Origin;
+use crate::sessions::Origin;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};

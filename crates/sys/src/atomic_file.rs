@@ -73,7 +73,7 @@ const SHOWN_BYTES_MAX: usize = 200;
 
 impl AtomicFile {
     /// Begins a file that will be called `path`, of this mode (0..=0o7777, minus the umask; see
-    /// [`crate::usage::user_mode`]).
+    /// [`crate::process::user_mode`]).
     ///
     /// # Errors
     /// As [`refuse_special`]; if the directory cannot be opened or written.

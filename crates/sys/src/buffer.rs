@@ -319,4 +319,5 @@ impl Shared {
 }
 
 const PAGE_BYTES: usize = 4096;
-const HUGE_PAGE_BYTES: usize = 2 << 20;
+/// A huge page: what fills half of one takes it whole, see [`Buffer::memory_bytes`].
+pub const HUGE_PAGE_BYTES: usize = 2 << 20;

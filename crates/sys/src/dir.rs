@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, RenameFlags};
 use rustix::io::Errno;
 
-use crate::argument::{owners, timestamps};
+use crate::stat::{owners, timestamps};
 use crate::xattr::{self, Held};
 use crate::{File, Kind, Stat, Time, invalid, stat, uninterrupted};
 
@@ -186,7 +186,7 @@ impl Dir {
     /// Creates a file that was not there (`AlreadyExists`, also for a dangling link) and opens it for reading
     /// and writing.
     ///
-    /// `mode` (0..=0o7777) minus the process's umask, which [`crate::usage::clear_umask`] makes empty, so
+    /// `mode` (0..=0o7777) minus the process's umask, which [`crate::process::clear_umask`] makes empty, so
     /// that it is exact; a default ACL of the directory replaces the umask.
     pub fn create_new(&self, name: &[u8], mode: u32) -> io::Result<File> {
         let name = component(name)?;

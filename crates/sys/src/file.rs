@@ -5,12 +5,12 @@
 
 use std::io;
 use std::num::NonZeroU64;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags, SeekFrom, StatxFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 
-use crate::argument::{owners, timestamps};
+use crate::stat::{owners, timestamps};
 use crate::xattr::Held;
 use crate::{Stat, Time, invalid, stat, uninterrupted};
 
@@ -74,7 +74,7 @@ impl File {
     ///
     /// On an error any part of the range may have been written. Full, over quota and read-only file systems
     /// give `ENOSPC`, `EDQUOT`, `EROFS`; a file size limit gives `EFBIG` if
-    /// [`crate::usage::ignore_file_size_signal`] was called and kills the process otherwise.
+    /// [`crate::process::ignore_file_size_signal`] was called and kills the process otherwise.
     pub fn write_all_at(&self, buffer: &[u8], offset: u64) -> io::Result<()> {
         write_all(buffer, offset, |rest, at| rustix::io::pwrite(&self.0, rest, at))
     }
@@ -396,6 +396,21 @@ impl From<File> for OwnedFd {
     fn from(file: File) -> OwnedFd {
         file.0
     }
+}
+
+/// Another descriptor for what this number is open as, closed on exec: for callers in languages whose descriptors are
+/// numbers. The given one stays the caller's.
+///
+/// # Errors
+/// `EBADF`, if it is not open; `EMFILE`.
+pub fn duplicate(number: RawFd) -> io::Result<OwnedFd> {
+    if number < 0 {
+        return Err(io::Error::from_raw_os_error(libc::EBADF));
+    }
+    // JUSTIFICATION: a number from another language has no owner that Rust knows.
+    // SAFETY: it is not negative; it is borrowed for one call of fcntl only, which refuses a number that is not open.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(number) };
+    borrowed.try_clone_to_owned()
 }
 
 /// Which signal the owner of a lease is sent (`asm-generic/fcntl.h`); libc has no name for it.

@@ -3,7 +3,7 @@
 //! 1. [`Sources`]: what tells of it is looked for once. Intel's CPUs count how often they were slowed. Cooling devices
 //!    that are CPUs (Arm; by ACPI also AMD and Intel) say whether the kernel slows them now.
 //! 2. [`Watch`] sums up what was seen from look to look. [`seen`] asks the one of this process, which all its transfers
-//!    share.
+//!    share; [`held`] adds for how long a CPU quota held it.
 //!
 //! Not taken for heat: a limit of cpufreq, which is a policy; cooling devices that are no CPU (fans, graphics); a
 //! temperature, unless the kernel slows CPUs from there on ([`Sources::zones`]). Not seen: what firmware slows by
@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use crate::host;
 
 /// Who asks more often than that shares a look: it reads some tens of files, each within microseconds.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -59,6 +61,21 @@ pub fn seen() -> Option<Heat> {
 /// The same, by a look of now.
 pub fn seen_now() -> Option<Heat> {
     own(Duration::ZERO)
+}
+
+/// What held the machine or this process back so far, as counters that only grow. `None`: not told here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Held {
+    /// What was seen of heat that slows CPUs.
+    pub heat: Option<Heat>,
+    /// For how long threads of this process's control group, or of one above it, waited because its CPU quota was used
+    /// up.
+    pub quota: Option<Duration>,
+}
+
+/// Looks.
+pub fn held() -> Held {
+    Held { heat: seen_now(), quota: host::cpu_quota().throttled }
 }
 
 fn own(every: Duration) -> Option<Heat> {

@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::usage;
+use crate::cpu_time;
 
 /// What this process has used since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,7 +84,7 @@ pub fn clock_state() -> io::Result<ClockState> {
 /// # Errors
 /// What the kernel says.
 pub fn process_use() -> io::Result<ProcessUse> {
-    let own = usage::of_process()?;
+    let own = cpu_time::of_process()?;
     let io = fs::read_to_string("/proc/self/io").unwrap_or_default();
     Ok(ProcessUse {
         runnable: runnable(),

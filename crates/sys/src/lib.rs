@@ -1,4 +1,4 @@
-//! The kernel, behind safe types: held directories, files, buffers, sockets, usage and extents.
+//! The kernel, behind safe types: held directories, files, buffers, sockets, extents, the process and its machine.
 //!
 //! All `unsafe` of the project is in this crate. Where rustix has a safe call, it is used; each block that
 //! remains says what safe code cannot do (JUSTIFICATION) and why it is sound (SAFETY).
@@ -67,8 +67,14 @@ pub mod errno;
 // The clock of the day.
 pub mod clock;
 
-// Time and memory used, limits, abilities.
-pub mod usage;
+// CPU time used.
+pub mod cpu_time;
+
+// Limits, umask and signals of this process.
+pub mod process;
+
+// Whom this process acts as, and what it may do.
+pub mod user;
 
 // What this process takes from others.
 pub mod priority;
@@ -79,10 +85,10 @@ pub mod child;
 // What the machine charges a process, and what it withholds.
 pub mod host;
 
-// Which machine this is.
+// Which machine this is, and what its CPUs are to this process.
 pub mod machine;
 
-// Whether heat slows the CPUs.
+// Whether heat slows the CPUs, or a quota holds this process.
 pub mod heat;
 
 // Network and mount namespaces.
@@ -94,7 +100,6 @@ pub mod card;
 // The addresses of this machine.
 pub mod address;
 
-mod argument;
 mod xattr;
 
 pub use buffer::{Buffer, Memory, Pool, PooledBuffer};

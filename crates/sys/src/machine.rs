@@ -1,4 +1,4 @@
-//! Which machine this is.
+//! Which machine this is, and what its CPUs are to this process.
 
 use std::fs;
 
@@ -16,6 +16,23 @@ pub fn identity() -> Vec<u8> {
 /// Its host name, for people: at most 64 characters of ASCII that show; what else is in it is a `?`.
 pub fn host_name() -> String {
     shown(rustix::system::uname().nodename().to_bytes())
+}
+
+/// Whether the CPU has instructions for AES-GCM: AES and the carry-less product.
+pub fn has_aes() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("aes") && std::arch::is_x86_feature_detected!("pclmulqdq");
+    #[cfg(target_arch = "aarch64")]
+    return std::arch::is_aarch64_feature_detected!("aes")
+        && std::arch::is_aarch64_feature_detected!("pmull");
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    return false;
+}
+
+/// CPUs this process can use at once: those online that its affinity allows, bounded by the quota of its
+/// control group. At least 1.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 fn shown(host: &[u8]) -> String {
@@ -49,5 +66,15 @@ mod tests {
         assert_eq!(shown(b"dtn1.example.org"), "dtn1.example.org");
         assert_eq!(shown(b"d\x1b[0m \xff"), "d?[0m??");
         assert!(host_name().len() <= 64);
+    }
+
+    #[test]
+    fn cpus_have_the_instructions_that_proc_tells_of() {
+        assert!(cores() >= 1);
+        if cfg!(target_arch = "x86_64") {
+            let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap();
+            let flags = cpuinfo.lines().find(|line| line.starts_with("flags")).unwrap();
+            assert_eq!(has_aes(), flags.contains(" aes ") && flags.contains(" pclmulqdq "));
+        }
     }
 }

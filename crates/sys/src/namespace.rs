@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_new_namespace_is_another_one_and_only_the_thread_inside_is_in_it() {
-        if crate::usage::effective_uid() != 0 {
+        if crate::user::effective_uid() != 0 {
             println!("skipped: network namespaces need root");
             return;
         }

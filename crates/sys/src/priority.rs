@@ -1,13 +1,10 @@
-//! How much this process takes from others: nice, I/O priority, and whether heat or a quota held it.
+//! How much this process takes from others: nice, I/O priority, and a thread before all ordinary ones.
 //!
-//! Both priorities are the calling thread's and are inherited by the threads it starts: set them first of all.
+//! Nice and I/O priority are the calling thread's and are inherited by the threads it starts: set them first of all.
 
-use crate::heat::{self, Heat};
-use crate::host;
 use std::fmt;
 use std::io;
 use std::str::FromStr;
-use std::time::Duration;
 
 /// Which I/O priority a process has where the disk's scheduler knows of any (bfq does; others ignore it).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,19 +86,22 @@ const CLASS_BEST_EFFORT: libc::c_int = 2;
 const CLASS_IDLE: libc::c_int = 3;
 const CLASS_SHIFT: libc::c_int = 13;
 
-/// What held the machine or this process back so far, as counters that only grow. `None`: not told here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Held {
-    /// What was seen of heat that slows CPUs.
-    pub heat: Option<Heat>,
-    /// For how long threads of this process's control group, or of one above it, waited because its CPU quota was used
-    /// up.
-    pub quota: Option<Duration>,
-}
-
-/// Looks.
-pub fn held() -> Held {
-    Held { heat: heat::seen_now(), quota: host::cpu_quota().throttled }
+/// Lets the calling thread run before all ordinary ones (`SCHED_FIFO`, lowest priority), as soon as it has something
+/// to do. It must sleep most of the time: on its CPU ordinary threads wait for it. What it starts is ordinary again.
+///
+/// # Errors
+/// `PermissionDenied` without `CAP_SYS_NICE`, or where the control group has no real-time share.
+pub fn run_before_others() -> io::Result<()> {
+    // JUSTIFICATION: other C libraries than glibc have more fields, which do not matter here.
+    // SAFETY: it is of plain numbers, and zeros are numbers.
+    let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
+    parameters.sched_priority = 1;
+    // JUSTIFICATION: neither std nor rustix has sched_setscheduler.
+    // SAFETY: 0 is the calling thread; the kernel only reads the parameters, which live until it returns.
+    match unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &parameters) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 #[cfg(test)]
@@ -137,14 +137,5 @@ mod tests {
         for odd in ["", "idle:3", "best-effort:8", "best-effort:", "best-effort:-1", "realtime", "Idle"] {
             assert!(odd.parse::<IoPriority>().is_err(), "{odd}");
         }
-    }
-
-    #[test]
-    fn what_held_this_machine_only_grows() {
-        // Whatever it tells, asking twice never goes back.
-        let (first, second) = (held(), held());
-        assert!(second.quota >= first.quota && second.heat.is_some() == first.heat.is_some());
-        let (first, second) = (first.heat.unwrap_or_default(), second.heat.unwrap_or_default());
-        assert!(second.looks >= first.looks && second.slowed >= first.slowed && second.times >= first.times);
     }
 }

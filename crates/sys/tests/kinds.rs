@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use thalweg_sys::{Dir, Kind, Links, Replace, Time, usage};
+use thalweg_sys::{Dir, Kind, Links, Replace, Time, user};
 
 fn scratch() -> (tempfile::TempDir, Dir) {
     let scratch = tempfile::tempdir().unwrap();
@@ -122,7 +122,7 @@ fn metadata_of_a_link_is_the_links_own() {
     assert_eq!((link.atime.seconds, link.mtime.seconds), (-3, 7));
 
     assert_eq!(root.set_mode(b"link", 0o777).unwrap_err().kind(), ErrorKind::InvalidInput);
-    if usage::has_capability_chown() {
+    if user::has_capability_chown() {
         root.set_owner(b"link", Some(1234), Some(5678)).unwrap();
         let link = root.stat(b"link").unwrap();
         assert_eq!((link.uid, link.gid), (1234, 5678));
@@ -150,7 +150,7 @@ fn a_directory_that_may_not_be_read_can_be_passed() {
     root.make_dir(b"dark", 0o700).unwrap();
     root.open_beneath(b"dark", Links::Refuse).unwrap().make_dir(b"deep", 0o700).unwrap();
     root.set_mode(b"dark", 0o300).unwrap();
-    if usage::effective_uid() == 0 {
+    if user::effective_uid() == 0 {
         println!("skipped: root reads everything");
     } else {
         let dark = root.open_beneath(b"dark", Links::Refuse).unwrap();

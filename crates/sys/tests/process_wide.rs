@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use thalweg_sys::{Dir, usage};
+use thalweg_sys::{Dir, process};
 
 #[test]
 fn modes_are_exact_the_file_size_limit_is_an_error_and_no_core_dump_is_made() {
@@ -13,11 +13,11 @@ fn modes_are_exact_the_file_size_limit_is_an_error_and_no_core_dump_is_made() {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     dir.create_new(b"masked", 0o666).unwrap();
     assert_eq!(dir.stat(b"masked").unwrap().mode, 0o600);
-    assert_eq!((usage::umask_before(), usage::user_mode()), (None, 0o666), "the kernel masks it");
-    assert_eq!(usage::user_directory_mode(), 0o777, "here as well");
-    assert_eq!(usage::clear_umask(), 0o077);
-    assert_eq!((usage::umask_before(), usage::user_mode()), (Some(0o077), 0o600));
-    assert_eq!(usage::user_directory_mode(), 0o700);
+    assert_eq!((process::umask_before(), process::user_mode()), (None, 0o666), "the kernel masks it");
+    assert_eq!(process::user_directory_mode(), 0o777, "here as well");
+    assert_eq!(process::clear_umask(), 0o077);
+    assert_eq!((process::umask_before(), process::user_mode()), (Some(0o077), 0o600));
+    assert_eq!(process::user_directory_mode(), 0o700);
     for mode in [0o000, 0o777, 0o666, 0o4755, 0o1640] {
         dir.create_new(b"file", mode).unwrap();
         assert_eq!(dir.stat(b"file").unwrap().mode, mode);
@@ -31,12 +31,12 @@ fn modes_are_exact_the_file_size_limit_is_an_error_and_no_core_dump_is_made() {
     dir.set_mode(b"dir", 0o2750).unwrap();
     assert_eq!(dir.stat(b"dir").unwrap().mode, 0o2750);
 
-    usage::forbid_core_dumps().unwrap();
+    process::forbid_core_dumps().unwrap();
     let core = getrlimit(Resource::Core);
     assert!(core.current == core.maximum && core.maximum.is_some_and(|most| most <= 1), "{core:?}");
-    usage::forbid_core_dumps().unwrap();
+    process::forbid_core_dumps().unwrap();
 
-    usage::ignore_file_size_signal().unwrap();
+    process::ignore_file_size_signal().unwrap();
     let file = dir.create_new(b"limited", 0o600).unwrap();
     let old = getrlimit(Resource::Fsize);
     setrlimit(Resource::Fsize, Rlimit { current: Some(10_000), ..old }).unwrap();

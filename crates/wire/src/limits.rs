@@ -33,8 +33,12 @@ pub const MESSAGE_LOSSES_MAX: usize = MESSAGE_BYTES_MAX / 32;
 pub const MESSAGE_RUNS_MAX: usize = MESSAGE_BYTES_MAX / 4;
 /// Places that one transfer reads from: each is a directory that is held open.
 pub const PLACES_MAX: usize = 1024;
+/// Names of a list that a client has a far source send alone.
+pub const ONLY_NAMES_MAX: usize = 32 << 10;
 /// Chunk digests in one message.
 pub const MESSAGE_DIGESTS_MAX: usize = 32 << 10;
+/// Names of deleted entries that are told; more are counted only.
+pub const DELETED_TOLD_MAX: usize = 10_000;
 
 /// Entries that a sender may have offered and not yet seen settled. Covers 200 ms of round trip at
 /// 80,000 files/s five times over.
@@ -231,5 +235,3 @@ const _: () = assert!(
 const _: () = assert!((ITEM_HEAD_BYTES_MAX as u64) < SEGMENT_BYTES_MIN);
 // Each end of a range takes three bytes as a varint.
 const _: () = assert!(SET_FRAMES_MAX < 1 << 21 && SET_RANGES_MAX * 6 + 64 < ITEM_HEAD_BYTES_MAX);
-/// Names of deleted entries that are told; more are counted only.
-pub const DELETED_TOLD_MAX: usize = 10_000;

@@ -291,7 +291,7 @@ impl Driver<'_> {
             // As the command itself would make it: its mode travels with the results.
             _ => std::fs::DirBuilder::new()
                 .recursive(true)
-                .mode(thalweg_sys::usage::user_directory_mode())
+                .mode(thalweg_sys::process::user_directory_mode())
                 .create(&results)?,
         }
         let place = self.run_place(name, attempt);

@@ -12,8 +12,8 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use thalweg_client::knobs::{self, Sides};
-use thalweg_client::memory;
+use thalweg_client::options::knobs::{self, Sides};
+use thalweg_client::options::memory;
 use thalweg_wire::message::{Check, Direct, Order, VerifyLevel};
 
 /// What `thalweg cp` would not hear. From the environment or a file it is for `sync`, but whoever types it thinks that

@@ -3,7 +3,7 @@
 use crate::args::whole;
 use clap::Subcommand;
 use std::path::PathBuf;
-use thalweg_client::dataset::{Sizes, parse_content, parse_percent, parse_sizes};
+use thalweg_client::options::dataset::{Sizes, parse_content, parse_percent, parse_sizes};
 use thalweg_mover::endpoint::content::Content;
 use thalweg_mover::endpoint::dataset::DatasetSpec;
 

@@ -130,7 +130,7 @@ fn is_stdin(file: &Path) -> bool {
 /// # Errors
 /// `Usage` for a name that leads out of the source, or an empty list.
 pub fn names(bytes: &[u8], from0: bool) -> Result<Vec<RelativePath>> {
-    thalweg_client::names::relative(split(bytes, from0))
+    thalweg_client::options::names::relative(split(bytes, from0))
 }
 
 /// What stands between the ends of lines, or between NULs; nothing empty.

@@ -1,7 +1,7 @@
 //! The command line of `thalweg frames`.
 
 use crate::args::link::{CongestionArgs, FamilyArgs, SshArgs, TypedWay, WayArgs};
-use crate::args::whole;
+use crate::args::{stream_count, whole};
 use crate::exit;
 use crate::units;
 use clap::Subcommand;
@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use thalweg_client::far_movers::{How, SshOptions};
 use thalweg_client::frames::{ChannelWishes, FrameFrom, FramePolicy};
+use thalweg_client::options::knobs;
 use thalweg_client::place::Places;
 use thalweg_mover::admission::SlotAsked;
 use thalweg_wire::limits;
@@ -49,7 +50,7 @@ pub struct ChannelArgs {
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = parse_window)]
     pub window: u64,
     /// TCP connections (default: by round trip and cores, at most 4)
-    #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=256))]
+    #[arg(long, value_name = "N", value_parser = stream_count())]
     pub streams: Option<u16>,
     /// How its streams answer congestion.
     #[command(flatten)]
@@ -234,22 +235,21 @@ pub struct FramesStatusArgs {
 }
 
 fn parse_window(text: &str) -> Result<u64, String> {
-    let bytes = units::parse_size(text)?;
-    match (limits::LANE_BYTES_MIN..=limits::LANE_BYTES_MAX).contains(&bytes) {
-        true => Ok(bytes),
-        false => Err("from 64KiB to 256MiB".to_owned()),
-    }
+    units::parse_size(text).and_then(knobs::lane)
 }
 
 fn parse_window_min(text: &str) -> Result<u64, String> {
-    let bytes = units::parse_size(text)?;
-    if bytes >= limits::LANE_BYTES_MIN { Ok(bytes) } else { Err("64KiB or more".to_owned()) }
+    at_least(limits::LANE_BYTES_MIN, text)
 }
 
 /// Bytes of a spill log.
 pub fn parse_spill(text: &str) -> Result<u64, String> {
+    at_least(limits::SPILL_BYTES_MIN, text)
+}
+
+fn at_least(least: u64, text: &str) -> Result<u64, String> {
     let bytes = units::parse_size(text)?;
-    if bytes >= limits::SPILL_BYTES_MIN { Ok(bytes) } else { Err("1MiB or more".to_owned()) }
+    if bytes >= least { Ok(bytes) } else { Err(format!("{} or more", units::typed_size(least))) }
 }
 
 fn parse_name(text: &str) -> Result<String, String> {

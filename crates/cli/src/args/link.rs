@@ -1,6 +1,6 @@
 //! Options of links: how a far place is reached, ssh, and streams in TLS form.
 
-use crate::args::whole;
+use crate::args::{stream_count, whole};
 use crate::place::Places;
 use crate::units;
 use clap::parser::ValueSource;
@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thalweg_client::far_movers::{How, SshOptions, Whom};
-use thalweg_client::{addresses, congestion};
+use thalweg_client::options::{addresses, congestion};
 use thalweg_mover::event::Events;
 use thalweg_mover::link::ktls::{RECORDS_MAX, RECORDS_MIN};
 use thalweg_mover::link::{Family, KernelTls, TlsForm};
@@ -26,7 +26,7 @@ pub struct LinkArgs {
     #[command(flatten)]
     pub typed: TypedWay,
     /// TCP connections (default: by round trip and cores)
-    #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=256))]
+    #[arg(long, value_name = "N", value_parser = stream_count())]
     pub streams: Option<u16>,
     /// How its streams answer congestion.
     #[command(flatten)]
@@ -329,8 +329,10 @@ pub enum KtlsArg {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::frames::FramesCommand;
     use crate::args::{Args, Command};
     use crate::config;
+    use thalweg_service::sessions::HostLimits;
 
     fn typed(file: &str, words: &[&str]) -> TypedWay {
         let command =
@@ -388,5 +390,30 @@ mod tests {
         let all = ["--bind", "lo", "--via", "h", "--cipher", "tls", "--ktls", "on", "--tls-records", "2048"];
         let AskedOfWay { via, bind, cipher, ktls, tls_records } = typed(way, &all).of_streams;
         assert!(via && bind && cipher && ktls && tls_records);
+    }
+
+    /// The command line says its defaults in words, for its help; the engine has them as constants.
+    #[test]
+    fn a_link_of_which_nothing_is_said_is_as_patient_as_the_engine_has_it() {
+        let parsed = |words: &str| {
+            let matches = config::command().try_get_matches_from(words.split(' ')).unwrap();
+            Args::from_arg_matches(&matches).unwrap().command
+        };
+        let usual = LinkSettings::default();
+        for words in [
+            "thalweg cp a b",
+            "thalweg frames push --frame-bytes 1 - tw://h/x",
+            "thalweg serve --export data=/data",
+        ] {
+            let (stall_timeout, patience) = match parsed(words) {
+                Command::Cp(args) => (args.link.stall_timeout, args.link.patience),
+                Command::Frames(FramesCommand::Push(args)) => (args.link.stall_timeout, args.link.patience),
+                Command::Serve(args) => (args.stall_timeout, args.patience),
+                other => panic!("{other:?}"),
+            };
+            assert_eq!((stall_timeout, patience), (usual.stall_timeout, usual.patience), "{words}");
+        }
+        let server = HostLimits::default();
+        assert_eq!((server.stall_timeout, server.patience), (usual.stall_timeout, usual.patience));
     }
 }

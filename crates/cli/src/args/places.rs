@@ -7,7 +7,7 @@ use crate::units;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
-use thalweg_client::far_movers::How;
+use thalweg_client::far_movers::{FarMovers, How};
 use thalweg_client::verify::parse_key;
 
 /// Options of everything that only asks.
@@ -32,6 +32,11 @@ impl AskArgs {
     pub fn how(&self, places: &Places) -> How {
         let how = How::to_ask(places, self.ticket.as_deref(), self.ssh.options());
         How { family: self.family.only(), ..how }
+    }
+
+    /// The far movers of its places.
+    pub fn far_movers(&self, places: &Places) -> FarMovers {
+        FarMovers::new(self.how(places))
     }
 }
 

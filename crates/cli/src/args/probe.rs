@@ -3,7 +3,7 @@
 use super::copy::Verify;
 use super::link::WayArgs;
 use super::places::AskArgs;
-use crate::args::whole;
+use crate::args::stream_count;
 use crate::units;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ pub struct ProbeArgs {
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
     /// TCP connections (default: as a copy would choose)
-    #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=256))]
+    #[arg(long, value_name = "N", value_parser = stream_count())]
     pub streams: Option<u16>,
     /// Which ways they take.
     #[command(flatten)]
@@ -84,7 +84,7 @@ pub struct PredictArgs {
     #[arg(long, value_enum, default_value_t = Verify::Written)]
     pub verify: Verify,
     /// As in cp
-    #[arg(long, value_name = "N", value_parser = whole::<u16>(1..=256))]
+    #[arg(long, value_name = "N", value_parser = stream_count())]
     pub streams: Option<u16>,
     /// Which ways they take.
     #[command(flatten)]

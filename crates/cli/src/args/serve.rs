@@ -6,7 +6,7 @@ use crate::args::whole;
 use crate::units;
 use std::path::PathBuf;
 use std::time::Duration;
-use thalweg_service::host::HostLimits;
+use thalweg_service::sessions::HostLimits;
 
 /// Sessions that a daemon may be told to serve: each has threads and descriptors of its own.
 const SESSIONS_MAX: i128 = 4096;

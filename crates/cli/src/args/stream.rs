@@ -7,6 +7,7 @@ use crate::units;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
+use thalweg_client::options::knobs;
 use thalweg_client::stream::check_marker;
 use thalweg_mover::admission::SlotAsked;
 use thalweg_wire::limits;
@@ -119,11 +120,7 @@ fn parse_marker(text: &str) -> Result<OsString, String> {
 }
 
 fn parse_buffer(text: &str) -> Result<u64, String> {
-    let bytes = units::parse_size(text)?;
-    match (limits::FLOW_WINDOW_BYTES_MIN..=limits::FLOW_WINDOW_BYTES_MAX).contains(&bytes) {
-        true => Ok(bytes),
-        false => Err("a buffer has from 64KiB to 256MiB".to_owned()),
-    }
+    units::parse_size(text).and_then(knobs::buffer)
 }
 
 fn parse_mark_every(text: &str) -> Result<Duration, String> {

@@ -1,7 +1,6 @@
 //! `thalweg advise`: local, stream or files?
 
 use crate::commands::model;
-use crate::commands::places::answered;
 use crate::exit::Exit;
 use crate::{json, out, units};
 use serde_json::json;
@@ -63,7 +62,7 @@ pub fn advise(args: &AdviseArgs) -> Result<Exit> {
         Some((_, Ground::Quickest | Ground::QuickestAsExpected | Ground::InTime)) => Exit::Done,
         Some((_, Ground::InTimeAsExpected | Ground::TooLate)) | None => Exit::Partial,
     };
-    answered(told, exit)
+    out::answered(told, exit)
 }
 
 /// The path, with what windows and loss leave of it; nothing is asked of these where alpha is given.

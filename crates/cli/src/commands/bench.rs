@@ -1,6 +1,5 @@
 //! `thalweg bench`.
 
-use crate::commands::places::answered;
 use crate::exit::Exit;
 use crate::{files, json, out, signals, units};
 use serde_json::{Value, json};
@@ -126,7 +125,7 @@ fn import_file(args: &ImportArgs) -> Result<Exit> {
 
 fn show(results: &Results, written: Option<&Path>, wants_json: bool) -> Result<Exit> {
     let exit = if results.samples.iter().any(Sample::is_wrong) { Exit::Partial } else { Exit::Done };
-    answered(tell(results, written, wants_json), exit)
+    out::answered(tell(results, written, wants_json), exit)
 }
 
 fn tell(results: &Results, written: Option<&Path>, wants_json: bool) -> Result<()> {

@@ -1,17 +1,17 @@
 //! `thalweg check`: compares two places by content, or one with a list of `b3sum`, and changes nothing.
 
 use crate::args::places::CheckArgs;
-use crate::commands::places::{Troubles, answered};
+use crate::commands::places::Troubles;
 use crate::exit::Exit;
 use crate::place::Places;
 use crate::progress::{Progress, Ticker};
-use crate::reach::{self, Reach};
 use crate::{json, out, show, units};
 use std::ffi::{OsStr, OsString};
 use std::io::BufReader;
 use std::path::Path;
 use std::sync::Arc;
 use thalweg_client::check::{self, Found, List, Selected, Tell, Told};
+use thalweg_client::reach::Reach;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::run::copy::Meter;
 use thalweg_wire::RelativePath;
@@ -32,7 +32,7 @@ pub fn check(args: &CheckArgs, places: &Places) -> Result<Exit> {
         // It is asked for where words are read.
         (None, None) => return Err(Failure::new(FailureKind::Usage, "check", "there is no second place")),
     };
-    let mut far_movers = reach::far_movers(&args.ask, places);
+    let mut far_movers = args.ask.far_movers(places);
     let mut teller = Teller::new(args.ask.json, [args.source.clone(), destination.clone()]);
     let source = Reach::open(&args.source, &mut far_movers)?.following_links(args.copy_links);
     let destination = Reach::open(destination, &mut far_movers)?.following_links(args.copy_links);
@@ -51,7 +51,7 @@ fn check_list(args: &CheckArgs, list: &Path, selected: &Selected, places: &Place
         true => List::of(list, Box::new(BufReader::new(std::io::stdin()))),
         false => List::open(list)?,
     };
-    let mut far_movers = reach::far_movers(&args.ask, places);
+    let mut far_movers = args.ask.far_movers(places);
     let place = Reach::open(&args.source, &mut far_movers)?;
     let mut teller = Teller::new(args.ask.json, [list.into(), args.source.clone()]);
     let found = teller
@@ -126,7 +126,7 @@ fn end(json: bool, found: &Found, said: &str) -> Result<Exit> {
         })),
         false => out::line(said),
     };
-    answered(told, exit)
+    out::answered(told, exit)
 }
 
 fn verdict(found: &Found) -> &'static str {

@@ -8,11 +8,12 @@ use crate::{running, show, signals, threads};
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
-use thalweg_client::congestion::{self, Wished};
 use thalweg_client::far_movers::{FarMovers, How, Whom};
+use thalweg_client::identity;
 use thalweg_client::job::{self, Asked, Job};
+use thalweg_client::options::congestion::{self, Wished};
+use thalweg_client::options::{knobs, memory};
 use thalweg_client::receipt::{self, ReceiptFile};
-use thalweg_client::{identity, knobs, memory};
 use thalweg_mover::event::{self, Event};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::plan;
@@ -21,7 +22,8 @@ use thalweg_mover::run::copy::{
     Fidelity, Meter, Movement, Remembered, Report, Selection, Stop, Watch, Wishes,
 };
 use thalweg_mover::run::steer::Rate;
-use thalweg_sys::priority::{self, Priority};
+use thalweg_sys::heat;
+use thalweg_sys::priority::Priority;
 use thalweg_wire::message::Preserve;
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{RelativePath, limits};
@@ -60,7 +62,7 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     let state = identity::state_directory(args.link.state.as_deref())?;
     // Before there are threads: they inherit it.
     stand_back(args.manners.priority())?;
-    let held_before = priority::held();
+    let held_before = heat::held();
     bound_memory(args.memory);
 
     let far: Vec<Whom> = asked.iter().flat_map(Asked::far_movers).collect();
@@ -102,7 +104,7 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
 
     // Ends links in order, and what ssh started.
     drop(far_movers);
-    teller.tell_held(held_before, priority::held());
+    teller.tell_held(held_before, heat::held());
     done.iter().for_each(Done::write_end);
     let mut reported = teller.stop();
     if let (Some(receipt), [Done { result: Ok(report), .. }]) = (receipt, &done[..])
@@ -110,7 +112,7 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     {
         reported = reported.worst(teller.kept(receipt.finish(agreed)));
     }
-    Ok(done.iter().fold(reported, |exit, copy| exit.worst(copy.finish(args, reported))))
+    Ok(done.iter().fold(reported, |exit, copy| exit.worst(copy.finish(reported))))
 }
 
 /// What each copy of the command is to do.
@@ -223,9 +225,9 @@ impl Done {
     }
 
     /// Its last word. `reported`: what became of report and receipt.
-    fn finish(&self, args: &CopyArgs, reported: Exit) -> Exit {
+    fn finish(&self, reported: Exit) -> Exit {
         match &self.result {
-            Ok(report) => self.listener.finish(args, report, self.is_kept, reported),
+            Ok(report) => self.listener.finish(report, self.is_kept, reported),
             Err(exit) => *exit,
         }
     }

@@ -1,11 +1,10 @@
 //! `thalweg dataset`.
 
-use crate::commands::places::answered;
 use crate::exit::Exit;
 use crate::{json, out, units};
 use serde_json::json;
 use thalweg_cli::args::dataset::{CheckSetArgs, DatasetCommand, MakeArgs};
-use thalweg_client::dataset::words;
+use thalweg_client::options::dataset::words;
 use thalweg_lab::dataset::{self, Checked};
 use thalweg_mover::endpoint::dataset::DatasetSpec;
 use thalweg_mover::failure::Result;
@@ -16,7 +15,7 @@ use thalweg_mover::failure::Result;
 /// If it cannot be done.
 pub fn dataset(command: &DatasetCommand) -> Result<Exit> {
     match command {
-        DatasetCommand::Make(args) => answered(make(args), Exit::Done),
+        DatasetCommand::Make(args) => out::answered(make(args), Exit::Done),
         DatasetCommand::Check(args) => check(args),
     }
 }
@@ -49,7 +48,7 @@ fn check(args: &CheckSetArgs) -> Result<Exit> {
     let spec = dataset::described(&args.directory)?;
     let checked = dataset::check(&args.directory, &spec)?;
     let exit = if checked.damaged == 0 { Exit::Done } else { Exit::Damage };
-    answered(tell_checked(args, &spec, &checked, exit), exit)
+    out::answered(tell_checked(args, &spec, &checked, exit), exit)
 }
 
 fn tell_checked(args: &CheckSetArgs, spec: &DatasetSpec, checked: &Checked, exit: Exit) -> Result<()> {

@@ -1,6 +1,5 @@
 //! `thalweg doctor`: prints what the laboratory found.
 
-use crate::commands::places::answered;
 use crate::commands::testbed;
 use crate::exit::Exit;
 use crate::place::{Place, Places};
@@ -57,7 +56,7 @@ pub fn doctor(args: &DoctorArgs, places: &Places) -> Result<Exit> {
         ),
         false => show(&report, trials.as_deref().unwrap_or_default(), args.verbose),
     };
-    answered(told, measured(&probes))
+    out::answered(told, measured(&probes))
 }
 
 /// Whether all that was named could be measured.
@@ -74,7 +73,7 @@ fn undone(args: &DoctorArgs, roots: &Roots) -> Result<Exit> {
         false if done.is_empty() => out::line("nothing to put back: --apply has changed nothing"),
         false => all(done.iter().map(changed)),
     };
-    answered(told, exit)
+    out::answered(told, exit)
 }
 
 /// Tells what was tried before anything is changed: that took long, and says why the rest is left alone. What cannot be
@@ -102,7 +101,7 @@ fn applied(
             all(what_next(&done, change::has_profile(roots, &done)))
         }
     });
-    answered(told, exit)
+    out::answered(told, exit)
 }
 
 /// Why nothing is changed. `trials`: of a proof that was asked for.

@@ -12,11 +12,12 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Instant;
 use thalweg_cli::args::frames::{ChannelArgs, FramesCommand, FramesStatusArgs};
+use thalweg_client::events;
 use thalweg_client::far_movers::How;
 use thalweg_client::frames::{
     self, ChannelStatus, ClockOffset, ConsumerStatus, Latency, ProducerStatus, policy_name, reason_name,
 };
-use thalweg_client::{congestion, events};
+use thalweg_client::options::congestion;
 use thalweg_mover::event::{Event, Events};
 use thalweg_mover::failure::{self, Failure, Result};
 use thalweg_mover::run::client::LinkSettings;

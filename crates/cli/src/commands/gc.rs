@@ -1,7 +1,7 @@
 //! `thalweg gc`: what unfinished copies left behind.
 
 use crate::args::places::GcArgs;
-use crate::commands::places::{Troubles, answered};
+use crate::commands::places::Troubles;
 use crate::exit::Exit;
 use crate::place::{Place, Places};
 use crate::{json, out, units};
@@ -50,5 +50,5 @@ pub fn gc(args: &GcArgs, places: &Places) -> Result<Exit> {
             }
         }
     }
-    answered(Ok(()), troubles.exit())
+    out::answered(Ok(()), troubles.exit())
 }

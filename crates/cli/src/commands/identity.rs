@@ -1,6 +1,5 @@
 //! `thalweg identity`: whom receipts of this user, or of a server, name as who signed.
 
-use super::places::answered;
 use super::serve;
 use crate::exit::Exit;
 use crate::{json, out};
@@ -27,7 +26,7 @@ pub fn identity(args: &IdentityArgs) -> Result<Exit> {
             })),
             false => out::line(&format!("fingerprint  {fingerprint}")),
         };
-        return answered(told, Exit::Done);
+        return out::answered(told, Exit::Done);
     }
     let state = args.state.as_deref();
     let identity = match args.server {
@@ -45,7 +44,7 @@ pub fn identity(args: &IdentityArgs) -> Result<Exit> {
             out::write(format!("fingerprint  {fingerprint}\npublic key   {key}\n{certificate}").as_bytes())
         }
     };
-    answered(told, Exit::Done)
+    out::answered(told, Exit::Done)
 }
 
 /// That of the user. One that signs nothing tomorrow is nothing to tell anybody.

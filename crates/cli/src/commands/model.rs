@@ -3,7 +3,6 @@
 // Measured times, case by case.
 pub mod tail;
 
-use crate::commands::places::answered;
 use crate::exit::Exit;
 use crate::{json, out, units};
 use serde_json::{Value, json};
@@ -53,7 +52,7 @@ pub fn model(command: &ModelCommand) -> Result<Exit> {
         ModelCommand::Repair(args) => show_repair(args),
         ModelCommand::Basin(args) => show_basin(args),
     }?;
-    answered(Ok(()), exit)
+    out::answered(Ok(()), exit)
 }
 
 /// What a law cannot be asked is the asker's mistake.

@@ -31,7 +31,7 @@ use thalweg_mover::mutex::lock;
 use thalweg_mover::run::by_ssh::FIRST_SESSION_LIMIT;
 use thalweg_service::accept::{self, Listening};
 use thalweg_service::export::Exports;
-use thalweg_service::host::{Host, HostLimits};
+use thalweg_service::sessions::{Host, HostLimits};
 use thalweg_wire::limits;
 
 /// Without a session for so long after one, it ends.
@@ -56,7 +56,7 @@ const DIALS_MAX: usize = 64;
 /// # Errors
 /// If it cannot begin.
 pub fn mover(args: &MoverArgs) -> Result<Exit> {
-    let _ = thalweg_sys::usage::forbid_core_dumps();
+    let _ = thalweg_sys::process::forbid_core_dumps();
     if let Some(port) = args.bridge {
         return bridge(port);
     }

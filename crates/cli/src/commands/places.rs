@@ -3,11 +3,11 @@
 use crate::args::places::{CatArgs, DuArgs, LsArgs, RmArgs};
 use crate::exit::Exit;
 use crate::place::{Place, Places, daemon_alone};
-use crate::reach::{self, Reach};
 use crate::{json, out, show, units};
 use std::ffi::{OsStr, OsString};
 use thalweg_client::far_movers::{self, FarMovers};
 use thalweg_client::inodes::Inodes;
+use thalweg_client::reach::Reach;
 use thalweg_mover::endpoint::local::survey::{DigestAs, Found};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_wire::path::Escaped;
@@ -19,7 +19,7 @@ use thalweg_wire::{Digest, Entry, Kind};
 /// When the place cannot be listed at all.
 pub fn ls(args: &LsArgs, places: &Places) -> Result<Exit> {
     let mut troubles = Troubles::new(args.ask.json);
-    let mut far_movers = reach::far_movers(&args.ask, places);
+    let mut far_movers = args.ask.far_movers(places);
     if let Some((address, ticket)) = daemon_alone(&args.place, places) {
         return exports(args, Reach::exports(address, ticket, &mut far_movers)?);
     }
@@ -59,7 +59,7 @@ fn exports(args: &LsArgs, exports: Vec<(String, bool)>) -> Result<Exit> {
             (false, false) => out::line(&format!("{shown}/")),
         }
     });
-    printed(told, Exit::Done)
+    out::printed(told, Exit::Done)
 }
 
 /// `thalweg du`.
@@ -68,7 +68,7 @@ fn exports(args: &LsArgs, exports: Vec<(String, bool)>) -> Result<Exit> {
 /// When the place cannot be listed at all.
 pub fn du(args: &DuArgs, places: &Places) -> Result<Exit> {
     let mut troubles = Troubles::new(args.ask.json);
-    let mut far_movers = reach::far_movers(&args.ask, places);
+    let mut far_movers = args.ask.far_movers(places);
     let reach = Reach::open(&args.place, &mut far_movers)?.following_links(args.dereference);
     let mut inodes = Inodes::default();
     let (mut bytes, mut files, mut entries) = (0u64, 0u64, 0u64);
@@ -98,7 +98,7 @@ pub fn du(args: &DuArgs, places: &Places) -> Result<Exit> {
             units::entries(entries)
         )),
     };
-    printed(told, exit)
+    out::printed(told, exit)
 }
 
 /// `thalweg cat`: prints files, each compared with what the other side digests. One that cannot be read, or differs,
@@ -110,7 +110,7 @@ pub fn du(args: &DuArgs, places: &Places) -> Result<Exit> {
 pub fn cat(args: &CatArgs, places: &Places) -> Result<Exit> {
     let mut troubles = Troubles::aside(args.ask.json);
     let (mut failed, mut has_printed) = (Vec::new(), false);
-    let mut far_movers = reach::far_movers(&args.ask, places);
+    let mut far_movers = args.ask.far_movers(places);
     let reaches = open_all(&args.places, &mut far_movers, |_| true)?;
     for (reach, place) in reaches.iter().zip(&args.places) {
         let mut hasher = blake3::Hasher::new();
@@ -166,7 +166,7 @@ pub fn rm(args: &RmArgs, places: &Places) -> Result<Exit> {
     let mut troubles = Troubles::new(args.ask.json);
     let mut removed = 0;
     let mut refused = Vec::new();
-    let mut far_movers = reach::far_movers(&args.ask, places);
+    let mut far_movers = args.ask.far_movers(places);
     let reaches = open_all(&args.places, &mut far_movers, far_movers::has_name)?;
     for (reach, place) in reaches.iter().zip(&args.places) {
         let mut trouble = |failure: Failure| troubles.add_at(place, &failure);
@@ -184,7 +184,7 @@ pub fn rm(args: &RmArgs, places: &Places) -> Result<Exit> {
         true => json::line(&serde_json::json!({"event": "removed", "entries": removed, "exit": exit.code()})),
         false => out::line(&format!("{} removed", units::entries(removed))),
     };
-    answered(told, exit)
+    out::answered(told, exit)
 }
 
 /// Reads all places, then reaches them.
@@ -262,27 +262,7 @@ impl Troubles {
     /// # Errors
     /// Those of the result.
     pub fn end(&self, result: Result<()>) -> Result<Exit> {
-        printed(result, self.exit())
-    }
-}
-
-/// The end of a command whose exit code is an answer of its own: a reader that is gone does not change it.
-///
-/// # Errors
-/// Those of the result, and what the output says to the rest of it.
-pub fn answered(told: Result<()>, exit: Exit) -> Result<Exit> {
-    match told.and_then(|()| out::flush()) {
-        Err(failure) if !out::is_closed() => Err(failure),
-        _ => Ok(exit),
-    }
-}
-
-/// The end of a command that only prints: nobody reading any more is no failure.
-fn printed(result: Result<()>, exit: Exit) -> Result<Exit> {
-    match result.and_then(|()| out::flush()) {
-        Err(_) if out::is_closed() => Ok(Exit::Done),
-        Err(failure) => Err(failure),
-        Ok(()) => Ok(exit),
+        out::printed(result, self.exit())
     }
 }
 

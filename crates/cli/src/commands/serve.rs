@@ -13,7 +13,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use thalweg_cli::args::slots::SlotRate;
 use thalweg_cli::args::{Args, Command};
-use thalweg_client::memory;
+use thalweg_client::options::memory;
 use thalweg_lab::doctor::{Roots, group_memory_bytes, machine_memory_bytes};
 use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
 use thalweg_mover::link::{ClientTrust, Identity, Ticket};
@@ -22,10 +22,10 @@ use thalweg_mover::run::client::LinkSettings;
 use thalweg_mover::run::steer::Rate;
 use thalweg_service::accept;
 use thalweg_service::export::{Changes, Export, Exports};
-use thalweg_service::host::{Host, HostLimits};
-use thalweg_service::manager::Manager;
+use thalweg_service::sd_notify::Manager;
+use thalweg_service::sessions::{Host, HostLimits};
 use thalweg_sys::errno;
-use thalweg_sys::{Dir, File, usage};
+use thalweg_sys::{Dir, File, process};
 use thalweg_wire::limits;
 use thalweg_wire::message::Part;
 use thalweg_wire::path::Escaped;
@@ -39,7 +39,7 @@ pub(super) const IDENTITY: &str = "server.pem";
 /// # Errors
 /// If it cannot begin.
 pub fn serve(args: &ServeArgs) -> Result<Exit> {
-    let _ = usage::forbid_core_dumps();
+    let _ = process::forbid_core_dumps();
     let roots = Roots::below(Path::new("/"));
     let group_bytes = group_memory_bytes(&roots);
     let exports = exports(args)?;
@@ -73,7 +73,7 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     let host = Host::new(own.copied()?, exports, Some(state.clone()), limits);
     let listening = accept::listen(host.clone(), &own, &trust, &args.listen)?;
     // Before anybody is told that it listens: who ends it then has it end in order.
-    let ends_with_terminal = has_terminal() && !usage::ignores(SIGHUP);
+    let ends_with_terminal = has_terminal() && !process::ignores(SIGHUP);
     let signals = signals()?;
     // Where slots are promised there is no limit to change.
     let _asked = args.slots.is_none().then(|| running::listen_as_daemon(&state, &rate)).flatten();

@@ -2,7 +2,7 @@
 
 use crate::exit::Exit;
 use crate::place::{Place, Places};
-use crate::{json, out, reach, units};
+use crate::{json, out, units};
 use serde_json::{Value, json};
 use thalweg_cli::args::slots::SlotsArgs;
 use thalweg_client::far_movers::Whom;
@@ -18,7 +18,7 @@ use thalweg_wire::message::{Question, Reply, Slot, SlotAsk, SlotTable};
 /// # Errors
 /// If it cannot be asked, or has no slots.
 pub fn slots(args: &SlotsArgs, places: &Places) -> Result<Exit> {
-    let mut far_movers = reach::far_movers(&args.ask, places);
+    let mut far_movers = args.ask.far_movers(places);
     let named = Place::parse(&args.place, places)?;
     let whom = Whom::of(&named).ok_or_else(|| {
         Failure::new(

@@ -1,6 +1,5 @@
 //! `thalweg testbed`.
 
-use crate::commands::places::answered;
 use crate::exit::Exit;
 use crate::{json, out, show, signals, units};
 use serde_json::{Value, json};
@@ -33,7 +32,7 @@ pub fn testbed(command: &TestbedCommand) -> Result<Exit> {
         TestbedCommand::Down(args) => down(args),
         TestbedCommand::Wire(args) => wire(args),
     }?;
-    answered(Ok(()), exit)
+    out::answered(Ok(()), exit)
 }
 
 fn up(args: &UpArgs) -> Result<Exit> {
@@ -196,7 +195,7 @@ fn check_accuracy(args: &ShowArgs) -> Result<Exit> {
     let registry = registry(args.which.state.as_deref())?;
     let report = check::measure(&registry, &args.which.name)?;
     let is_within = report.lines.iter().all(check::Line::is_within);
-    answered(tell_check(args, &report, is_within), if is_within { Exit::Done } else { Exit::Partial })
+    out::answered(tell_check(args, &report, is_within), if is_within { Exit::Done } else { Exit::Partial })
 }
 
 fn tell_check(args: &ShowArgs, report: &check::Accuracy, is_within: bool) -> Result<()> {

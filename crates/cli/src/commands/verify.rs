@@ -2,15 +2,15 @@
 //! (`--show`), and its files for others to verify (`--as-b3sum`).
 
 use crate::args::places::VerifyArgs;
-use crate::commands::places::{Troubles, answered};
+use crate::commands::places::Troubles;
 use crate::exit::Exit;
 use crate::place::Places;
 use crate::progress::{Progress, Ticker};
-use crate::reach::{self, Reach};
 use crate::{json, out, show, units};
 use serde_json::{Map, Value};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
+use thalweg_client::reach::Reach;
 use thalweg_client::receipt_file::Seal;
 use thalweg_client::verify::{self, Expected, Found, Receipt, Told, Unlisted};
 use thalweg_mover::failure::Result;
@@ -40,7 +40,7 @@ pub fn verify(args: &VerifyArgs, places: &Places) -> Result<Exit> {
     let Some(place) = args.place.as_ref().filter(|_| !args.as_b3sum) else {
         return as_b3sum(&receipt, &seal);
     };
-    let mut far_movers = reach::far_movers(&args.ask, places);
+    let mut far_movers = args.ask.far_movers(places);
     let reach = Reach::open(place, &mut far_movers)?;
     reach.refuse_misspelt()?;
     let meter = Arc::new(Meter::default());
@@ -71,11 +71,11 @@ fn tell_certified(seal: &Seal, expected: &Expected, json: bool) -> Result<Exit> 
     if json {
         let mut object = verify::certified(seal, expected);
         object.insert("event".into(), "receipt".into());
-        return answered(json::line(&Value::Object(object)), Exit::Done);
+        return out::answered(json::line(&Value::Object(object)), Exit::Done);
     }
     let printed = lines(seal).iter().try_for_each(|line| out::line(line));
     doubts(seal, expected).iter().for_each(|line| show::line(line));
-    answered(printed, Exit::Done)
+    out::answered(printed, Exit::Done)
 }
 
 /// Prints a line for each file. What `b3sum` could not check is told, and such a list is not whole.
@@ -93,7 +93,7 @@ fn as_b3sum(receipt: &Receipt, seal: &Seal) -> Result<Exit> {
             show::line(&format!("warning: {} left out: {why}", units::entries(count)));
         }
     }
-    answered(printed, if unlisted.is_whole(seal) { Exit::Done } else { Exit::Partial })
+    out::answered(printed, if unlisted.is_whole(seal) { Exit::Done } else { Exit::Partial })
 }
 
 /// What it certifies, for people.

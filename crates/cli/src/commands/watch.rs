@@ -16,7 +16,8 @@ use thalweg_arrival::item::{Complete, ItemKind, Order};
 use thalweg_arrival::machine::{Outcome, Rules};
 use thalweg_arrival::scan::Scanner;
 use thalweg_client::far_movers::{Whom, check_family, check_via};
-use thalweg_client::{congestion, events, hint, identity};
+use thalweg_client::options::congestion;
+use thalweg_client::{events, hint, identity};
 use thalweg_mover::event::{self, Event};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::filter::Filter;
@@ -98,7 +99,7 @@ fn choose_congestion(args: &WatchArgs, watch: &mut engine::Watch, teller: &Telle
 pub fn keep_run(args: &KeepRunArgs) -> Result<Exit> {
     let done = match args.guarded {
         true => {
-            thalweg_sys::usage::restore_umask(args.umask);
+            thalweg_sys::process::restore_umask(args.umask);
             command::keep_below_guard(&args.record, &args.program, &args.arguments)
         }
         false => std::env::current_exe().and_then(|own| {
@@ -192,7 +193,7 @@ fn asked(args: &WatchArgs, places: &Places) -> Result<engine::Watch> {
 /// This program is the keeper of the command.
 fn analysis(program: &OsStr, arguments: &[std::ffi::OsString]) -> Result<Analysis> {
     let own = std::env::current_exe().map_err(|error| failure::of_io("find this program", &error))?;
-    let umask = thalweg_sys::usage::umask_before().unwrap_or(0o022).to_string();
+    let umask = thalweg_sys::process::umask_before().unwrap_or(0o022).to_string();
     Ok(Analysis {
         keeper: vec![own.into(), "keep-run".into(), "--umask".into(), umask.into(), "--".into()],
         program: program.to_owned(),
@@ -244,11 +245,39 @@ impl Teller {
             Told::Noted(item, event) => self.note(Some(item), event),
             Told::Link(event @ Event::Note(_)) => self.note(None, event),
             Told::Link(event) if !matches!(event, Event::LinkLost(_) | Event::LinkUp(_)) => {}
-            told => tell(told, self.json, self.quiet),
+            told => self.tell(told),
         }
         if let Told::Trouble(_, failure) = told {
             self.hint(failure);
         }
+    }
+
+    fn tell(&self, told: &Told<'_>) {
+        if self.json {
+            json::tell(&object(told));
+        }
+        let line = match told {
+            Told::Trouble(name, failure) => {
+                let at = name.map(|name| format!("{name}: ")).unwrap_or_default();
+                return show::line(&format!("error: {at}{failure}"));
+            }
+            Told::Ended(name, _, outcome) if **outcome != Outcome::Succeeded => {
+                return show::line(&format!("error: {name}: the command {}", ended(outcome)));
+            }
+            _ if self.json || self.quiet => return,
+            Told::Arrived(name, arrived) => {
+                format!("{name}  arrived, {}, blake3 {}", units::size(arrived.bytes), arrived.digest)
+            }
+            Told::Started(name, attempt) => format!("{name}  run {attempt} of the command"),
+            Told::Ended(name, ..) => format!("{name}  the command succeeded"),
+            Told::Done(name) => format!("{name}  done"),
+            Told::Link(event) => match events::note(event) {
+                Some(note) => note.text,
+                None => return,
+            },
+            Told::Noted(..) => return,
+        };
+        out::tell(&line);
     }
 
     /// Tells what a person may do about it, once: all items may fail alike. What is only to be tried again, or copied
@@ -286,7 +315,33 @@ impl Teller {
             let count = units::count(untold);
             show::line(&format!("{count} more notes of items: --json tells each"));
         }
-        last_word(ended, exit, self.json, self.quiet);
+        let names =
+            |names: &[RelativePath]| -> Vec<String> { names.iter().map(ToString::to_string).collect() };
+        let (given_up, unseen) = (names(&ended.given_up), names(&ended.unseen));
+        let (lost, torn) = (names(&ended.lost), names(&ended.torn));
+        if self.json {
+            json::tell(&serde_json::json!({
+                "event": "watched", "exit": exit.code(), "done": ended.done, "given_up": given_up,
+                "lost": lost, "torn": torn, "unseen": unseen,
+            }));
+        } else if !self.quiet {
+            out::tell(&format!("{} done, {} given up", units::count(ended.done), given_up.len()));
+        }
+        for name in given_up {
+            show::line(&format!("error: {name}: given up; the next start tries again"));
+        }
+        for name in lost {
+            show::line(&format!("error: {name}: it could not be copied, and is gone from the source"));
+        }
+        for name in torn {
+            show::line(&format!(
+                "error: {name}: its correction began to replace what had arrived, and is gone from the source: it is \
+                 not analysed before it comes again"
+            ));
+        }
+        for name in unseen {
+            show::line(&format!("error: {name}: it could not be looked at; what is there is not known"));
+        }
     }
 }
 
@@ -337,34 +392,6 @@ fn note_object(item: Option<&RelativePath>, event: &Event) -> Option<serde_json:
     Some(object.into())
 }
 
-fn tell(told: &Told<'_>, json: bool, quiet: bool) {
-    if json {
-        json::tell(&object(told));
-    }
-    let line = match told {
-        Told::Trouble(name, failure) => {
-            let at = name.map(|name| format!("{name}: ")).unwrap_or_default();
-            return show::line(&format!("error: {at}{failure}"));
-        }
-        Told::Ended(name, _, outcome) if **outcome != Outcome::Succeeded => {
-            return show::line(&format!("error: {name}: the command {}", ended(outcome)));
-        }
-        _ if json || quiet => return,
-        Told::Arrived(name, arrived) => {
-            format!("{name}  arrived, {}, blake3 {}", units::size(arrived.bytes), arrived.digest)
-        }
-        Told::Started(name, attempt) => format!("{name}  run {attempt} of the command"),
-        Told::Ended(name, ..) => format!("{name}  the command succeeded"),
-        Told::Done(name) => format!("{name}  done"),
-        Told::Link(event) => match events::note(event) {
-            Some(note) => note.text,
-            None => return,
-        },
-        Told::Noted(..) => return,
-    };
-    out::tell(&line);
-}
-
 fn ended(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Succeeded => "succeeded".to_owned(),
@@ -411,35 +438,6 @@ fn object(told: &Told<'_>) -> serde_json::Value {
         }
         Told::Link(event) => events::note(event).map_or(none, |note| note.object().into()),
         Told::Noted(..) => none,
-    }
-}
-
-fn last_word(ended: &Ended, exit: Exit, json: bool, quiet: bool) {
-    let names = |names: &[RelativePath]| -> Vec<String> { names.iter().map(ToString::to_string).collect() };
-    let (given_up, unseen) = (names(&ended.given_up), names(&ended.unseen));
-    let (lost, torn) = (names(&ended.lost), names(&ended.torn));
-    if json {
-        json::tell(&serde_json::json!({
-            "event": "watched", "exit": exit.code(), "done": ended.done, "given_up": given_up,
-            "lost": lost, "torn": torn, "unseen": unseen,
-        }));
-    } else if !quiet {
-        out::tell(&format!("{} done, {} given up", units::count(ended.done), given_up.len()));
-    }
-    for name in given_up {
-        show::line(&format!("error: {name}: given up; the next start tries again"));
-    }
-    for name in lost {
-        show::line(&format!("error: {name}: it could not be copied, and is gone from the source"));
-    }
-    for name in torn {
-        show::line(&format!(
-            "error: {name}: its correction began to replace what had arrived, and is gone from the source: it is not \
-             analysed before it comes again"
-        ));
-    }
-    for name in unseen {
-        show::line(&format!("error: {name}: it could not be looked at; what is there is not known"));
     }
 }
 

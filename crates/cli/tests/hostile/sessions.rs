@@ -327,7 +327,7 @@ fn a_request_for_which_there_is_no_thread_is_refused_at_once() {
 /// most, and somebody with the same ticket at another is served beside.
 #[test]
 fn one_address_cannot_take_all_sessions_or_streams_with_the_ticket_that_all_have() {
-    use thalweg_service::host::HostLimits;
+    use thalweg_service::sessions::HostLimits;
     let scratch = Scratch::new();
     let limits = HostLimits {
         sessions: 8,
@@ -469,7 +469,7 @@ fn only_the_one_who_began_a_session_joins_it() {
 #[test]
 fn the_key_of_a_session_is_worth_nothing_under_another_certificate() {
     let scratch = Scratch::new();
-    let (listening, one, two, server) = served(&scratch, thalweg_service::host::HostLimits::default());
+    let (listening, one, two, server) = served(&scratch, thalweg_service::sessions::HostLimits::default());
     let address = listening.addresses[0].to_string();
     let first = HostileClient::begin_as(one, server.fingerprint(), &address);
     let second = HostileClient::begin_as(two, server.fingerprint(), &address);
@@ -490,11 +490,11 @@ fn the_key_of_a_session_is_worth_nothing_under_another_certificate() {
 /// The service itself, with limits of a test, and with two clients that it knows, which a daemon does not have.
 fn served(
     scratch: &Scratch,
-    limits: thalweg_service::host::HostLimits,
+    limits: thalweg_service::sessions::HostLimits,
 ) -> (thalweg_service::accept::Listening, Identity, Identity, Identity) {
     use thalweg_mover::link::ClientTrust;
     use thalweg_service::export::{Export, Exports};
-    use thalweg_service::{accept, host};
+    use thalweg_service::{accept, sessions};
     std::fs::create_dir(scratch.path("export")).unwrap();
     let new = |name: &str| Identity::generate(name).unwrap();
     let (server, one, two) = (new("server"), new("one"), new("two"));
@@ -503,7 +503,7 @@ fn served(
     trust.pinned.insert(two.fingerprint());
     let exports = Exports::open(vec![Export::of("data", scratch.path("export"))]).unwrap();
     let own = Identity::from_pem(&server.to_pem()).unwrap();
-    let host = host::Host::new(own, exports, None, limits);
+    let host = sessions::Host::new(own, exports, None, limits);
     let listening = accept::listen(host, &server, &trust, &["127.0.0.1:0".into()]).unwrap();
     (listening, one, two, server)
 }
@@ -675,7 +675,7 @@ fn who_asks_in_vain_writes_neither_long_lines_nor_many_of_them_into_the_log() {
 
 #[test]
 fn who_has_a_daemon_keep_more_in_memory_than_its_share_loses_the_session_and_others_go_on() {
-    use thalweg_service::host::HostLimits;
+    use thalweg_service::sessions::HostLimits;
     let scratch = Scratch::new();
     let limits = HostLimits { held_bytes_max: 16 << 20, ..HostLimits::default() };
     let (listening, identity, _, server) = served(&scratch, limits);
@@ -703,7 +703,7 @@ fn who_has_a_daemon_keep_more_in_memory_than_its_share_loses_the_session_and_oth
 
 #[test]
 fn a_stream_is_told_that_less_of_it_is_kept_than_it_asked_for() {
-    use thalweg_service::host::HostLimits;
+    use thalweg_service::sessions::HostLimits;
     use thalweg_wire::message::{FlowTerms, Until};
     let scratch = Scratch::new();
     let little = HostLimits { held_bytes_max: 16 << 20, ..HostLimits::default() };

@@ -117,7 +117,7 @@ fn what_no_stream_writes_is_not_said_to_be_complete() {
 #[test]
 fn a_mark_that_is_closed_to_who_asks_is_no_file_without_a_stream() {
     let scratch = Scratch::new();
-    if thalweg_sys::usage::effective_uid() != 0 {
+    if thalweg_sys::user::effective_uid() != 0 {
         return chance::say("needs root, to ask as somebody else");
     }
     std::fs::set_permissions(scratch.root(), PermissionsExt::from_mode(0o755)).unwrap();

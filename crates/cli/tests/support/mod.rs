@@ -215,7 +215,7 @@ fn hear_signals() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
         let signals = [SIGINT, SIGTERM, SIGHUP].into_iter();
-        for ignored in signals.filter(|&signal| thalweg_sys::usage::ignores(signal)) {
+        for ignored in signals.filter(|&signal| thalweg_sys::process::ignores(signal)) {
             signal_hook::flag::register(ignored, std::sync::Arc::default()).expect("a handler");
         }
     });

@@ -12,7 +12,7 @@ use super::{Found, Selected, Tell};
 use crate::events::kind_word;
 use crate::reach::Reach;
 use crate::verify::FAR_WORKERS;
-use crate::{sums, threads};
+use crate::{b3sum, threads};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek};
@@ -222,13 +222,13 @@ impl List {
         loop {
             self.number += 1;
             line.clear();
-            let mut from = self.from.by_ref().take(sums::LINE_BYTES_MAX);
+            let mut from = self.from.by_ref().take(b3sum::LINE_BYTES_MAX);
             if let Err(error) = from.read_until(b'\n', &mut line) {
                 return Err(failure::at_path(failure::of_io(READ_LIST, &error), &self.path));
             }
-            let is_cut = line.len() as u64 == sums::LINE_BYTES_MAX && !line.ends_with(b"\n");
+            let is_cut = line.len() as u64 == b3sum::LINE_BYTES_MAX && !line.ends_with(b"\n");
             if is_cut {
-                return Err(self.refuse(&format!("it is longer than {} bytes", sums::LINE_BYTES_MAX)));
+                return Err(self.refuse(&format!("it is longer than {} bytes", b3sum::LINE_BYTES_MAX)));
             }
             if line.is_empty() {
                 return Ok(None);
@@ -237,7 +237,7 @@ impl List {
             if line.iter().all(|byte| *byte == b'\r') {
                 continue;
             }
-            let read = sums::parse(line).map_err(|why| self.refuse(&why))?;
+            let read = b3sum::parse(line).map_err(|why| self.refuse(&why))?;
             self.lines_read += 1;
             if self.is_single && self.lines_read > 1 {
                 return Err(self.refuse("it is not the only one: name the directory that the files are in"));

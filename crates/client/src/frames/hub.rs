@@ -9,7 +9,7 @@ use thalweg_mover::link::{ClientTrust, Fingerprint, Identity, Ticket};
 use thalweg_mover::run::frames::remove_deserted;
 use thalweg_service::accept::{self, Listening};
 use thalweg_service::export::{Export, Exports};
-use thalweg_service::host::{Host, HostLimits};
+use thalweg_service::sessions::{Host, HostLimits};
 use thalweg_sys::Dir;
 use thalweg_wire::message::Place;
 

@@ -1,8 +1,8 @@
 //! The receipt that a place is compared with: opened once, checked, and read again in each pass.
 
 use super::compare::short;
+use crate::b3sum;
 use crate::receipt_file::{self, Part, Reader, Seal, Signer};
-use crate::sums;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use std::fs::File;
@@ -107,7 +107,7 @@ impl Receipt {
         self.last_lines(seal, &mut |line| {
             match (line.kind.as_str(), line.digest) {
                 // It is what `b3sum` prints of a file that has no marked holes.
-                ("file" | "hardlink", Some(digest)) => match sums::line(&line.path, digest) {
+                ("file" | "hardlink", Some(digest)) => match b3sum::line(&line.path, digest) {
                     Some(text) => return sink(&text),
                     None => unlisted.unnamed += 1,
                 },

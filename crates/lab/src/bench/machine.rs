@@ -17,7 +17,7 @@ pub fn here(directory: &Path) -> record::Machine {
     let hypervisor = machine.hypervisor().map(str::to_owned);
     record::Machine {
         cpu: machine.cpu_model,
-        cores: u32::try_from(thalweg_sys::usage::cores()).unwrap_or(u32::MAX),
+        cores: u32::try_from(thalweg_sys::machine::cores()).unwrap_or(u32::MAX),
         memory_bytes: kib.map_or(0, |kib: u64| kib << 10),
         kernel: format!("{} {}", proc("sys/kernel/ostype"), proc("sys/kernel/osrelease")),
         file_system: file_system(&proc("self/mountinfo"), directory),

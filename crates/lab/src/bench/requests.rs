@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_mover::endpoint::content::Content;
-use thalweg_sys::usage::process_cpu;
+use thalweg_sys::cpu_time::process_cpu;
 use thalweg_sys::{Advice, Buffer, Dir, File, FileSystemKind};
 
 /// What is asked of a disk.

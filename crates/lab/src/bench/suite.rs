@@ -257,12 +257,15 @@ const MIB: u64 = 1 << 20;
 
 const GBIT: u64 = 1_000_000_000;
 
+/// What one transfer of 003, or one burst, would take at least: 0.5 GB over 25 Gbit/s (section 4.1).
+const IDEAL_S: f64 = 0.16;
+
 /// How far thalweg checks when nobody asks for more.
 const VERIFIED: &str = "BLAKE3 of every segment before it is written, all synced";
 
 /// How thalweg protects data streams when nobody chooses.
 fn encrypted() -> String {
-    let cipher = if thalweg_sys::usage::has_aes() { "AES-128-GCM" } else { "ChaCha20-Poly1305" };
+    let cipher = if thalweg_sys::machine::has_aes() { "AES-128-GCM" } else { "ChaCha20-Poly1305" };
     format!("{cipher}, sealed frames")
 }
 

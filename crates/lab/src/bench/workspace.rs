@@ -30,7 +30,7 @@ use std::time::Duration;
 use thalweg_mover::failure::{Failure, FailureKind, MEASURE, Reason, Result, of_io};
 use thalweg_sys::Dir;
 use thalweg_sys::child::dies_with_us;
-use thalweg_sys::usage::children_cpu;
+use thalweg_sys::cpu_time::children_cpu;
 
 /// See the module.
 pub struct Workspace {

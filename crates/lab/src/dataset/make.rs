@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use thalweg_mover::endpoint::dataset::{DESCRIPTION_NAME, DatasetSpec};
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
-use thalweg_sys::usage::thread_cpu;
+use thalweg_sys::cpu_time::thread_cpu;
 
 /// What was made, and what it took.
 #[derive(Debug, Clone, Copy, Serialize)]

@@ -421,7 +421,7 @@ mod tests {
     /// A pair of devices in a namespace of its own: what is asked there is what was set there.
     #[test]
     fn the_queue_of_a_device_is_asked_of_the_kernel() {
-        if thalweg_sys::usage::effective_uid() != 0 {
+        if thalweg_sys::user::effective_uid() != 0 {
             println!("skipped: network namespaces need root");
             return;
         }

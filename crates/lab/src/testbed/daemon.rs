@@ -215,7 +215,7 @@ impl Lanes {
     fn status(&self, spec: &Spec, begun: Instant) -> Status {
         let (forward_path, forward) = self.lane_status(&self.forward, QUEUE_FORWARD);
         let (back_path, back) = self.lane_status(&self.back, QUEUE_BACK);
-        let cpu_seconds = thalweg_sys::usage::process_cpu().as_secs_f64();
+        let cpu_seconds = thalweg_sys::cpu_time::process_cpu().as_secs_f64();
         let bytes = forward.counters.bytes + back.counters.bytes;
         let mut spec = spec.clone();
         spec.paths = Paths { forward: forward_path, back: back_path };
@@ -265,7 +265,7 @@ fn start(lane: Lane, hosts: &Hosts, queue: u16) -> Result<std::path::PathBuf> {
         let entered = router.enter().and_then(|()| {
             // Packets are late otherwise when programs in the hosts keep all cores busy; without the right to it, as
             // good as it gets.
-            let _ = thalweg_sys::usage::run_before_others();
+            let _ = thalweg_sys::priority::run_before_others();
             let tid = rustix::thread::gettid().as_raw_nonzero();
             let _ = told.send(format!("/proc/self/task/{tid}/net/netfilter/nfnetlink_queue").into());
             lane.carry()

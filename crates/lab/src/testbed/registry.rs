@@ -92,7 +92,7 @@ impl Record {
     pub fn write(&self, directory: &Path) -> Result<()> {
         let failed = |error: io::Error| of_io("write the testbed's record", &error);
         let text = serde_json::to_string_pretty(self).map_err(|error| failed(error.into()))?;
-        let (path, mode) = (directory.join("record.json"), thalweg_sys::usage::user_mode());
+        let (path, mode) = (directory.join("record.json"), thalweg_sys::process::user_mode());
         atomic_file::write(&path, text.as_bytes(), mode, Durability::Unsynced)
             .map_err(|error| failed(error.into()))
     }
@@ -175,7 +175,7 @@ impl Registry {
                 .map_err(|error| of_io("find the directory of testbeds", &error))?;
             return Ok(Registry(absolute));
         }
-        if thalweg_sys::usage::effective_uid() == 0 {
+        if thalweg_sys::user::effective_uid() == 0 {
             return Ok(Registry("/run/thalweg/testbed".into()));
         }
         match std::env::var_os("XDG_RUNTIME_DIR") {
@@ -398,7 +398,7 @@ impl Registry {
         let directory = File::open(&self.0).map_err(failed)?;
         let metadata = directory.metadata().map_err(failed)?;
         // Who could write here could have us run a program in a namespace of theirs.
-        if metadata.uid() != thalweg_sys::usage::effective_uid() || metadata.mode() & 0o022 != 0 {
+        if metadata.uid() != thalweg_sys::user::effective_uid() || metadata.mode() & 0o022 != 0 {
             let cause = format!("{} is, or may be changed by, somebody else", self.0.display());
             return Err(Failure::new(FailureKind::Permission, "open the directory of testbeds", cause));
         }

@@ -97,8 +97,8 @@ fn made_entry(name: &str, evidence: Evidence) -> Option<Entry> {
         path: RelativePath::new(name.as_bytes().to_vec()).ok()?,
         kind: Kind::File { sparse: false, marked: false },
         mode: 0o644,
-        uid: thalweg_sys::usage::effective_uid(),
-        gid: thalweg_sys::usage::effective_gid(),
+        uid: thalweg_sys::user::effective_uid(),
+        gid: thalweg_sys::user::effective_gid(),
         evidence,
         xattrs: Vec::new(),
     })

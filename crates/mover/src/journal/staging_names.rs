@@ -1,7 +1,7 @@
 //! Names of staging directories, in which journals and marks are. Whoever looks for a mark has to know them, and
 //! whoever must not move what is unfinished.
 
-use thalweg_sys::{Dir, usage};
+use thalweg_sys::{Dir, user};
 
 /// Directory in the root of a destination (and in the top directory of every other file system below it) that
 /// holds everything unfinished. An entry of this name is never moved.
@@ -28,7 +28,7 @@ pub fn names(dir: &Dir, entry: &[u8]) -> Vec<Vec<u8>> {
 
 /// The name that our staging directories have where somebody else has the common one.
 pub fn own_name() -> Vec<u8> {
-    name_of(usage::effective_uid())
+    name_of(user::effective_uid())
 }
 
 /// The same of this user.

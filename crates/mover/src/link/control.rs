@@ -40,6 +40,9 @@ pub type OnEnd = Box<dyn FnOnce(ControlEnd) + Send>;
 /// Says what a heartbeat contains; called when one is sent, on the channel's thread.
 pub type HeartbeatSource = Box<dyn FnMut() -> Heartbeat + Send>;
 
+/// Without a sign of life for so long a link counts as lost, where nobody says otherwise.
+pub const STALL_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// Deadlines and bounds of a channel. All of them are ours: nothing the peer says changes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ControlLimits {
@@ -53,10 +56,10 @@ pub struct ControlLimits {
 }
 
 impl Default for ControlLimits {
-    /// 30 s, 1 s, 64 MiB.
+    /// [`STALL_TIMEOUT`], 1 s, 64 MiB.
     fn default() -> Self {
         ControlLimits {
-            stall_timeout: Duration::from_secs(30),
+            stall_timeout: STALL_TIMEOUT,
             heartbeat_interval: Duration::from_secs(1),
             queue_bytes_max: 64 << 20,
         }

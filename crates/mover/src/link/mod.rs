@@ -47,7 +47,7 @@ mod secret_file;
 #[cfg(test)]
 pub(crate) mod testing;
 
-pub use control::{ControlChannel, ControlEnd, ControlHandle, ControlLimits};
+pub use control::{ControlChannel, ControlEnd, ControlHandle, ControlLimits, STALL_TIMEOUT};
 pub use family::Family;
 pub use identity::{Fingerprint, Identity, public_key_of, verify_signature};
 pub use ktls::{KernelTls, TlsForm};

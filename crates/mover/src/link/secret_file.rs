@@ -31,7 +31,7 @@ pub(super) fn read(path: &Path, bytes_max: usize) -> Result<Zeroizing<Vec<u8>>> 
         return Err(place(Failure::new(FailureKind::Permission, "read", why), path));
     }
     let owner = metadata.uid();
-    if owner != thalweg_sys::usage::effective_uid() && owner != 0 {
+    if owner != thalweg_sys::user::effective_uid() && owner != 0 {
         let why = format!("it holds a secret, and it belongs to user {owner}, who is somebody else");
         return Err(place(Failure::new(FailureKind::Permission, "read", why), path));
     }

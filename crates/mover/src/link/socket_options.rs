@@ -43,7 +43,7 @@ pub fn own_system() -> System {
         wmem_max_kib: kib(|limits| limits.wmem_max),
         tcp_rmem_max_kib: kib(|limits| limits.tcp_rmem[2]),
         tcp_wmem_max_kib: kib(|limits| limits.tcp_wmem[2]),
-        cores: u16::try_from(thalweg_sys::usage::cores()).unwrap_or(u16::MAX),
+        cores: u16::try_from(thalweg_sys::machine::cores()).unwrap_or(u16::MAX),
     }
 }
 

@@ -53,7 +53,7 @@ const PROOF_LABEL: &[u8] = b"EXPORTER-thalweg-proof";
 pub(super) fn provider() -> Arc<CryptoProvider> {
     static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| {
         let mut provider = rustls::crypto::aws_lc_rs::default_provider();
-        let suites = match thalweg_sys::usage::has_aes() {
+        let suites = match thalweg_sys::machine::has_aes() {
             true => [
                 CipherSuite::TLS13_AES_128_GCM_SHA256,
                 CipherSuite::TLS13_AES_256_GCM_SHA384,

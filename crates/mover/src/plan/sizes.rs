@@ -1,6 +1,7 @@
 //! The pieces that content travels in: chunks of files, segments of chunks, frames with segments.
 
 use super::{Asked, CHUNK_BYTES, Chosen, SEGMENT_BYTES, Tuned, chosen, show_rate};
+use crate::memory;
 use thalweg_wire::limits;
 
 /// A chunk is what a cut or a kill costs each stream, and what is not recorded before it is whole. It travels in one
@@ -59,9 +60,9 @@ pub(super) const FRAME_MORE_BYTES: u64 = 64 << 10;
 
 /// Memory of a frame for this segment; one that fills half of a huge page or more takes whole ones.
 pub(crate) const fn frame_bytes(segment_bytes: u64) -> u64 {
-    const HUGE_PAGE_BYTES: u64 = 2 << 20;
+    let huge_page_bytes = memory::HUGE_PAGE_BYTES as u64;
     let bytes = segment_bytes + FRAME_MORE_BYTES;
-    if bytes >= HUGE_PAGE_BYTES / 2 { bytes.next_multiple_of(HUGE_PAGE_BYTES) } else { bytes }
+    if bytes >= huge_page_bytes / 2 { bytes.next_multiple_of(huge_page_bytes) } else { bytes }
 }
 
 /// Bytes for the frames of all streams; the other half of the memory is for what is read ahead and written behind.

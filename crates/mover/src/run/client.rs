@@ -2,7 +2,7 @@
 
 use crate::event::{Event, Events};
 use crate::failure::{self, Failure, FailureKind, Reason, Result};
-use crate::link::{ControlLimits, TlsForm, mark, own_system};
+use crate::link::{ControlLimits, STALL_TIMEOUT, TlsForm, mark, own_system};
 use crate::mutex::lock;
 use crate::plan::Plan;
 use crate::run::session::{Owner, Session};
@@ -45,6 +45,10 @@ const REFUSED_PATIENCE: Duration = Duration::from_secs(10);
 /// Time that the last words may take.
 const GOODBYE_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Without progress for so long a transfer fails, where nobody says otherwise; as long a server keeps a session without
+/// a link.
+pub const PATIENCE: Duration = Duration::from_secs(600);
+
 /// What the user wants of the link.
 #[derive(Debug, Clone)]
 pub struct LinkSettings {
@@ -65,10 +69,14 @@ pub struct LinkSettings {
 impl Default for LinkSettings {
     fn default() -> Self {
         LinkSettings {
-            cipher: if thalweg_sys::usage::has_aes() { Cipher::Aes128Gcm } else { Cipher::ChaCha20Poly1305 },
+            cipher: if thalweg_sys::machine::has_aes() {
+                Cipher::Aes128Gcm
+            } else {
+                Cipher::ChaCha20Poly1305
+            },
             tls_form: TlsForm::default(),
-            stall_timeout: Duration::from_secs(30),
-            patience: Duration::from_secs(600),
+            stall_timeout: STALL_TIMEOUT,
+            patience: PATIENCE,
             congestion: None,
             dscp: None,
         }

@@ -265,9 +265,6 @@ pub struct Watch {
 /// Takes what is known about a copy under way. Called on the thread that waits for it: hands on and returns.
 pub type EvidenceSink = Arc<dyn Fn(&Evidence) + Send + Sync>;
 
-/// Time between two tellings of evidence.
-const EVIDENCE_EVERY: Duration = Duration::from_secs(1);
-
 /// Copies. The session with a far mover stays open for other copies: [`FarMover::close`] ends it.
 ///
 /// # Errors

@@ -7,6 +7,9 @@ use thalweg_sys::heat::{self, Heat};
 use thalweg_sys::host::{self, CpuQuota, DeviceUse, ProcessUse};
 use thalweg_wire::account::{DiskAccount, ProcessAccount, SideAccounts, StreamAccount};
 
+/// Time between two tellings of where the time goes.
+pub(super) const EVIDENCE_EVERY: Duration = Duration::from_secs(1);
+
 /// What a transfer goes by, as far as it may limit it.
 pub struct Settings {
     /// Whether there is a link.
@@ -114,7 +117,7 @@ impl Ledger {
             involuntary_switches: now.involuntary_switches.saturating_sub(then.involuntary_switches),
             read_bytes: now.read_bytes.saturating_sub(then.read_bytes),
             written_bytes: now.written_bytes.saturating_sub(then.written_bytes),
-            cores_milli: u32::try_from(thalweg_sys::usage::cores()).unwrap_or(1).saturating_mul(1000),
+            cores_milli: u32::try_from(thalweg_sys::machine::cores()).unwrap_or(1).saturating_mul(1000),
             quota_milli: quota.quota_milli,
             throttled_nanos: nanos(throttled(&quota).saturating_sub(throttled(&self.quota))),
             throttled_count: quota.throttled_count.saturating_sub(self.quota.throttled_count),

@@ -10,7 +10,7 @@ use crate::mutex::lock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
-use thalweg_sys::usage::thread_cpu;
+use thalweg_sys::cpu_time::thread_cpu;
 use thalweg_wire::account::StageAccount;
 
 /// The accounts of all stages of one side of a transfer.

@@ -17,7 +17,7 @@ use thalweg_mover::endpoint::{
 };
 use thalweg_mover::filter::Filter;
 use thalweg_mover::journal::staging_names::{STAGING_NAME, is_staging};
-use thalweg_sys::usage::thread_cpu;
+use thalweg_sys::cpu_time::thread_cpu;
 use thalweg_sys::{Dir, Links, extents};
 use thalweg_wire::digest::{self, Rule, Tree};
 use thalweg_wire::message::{
@@ -381,7 +381,7 @@ fn fill_picture(root: &Path, at: &Path, picture: &mut BTreeMap<PathBuf, String>)
 }
 
 fn is_root() -> bool {
-    thalweg_sys::usage::effective_uid() == 0
+    thalweg_sys::user::effective_uid() == 0
 }
 
 fn noise(bytes: usize, seed: u64) -> Vec<u8> {

@@ -8,7 +8,9 @@ __all__ = [
     "Frame",
     "GivingUp",
     "Hub",
+    "PATIENCE_S",
     "Receiver",
+    "STALL_TIMEOUT_S",
     "Seen",
     "Sender",
     "Session",
@@ -26,6 +28,8 @@ __all__ = [
 ]
 
 __version__: str
+PATIENCE_S: float
+STALL_TIMEOUT_S: float
 
 @final
 class GivingUp:

@@ -406,8 +406,8 @@ def reaching_of(options: Any) -> dict[str, Any]:
         "cipher": options.get("cipher") or os.environ.get("THALWEG_CIPHER") or None,
         "ktls": options.get("ktls"),
         "tls_records": whole("tls_records", options.get("tls_records"), *TLS_RECORDS),
-        "patience_s": positive_seconds("patience_s", options.get("patience_s", 600.0)),
-        "stall_timeout_s": seconds("stall_timeout_s", options.get("stall_timeout_s", 30.0), 0.1),
+        "patience_s": positive_seconds("patience_s", options.get("patience_s", _thalweg.PATIENCE_S)),
+        "stall_timeout_s": seconds("stall_timeout_s", options.get("stall_timeout_s", _thalweg.STALL_TIMEOUT_S), 0.1),
         "typed": [name for name in ("via", "bind", "cipher", "ktls", "tls_records") if options.get(name)],
     }
 

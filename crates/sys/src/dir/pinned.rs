@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Timestamps};
 
 use super::{Dir, bits, component, open};
-use crate::argument::{owners, timestamps};
+use crate::stat::{owners, timestamps};
 use crate::xattr::{Held, proc_path};
 use crate::{Stat, Time, stat, uninterrupted};
 

@@ -220,3 +220,12 @@ fn of_a_large_machine_a_part_is_read_from_all_over_it() {
     // Both packages, and some of the cores.
     assert!((2 + CORES_MAX / 2..=2 + CORES_MAX).contains(&times), "{times}");
 }
+
+#[test]
+fn what_held_this_machine_only_grows() {
+    // Whatever it tells, asking twice never goes back.
+    let (first, second) = (held(), held());
+    assert!(second.quota >= first.quota && second.heat.is_some() == first.heat.is_some());
+    let (first, second) = (first.heat.unwrap_or_default(), second.heat.unwrap_or_default());
+    assert!(second.looks >= first.looks && second.slowed >= first.slowed && second.times >= first.times);
+}

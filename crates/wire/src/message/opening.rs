@@ -97,7 +97,7 @@ pub struct Pull {
     pub places: Vec<Place>,
     /// Which names to leave out, in order.
     pub filter: Vec<FilterRule>,
-    /// Only these names (`--files-from`), relative to the source; empty for all.
+    /// Only these names (`--files-from`), relative to the source, at most [`limits::ONLY_NAMES_MAX`]; empty for all.
     pub only: Vec<RelativePath>,
     /// What is on another file system than its root is left out (`--one-file-system`).
     pub one_file_system: bool,
@@ -317,7 +317,7 @@ impl Pull {
         check_count("places", self.places.len(), limits::PLACES_MAX)?;
         self.places.iter().try_for_each(Place::check)?;
         check_filter(&self.filter)?;
-        check_count("names", self.only.len(), limits::MESSAGE_DIGESTS_MAX)?;
+        check_count("names", self.only.len(), limits::ONLY_NAMES_MAX)?;
         match self.trial {
             Some(PullTrial::Noise { file_bytes: 0, .. }) => Err(DecodeError::Invalid { what: "trial" }),
             _ => Ok(()),
@@ -435,6 +435,9 @@ mod tests {
         let of = |places: usize| Pull::of(vec![place(); places]);
         assert!(is_taken(of(1)) && is_taken(of(limits::PLACES_MAX)));
         assert!(!is_taken(of(0)) && !is_taken(of(limits::PLACES_MAX + 1)));
+        let name = RelativePath::new(b"a".to_vec()).unwrap();
+        let alone = |names: usize| Pull { only: vec![name.clone(); names], ..of(1) };
+        assert!(is_taken(alone(limits::ONLY_NAMES_MAX)) && !is_taken(alone(limits::ONLY_NAMES_MAX + 1)));
         let noise = |file_bytes| Pull { trial: Some(PullTrial::Noise { bytes: 9, file_bytes }), ..of(1) };
         assert!(is_taken(noise(1)) && !is_taken(noise(0)));
     }

@@ -1,7 +1,7 @@
 //! What `thalweg tune` turns: each knob with its steps, where it begins, and what it does to a copy.
 
 use crate::units;
-use thalweg_client::congestion;
+use thalweg_client::options::congestion;
 use thalweg_mover::model::loss::CongestionControl;
 use thalweg_mover::plan::{self, Plan, Tuned};
 use thalweg_mover::run::copy::Movement;
@@ -286,7 +286,7 @@ impl Knob {
 
 /// What this machine has, and lets us have.
 fn permitted_congestion() -> Vec<String> {
-    let is_root = thalweg_sys::usage::effective_uid() == 0;
+    let is_root = thalweg_sys::user::effective_uid() == 0;
     let words = if is_root { socket::available_congestion() } else { socket::allowed_congestion() };
     // Root within a container may be refused what others are.
     words.unwrap_or_default().into_iter().filter(|name| congestion::is_permitted(name)).collect()

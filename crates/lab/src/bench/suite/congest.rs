@@ -5,7 +5,7 @@
 //! in each transfer. `slots` has connections that stand. Line and data are made smaller together, so that one transfer
 //! alone would still take 0.16 s.
 
-use super::{GBIT, OVER_A_PATH, Suite, Takes, Values, count, scaled, testbed_kind, whole_seconds};
+use super::{GBIT, IDEAL_S, OVER_A_PATH, Suite, Takes, Values, count, scaled, testbed_kind, whole_seconds};
 use crate::bench::network::{PathWish, Testbed, payload_share};
 use crate::bench::record::{Distribution, Sample};
 use crate::bench::traffic::Clients;
@@ -14,7 +14,7 @@ use crate::testbed::spec::TUNED;
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind, MEASURE, Result};
 use thalweg_mover::model::score;
-use thalweg_sys::usage::process_cpu;
+use thalweg_sys::cpu_time::process_cpu;
 
 pub const SUITE: Suite = Suite {
     name: "congest",
@@ -31,9 +31,6 @@ pub const SUITE: Suite = Suite {
     prepare,
     run,
 };
-
-/// What one transfer alone would take at least: 0.5 GB over 25 Gbit/s (003 section 4.1).
-const IDEAL_S: f64 = 0.16;
 
 /// 003 Table 1.
 const MTU_BYTES: u32 = 9000;

@@ -6,7 +6,9 @@
 //! arrived when all of it stands in its file at the daemon, which is looked at every few milliseconds. Line and bursts
 //! are made smaller together, so that one burst alone would still take 0.16 s.
 
-use super::{GBIT, OVER_A_PATH, Suite, Takes, Values, count, encrypted, scaled, testbed_kind, whole_seconds};
+use super::{
+    GBIT, IDEAL_S, OVER_A_PATH, Suite, Takes, Values, count, encrypted, scaled, testbed_kind, whole_seconds,
+};
 use crate::bench::network::{PathWish, Testbed, payload_share};
 use crate::bench::producer::Producer;
 use crate::bench::record::{Distribution, Sample};
@@ -32,8 +34,6 @@ pub const SUITE: Suite = Suite {
     run,
 };
 
-/// What one burst alone would take at least: 0.5 GB over 25 Gbit/s (003 section 4.1).
-const IDEAL_S: f64 = 0.16;
 /// 003 Table 1.
 const MTU_BYTES: u32 = 9000;
 /// For so long bursts come.

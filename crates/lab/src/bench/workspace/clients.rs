@@ -13,7 +13,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind, MEASURE, Result, of_io};
-use thalweg_sys::usage::children_cpu;
+use thalweg_sys::cpu_time::children_cpu;
 
 /// How long one copy may take besides what its data and the times that were asked for need: only one that hangs takes
 /// longer.

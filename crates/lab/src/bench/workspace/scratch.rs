@@ -50,7 +50,7 @@ pub(super) fn remove_deserted(parent: &Path, hear: &mut dyn FnMut(&str)) {
         }
         let path = entry.path();
         let is_ours = fs::symlink_metadata(&path)
-            .is_ok_and(|meta| meta.is_dir() && meta.uid() == thalweg_sys::usage::effective_uid());
+            .is_ok_and(|meta| meta.is_dir() && meta.uid() == thalweg_sys::user::effective_uid());
         if !is_ours {
             continue;
         }

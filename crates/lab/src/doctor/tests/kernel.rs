@@ -17,7 +17,7 @@ const WRONG: [(&str, &str); 7] = [
 #[test]
 fn what_a_kernel_took_is_undone_exactly() {
     let skipped = |why: &str| println!("skipped: settings of a network namespace: {why}");
-    if thalweg_sys::usage::effective_uid() != 0 {
+    if thalweg_sys::user::effective_uid() != 0 {
         return skipped("they need root");
     }
     let space = match NetworkNamespace::new() {

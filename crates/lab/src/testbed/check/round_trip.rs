@@ -67,7 +67,7 @@ pub(in crate::testbed) fn round_trips(
 /// What is measured is the path, not how long this thread waits for a core.
 fn at_once() {
     // Where that is not permitted, a busy machine shows.
-    let _ = thalweg_sys::usage::run_before_others();
+    let _ = thalweg_sys::priority::run_before_others();
 }
 
 fn in_a_thread<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {

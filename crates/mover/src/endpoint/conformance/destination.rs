@@ -122,8 +122,8 @@ fn entry(id: u64, name: &str, kind: Kind, bytes: usize) -> Entry {
         path: path(name),
         kind,
         mode: if is_directory { 0o750 } else { 0o640 },
-        uid: thalweg_sys::usage::effective_uid(),
-        gid: thalweg_sys::usage::effective_gid(),
+        uid: thalweg_sys::user::effective_uid(),
+        gid: thalweg_sys::user::effective_gid(),
         evidence: Evidence { size: bytes as u64, mtime: time, ctime: time, device: 1, inode: 100 + id },
         xattrs: Vec::new(),
     }

@@ -122,7 +122,7 @@ impl SourceBed for Tree {
                 fs::rename(&above, self.scratch.path().join("away")).unwrap();
                 symlink(self.outside(), &above).unwrap();
             }
-            Act::IsShutIn if thalweg_sys::usage::effective_uid() == 0 => return false,
+            Act::IsShutIn if thalweg_sys::user::effective_uid() == 0 => return false,
             Act::IsShutIn => set_mode(0o000),
             Act::IsLetOut => set_mode(0o700),
         }

@@ -68,8 +68,8 @@ fn entry(path: &str, kind: Kind, mode: u32, bytes: u64) -> Option<Entry> {
         path: RelativePath::new(path.as_bytes().to_vec()).ok()?,
         kind,
         mode,
-        uid: thalweg_sys::usage::effective_uid(),
-        gid: thalweg_sys::usage::effective_gid(),
+        uid: thalweg_sys::user::effective_uid(),
+        gid: thalweg_sys::user::effective_gid(),
         evidence: evidence(bytes),
         xattrs: Vec::new(),
     })

@@ -42,7 +42,7 @@ use crate::retry::Rule;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::time::{Duration, Instant};
-use thalweg_sys::{Changed, Dir, File, Kind, Links, Stat, Time, Watch, WatchId, usage};
+use thalweg_sys::{Changed, Dir, File, Kind, Links, Stat, Time, Watch, WatchId, process};
 use thalweg_wire::message::{FlowLeft, Origin, Until};
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{Digest, EntryId, RelativePath, limits};
@@ -512,7 +512,7 @@ const DONE_MAX: usize = 1 << 20;
 /// Of the descriptors that this process may have a quarter: what is received, and others, have the rest.
 fn at_once() -> usize {
     let descriptors =
-        usage::raise_open_files().map_or(1024, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
+        process::raise_open_files().map_or(1024, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
     (descriptors / 4).clamp(1, AT_ONCE_MAX)
 }
 

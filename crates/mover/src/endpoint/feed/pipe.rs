@@ -10,8 +10,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
+use thalweg_sys::process;
 use thalweg_sys::socket::{self, Interest};
-use thalweg_sys::usage;
 use thalweg_wire::RelativePath;
 use thalweg_wire::message::{FlowMark, Origin, Until};
 
@@ -22,7 +22,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 const PIPE_MODE: u32 = 0o644;
 
 fn pipe_mode() -> u32 {
-    usage::umask_before().map_or(PIPE_MODE, |_| usage::user_mode())
+    process::umask_before().map_or(PIPE_MODE, |_| process::user_mode())
 }
 
 /// See the module.

@@ -713,8 +713,8 @@ mod tests {
             path: RelativePath::new(b"large".to_vec()).unwrap(),
             kind: thalweg_wire::Kind::File { sparse: false, marked: false },
             mode: 0o644,
-            uid: thalweg_sys::usage::effective_uid(),
-            gid: thalweg_sys::usage::effective_gid(),
+            uid: thalweg_sys::user::effective_uid(),
+            gid: thalweg_sys::user::effective_gid(),
             evidence: Evidence { size: 2 * CHUNK, ..Evidence::default() },
             xattrs: Vec::new(),
         };

@@ -31,7 +31,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
-use thalweg_sys::{Dir, DirectAlignment, File, Kind, Links, Stat, usage};
+use thalweg_sys::{Dir, DirectAlignment, File, Kind, Links, Stat, user};
 use thalweg_wire::message::{FlowBegin, FlowLeft, Origin, SourceForm};
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{Digest, RelativePath, limits};
@@ -421,7 +421,7 @@ fn another_writes(name: &RelativePath) -> Failure {
 /// # Errors
 /// `Permission` if it is another's.
 fn check_made(known: &Known, stat: &Stat) -> Result<()> {
-    let is_left = stat.size == 0 && stat.links == 1 && stat.uid == usage::effective_uid();
+    let is_left = stat.size == 0 && stat.links == 1 && stat.uid == user::effective_uid();
     match known.inode.map_or(is_left, |inode| inode == stat.inode) {
         true => Ok(()),
         false => Err(no_replace(&known.name)),

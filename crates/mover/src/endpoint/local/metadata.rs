@@ -11,7 +11,7 @@ use super::{errno, is_errno, sys_time};
 use crate::endpoint::acl::{ACL, GROUP, is_acl, mode_without, mode_without_acl};
 use crate::failure::{self, FailureKind, Reason};
 use std::io;
-use thalweg_sys::{File, Pinned, Stat, usage};
+use thalweg_sys::{File, Pinned, Stat, user};
 use thalweg_wire::entry::Xattr;
 use thalweg_wire::message::{Loss, Preserve};
 use thalweg_wire::path::Escaped;
@@ -35,11 +35,11 @@ pub(super) struct Rights {
 impl Rights {
     pub(super) fn now() -> Rights {
         Rights {
-            uid: usage::effective_uid(),
-            gid: usage::effective_gid(),
-            groups: usage::groups(),
-            can_chown: usage::has_capability_chown(),
-            can_make_devices: usage::has_capability_mknod(),
+            uid: user::effective_uid(),
+            gid: user::effective_gid(),
+            groups: user::groups(),
+            can_chown: user::has_capability_chown(),
+            can_make_devices: user::has_capability_mknod(),
         }
     }
 }

@@ -11,7 +11,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
-use thalweg_sys::{Dir, Links, usage};
+use thalweg_sys::{Dir, Links, process};
 use thalweg_wire::RelativePath;
 use thalweg_wire::message::SourceForm;
 
@@ -32,7 +32,7 @@ impl DestinationPlace {
 
     /// The permission bits that the user's umask leaves, in an export without those for others to write.
     pub(super) fn unmasked(&self) -> u32 {
-        let mode = usage::user_directory_mode();
+        let mode = process::user_directory_mode();
         if self.below.is_some() { mode & 0o755 } else { mode }
     }
 }

@@ -31,7 +31,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
-use thalweg_sys::{Dir, DirectAlignment, File, FileSystemKind, Kind, Links, Stat, Time, usage};
+use thalweg_sys::{Dir, DirectAlignment, File, FileSystemKind, Kind, Links, Stat, Time, user};
 
 pub(super) mod territory;
 
@@ -539,7 +539,7 @@ pub(super) fn own_shared(top: &Dir) -> io::Result<(Vec<u8>, Dir)> {
     let own = own_name();
     // What somebody else called so keeps nobody from the common one.
     let has_own =
-        top.stat(&own).is_ok_and(|stat| stat.kind == Kind::Dir && stat.uid == usage::effective_uid());
+        top.stat(&own).is_ok_and(|stat| stat.kind == Kind::Dir && stat.uid == user::effective_uid());
     if !has_own {
         match own_dir(top, STAGING_NAME) {
             Ok(dir) => return Ok((STAGING_NAME.to_vec(), dir)),
@@ -569,7 +569,7 @@ pub(super) fn own_dir(parent: &Dir, name: &[u8]) -> io::Result<Dir> {
     };
     let dir = parent.open_beneath(name, Links::Refuse)?;
     let mut stat = dir.stat_self()?;
-    if stat.uid == usage::effective_uid() && (is_new || stat.mode != 0o700) {
+    if stat.uid == user::effective_uid() && (is_new || stat.mode != 0o700) {
         let own = dir.as_file()?;
         if is_new {
             // What it inherited would be inherited by everything that is made in it.
@@ -586,7 +586,7 @@ pub(super) fn own_dir(parent: &Dir, name: &[u8]) -> io::Result<Dir> {
             }
         }
     }
-    let is_ours_alone = stat.uid == usage::effective_uid() && stat.mode & 0o077 == 0;
+    let is_ours_alone = stat.uid == user::effective_uid() && stat.mode & 0o077 == 0;
     if stat.kind != Kind::Dir || !(is_ours_alone || is_closed_as_its_parent(parent, &dir, &stat)?) {
         if is_new {
             // The file system gives what we make to somebody else: it would keep the name from everybody.
@@ -666,7 +666,7 @@ mod tests {
         staging.discard(&top, "job", None);
         assert!(top.stat(&own).is_err());
         assert_eq!(Staging::open(&top, "job").unwrap().state.name, STAGING_NAME);
-        if usage::effective_uid() != 0 {
+        if user::effective_uid() != 0 {
             eprintln!("skipped in part: needs root to give a directory away");
             return;
         }

@@ -8,7 +8,7 @@
 //! In an export everything that is absent, that a link hides outside, or that is ours alone (the staging
 //! directory) fails with the same words. Sockets are not listed: they are never moved.
 
-use super::source::follow::{LEADS_ABOVE, leads_into_staging, not_followed};
+use super::source::follow::{FOLLOW_MAX, LEADS_ABOVE, leads_into_staging, not_followed};
 use super::source::read_once::ReadOnce;
 use super::source::scan::listed;
 use super::walk::{Step, Walk};
@@ -121,8 +121,6 @@ pub const WORKERS: usize = 4;
 pub const PIECE_BYTES: usize = 256 << 10;
 /// Between two signs of life from a large file.
 const ALIVE_EVERY: Duration = Duration::from_secs(2);
-/// Links followed from one name before it counts as a loop.
-const FOLLOW_MAX: usize = 40;
 /// Readings of a file that changes before that is told.
 const READINGS_MAX: u32 = 3;
 

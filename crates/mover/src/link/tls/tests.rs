@@ -23,7 +23,7 @@ fn tls_is_1_3_with_hybrid_key_exchange_and_no_ticket_follows() {
     let group = client.tls.negotiated_key_exchange_group().unwrap().name();
     assert_eq!(group, NamedGroup::X25519MLKEM768);
     let suite = client.tls.negotiated_cipher_suite().unwrap().suite();
-    assert_eq!(suite == CipherSuite::TLS13_AES_128_GCM_SHA256, thalweg_sys::usage::has_aes());
+    assert_eq!(suite == CipherSuite::TLS13_AES_128_GCM_SHA256, thalweg_sys::machine::has_aes());
     let ready = socket::poll(&[(client.as_fd(), Interest::READ)], Some(Duration::from_millis(50))).unwrap();
     assert!(!ready[0].readable, "the server sent something after its handshake");
     assert!(!server.tls.wants_write());

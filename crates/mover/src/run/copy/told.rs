@@ -1,13 +1,13 @@
 //! What a copy tells of itself: counters and evidence while it runs, its report at the end.
 
-use super::{BEGINNING, Beginning, EVIDENCE_EVERY, Job, Movement, Report, Sources};
+use super::{BEGINNING, Beginning, Job, Movement, Report, Sources};
 use crate::basin::times::Passage;
 use crate::basin::{self, Evidence, Verdict};
 use crate::event::Event;
 use crate::plan::{self, Learned, Plan};
 use crate::run::agree::Agreed;
 use crate::run::far_mover::FarMover;
-use crate::run::ledger::{self, Settings};
+use crate::run::ledger::{self, EVIDENCE_EVERY, Settings};
 use crate::run::receiver::ReceiveRun;
 use crate::run::sender::SendRun;
 use crate::run::steer::Steering;

@@ -235,8 +235,9 @@ fn keep_ms(keep: Duration) -> u32 {
 }
 
 fn window(bytes: u64, items: u32) -> Result<Window> {
-    if !(limits::LANE_BYTES_MIN..=limits::LANE_BYTES_MAX).contains(&bytes) {
-        let cause = "the bytes under way are from 64 KiB to 256 MiB";
+    let (least, most) = (limits::LANE_BYTES_MIN, limits::LANE_BYTES_MAX);
+    if !(least..=most).contains(&bytes) {
+        let cause = format!("the bytes under way are from {} KiB to {} MiB", least >> 10, most >> 20);
         return Err(Failure::new(FailureKind::Usage, OPEN_CHANNEL, cause));
     }
     Ok(Window { bytes, items })

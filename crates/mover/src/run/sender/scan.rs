@@ -12,7 +12,7 @@ use crate::transfer::sender::Sender;
 use std::fmt::Display;
 use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
-use thalweg_sys::usage::thread_cpu;
+use thalweg_sys::cpu_time::thread_cpu;
 use thalweg_wire::message::{Order, Outcome};
 use thalweg_wire::{Entry, EntryId, Kind, RelativePath};
 

@@ -18,7 +18,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use thalweg_sys::usage::thread_cpu;
+use thalweg_sys::cpu_time::thread_cpu;
 use thalweg_wire::frame::Inner;
 use thalweg_wire::message::TransferNumber;
 

@@ -135,8 +135,8 @@ mod tests {
             path: RelativePath::new(b"d".to_vec()).unwrap(),
             kind: Kind::Directory,
             mode: 0o2755,
-            uid: thalweg_sys::usage::effective_uid() + 1,
-            gid: thalweg_sys::usage::effective_gid(),
+            uid: thalweg_sys::user::effective_uid() + 1,
+            gid: thalweg_sys::user::effective_gid(),
             evidence: Evidence::default(),
             xattrs: Vec::new(),
         }
@@ -213,7 +213,7 @@ mod tests {
             path: RelativePath::new(b"l".to_vec()).unwrap(),
             kind: Kind::Symlink { target: b"x".to_vec() },
             mode: 0o777,
-            uid: thalweg_sys::usage::effective_uid(),
+            uid: thalweg_sys::user::effective_uid(),
             gid: GROUP,
             evidence: Evidence { mtime, ..Evidence::default() },
             ..foreign_directory()
@@ -246,8 +246,8 @@ mod tests {
                 path: RelativePath::new(format!("d{number}").into_bytes()).unwrap(),
                 kind: Kind::Directory,
                 mode: 0o500,
-                uid: thalweg_sys::usage::effective_uid(),
-                gid: thalweg_sys::usage::effective_gid(),
+                uid: thalweg_sys::user::effective_uid(),
+                gid: thalweg_sys::user::effective_gid(),
                 evidence: Evidence::default(),
                 // No system has such attributes.
                 xattrs: vec![Xattr { name: b"nowhere.x".to_vec(), value: b"1".to_vec() }],

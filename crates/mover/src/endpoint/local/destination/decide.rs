@@ -812,8 +812,8 @@ mod tests {
             path: RelativePath::new(path.into()).unwrap(),
             kind,
             mode,
-            uid: thalweg_sys::usage::effective_uid(),
-            gid: thalweg_sys::usage::effective_gid(),
+            uid: thalweg_sys::user::effective_uid(),
+            gid: thalweg_sys::user::effective_gid(),
             evidence: Evidence::default(),
             xattrs: Vec::new(),
         }

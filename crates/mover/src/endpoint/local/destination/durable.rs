@@ -410,8 +410,8 @@ mod tests {
             path: RelativePath::new(b"d".to_vec()).unwrap(),
             kind: Kind::Directory,
             mode: 0o755,
-            uid: thalweg_sys::usage::effective_uid(),
-            gid: thalweg_sys::usage::effective_gid(),
+            uid: thalweg_sys::user::effective_uid(),
+            gid: thalweg_sys::user::effective_gid(),
             evidence: Evidence::default(),
             xattrs: Vec::new(),
         };

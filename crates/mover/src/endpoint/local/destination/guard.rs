@@ -198,8 +198,8 @@ mod tests {
             path: RelativePath::new(path.into()).unwrap(),
             kind,
             mode: 0o644,
-            uid: thalweg_sys::usage::effective_uid(),
-            gid: thalweg_sys::usage::effective_gid(),
+            uid: thalweg_sys::user::effective_uid(),
+            gid: thalweg_sys::user::effective_gid(),
             evidence,
             xattrs: Vec::new(),
         }
@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn what_stands_there_keeps_the_rights_that_it_runs_with_and_nobody_else_gets_them() {
         // As an entry that was sent before, and as one that is to let others in, or to be given away.
-        let (uid, gid) = (thalweg_sys::usage::effective_uid(), thalweg_sys::usage::effective_gid());
+        let (uid, gid) = (thalweg_sys::user::effective_uid(), thalweg_sys::user::effective_gid());
         let wishes = [(0o6755, uid, gid), (0o644, uid, gid), (0o777, uid, gid), (0o755, uid + 1, gid + 1)];
         // Those that version 2 has, of the program itself: `cap_net_bind_service`.
         let capability = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];

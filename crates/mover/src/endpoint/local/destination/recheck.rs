@@ -7,7 +7,7 @@ use crate::endpoint::Reading;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use thalweg_sys::{Advice, File, usage};
+use thalweg_sys::{Advice, File, machine};
 use thalweg_wire::Digest;
 use thalweg_wire::digest::{self, Rule};
 
@@ -70,7 +70,7 @@ pub(super) fn sound_chunks(
         }
         Ok(sound)
     };
-    let threads = if bytes > PARALLEL_BYTES { usage::cores().min(THREADS_MAX) } else { 1 };
+    let threads = if bytes > PARALLEL_BYTES { machine::cores().min(THREADS_MAX) } else { 1 };
     let mut sound = std::thread::scope(|scope| {
         // Without them it only takes longer.
         let another = || std::thread::Builder::new().name("digest".into()).spawn_scoped(scope, check);

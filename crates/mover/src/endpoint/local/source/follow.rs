@@ -22,7 +22,7 @@ use thalweg_wire::RelativePath;
 pub(in crate::endpoint::local) const LEADS_ABOVE: &str = "it leads to a directory that it is in";
 
 /// Links followed from one name before it counts as a loop, as in the kernel.
-const FOLLOW_MAX: usize = 40;
+pub(in crate::endpoint::local) const FOLLOW_MAX: usize = 40;
 
 /// Follows a chain of links, as [`follow`] or [`follow_beneath`], from a spot to which these words lead too; fails
 /// where it leads to what is unfinished.

@@ -14,7 +14,7 @@ use crate::endpoint::local::destination::LocalDestination;
 use crate::journal::staging_names::{STAGING_NAME, own_name};
 use std::io;
 use std::sync::Arc;
-use thalweg_sys::{Dir, File, Links, usage};
+use thalweg_sys::{Dir, File, Links, user};
 
 /// What is to become of a staging directory.
 #[derive(Clone, Copy)]
@@ -49,7 +49,7 @@ impl LocalDestination {
         goes_on: &dyn Fn(),
     ) -> io::Result<bool> {
         let shared = parent.open_beneath(name, Links::Refuse)?;
-        if shared.stat_self()?.uid != usage::effective_uid() || self.works_in(parent)? {
+        if shared.stat_self()?.uid != user::effective_uid() || self.works_in(parent)? {
             return Ok(false);
         }
         let jobs = shared.entries()?.collect::<io::Result<Vec<_>>>()?;

@@ -15,7 +15,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use thalweg_sys::{Dir, File, Kind, Links, Stat, Time, usage};
+use thalweg_sys::{Dir, File, Kind, Links, Stat, Time, user};
 use thalweg_wire::RelativePath;
 
 /// What one job left in one directory.
@@ -188,7 +188,7 @@ fn since(at: Time, now: SystemTime) -> Duration {
 
 fn is_of_another(root: &Dir, staging: &RelativePath) -> bool {
     let stat = root.open_beneath(staging.as_bytes(), Links::Refuse).and_then(|dir| dir.stat_self());
-    stat.is_ok_and(|stat| stat.uid != usage::effective_uid())
+    stat.is_ok_and(|stat| stat.uid != user::effective_uid())
 }
 
 /// Paths of the staging directories.
@@ -284,7 +284,7 @@ pub(in crate::endpoint::local) fn sweep(
 /// A directory of our own in which we may change nothing is opened, if it is to be emptied or moved. Returns whether it
 /// was.
 pub(in crate::endpoint::local) fn open_for_us(parent: &Dir, name: &[u8], stat: &Stat) -> io::Result<bool> {
-    let us = usage::effective_uid();
+    let us = user::effective_uid();
     let is_closed = us != 0 && stat.uid == us && stat.mode & 0o700 != 0o700;
     if is_closed {
         parent.set_mode(name, stat.mode | 0o700)?;

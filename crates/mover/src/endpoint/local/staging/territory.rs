@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use thalweg_sys::{Dir, File, FileSystemKind, Inheritance, Links, Stat, Time, usage};
+use thalweg_sys::{Dir, File, FileSystemKind, Inheritance, Links, Stat, Time, user};
 use thalweg_wire::path::Escaped;
 
 /// A file system that is mounted at the root or below it.
@@ -339,8 +339,8 @@ impl Territory {
         };
         let top = &open.top;
         // By now it may have got a mode that keeps ourselves out.
-        let mode = top.stat_self().ok().filter(|stat| stat.uid == usage::effective_uid()).map(|s| s.mode);
-        let closed = mode.filter(|mode| mode & 0o300 != 0o300 && usage::effective_uid() != 0);
+        let mode = top.stat_self().ok().filter(|stat| stat.uid == user::effective_uid()).map(|s| s.mode);
+        let closed = mode.filter(|mode| mode & 0o300 != 0o300 && user::effective_uid() != 0);
         let set_mode = |mode| top.as_file().and_then(|top| top.set_mode(mode));
         if let Some(mode) = closed {
             let _ = set_mode(mode | 0o300);
@@ -386,7 +386,7 @@ impl Ajar {
     /// Opens what is closed to us of the directories from `root` down to `path`.
     fn open(&mut self, root: &Arc<Dir>, path: &[u8]) -> io::Result<()> {
         let stat = root.stat_self()?;
-        if stat.uid == usage::effective_uid() && stat.mode & 0o700 != 0o700 {
+        if stat.uid == user::effective_uid() && stat.mode & 0o700 != 0o700 {
             root.as_file()?.set_mode(stat.mode | 0o700)?;
             self.0.push((root.clone(), stat.mode));
         }
@@ -534,7 +534,7 @@ mod tests {
 
     #[test]
     fn what_final_modes_keep_us_out_of_is_cleared_up_all_the_same_and_closed_again() {
-        if usage::effective_uid() == 0 {
+        if user::effective_uid() == 0 {
             eprintln!("skipped: no mode keeps root out");
             return;
         }

@@ -9,15 +9,12 @@ use crate::plan::Plan;
 use crate::run::agree::Agreed;
 use crate::run::flow::receiver::FlowReceive;
 use crate::run::flow::sender::FlowSend;
-use crate::run::ledger::{self, Settings};
+use crate::run::ledger::{self, EVIDENCE_EVERY, Settings};
 use crate::run::steer::turned_to;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use thalweg_wire::account::SideAccounts;
 use thalweg_wire::message::{Steer, Totals};
-
-/// Time between two tellings of evidence.
-const EVIDENCE_EVERY: Duration = Duration::from_secs(1);
 
 impl Job<'_> {
     /// Has `say` tell the sender the rate that is wanted, if that is another than in this epoch of the link before.

@@ -1,5 +1,6 @@
 //! The server's side of sessions: admits connections, opens transfers, waits for clients that were cut off,
-//! and cleans up behind those that do not come back.
+//! and cleans up behind those that do not come back. [`Host`] is that server, whatever process it is in: a daemon, a
+//! mover that ssh started, a program with a hub of its own.
 
 use crate::accept::source_of;
 use crate::export::{Changes, Exports};
@@ -14,11 +15,12 @@ use std::time::{Duration, Instant};
 use thalweg_mover::event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::link::{
-    Connection, ControlLimits, Fingerprint, Identity, PathHints, Role, TlsForm, own_system, proof_matches,
-    resume_proof, set_stream_options, stream_proof,
+    Connection, ControlLimits, Fingerprint, Identity, PathHints, Role, STALL_TIMEOUT, TlsForm, own_system,
+    proof_matches, resume_proof, set_stream_options, stream_proof,
 };
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::agree::Signer;
+use thalweg_mover::run::client::PATIENCE;
 use thalweg_mover::run::frames::hub::Hub;
 use thalweg_mover::run::session::Session;
 use thalweg_mover::run::share::{Share, Total};
@@ -36,7 +38,7 @@ mod removal;
 
 mod owner;
 
-pub(crate) use opening::{Bounds, check_congestion, ends_by_panic, logged_notes, path_of, totals_of, watch};
+pub(crate) use opening::{Bounds, check_congestion, logged_notes, path_of};
 
 /// Streams of a server for each of its sessions, on the whole.
 const STREAMS_EACH: usize = 8;
@@ -87,8 +89,8 @@ impl Default for HostLimits {
             sessions_per_address: HostLimits::SESSIONS / 2,
             streams: HostLimits::SESSIONS * STREAMS_EACH,
             streams_per_address: HostLimits::SESSIONS / 2 * STREAMS_EACH,
-            patience: Duration::from_secs(600),
-            stall_timeout: Duration::from_secs(30),
+            patience: PATIENCE,
+            stall_timeout: STALL_TIMEOUT,
             requests: 32,
             channel_bytes_max: limits::CHANNEL_BYTES_MAX,
             spill_bytes_max: limits::SPILL_BYTES_MAX,
@@ -645,6 +647,7 @@ mod tests {
     use super::*;
     use crate::export::{Export, Rights};
     use crate::log::{Done, Line};
+    use crate::sessions::opening::ServedTransfer;
     use owner::ServerOwner;
     use std::sync::mpsc;
     use thalweg_mover::endpoint::testing::{HeldUp, Hold};
@@ -688,10 +691,10 @@ mod tests {
         let question = Question::Digest { place, chunk_bytes: 0, follow_links: false };
         let line = Line::of_question(&session, &question, Arc::default()).expect("a line");
         let panics = |_: &ReceiveRun| -> Done { panic!("as the test wants it") };
-        let told = (None, false, line, None);
+        let served = ServedTransfer { told: None, is_trial: false, line, signs: None };
         let (abort, taken) = (ReceiveRun::abort, |_: &ReceiveRun| 0);
         let bounds = Bounds { kept_free: None, taken, full: abort, abort };
-        host.receive(&session, told, run.clone(), bounds, panics).expect("threads");
+        host.receive(&session, served, run.clone(), bounds, panics).expect("threads");
         closed.recv_timeout(LIMIT).expect("it is put away");
         match run.ended() {
             Some(Ended::Failed(why)) => assert_eq!(why.kind, FailureKind::Internal, "{why}"),

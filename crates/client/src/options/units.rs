@@ -232,16 +232,34 @@ pub fn parse_speed(text: &str) -> Result<f64, String> {
     parse_work(work.ok_or("a speed is work in a second, for instance `10TFLOP/s`")?)
 }
 
+/// Units of sizes, each 1024 of the one before.
+const SIZE_UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
 /// A size for people: `1.50 GiB`.
 pub fn size(bytes: u64) -> String {
-    const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let mut value = bytes as f64;
     let mut unit = 0;
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
+    while value >= 1024.0 && unit + 1 < SIZE_UNITS.len() {
         value /= 1024.0;
         unit += 1;
     }
-    if unit == 0 { format!("{bytes} B") } else { format!("{value:.2} {}", UNITS[unit]) }
+    if unit == 0 { format!("{bytes} B") } else { format!("{value:.2} {}", SIZE_UNITS[unit]) }
+}
+
+/// A size as [`parse_size`] reads it, exact: `64KiB`.
+pub fn typed_size(bytes: u64) -> String {
+    let mut value = bytes;
+    let mut unit = 0;
+    while value >= 1024 && value.is_multiple_of(1024) && unit + 1 < SIZE_UNITS.len() {
+        value /= 1024;
+        unit += 1;
+    }
+    format!("{value}{}", SIZE_UNITS[unit])
+}
+
+/// Which sizes an option takes, its bounds among them: `from 64KiB to 64MiB`.
+pub fn size_range(least: u64, most: u64) -> String {
+    format!("from {} to {}", typed_size(least), typed_size(most))
 }
 
 /// A size for people in decimal units: `1.08 PB`.
@@ -397,6 +415,14 @@ mod tests {
         assert_eq!(parse_rate("1.5m"), Ok(12_582_912));
         assert_eq!(parse_limit("none"), Ok(None));
         assert_eq!(parse_limit("1kbit"), Ok(Some(1000)));
+    }
+
+    #[test]
+    fn bounds_are_told_as_they_are_typed() {
+        assert_eq!(size_range(64 << 10, 256 << 20), "from 64KiB to 256MiB");
+        for bytes in [0, 1, 1023, 1024, 1025, 3 << 19, (1 << 30) + 1, 1 << 50] {
+            assert_eq!(parse_size(&typed_size(bytes)), Ok(bytes));
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What the buffers of this process may take together, as users ask for it.
 
+use super::units;
 use thalweg_sys::buffer;
 
 /// The least bound, in bytes.
@@ -10,7 +11,7 @@ pub const BYTES_MIN: u64 = 8 << 20;
 /// # Errors
 /// What is wanted instead.
 pub fn check(bytes: u64) -> Result<u64, String> {
-    if bytes >= BYTES_MIN { Ok(bytes) } else { Err("at least 8MiB".into()) }
+    if bytes >= BYTES_MIN { Ok(bytes) } else { Err(format!("at least {}", units::typed_size(BYTES_MIN))) }
 }
 
 /// From now on all buffers of this process together take at most so many bytes; `None`: there is no bound any more.

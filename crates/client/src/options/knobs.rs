@@ -1,5 +1,6 @@
-//! Knobs of a copy, as users turn them by hand: which values they take.
+//! Knobs of copies, streams and frames, as users turn them by hand: which values they take.
 
+use super::units;
 use thalweg_mover::failure::{Failure, FailureKind};
 use thalweg_mover::plan;
 use thalweg_wire::limits;
@@ -12,7 +13,10 @@ use thalweg_wire::message::{Direct, Disk, DiskSide, Order};
 pub fn chunk(bytes: u64) -> Result<u64, String> {
     match limits::is_chunk_size(bytes) {
         true => Ok(bytes),
-        false => Err("a chunk is a power of two from 64KiB to 64MiB".into()),
+        false => {
+            let range = units::size_range(limits::CHUNK_BYTES_MIN, limits::CHUNK_BYTES_MAX);
+            Err(format!("a chunk is a power of two {range}"))
+        }
     }
 }
 
@@ -21,10 +25,10 @@ pub fn chunk(bytes: u64) -> Result<u64, String> {
 /// # Errors
 /// As above.
 pub fn request(bytes: u64) -> Result<u32, String> {
-    let sizes = limits::SEGMENT_BYTES_MIN..=limits::SEGMENT_BYTES_MAX;
-    match bytes.is_power_of_two() && sizes.contains(&bytes) {
+    let (least, most) = (limits::SEGMENT_BYTES_MIN, limits::SEGMENT_BYTES_MAX);
+    match bytes.is_power_of_two() && (least..=most).contains(&bytes) {
         true => Ok(bytes as u32),
-        false => Err("a request is a power of two from 64KiB to 64MiB".into()),
+        false => Err(format!("a request is a power of two {}", units::size_range(least, most))),
     }
 }
 
@@ -33,9 +37,29 @@ pub fn request(bytes: u64) -> Result<u32, String> {
 /// # Errors
 /// As above.
 pub fn window(bytes: u64) -> Result<u64, String> {
-    match (limits::WINDOW_BYTES_MIN..=limits::WINDOW_BYTES_MAX).contains(&bytes) {
+    within("a window has ", bytes, (limits::WINDOW_BYTES_MIN, limits::WINDOW_BYTES_MAX))
+}
+
+/// Whether a stream can keep so many bytes in memory until they are durable.
+///
+/// # Errors
+/// As above.
+pub fn buffer(bytes: u64) -> Result<u64, String> {
+    within("a buffer has ", bytes, (limits::FLOW_WINDOW_BYTES_MIN, limits::FLOW_WINDOW_BYTES_MAX))
+}
+
+/// Whether frames can have so many bytes under way.
+///
+/// # Errors
+/// As above.
+pub fn lane(bytes: u64) -> Result<u64, String> {
+    within("", bytes, (limits::LANE_BYTES_MIN, limits::LANE_BYTES_MAX))
+}
+
+fn within(what: &str, bytes: u64, (least, most): (u64, u64)) -> Result<u64, String> {
+    match (least..=most).contains(&bytes) {
         true => Ok(bytes),
-        false => Err("a window has from 4KiB to 1GiB".into()),
+        false => Err(format!("{what}{}", units::size_range(least, most))),
     }
 }
 
@@ -181,6 +205,8 @@ mod tests {
             assert!(chunk(odd).is_err() && request(odd).is_err(), "{odd}");
         }
         assert!(window(4095).is_err() && window((1 << 30) + 1).is_err());
+        assert!(buffer(64 << 10).is_ok() && buffer((256 << 20) + 1).is_err());
+        assert_eq!(lane(1), Err("from 64KiB to 256MiB".to_owned()));
         for odd in [0, 4097, 1 << 32] {
             assert!(concurrency(odd).is_err() && depth(odd).is_err() && io_depth(odd).is_err(), "{odd}");
         }

@@ -4,8 +4,8 @@ use super::{Host, Signs, removal};
 use crate::export::KeptFree;
 use crate::frames::tell_when_back;
 use crate::log::{Done, Line, of_session};
+use crate::min_free::{self, Looks};
 use crate::published::{Progress, Served};
-use crate::room::{self, Looks};
 use std::cell::Cell;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
@@ -46,7 +46,26 @@ const TELL_EVERY: Duration = Duration::from_secs(1);
 /// takes long.
 pub(super) const CLOSING: Duration = Duration::from_secs(30);
 
-/// How a receiving side is ended.
+/// What of a transfer that a server does is told, logged and signed.
+pub(crate) struct ServedTransfer {
+    /// Tells `thalweg why` of it, if anybody may ask.
+    pub told: Option<Served>,
+    /// It measures, and nobody comes back for it.
+    pub is_trial: bool,
+    /// What stands in the log.
+    pub line: Line,
+    /// Who signs it, if anybody does.
+    pub signs: Option<Signs>,
+}
+
+impl ServedTransfer {
+    /// With more that is told of it.
+    pub fn telling(self, more: impl FnOnce(Served) -> Served) -> ServedTransfer {
+        ServedTransfer { told: self.told.map(more), ..self }
+    }
+}
+
+/// How a side is ended.
 pub(crate) type EndOf<R> = fn(&R, Failure);
 
 /// What ends a receiving side before its time.
@@ -145,8 +164,7 @@ impl Host {
                 Arc::new(NullDestination::default())
             }
         };
-        let told = Served::begin(self.state.as_deref(), open, &session.peer.to_string());
-        let signs = Host::signs(session, open, stated);
+        let served = self.served(session, open, line, stated);
         let run = ReceiveRun::start(
             open.transfer,
             destination,
@@ -156,8 +174,7 @@ impl Host {
             event::nobody(),
         )?;
         let come = run.clone();
-        let told = told.map(|told| told.with_progress(move || come_of(&come)));
-        let told = (told, push.trial.is_some(), line.clone(), signs);
+        let served = served.telling(|told| told.with_progress(move || come_of(&come)));
         let by_then = |run: &ReceiveRun| {
             let progress = run.progress();
             let by_then = Done::by_then(progress.settled_entries, progress.verified_bytes);
@@ -165,10 +182,26 @@ impl Host {
         };
         let taken = |run: &ReceiveRun| {
             let progress = run.progress();
-            room::taken(progress.verified_bytes, progress.settled_entries)
+            min_free::taken(progress.verified_bytes, progress.settled_entries)
         };
         let bounds = Bounds { kept_free, taken, full: ReceiveRun::run_out, abort: ReceiveRun::abort };
-        self.receive(session, told, run, bounds, by_then)
+        self.receive(session, served, run, bounds, by_then)
+    }
+
+    /// Begins to tell of what is opened. `stated`: where we write.
+    pub(crate) fn served(
+        &self,
+        session: &Session,
+        open: &Open,
+        line: &Line,
+        stated: Option<Place>,
+    ) -> ServedTransfer {
+        ServedTransfer {
+            told: Served::begin(self.state.as_deref(), open, &session.peer.to_string()),
+            is_trial: open.is_trial(),
+            line: line.clone(),
+            signs: Host::signs(session, open, stated),
+        }
     }
 
     fn open_destination(
@@ -251,8 +284,36 @@ impl Host {
         if let Some(name) = &open.terms.congestion {
             check_congestion(name)?;
         }
-        removal::check(&open.terms, pull)?;
+        let (source, form) = self.pulled_source(pull, &open.terms)?;
+        let limits = sender::Limits::for_path(&open.terms, session.rtt());
+        let served = self.served(session, open, line, None);
+        let notes = logged_notes(session);
+        let run = SendRun::new(open.transfer, source, open.terms.clone(), limits, session.outbox(), notes);
+        let (kept, sent) = (run.clone(), run.clone());
+        let served = served.telling(|told| told.with_rate(move || kept.asked_rate()));
+        let served = served.telling(|told| told.with_progress(move || sent_of(&sent)));
         let removes = open.terms.removes_source;
+        if removes {
+            run.remove_sources_for_peer(pull.removes_at_end)?;
+        }
+        let settled = |run: &SendRun| run.progress().entries_settled;
+        let end = move |run: &SendRun, ended: Result<Totals>, line: &Line| {
+            let root = run.stated_root();
+            if removes {
+                removal::finish(run, &ended);
+            }
+            let progress = run.progress();
+            let by_then = Done::by_then(progress.entries_settled, progress.bytes_verified);
+            line.end(&ended, root, Done { removed: run.sources_removed(), ..by_then });
+        };
+        self.send(session, served, run, settled, SendRun::abort, end)?;
+        Ok(form)
+    }
+
+    /// What a pull reads, and which form the source has.
+    fn pulled_source(&self, pull: &Pull, terms: &Terms) -> Result<(Arc<dyn Source>, SourceForm)> {
+        removal::check(terms, pull)?;
+        let removes = terms.removes_source;
         let exports = self.exports();
         let roots = pull
             .places
@@ -269,13 +330,12 @@ impl Host {
         let options = ScanOptions {
             filter: Filter::new(pull.filter.clone())?,
             only: pull.only.clone(),
-            preserve: open.terms.preserve,
+            preserve: terms.preserve,
             one_file_system: pull.one_file_system,
             follow_links: pull.follow_links,
-            direct: open.terms.disk.source.direct,
+            direct: terms.disk.source.direct,
         };
-        let is_trial = pull.trial.is_some();
-        let (source, form): (Arc<dyn Source>, SourceForm) = match pull.trial {
+        let opened: (Arc<dyn Source>, SourceForm) = match pull.trial {
             Some(PullTrial::Noise { bytes, file_bytes }) => {
                 (Arc::new(NoiseSource { bytes, file_bytes }), SourceForm::Many)
             }
@@ -294,28 +354,31 @@ impl Host {
                 (Arc::new(source), form)
             }
         };
-        let limits = sender::Limits::for_path(&open.terms, session.rtt());
-        let told = Served::begin(self.state.as_deref(), open, &session.peer.to_string());
-        let notes = logged_notes(session);
-        let signs = Host::signs(session, open, None);
-        let run = SendRun::new(open.transfer, source, open.terms.clone(), limits, session.outbox(), notes);
-        let (kept, sent) = (run.clone(), run.clone());
-        let told = told.map(|told| told.with_rate(move || kept.asked_rate()));
-        let told = told.map(|told| told.with_progress(move || sent_of(&sent)));
-        if removes {
-            run.remove_sources_for_peer(pull.removes_at_end)?;
-        }
-        session.add(open.transfer, run.clone())?;
+        Ok(opened)
+    }
+
+    /// Adds a sending side to its session, and sees it to its end on a thread of its own. `settled`: how many of its
+    /// entries are. `end` does what is left to do then, and ends its line.
+    pub(crate) fn send<R: Party + Transfer + 'static>(
+        &self,
+        session: &Arc<Session>,
+        served: ServedTransfer,
+        run: Arc<R>,
+        settled: fn(&R) -> u64,
+        abort: EndOf<R>,
+        end: impl FnOnce(&R, Result<Totals>, &Line) + Send + 'static,
+    ) -> Result<()> {
+        let ServedTransfer { told, is_trial, line, signs } = served;
+        let number = run.number();
+        session.add(number, run.clone())?;
         session.set_stream_options();
         line.opened();
         let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
-        let line = line.clone();
         let failed = run.clone();
-        let end = move |why| failed.abort(why);
-        let on_panic = ends_by_panic(line.clone(), session.clone(), open.transfer, end);
+        let on_panic = ends_by_panic(line.clone(), session.clone(), number, move |why| abort(&failed, why));
         let see_to_its_end = move || {
             let _work = work;
-            let seen = || (run.progress().entries_settled, run.own_accounts(), run.peer_accounts());
+            let seen = || (settled(&run), run.own_accounts(), run.peer_accounts());
             let ended = watch(told.as_ref(), &session, is_trial, |time| run.wait(time), seen);
             let ended = totals_of(ended, &session).and_then(|totals| {
                 let Some(signs) = &signs else {
@@ -326,28 +389,22 @@ impl Host {
                 agree::as_sender(&*run, &signer, totals, agree::STATEMENT_TIMEOUT)?;
                 Ok(totals)
             });
-            let root = run.stated_root();
-            if removes {
-                removal::finish(&run, &ended);
-            }
-            let progress = run.progress();
-            let by_then = Done::by_then(progress.entries_settled, progress.bytes_verified);
-            line.end(&ended, root, Done { removed: run.sources_removed(), ..by_then });
-            session.remove(run.number());
+            end(&run, ended, &line);
+            session.remove(number);
         };
-        thread::guarded("transfer", on_panic, see_to_its_end)?;
-        Ok(form)
+        thread::guarded("transfer", on_panic, see_to_its_end).map(drop)
     }
 
     /// Adds a receiving side to its session, and sees it to its end, within its bounds, on a thread of its own.
     pub(crate) fn receive<R: Party + Transfer + 'static>(
         &self,
         session: &Arc<Session>,
-        (told, is_trial, line, signs): (Option<Served>, bool, Line, Option<Signs>),
+        served: ServedTransfer,
         run: Arc<R>,
         bounds: Bounds<R>,
         by_then: impl Fn(&R) -> Done + Send + 'static,
     ) -> Result<()> {
+        let ServedTransfer { told, is_trial, line, signs } = served;
         let Bounds { kept_free, taken, full, abort } = bounds;
         let number = run.number();
         if let Err(failure) = session.add(number, run.clone()) {
@@ -371,7 +428,7 @@ impl Host {
                 let Some(kept_free) = &kept_free else { return run.wait(time) };
                 let until = Instant::now() + time;
                 loop {
-                    let ended = run.wait(room::STEP);
+                    let ended = run.wait(min_free::STEP);
                     if ended.is_some() {
                         return ended;
                     }
@@ -429,7 +486,7 @@ fn too_full(kept: &KeptFree, looks: &Cell<Looks>, taken: u64) -> Option<Failure>
 
 /// What ends a transfer whose thread panicked: its line says so, `end` ends its side, and its session has it no
 /// more.
-pub(crate) fn ends_by_panic(
+fn ends_by_panic(
     line: Line,
     session: Arc<Session>,
     number: TransferNumber,
@@ -490,7 +547,7 @@ pub(crate) fn path_of(bytes: Vec<u8>) -> PathBuf {
 }
 
 /// What a transfer did that [`watch`] saw to its end.
-pub(crate) fn totals_of(ended: Option<Ended>, session: &Session) -> Result<Totals> {
+fn totals_of(ended: Option<Ended>, session: &Session) -> Result<Totals> {
     let lost = || Failure::new(FailureKind::Connection, "serve", "the session ended");
     match ended {
         Some(ended) => agree::totals_of(ended),
@@ -500,7 +557,7 @@ pub(crate) fn totals_of(ended: Option<Ended>, session: &Session) -> Result<Total
 
 /// Waits until a transfer has ended, or its session, and tells meanwhile what is `seen`: entries settled, and where the
 /// time goes at the sending and at the receiving side.
-pub(crate) fn watch(
+fn watch(
     told: Option<&Served>,
     session: &Session,
     is_trial: bool,

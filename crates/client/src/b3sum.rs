@@ -46,7 +46,7 @@ pub fn write_file(
     fill: impl FnOnce(&mut dyn FnMut(&str) -> Result<(), Failure>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let of_io = |error: &io::Error| failure::at_path(failure::of_io("write the list", error), path);
-    let mode = thalweg_sys::usage::user_mode();
+    let mode = thalweg_sys::process::user_mode();
     let hidden = AtomicFile::begin(path, mode, Durability::Synced).map_err(|error| of_io(&error.cause))?;
     let mut file = BufWriter::new(hidden.file().try_clone().map_err(|error| of_io(&error))?);
     fill(&mut |line| file.write_all(line.as_bytes()).map_err(|error| of_io(&error)))?;

@@ -1,6 +1,6 @@
 //! The words of `data:`, a set of files that is made while it is read.
 
-use crate::units;
+use super::units;
 use thalweg_mover::endpoint::content::Content;
 use thalweg_mover::endpoint::dataset::DatasetSpec;
 
