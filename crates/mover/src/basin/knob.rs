@@ -6,8 +6,9 @@ use super::{Evidence, Place, heat, path};
 use crate::model::loss::CongestionControl;
 use crate::stage::Stage;
 
-/// Most streams that this advises.
-const STREAMS_MAX: u32 = 64;
+/// Most streams that are advised: twice as many as thalweg plans unasked. Where those are too few, somebody may try more;
+/// each costs CPU, and takes from others on the path.
+const STREAMS_ADVISED_MAX: u32 = 64;
 
 /// How each begins.
 const TO_TURN: &str = "To turn: ";
@@ -140,6 +141,6 @@ fn streams_option(evidence: &Evidence) -> Option<String> {
         return None;
     }
     let now = u32::from(evidence.streams.max(1));
-    let more = (now * 4).min(STREAMS_MAX);
+    let more = (now * 4).min(STREAMS_ADVISED_MAX);
     (more > now).then(|| format!("--streams {more}"))
 }
