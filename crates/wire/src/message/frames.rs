@@ -208,6 +208,7 @@ fn check_name(what: &'static str, name: &str) -> Result<(), DecodeError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::{TransferMessage, name_of};
 
     /// Who hears of frames that were lost adds them up.
     #[test]
@@ -245,6 +246,13 @@ mod tests {
             assert!(!is_taken(produces(beyond)) && !is_taken(consumes(beyond)));
             assert!(lost(beyond).check().is_err());
         }
+    }
+
+    #[test]
+    fn a_message_is_named_without_what_it_says() {
+        assert_eq!(name_of(&FramesMessage::GoesOn), "GoesOn");
+        assert_eq!(name_of(&FramesMessage::Taken { next: 3 }), "Taken");
+        assert_eq!(name_of(&TransferMessage::Deleted(Vec::new())), "Deleted");
     }
 
     #[test]

@@ -1,13 +1,13 @@
 //! A consumer at work, and its end of the lane in one session.
 
-use super::client_end::{ClientEnd, State, not_of_a_hub};
+use super::client_end::{ClientEnd, State};
 use super::segments::{Inlets, Whole};
 use super::{Head, add_moved, wall_ns};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::frames::consumer::Consumer;
 use crate::frames::hub::What;
 use crate::frames::lane::Window;
-use crate::frames::{ConsumerReport, Delivery, FrameFrom, Payload, ProducerId, ReceiverFigures};
+use crate::frames::{ConsumerReport, Delivery, FrameFrom, Payload, ProducerId, ReceiverFigures, not_said_by};
 use crate::memory::Shelf;
 use crate::run::Outbox;
 use crate::run::transfer::{Crossed, PeerNow, Reception, Transfer, limited};
@@ -278,7 +278,7 @@ impl Transfer for ConsumeLink {
             Some(FramesMessage::GoesOn) => state.machine.goes_on(),
             Some(FramesMessage::SetHad { set, taken }) => state.machine.had(set, &taken),
             Some(FramesMessage::WindowIs { bytes }) => state.machine.window_is(bytes),
-            Some(_) => return Err(not_of_a_hub()),
+            Some(other) => return Err(not_said_by("a hub", &other)),
             None => {}
         }
         drop(state);
