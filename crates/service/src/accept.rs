@@ -224,7 +224,7 @@ pub fn listen(
         .enable_all()
         .thread_name("accept")
         .build()
-        .map_err(|error| failure::of_io(failure::START, &error).because(Reason::NoThreads))?;
+        .map_err(|error| failure::of_io(START, &error).because(Reason::NoThreads))?;
     let strangers = Arc::new(Strangers::default());
     let newcomers = Arc::new(Newcomers::default());
     let turned_away = Arc::<Mutex<TurnedAway>>::default();
@@ -380,6 +380,8 @@ impl Listening {
         self.door.host.stop();
     }
 }
+
+const START: &str = "start the daemon";
 
 const FIND_ADDRESSES: &str = "find the addresses of this machine";
 

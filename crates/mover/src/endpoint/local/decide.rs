@@ -220,7 +220,7 @@ impl LocalDestination {
         let path = self.final_path(&entry.path).into_owned();
         let item = Spooled { id: entry.id, path, was_unchanged, wanted };
         let pushed = lock(&self.spool).push(&item, || self.nameless_file());
-        pushed.map_err(|error| failed("keep the metadata of", &entry.path, &error))
+        pushed.map_err(|error| failed("keep metadata", &entry.path, &error))
     }
 
     /// Lets go of `names` before what an earlier attempt left is read: other files get their names meanwhile.
@@ -333,7 +333,7 @@ impl LocalDestination {
         digest: Option<Digest>,
         is_remembered: bool,
     ) -> Result<Decision, Failure> {
-        let of_io = |error: io::Error| failed("set the metadata of", &entry.path, &error);
+        let of_io = |error: io::Error| failed("set metadata", &entry.path, &error);
         let preserve = &self.terms.preserve;
         let mut wanted = self.wanted_of_file(entry).within_reach(stat, preserve, &self.rights);
         // Then an entry without attributes has none there either.
@@ -546,7 +546,7 @@ impl LocalDestination {
             self.hard_links.foretell(entry.id, kind_of(&entry.kind), Outlook::Stays);
             return Ok(done(false));
         }
-        let of_io = |error: io::Error| failed("set the metadata of", path, &error);
+        let of_io = |error: io::Error| failed("set metadata", path, &error);
         // Held: as root what takes its name meanwhile would be given away.
         let node = self.with_descriptors(|| place.dir.pin(name)).map_err(of_io)?;
         let found = node.stat().map_err(of_io)?;

@@ -221,7 +221,7 @@ impl LocalDestination {
                 self.grain(&place),
                 &mut losses,
             )
-            .map_err(|error| failed("set the metadata of", path, &error))?;
+            .map_err(|error| failed("set metadata", path, &error))?;
             self.changed_by_name(path, &place, &name);
         }
         if self.has_catalogue
@@ -273,7 +273,7 @@ impl LocalDestination {
         let Some(partial) = self.flights.partial(number) else {
             return Err(Failure::new(FailureKind::Internal, "finish", "its partial is not open").at(path));
         };
-        let of_io = |error: io::Error| failed("set the metadata of", path, &error);
+        let of_io = |error: io::Error| failed("set metadata", path, &error);
         let stat = partial.file.stat().map_err(of_io)?;
         let mut has = Has { may_have_xattrs: false, mtime: None, ..Has::of(&stat) };
         if !self.terms.preserve.mode {
