@@ -382,7 +382,6 @@ impl Listening {
 }
 
 const START: &str = "start the daemon";
-
 const FIND_ADDRESSES: &str = "find the addresses of this machine";
 
 /// Of those listened at, the unspecified ones as what they stand for.
