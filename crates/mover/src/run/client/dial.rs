@@ -3,7 +3,7 @@
 use super::race::{Answered, connect_any};
 use super::{LinkSettings, StreamHints};
 use crate::event::{Event, Events};
-use crate::failure::Result;
+use crate::failure::{self, Result};
 use crate::link::{Connection, Family, PathHints, Role, mark, resume_proof, stream_proof, tune_stream};
 use crate::run::session::Session;
 use rustls::ClientConfig;
@@ -152,6 +152,7 @@ impl Dialler {
     pub(super) fn secure(&self, fd: OwnedFd, until: Instant) -> Result<Connection> {
         Connection::connect(fd, self.tls.clone(), &self.server_name, left(until))
             .inspect_err(|_| self.connect.misled())
+            .map_err(|failure| failure::with_words(failure, &format!("`{}`", self.connect.name())))
     }
 
     pub(super) fn resume(&self, session: &Session, at_most: Duration) -> Result<Connection> {
