@@ -180,7 +180,7 @@ fn compare_listings(
     awaited.retain(|path| !nobody_knows(path));
     for path in awaited {
         let cause = "neither place has it, and --files-from names it";
-        report.trouble(0, &Failure::new(FailureKind::NotFound, "look", cause).at(path))?;
+        report.trouble(0, &Failure::new(FailureKind::NotFound, "look up", cause).at(path))?;
     }
     Ok(compared)
 }
@@ -307,7 +307,7 @@ mod tests {
         let path = scratch.path().to_owned();
         std::thread::spawn(move || {
             let every = (&Selected::default(), &Known::default());
-            let lost = || Err(Failure::new(FailureKind::Connection, "ask", "the link is gone"));
+            let lost = || Err(Failure::new(FailureKind::Connection, "ask the server", "the link is gone"));
             for failing in [0, 1] {
                 let side = |number| {
                     let path = path.clone();

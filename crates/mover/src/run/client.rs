@@ -274,7 +274,7 @@ impl Owner for ClientOwner {
                 if let Some(Err(TrySendError::Full(_))) = sent {
                     drop(boxes);
                     let cause = "the server said more of an answer than was asked for so far";
-                    session.close(Some(Failure::new(FailureKind::Protocol, "ask", cause)));
+                    session.close(Some(Failure::new(FailureKind::Protocol, "ask the server", cause)));
                     return;
                 }
             }

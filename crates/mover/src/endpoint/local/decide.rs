@@ -113,7 +113,7 @@ impl LocalDestination {
 
     fn root_directory(&self, entry: &Entry) -> Result<Decision, Failure> {
         let Some(root) = &self.root else { return Ok(done(false)) };
-        let mut stat = root.dir.stat_self().map_err(|error| failed("look", &entry.path, &error))?;
+        let mut stat = root.dir.stat_self().map_err(|error| failed("read metadata", &entry.path, &error))?;
         if !root.territory.top_is_changed.load(Ordering::Acquire) {
             // Nothing but our staging has changed it.
             stat.mtime = root.territory.top_mtime;
@@ -270,7 +270,7 @@ impl LocalDestination {
             _ => {}
         }
         if place.is_mounted_over(&stat) {
-            return Err(mounted("place", path));
+            return Err(mounted("put in place", path));
         }
         // Of what is as long only its content tells.
         if candidate != Some(entry.evidence.size) {
@@ -397,7 +397,7 @@ impl LocalDestination {
     fn seen_file(&self, entry: &Entry) -> Result<Option<(Spot, Stat)>, Failure> {
         let seen = self.flights.seen(entry.id);
         let (place, name) = self.parent_of(&entry.path)?;
-        let stat = place.dir.stat(&name).map_err(|error| failed("look", &entry.path, &error))?;
+        let stat = place.dir.stat(&name).map_err(|error| failed("read metadata", &entry.path, &error))?;
         let is_still = stat.kind == thalweg_sys::Kind::File && seen.is_some_and(|seen| seen.is_still(&stat));
         Ok(is_still.then_some(((place, name), stat)))
     }
@@ -432,7 +432,7 @@ impl LocalDestination {
             }
             // Before the sync, which may take seconds: who writes into the file meanwhile changes what is seen now.
             let now = self.stat_there(&place.dir, &name);
-            let now = now.map_err(|error| failed("look", &entry.path, &error))?;
+            let now = now.map_err(|error| failed("read metadata", &entry.path, &error))?;
             if self.may_be_source(entry, &now) {
                 return Ok(settled(Outcome::Skipped(MAY_BE_SOURCE.to_owned()), false));
             }
@@ -499,7 +499,7 @@ impl LocalDestination {
                 return self.dress_special(entry, &place, &name, stat);
             }
             if place.is_mounted_over(stat) {
-                return Err(mounted("place", path));
+                return Err(mounted("put in place", path));
             }
             self.check_replacing(path)?;
         }
@@ -660,7 +660,7 @@ impl LocalDestination {
                 Ok(Some(stat))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(failed("look", &entry.path, &error)),
+            Err(error) => Err(failed("read metadata", &entry.path, &error)),
         }
     }
 

@@ -338,7 +338,7 @@ impl Sweep<'_> {
             Ok(stat) => stat,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => {
-                self.trouble(path, "look", &error);
+                self.trouble(path, "read metadata", &error);
                 self.keep();
                 return Ok(());
             }

@@ -698,11 +698,11 @@ impl FlowFile for Grown {
     }
 
     fn complete(&self, bytes: u64) -> Result<()> {
-        let of_io = |error: &io::Error| failed("complete", &self.path, error);
+        let of_io = |error: &io::Error| failed("complete the stream", &self.path, error);
         let stat = self.file.stat().map_err(|error| of_io(&error))?;
         if stat.size < bytes {
             let cause = format!("it has {} bytes of {bytes} that were written: somebody cut it", stat.size);
-            let failure = Failure::new(FailureKind::Damage, "complete", cause).at(&self.path);
+            let failure = Failure::new(FailureKind::Damage, "complete the stream", cause).at(&self.path);
             return Err(failure.in_range(stat.size, bytes));
         }
         // What an attempt that was killed wrote behind its last mark.

@@ -347,7 +347,7 @@ impl Source for LocalSource {
         if entry.path.is_root() {
             return Ok(entry.clone());
         }
-        let of_io = |error: io::Error| failed("look", &entry.path, &error);
+        let of_io = |error: io::Error| failed("read metadata", &entry.path, &error);
         let spot = self.spot(&entry.path).map_err(of_io)?;
         let stat = spot.dir.stat_now(&spot.name).map_err(of_io)?;
         let mut now = entry_of(&spot.dir, &spot.name, entry.path.clone(), &stat, &self.options.preserve)?;
@@ -575,7 +575,7 @@ fn is_settled(seen: &Evidence, wall: SystemTime) -> bool {
 }
 
 fn look(file: &File, entry: &Entry) -> Result<Evidence> {
-    Ok(evidence_of(&file.stat_now().map_err(|error| failed("look", &entry.path, &error))?))
+    Ok(evidence_of(&file.stat_now().map_err(|error| failed("read metadata", &entry.path, &error))?))
 }
 
 fn changed(entry: &Entry, cause: &str) -> Failure {
