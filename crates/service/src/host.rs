@@ -279,8 +279,9 @@ impl Host {
                     return Err(Failure::new(FailureKind::Busy, "begin a session", cause));
                 }
                 let mut id = [0; 16];
+                let cause = "no random numbers";
                 aws_lc_rs::rand::fill(&mut id)
-                    .map_err(|_| Failure::new(FailureKind::Internal, "begin a session", "no random numbers"))?;
+                    .map_err(|_| Failure::new(FailureKind::Internal, "begin a session", cause))?;
                 answer.session = id;
                 self.begin(connection, &answer, left())
             }

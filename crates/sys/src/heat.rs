@@ -31,7 +31,7 @@ const ENTRIES_MAX: usize = 4096;
 /// What was seen of heat since the first look; only grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Heat {
-    /// Looks.
+    /// Times that somebody looked.
     pub looks: u64,
     /// Of these, looks when a CPU was slowed, or had been since the look before.
     pub slowed: u64,

@@ -99,7 +99,7 @@ pub struct Held {
     pub quota: Option<Duration>,
 }
 
-/// Looks.
+/// Looks what holds this process back now: heat, and for how long its quota has so far.
 pub fn held() -> Held {
     Held { heat: heat::seen_now(), quota: host::cpu_quota().throttled }
 }

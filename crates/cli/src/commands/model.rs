@@ -619,7 +619,7 @@ fn prediction_words(bytes: f64, prediction: &Prediction, bound: Option<OneSided>
 
 /// Measurements by concurrency.
 pub struct Measurements {
-    /// Them.
+    /// The measurements of each concurrency.
     pub groups: BTreeMap<u64, Vec<Measurement>>,
     /// Lines that were something else.
     pub passed_over: usize,

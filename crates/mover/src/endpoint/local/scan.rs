@@ -444,7 +444,8 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// Whether an NFS client gave this name to a file that was removed while somebody had it open: it goes with him.
+/// Whether an NFS client gave this name to a file that was removed while somebody had it open: it goes when they close
+/// it.
 fn is_kept_by_nfs(name: &[u8]) -> bool {
     /// Of the file's number alone.
     const DIGITS_MIN: usize = 16;

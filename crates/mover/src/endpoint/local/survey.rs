@@ -60,7 +60,7 @@ pub enum Found {
 /// bytes.
 #[derive(Debug)]
 pub enum Listed {
-    /// It.
+    /// The next thing in the listing.
     Found(Found),
     /// The directory told last has so many names that they come in no order; what is in each of them follows it none
     /// the less.

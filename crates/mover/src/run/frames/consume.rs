@@ -142,7 +142,8 @@ impl ConsumeRun {
         self.end.lock().machine.has_gone_on()
     }
 
-    /// Ends, and leaves its place at the hub to who comes back under its name: what was not settled is his.
+    /// Ends, and leaves its place at the hub to the process that comes back under its name, which gets what was not
+    /// settled.
     pub fn let_go(&self) {
         let mut state = self.end.lock();
         if !std::mem::replace(&mut state.is_over, true) {
