@@ -11,8 +11,8 @@
 //! at once and kept no longer. What waits for its partner is what came in another order, in directories beyond 65,536
 //! names: there a side says that it has none. Of what is told to be different a hash is kept, of so much at most.
 //!
-//! What a side cannot list may hold anything: of what the other side has there nothing is told but that it is
-//! unreadable.
+//! What a side cannot list may hold anything: what the other side has there is not told as a difference. Only that it
+//! cannot be read here is told.
 //!
 //! What the filter leaves out is neither compared nor told. It is left out here, of what both sides tell.
 

@@ -16,7 +16,7 @@ use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Who asks more often than that shares a look: it reads some tens of files, each within microseconds.
+/// Callers that ask more often share a look: it reads some tens of files, each within microseconds.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Packages, cores and cooling devices that a look reads at most; of more some from all over the machine.
 const PACKAGES_MAX: usize = 16;

@@ -500,7 +500,7 @@ impl Client {
         failure
     }
 
-    /// Who signs for the server: who shows its certificate.
+    /// Who signs for the server: the holder of the certificate that it shows.
     fn server(&self, is_ephemeral: bool) -> Signatory {
         Signatory { certificate: self.session.peer.0, is_ephemeral }
     }

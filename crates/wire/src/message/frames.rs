@@ -210,7 +210,7 @@ mod tests {
     use super::*;
     use crate::message::{TransferMessage, name_of};
 
-    /// Who hears of frames that were lost adds them up.
+    /// A consumer adds up the frames that it hears were lost.
     #[test]
     fn a_sequence_behind_the_last_that_there_is_is_refused_wherever_it_stands() {
         let end = limits::FRAME_SEQUENCE_END;

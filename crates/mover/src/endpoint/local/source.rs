@@ -556,7 +556,7 @@ enum Protection {
 }
 
 impl Protection {
-    /// Who cannot be asked for, as those of files of others, may be there.
+    /// Where writers cannot be asked for, as with files of others, there may be some.
     fn choose(has_writers: &io::Result<bool>, is_layered: bool) -> Protection {
         match has_writers {
             Ok(false) => Protection::Needless,
