@@ -439,7 +439,7 @@ async fn welcome(stream: TcpStream, door: Door, stranger: Option<(Place, oneshot
     let secured = match stranger {
         Some((_place, cut)) => tokio::select! {
             secured = handshake => secured,
-            _ = cut => return door.turned_away(address, &"too many strangers came after him"),
+            _ = cut => return door.turned_away(address, &"too many strangers came later"),
         },
         None => handshake.await,
     };

@@ -1,6 +1,6 @@
 //! A ticket: all that a client needs to know a server by and be let in. It is a secret.
 //!
-//! A client dials what its user names (`tw://HOST/…`). The addresses are for users who want all of the server's at once
+//! A client dials what its user names (`tw://HOST/…`). The addresses are for users who want all of the server at once
 //! (`--via ticket`), and for people to read.
 //!
 //! ```text
