@@ -432,13 +432,12 @@ mod tests {
     fn what_needs_few_streams_gets_no_more_and_each_has_room_for_its_share() {
         let rtt = Duration::from_millis(300);
         let far = path(Some(rtt), 2);
-        let with = |streams| plan(&Asked { streams, streams_most: Some((8, "few")), ..Asked::default() }, &far);
-        let few = with(None);
-        assert_eq!(few.streams, chosen(8, "few"));
-        let share = bandwidth_delay_product_bytes(RATE_BITS_PER_S, rtt) / 8;
-        assert_eq!(few.share_bytes, Some(share));
-        assert_eq!(with(Some(20)).streams, chosen(20, "as asked"));
         let few = Asked { streams_most: Some((8, "few")), ..Asked::default() };
+        let with = |streams| plan(&Asked { streams, ..few.clone() }, &far);
+        assert_eq!(with(None).streams, chosen(8, "few"));
+        let share = bandwidth_delay_product_bytes(RATE_BITS_PER_S, rtt) / 8;
+        assert_eq!(with(None).share_bytes, Some(share));
+        assert_eq!(with(Some(20)).streams, chosen(20, "as asked"));
         let near = plan(&few, &path(None, 2)).streams;
         assert_eq!(near.value, 2, "{near}");
     }
