@@ -5,7 +5,7 @@
 //! That it begins to be copied over it is a record of its own: from then on the earlier one is not run, unless the copy
 //! is known to have replaced nothing.
 //!
-//! Who drives it makes records durable before he does the actions that came with or after them. [`Machine::replay`] of
+//! Its driver makes records durable before it does the actions that came with or after them. [`Machine::replay`] of
 //! the records and [`Machine::begin`] then go on wherever it was killed.
 //!
 //! What is done and gone from the source is forgotten when the journal is rewritten ([`Machine::forget`]), but for its

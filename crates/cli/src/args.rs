@@ -101,14 +101,14 @@ pub enum Command {
     Cp(CopyArgs),
     /// Make a destination the same as a source
     Sync(CopyArgs),
-    /// Move what is still being made: files that grow, directories in which they do, pipes (`-`)
+    /// Move what is still being made: files that grow, directories with such files, pipes (`-`)
     Stream(StreamArgs),
-    /// How much of a file that a stream writes is durable
+    /// Say how much of a file that a stream writes is durable
     Mark(MarkArgs),
     /// Frames of detectors, from memory to memory: many producers, many consumers, nothing lost unnamed
     #[command(subcommand)]
     Frames(FramesCommand),
-    /// Who may send to a daemon when: the slots that it gave away
+    /// Show who may send to a daemon, and when: the slots that it gave away
     Slots(SlotsArgs),
     /// Check that what a receipt says is still there, and undamaged
     Verify(VerifyArgs),
@@ -150,7 +150,7 @@ pub enum Command {
     /// Ask one law: windows, loss, volume, tails, frames, damage, stages, number of files
     #[command(subcommand)]
     Model(ModelCommand),
-    /// What of this machine stands in the way of moving data: what is, what should be, why, how to take it back
+    /// Say what on this machine stands in the way of moving data: what is, what should be, why, how to take it back
     Doctor(DoctorArgs),
     /// Measure: throughput by size, distance, loss, order, damage, load; raw samples kept, laws beside
     #[command(

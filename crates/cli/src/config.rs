@@ -465,7 +465,8 @@ impl File<'_> {
     fn refuse(&self, span: Range<usize>, why: &str) -> Failure {
         let before = self.text.as_bytes().iter().take(span.start);
         let line = before.filter(|byte| **byte == b'\n').count() + 1;
-        let cause = format!("{}:{line}: {why}", shown(self.path));
+        let path = failure::shown_path(self.path.as_os_str().as_encoded_bytes());
+        let cause = format!("{path}:{line}: {why}");
         Failure::new(FailureKind::Usage, "read the configuration", cause)
     }
 }
@@ -501,10 +502,6 @@ fn distance(from: &str, to: &str) -> usize {
         }
     }
     row[to.len()]
-}
-
-fn shown(path: &Path) -> String {
-    Escaped(path.as_os_str().as_encoded_bytes()).to_string()
 }
 
 #[cfg(test)]

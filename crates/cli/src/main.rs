@@ -82,7 +82,7 @@ fn main() -> std::process::ExitCode {
     }
 }
 
-/// Who reads what is told takes what is missing there for not done: that it could not be written is in the exit code.
+/// A reader takes what is not told for not done: that it could not be written is in the exit code.
 fn and_told(exit: exit::Exit) -> exit::Exit {
     let Some(failure) = out::untold() else { return exit };
     show::failure(failure);

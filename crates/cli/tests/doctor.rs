@@ -157,7 +157,7 @@ fn what_was_named_and_could_not_be_looked_at_is_named_and_ends_with_an_error() {
         (&["doctor", "--prove", "--to", &closed][..], 3, &*closed),
         (&["doctor", "--to", "foo"][..], 1, "HOST:PORT"),
         (&["doctor", "--to", "127.0.0.1:99999"][..], 1, "HOST:PORT"),
-        (&["doctor", &file][..], 1, "file`: is no directory"),
+        (&["doctor", &file][..], 1, "file`: it is no directory"),
     ] {
         let output = scratch.run(words);
         let told = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -33,8 +33,11 @@ fn an_error_says_what_was_done_of_what_and_what_may_be_done_about_it() {
     }
     std::fs::write(scratch.path("plain"), "content\n").unwrap();
     let export = scratch.path("export");
-    let daemon =
-        scratch.daemon_with(&[("data", &export)], &["--export", &format!("ro={}:ro", export.display())]);
+    let with_flag = |name: &str, flag: &str| format!("{name}={}:{flag}", export.display());
+    let (ro, full) = (with_flag("ro", "ro"), with_flag("full", "min-free=1PiB"));
+    let daemon = scratch.daemon_with(&[("data", &export)], &["--export", &ro, "--export", &full]);
+    let others = Scratch::new();
+    let other_daemon = others.daemon(&[("data", &export)]);
     let here = |name: &str| scratch.path(name).display().to_string();
     let (plain, directory, absent) = (here("plain"), here("directory"), here("absent"));
     let no_ticket = here("no-ticket");
@@ -45,6 +48,10 @@ fn an_error_says_what_was_done_of_what_and_what_may_be_done_about_it() {
     let (read_only, above) = (far("ro", "x"), far("data", "../../etc"));
     let (far_directory, channel) = (far("data", "there"), far("data", "channel"));
     std::fs::create_dir(scratch.path("export/there")).unwrap();
+    let (address, no_room) = (daemon.address(), far("full", "x"));
+    let other_ticket = other_daemon.ticket.display().to_string();
+    std::fs::write(scratch.path("ssh.sh"), "exit 127\n").unwrap();
+    let ssh = format!("sh '{}'", here("ssh.sh"));
     let cases = [
         Case {
             words: vec!["rm", &directory],
@@ -144,6 +151,38 @@ fn an_error_says_what_was_done_of_what_and_what_may_be_done_about_it() {
             object: "127.0.0.1:1",
             why: "refused",
             hint: "is `thalweg serve` running there",
+        },
+        Case {
+            words: vec!["cp", &plain, &no_room],
+            exit: 6,
+            operation: "write",
+            object: "the export `full`",
+            why: "are kept free (min-free)",
+            hint: "make room",
+        },
+        Case {
+            words: vec!["ls", "--ticket", &other_ticket, &far_directory],
+            exit: 3,
+            operation: "TLS handshake",
+            object: &address,
+            why: "not one we trust",
+            hint: "the ticket is an old one, or that of another daemon",
+        },
+        Case {
+            words: vec!["cp", "-e", &ssh, &plain, "host.example:x"],
+            exit: 3,
+            operation: "start by ssh",
+            object: "host.example",
+            why: "no `thalweg` at",
+            hint: "let thalweg place its own copy with --bootstrap",
+        },
+        Case {
+            words: vec!["cp", "tw://a.example/data/x", "tw://b.example/data/y"],
+            exit: 3,
+            operation: "copy between far places",
+            object: "tw://a.example/data/x",
+            why: "both places are far",
+            hint: "in two copies, through a directory here",
         },
     ];
     for Case { words, exit, operation, object, why, hint } in cases {

@@ -715,7 +715,7 @@ fn where_somebody_else_has_something_unfinished_others_copy_all_the_same_and_int
     }
     assert_eq!(std::fs::read(to.join(".thalweg-staging/0123/partial-1")).unwrap(), b"somebody else's");
     assert!(!to.join(format!(".thalweg-staging-{nobody}")).exists(), "ours goes with its copy");
-    // What a copy of his left goes, and what is somebody else's stays.
+    // What a copy of that user left goes, and what is somebody else's stays.
     let own = to.join(format!(".thalweg-staging-{nobody}"));
     std::fs::create_dir_all(own.join("4567")).unwrap();
     std::fs::write(own.join("4567/lock"), "").unwrap();

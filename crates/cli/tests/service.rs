@@ -526,7 +526,10 @@ fn a_state_directory_has_one_daemon_and_a_killed_one_keeps_no_other_out() {
     let out = second.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&out.stderr);
     assert_eq!((ended, out.status.code()), (true, Some(3)), "{said}");
-    assert!(said.contains("another `thalweg serve` has `") && said.contains("state\\x0a\\x1b[31m"), "{said}");
+    assert!(
+        said.contains("another `thalweg serve` has it") && said.contains("state\\x0a\\x1b[31m"),
+        "{said}"
+    );
     assert!(said.contains("--state DIR") && !said.contains('\x1b'), "{said}");
     // One beside it with a state of its own serves, and so does the next one of this when the first was killed.
     let mut beside = serve_with(&scratch, &scratch.path("other"));

@@ -461,7 +461,7 @@ fn bootstrap_without_a_static_program_says_how_to_get_one() {
     let mut named = command(&scratch, &sshd, &arguments);
     let out = finish(named.env("THALWEG_STATIC", "/bin/sh").spawn().unwrap());
     assert_eq!(out.status.code(), Some(1), "{}", said(&out));
-    assert!(said(&out).contains("`/bin/sh` is no static program"), "{}", said(&out));
+    assert!(said(&out).contains("`/bin/sh`: it is no static program"), "{}", said(&out));
     if cfg!(target_env = "gnu") {
         let mut unnamed = command(&scratch, &sshd, &arguments);
         let out = finish(unnamed.env_remove("THALWEG_STATIC").spawn().unwrap());

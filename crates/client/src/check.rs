@@ -11,8 +11,8 @@
 //! at once and kept no longer. What waits for its partner is what came in another order, in directories beyond 65,536
 //! names: there a side says that it has none. Of what is told to be different a hash is kept, of so much at most.
 //!
-//! What a side cannot list may hold anything: of what the other side has there nothing is told but that it is
-//! unreadable.
+//! What a side cannot list may hold anything: what the other side has there is not told as a difference. Only that it
+//! cannot be read here is told.
 //!
 //! What the filter leaves out is neither compared nor told. It is left out here, of what both sides tell.
 
@@ -180,7 +180,7 @@ fn compare_listings(
     awaited.retain(|path| !nobody_knows(path));
     for path in awaited {
         let cause = "neither place has it, and --files-from names it";
-        report.trouble(0, &Failure::new(FailureKind::NotFound, "look", cause).at(path))?;
+        report.trouble(0, &Failure::new(FailureKind::NotFound, "look up", cause).at(path))?;
     }
     Ok(compared)
 }
@@ -307,7 +307,7 @@ mod tests {
         let path = scratch.path().to_owned();
         std::thread::spawn(move || {
             let every = (&Selected::default(), &Known::default());
-            let lost = || Err(Failure::new(FailureKind::Connection, "ask", "the link is gone"));
+            let lost = || Err(Failure::new(FailureKind::Connection, "ask the server", "the link is gone"));
             for failing in [0, 1] {
                 let side = |number| {
                     let path = path.clone();

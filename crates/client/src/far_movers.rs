@@ -88,7 +88,7 @@ impl Default for SshOptions {
 const ASKING_PATIENCE: Duration = Duration::from_secs(30);
 
 impl How {
-    /// For who only asks, and copies nothing: what the way to data streams costs is no concern of his.
+    /// For commands that only ask, and copy nothing: what the way to data streams costs does not concern them.
     pub fn to_ask(places: &Places, ticket: Option<&Path>, ssh: SshOptions) -> How {
         How {
             places: places.clone(),

@@ -84,7 +84,8 @@ pub fn status(place: &OsStr, how: How) -> Result<ChannelStatus> {
             status = Some(*told);
         }
     }
-    let odd = || Failure::new(FailureKind::Protocol, "ask", "the server answered another question");
+    let odd =
+        || Failure::new(FailureKind::Protocol, "ask the server", "the server answered another question");
     status.ok_or_else(odd)
 }
 

@@ -1,5 +1,4 @@
-//! What everybody needs who asks for copies, whatever he looks like: the program `thalweg`, its Python module, a
-//! watched directory.
+//! What everything needs that asks for copies: the program `thalweg`, its Python module, a watched directory.
 //!
 //! Places are read, far movers reached, keys found; a [`job`] copies, a [`receipt`] says what was copied, [`verify`]
 //! whether it is still there, and [`check`] whether two places are the same. Nothing here prints, reads a command line,

@@ -68,7 +68,7 @@ pub struct Wanted {
 /// What is at the source.
 #[derive(Debug, Clone)]
 pub struct Size {
-    /// It.
+    /// Entries and bytes, and how they are to be moved.
     pub work: Work,
     /// How it is known, in words.
     pub how: String,

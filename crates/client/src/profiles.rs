@@ -88,6 +88,8 @@ impl ByHand {
             // The copy itself fills these in.
             rate_bits_per_s: _,
             no_io_uring: _,
+            // Only of streams and of frames.
+            streams_most: _,
         } = asked;
         let LinkSettings {
             cipher,

@@ -406,7 +406,7 @@ impl Reach {
     /// Fails once it is asked to stop.
     fn go_on(&self) -> Result<()> {
         match self.stop.as_ref().is_some_and(|stop| stop.is_asked()) {
-            true => Err(Failure::new(FailureKind::Stopped, "ask", "stopped on request")),
+            true => Err(Failure::new(FailureKind::Stopped, "ask the server", "stopped on request")),
             false => Ok(()),
         }
     }
@@ -453,7 +453,7 @@ fn local(path: &Path) -> SurveyPlace {
 }
 
 fn unexpected() -> Failure {
-    Failure::new(FailureKind::Protocol, "ask", "the server answered another question")
+    Failure::new(FailureKind::Protocol, "ask the server", "the server answered another question")
 }
 
 #[cfg(test)]

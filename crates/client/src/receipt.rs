@@ -179,7 +179,7 @@ impl ReportFile {
         inner.attempt(|file| writeln!(file, "{value}"));
     }
 
-    /// Who reads the file finds all lines so far, whatever becomes of this process.
+    /// A reader of the file finds all lines so far, whatever becomes of this process.
     pub fn flush(&self) {
         let mut inner = lock(&self.inner);
         inner.attempt(Write::flush);

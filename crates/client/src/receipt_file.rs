@@ -510,7 +510,7 @@ pub(crate) mod tests {
         blocks: Vec<(u64, Vec<String>)>,
         /// Of the sender, and of the receiver.
         totals: [Totals; 2],
-        /// The same.
+        /// The session as the sender states it, and as the receiver does.
         sessions: [Option<Digest>; 2],
     }
 

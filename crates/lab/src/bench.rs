@@ -60,7 +60,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use thalweg_mover::failure::{Failure, FailureKind, MEASURE, Reason, Result, of_io};
+use thalweg_mover::failure::{Failure, FailureKind, MEASURE, Reason, Result, at_path, of_io};
 use workspace::Workspace;
 
 /// What a user can say about a run.
@@ -199,15 +199,13 @@ pub fn write(results: &Results, out: &Path) -> Result<Results> {
 /// The same, with where the samples are that were written before.
 fn with_kept(mut failure: Failure, kept: Option<PathBuf>) -> Failure {
     if let Some(kept) = kept {
-        failure.cause = format!("{}; samples until then are in {}", failure.cause, kept.display());
+        failure.cause = format!("{}; samples until then are in `{}`", failure.cause, kept.display());
     }
     failure
 }
 
 fn of_out(out: &Path, error: &std::io::Error) -> Failure {
-    let mut failure = of_io("write the result file", error);
-    failure.cause = format!("{}: {}", out.display(), failure.cause);
-    failure
+    at_path(of_io("write the result file", error), out)
 }
 
 impl Bench<'_> {
@@ -326,7 +324,7 @@ mod tests {
         let out = scratch.path().join("out.jsonl");
         let failure = run(&suite, &wishes, &out, &mut |_| {}).unwrap_err();
         let partial = record::partial(&out);
-        let said = format!("; samples until then are in {}", partial.display());
+        let said = format!("; samples until then are in `{}`", partial.display());
         assert!(failure.cause.ends_with(&said), "{}", failure.cause);
         assert_eq!(Results::read(&partial).unwrap().samples.len(), 1);
     }

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use thalweg_mover::endpoint::dataset::{DESCRIPTION_BYTES_MAX, DESCRIPTION_NAME, DatasetSpec, Made};
-use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+use thalweg_mover::failure::{Failure, FailureKind, Result, at_path, of_io};
 use thalweg_mover::mutex::lock;
 
 /// What is made or compared at once, by one thread.
@@ -39,12 +39,8 @@ pub fn described(directory: &Path) -> Result<DatasetSpec> {
 /// The set that the file `path` describes.
 fn described_by(path: &Path) -> Result<DatasetSpec> {
     const OPERATION: &str = "read what the data set is";
-    let of = |error: std::io::Error| {
-        let mut failure = of_io(OPERATION, &error);
-        failure.cause = format!("{}: {}", path.display(), failure.cause);
-        failure
-    };
-    let odd = |why: String| Failure::new(FailureKind::Usage, OPERATION, format!("{}: {why}", path.display()));
+    let of = |error: std::io::Error| at_path(of_io(OPERATION, &error), path);
+    let odd = |why: String| at_path(Failure::new(FailureKind::Usage, OPERATION, why), path);
     if fs::metadata(path).map_err(of)?.len() > DESCRIPTION_BYTES_MAX {
         return Err(odd("is too large for one".to_owned()));
     }
@@ -177,7 +173,7 @@ mod tests {
         let file = scratch.path().join("file");
         fs::write(&file, "").unwrap();
         let failure = make(&file.join("set"), &spec()).unwrap_err();
-        assert!(failure.cause.starts_with(&*file.display().to_string()), "{failure}");
+        assert!(failure.cause.starts_with(&format!("`{}", file.display())), "{failure}");
     }
 
     #[test]

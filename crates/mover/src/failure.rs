@@ -71,7 +71,7 @@ pub(crate) fn io_because(kind: io::ErrorKind, reason: Reason, words: String) -> 
 }
 
 /// What fails where what moves bytes cannot begin.
-pub const START: &str = "start";
+pub const START_TRANSFER: &str = "start the transfer";
 
 /// What fails where the account or the control group may have no more threads, or memory for them.
 pub const START_THREAD: &str = "start a thread";

@@ -141,7 +141,7 @@ impl Filter {
 }
 
 fn usage(cause: String) -> Failure {
-    Failure::new(FailureKind::Usage, "filter", cause)
+    Failure::new(FailureKind::Usage, "read the filter rules", cause)
 }
 
 #[cfg(test)]

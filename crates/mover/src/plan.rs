@@ -39,6 +39,8 @@ impl<T: fmt::Display> fmt::Display for Chosen<T> {
 pub struct Asked {
     /// TCP connections.
     pub streams: Option<u16>,
+    /// TCP connections at most where [`Asked::streams`] says nothing, and why no more.
+    pub streams_most: Option<(u16, &'static str)>,
     /// Bytes of a chunk.
     pub chunk_bytes: Option<u64>,
     /// Files in flight at once.
@@ -142,7 +144,7 @@ impl Tuned {
             limits::is_chunk_size(*bytes) && *bytes >= u64::from(request_bytes.unwrap_or(SEGMENT_BYTES))
         };
         Tuned {
-            streams: self.streams.filter(|streams| (1..=STREAMS_MAX).contains(streams)),
+            streams: self.streams.filter(|streams| (1..=STREAMS_PLANNED_MAX).contains(streams)),
             request_bytes,
             chunk_bytes: self.chunk_bytes.filter(is_chunk),
             io_depth: self.io_depth.filter(|depth| (1..=limits::IO_DEPTH_MAX).contains(depth)),
@@ -220,7 +222,7 @@ pub const CONCURRENCY: u32 = 256;
 pub const RATE_BITS_PER_S: u64 = 10_000_000_000;
 /// Most streams that are opened without being asked for: more cost more in CPU and fairness than they were measured to
 /// gain (docs/measurements.md, windows far).
-pub const STREAMS_MAX: u16 = 32;
+pub const STREAMS_PLANNED_MAX: u16 = 32;
 /// Fewest on a far path: a loss costs one of them half its rate, not the whole transfer.
 pub(crate) const FAR_STREAMS_MIN: u16 = 8;
 /// Round trips below this are within one machine or one room.
@@ -254,6 +256,8 @@ pub fn plan(asked: &Asked, path: &Path) -> Plan {
         ),
         (None, None, _, Some(rtt)) => far_streams(path, rtt, goal, window.as_ref(), known_rate.as_ref()),
     };
+    let most = asked.streams_most.filter(|(most, _)| asked.streams.is_none() && streams.value > *most);
+    let streams = most.map_or(streams, |(most, why)| chosen(most, why));
     let chunk_bytes = chunk(asked, tuned, known_rate.as_ref(), streams.value, far.is_some());
     let segment_bytes = segment(asked, tuned, chunk_bytes.value);
     // Frames of all streams have so much memory.
@@ -326,21 +330,22 @@ fn far_streams(
 ) -> Chosen<u16> {
     // Where less was asked for than the route carried, fewer streams are enough.
     if let Some(learned) = path.learned().filter(|learned| learned.rate_bits_per_s == goal) {
-        let streams = learned.streams.clamp(1, STREAMS_MAX);
+        let streams = learned.streams.clamp(1, STREAMS_PLANNED_MAX);
         let rate = show_rate(learned.rate_bits_per_s);
         return chosen(streams, format!("with so many this route carried {rate}"));
     }
     let streams = streams_for_rate(known_rate.map(|(rate, _)| *rate), rtt, window);
     let goal = show_rate(goal);
     let windows = window.map_or("about 8 MiB under way in each".to_owned(), Window::in_words);
-    chosen(streams, format!("round trip {}, {windows}: enough for {goal}, or {STREAMS_MAX}", show(rtt)))
+    let rtt = show(rtt);
+    chosen(streams, format!("round trip {rtt}, {windows}: enough for {goal}, or {STREAMS_PLANNED_MAX}"))
 }
 
 /// Streams on a far path for a rate that will not be passed, or for whatever it carries. Nothing is gained by more than
 /// carry that rate.
 pub(crate) fn streams_for_rate(bits_per_s: Option<u64>, rtt: Duration, window: Option<&Window>) -> u16 {
     let fewest = if bits_per_s.is_some() { 1 } else { FAR_STREAMS_MIN };
-    streams_for(bits_per_s.unwrap_or(RATE_BITS_PER_S), rtt, window).clamp(fewest, STREAMS_MAX)
+    streams_for(bits_per_s.unwrap_or(RATE_BITS_PER_S), rtt, window).clamp(fewest, STREAMS_PLANNED_MAX)
 }
 
 /// Streams whose windows hold what is under way at this rate.
@@ -355,7 +360,7 @@ fn streams_for(bits_per_s: u64, rtt: Duration, window: Option<&Window>) -> u16 {
 /// each stream more is another thread that waits for a core.
 pub(crate) fn streams_for_files(file_bytes: u64, rtt: Duration, window: Option<&Window>) -> u16 {
     let bits_per_s = FILES_PER_S.saturating_mul(file_bytes).saturating_mul(8).min(RATE_BITS_PER_S);
-    streams_for(bits_per_s, rtt, window).clamp(FAR_STREAMS_MIN, STREAMS_MAX)
+    streams_for(bits_per_s, rtt, window).clamp(FAR_STREAMS_MIN, STREAMS_PLANNED_MAX)
 }
 
 /// Of `files` with `bytes` in all, those that travel in chunks, by their average: none if that is no more than a
@@ -425,13 +430,27 @@ mod tests {
     }
 
     #[test]
+    fn what_needs_few_streams_gets_no_more_and_each_has_room_for_its_share() {
+        let rtt = Duration::from_millis(300);
+        let far = path(Some(rtt), 2);
+        let few = Asked { streams_most: Some((8, "few")), ..Asked::default() };
+        let with = |streams| plan(&Asked { streams, ..few.clone() }, &far);
+        assert_eq!(with(None).streams, chosen(8, "few"));
+        let share = bandwidth_delay_product_bytes(RATE_BITS_PER_S, rtt) / 8;
+        assert_eq!(with(None).share_bytes, Some(share));
+        assert_eq!(with(Some(20)).streams, chosen(20, "as asked"));
+        let near = plan(&few, &path(None, 2)).streams;
+        assert_eq!(near.value, 2, "{near}");
+    }
+
+    #[test]
     fn small_files_need_no_more_streams_than_their_bytes() {
         let rtt = Duration::from_millis(100);
         // 20 MB under way of 4 KiB each; of 64 KiB the usual rate is the bound, as it is for a large file.
         assert_eq!(streams_for_files(4096, rtt, None), FAR_STREAMS_MIN);
         assert_eq!(streams_for_files(16 << 10, rtt, None), 15);
         assert_eq!(streams_for_files(64 << 10, rtt, None), streams(Some(rtt), 2));
-        assert_eq!(streams_for_files(u64::MAX, Duration::MAX, None), STREAMS_MAX);
+        assert_eq!(streams_for_files(u64::MAX, Duration::MAX, None), STREAMS_PLANNED_MAX);
     }
 
     #[test]

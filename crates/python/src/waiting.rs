@@ -102,5 +102,5 @@ fn begin<T: Send + 'static>(
 }
 
 fn panicked() -> Failure {
-    Failure::new(FailureKind::Internal, "work", "a thread ended with a panic")
+    Failure::new(FailureKind::Internal, "run a thread", "a thread ended with a panic")
 }

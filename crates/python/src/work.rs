@@ -94,7 +94,7 @@ impl Underway {
         drop(lock(&self.hears).take());
         if let Some(worker) = lock(&self.worker).take() {
             let ended = worker.join().unwrap_or_else(|_| {
-                Err(Failure::new(FailureKind::Internal, "work", "a thread ended with a panic"))
+                Err(Failure::new(FailureKind::Internal, "run a thread", "a thread ended with a panic"))
             });
             *lock(&self.result) = Some(ended);
         }

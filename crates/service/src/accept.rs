@@ -20,7 +20,7 @@ pub const ADMIT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Connections that have not proved who they are, at most; the rest wait in the kernel.
 const STRANGERS_MAX: usize = 8192;
 /// Of these, from the same address; of one more, the oldest is cut. So a flood from one address does not keep others
-/// out, and somebody honest at the same address still has the time that it takes for so many to come after him.
+/// out, and somebody honest at the same address still has the time that it takes for so many to come later.
 const STRANGERS_PER_SOURCE_MAX: usize = 256;
 /// Connections whose owner is known and that have not said what they are for, of one client at one address.
 const NEWCOMERS_PER_ORIGIN_MAX: usize = 64;
@@ -71,7 +71,7 @@ struct TurnedAway {
     untold: u64,
 }
 
-/// Whether somebody gets a line, and how many before him got none.
+/// Whether somebody gets a line, and how many got none before.
 #[derive(Debug, PartialEq, Eq)]
 struct Told {
     is_told: bool,
@@ -102,7 +102,7 @@ struct Strangers {
     serial: AtomicU64,
 }
 
-/// A stranger's number, and what keeps him: he is cut when it is dropped.
+/// A stranger's number, and what keeps the connection: it is cut when this is dropped.
 type Kept = (u64, oneshot::Sender<()>);
 
 impl Default for Strangers {
@@ -124,7 +124,7 @@ struct Place {
 }
 
 impl Strangers {
-    /// Notes a stranger. The receiver ends when he has to go because too many came after him.
+    /// Notes a stranger. The receiver ends when the stranger has to go because too many came later.
     fn note(
         self: &Arc<Self>,
         address: IpAddr,
@@ -224,7 +224,7 @@ pub fn listen(
         .enable_all()
         .thread_name("accept")
         .build()
-        .map_err(|error| failure::of_io(failure::START, &error).because(Reason::NoThreads))?;
+        .map_err(|error| failure::of_io(START, &error).because(Reason::NoThreads))?;
     let strangers = Arc::new(Strangers::default());
     let newcomers = Arc::new(Newcomers::default());
     let turned_away = Arc::<Mutex<TurnedAway>>::default();
@@ -381,6 +381,7 @@ impl Listening {
     }
 }
 
+const START: &str = "start the daemon";
 const FIND_ADDRESSES: &str = "find the addresses of this machine";
 
 /// Of those listened at, the unspecified ones as what they stand for.
@@ -428,7 +429,7 @@ async fn accept_loop(listener: TcpListener, door: Door, strangers: Arc<Strangers
     }
 }
 
-/// TLS, hello, and then to its session; a stranger's place is free again when he has proved who he is.
+/// TLS, hello, and then to its session; a stranger's place is free again when they have proved who they are.
 async fn welcome(stream: TcpStream, door: Door, stranger: Option<(Place, oneshot::Receiver<()>)>) {
     let since = Instant::now();
     // As the other side, which waits for our answers.
@@ -438,7 +439,7 @@ async fn welcome(stream: TcpStream, door: Door, stranger: Option<(Place, oneshot
     let secured = match stranger {
         Some((_place, cut)) => tokio::select! {
             secured = handshake => secured,
-            _ = cut => return door.turned_away(address, &"too many strangers came after him"),
+            _ = cut => return door.turned_away(address, &"too many strangers came later"),
         },
         None => handshake.await,
     };

@@ -155,7 +155,7 @@ fn min_free(text: &str, size: Reads) -> InWords<MinFree> {
 pub enum Exports {
     /// Named directories, each held open: nothing outside of them can be named.
     Named(Arc<Vec<(Export, Dir)>>),
-    /// Everything that the user may reach: for a mover that the user himself started by ssh.
+    /// Everything that the user may reach: for a mover that this user started by ssh.
     User,
 }
 

@@ -379,7 +379,7 @@ impl Reads {
         files.push_back(Read { line, bytes, time });
     }
 
-    /// A piece could not be read. Who asks for several before he hears of the first has one line.
+    /// A piece could not be read. A client that asks for several before it hears of the first has one line.
     pub fn fail(&self, line: &Line, done: Done, failure: &Failure) {
         if self.remember_failure(line.whole, failure.kind) {
             line.tell(done, Err(failure));

@@ -402,7 +402,7 @@ pub fn left_out(all: &[Snapshot]) -> u64 {
 /// many of other processes run.
 fn tidy(directory: &Path) -> usize {
     let mut files = files(directory);
-    // What somebody is writing at this moment is his.
+    // What somebody is writing at this moment is theirs.
     files.retain(|path| !is_being_written(path));
     files.sort();
     let now = unix_seconds();

@@ -26,7 +26,7 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// Who started this process, if he wants to hear of it; one that cannot be reached is logged.
+    /// Who started this process, if it wants to hear of it; one that cannot be reached is logged.
     pub fn of_environment() -> Option<Manager> {
         let name = std::env::var_os(VARIABLE).filter(|name| !name.is_empty())?;
         Manager::at(&name).inspect_err(|error| tracing::warn!(%error, "{VARIABLE}: nobody is told")).ok()

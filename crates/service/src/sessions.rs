@@ -286,11 +286,13 @@ impl Host {
                 if self.is_full(&Origin::of(&connection)) {
                     answer.answer = Answer::Busy;
                     connection.answer(&answer, left())?;
-                    return Err(Failure::new(FailureKind::Busy, "admit", "too many sessions"));
+                    let cause = "there are as many as there may be";
+                    return Err(Failure::new(FailureKind::Busy, "begin a session", cause));
                 }
                 let mut id = [0; 16];
+                let cause = "no random numbers";
                 aws_lc_rs::rand::fill(&mut id)
-                    .map_err(|_| Failure::new(FailureKind::Internal, "admit", "no random numbers"))?;
+                    .map_err(|_| Failure::new(FailureKind::Internal, "begin a session", cause))?;
                 answer.session = id;
                 self.begin(connection, &answer, left())
             }
@@ -301,11 +303,8 @@ impl Host {
                     answer.answer = Answer::UnknownSession;
                     answer.cipher = Cipher::Aes128Gcm;
                     connection.answer(&answer, left())?;
-                    return Err(Failure::new(
-                        FailureKind::NotFound,
-                        "admit",
-                        "unknown session or wrong proof",
-                    ));
+                    let cause = "its session is not known, or the proof for it is wrong";
+                    return Err(Failure::new(FailureKind::NotFound, "join a session", cause));
                 };
                 answer.cipher = session.cipher;
                 if hello.purpose == Purpose::Resume {
@@ -315,7 +314,8 @@ impl Host {
                 if !self.has_room_for_stream(&session) {
                     answer.answer = Answer::Busy;
                     connection.answer(&answer, left())?;
-                    return Err(Failure::new(FailureKind::Busy, "admit", "too many streams"));
+                    let cause = "there are as many as there may be";
+                    return Err(Failure::new(FailureKind::Busy, "add a stream", cause));
                 }
                 connection.answer(&answer, left())?;
                 connection.set_tls_form(self.limits.tls_form);

@@ -27,9 +27,10 @@ use thalweg_wire::message::{LeaseId, Reply, Slot, SlotAsk, SlotTable, SlotTaken,
 pub const LEASE: Duration = Duration::from_secs(15);
 /// Slots that one may have (one certificate, one address): nobody keeps all others out by number from there.
 const SLOTS_PER_ORIGIN: usize = limits::SLOTS_MAX / 4;
-/// How often who is held back looks whether it is his turn, or over: a window may be given back meanwhile.
+/// How often a sender that is held back looks whether it is its turn, or over: a window may be given back meanwhile.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// Who was held back for so long may be let through a little: a sign of life, long before a link counts as stalled.
+/// A sender that was held back for so long may be let through a little: a sign of life, long before a link counts as
+/// stalled.
 const HELD_MAX: Duration = Duration::from_secs(1);
 
 /// Who asks.
@@ -325,7 +326,7 @@ impl Book {
         ids.sort_unstable();
         let taken = ids.into_iter().filter_map(|(_, id)| {
             let is_yours = self.leases.get(&id)?.origin == origin;
-            // Who knows the name of a lease could give up somebody else's in a second session of his.
+            // A client that knows the name of a lease could give up somebody else's in a second session of its own.
             Some(SlotTaken { slot: Slot { lease: LeaseId::default(), ..self.slot(&id, at, now)? }, is_yours })
         });
         let slots = taken.collect();

@@ -242,8 +242,8 @@ impl File {
     }
 
     /// Bytes of a range that are in the page cache now, in whole pages (`cachestat`). `Err` (`ENOSYS`, `EOPNOTSUPP`) on
-    /// Linux before 6.5 and where the file system does not say; `EPERM` for files that are not the caller's to write,
-    /// unless he is their owner.
+    /// Linux before 6.5 and where the file system does not say; `EPERM` for files that the caller may not write
+    /// and does not own.
     pub fn cached_bytes(&self, offset: u64, bytes: u64) -> io::Result<u64> {
         let range = [offset, bytes];
         let mut counts = [0u64; 5];

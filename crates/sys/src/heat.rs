@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use crate::host;
 
-/// Who asks more often than that shares a look: it reads some tens of files, each within microseconds.
+/// Callers that ask more often share a look: it reads some tens of files, each within microseconds.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Packages, cores and cooling devices that a look reads at most; of more some from all over the machine.
 const PACKAGES_MAX: usize = 16;
@@ -33,7 +33,7 @@ const ENTRIES_MAX: usize = 4096;
 /// What was seen of heat since the first look; only grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Heat {
-    /// Looks.
+    /// Times that somebody looked.
     pub looks: u64,
     /// Of these, looks when a CPU was slowed, or had been since the look before.
     pub slowed: u64,
@@ -73,7 +73,7 @@ pub struct Held {
     pub quota: Option<Duration>,
 }
 
-/// Looks.
+/// Looks what holds this process back now: heat, and for how long its quota has so far.
 pub fn held() -> Held {
     Held { heat: seen_now(), quota: host::cpu_quota().throttled }
 }

@@ -38,9 +38,9 @@ pub fn forbid_core_dumps() -> io::Result<()> {
 pub fn bound_arenas() {
     #[cfg(target_env = "gnu")]
     {
-        // Of which two work at the same time without waiting for each other.
+        // Two threads then allocate at the same time without waiting for each other.
         const ARENAS: libc::c_int = 2;
-        // Whoever chose a number himself keeps it.
+        // A number that the user chose stays.
         let is_chosen = std::env::var_os("MALLOC_ARENA_MAX").is_some();
         if !is_chosen && rustix::process::getrlimit(Resource::As).current.is_some() {
             // JUSTIFICATION: neither std nor rustix has mallopt. On two CPUs, movers of a copy of 3,000 files by ssh

@@ -23,7 +23,7 @@ pub use blocking::{
     receive_now, send_all, send_all_vectored, set_timeouts, shutdown, shutdown_write, widen_pipe,
 };
 
-/// The user at the other end of a Unix socket, as he was when it was connected (`SO_PEERCRED`).
+/// The user at the other end of a Unix socket at the time when it was connected (`SO_PEERCRED`).
 pub fn peer_uid(fd: impl AsFd) -> io::Result<u32> {
     Ok(sockopt::socket_peercred(fd)?.uid.as_raw())
 }

@@ -101,7 +101,7 @@ pub struct ServerHello {
     pub features: u64,
     /// Session given or joined.
     pub session: SessionId,
-    /// What its machine lets a stream have. Told to whoever proved who he is by TLS; zero (unknown) to others.
+    /// What its machine lets a stream have. Told to a peer that proved by TLS who it is; zero (unknown) to others.
     pub system: System,
 }
 

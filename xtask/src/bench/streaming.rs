@@ -65,7 +65,7 @@ const SECTIONS: [Section; 5] = [
     },
 ];
 
-/// Them.
+/// The sections of a page, in Markdown: what each suite asks, and what was measured.
 ///
 /// # Errors
 /// If a result cannot be read.

@@ -127,7 +127,7 @@ impl Troubles {
     }
 }
 
-/// Looks.
+/// Has what a look needs: the source, and its scanner.
 #[derive(Clone)]
 pub(super) struct Looker {
     source: Place,

@@ -259,7 +259,7 @@ impl Driver<'_> {
     }
 
     /// Where what arrived was put, if a command is to run for it and nothing is there: scratch disks are purged. What
-    /// somebody changed there is his, and stays.
+    /// somebody changed there is theirs, and stays.
     fn missing_copy(&self, name: &RelativePath) -> Option<PathBuf> {
         self.watch.analysis.as_ref()?;
         let Place::Local(path) = self.watch.destination.below(name.as_bytes()) else { return None };

@@ -70,11 +70,11 @@ pub struct CopyArgs {
         action = clap::ArgAction::Count
     )]
     pub perms: u8,
-    /// Do not keep modes and ACLs: what is new has of the source's permissions what the umask there leaves, and no
-    /// set-id bits; what stands there keeps its own
+    /// Do not keep modes and ACLs: a new entry gets the source's permissions as far as the umask there leaves them, and
+    /// no set-id bits; what stands there keeps its own
     #[arg(long, visible_alias = "no-p")]
     pub no_perms: bool,
-    /// Do not keep owners and groups: what is written belongs to who writes it
+    /// Do not keep owners and groups: what is written belongs to the user who writes it
     #[arg(long, visible_alias = "no-o")]
     pub no_owner: bool,
     /// Do not keep times. What has the same size is then compared by content, unless an earlier comparison is
@@ -127,12 +127,12 @@ pub struct CopyArgs {
     /// Do not cross into other file systems
     #[arg(short = 'x', long)]
     pub one_file_system: bool,
-    /// Copy what symbolic links lead to instead of the links. From a daemon none that leads out of its export
+    /// Copy what symbolic links lead to instead of the links. A daemon follows none that leads out of its export
     #[arg(short = 'L', long)]
     pub copy_links: bool,
     /// cp: remove each file and link of a source once it is verified and durable at the destination; what was there
     /// before only if --check digest finds it the same. Directories stay, and what cannot be kept in full (--no-owner,
-    /// --no-xattrs). At a daemon where its export may be written. Not with --and or --copy-links
+    /// --no-xattrs). At a daemon only in exports that may be written. Not with --and or --copy-links
     #[arg(long, conflicts_with_all = ["and", "copy_links"])]
     pub remove_source_files: bool,
     /// sync: remove what the source does not have, and what stands where it has something of another kind
@@ -189,8 +189,8 @@ pub struct CopyArgs {
     /// Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)
     #[arg(long, value_name = "SIZE", value_parser = parse_window)]
     pub window: Option<u64>,
-    /// Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`. Of one copy, so not
-    /// with --and
+    /// Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`. For one copy
+    /// only, so not with --and
     #[arg(long, value_name = "FILE", conflicts_with_all = ["dry_run", "and"])]
     pub receipt: Option<PathBuf>,
     /// Write how each entry ended, and what was deleted, as JSON lines, to a file, behind what is in it

@@ -82,7 +82,7 @@ impl FilterArgs {
                     for line in split(&bytes, self.from0) {
                         let line = std::str::from_utf8(line).map_err(|_| {
                             let cause = format!("the pattern `{}` is not UTF-8", Escaped(line));
-                            Failure::new(FailureKind::Usage, "filter", cause)
+                            Failure::new(FailureKind::Usage, "read the filter rules", cause)
                         })?;
                         rules.extend(parse_pattern_line(line, *include)?);
                     }

@@ -192,8 +192,8 @@ pub struct FramesPullArgs {
     /// End after so many frames
     #[arg(long, value_name = "N", value_parser = whole::<u64>(0..))]
     pub count: Option<u64>,
-    /// A name to come back under: who was killed or stopped, or had its --count, goes on behind what it had put away,
-    /// within --keep
+    /// A name to come back under: a pull that was killed or stopped, or had its --count, goes on behind what it had put
+    /// away, within --keep
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
     /// For so long the hub keeps the place of a consumer whose link is gone

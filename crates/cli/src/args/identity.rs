@@ -10,7 +10,7 @@ pub struct IdentityArgs {
     /// not with that of the ticket
     #[arg(value_name = "TICKET", conflicts_with = "server")]
     pub of_ticket: Option<PathBuf>,
-    /// Of the server whose state directory this is, and not of the user
+    /// Print the identity of the server whose state directory this is, not that of the user
     #[arg(long)]
     pub server: bool,
     /// Where the keys are. That of the user is made there if there is none

@@ -67,7 +67,7 @@ pub struct PredictArgs {
     /// Will it be done in this time, in 99 of 100 cases?
     #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     pub deadline: Option<Duration>,
-    /// Count what is at SRC for so long, or 1,000 entries in any case; of what is larger a sample is taken for as long
+    /// Count what is at SRC for so long, or 1,000 entries in any case; if it is larger, a sample is taken for as long
     /// again
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = units::parse_time)]
     pub scan: Duration,

@@ -22,7 +22,7 @@ pub struct WhyArgs {
     /// All transfers that are known, a line each
     #[arg(long, conflicts_with_all = ["watch", "transfer"])]
     pub list: bool,
-    /// Where thalweg keeps its keys and what it remembers: of a daemon, what it serves
+    /// Where thalweg keeps its keys and what it remembers; that of a daemon shows what it serves
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
     /// The answer as JSON, one a line, on stdout
@@ -33,11 +33,11 @@ pub struct WhyArgs {
 /// Options of limit.
 #[derive(Debug, clap::Args)]
 pub struct LimitArgs {
-    /// Process numbers of copies, streams and watches (without: all that you run), or of a daemon, whose
-    /// limit for all of its sessions that is, then the rate: for instance 500Mbit/s, or none
+    /// Process numbers of copies, streams and watches (without: all that you run), or of a daemon, for all
+    /// of its sessions together; then the rate: for instance 500Mbit/s, or none
     #[arg(value_name = "PID... RATE", required = true, num_args = 1..)]
     pub words: Vec<String>,
-    /// Where thalweg keeps its keys and what it remembers: to reach a daemon, where that does
+    /// Where thalweg keeps its keys and what it remembers; to reach a daemon, its state directory
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
 }

@@ -39,7 +39,7 @@ pub struct ServeArgs {
     /// Without a sign of life for so long, a link counts as lost
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::parse_stall)]
     pub stall_timeout: Duration,
-    /// Serve at most so many sessions at a time; one more client is told that the server is busy
+    /// Serve at most so many sessions at a time; a client beyond them is told that the server is busy
     #[arg(
         long,
         value_name = "N",
@@ -47,7 +47,7 @@ pub struct ServeArgs {
         value_parser = whole::<usize>(1..=SESSIONS_MAX)
     )]
     pub max_sessions: usize,
-    /// Of these, at most so many from one address (of IPv6: one network of 64 bits) (default: half of them)
+    /// Serve at most so many of these from one address (of IPv6: one network of 64 bits) (default: half of them)
     #[arg(long, value_name = "N", value_parser = whole::<usize>(1..=SESSIONS_MAX))]
     pub max_sessions_per_address: Option<usize>,
     /// Take at most so much memory for buffers of all sessions together, from 8MiB; a stream for which there is none is
@@ -70,8 +70,8 @@ pub struct ServeArgs {
     /// that is less)
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub frames_memory: Option<u64>,
-    /// The most that a client may let the spill log of a channel have (`frames --spill-size`); who asks for more is
-    /// refused. A recorded log keeps what it has. max-spill of an export goes before it
+    /// The most that a client may let the spill log of a channel have (`frames --spill-size`); one that asks for
+    /// more is refused. A recorded log keeps what it has. max-spill of an export takes precedence
     #[arg(long, value_name = "SIZE", default_value = "64GiB", value_parser = super::frames::parse_spill)]
     pub max_spill: u64,
     /// Write a log to stderr in this form, with a line for each transfer when it is over: what THALWEG_LOG asks for,

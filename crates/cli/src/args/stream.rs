@@ -24,8 +24,8 @@ pub struct StreamArgs {
     #[arg(value_name = "DST")]
     pub destination: OsString,
 
-    /// Files are complete when nobody has them open for writing. So it is if nothing else is said; a file in a
-    /// directory always is then
+    /// Files are complete when nobody has them open for writing. This is the default; in a directory each file
+    /// is complete then in any case
     #[arg(long)]
     pub until_closed: bool,
     /// All is complete when nothing grew, and nothing new came, for so long
@@ -56,7 +56,7 @@ pub struct StreamArgs {
     /// is faster waits
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = parse_buffer)]
     pub buffer: u64,
-    /// Take at most so much memory for buffers here, from 8MiB: of --buffer half of it, fewer streams
+    /// Take at most so much memory for buffers here, from 8MiB: at most half of it for --buffer, and fewer streams
     #[arg(long, value_name = "SIZE", value_parser = crate::args::copy::parse_memory)]
     pub memory: Option<u64>,
     /// Time between two marks, up to a minute: how late a byte may become durable

@@ -35,8 +35,8 @@ pub struct WatchArgs {
     /// An item is complete when its sizes and times have not changed for so long
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = units::parse_time, conflicts_with = "marker")]
     pub stable: Duration,
-    /// An item is complete when its marker is there, made or touched after the item's last change: of a file NAME the
-    /// file NAME + MARKER beside it, of a directory the file MARKER in it
+    /// An item is complete when its marker is there, made or touched after the item's last change: for a file NAME the
+    /// file NAME + MARKER beside it, for a directory the file MARKER in it
     #[arg(long, value_name = "MARKER")]
     pub marker: Option<OsString>,
     /// Run the program strictly one item after another, by name (numbers in names as numbers) or by time of the last

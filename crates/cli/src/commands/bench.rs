@@ -13,7 +13,7 @@ use thalweg_cli::args::bench::{BenchCommand, ImportArgs, RunArgs};
 use thalweg_lab::bench::record::{Quantity, RESULT_BYTES_MAX, Results, Sample, counting, partial};
 use thalweg_lab::bench::statistics::Summary;
 use thalweg_lab::bench::{Suite, Wishes, import, run, table, write};
-use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+use thalweg_mover::failure::{Failure, FailureKind, Result, at_path, of_io};
 use thalweg_sys::clock::unix_seconds;
 
 /// `thalweg bench …`.
@@ -99,10 +99,8 @@ fn import_file(args: &ImportArgs) -> Result<Exit> {
     let mut file = std::fs::File::open(&args.file).map_err(failed)?;
     // What is longer ends in the middle, and is refused as no JSON.
     file.by_ref().take(RESULT_BYTES_MAX).read_to_string(&mut text).map_err(failed)?;
-    let results = import::iperf3(&text, units::moment).map_err(|why| {
-        let cause = format!("{}: {why}", args.file.display());
-        Failure::new(FailureKind::Usage, "import results", cause)
-    })?;
+    let odd = |why| at_path(Failure::new(FailureKind::Usage, "import results", why), &args.file);
+    let results = import::iperf3(&text, units::moment).map_err(odd)?;
     let out_file = args.out.clone().unwrap_or_else(|| args.file.with_extension("jsonl"));
     if out_file.as_os_str() == "-" {
         let cause = "--out names a file, and `-` is none: --json tells the cases on stdout";
@@ -116,8 +114,8 @@ fn import_file(args: &ImportArgs) -> Result<Exit> {
     }
     // It may be what was measured here, over the same path.
     if args.out.is_none() && out_file.symlink_metadata().is_ok() {
-        let cause = format!("{} is there already: name the result with --out", out_file.display());
-        return Err(Failure::new(FailureKind::Usage, "import results", cause));
+        let cause = "it is there already: name the result with --out";
+        return Err(at_path(Failure::new(FailureKind::Usage, "import results", cause), &out_file));
     }
     let results = write(&results, &out_file)?;
     show(&results, Some(&out_file), args.json)
@@ -204,8 +202,9 @@ fn version_of(program: &Path) -> Result<String> {
     match output.status.success() && version.starts_with("thalweg ") {
         true => Ok(version),
         false => {
-            let cause = format!("{}: is no thalweg", program.display());
-            Err(Failure::new(FailureKind::Usage, "ask the program for its version", cause))
+            let failure =
+                Failure::new(FailureKind::Usage, "ask the program for its version", "it is no thalweg");
+            Err(at_path(failure, program))
         }
     }
 }
@@ -228,12 +227,7 @@ fn now() -> i64 {
 }
 
 fn about(operation: &str, file: &Path, error: &std::io::Error) -> Failure {
-    let mut failure = of_io(operation, error);
-    if error.kind() == std::io::ErrorKind::InvalidData {
-        failure.kind = FailureKind::Usage;
-    }
-    failure.cause = format!("{}: {error}", file.display());
-    failure
+    at_path(of_io(operation, error), file)
 }
 
 #[cfg(test)]

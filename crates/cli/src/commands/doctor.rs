@@ -191,7 +191,7 @@ fn found(path: &Path, places: &Places) -> Result<PathBuf> {
 fn directory(path: &Path) -> Result<PathBuf> {
     let absolute = path.canonicalize().map_err(|error| at_path(of_io("find a path", &error), path))?;
     if !absolute.is_dir() {
-        return Err(at_path(Failure::new(FailureKind::Usage, "find a path", "is no directory"), path));
+        return Err(at_path(Failure::new(FailureKind::Usage, "find a path", "it is no directory"), path));
     }
     Ok(absolute)
 }

@@ -618,7 +618,7 @@ fn prediction_words(bytes: f64, prediction: &Prediction, bound: Option<OneSided>
 
 /// Measurements by concurrency.
 pub struct Measurements {
-    /// Them.
+    /// The measurements of each concurrency.
     pub groups: BTreeMap<u64, Vec<Measurement>>,
     /// Lines that were something else.
     pub passed_over: usize,
@@ -707,10 +707,5 @@ fn bad_line(file: &Path, number: usize, why: &dyn std::fmt::Display) -> Failure 
 }
 
 fn failure_about(file: &Path, why: &dyn std::fmt::Display) -> Failure {
-    Failure::new(FailureKind::Usage, "read measurements", format!("`{}`: {why}", shown(file)))
-}
-
-fn shown(file: &Path) -> String {
-    use std::os::unix::ffi::OsStrExt;
-    Escaped(file.as_os_str().as_bytes()).to_string()
+    at_path(Failure::new(FailureKind::Usage, "read measurements", why), file)
 }

@@ -146,20 +146,11 @@ fn read(paths: &[PathBuf]) -> Result<Vec<Results>> {
         _ => {}
     }
     for (path, error) in passed_over {
-        show::line(&json::inert(&format!("passed over: {}: {error}", path.display())));
+        show::line(&json::inert(&format!("passed over: `{}`: {error}", path.display())));
     }
     Ok(results)
 }
 
 fn failed(operation: &str, path: &Path, error: &std::io::Error) -> Failure {
-    let failure = of_io(operation, error);
-    let kind = match error.kind() {
-        std::io::ErrorKind::InvalidData => FailureKind::Usage,
-        _ => failure.kind,
-    };
-    let cause = match error.kind() {
-        std::io::ErrorKind::InvalidData => error.to_string(),
-        _ => failure.cause.clone(),
-    };
-    Failure::new(kind, operation, format!("{}: {cause}", path.display())).because(failure.reason)
+    failure::at_path(of_io(operation, error), path)
 }

@@ -28,7 +28,6 @@ use thalweg_sys::errno;
 use thalweg_sys::{Dir, File, process};
 use thalweg_wire::limits;
 use thalweg_wire::message::Part;
-use thalweg_wire::path::Escaped;
 
 /// Name of the file of a server's key in its state directory.
 pub(super) const IDENTITY: &str = "server.pem";
@@ -151,13 +150,10 @@ fn take_state(state: &Path) -> Result<File> {
     let of_io = |error: std::io::Error| failure::at_path(failure::of_io(TAKE_STATE, &error), state);
     let lock = Dir::open(state).and_then(|state| state.lock(LOCK)).map_err(of_io)?;
     lock.ok_or_else(|| {
-        let cause = format!("another `thalweg serve` has `{}`", shown(state));
-        Failure::new(FailureKind::Busy, TAKE_STATE, cause).because(Reason::StateTaken)
+        let cause = "another `thalweg serve` has it";
+        let failure = Failure::new(FailureKind::Busy, TAKE_STATE, cause).because(Reason::StateTaken);
+        failure::at_path(failure, state)
     })
-}
-
-fn shown(path: &Path) -> String {
-    Escaped(path.as_os_str().as_encoded_bytes()).to_string()
 }
 
 /// In the state directory; locked by the kernel, so that a daemon that was killed leaves none behind.

@@ -268,7 +268,7 @@ fn what_is_no_result_is_named_with_its_line() {
     let run = scratch.run(["report", &bad.display().to_string()]);
     let told = String::from_utf8_lossy(&run.stderr).into_owned();
     assert_eq!(run.status.code(), Some(1), "{told}");
-    assert!(told.contains("bad.jsonl: it is no result file") && told.contains(": line 1"), "{told}");
+    assert!(told.contains("bad.jsonl`: it is no result file") && told.contains(": line 1"), "{told}");
     let run = scratch.run(["plot", "--list", &scratch.path("none").display().to_string()]);
     assert_eq!(run.status.code(), Some(3));
     let result = results::all(scratch.root()).remove(0).display().to_string();

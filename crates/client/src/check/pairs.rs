@@ -65,7 +65,7 @@ impl<T> Teller<'_, T> {
         if let Err(failure) = &end {
             lock(self.over).get_or_insert_with(|| failure.clone());
         }
-        // Nobody hears it who failed himself.
+        // A receiver that failed itself does not hear it.
         let _ = self.pieces.send(Piece::End(end));
     }
 }

@@ -51,7 +51,7 @@ impl Selected {
         let Some(path) = &failure.path else { return true };
         match failure.operation.as_str() {
             "list" => self.has(path, true),
-            "look" | "follow links" => self.has(path, true) || self.has(path, false),
+            "read metadata" | "follow links" => self.has(path, true) || self.has(path, false),
             _ => self.has(path, false),
         }
     }
@@ -136,8 +136,9 @@ mod tests {
             let failure = Failure::new(FailureKind::Permission, operation, "Permission denied");
             selected.is_concerned(&failure.at(&path(name)))
         };
-        assert!(!concerned("list", "closed") && !concerned("open", "a.o") && !concerned("look", "closed/a"));
-        assert!(concerned("list", "open") && concerned("open", "closed") && concerned("look", "closed"));
+        let look = "read metadata";
+        assert!(!concerned("list", "closed") && !concerned("open", "a.o") && !concerned(look, "closed/a"));
+        assert!(concerned("list", "open") && concerned("open", "closed") && concerned(look, "closed"));
         assert!(selected.is_concerned(&Failure::new(FailureKind::Io, "list", "Input/output error")));
     }
 }

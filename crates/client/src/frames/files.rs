@@ -40,7 +40,6 @@ use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_sys::{Dir, Replace};
 use thalweg_wire::hex::hex;
 use thalweg_wire::limits;
-use thalweg_wire::path::Escaped;
 
 /// Writes frames into files of a directory.
 pub struct FrameFiles {
@@ -369,8 +368,8 @@ fn rename_to_free(part: &Path, name: &Path) -> std::io::Result<()> {
 fn lock(file: &File, path: &Path) -> Result<()> {
     match file.try_lock() {
         Err(TryLockError::WouldBlock) => {
-            let cause = format!("{}: another writer is at work there", shown(path));
-            Err(Failure::new(FailureKind::Busy, "write frames", cause))
+            let cause = "another writer is at work there";
+            Err(failure::at_path(Failure::new(FailureKind::Busy, "write frames", cause), path))
         }
         // Where a file system has no locks nobody is kept out.
         Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
@@ -382,12 +381,6 @@ fn regular_bytes(file: &Path) -> Option<u64> {
     std::fs::metadata(file).ok().filter(|metadata| metadata.is_file()).map(|metadata| metadata.len())
 }
 
-fn shown(path: &Path) -> String {
-    format!("`{}`", Escaped(path.as_os_str().as_bytes()))
-}
-
 fn at(operation: &str, path: &Path, error: &std::io::Error) -> Failure {
-    let mut failure = failure::of_io(operation, error);
-    failure.cause = format!("{}: {}", shown(path), failure.cause);
-    failure
+    failure::at_path(failure::of_io(operation, error), path)
 }

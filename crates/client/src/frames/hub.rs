@@ -93,7 +93,8 @@ impl Hub {
     pub fn place(&self, channel: &str) -> Result<OsString> {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         if channel.is_empty() || !channel.chars().all(plain) || channel.starts_with('.') {
-            return Err(Failure::new(FailureKind::Usage, "name a channel", "letters, digits, `-`, `_`, `.`"));
+            let cause = "a name has letters, digits, `-`, `_` and `.`, and no `.` first";
+            return Err(Failure::new(FailureKind::Usage, "name a channel", cause));
         }
         Ok(format!("tw://{}/{EXPORT}/{channel}", self.addresses[0]).into())
     }

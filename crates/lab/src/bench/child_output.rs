@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(heard("true").why(), "it said nothing");
     }
 
-    /// Who does not read on what it does not keep has the child wait for ever.
+    /// A reader that stops at what it does not keep has the child wait for ever.
     #[test]
     fn a_child_with_more_errors_than_are_kept_comes_to_its_end() {
         let output = heard("head -c 3000000 /dev/zero >&2; echo '{\"n\": 3}'");

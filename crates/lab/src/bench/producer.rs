@@ -53,7 +53,7 @@ impl Producer {
         lock(&self.pipe).take();
     }
 
-    /// Ends it. Who writes to it has the pipe until then, and is told that nobody reads any more.
+    /// Ends it. The writer has the pipe until then, and is told that nobody reads any more.
     pub fn give_up(&self) {
         let mut child = lock(&self.child);
         // The number of one that was waited for may be another's.

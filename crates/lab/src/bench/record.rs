@@ -57,7 +57,7 @@ pub struct End {}
 /// What did not run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
-    /// It.
+    /// The case, by its name in the suite.
     pub what: String,
     /// Why: what the machine or the program cannot do.
     pub why: String,

@@ -27,7 +27,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
-use thalweg_mover::failure::{Failure, FailureKind, MEASURE, Reason, Result, of_io};
+use thalweg_mover::failure::{Failure, FailureKind, MEASURE, Reason, Result, at_path, of_io};
 use thalweg_sys::Dir;
 use thalweg_sys::child::dies_with_us;
 use thalweg_sys::cpu_time::children_cpu;
@@ -51,11 +51,8 @@ impl Workspace {
     /// # Errors
     /// What the file system says.
     pub fn new(wishes: &Wishes, budget_bytes: u64, hear: &mut dyn FnMut(&str)) -> Result<Workspace> {
-        let failed = |error: std::io::Error| {
-            let mut failure = of_io("make a scratch directory", &error);
-            failure.cause = format!("in {}: {}", wishes.directory.display(), failure.cause);
-            failure
-        };
+        let failed =
+            |error: std::io::Error| at_path(of_io("make a scratch directory", &error), &wishes.directory);
         let parent = fs::canonicalize(&wishes.directory).map_err(failed)?;
         scratch::remove_deserted(&parent, hear);
         let workspace = Workspace {

@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use thalweg_mover::endpoint::dataset::{DESCRIPTION_NAME, DatasetSpec};
-use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+use thalweg_mover::failure::{Failure, FailureKind, Result, at_path, of_io};
 use thalweg_sys::cpu_time::thread_cpu;
 
 /// What was made, and what it took.
@@ -40,11 +40,7 @@ impl Generated {
 /// `Usage` for numbers out of their bounds, or if something else than this set is there; what the file system says.
 pub fn make(directory: &Path, spec: &DatasetSpec) -> Result<Generated> {
     let refused = |cause: String| Failure::new(FailureKind::Usage, "make a data set", cause);
-    let of = |path: &Path, error: std::io::Error| {
-        let mut failure = of_io("make a data set", &error);
-        failure.cause = format!("{}: {}", path.display(), failure.cause);
-        failure
-    };
+    let of = |path: &Path, error: std::io::Error| at_path(of_io("make a data set", &error), path);
     spec.check().map_err(|why| refused(why.to_owned()))?;
     fs::create_dir_all(directory).map_err(|error| of(directory, error))?;
     let (whole, unfinished) = (directory.join(DESCRIPTION_NAME), directory.join(UNFINISHED_NAME));
@@ -54,11 +50,9 @@ pub fn make(directory: &Path, spec: &DatasetSpec) -> Result<Generated> {
     let is_whole = described(directory).ok().as_ref() == Some(spec);
     let is_begun = !whole.exists() && described_by(&unfinished).ok().as_ref() == Some(spec);
     if !is_empty && !is_whole && !is_begun {
-        let cause = format!(
-            "`{}` is not empty, and what it holds is not this set: name another directory, or remove it",
-            directory.display()
-        );
-        return Err(refused(cause));
+        let cause =
+            "it is not empty, and what it holds is not this set: name another directory, or remove it";
+        return Err(at_path(refused(cause.to_owned()), directory));
     }
     let began = Instant::now();
     if !is_whole && !is_begun {

@@ -550,8 +550,8 @@ fn check_plain(path: &Path) -> Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(of(path, "look at", &error)),
         Ok(false) => {
-            let cause = format!("`{}` is there and no plain file: remove it first", path.display());
-            Err(Failure::new(FailureKind::Unsupported, "change settings", cause))
+            let cause = "it is there and no plain file: remove it first";
+            Err(at_path(Failure::new(FailureKind::Unsupported, "change settings", cause), path))
         }
     }
 }
@@ -700,9 +700,9 @@ fn load(state: &Path) -> Result<Option<Record>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(of(&path, "read the record", &error)),
     };
-    serde_json::from_slice(&text).map(Some).map_err(|error| {
-        Failure::new(FailureKind::Damage, "read the record", format!("`{}`: {error}", path.display()))
-    })
+    serde_json::from_slice(&text)
+        .map(Some)
+        .map_err(|error| at_path(Failure::new(FailureKind::Damage, "read the record", error), &path))
 }
 
 fn save(state: &Path, record: &Record) -> Result<()> {

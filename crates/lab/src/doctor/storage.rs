@@ -7,7 +7,7 @@ use super::memory::chosen;
 use super::roots::{Roots, read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use thalweg_wire::path::Escaped;
+use thalweg_mover::failure::shown_path;
 
 /// Where a path is mounted (`proc_pid_mountinfo(5)`).
 struct Mount {
@@ -48,7 +48,7 @@ pub fn findings(roots: &Roots, probes: &Probes, paths: &[PathBuf]) -> Vec<Findin
 
 /// A path as a sentence has it: inert on a terminal.
 pub(super) fn shown(path: &Path) -> String {
-    Escaped(path.as_os_str().as_encoded_bytes()).to_string()
+    shown_path(path.as_os_str().as_encoded_bytes())
 }
 
 /// The mount that a path is in: the one with the longest point, the last of equals since it hides the others.

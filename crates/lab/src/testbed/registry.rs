@@ -20,7 +20,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use thalweg_mover::failure::{Failure, FailureKind, Reason, Result, START_TESTBED, of_io, of_namespace};
+use thalweg_mover::failure::{
+    Failure, FailureKind, Reason, Result, START_TESTBED, at_path, of_io, of_namespace,
+};
 use thalweg_sys::atomic_file::{self, Durability};
 use thalweg_sys::child::in_own_session;
 use thalweg_sys::namespace::{self, NetworkNamespace};
@@ -393,14 +395,15 @@ impl Registry {
     }
 
     fn lock_unless(&self, wait: Duration, stop: &AtomicBool) -> Result<OwnedFd> {
-        let failed = |error: io::Error| of_io("open the directory of testbeds", &error);
+        let failed = |error: io::Error| at_path(of_io("open the directory of testbeds", &error), &self.0);
         DirBuilder::new().recursive(true).mode(0o700).create(&self.0).map_err(failed)?;
         let directory = File::open(&self.0).map_err(failed)?;
         let metadata = directory.metadata().map_err(failed)?;
         // Who could write here could have us run a program in a namespace of theirs.
         if metadata.uid() != thalweg_sys::user::effective_uid() || metadata.mode() & 0o022 != 0 {
-            let cause = format!("{} is, or may be changed by, somebody else", self.0.display());
-            return Err(Failure::new(FailureKind::Permission, "open the directory of testbeds", cause));
+            let cause = "it belongs to somebody else, or somebody else may change it";
+            let failure = Failure::new(FailureKind::Permission, "open the directory of testbeds", cause);
+            return Err(at_path(failure, &self.0));
         }
         let until = Instant::now() + wait;
         loop {

@@ -1,14 +1,15 @@
 //! The producer's side of a slot whose promise needs bursts a period apart: whether the windows still stand where the
 //! bursts are, and when they are to be moved.
 //!
-//! 1. A burst begins with the first byte that becomes ready after a rest: for [`REST`] of a period who reads waited,
-//!    and nothing came. That everything before it has gone is no sign: where windows open late in a period, a burst is
-//!    ready before the one before it has gone; and of one that becomes ready little by little, all may have gone in its
-//!    middle. Who is held up because there is no room does not wait, and what he reads then was ready before.
+//! 1. A burst begins with the first byte that becomes ready after a rest: for [`REST`] of a period the thread that
+//!    reads waited, and nothing came. It is no sign that everything before has gone: where windows open late in a
+//!    period, a burst is ready before the earlier one has gone; and a burst that becomes ready little by little may
+//!    have gone, as far as it was ready, in its middle. A thread that is held up because there is no room does not wait
+//!    for bytes, and what it reads then was ready before.
 //! 2. Each burst waits for a window. When the windows were placed that took so long, and it should still.
 //! 3. If [`IN_A_ROW`] bursts in a row wait longer, or shorter, by more than a part of the guard, they are to be moved:
-//!    to the last of these. One that is late alone is a thread that was.
-//! 4. Who was refused asks again after a while, because what is in the way may be left behind.
+//!    to the last of these. If one burst alone is late, it was the thread that was late.
+//! 4. A producer that was refused asks again after a while, because what is in the way may be gone by then.
 //!
 //! The time is an argument, in nanoseconds since a moment that the caller chose.
 //!
@@ -66,8 +67,8 @@ const REFUSED_RESTS: u64 = 8;
 pub(crate) const ASKED_APART: Duration = Duration::from_millis(100);
 
 impl Drift {
-    /// Of bursts that are to be so far apart (at least 1), in windows with such a guard. Who reads waits since then, if
-    /// he does.
+    /// For bursts that are to be `period` ns apart (at least 1), in windows with a guard of `guard` ns. `waits_since`:
+    /// the thread that reads waits since then, if it does.
     pub fn new(period: u64, guard: u64, waits_since: Option<u64>) -> Drift {
         Drift {
             period: period.max(1),

@@ -7,8 +7,8 @@
 //! - [`calendar`] decides at the server which windows a producer gets, or why none.
 //! - [`gate`] decides at the producer which bytes go when.
 //! - [`drift`] decides at the producer when the windows are to be moved, because bursts are not where they were.
-//! - [`turn`] decides at the server of whom it takes bytes now: who has no slot, or sends more than his is for, waits
-//!   while another's window is open.
+//! - [`turn`] decides at the server of whom it takes bytes now: a sender without a slot, or with more than its slot is
+//!   for, waits while another's window is open.
 //! - [`share`] decides at a server which has a limit for all that it moves who of its sessions goes next.
 //!
 //! All are pure: the time is an argument, in microseconds or nanoseconds since a moment that the caller chose.

@@ -32,7 +32,7 @@ pub struct Line {
     free_at: u64,
     /// How far the member that went last had come when it went, in bytes.
     turn: u64,
-    /// How far each member comes with all that it asked for. Who has none is at [`Line::turn`].
+    /// How far each member comes with all that it asked for. A member that asked for nothing is at [`Line::turn`].
     ends: BTreeMap<Member, u64>,
     /// What waits, by how far its member has come before.
     waiting: BTreeMap<(u64, Ticket), (Member, u64)>,

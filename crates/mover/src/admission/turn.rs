@@ -1,9 +1,10 @@
 //! The server's side of a slot: of whom it takes bytes now.
 //!
-//! - Who has a slot is taken from whenever its bytes come, as long as they are no more than its windows are for: if
-//!   some are late, making them wait for somebody else's window to end would not give back the time that they took.
-//! - Who has none, or sends more than he said, is taken from in windows of his own and while no window is open. In a
-//!   window of another he waits; TCP then holds him back where he is, by its window.
+//! - From a producer with a slot it takes bytes whenever they come, as long as they are no more than its windows are
+//!   for: if some are late, making them wait for somebody else's window to end would not give back the time that they
+//!   took.
+//! - From a sender without a slot, or with more than it said, it takes bytes in windows of that sender's own and while
+//!   no window is open. In a window of another the sender waits; TCP then holds it back at its end, by the TCP window.
 //! - Nobody waits for ever: now and then one frame is let through ([`SPARE_SHARE`] of the way, for all together), so
 //!   that a connection shows a sign of life however full the calendar is.
 //!
@@ -28,7 +29,7 @@ const PORTION: Duration = Duration::from_micros(500);
 /// Whether it is somebody's turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
-    /// A window of his own is open.
+    /// A window of its own is open.
     Own,
     /// No window is open.
     Free,
@@ -208,7 +209,7 @@ mod tests {
         let mut greedy = share();
         let over = (0..100u64).filter(|period| !greedy.take(30_000, period * 100_000)).count();
         assert!(over > 90, "{over}");
-        // A debt has a bottom: who stops is within his share again some periods later.
+        // A debt has a bottom: a sender that stops is within its share again some periods later.
         let mut stopped = share();
         stopped.take(u64::MAX, 0);
         assert!(!stopped.take(0, 100_000) && stopped.take(0, 200_000));
@@ -250,14 +251,14 @@ mod tests {
         assert_eq!(lately.worst(s(100_000)), ms(40));
     }
 
-    /// A way of 1 Gbit/s with a queue, in steps of 0.1 ms: producers of bursts who keep to their gates, and one without
-    /// a slot who always has more to send and has as much under way as he is offered. By how much the latest burst was
-    /// later than was promised, in microseconds.
+    /// A way of 1 Gbit/s with a queue, in steps of 0.1 ms: producers of bursts that keep to their gates, and one
+    /// without a slot that always has more to send and has as much under way as it is offered. By how much the latest
+    /// burst was later than was promised, in microseconds.
     fn latest(bursts: &[(u64, u64)], holds: bool) -> i64 {
         const STEP: u64 = 100;
         let rate = 1000 * MBIT;
         let micros = |bytes: u64| bytes * 1_000_000 / rate;
-        // TCP would have him have 6 MB under way.
+        // TCP would let it have 6 MB under way.
         let offered = if holds { beside_window_bytes(rate, 1) } else { 6_000_000 };
         let portion = portion_bytes(rate);
         let mut calendar = Calendar::new(rate);

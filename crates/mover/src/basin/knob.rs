@@ -6,59 +6,51 @@ use super::{Evidence, Where, heat, path};
 use crate::model::loss::CongestionControl;
 use crate::stage::Stage;
 
-/// Most streams that this advises.
-const STREAMS_MAX: u32 = 64;
-
-/// How each begins.
-const TO_TURN: &str = "To turn: ";
+/// Most streams that are advised: twice as many as thalweg plans unasked. Where those are too few, somebody may try
+/// more; each costs CPU, and takes from others on the path.
+const STREAMS_ADVISED_MAX: u32 = 64;
 
 /// One or two short sentences.
 pub(super) fn knob(evidence: &Evidence, narrowest: &Need) -> String {
     let knob = of_cause(evidence, narrowest);
-    let is_heated = heat::of(evidence, narrowest.cause, narrowest.place).is_some();
-    // A CPU that cools down is faster by itself.
-    if is_heated && let Some(rest) = knob.strip_prefix(TO_TURN) {
-        let place = match narrowest.place {
-            Where::Source => "the source",
-            Where::Destination => "the destination",
-            Where::Path | Where::Both => "this machine",
-        };
-        return format!("{TO_TURN}cool {place} (heat slows its CPUs), or {rest}");
+    if heat::of(evidence, narrowest.cause, narrowest.place).is_none() {
+        return format!("To turn: {knob}");
     }
-    knob
+    // A CPU that cools down is faster by itself.
+    let place = match narrowest.place {
+        Where::Source => "the source",
+        Where::Destination => "the destination",
+        Where::Path | Where::Both => "this machine",
+    };
+    format!("To turn: cool {place} (heat slows its CPUs), or {knob}")
 }
 
+/// What to turn, as it follows a colon.
 fn of_cause(evidence: &Evidence, narrowest: &Need) -> String {
     let (source, destination) = ("the source", "the destination");
     match narrowest.cause {
-        Cause::Scan => "To turn: name fewer directories, or copy several parts at once with --and.".into(),
-        Cause::Producer => "To turn: nothing on this way; who writes the data sets the pace.".into(),
-        Cause::SourceDisk => {
-            "To turn: a faster disk at the source, or --streams for more reads at once.".into()
-        }
+        Cause::Scan => "name fewer directories, or copy several parts at once with --and.".into(),
+        Cause::Producer => "nothing on this way; who writes the data sets the pace.".into(),
+        Cause::SourceDisk => "a faster disk at the source, or --streams for more reads at once.".into(),
         Cause::SmallFilesRead | Cause::SmallFilesWrite if evidence.streams < 4 => {
             let files = if is_small(evidence) { "small files" } else { "files" };
-            format!("To turn: --streams 8 works on more {files} at once.")
+            format!("--streams 8 works on more {files} at once.")
         }
-        Cause::SmallFilesRead => {
-            "To turn: a source with quicker metadata, or an archive of the files.".into()
-        }
-        Cause::SmallFilesWrite => {
-            "To turn: a destination with quicker metadata, or an archive of the files.".into()
-        }
+        Cause::SmallFilesRead => "a source with quicker metadata, or an archive of the files.".into(),
+        Cause::SmallFilesWrite => "a destination with quicker metadata, or an archive of the files.".into(),
         Cause::SourceCpu | Cause::DestinationCpu => {
             let place = if narrowest.place == Where::Source { source } else { destination };
             match narrowest.stage {
-                Some(Stage::Compress) => "To turn: leave out --compress.".into(),
+                Some(Stage::Compress) => "leave out --compress.".into(),
                 Some(Stage::Send | Stage::Receive) => {
-                    format!("To turn: --cipher aes128 where {place} has AES instructions, or more --streams.")
+                    format!("--cipher aes128 where {place} has AES instructions, or more --streams.")
                 }
-                _ => format!("To turn: more --streams, if {place} has idle CPUs."),
+                _ => format!("more --streams, if {place} has idle CPUs."),
             }
         }
-        Cause::Cpu => "To turn: more or faster CPUs; other work of this machine slows the copy.".into(),
-        Cause::CpuQuota => "To turn: the quota (cpu.max of the control group, CPUQuota= of its unit).".into(),
-        Cause::RateLimit => "To turn: --bwlimit.".into(),
+        Cause::Cpu => "more or faster CPUs; other work of this machine slows the copy.".into(),
+        Cause::CpuQuota => "the quota (cpu.max of the control group, CPUQuota= of its unit).".into(),
+        Cause::RateLimit => "--bwlimit.".into(),
         Cause::OperatorLimit => {
             let (place, side) = match narrowest.place {
                 Where::Source => (source, &evidence.sender),
@@ -66,10 +58,10 @@ fn of_cause(evidence: &Evidence, narrowest: &Need) -> String {
             };
             let is_of_export = side.limit.as_ref().is_some_and(|limit| limit.export.is_some());
             let option = if is_of_export { "bwlimit of the export" } else { "--bwlimit" };
-            format!("To turn: {option} of `thalweg serve` at {place}, by its operator.")
+            format!("{option} of `thalweg serve` at {place}, by its operator.")
         }
-        Cause::Link if evidence.yields => "To turn: --class normal, where it need not give way.".into(),
-        Cause::Link => "To turn: a wider link, or --compress where the data shrink.".into(),
+        Cause::Link if evidence.yields => "--class normal, where it need not give way.".into(),
+        Cause::Link => "a wider link, or --compress where the data shrink.".into(),
         Cause::Window => window(evidence),
         Cause::SendBuffer => {
             let most = match evidence.socket_bytes_max.1 {
@@ -77,9 +69,7 @@ fn of_cause(evidence: &Evidence, narrowest: &Need) -> String {
                 bytes => format!(" (now at most {})", size(bytes)),
             };
             let streams = streams_option(evidence).map_or(String::new(), |option| format!("{option}, or "));
-            format!(
-                "To turn: {streams}raise net.ipv4.tcp_wmem{most}: `thalweg doctor` at the source tells how."
-            )
+            format!("{streams}raise net.ipv4.tcp_wmem{most}: `thalweg doctor` at the source tells how.")
         }
         Cause::Loss => {
             let bbr = CongestionControl::Bbr.name();
@@ -87,28 +77,25 @@ fn of_cause(evidence: &Evidence, narrowest: &Need) -> String {
             let control = (!uses_bbr).then(|| format!("--cca {bbr} (if the machine that sends permits it)"));
             let options: Vec<String> = control.into_iter().chain(streams_option(evidence)).collect();
             match options.is_empty() {
-                true => "To turn: nothing on this side; a path should not lose packets.".into(),
-                false => format!("To turn: {}; a path should not lose packets.", options.join(", or ")),
+                true => "nothing on this side; a path should not lose packets.".into(),
+                false => format!("{}; a path should not lose packets.", options.join(", or ")),
             }
         }
         Cause::SlowStream => {
-            "To turn: look at the card, route or middle box of that stream; --streams spreads the rest."
-                .into()
+            "look at the card, route or middle box of that stream; --streams spreads the rest.".into()
         }
         Cause::SlowCard => {
-            "To turn: look at that card, its cable and its route; or leave it out of --via and --bind.".into()
+            "look at that card, its cable and its route; or leave it out of --via and --bind.".into()
         }
-        Cause::DestinationDisk => "To turn: a faster disk at the destination.".into(),
-        Cause::SlowSync => {
-            "To turn: a destination whose disk flushes quicker (a write cache with a battery); \
+        Cause::DestinationDisk => "a faster disk at the destination.".into(),
+        Cause::SlowSync => "a destination whose disk flushes quicker (a write cache with a battery); \
              copy more in one command."
-                .into()
-        }
-        Cause::Names => "To turn: a destination with quicker renames and attributes.".into(),
-        Cause::Look => "To turn: fewer entries that are there already, or --check evidence.".into(),
+            .into(),
+        Cause::Names => "a destination with quicker renames and attributes.".into(),
+        Cause::Look => "fewer entries that are there already, or --check evidence.".into(),
         Cause::Plan => match evidence.depth {
-            Some(depth) => format!("To turn: --depth (now {depth}), or leave it out."),
-            None => format!("To turn: --concurrency (now {}), --streams.", evidence.concurrency),
+            Some(depth) => format!("--depth (now {depth}), or leave it out."),
+            None => format!("--concurrency (now {}), --streams.", evidence.concurrency),
         },
     }
 }
@@ -118,14 +105,14 @@ fn window(evidence: &Evidence) -> String {
     match evidence.window_bytes {
         Some(bytes) => {
             let streams = streams.map_or(String::new(), |option| format!(", or {option}"));
-            format!("To turn: --window (now {}){streams}.", size(bytes))
+            format!("--window (now {}){streams}.", size(bytes))
         }
         None => {
             let rtt = path::rtt_seconds(evidence);
             let each = window_bytes(evidence) as f64 / rtt.max(1e-6);
             let streams = streams.map_or(String::new(), |option| format!("{option}, or "));
             format!(
-                "To turn: {streams}raise net.ipv4.tcp_rmem at the receiver (`thalweg doctor` there tells how); \
+                "{streams}raise net.ipv4.tcp_rmem at the receiver (`thalweg doctor` there tells how); \
                  a stream cannot pass {} now.",
                 rate_of(each)
             )
@@ -140,6 +127,6 @@ fn streams_option(evidence: &Evidence) -> Option<String> {
         return None;
     }
     let now = u32::from(evidence.streams.max(1));
-    let more = (now * 4).min(STREAMS_MAX);
+    let more = (now * 4).min(STREAMS_ADVISED_MAX);
     (more > now).then(|| format!("--streams {more}"))
 }

@@ -119,7 +119,7 @@ pub trait Source: Send + Sync {
     /// As [`Source::open`]; `Changed` unless the file shows `entry.evidence` before and after the read.
     fn read_small(&self, entry: &Entry, buffer: &mut [u8]) -> Result<usize> {
         let file = self.open(entry)?;
-        let now = file.evidence().map_err(|error| failure::of_io("look", &error).at(&entry.path))?;
+        let now = file.evidence().map_err(|error| failure::of_io("read metadata", &error).at(&entry.path))?;
         if now != entry.evidence {
             return Err(changed(entry));
         }

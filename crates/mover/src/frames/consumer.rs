@@ -665,7 +665,7 @@ mod tests {
         assert_eq!((figures.frames, figures.unmeasured, figures.latency.unwrap().count), (5, 3, 2));
     }
 
-    /// Who has as many as he wants leaves while more has come.
+    /// A consumer that has as many as it wants leaves while more has come.
     #[test]
     fn what_came_and_was_not_handed_out_is_in_no_figure() {
         let mut consumer = Consumer::new(Window { bytes: 1 << 20, items: 16 }, FrameFrom::Start, false);

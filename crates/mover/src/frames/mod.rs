@@ -51,6 +51,8 @@ pub use thalweg_wire::message::{
 };
 
 use crate::failure::{Failure, FailureKind};
+use std::fmt;
+use thalweg_wire::message::name_of;
 
 /// What fails where a channel is not to be had.
 pub const OPEN_CHANNEL: &str = "open a channel";
@@ -77,4 +79,9 @@ pub const DAMAGED_MAX: u32 = 8;
 
 fn protocol(cause: &str) -> Failure {
     Failure::new(FailureKind::Protocol, "move frames", cause)
+}
+
+/// For a message that `who` has no reason to send.
+pub(crate) fn not_said_by(who: &str, message: &impl fmt::Debug) -> Failure {
+    protocol(&format!("`{}` came, which {who} does not send", name_of(message)))
 }

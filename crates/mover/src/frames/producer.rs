@@ -3,7 +3,7 @@
 use super::clock::UNKNOWN;
 use super::frame::Payload;
 use super::lane::{Outgoing, Window, cost};
-use super::{PUSH, protocol};
+use super::{PUSH, not_said_by, protocol};
 use crate::failure::{Failure, FailureKind, Result};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -174,7 +174,7 @@ impl Producer {
                 self.finished = true;
                 Ok(())
             }
-            _ => Err(protocol("a hub does not say this to a producer")),
+            other => Err(not_said_by("a hub", &other)),
         }
     }
 

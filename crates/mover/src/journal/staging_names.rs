@@ -7,8 +7,8 @@ use thalweg_sys::{Dir, user};
 /// holds everything unfinished. An entry of this name is never moved.
 pub const STAGING_NAME: &[u8] = b".thalweg-staging";
 
-/// Whether this is a name of staging directories: [`STAGING_NAME`], or that with the number of a user behind it, which
-/// he has where the common one is somebody else's.
+/// Whether this is a name of staging directories: [`STAGING_NAME`], or that with the number of a user behind it, whose
+/// own it is where the common one is somebody else's.
 pub fn is_staging(name: &[u8]) -> bool {
     let Some(rest) = name.strip_prefix(STAGING_NAME) else { return false };
     match rest.split_first() {

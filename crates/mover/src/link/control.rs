@@ -7,9 +7,9 @@
 //! 3. sends what is queued, and a heartbeat when one is due and nothing else is on its way;
 //! 4. judges the peer: bytes of its own under TLS reset the idle clock, nothing else does.
 //!
-//! Who closes sends all that is queued, then TLS's close_notify, then waits a little for the peer to close as well: a
-//! socket closed while bytes of the peer lie unread in it would take back what was sent last. The peer cannot put off
-//! the end: however it talks and takes, what has not left after the stall timeout stays.
+//! The side that closes sends all that is queued, then TLS's close_notify, then waits a little for the peer to close as
+//! well: a socket closed while bytes of the peer lie unread in it would take back what was sent last. The peer cannot
+//! put off the end: however it talks and takes, what has not left after the stall timeout stays.
 //!
 //! Bounds: a message in the making has at most [`MESSAGE_BYTES_MAX`](thalweg_wire::limits::MESSAGE_BYTES_MAX) bytes,
 //! checked before memory is taken for it, and that memory grows with the bytes that came; the queue has at most

@@ -1,6 +1,6 @@
 //! Files with secrets: for their owner alone, whole or not there, durable.
 
-use crate::failure::of_io;
+use crate::failure::{of_io, shown_path};
 use crate::{Failure, FailureKind, Result};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
@@ -67,7 +67,8 @@ fn not_written(error: atomic_file::Error) -> Failure {
 
 /// A [`Failure`] has places inside a transfer only; this file is outside of any, so it goes into the sentence.
 fn place(mut failure: Failure, path: &Path) -> Failure {
-    failure.operation = format!("{} {}", failure.operation, path.display());
+    let shown = shown_path(path.as_os_str().as_encoded_bytes());
+    failure.operation = format!("{} `{shown}`", failure.operation);
     failure
 }
 

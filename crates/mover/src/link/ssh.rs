@@ -8,8 +8,8 @@
 //! 3. [`bridge()`] gives a connection to the far mover that rides in an ssh process of its own.
 //! 4. [`bootstrap`] places our own static program at the far side.
 //!
-//! ssh's stderr is the user's: prompts and errors appear as he knows them. Nothing secret is on a command line or in
-//! an environment; what travels on stdin and stdout are fingerprints, and they are as true as ssh is.
+//! ssh's stderr is the user's: prompts and errors appear as they do without us. Nothing secret is on a command line or
+//! in an environment; what travels on stdin and stdout are fingerprints, and they are as true as ssh is.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! A ticket: all that a client needs to know a server by and be let in. It is a secret.
 //!
-//! Whom a client dials is what its user names (`tw://HOST/…`). The addresses are for who asks for all of the server's
-//! at once (`--via ticket`), and for people.
+//! A client dials what its user names (`tw://HOST/…`). The addresses are for users who want to use all of
+//! them at once (`--via ticket`), and for people to read.
 //!
 //! ```text
 //! # thalweg ticket: whoever has this file can act as its owner. Keep it to yourself.

@@ -1,7 +1,7 @@
 //! Wakes threads that wait for work: an *event count*.
 //!
-//! Who waits takes the count, looks for work, and sleeps only if the count is still the same. So nothing that comes
-//! between look and sleep is missed.
+//! A thread that waits takes the count, looks for work, and sleeps only if the count is still the same. So nothing that
+//! comes between look and sleep is missed.
 
 use crate::mutex::lock;
 use std::sync::{Condvar, Mutex, MutexGuard};

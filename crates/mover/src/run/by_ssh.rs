@@ -431,7 +431,7 @@ impl SshConnect {
         self.prove(fd, DIAL_LIMIT).is_ok()
     }
 
-    /// Has whoever is there prove that he is the far mover.
+    /// Has whatever answers there prove that it is the far mover.
     fn prove(&self, fd: OwnedFd, limit: Duration) -> Result<()> {
         Connection::connect(fd, self.tls.clone(), "thalweg", limit).map(drop)
     }
@@ -518,8 +518,8 @@ impl SshConnect {
 /// Nobody listens at the far mover's port: said by the machine itself or by a bridge, not by the network.
 const CLOSED: FailureKind = FailureKind::NotFound;
 
-/// Whether the far mover is gone, by what came of it when who listens at its port was to prove that he is it: the port
-/// may be somebody else's by now. One that is only slow is there, and is asked again, until it `is_late`.
+/// Whether the far mover is gone, by how it ended when the process that listens at its port was to prove that it is the
+/// far mover: another may have the port by now. One that is only slow is there, and is asked again, until it `is_late`.
 fn has_gone(proved: Result<()>, is_late: bool) -> Result<bool> {
     match proved {
         Ok(()) => Ok(false),

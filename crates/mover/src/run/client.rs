@@ -282,7 +282,7 @@ impl Owner for ClientOwner {
                 if let Some(Err(TrySendError::Full(_))) = sent {
                     drop(boxes);
                     let cause = "the server said more of an answer than was asked for so far";
-                    session.close(Some(Failure::new(FailureKind::Protocol, "ask", cause)));
+                    session.close(Some(Failure::new(FailureKind::Protocol, "ask the server", cause)));
                     return;
                 }
             }
@@ -508,7 +508,7 @@ impl Client {
         failure
     }
 
-    /// Who signs for the server: who shows its certificate.
+    /// Who signs for the server: the holder of the certificate that it shows.
     fn server(&self, is_ephemeral: bool) -> Signatory {
         Signatory { certificate: self.session.peer.0, is_ephemeral }
     }

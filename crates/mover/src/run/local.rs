@@ -90,7 +90,8 @@ impl LocalTransfer {
             let work = move |bell: &Bell| match SendLane::new(stream, &terms) {
                 Ok(lane) => stream_work(&sender, receiver, lane, bell),
                 Err(error) => {
-                    sender.abort(failure::of_memory(failure::START, &error).because(Reason::NoThreads));
+                    let failure = failure::of_memory(failure::START_TRANSFER, &error);
+                    sender.abort(failure.because(Reason::NoThreads));
                 }
             };
             within.spawn("stream", move |f| aborting.abort(f), work)?;

@@ -104,7 +104,7 @@ impl ReceiveRun {
         let count_max = IN_FLIGHT_BYTES_MAX / Buffer::memory_bytes(frame_bytes);
         let buffers = Pool::new(frame_bytes, count_max.max(IN_FLIGHT_MIN)).map_err(|error| {
             destination.close(false);
-            failure::of_memory(failure::START, &error).because(Reason::NoThreads)
+            failure::of_memory(failure::START_TRANSFER, &error).because(Reason::NoThreads)
         })?;
         let gate = Gate::of(terms.disk.destination.order.unwrap_or(order::DESTINATION));
         let machine = Receiver::new(terms.clone(), limits);

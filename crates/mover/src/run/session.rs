@@ -90,7 +90,7 @@ pub struct Session {
     pub key: Zeroizing<[u8; 32]>,
     /// How its data streams are protected.
     pub cipher: Cipher,
-    /// Whom it was begun with: nobody else may join it, whatever he knows.
+    /// Whom it was begun with: nobody else may join it, whatever they know.
     pub peer: Fingerprint,
     limits: ControlLimits,
     owner: Box<dyn Owner>,

@@ -1,7 +1,7 @@
 //! A transfer's knobs while it runs: the user's rate, and what the tuner finds.
 
 use crate::event::{Event, Events};
-use crate::plan::{Learned, Plan, STREAMS_MAX, Window};
+use crate::plan::{Learned, Plan, STREAMS_PLANNED_MAX, Window};
 use crate::run::Clock;
 use crate::tune::{Knob, Range, Sample, Tuner, Turn};
 use std::sync::Arc;
@@ -137,7 +137,7 @@ impl Steering {
             // Near, each core has its stream: fewer leave one idle.
             let (least, most) = match rtt < crate::plan::NEAR_RTT {
                 true => (start, NEAR_STREAMS_MAX.max(start)),
-                false => (1, STREAMS_MAX.max(start)),
+                false => (1, STREAMS_PLANNED_MAX.max(start)),
             };
             let most = most.min(plan.streams_max).max(1);
             let bounds = u32::from(least.min(most))..=u32::from(most);
@@ -225,7 +225,7 @@ impl Steering {
     fn fit_to_rate(&mut self, bytes_per_s: Option<u64>) -> Vec<Turn> {
         let Some(tuner) = self.tuner.as_mut().filter(|_| self.is_far) else { return Vec::new() };
         let bits_per_s = bytes_per_s.map(|rate| rate.saturating_mul(8));
-        let enough = self.streams_for_files.unwrap_or(STREAMS_MAX);
+        let enough = self.streams_for_files.unwrap_or(STREAMS_PLANNED_MAX);
         let to =
             u32::from(crate::plan::streams_for_rate(bits_per_s, self.rtt, self.window.as_ref()).min(enough));
         match tuner.value(Knob::Streams) {

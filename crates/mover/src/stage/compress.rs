@@ -217,7 +217,7 @@ impl Unpacker {
 }
 
 fn protocol(what: &str) -> Failure {
-    Failure::new(FailureKind::Protocol, "expand", what)
+    Failure::new(FailureKind::Protocol, "decompress", what)
 }
 
 #[cfg(test)]

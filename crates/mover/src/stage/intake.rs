@@ -88,7 +88,7 @@ impl Intake {
                 Encoding::Zstd => {
                     let unpacker = match &mut unpacker {
                         Some(unpacker) => unpacker,
-                        none => none.insert(Unpacker::new().map_err(|e| failure::of_io("expand", &e))?),
+                        none => none.insert(Unpacker::new().map_err(|e| failure::of_io("decompress", &e))?),
                     };
                     let expanded = unpacker.unpack(&buffer.payload_mut()[..payload], raw)?;
                     watch.lap(Stage::Expand, raw as u64);

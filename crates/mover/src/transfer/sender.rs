@@ -166,7 +166,7 @@ pub enum Work {
 /// What a stream should do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
-    /// This.
+    /// Do this piece of work.
     Work(Work),
     /// Nothing now. Ask again when the machine was told something, or at this time.
     Wait(Option<Duration>),

@@ -52,8 +52,8 @@ End: TypeAlias = Place | HasDescriptor | int
 class StreamOptions(Reaching, Watching, total=False):
     """What a stream goes by, beyond its ends."""
 
-    #: Files are complete when nobody has them open for writing. So it is if nothing else is said; a file in a directory
-    #: always is then.
+    #: Files are complete when nobody has them open for writing. This is the default; in a directory each file is
+    #: complete then in any case.
     until_closed: bool
     #: All is complete when nothing grew, and nothing new came, for so many seconds.
     until_idle_s: float | None

@@ -107,7 +107,7 @@ pub(super) fn pinned(dir: BorrowedFd<'_>, name: &[u8]) -> io::Result<OwnedFd> {
     uninterrupted(|| rustix::fs::openat(dir, name, flags, Mode::empty()))
 }
 
-/// Somebody holds a lease on the file, and opening it means to wait until he gives it up (bounded by the
+/// Somebody holds a lease on the file, and opening it means to wait until they give it up (bounded by the
 /// kernel, `/proc/sys/fs/lease-break-time`). That is allowed for a regular file only, so what is waited for
 /// is pinned first.
 fn leased_file(dir: BorrowedFd<'_>, name: &[u8], access: OFlags, purpose: Use) -> io::Result<(File, Stat)> {

@@ -208,8 +208,9 @@ fn check_name(what: &'static str, name: &str) -> Result<(), DecodeError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::{TransferMessage, name_of};
 
-    /// Who hears of frames that were lost adds them up.
+    /// A consumer adds up the frames that it hears were lost.
     #[test]
     fn a_sequence_behind_the_last_that_there_is_is_refused_wherever_it_stands() {
         let end = limits::FRAME_SEQUENCE_END;
@@ -245,6 +246,13 @@ mod tests {
             assert!(!is_taken(produces(beyond)) && !is_taken(consumes(beyond)));
             assert!(lost(beyond).check().is_err());
         }
+    }
+
+    #[test]
+    fn a_message_is_named_without_what_it_says() {
+        assert_eq!(name_of(&FramesMessage::GoesOn), "GoesOn");
+        assert_eq!(name_of(&FramesMessage::Taken { next: 3 }), "Taken");
+        assert_eq!(name_of(&TransferMessage::Deleted(Vec::new())), "Deleted");
     }
 
     #[test]

@@ -78,6 +78,7 @@ use crate::entry::{Entry, EntryId};
 use crate::receipt::Signed;
 use crate::{DecodeError, RelativePath, limits};
 use serde::{Deserialize, Serialize};
+use std::fmt::{self, Write};
 
 /// Bytes in front of every message.
 pub const LENGTH_BYTES: usize = 4;
@@ -401,6 +402,24 @@ impl TransferMessage {
             T::OfferEnd(_) | T::Finished(_) | T::OffersRepeated | T::Unsigned | T::Frames(_) => 0,
             T::SourcesDone(_) | T::SourcesHeard => 0,
         }
+    }
+}
+
+/// The name of a message in its enumeration, for people.
+pub fn name_of(message: &impl fmt::Debug) -> String {
+    let mut name = Name(String::new());
+    // It refuses what comes behind the name.
+    let _ = write!(name, "{message:?}");
+    name.0
+}
+
+struct Name(String);
+
+impl Write for Name {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let end = text.find(|letter: char| !letter.is_ascii_alphanumeric());
+        self.0.push_str(&text[..end.unwrap_or(text.len())]);
+        end.map_or(Ok(()), |_| Err(fmt::Error))
     }
 }
 

@@ -41,7 +41,7 @@ pub struct Open {
     pub request: Request,
     /// How to do it.
     pub terms: Terms,
-    /// Who signs for the client; `None`: who shows the certificate of the session, or nobody.
+    /// Who signs for the client; `None`: the holder of the session's certificate, or nobody.
     pub signer: Option<Signatory>,
 }
 

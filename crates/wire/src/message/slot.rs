@@ -102,7 +102,7 @@ pub struct SlotTable {
 pub struct SlotTaken {
     /// What was promised; without its name.
     pub slot: Slot,
-    /// Taken with the certificate of who asks, from his address.
+    /// Taken with the certificate of the client that asks, from its address.
     pub is_yours: bool,
 }
 

@@ -119,7 +119,7 @@ pub(super) fn pull(args: &FramesPullArgs, places: &Places) -> Result<Exit> {
     Ok(exit)
 }
 
-/// Who takes frames from a hub of this process has one way to it.
+/// A consumer of a hub in this process has one way to it.
 fn tell_unused_of_hub(args: &FramesPullArgs, teller: Teller) {
     let AskedOfWay { via, bind, .. } = args.link.typed.of_streams;
     let options = [via.then_some("--via"), bind.then_some("--bind")];

@@ -24,7 +24,7 @@ const CONCURRENCY: &[u64] = &[64, 256, 1024, 4096];
 const DEPTHS: &[u64] = &[1, 2, 4, 8, 16, 32];
 const CONGESTION: [CongestionControl; 3] =
     [CongestionControl::Cubic, CongestionControl::Bbr, CongestionControl::Reno];
-const _: () = assert!(STREAMS[STREAMS.len() - 1] == plan::STREAMS_MAX as u64);
+const _: () = assert!(STREAMS[STREAMS.len() - 1] == plan::STREAMS_PLANNED_MAX as u64);
 const _: () = assert!(REQUEST_BYTES[REQUEST_BYTES.len() - 1] <= plan::CHUNK_BYTES);
 const _: () = assert!(CHUNK_BYTES[CHUNK_BYTES.len() - 1] <= limits::CHUNK_BYTES_MAX);
 const _: () = assert!(IO_DEPTHS[IO_DEPTHS.len() - 1] <= limits::IO_DEPTH_MAX as u64);

@@ -1,8 +1,8 @@
 //! Frames that stand in files here, and may come again from a hub that does not know who took them.
 //!
 //! Indexes are read from the last one back, each when a frame comes that may be in it, so that what is new is written
-//! at once, and little is remembered. A file that was finished before a frame was made does not have it; and who is
-//! known is looked for no further back than the first frame of his that is known.
+//! at once, and little is remembered. A file that was finished before a frame was made does not have it; and a
+//! producer that is known is looked for no further back than the first frame of it that is known.
 
 use super::index::each_row;
 use super::{Mark, STANDING_FILES_MAX, STANDING_MAX, mark_of};

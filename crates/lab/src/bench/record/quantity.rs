@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub enum Quantity {
     /// A number.
     Number {
-        /// It.
+        /// The number, in `unit`.
         value: f64,
         /// `s`, `B`, `bit/s`, `1` (a share or a plain count), …
         unit: String,

@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 use thalweg_mover::endpoint::dataset::{DatasetSpec, Made};
-use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+use thalweg_mover::failure::{Failure, FailureKind, Result, at_path, of_io};
 use thalweg_mover::model::frames::Scan;
 
 pub const SUITE: Suite = Suite {
@@ -513,8 +513,9 @@ impl Stand<'_> {
         for (path, frames) in files {
             let is_same = self.is_same(&path, frames).map_err(|error| of_io("read a copy", &error))?;
             if !is_same {
-                let cause = format!("{}: is not what was made", path.display());
-                return Err(Failure::new(FailureKind::Damage, "compare a copy with its seed", cause));
+                let cause = "it is not what was made";
+                let failure = Failure::new(FailureKind::Damage, "compare a copy with its seed", cause);
+                return Err(at_path(failure, &path));
             }
         }
         Ok(())

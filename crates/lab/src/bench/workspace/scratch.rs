@@ -72,7 +72,7 @@ fn make(parent: &Path) -> io::Result<(PathBuf, OwnedFd)> {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
             made => made?,
         }
-        // Who clears what killed runs left may have come before the lock: then this one is his.
+        // A run that clears what killed runs left may have come before the lock: then it takes this one away.
         match lock(&directory) {
             Ok(held) if is_it(&directory, &held) => return Ok((directory, held)),
             Ok(_) => {}

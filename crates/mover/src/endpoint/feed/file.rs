@@ -15,8 +15,8 @@
 //! destination then has the new one's bytes, which is what it has to have. A new file that begins with what a stale
 //! mark says is read up to the mark and never said to be complete by it; the stream says so at its end.
 //!
-//! Who keeps a file says how long it is, not what the kernel remembers: that is older where others write it, over a
-//! network or below what is mounted.
+//! The machine that keeps a file says how long it is. What our kernel remembers is older where others write the file,
+//! over a network or below what is mounted.
 //!
 //! Not seen: a file that is cut, written anew beyond the place that it was read to, and is the same at its beginning
 //! and in front of that place, all between two looks; nor bytes in the middle that are changed while it grows.

@@ -131,10 +131,7 @@ impl GrowingPlace {
     fn failed(&self, error: &io::Error) -> Failure {
         let failure = match self.below.is_some() {
             true => failed_at_place(OPEN, &self.path, true, error),
-            false => {
-                let shown = failure::shown_path(self.path.as_os_str().as_bytes());
-                failure::with_words(failure::of_io(OPEN, error), &shown)
-            }
+            false => failure::at_path(failure::of_io(OPEN, error), &self.path),
         };
         of_source(failure, &self.path)
     }

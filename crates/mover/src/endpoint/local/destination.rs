@@ -347,7 +347,7 @@ impl LocalDestination {
                     "something that is not a directory stands where its directory should be",
                 );
             }
-            failed("open the directory of", &path, &error)
+            failed("open the parent directory", &path, &error)
         })?;
         if let Some(kept) = self.kept_as(&place, path.as_bytes()) {
             let cause = format!("this file system would keep it as `{}`", Escaped(&kept));

@@ -5,15 +5,15 @@
 //! does not begin as it does is refused, and a file that was replaced or cut at the source goes under a name of its
 //! own, `NAME.~2~`, as the next one does under `NAME.~3~`.
 //!
-//! Of what stands there the sender judges whether its source begins with it. Where nothing is replaced
+//! The sender judges whether its source begins with what stands there. Where nothing is replaced
 //! ([`guard`](super::guard)) nobody takes its word: only files that flows made are gone on with (before the first mark
 //! their inodes tell which those are), and behind a mark what stands there already has to be what comes, or zeros: a
 //! power cut leaves such where less was written than the file is long.
 //!
 //! What comes quickly comes in large pieces: the whole blocks of such go past the page cache, as those of copies do,
 //! where that pays and nobody else has the file open at that moment. Through it, each byte costs a new page and is
-//! written back later, by a sync that the next mark waits for. Who has the file open finds what is written from then on
-//! in memory.
+//! written back later, by a sync that the next mark waits for. A program that has the file open finds what is written
+//! from then on in memory.
 
 use super::destination::guard::{Guard, REPLACE, no_replace};
 use super::place::{self, DestinationPlace};
@@ -698,11 +698,11 @@ impl FlowFile for Grown {
     }
 
     fn complete(&self, bytes: u64) -> Result<()> {
-        let of_io = |error: &io::Error| failed("complete", &self.path, error);
+        let of_io = |error: &io::Error| failed("complete the stream", &self.path, error);
         let stat = self.file.stat().map_err(|error| of_io(&error))?;
         if stat.size < bytes {
             let cause = format!("it has {} bytes of {bytes} that were written: somebody cut it", stat.size);
-            let failure = Failure::new(FailureKind::Damage, "complete", cause).at(&self.path);
+            let failure = Failure::new(FailureKind::Damage, "complete the stream", cause).at(&self.path);
             return Err(failure.in_range(stat.size, bytes));
         }
         // What an attempt that was killed wrote behind its last mark.

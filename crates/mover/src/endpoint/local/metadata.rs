@@ -306,7 +306,7 @@ impl<T: Target> Applying<'_, T> {
             self.lose("owner", &not_given(&format!("user {uid}"), refusal.as_ref()));
         }
         let Some(gid) = gid else { return Ok(()) };
-        // A user may give his own files to any of his groups.
+        // Users may give their own files to any of their groups.
         match self.target.own(None, Some(gid)) {
             Ok(()) => self.is_changed = true,
             Err(error) if is_refusal(&error) => {

@@ -195,7 +195,7 @@ fn mounted(operation: &str, path: &RelativePath) -> Failure {
 }
 
 fn conflict(path: &RelativePath, cause: impl ToString) -> Failure {
-    Failure::new(FailureKind::Conflict, "place", cause).at(path)
+    Failure::new(FailureKind::Conflict, "put in place", cause).at(path)
 }
 
 /// A path of the user's, for people.

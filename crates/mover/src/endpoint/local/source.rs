@@ -359,7 +359,7 @@ impl Source for LocalSource {
         if entry.path.is_root() {
             return Ok(entry.clone());
         }
-        let of_io = |error: io::Error| failed("look", &entry.path, &error);
+        let of_io = |error: io::Error| failed("read metadata", &entry.path, &error);
         let spot = self.spot(&entry.path).map_err(of_io)?;
         let stat = spot.dir.stat_now(&spot.name).map_err(of_io)?;
         let mut now = entry_of(&spot.dir, &spot.name, entry.path.clone(), &stat, &self.options.preserve)?;
@@ -568,7 +568,7 @@ enum Protection {
 }
 
 impl Protection {
-    /// Who cannot be asked for, as those of files of others, may be there.
+    /// Where writers cannot be asked for, as with files of others, there may be some.
     fn choose(has_writers: &io::Result<bool>, is_layered: bool) -> Protection {
         match has_writers {
             Ok(false) => Protection::Needless,
@@ -587,7 +587,7 @@ fn is_settled(seen: &Evidence, wall: SystemTime) -> bool {
 }
 
 fn look(file: &File, entry: &Entry) -> Result<Evidence> {
-    Ok(evidence_of(&file.stat_now().map_err(|error| failed("look", &entry.path, &error))?))
+    Ok(evidence_of(&file.stat_now().map_err(|error| failed("read metadata", &entry.path, &error))?))
 }
 
 fn changed(entry: &Entry, cause: &str) -> Failure {

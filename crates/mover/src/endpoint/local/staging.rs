@@ -119,8 +119,8 @@ impl Claim {
     }
 }
 
-/// For so long a lock that is held is tried again: who removes what killed transfers left, or looks whether he may, has
-/// it for a moment.
+/// Times that a lock which is held is tried again: a process that removes what killed transfers left, or looks whether
+/// it may, has it for a moment.
 const LOCK_TRIES: u32 = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
@@ -359,8 +359,8 @@ impl Staging {
         let _ = top.remove_dir(&self.state.name);
     }
 
-    /// Removes the job's directory. Its lock is let go of only when nothing is in there any more: who takes it from
-    /// then on begins anew, and keeps his directory by what he makes in it.
+    /// Removes the job's directory. Its lock is let go of only when nothing is in there any more: a process that takes
+    /// it from then on begins anew, and keeps its directory by what it makes in there.
     pub(super) fn remove_own(&self, job: &str, held: Option<File>) {
         self.remove_all();
         let_go(held);
@@ -428,7 +428,8 @@ impl Staging {
         }
     }
 
-    /// The lock's name goes last: who finds none makes a lock of his own, and what he makes beside it would go too.
+    /// The lock's name goes last: a process that finds none makes a lock of its own, and what it makes beside it would
+    /// go too.
     fn remove_all(&self) {
         self.remove_small();
         let Ok(entries) = self.dir.entries() else { return };
@@ -543,9 +544,9 @@ pub(super) fn own_shared(top: &Dir) -> io::Result<(Vec<u8>, Dir)> {
     if !has_own {
         match own_dir(top, STAGING_NAME) {
             Ok(dir) => return Ok((STAGING_NAME.to_vec(), dir)),
-            // Somebody's directory, or what he put in its place.
+            // The directory of somebody else, or what they put in its place.
             Err(error) if is_taken(&error) && top.stat(STAGING_NAME).is_ok() => {}
-            // His went meanwhile, or none may be made here.
+            // Theirs went meanwhile, or none may be made here.
             Err(error) if is_taken(&error) => {
                 return own_dir(top, STAGING_NAME).map(|dir| (STAGING_NAME.to_vec(), dir));
             }
@@ -672,7 +673,7 @@ mod tests {
         }
         std::os::unix::fs::chown(&common, Some(12345), None).unwrap();
         assert_eq!(Staging::open(&top, "job").unwrap().state.name, own);
-        // Nobody is believed to be us for his directory's name.
+        // Nobody is taken for us because of a directory's name.
         let path = scratch.path().join(String::from_utf8(own).unwrap());
         std::os::unix::fs::chown(path, Some(12345), None).unwrap();
         let error = Staging::open(&top, "job").err().unwrap();

@@ -60,7 +60,7 @@ pub enum Found {
 /// bytes.
 #[derive(Debug)]
 pub enum Listed {
-    /// It.
+    /// The next thing in the listing.
     Found(Found),
     /// The directory told last has so many names that they come in no order; what is in each of them follows it none
     /// the less.
@@ -166,7 +166,7 @@ pub fn look(place: &SurveyPlace, follow: bool) -> Result<Entry> {
     let spot = if follow { place.find()? } else { place.find_name()? };
     let (dir, name, stat) = match spot {
         Spot::Directory(dir) => {
-            let stat = dir.stat_self().map_err(|error| place.failed("look", &error))?;
+            let stat = dir.stat_self().map_err(|error| place.failed("read metadata", &error))?;
             return Ok(directory(&stat));
         }
         Spot::Name { dir, name, stat } => (dir, name, stat),
@@ -174,7 +174,7 @@ pub fn look(place: &SurveyPlace, follow: bool) -> Result<Entry> {
     match stat.kind {
         Kind::Dir => Ok(directory(&stat)),
         Kind::Socket => {
-            Err(place.refused(FailureKind::Unsupported, "look", "it is of a kind that is not listed"))
+            Err(place.refused(FailureKind::Unsupported, "list", "it is of a kind that is not listed"))
         }
         _ => listed(&dir, &name, RelativePath::new(name.clone()).unwrap_or_default(), &stat),
     }
@@ -555,7 +555,7 @@ fn visit(place: &SurveyPlace, recursive: bool, see: &mut dyn FnMut(Seen<'_>) -> 
             return see(Seen::Name { dir: &dir, name: &name, path, stat: &stat });
         }
     };
-    let stat = root.stat_self().map_err(|error| place.failed("look", &error))?;
+    let stat = root.stat_self().map_err(|error| place.failed("read metadata", &error))?;
     see(Seen::Root(&stat))?;
     let reopen = |path: &[u8]| match place.follow_links {
         true => place.open_dir(&place.words_of(path)),
@@ -592,7 +592,7 @@ fn visit(place: &SurveyPlace, recursive: bool, see: &mut dyn FnMut(Seen<'_>) -> 
             Ok(looked) => looked,
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => {
-                see(Seen::Trouble(failed("look", &path, &error)))?;
+                see(Seen::Trouble(failed("read metadata", &path, &error)))?;
                 continue;
             }
         };
@@ -605,7 +605,7 @@ fn visit(place: &SurveyPlace, recursive: bool, see: &mut dyn FnMut(Seen<'_>) -> 
                 Err(error) => {
                     let failure = match dir.read_link(&name) {
                         Ok(says) => not_followed(&path, &says, &error),
-                        Err(_) => failed("look", &path, &error),
+                        Err(_) => failed("read metadata", &path, &error),
                     };
                     see(Seen::Trouble(failure))?;
                     continue;

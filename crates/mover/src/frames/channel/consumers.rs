@@ -8,7 +8,7 @@ use super::{Channel, next};
 use crate::failure::{Failure, FailureKind, Reason, Result};
 use crate::frames::lane::{Window, cost_of};
 use crate::frames::spill::Location;
-use crate::frames::{JOIN, OPEN_CHANNEL, TAKE_NAME, protocol};
+use crate::frames::{JOIN, OPEN_CHANNEL, TAKE_NAME, not_said_by};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use thalweg_wire::hex::hex;
@@ -130,8 +130,8 @@ impl Channel {
             if one.members.is_empty() {
                 self.subscriptions.remove(&key);
             }
-            let failure = Failure::new(FailureKind::Busy, JOIN, "it has too many consumers");
-            return Err(failure.because(Reason::ChannelCrowded));
+            let cause = format!("it has {} consumers, as many as it may have", limits::CONSUMERS_MAX);
+            return Err(Failure::new(FailureKind::Busy, JOIN, cause).because(Reason::ChannelCrowded));
         }
         let instance = join(one, &mut self.instances, attachment, consume, window)?;
         if is_new || goes_on.is_some() {
@@ -204,7 +204,7 @@ impl Channel {
                 }
             }
             FramesMessage::Leave => self.leave(attachment, key, who),
-            _ => return Err(protocol("a consumer does not say this to a hub")),
+            other => return Err(not_said_by("a consumer", &other)),
         }
         self.note_group(key, Some(now_ns));
         self.admit(now_ns);

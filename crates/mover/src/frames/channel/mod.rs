@@ -33,10 +33,9 @@ pub use log::Held;
 
 use super::frame::Payload;
 use super::lane::{Window, cost, cost_of};
-use super::protocol;
 use super::sets::OpenSets;
 use super::spill::{Files, Location, SpillTerms};
-use super::{DECLARE, JOIN, OPEN_CHANNEL, PUSH, TAKE_NAME};
+use super::{DECLARE, JOIN, OPEN_CHANNEL, PUSH, TAKE_NAME, not_said_by, protocol};
 use crate::failure::{Failure, FailureKind, Reason, Result};
 use log::{Disk, Kind, Log, Logged};
 use producers::{KnownProducer, Over};
@@ -430,7 +429,7 @@ impl Channel {
                 let id = (*known.id).clone();
                 self.declare(&id, set, frames)?;
             }
-            _ => return Err(protocol("a producer does not say this to a hub")),
+            other => return Err(not_said_by("a producer", &other)),
         }
         self.admit(now_ns);
         Ok(())

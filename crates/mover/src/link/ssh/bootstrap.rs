@@ -112,10 +112,9 @@ fn line(said: &[u8], marker: &[u8]) -> Option<Vec<u8>> {
 /// The one that the user `named`, which must be it, or else the first static one.
 fn own_program(named: Option<PathBuf>, ours: Option<&[PathBuf]>) -> Result<Program> {
     if let Some(named) = named {
-        let cause = || format!("`{}` is no static program for Linux", named.display());
-        return open(&named)
-            .map_err(|failure| failure::at_path(failure, &named))?
-            .ok_or_else(|| Failure::new(FailureKind::Usage, START, cause()));
+        let is_none = || Failure::new(FailureKind::Usage, START, "it is no static program for Linux");
+        let found = open(&named).and_then(|program| program.ok_or_else(is_none));
+        return found.map_err(|failure| failure::at_path(failure, &named));
     }
     let candidates = match ours {
         Some(ours) => ours.to_vec(),

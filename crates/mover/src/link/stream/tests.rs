@@ -245,7 +245,7 @@ impl Meanwhile for Counts {
     }
 }
 
-/// Else who cuts each of his streams a byte before its end has nearly all of it for nothing.
+/// Else a peer that cuts each of its streams a byte before the end has nearly all of it for nothing.
 #[test]
 fn a_portion_that_came_in_part_counts_as_taken() {
     let taken = |bytes: &[u8]| {

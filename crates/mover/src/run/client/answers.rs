@@ -67,7 +67,7 @@ impl Answers {
                             true => "the connection ended before the answer was complete".to_owned(),
                             false => format!("the server did not answer within {:.0?}", self.patience),
                         };
-                        let failure = Failure::new(FailureKind::Connection, "ask", cause);
+                        let failure = Failure::new(FailureKind::Connection, "ask the server", cause);
                         return Some(Err(self.session.failure().unwrap_or(failure)));
                     }
                 }

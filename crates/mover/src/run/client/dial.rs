@@ -3,7 +3,7 @@
 use super::race::{Answered, connect_any};
 use super::{LinkSettings, StreamHints};
 use crate::event::{Event, Events};
-use crate::failure::Result;
+use crate::failure::{self, Result};
 use crate::link::{
     Connection, Family, PathHints, Role, mark, resume_proof, set_stream_options, stream_proof,
 };
@@ -55,8 +55,8 @@ pub trait Connect: Send + Sync {
     /// The connection of this stream broke.
     fn stream_lost(&self, _stream: u16) {}
 
-    /// The last connection led to somebody who did not prove that he is the peer: what was remembered of where that is
-    /// may be wrong.
+    /// The last connection led to something that did not prove that it is the peer: what was remembered of where that
+    /// is may be wrong.
     fn misled(&self) {}
 
     /// So many bytes more got across for good, which the next session does not carry again: who starts the peer gives
@@ -154,6 +154,7 @@ impl Dialler {
     pub(super) fn secure(&self, fd: OwnedFd, until: Instant) -> Result<Connection> {
         Connection::connect(fd, self.tls.clone(), &self.server_name, left(until))
             .inspect_err(|_| self.connect.misled())
+            .map_err(|failure| failure::with_words(failure, &format!("`{}`", self.connect.name())))
     }
 
     pub(super) fn resume(&self, session: &Session, at_most: Duration) -> Result<Connection> {

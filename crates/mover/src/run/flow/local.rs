@@ -57,7 +57,7 @@ impl LocalFlow {
         let hearing = sender.clone();
         within.deliver(sender_hears, move |message| hearing.hear(message), aborts(sender))?;
         let mut buffer = FrameBuffer::new(payload_max(sender.terms()))
-            .map_err(|e| failure::of_memory(failure::START, &e).because(Reason::NoThreads))?;
+            .map_err(|e| failure::of_memory(failure::START_TRANSFER, &e).because(Reason::NoThreads))?;
         let on_panic = aborts(sender);
         let (sender, mut inlet) = (sender.clone(), Inlet(receiver.clone()));
         within.spawn("stream", on_panic, move |bell| {

@@ -432,7 +432,10 @@ impl FlowReceive {
                 Ok(Job::Complete(slot, bytes)) => {
                     let result = match self.file(slot) {
                         Some(Opened { file, .. }) => file.complete(bytes),
-                        None => Err(Failure::new(FailureKind::Internal, "complete", "the file is not open")),
+                        None => {
+                            let cause = "the file is not open";
+                            Err(Failure::new(FailureKind::Internal, "complete the stream", cause))
+                        }
                     };
                     watch.lap(Stage::Finish, 0);
                     let mut state = self.lock();

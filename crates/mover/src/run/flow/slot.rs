@@ -7,10 +7,10 @@
 //! 4. Bursts that come later or earlier than their windows, one after the other, have these moved to them
 //!    ([`crate::admission::drift`]). Where there is no room the old ones stay, and a person is told at once.
 //!
-//! **Clocks.** The server says how long it is, after it heard the question, until a window opens. Who sends that long
-//! after it *asked* has his bytes there when the window opens: they take the same way as the question did. So no clocks
-//! are compared, and the way back does not matter. What counts is the quickest of the last answers; those before it are
-//! forgotten, because clocks drift.
+//! **Clocks.** The server says how long it is, after it heard the question, until a window opens. Bytes that are sent
+//! that long after the producer *asked* are there when the window opens: they take the same way as the question did. So
+//! no clocks are compared, and the way back does not matter. What counts is the quickest of the last answers; those
+//! before it are forgotten, because clocks drift.
 
 use super::lags::LatePiece;
 use super::sender::FlowSend;
@@ -551,7 +551,7 @@ struct Told {
 }
 
 impl Told {
-    /// Once: who drifts has his windows moved again and again.
+    /// Once: a producer that drifts has its windows moved again and again.
     fn moved(&mut self, off: &Off, slot: &Slot, run: &dyn InSlot) {
         if std::mem::replace(&mut self.is_moved, true) {
             return;

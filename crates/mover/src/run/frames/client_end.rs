@@ -2,12 +2,13 @@
 //! them.
 
 use super::{new_attachment, wall_ns};
-use crate::failure::{Failure, FailureKind, Result};
+use crate::failure::{Failure, Result};
 use crate::frames::ClockOffset;
 use crate::frames::clock::{ClockFilter, UNKNOWN};
 use crate::frames::consumer::Consumer;
 use crate::frames::lane::Window;
 use crate::frames::producer::Producer;
+use crate::frames::{ClockOffset, not_said_by};
 use crate::mutex::lock;
 use crate::run::{Clock, Outbox};
 use crate::stage::Accounts;
@@ -144,7 +145,7 @@ impl<M: Machine, B> ClientEnd<M, B> {
             TransferMessage::Frames(message) => return Ok(Some(message)),
             TransferMessage::Abort(failure) => drop(state.failed.get_or_insert(failure)),
             TransferMessage::Accounts(_) => {}
-            _ => return Err(not_of_a_hub()),
+            other => return Err(not_said_by("a hub", &other)),
         }
         Ok(None)
     }
@@ -259,9 +260,4 @@ impl Machine for Consumer {
     fn set_clock(&mut self, clock: ClockOffset) {
         Consumer::set_clock(self, clock);
     }
-}
-
-/// For what no hub says.
-pub(super) fn not_of_a_hub() -> Failure {
-    Failure::new(FailureKind::Protocol, "hear", "a hub does not say this")
 }

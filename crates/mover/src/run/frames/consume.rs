@@ -1,13 +1,13 @@
 //! A consumer at work, and its end of the lane in one session.
 
-use super::client_end::{ClientEnd, State, not_of_a_hub};
+use super::client_end::{ClientEnd, State};
 use super::segments::{Inlets, Whole};
 use super::{Head, add_moved, wall_ns};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::frames::channel::What;
 use crate::frames::consumer::Consumer;
 use crate::frames::lane::Window;
-use crate::frames::{ConsumerReport, Delivery, FrameFrom, Payload, ProducerId, ReceiverFigures};
+use crate::frames::{ConsumerReport, Delivery, FrameFrom, Payload, ProducerId, ReceiverFigures, not_said_by};
 use crate::memory::Shelf;
 use crate::run::Outbox;
 use crate::run::transfer::{Crossed, PeerNow, Reception, Transfer, limited};
@@ -142,7 +142,8 @@ impl ConsumeRun {
         self.end.lock().machine.has_gone_on()
     }
 
-    /// Ends, and leaves its place at the hub to who comes back under its name: what was not settled is his.
+    /// Ends, and leaves its place at the hub to the process that comes back under its name, which gets what was not
+    /// settled.
     pub fn let_go(&self) {
         let mut state = self.end.lock();
         if !std::mem::replace(&mut state.is_over, true) {
@@ -278,7 +279,7 @@ impl Transfer for ConsumeLink {
             Some(FramesMessage::GoesOn) => state.machine.goes_on(),
             Some(FramesMessage::SetHad { set, taken }) => state.machine.had(set, &taken),
             Some(FramesMessage::WindowIs { bytes }) => state.machine.window_is(bytes),
-            Some(_) => return Err(not_of_a_hub()),
+            Some(other) => return Err(not_said_by("a hub", &other)),
             None => {}
         }
         drop(state);

@@ -5,6 +5,7 @@ use super::segments::{Going, Outlets};
 use super::{add_moved, wall_ns};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::frames::channel::{Channel, ConsumerKey, What, Work};
+use crate::frames::not_said_by;
 use crate::link::FrameBuffer;
 use crate::run::sender::Did;
 use crate::run::transfer::{Crossed, PeerNow, Reception, Transfer};
@@ -130,7 +131,7 @@ impl Transfer for HubConsumer {
                 };
                 self.end.channel.act(hear)
             }
-            _ => Err(Failure::new(FailureKind::Protocol, "hear", "a consumer does not say this")),
+            other => Err(not_said_by("a consumer", &other)),
         }
     }
 

@@ -5,6 +5,7 @@ use super::hub_end::HubEnd;
 use super::segments::{Inlets, Whole};
 use super::{add_moved, wall_ns};
 use crate::failure::{Failure, FailureKind, Result};
+use crate::frames::not_said_by;
 use crate::run::transfer::{Crossed, PeerNow, Reception, Transfer, limited};
 use crate::stage::Stage;
 use std::time::{Duration, Instant};
@@ -121,7 +122,7 @@ impl Transfer for HubProducer {
                 self.give_up();
                 Ok(())
             }
-            _ => Err(Failure::new(FailureKind::Protocol, "hear", "a producer does not say this")),
+            other => Err(not_said_by("a producer", &other)),
         }
     }
 

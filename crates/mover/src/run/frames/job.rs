@@ -33,7 +33,7 @@ use thalweg_wire::message::{
 
 /// Streams that are opened without being asked for: frames come one after the other, more streams only let them
 /// overtake.
-const STREAMS_MAX: u16 = 4;
+const FRAME_STREAMS_MAX: u16 = 4;
 /// What heals once the hub stood: all that is busy, too. The longer the pause, the more frames wait.
 const HEALS: Policy =
     Policy { first_max: 1, away: &[], handshake: false, busy: true, pause: Duration::from_millis(300) };
@@ -546,13 +546,11 @@ impl Job {
 
     fn plan(&self, client: &Client) -> Plan {
         let (sender, receiver) = client.systems(self.end.direction());
-        let asked = Asked { streams: self.opening.streams, ..Asked::default() };
+        let why = "frames come one after the other: more streams only let them overtake";
+        let streams_most = Some((FRAME_STREAMS_MAX, why));
+        let asked = Asked { streams: self.opening.streams, streams_most, ..Asked::default() };
         let path = Path { rtt: Some(client.rtt), sender, receiver, learned: None, tuned: None };
-        let mut plan = plan::plan(&asked, &path);
-        if asked.streams.is_none() && plan.streams.value > STREAMS_MAX {
-            plan.streams.value = STREAMS_MAX;
-            plan.streams.why = "frames come one after the other: more streams only let them overtake".into();
-        }
+        let plan = plan::plan(&asked, &path);
         (self.opening.events)(Event::Planned(Box::new(plan.clone())));
         plan
     }

@@ -29,7 +29,7 @@ const WAITING_MAX: usize = 16 << 10;
 const KEPT_BYTES_MAX: usize = 64 << 20;
 /// The thread looks for work at least this often, whatever it was told.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// Who waits for the thread looks so often whether a stop is asked for.
+/// How often one that waits for the thread looks whether a stop is asked for.
 const LOOK_FOR_STOP: Duration = Duration::from_millis(100);
 
 /// What became of source files that were to be removed.

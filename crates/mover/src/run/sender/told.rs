@@ -23,7 +23,7 @@ const UNTOLD_BYTES_MAX: usize = 16 << 20;
 const GONE_MAX: usize = 256;
 /// The same of failures, with their names.
 const KEPT_MAX: usize = 64;
-/// Who waits for the link looks so often whether it takes more.
+/// How often a thread that waits for the link looks whether it takes more.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// See the module.

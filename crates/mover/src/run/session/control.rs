@@ -175,7 +175,7 @@ impl Session {
         let is_one_more = !state.early.contains_key(&number) && state.early.len() >= limits::TRANSFERS_MAX;
         if is_one_more || held + bytes > EARLY_BYTES_MAX {
             let cause = "too much was said to transfers that are not open";
-            return Err(Failure::new(FailureKind::Protocol, "hear", cause));
+            return Err(Failure::new(FailureKind::Protocol, "read messages", cause));
         }
         let early = state.early.entry(number).or_default();
         early.messages.push(message);

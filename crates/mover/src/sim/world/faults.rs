@@ -78,7 +78,7 @@ impl World {
         }
     }
 
-    /// Somebody puts a file where one stands at the destination: what was there before, or content of his own.
+    /// Somebody puts a file where one stands at the destination: what was there before, or content of their own.
     pub(super) fn stranger_writes(&mut self) {
         let is_ours = |path: &RelativePath| self.ours.contains(path);
         let paths: Vec<RelativePath> = self.before.keys().filter(|path| !is_ours(path)).cloned().collect();
@@ -90,7 +90,7 @@ impl World {
         let bytes = if is_same { self.before[&path].clone() } else { STRANGE.to_vec() };
         let inode = self.disk.create(Name::Final(path), bytes.len());
         self.disk.write(inode, 0, &bytes);
-        // His sync does not fail in place of ours.
+        // A sync of theirs does not fail in place of ours.
         let fails = std::mem::take(&mut self.disk.fail_sync);
         let mark = self.disk.mark();
         self.disk.sync(mark, [inode].into_iter(), &mut self.random);

@@ -155,7 +155,7 @@ pub struct FrameHead {
 
 impl FrameHead {
     /// That of a frame that is nothing but its payload: in no set, made at 0, due at no time, of no type or shape, with
-    /// no metadata, and taken by no hub yet. Who makes more of it says what.
+    /// no metadata, and taken by no hub yet. A caller that makes more of it says what.
     pub fn bare(producer: ProducerId, sequence: u64, payload_bytes: u64, digest: Digest) -> FrameHead {
         FrameHead {
             producer,

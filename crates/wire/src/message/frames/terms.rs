@@ -18,8 +18,8 @@ pub struct FrameTerms {
     pub role: FrameRole,
 }
 
-/// How a channel is kept. Who opens it first says how much; recording, and a log for what memory does not hold, may
-/// come later too.
+/// How a channel is kept. The one that opens it first says how much; recording, and a log for what memory does not
+/// hold, may come later too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct ChannelWishes {
     /// Bytes of payloads that the hub holds in memory for all consumers together. Default: [`limits::CHANNEL_BYTES`].

@@ -51,9 +51,9 @@ impl LocalDestination {
             }
         }
         if untold > 0 {
-            let untold = failure::counted(untold, "directory", "directories");
-            let cause = format!("{untold} beside those that are named did not keep all of it");
-            conclusion.troubles.push(Failure::new(FailureKind::Unsupported, "set the metadata of", cause));
+            let untold = failure::counted(untold, "more directory", "more directories");
+            let cause = format!("{untold} did not keep all of theirs");
+            conclusion.troubles.push(Failure::new(FailureKind::Unsupported, "set metadata", cause));
         }
         if !self.terms.dry_run {
             conclusion.failed = self.sync_written(&[]).err();
@@ -71,7 +71,7 @@ impl LocalDestination {
     }
 
     fn apply_directory(&self, item: &Spooled) -> Result<Vec<Loss>, Failure> {
-        let of_io = |error: io::Error| failed("set the metadata of", &item.path, &error);
+        let of_io = |error: io::Error| failed("set metadata", &item.path, &error);
         let place = self.place(item.path.as_bytes()).map_err(of_io)?;
         let preserve = &self.terms.preserve;
         let stat = place.dir.stat_self().map_err(of_io)?;
@@ -257,7 +257,7 @@ mod tests {
         let conclusion = to.conclude_telling(true, 2, &|| {});
         assert_eq!(conclusion.revised.len(), 2);
         let [trouble] = &conclusion.troubles[..] else { panic!("{:?}", conclusion.troubles) };
-        assert!(trouble.to_string().contains("3 directories beside"), "{trouble}");
+        assert!(trouble.to_string().contains("set metadata failed: 3 more directories did not"), "{trouble}");
         for number in 0..5 {
             let mode = scratch.path().join(format!("to/d{number}")).metadata().unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o500, "d{number}");

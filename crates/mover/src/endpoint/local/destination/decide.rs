@@ -110,7 +110,7 @@ impl LocalDestination {
 
     fn root_directory(&self, entry: &Entry) -> Result<Decision, Failure> {
         let Some(root) = &self.root else { return Ok(done(false)) };
-        let mut stat = root.dir.stat_self().map_err(|error| failed("look", &entry.path, &error))?;
+        let mut stat = root.dir.stat_self().map_err(|error| failed("read metadata", &entry.path, &error))?;
         if !root.territory.top_is_changed.load(Ordering::Acquire) {
             // Nothing but our staging has changed it.
             stat.mtime = root.territory.top_mtime;
@@ -216,7 +216,7 @@ impl LocalDestination {
         let path = self.final_path(&entry.path).into_owned();
         let item = Spooled { id: entry.id, path, was_unchanged, wanted };
         let pushed = lock(&self.spool).push(&item, || self.nameless_file());
-        pushed.map_err(|error| failed("keep the metadata of", &entry.path, &error))
+        pushed.map_err(|error| failed("keep metadata", &entry.path, &error))
     }
 
     /// Lets go of `names` before what an earlier attempt left is read: other files get their names meanwhile.
@@ -266,7 +266,7 @@ impl LocalDestination {
             _ => {}
         }
         if place.is_mounted_over(&stat) {
-            return Err(mounted("place", path));
+            return Err(mounted("put in place", path));
         }
         // Of what is as long only its content tells.
         if candidate != Some(entry.evidence.size) {
@@ -329,7 +329,7 @@ impl LocalDestination {
         digest: Option<Digest>,
         is_remembered: bool,
     ) -> Result<Decision, Failure> {
-        let of_io = |error: io::Error| failed("set the metadata of", &entry.path, &error);
+        let of_io = |error: io::Error| failed("set metadata", &entry.path, &error);
         let preserve = &self.terms.preserve;
         let mut wanted = self.wanted_of_file(entry).within_reach(stat, preserve, &self.rights);
         // Then an entry without attributes has none there either.
@@ -393,7 +393,7 @@ impl LocalDestination {
     fn seen_file(&self, entry: &Entry) -> Result<Option<(Spot, Stat)>, Failure> {
         let seen = self.flights.seen(entry.id);
         let (place, name) = self.parent_of(&entry.path)?;
-        let stat = place.dir.stat(&name).map_err(|error| failed("look", &entry.path, &error))?;
+        let stat = place.dir.stat(&name).map_err(|error| failed("read metadata", &entry.path, &error))?;
         let is_still = stat.kind == thalweg_sys::Kind::File && seen.is_some_and(|seen| seen.is_still(&stat));
         Ok(is_still.then_some(((place, name), stat)))
     }
@@ -428,7 +428,7 @@ impl LocalDestination {
             }
             // Before the sync, which may take seconds: who writes into the file meanwhile changes what is seen now.
             let now = self.stat_there(&place.dir, &name);
-            let now = now.map_err(|error| failed("look", &entry.path, &error))?;
+            let now = now.map_err(|error| failed("read metadata", &entry.path, &error))?;
             if self.may_be_source(entry, &now) {
                 return Ok(settled(Outcome::Skipped(MAY_BE_SOURCE.to_owned()), false));
             }
@@ -495,7 +495,7 @@ impl LocalDestination {
                 return self.dress_special(entry, &place, &name, stat);
             }
             if place.is_mounted_over(stat) {
-                return Err(mounted("place", path));
+                return Err(mounted("put in place", path));
             }
             self.check_replacing(path)?;
         }
@@ -542,7 +542,7 @@ impl LocalDestination {
             self.hard_links.foretell(entry.id, kind_of(&entry.kind), Outlook::Stays);
             return Ok(done(false));
         }
-        let of_io = |error: io::Error| failed("set the metadata of", path, &error);
+        let of_io = |error: io::Error| failed("set metadata", path, &error);
         // Held: as root what takes its name meanwhile would be given away.
         let node = self.with_descriptors(|| place.dir.pin(name)).map_err(of_io)?;
         let found = node.stat().map_err(of_io)?;
@@ -656,7 +656,7 @@ impl LocalDestination {
                 Ok(Some(stat))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(failed("look", &entry.path, &error)),
+            Err(error) => Err(failed("read metadata", &entry.path, &error)),
         }
     }
 

@@ -193,8 +193,8 @@ impl LocalDestination {
         sweep.walk.enter(b"", root.dir.clone())?;
         sweep.run(goes_on)?;
         if sweep.untold > 0 {
-            let untold = failure::counted(sweep.untold, "entry", "entries");
-            let cause = format!("{untold} beside those that are named could not be");
+            let untold = failure::counted(sweep.untold, "more entry", "more entries");
+            let cause = format!("{untold} could not be deleted");
             sweep.troubles.push(Failure::new(FailureKind::Io, "delete", cause));
         }
         Ok((sweep.count, sweep.names))
@@ -338,7 +338,7 @@ impl Sweep<'_> {
             Ok(stat) => stat,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => {
-                self.trouble(path, "look", &error);
+                self.trouble(path, "read metadata", &error);
                 self.keep();
                 return Ok(());
             }

@@ -58,7 +58,7 @@ impl LocalDestination {
                 return Err(conflict(path, "a directory that is not empty stands there"));
             }
             Ok(Some(_)) => {}
-            Err(error) => return Err(failed("look", path, &error)),
+            Err(error) => return Err(failed("read metadata", path, &error)),
         }
         let doomed = self.doomed(place, name, true, path)?;
         self.check_count(doomed, path)
@@ -86,7 +86,7 @@ impl LocalDestination {
             self.check_count(doomed, path)?;
             if let Some(offered) = &mut *lock(&self.deletion.offered) {
                 let key = as_future_directory(self.final_path(path).as_bytes());
-                offered.insert(&key).map_err(|error| failed("look", path, &error))?;
+                offered.insert(&key).map_err(|error| failed("read metadata", path, &error))?;
             }
             return Ok(None);
         }
@@ -208,9 +208,9 @@ impl LocalDestination {
             return Ok(Doomed { count: 1, names: vec![at.into_owned()] });
         }
         let dir = place.dir.open_beneath(name, Links::Refuse);
-        let dir = dir.map_err(|error| failed("look", path, &error))?;
+        let dir = dir.map_err(|error| failed("read metadata", path, &error))?;
         let counted = self.count_tree(&at, Arc::new(dir), place.territory.key.mount);
-        let counted = counted.map_err(|error| failed("look", path, &error))?;
+        let counted = counted.map_err(|error| failed("read metadata", path, &error))?;
         counted.ok_or_else(|| {
             let cause = "a directory stands there which holds what may not be deleted: names that are excluded, \
                          another file system, or what cannot be listed";

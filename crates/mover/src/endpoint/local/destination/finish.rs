@@ -221,7 +221,7 @@ impl LocalDestination {
                 self.grain(&place),
                 &mut losses,
             )
-            .map_err(|error| failed("set the metadata of", path, &error))?;
+            .map_err(|error| failed("set metadata", path, &error))?;
             self.changed_by_name(path, &place, &name);
         }
         if self.has_catalogue
@@ -273,7 +273,7 @@ impl LocalDestination {
         let Some(partial) = self.flights.partial(number) else {
             return Err(Failure::new(FailureKind::Internal, "finish", "its partial is not open").at(path));
         };
-        let of_io = |error: io::Error| failed("set the metadata of", path, &error);
+        let of_io = |error: io::Error| failed("set metadata", path, &error);
         let stat = partial.file.stat().map_err(of_io)?;
         let mut has = Has { may_have_xattrs: false, mtime: None, ..Has::of(&stat) };
         if !self.terms.preserve.mode {
@@ -400,7 +400,8 @@ impl LocalDestination {
     fn linked(&self, entry: &Entry) -> Result<Decision> {
         let path = &entry.path;
         let thalweg_wire::Kind::HardLink { first, of } = &entry.kind else {
-            return Err(Failure::new(FailureKind::Internal, "link", "it is no hard link").at(path));
+            let failure = Failure::new(FailureKind::Internal, "make a hard link", "it is no hard link");
+            return Err(failure.at(path));
         };
         let first_spot = self.parent_of(first);
         let first_stat = first_spot.as_ref().ok().and_then(|(place, name)| place.dir.stat(name).ok());
@@ -495,7 +496,7 @@ impl LocalDestination {
         seen: Option<Seen>,
     ) -> Result<Decision> {
         let path = &entry.path;
-        let of_io = |error: io::Error| failed("link", path, &error);
+        let of_io = |error: io::Error| failed("make a hard link", path, &error);
         let staging = self.staging_at(place).map_err(of_io)?;
         let temporary = self.claim.made_name();
         if let Err(error) = first_place.dir.make_link(first_name, &staging.dir, &temporary) {

@@ -1,8 +1,9 @@
-//! What stands there has the content of its entry: whether it has the rest too, so that the source may go for it.
+//! Whether what stands at the destination has all of its entry's metadata, so that the source may be removed. Its
+//! content is that of the entry.
 //!
-//! To a copy it is no difference what only a better right could give, what the guard keeps from it, and what was told
-//! when it was made: each copy would tell it again. Where the source goes nobody finds it any more. There it is a loss
-//! each time, and what has one stays at the source.
+//! An ordinary copy does not count what could not be kept: what only a better right could give, what the guard keeps
+//! from it, and what was told when the file was made, because each copy would tell it again. Where the source is
+//! removed that would be lost for good. So there it counts as a loss each time, and the source stays.
 
 use super::decide::{kind_of, settled, unchanged};
 use super::foretold::Outlook;

@@ -6,7 +6,7 @@
 //! 3. Of a file with other names it is told what these show now: the removal changed their ctime.
 //!
 //! Not guaranteed: what takes the name between the look and the removal goes in its place, for Linux removes
-//! names and not files. Who has the file open keeps it, and what he writes from then on is in no file that
+//! names and not files. A process that has the file open keeps it, and what it writes from then on is in no file that
 //! has a name.
 
 use super::{LocalSource, Root, parent_of};

@@ -106,7 +106,7 @@ impl<'a> Scan<'a> {
         let path = RelativePath::new(root.top.clone()).unwrap_or_default();
         match dir.stat_self() {
             Ok(stat) => device = Some(stat.device),
-            Err(error) => return self.trouble(path, failed("look", &RelativePath::root(), &error)),
+            Err(error) => return self.trouble(path, failed("read metadata", &RelativePath::root(), &error)),
         }
         if let Err(error) = walk.enter(b"", dir) {
             let failure = failed("list", &path, &error);
@@ -178,7 +178,7 @@ impl<'a> Scan<'a> {
             Ok(entry) => {
                 self.offer(entry);
             }
-            Err(error) => self.trouble(path, failed("look", &RelativePath::root(), &error)),
+            Err(error) => self.trouble(path, failed("read metadata", &RelativePath::root(), &error)),
         }
     }
 
@@ -314,7 +314,7 @@ impl<'a> Scan<'a> {
             Some((dir, name)) => entry_of(dir, name, path.clone(), stat, preserve),
             None => entry_of_root(&child, preserve)
                 .map(|entry| Entry { path: path.clone(), ..entry })
-                .map_err(|error| failed("look", &path, &error)),
+                .map_err(|error| failed("read metadata", &path, &error)),
         };
         self.offer_or_trouble(entry, &path);
         if self.source.options.one_file_system && device.is_some_and(|device| device != stat.device) {
@@ -434,7 +434,7 @@ impl<'a> Scan<'a> {
                     Err(error) => {
                         let failure = match source.unfollowed(&path) {
                             Ok(spot) => unseen(source, &spot.dir, &spot.name, &path, &error),
-                            Err(_) => failed("look", &path, &error),
+                            Err(_) => failed("read metadata", &path, &error),
                         };
                         self.trouble(path, failure);
                     }
@@ -444,7 +444,8 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// Whether an NFS client gave this name to a file that was removed while somebody had it open: it goes with him.
+/// Whether an NFS client gave this name to a file that was removed while somebody had it open: it goes when they close
+/// it.
 fn is_kept_by_nfs(name: &[u8]) -> bool {
     /// Of the file's number alone.
     const DIGITS_MIN: usize = 16;
@@ -479,7 +480,7 @@ fn root_at(source: &LocalSource, index: usize) -> &Root {
 fn unseen(source: &LocalSource, dir: &Dir, name: &[u8], path: &RelativePath, error: &io::Error) -> Failure {
     match dir.read_link(name).ok().filter(|_| source.options.follow_links) {
         Some(says) => not_followed(path, &says, error),
-        None => failed("look", path, error),
+        None => failed("read metadata", path, error),
     }
 }
 
@@ -595,7 +596,8 @@ fn kind_of(stat: &Stat, path: &RelativePath) -> Result<thalweg_wire::Kind> {
         Kind::BlockDevice => device(true),
         Kind::CharDevice => device(false),
         Kind::Socket | Kind::Symlink | Kind::Unknown => {
-            return Err(Failure::new(FailureKind::Changed, "look", "it is something else now").at(path));
+            let cause = "it is something else now";
+            return Err(Failure::new(FailureKind::Changed, "read metadata", cause).at(path));
         }
     })
 }

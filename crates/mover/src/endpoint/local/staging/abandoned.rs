@@ -5,7 +5,7 @@
 //! unfinished in there lies beside no lock: that is looked for in the directories above, up to the root of this
 //! transfer.
 //!
-//! Left alone: what a transfer works in, also this one; what is somebody else's, who may say of locks what he likes;
+//! Left alone: what a transfer works in, also this one; what is somebody else's, who may do with locks what they like;
 //! and that of which no lock is found, for nobody can say: its root may be further up.
 
 use super::leftover::sweep;

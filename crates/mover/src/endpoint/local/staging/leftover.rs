@@ -77,7 +77,7 @@ pub fn leftovers(
                 }
                 found.extend(names.into_iter().map(|entry| (staging.clone(), dir.clone(), entry.name)));
             }
-            // His own `gc` cleans it up.
+            // Its owner's own `gc` cleans it up.
             Err(error)
                 if error.kind() == io::ErrorKind::PermissionDenied && is_of_another(&root, &staging) => {}
             Err(error) => trouble(failed(OPEN, &staging, &error)),
@@ -235,8 +235,8 @@ pub(in crate::endpoint::local) struct Swept {
     changed: Option<Time>,
 }
 
-/// Looks at what is in a directory of ours, or removes it, however deep it is. A lock in it goes last: who finds
-/// none makes his own, and something beside it.
+/// Looks at what is in a directory of ours, or removes it, however deep it is. A lock in it goes last: a process that
+/// finds none makes its own, and something beside it.
 ///
 /// `goes_on` is called before each step.
 ///

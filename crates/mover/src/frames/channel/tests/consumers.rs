@@ -169,3 +169,18 @@ fn what_one_consumer_of_several_had_not_taken_is_not_held_when_another_took_it()
     channel.leave(12, &key, &other.consumer);
     assert!(!channel.has_frames());
 }
+
+#[test]
+fn what_no_consumer_sends_is_refused_by_its_name_and_a_full_channel_says_how_many_it_has() {
+    let mut channel = Channel::new(&ChannelWishes::default(), 1 << 20, 0);
+    let asks = asks(1, None, FramePolicy::Block);
+    let key = subscribed(&mut channel, 11, &asks, WINDOW);
+    let declared = FramesMessage::Declare { set: 7, frames: 4 };
+    let refused = channel.hear_consumer(11, &key, &asks.consumer, declared, 0).unwrap_err();
+    assert_eq!(refused.to_string(), "move frames failed: `Declare` came, which a consumer does not send");
+    let refused = (0..limits::CONSUMERS_MAX as u64).find_map(|number| {
+        let consumer = u128::from(number).to_le_bytes();
+        channel.subscribe(20 + number, &Consume { consumer, ..asks.clone() }, WINDOW).err()
+    });
+    assert_eq!(refused.unwrap().cause, "it has 1024 consumers, as many as it may have");
+}

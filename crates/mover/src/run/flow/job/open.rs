@@ -25,7 +25,7 @@ use thalweg_wire::receipt::{Signatory, TransferKind};
 pub const PIPE_NAME: &[u8] = b"stdin";
 /// Streams that are opened without being asked for: over a distance each brings a first window of its own, so that what
 /// comes early does not wait for one to grow; beyond some they only let pieces overtake each other.
-const STREAMS_MAX: u16 = 8;
+const FLOW_STREAMS_MAX: u16 = 8;
 
 impl Job<'_> {
     pub(super) fn feed(&self, from: FlowFrom, terms: &Terms) -> Result<(Box<dyn Feed>, SourceForm)> {
@@ -107,12 +107,10 @@ impl Job<'_> {
 
     pub(super) fn planned(&self, path: Path) -> Plan {
         let rate_bits_per_s = self.wishes.rate.bytes_per_s().map(|rate| rate.saturating_mul(8));
-        let asked = Asked { rate_bits_per_s, ..self.wishes.asked.clone() };
-        let mut plan = plan::plan(&asked, &path);
-        if self.wishes.asked.streams.is_none() && plan.streams.value > STREAMS_MAX {
-            plan.streams.value = STREAMS_MAX;
-            plan.streams.why = "pieces come one after the other: more only let them overtake".into();
-        }
+        let why = "pieces come one after the other: more only let them overtake";
+        let streams_most = Some((FLOW_STREAMS_MAX, why));
+        let asked = Asked { rate_bits_per_s, streams_most, ..self.wishes.asked.clone() };
+        let plan = plan::plan(&asked, &path);
         (self.watch.events)(Event::Planned(Box::new(plan.clone())));
         plan
     }

@@ -127,7 +127,7 @@ impl HubChannel {
         self.is_closing.load(Ordering::Acquire) || is_over()
     }
 
-    /// Who made frames for an earlier hub had time to come back.
+    /// Producers of an earlier hub had time to come back.
     pub(super) fn give_up_absent(&self) {
         let is_due = |at: &mut Instant| at.elapsed() >= ABSENT_PATIENCE;
         if self.lock().opened_at.take_if(is_due).is_some() {
