@@ -436,7 +436,7 @@ mod tests {
         let few = Asked { streams_most: Some((8, "few")), ..Asked::default() };
         let with = |streams| plan(&Asked { streams, ..few.clone() }, &far);
         assert_eq!(with(None).streams, chosen(8, "few"));
-        let share = bandwidth_delay_product_bytes(RATE_BITS_PER_S, rtt) / 8;
+        let share = whole_bandwidth_delay_product_bytes(RATE_BITS_PER_S, rtt) / 8;
         assert_eq!(with(None).share_bytes, Some(share));
         assert_eq!(with(Some(20)).streams, chosen(20, "as asked"));
         let near = plan(&few, &path(None, 2)).streams;

@@ -1,12 +1,12 @@
 //! Indexes: what each line names, and the frames that are read by one.
 
 use super::super::{NewFrame, Payload};
-use super::{REUSED_BYTES_MAX, at, no_memory, regular_bytes, shown};
+use super::{REUSED_BYTES_MAX, at, no_memory, regular_bytes};
 use serde_json::Value;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
-use thalweg_mover::failure::{Failure, FailureKind, Reason, Result};
+use thalweg_mover::failure::{Failure, FailureKind, Reason, Result, at_path};
 use thalweg_mover::memory::Shelf;
 use thalweg_wire::hex::unhex;
 use thalweg_wire::limits;
@@ -117,8 +117,8 @@ pub(super) fn is_note(row: &Value) -> bool {
 }
 
 fn bad_line(index: &Path, number: u64, what: &str) -> Failure {
-    let cause = format!("{}, line {number}: {what}", shown(index));
-    Failure::new(FailureKind::Usage, READ_INDEX, cause)
+    let cause = format!("line {number}: {what}");
+    at_path(Failure::new(FailureKind::Usage, READ_INDEX, cause), index)
 }
 
 /// A line of an index.

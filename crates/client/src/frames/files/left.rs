@@ -1,13 +1,13 @@
 //! What writers that were killed left: the frames that are whole get their name, the rest is kept beside them.
 
 use super::index::{LINE_BYTES_MAX, Row, count_indexed, is_note};
-use super::{BUFFER_BYTES, FrameFiles, at, give_name, lock, shown};
+use super::{BUFFER_BYTES, FrameFiles, at, give_name, lock};
 use serde_json::Value;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::failure::{Failure, FailureKind, Result, at_path};
 use thalweg_sys::Advice;
 
 /// What a writer that was killed had left.
@@ -134,11 +134,8 @@ fn is_at(file: &File, path: &Path) -> bool {
 }
 
 fn in_the_way(path: &Path) -> Failure {
-    let cause = format!(
-        "{}: something else than a file of frames stands there; remove it, or use another directory",
-        shown(path)
-    );
-    Failure::new(FailureKind::Conflict, "read what was left", cause)
+    let cause = "something else than a file of frames stands there; remove it, or use another directory";
+    at_path(Failure::new(FailureKind::Conflict, "read what was left", cause), path)
 }
 
 /// For so long a writer that was just killed may still be there, and how often that is looked at.

@@ -3,7 +3,6 @@
 
 use super::{new_attachment, wall_ns};
 use crate::failure::{Failure, Result};
-use crate::frames::ClockOffset;
 use crate::frames::clock::{ClockFilter, UNKNOWN};
 use crate::frames::consumer::Consumer;
 use crate::frames::lane::Window;
