@@ -109,10 +109,13 @@ impl Host {
             });
             let progress = run.progress();
             line.end(&ended, run.stated_root(), Done::by_then(progress.settled, progress.marked_bytes));
-            if let Err(failure) = ended {
-                run.abort(failure);
+            if let Err(failure) = &ended {
+                run.abort(failure.clone());
             }
             session.remove(run.number());
+            if let Err(failure) = ended {
+                session.tell_over(run.number(), failure);
+            }
         };
         thread::guarded("transfer", on_panic, see_to_its_end)?;
         // Else nobody would see that it came to nothing.

@@ -28,7 +28,8 @@ use thalweg_wire::message::{Place, Terms, Totals, TransferMessage};
 use thalweg_wire::receipt::{Side, Signatory, Signed, Statement, TransferKind};
 use thalweg_wire::{Digest, limits};
 
-/// Time for the other side's statement, cleaning up included; less where the user has less patience.
+/// Time for the other side's statement; less where the user has less patience. Outages, and while the other side says
+/// that it cleans up, do not count.
 pub const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Who makes a statement, and with whom.
@@ -462,6 +463,33 @@ mod tests {
         assert_eq!(Transfer::last_word(&*takes), Some(TransferMessage::Unsigned));
         receives.close();
         takes.close();
+    }
+
+    /// Its path is cut, or its peer has much to put away, for longer than is waited.
+    struct Excuses;
+
+    impl Outbox for Excuses {
+        fn say(&self, _: TransferNumber, _: TransferMessage) {}
+
+        fn work(&self) {}
+
+        fn excuses_peer(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn an_outage_takes_none_of_the_time_for_the_last_word() {
+        let run = flows(&Said::default());
+        run.attach(NUMBER, Box::new(Excuses), None);
+        let patience = Duration::from_millis(100);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(5 * patience);
+                run.hear(TransferMessage::Unsigned).unwrap();
+            });
+            assert!(run.peer_is_done(patience));
+        });
     }
 
     /// Else a sender that did not hear it would wait in vain, and not know that the two differ.

@@ -94,6 +94,10 @@ pub trait Outbox: Send + Sync {
     fn queued_bytes(&self) -> usize {
         0
     }
+    /// Whether the peer's last word may be late: there is no link, or the peer says that it puts away what it has.
+    fn excuses_peer(&self) -> bool {
+        false
+    }
     /// What the kernel says about the streams; nothing without a link.
     fn streams(&self) -> Vec<StreamAccount> {
         Vec::new()

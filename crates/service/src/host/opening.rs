@@ -334,6 +334,9 @@ impl Host {
             let by_then = Done::by_then(progress.entries_settled, progress.bytes_verified);
             line.end(&ended, root, Done { removed: run.sources_removed(), ..by_then });
             session.remove(run.number());
+            if let Err(why) = ended {
+                session.tell_over(run.number(), why);
+            }
         };
         thread::guarded("transfer", on_panic, see_to_its_end)?;
         Ok(form)
@@ -365,6 +368,7 @@ impl Host {
         };
         let on_panic = ends_by_panic(line.clone(), session.clone(), number, end);
         let see_to_its_end = move || {
+            let _work = work;
             let looks = Cell::new(Looks::new(Instant::now(), taken(&run)));
             let seen = || (by_then(&run).entries.unwrap_or(0), run.peer_accounts(), run.own_accounts());
             let wait = |time: Duration| {
@@ -387,10 +391,6 @@ impl Host {
                 }
             };
             let ended = watch(told.as_ref(), &session, is_trial, wait, seen);
-            let why = match &ended {
-                Some(Ended::Failed(why)) if session.lost_since().is_some() => Some(why.clone()),
-                _ => None,
-            };
             let ended = totals_of(ended, &session).and_then(|totals| {
                 let Some(signs) = &signs else {
                     return agree::unsigned_as_receiver(&*run, totals, agree::STATEMENT_TIMEOUT);
@@ -402,9 +402,7 @@ impl Host {
             line.end(&ended, run.stated_root(), by_then(&run));
             run.close();
             session.remove(number);
-            // Who is cut off may not come back for long.
-            drop((host, told, kept_free, by_then, run, work));
-            if let Some(why) = why {
+            if let Err(why) = ended {
                 tell_when_back(&session, number, why);
             }
         };
