@@ -56,6 +56,8 @@ pub struct LinkSettings {
     pub stall_timeout: Duration,
     /// Without progress for so long, the transfer fails.
     pub patience: Duration,
+    /// What of that is spent before the link is dialled: the first progress gives it back.
+    pub spent: Duration,
     /// Congestion control that each transfer's terms name, if it shall not be chosen.
     pub congestion: Option<String>,
     /// Mark of all packets (DSCP, 0..=63).
@@ -69,6 +71,7 @@ impl Default for LinkSettings {
             tls_form: TlsForm::default(),
             stall_timeout: Duration::from_secs(30),
             patience: Duration::from_secs(600),
+            spent: Duration::ZERO,
             congestion: None,
             dscp: None,
         }

@@ -83,6 +83,14 @@ impl Clock {
     }
 }
 
+/// A random number from 0 to 1, for pauses.
+fn chance() -> f64 {
+    let mut random = [0; 4];
+    // Without randomness pauses are as long as others.
+    let _ = aws_lc_rs::rand::fill(&mut random);
+    f64::from(u32::from_ne_bytes(random)) / f64::from(u32::MAX)
+}
+
 /// Takes what one side says to the other. Never blocks; what cannot be delivered is lost, which a machine
 /// repairs when the link stands again.
 pub trait Outbox: Send + Sync {
