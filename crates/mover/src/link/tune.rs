@@ -10,8 +10,8 @@ use std::time::Duration;
 use thalweg_sys::socket::{self, BufferLimits};
 use thalweg_wire::hello::System;
 
-/// A stream that carries nothing for so long shows that it is there: five minutes are the least that we saw a firewall
-/// wait for. A peer that does not answer is asked nine times more.
+/// A stream that carries nothing for so long shows that it is there: some firewalls forget a connection after five
+/// minutes of silence. A peer that does not answer is asked nine times, as often as the kernel's usual.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 
 /// What is known or wanted of a path. Everything may be unknown.
