@@ -11,7 +11,7 @@ use thalweg_mover::endpoint::local::destination::DestinationPlace;
 use thalweg_mover::endpoint::local::flow_destination::LocalFlows;
 use thalweg_mover::event;
 use thalweg_mover::failure::Result;
-use thalweg_mover::run::agree;
+use thalweg_mover::run::agree::{self, Wait};
 use thalweg_mover::run::flow::receiver::FlowReceive;
 use thalweg_mover::run::flow::sender::FlowSend;
 use thalweg_mover::run::party::Party;
@@ -100,11 +100,11 @@ impl Host {
             let ended = watch(told.as_ref(), &session, false, |time| run.wait(time), seen);
             let ended = totals_of(ended, &session).and_then(|totals| {
                 let Some(signs) = &signs else {
-                    agree::unsigned_as_sender(&*run, agree::STATEMENT_TIMEOUT)?;
+                    agree::unsigned_as_sender(&*run, Wait::default())?;
                     return Ok(totals);
                 };
                 let signer = host.signer(signs);
-                agree::as_sender(&*run, &signer, totals, agree::STATEMENT_TIMEOUT)?;
+                agree::as_sender(&*run, &signer, totals, Wait::default())?;
                 Ok(totals)
             });
             let progress = run.progress();

@@ -413,13 +413,13 @@ impl Client {
     }
 
     /// Opens a transfer in which the server receives files: who signs for it. The caller adds its own side to
-    /// the session afterwards, here and below.
+    /// the session afterwards, here and below. A link that is lost is waited for, at most a minute.
     ///
     /// # Errors
     /// The server's reason, `Connection` if it does not answer, `Protocol` if it answers something else, which ends the
-    /// session.
-    pub fn open_push(&self, open: Open) -> Result<Signatory> {
-        match self.open(open)? {
+    /// session; `Stopped` if it `is_given_up` meanwhile, which is looked at some times a second.
+    pub fn open_push(&self, open: Open, is_given_up: &dyn Fn() -> bool) -> Result<Signatory> {
+        match self.open(open, is_given_up)? {
             Opened::Push { is_ephemeral } => Ok(self.server(is_ephemeral)),
             _ => Err(self.other_kind()),
         }
@@ -429,8 +429,8 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::open_push`].
-    pub fn open_pull(&self, open: Open) -> Result<(SourceForm, Signatory)> {
-        match self.open(open)? {
+    pub fn open_pull(&self, open: Open, is_given_up: &dyn Fn() -> bool) -> Result<(SourceForm, Signatory)> {
+        match self.open(open, is_given_up)? {
             Opened::Pull { source, is_ephemeral } => Ok((source, self.server(is_ephemeral))),
             _ => Err(self.other_kind()),
         }
@@ -441,8 +441,8 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::open_push`].
-    pub fn open_flow_push(&self, open: Open) -> Result<(Signatory, u64)> {
-        match self.open(open)? {
+    pub fn open_flow_push(&self, open: Open, is_given_up: &dyn Fn() -> bool) -> Result<(Signatory, u64)> {
+        match self.open(open, is_given_up)? {
             Opened::FlowPush { is_ephemeral, window_bytes } => Ok((self.server(is_ephemeral), window_bytes)),
             _ => Err(self.other_kind()),
         }
@@ -453,8 +453,12 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::open_push`].
-    pub fn open_flow_pull(&self, open: Open) -> Result<(SourceForm, Signatory, u64)> {
-        match self.open(open)? {
+    pub fn open_flow_pull(
+        &self,
+        open: Open,
+        is_given_up: &dyn Fn() -> bool,
+    ) -> Result<(SourceForm, Signatory, u64)> {
+        match self.open(open, is_given_up)? {
             Opened::FlowPull { source, is_ephemeral, window_bytes } => {
                 Ok((source, self.server(is_ephemeral), window_bytes))
             }
@@ -466,8 +470,8 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::open_push`].
-    pub fn open_producer(&self, open: Open) -> Result<()> {
-        match self.open(open)? {
+    pub fn open_producer(&self, open: Open, is_given_up: &dyn Fn() -> bool) -> Result<()> {
+        match self.open(open, is_given_up)? {
             Opened::Produce => Ok(()),
             _ => Err(self.other_kind()),
         }
@@ -477,16 +481,16 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::open_push`].
-    pub fn open_consumer(&self, open: Open) -> Result<u64> {
-        match self.open(open)? {
+    pub fn open_consumer(&self, open: Open, is_given_up: &dyn Fn() -> bool) -> Result<u64> {
+        match self.open(open, is_given_up)? {
             Opened::Consume { instance } => Ok(instance),
             _ => Err(self.other_kind()),
         }
     }
 
-    fn open(&self, open: Open) -> Result<Opened> {
+    fn open(&self, open: Open, is_given_up: &dyn Fn() -> bool) -> Result<Opened> {
         let number = open.transfer;
-        let epoch = self.wait_for_link();
+        let epoch = self.wait_for_link(is_given_up);
         {
             let mut boxes = self.boxes();
             boxes.openings.insert(number, Opening::Awaited);
@@ -498,7 +502,7 @@ impl Client {
             boxes.opened_in.remove(&number);
             return Err(failure);
         }
-        let opened = self.hear_opened(number, epoch).inspect_err(|_| {
+        let opened = self.hear_opened(number, epoch, is_given_up).inspect_err(|_| {
             self.boxes().openings.entry(number).and_modify(|opening| *opening = Opening::GivenUp);
         })?;
         match opened {
@@ -520,18 +524,25 @@ impl Client {
         Signatory { certificate: self.session.peer.0, is_ephemeral }
     }
 
-    /// The epoch of the link that stands; one that is lost is waited for, as long as for an answer.
-    fn wait_for_link(&self) -> u64 {
+    /// The epoch of the link that stands; one that is lost is waited for, as long as for an answer and until it
+    /// `is_given_up`.
+    pub(super) fn wait_for_link(&self, is_given_up: &dyn Fn() -> bool) -> u64 {
         let until = Instant::now() + self.answer_timeout;
+        let may_come = || self.session.lost_since().is_some() && !self.session.is_closed();
         let mut boxes = self.boxes();
-        while self.session.lost_since().is_some() && !self.session.is_closed() && Instant::now() < until {
+        while may_come() && !is_given_up() && Instant::now() < until {
             boxes = self.mail.knock.wait_timeout(boxes, STEP).unwrap_or_else(|p| p.into_inner()).0;
         }
         drop(boxes);
         self.session.epoch()
     }
 
-    fn hear_opened(&self, number: TransferNumber, epoch: u64) -> Result<Opened> {
+    fn hear_opened(
+        &self,
+        number: TransferNumber,
+        epoch: u64,
+        is_given_up: &dyn Fn() -> bool,
+    ) -> Result<Opened> {
         let until = Instant::now() + self.answer_timeout;
         let mut boxes = self.boxes();
         loop {
@@ -547,6 +558,9 @@ impl Client {
                 // Whether the server heard it nobody knows: the next attempt begins a session of its own.
                 let cause = "the link was lost before the transfer began";
                 return Err(Failure::new(FailureKind::Connection, "open", cause));
+            }
+            if is_given_up() {
+                return Err(Failure::new(FailureKind::Stopped, "open", "stopped on request"));
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -784,7 +798,7 @@ mod tests {
         client.answer_timeout = LONG;
         link(&client, &server);
         std::thread::scope(|scope| {
-            let opening = scope.spawn(|| client.open(request(1)));
+            let opening = scope.spawn(|| client.open(request(1), &|| false));
             let until = Instant::now() + LONG;
             while client.boxes().openings.is_empty() {
                 assert!(Instant::now() < until, "it does not ask");
@@ -804,7 +818,7 @@ mod tests {
         link(&client, &server);
         client.session.drop_link(lost.clone());
         std::thread::scope(|scope| {
-            let opening = scope.spawn(|| client.open(request(1)));
+            let opening = scope.spawn(|| client.open(request(1), &|| false));
             link(&client, &server);
             let until = Instant::now() + LONG;
             while client.boxes().openings.is_empty() {
@@ -830,7 +844,7 @@ mod tests {
         let client = without_a_link();
         assert!(client.ask(Question::About).is_err());
         assert!(client.boxes().replies.is_empty());
-        assert!(client.open(request(1)).is_err());
+        assert!(client.open(request(1), &|| false).is_err());
         let boxes = client.boxes();
         assert!(boxes.openings.is_empty() && boxes.opened_in.is_empty());
     }

@@ -68,19 +68,22 @@ pub trait Party {
         self.common().lock().end.take_root()
     }
 
-    /// The other side's signed statement, once it came; waits at most so long, not counting outages.
-    fn peer_receipt(&self, patience: Duration) -> Option<Signed> {
+    /// The other side's signed statement, once it came; waits at most so long, not counting outages, and for some seconds
+    /// if it `is_given_up`.
+    fn peer_receipt(&self, patience: Duration, is_given_up: &dyn Fn() -> bool) -> Option<Signed> {
         let is_over = |end: &End| end.is_closed || end.is_unsigned || end.no_word.is_some();
         let look = |end: &End| end.peer_receipt.clone();
-        self.common().wait_for_word(patience, |state| look(&state.end), |state| is_over(&state.end))
+        let is_over = |state: &State<_, _>| is_over(&state.end);
+        self.common().wait_for_word((patience, is_given_up), |state| look(&state.end), is_over)
     }
 
-    /// Whether the other side has said its last word of a transfer that nobody signs; waits at most so long, not
-    /// counting outages.
-    fn peer_is_done(&self, patience: Duration) -> bool {
+    /// Whether the other side has said its last word of a transfer that nobody signs; waits as
+    /// [`Party::peer_receipt`] does.
+    fn peer_is_done(&self, patience: Duration, is_given_up: &dyn Fn() -> bool) -> bool {
         let look = |end: &End| end.is_unsigned.then_some(());
         let is_over = |end: &End| end.is_closed || end.no_word.is_some();
-        self.common().wait_for_word(patience, |state| look(&state.end), |state| is_over(&state.end)).is_some()
+        let is_over = |state: &State<_, _>| is_over(&state.end);
+        self.common().wait_for_word((patience, is_given_up), |state| look(&state.end), is_over).is_some()
     }
 
     /// Why the other side's statement does not come any more, if that is known.
@@ -125,6 +128,8 @@ pub trait Party {
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 /// So long it does not count at most, whatever the peer says of itself.
 const EXCUSED_MAX: Duration = Duration::from_secs(600);
+/// So long it is waited for at most where somebody asked to stop: most often it is on its way.
+const GIVEN_UP_MAX: Duration = Duration::from_secs(2);
 
 /// See the module. `M` is what the side decides with, `B` what else it keeps behind the lock.
 pub struct Common<M, B = ()> {
@@ -216,10 +221,10 @@ impl<M, B> Common<M, B> {
     }
 
     /// The same, for the peer's last word: time does not count without a link, nor while the peer says that it puts
-    /// away what it has; for [`EXCUSED_MAX`] in all.
+    /// away what it has; for [`EXCUSED_MAX`] in all, and not when it `is_given_up`.
     pub(super) fn wait_for_word<T>(
         &self,
-        at_most: Duration,
+        (at_most, is_given_up): (Duration, &dyn Fn() -> bool),
         mut look: impl FnMut(&State<M, B>) -> Option<T>,
         is_over: impl Fn(&State<M, B>) -> bool,
     ) -> Option<T> {
@@ -234,8 +239,13 @@ impl<M, B> Common<M, B> {
             }
             let outbox = state.outbox.clone();
             drop(state);
-            if began.elapsed() >= EXCUSED_MAX || outbox.is_none_or(|outbox| !outbox.excuses_peer()) {
+            let is_given_up = is_given_up();
+            let may_excuse = !is_given_up && began.elapsed() < EXCUSED_MAX;
+            if !may_excuse || outbox.is_none_or(|outbox| !outbox.excuses_peer()) {
                 left = left.saturating_sub(since.elapsed());
+            }
+            if is_given_up {
+                left = left.min(GIVEN_UP_MAX);
             }
             if left.is_zero() {
                 return None;

@@ -20,7 +20,7 @@ use thalweg_mover::event::{self, Event, Events};
 use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
 use thalweg_mover::manifest::filter::Filter;
 use thalweg_mover::run::Ended;
-use thalweg_mover::run::agree;
+use thalweg_mover::run::agree::{self, Wait};
 use thalweg_mover::run::copy;
 use thalweg_mover::run::party::Party;
 use thalweg_mover::run::receiver::ReceiveRun;
@@ -319,11 +319,11 @@ impl Host {
             let ended = watch(told.as_ref(), &session, is_trial, |time| run.wait(time), seen);
             let ended = totals_of(ended, &session).and_then(|totals| {
                 let Some(signs) = &signs else {
-                    agree::unsigned_as_sender(&*run, agree::STATEMENT_TIMEOUT)?;
+                    agree::unsigned_as_sender(&*run, Wait::default())?;
                     return Ok(totals);
                 };
                 let signer = host.signer(signs);
-                agree::as_sender(&*run, &signer, totals, agree::STATEMENT_TIMEOUT)?;
+                agree::as_sender(&*run, &signer, totals, Wait::default())?;
                 Ok(totals)
             });
             let root = run.stated_root();
@@ -393,10 +393,10 @@ impl Host {
             let ended = watch(told.as_ref(), &session, is_trial, wait, seen);
             let ended = totals_of(ended, &session).and_then(|totals| {
                 let Some(signs) = &signs else {
-                    return agree::unsigned_as_receiver(&*run, totals, agree::STATEMENT_TIMEOUT);
+                    return agree::unsigned_as_receiver(&*run, totals, Wait::default());
                 };
                 let signer = host.signer(signs);
-                let agreed = agree::as_receiver(&*run, &signer, totals, agree::STATEMENT_TIMEOUT)?;
+                let agreed = agree::as_receiver(&*run, &signer, totals, Wait::default())?;
                 Ok(agreed.receiver.statement.totals)
             });
             line.end(&ended, run.stated_root(), by_then(&run));

@@ -306,15 +306,20 @@ impl End {
     }
 
     /// Opens its lane at the hub: its end of the link, for the session.
-    fn attach(&self, open: Open, client: &Client) -> Result<Arc<dyn Transfer>> {
+    fn attach(
+        &self,
+        open: Open,
+        client: &Client,
+        is_given_up: &dyn Fn() -> bool,
+    ) -> Result<Arc<dyn Transfer>> {
         let (number, terms, outbox) = (open.transfer, open.terms.clone(), client.session.outbox());
         match self {
             End::Producer(run, ..) => {
-                client.open_producer(open)?;
+                client.open_producer(open, is_given_up)?;
                 Ok(run.attach(number, terms, outbox))
             }
             End::Consumer(run, _) => {
-                let instance = client.open_consumer(open)?;
+                let instance = client.open_consumer(open, is_given_up)?;
                 Ok(run.attach(number, terms, instance, outbox))
             }
         }
@@ -470,7 +475,7 @@ impl Job {
         }
         let mut told = None;
         let terms = Terms { check: Check::Digest, ..self.opening.link.terms(&plan) };
-        let link = self.end.attach(self.open(number, terms), client)?;
+        let link = self.end.attach(self.open(number, terms), client, &|| self.is_done())?;
         client.session.add(number, link)?;
         client.want_streams(plan.streams.value, &plan);
         self.end.begin();
