@@ -55,8 +55,8 @@ pub fn set_no_delay(fd: impl AsFd, on: bool) -> io::Result<()> {
 }
 
 /// Has the kernel ask a peer that said nothing for so long whether it is there, and again each time as long
-/// (`SO_KEEPALIVE`, `TCP_KEEPIDLE`, `TCP_KEEPINTVL`): what stands on the way sees that the connection is in use. In whole
-/// seconds, at least one.
+/// (`SO_KEEPALIVE`, `TCP_KEEPIDLE`, `TCP_KEEPINTVL`): what stands on the way sees that the connection is in use. In
+/// whole seconds, at least one.
 pub fn set_keepalive(fd: impl AsFd, idle: Duration) -> io::Result<()> {
     let fd = fd.as_fd();
     sockopt::set_tcp_keepidle(fd, idle)?;

@@ -68,8 +68,8 @@ pub trait Party {
         self.common().lock().end.take_root()
     }
 
-    /// The other side's signed statement, once it came; waits at most so long, not counting outages, and for some seconds
-    /// if it `is_given_up`.
+    /// The other side's signed statement, once it came; waits at most so long, not counting outages, and for some
+    /// seconds if it `is_given_up`.
     fn peer_receipt(&self, patience: Duration, is_given_up: &dyn Fn() -> bool) -> Option<Signed> {
         let is_over = |end: &End| end.is_closed || end.is_unsigned || end.no_word.is_some();
         let look = |end: &End| end.peer_receipt.clone();

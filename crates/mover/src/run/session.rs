@@ -361,11 +361,18 @@ impl Session {
         state.transfers.remove(&number)
     }
 
-    /// Tells the peer why a transfer that was taken out ended badly, and tells it again on each link that follows: with
-    /// this one it may be lost. Where it is over too, that is ignored.
+    /// Tells the peer why a transfer that was taken out ended badly, unless that itself did, and tells it again on each
+    /// link that follows: with this one it may be lost. Where it is over too, that is ignored.
     pub fn tell_over(&self, number: TransferNumber, why: Failure) {
         let word = TransferMessage::Abort(why);
-        self.lock().keep_last_word(number, word.clone());
+        {
+            let mut state = self.lock();
+            let said = state.last_words.iter().find(|(of, _)| *of == number);
+            if matches!(said, Some((_, TransferMessage::Abort(_)))) {
+                return;
+            }
+            state.keep_last_word(number, word.clone());
+        }
         // Without a link the next one is told.
         let _ = self.say(Message::Transfer(number, word));
     }

@@ -56,8 +56,8 @@ pub trait Transfer: Send + Sync {
     /// The link stands (again).
     fn link_up(&self);
 
-    /// Of one that failed: why. Of a receiver else: its last word, once it was said. The session says it again to a peer
-    /// that did not hear it.
+    /// Of a receiver: its last word, once it was said. Of one that failed without: why. The session says it again to a
+    /// peer that did not hear it.
     fn last_word(&self) -> Option<TransferMessage> {
         None
     }

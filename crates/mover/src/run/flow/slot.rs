@@ -297,7 +297,7 @@ impl TakenSlot {
             return Err(Failure::new(FailureKind::Usage, "take a slot", cause));
         }
         client.wait_for_link(&|| false);
-        let table = |reply| match reply {
+        let table = |reply: Reply| match reply {
             Reply::Slots(table) => Some(table),
             _ => None,
         };
