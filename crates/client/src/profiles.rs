@@ -99,6 +99,7 @@ impl ByHand {
             // Of one that waited so long nothing is remembered: it was cut off.
             stall_timeout: _,
             patience: _,
+            spent: _,
         } = link;
         let usual = LinkSettings::default();
         let ByHand(mut words) = ByHand::streams(*streams).and_reads_twice(reads_twice(*verify));

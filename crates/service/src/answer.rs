@@ -32,7 +32,7 @@ pub(crate) fn answer(
     crew: &Crew,
     free: impl FnOnce(),
 ) {
-    let pen = Pen { session, number, room };
+    let pen = Pen { session, epoch: session.epoch(), number, room };
     let line = Line::of_question(session, &question, host.failures.clone());
     let is_read = matches!(question, Question::Read { .. });
     let is_digest = matches!(question, Question::Digest { .. });
@@ -220,8 +220,7 @@ fn measure_part(
         threads,
         cipher: pen.session.cipher,
     };
-    let session = pen.session;
-    let measured = measure::measure(asked, &|| session.is_closed() || session.lost_since().is_some())?;
+    let measured = measure::measure(asked, &|| !pen.has_link())?;
     pen.say(Reply::Measured(measured))
 }
 
@@ -294,11 +293,14 @@ impl Room {
         self.changed.notify_all();
     }
 
-    /// Takes room for one piece, and waits for it as long as the session has a link.
-    fn take(&self, session: &Session) -> Result<()> {
+    /// Takes room for one piece, and waits for it as long as it `has_link`.
+    fn take(&self, has_link: impl Fn() -> bool) -> Result<()> {
         let until = Instant::now() + TAKE_TIMEOUT;
         let mut pieces = self.lock();
         loop {
+            if !has_link() {
+                return Err(not_taken());
+            }
             match &mut *pieces {
                 None => return Err(Failure::new(FailureKind::Stopped, "answer", "the rest is not wanted")),
                 Some(0) => {}
@@ -307,7 +309,7 @@ impl Room {
                     return Ok(());
                 }
             }
-            if Instant::now() >= until || session.is_closed() || session.lost_since().is_some() {
+            if Instant::now() >= until {
                 return Err(not_taken());
             }
             pieces = self
@@ -360,17 +362,24 @@ fn not_taken() -> Failure {
     Failure::new(FailureKind::Connection, "answer", "the client does not take its answer")
 }
 
-/// Says pieces of one answer, no faster than the client takes them.
+/// Says pieces of one answer, no faster than the client takes them, to the link on which it began: with that some may
+/// be lost, and the client hears no others.
 struct Pen<'a> {
     session: &'a Arc<Session>,
+    epoch: u64,
     number: u32,
     room: &'a Room,
 }
 
 impl Pen<'_> {
     fn say(&self, reply: Reply) -> Result<()> {
-        self.room.take(self.session)?;
+        self.room.take(|| self.has_link())?;
         self.send(reply)
+    }
+
+    /// Whether the link on which it began stands.
+    fn has_link(&self) -> bool {
+        !self.session.is_closed() && self.session.epoch() == self.epoch
     }
 
     /// A client always has room for the end. What waits here for its connection still counts as a question.
@@ -378,12 +387,12 @@ impl Pen<'_> {
         let paced = self.keep_pace();
         free();
         paced?;
-        self.session.say(Message::Reply { number: self.number, reply: Reply::End(why) })
+        self.session.say_in(self.epoch, Message::Reply { number: self.number, reply: Reply::End(why) })
     }
 
     fn send(&self, reply: Reply) -> Result<()> {
         self.keep_pace()?;
-        self.session.say(Message::Reply { number: self.number, reply })
+        self.session.say_in(self.epoch, Message::Reply { number: self.number, reply })
     }
 
     /// Waits until the connection has taken most of what was said.
@@ -391,7 +400,7 @@ impl Pen<'_> {
         let until = Instant::now() + PACE_TIMEOUT;
         let mut pause = Duration::from_millis(1);
         while self.session.queued_bytes() > QUEUE_BYTES_PACED {
-            if Instant::now() >= until || self.session.is_closed() {
+            if Instant::now() >= until || !self.has_link() {
                 return Err(not_taken());
             }
             std::thread::sleep(pause);
@@ -404,6 +413,14 @@ impl Pen<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Else the rest of an answer would go on over another link, behind a gap that nobody sees.
+    #[test]
+    fn an_answer_whose_link_is_gone_takes_no_room_though_there_is_some() {
+        let room = Room::new();
+        room.take(|| true).unwrap();
+        assert_eq!(room.take(|| false).unwrap_err().kind, FailureKind::Connection);
+    }
 
     #[test]
     fn one_question_of_a_session_digests_several_files_at_a_time_and_another_when_it_is_over() {

@@ -85,8 +85,8 @@ impl Host {
         let end = |run: &FlowSend, ended: Result<Totals>, line: &Line| {
             let progress = run.progress();
             line.end(&ended, run.stated_root(), Done::by_then(progress.settled, progress.marked_bytes));
-            if let Err(failure) = ended {
-                run.abort(failure);
+            if let Err(failure) = &ended {
+                run.abort(failure.clone());
             }
         };
         self.send(session, served, run, settled, FlowSend::abort, end)?;

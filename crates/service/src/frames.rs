@@ -16,8 +16,7 @@ use thalweg_mover::run::frames::windows::is_of_window;
 use thalweg_mover::run::session::Session;
 use thalweg_mover::run::thread;
 use thalweg_wire::message::{
-    ChannelStatus, FramePolicy, FrameRole, FrameTerms, Message, Open, Opened, Place, Terms, TransferMessage,
-    TransferNumber,
+    ChannelStatus, FramePolicy, FrameRole, FrameTerms, Open, Opened, Place, Terms, TransferNumber,
 };
 use thalweg_wire::path::Escaped;
 
@@ -222,17 +221,15 @@ fn watch(watched: Attached, (session, number): (&Session, TransferNumber), keep:
     }
 }
 
-/// A client that comes back in its session hears why it is not known there any more.
+/// A client hears why its transfer is not known any more, also one that comes back in its session.
 pub(crate) fn tell_when_back(session: &Session, number: TransferNumber, why: Failure) {
-    if why.kind == FailureKind::Connection && session.transfers().is_empty() {
+    let is_away = session.lost_since().is_some();
+    if is_away && why.kind == FailureKind::Connection && session.transfers().is_empty() {
         // With nothing to come back to in this session it begins another.
         session.close(Some(why));
         return;
     }
-    let say = || session.say(Message::Transfer(number, TransferMessage::Abort(why.clone())));
-    while !session.is_closed() && (session.lost_since().is_some() || say().is_err()) {
-        std::thread::sleep(LOOK_AGAIN);
-    }
+    session.tell_over(number, why);
 }
 
 fn replaced() -> Failure {

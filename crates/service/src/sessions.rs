@@ -129,6 +129,8 @@ const IDLE_PATIENCE: Duration = Duration::from_secs(10);
 const REAP_EVERY: Duration = Duration::from_millis(250);
 /// Time for what was received to be put away at the end: a client has its last word before that is done.
 const CONCLUDE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Of that, the time in which sessions may end before the channels of frames do.
+const SESSIONS_FIRST: Duration = Duration::from_secs(5);
 /// Between two looks whether it is.
 const CONCLUDE_LOOK: Duration = Duration::from_millis(5);
 
@@ -421,11 +423,11 @@ impl Host {
     /// Ends all sessions in order; what they received stays for the next attempt, and what was complete is put away
     /// when this returns: that is waited for, for [`CONCLUDE_TIMEOUT`] at most.
     pub fn stop(&self) {
+        let until = Instant::now() + CONCLUDE_TIMEOUT;
         let sessions = self.end_sessions();
-        self.hub.close();
+        self.close_hub(&sessions);
         // Also of sessions that their clients have ended, a moment ago.
         let is_done = || !self.is_at_work() && sessions.iter().all(|session| session.is_put_away());
-        let until = Instant::now() + CONCLUDE_TIMEOUT;
         while !is_done() && Instant::now() < until {
             std::thread::sleep(CONCLUDE_LOOK);
         }
@@ -434,18 +436,41 @@ impl Host {
         }
     }
 
+    /// Each on a thread of its own, which is not waited for: one whose disk stands still holds up no other.
     fn end_sessions(&self) -> Vec<Arc<Session>> {
         let sessions: Vec<_> = self.sessions().drain().map(|(_, session)| session).collect();
-        std::thread::scope(|scope| {
-            for session in &sessions {
-                scope.spawn(|| {
-                    let cause = "the server is shutting down; the transfer resumes with the same command";
-                    of_session!(info, session, why = cause, "session ended");
-                    session.close(Some(Failure::new(FailureKind::Connection, "serve", cause)));
-                });
+        for session in &sessions {
+            let cause = "the server is shutting down; the transfer resumes with the same command";
+            of_session!(info, session, why = cause, "session ended");
+            let why = Failure::new(FailureKind::Connection, "serve", cause);
+            let (closed, failure, work) = (session.clone(), why.clone(), self.work.clone());
+            let close = move || {
+                let _work = work;
+                closed.close(Some(failure));
+            };
+            if thread::guarded("close", drop, close).is_err() {
+                session.close(Some(why));
             }
-        });
+        }
         sessions
+    }
+
+    /// On a thread of its own too, behind the sessions that feed its channels, where these do not take long.
+    fn close_hub(&self, sessions: &[Arc<Session>]) {
+        let (host, sessions, work) = (self.this.clone(), sessions.to_vec(), self.work.clone());
+        let close = move || {
+            let _work = work;
+            let until = Instant::now() + SESSIONS_FIRST;
+            while !sessions.iter().all(|session| session.is_put_away()) && Instant::now() < until {
+                std::thread::sleep(CONCLUDE_LOOK);
+            }
+            if let Some(host) = host.upgrade() {
+                host.hub.close();
+            }
+        };
+        if thread::guarded("close", drop, close).is_err() {
+            self.hub.close();
+        }
     }
 
     fn begin(&self, mut connection: Connection, answer: &ServerHello, deadline: Duration) -> Result<()> {
@@ -796,6 +821,32 @@ mod tests {
         assert_eq!(too_much(&[(2, 50), (1, 20), (1, 31), (1, 0)]), Some(2));
         // All together have too much: of those who have most, not of those with the largest session.
         assert_eq!(too_much(&[(1, 34), (2, 20), (2, 25), (3, 30)]), Some(2));
+    }
+
+    #[test]
+    fn a_disk_that_stands_still_does_not_hold_up_the_end_of_a_server() {
+        let identity = Identity::generate("server").expect("an identity");
+        let exports = Exports::open(Vec::new()).expect("no exports");
+        let host = Host::new(identity, exports, None, HostLimits::default());
+        let (reached, reaches) = mpsc::channel();
+        let (goes_on, waits) = mpsc::channel();
+        let destination = Arc::new(HeldUp::new(Stuck { reached, goes_on: Mutex::new(waits) }));
+        let session = cut_off(&host, 1);
+        let (limits, outbox) = (receiver::Limits::default(), session.outbox());
+        let (number, terms) = (TransferNumber(1), Terms::of(1 << 20, 1 << 16));
+        let run = ReceiveRun::start(number, destination, terms, limits, outbox, event::nobody());
+        session.add(number, run.expect("threads")).expect("room");
+        host.sessions().insert(session.id, session.clone());
+        let (ends, ended) = mpsc::channel();
+        let ending = {
+            let host = host.clone();
+            std::thread::spawn(move || ends.send(host.end_sessions().len()))
+        };
+        assert_eq!(ended.recv_timeout(LIMIT), Ok(1), "it waits for the disk");
+        reaches.recv_timeout(LIMIT).expect("it is being closed");
+        assert!(host.is_at_work() && !session.is_put_away());
+        drop(goes_on);
+        ending.join().expect("no panic").expect("it is heard");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 use std::ffi::{c_int, c_ulong};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::ioctl::{Getter, Opcode, ioctl};
 use rustix::net::{AddressFamily, sockopt};
@@ -51,6 +52,16 @@ pub(crate) fn namespace_cookie() -> io::Result<u64> {
 /// Sends small pieces at once instead of waiting to fill a packet (`TCP_NODELAY`).
 pub fn set_no_delay(fd: impl AsFd, on: bool) -> io::Result<()> {
     Ok(sockopt::set_tcp_nodelay(fd, on)?)
+}
+
+/// Has the kernel ask a peer that said nothing for so long whether it is there, and again each time as long
+/// (`SO_KEEPALIVE`, `TCP_KEEPIDLE`, `TCP_KEEPINTVL`): what stands on the way sees that the connection is in use. In
+/// whole seconds, at least one.
+pub fn set_keepalive(fd: impl AsFd, idle: Duration) -> io::Result<()> {
+    let fd = fd.as_fd();
+    sockopt::set_tcp_keepidle(fd, idle)?;
+    sockopt::set_tcp_keepintvl(fd, idle)?;
+    Ok(sockopt::set_socket_keepalive(fd, true)?)
 }
 
 /// Has a socket of IPv6 hear no IPv4 (`IPV6_V6ONLY`): before it is bound.

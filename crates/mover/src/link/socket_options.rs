@@ -10,6 +10,10 @@ use std::time::Duration;
 use thalweg_sys::socket::{self, BufferLimits};
 use thalweg_wire::hello::System;
 
+/// A stream that carries nothing for so long shows that it is there: some firewalls forget a connection after five
+/// minutes of silence. A peer that does not answer is asked nine times, as often as the kernel's usual.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
+
 /// What is known or wanted of a path. Everything may be unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PathHints {
@@ -57,6 +61,8 @@ pub fn mark(fd: impl AsFd, dscp: Option<u8>) {
 /// Sets the socket options of a data stream, for sending and receiving alike; may be called again when more is known.
 ///
 /// - No delay: each frame is one send, so there is nothing to gather.
+/// - Kept alive: what stands on the way, a NAT or a firewall, forgets a connection on which nothing is said for some
+///   minutes.
 /// - Little waits unsent in the socket: half the CPU of an unbounded one on a fast path, and a frame that was decided
 ///   later arrives sooner.
 /// - Near (round trip below [`NEAR_RTT`]): the window is clamped, and the congestion control is cubic, or reno where
@@ -73,6 +79,7 @@ pub fn set_stream_options(fd: impl AsFd, path: &PathHints) {
     let fd = fd.as_fd();
     // Refusals (not TCP, not permitted, an older kernel) leave the system's choice.
     let _ = socket::set_no_delay(fd, true);
+    let _ = socket::set_keepalive(fd, KEEPALIVE_IDLE);
     let _ = socket::set_not_sent_low_water(fd, decided.not_sent_bytes);
     if let Some(bytes) = decided.window_clamp_bytes {
         let _ = socket::set_window_clamp(fd, bytes);
@@ -247,6 +254,7 @@ mod tests {
         let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         set_stream_options(&socket, &near());
         assert!(socket.nodelay().unwrap());
+        assert!(socket2::SockRef::from(&socket).keepalive().unwrap());
         assert!(["cubic", "reno"].contains(&socket::congestion(&socket).unwrap().as_str()));
         let (one, _other) = UnixStream::pair().unwrap();
         set_stream_options(&one, &near());

@@ -257,7 +257,9 @@ impl Connection {
         let protocol = |why: &str| Failure::new(FailureKind::Protocol, HELLO, why);
         match answer.answer {
             Answer::Accepted => {}
-            Answer::Version => return Err(no_version(answer.versions, hello.versions)),
+            Answer::Version => {
+                return Err(no_version(answer.versions, hello.versions).because(Reason::NoVersion));
+            }
             Answer::Busy => {
                 let why = "the peer has as many sessions or streams as it takes; try again later";
                 return Err(Failure::new(FailureKind::Busy, HELLO, why));

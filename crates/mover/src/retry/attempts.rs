@@ -2,7 +2,8 @@
 //!
 //! What heals is tried again as long as there is progress within the patience: a link that broke; our own last attempt,
 //! which its server has not given up yet; and what the policy adds. A new session is no progress: its link may be
-//! dialled for as long as the patience has left.
+//! dialled for as long as the patience has left. Pauses double, and have a random part, which comes in as an argument:
+//! those that one outage cut off shall not all come back at once.
 
 use crate::failure::{Failure, FailureKind, Reason};
 use std::time::{Duration, Instant};
@@ -22,8 +23,10 @@ pub struct Policy {
     pub handshake: bool,
     /// Whether all that is busy heals, and not our own last attempt only.
     pub busy: bool,
-    /// Between two attempts.
+    /// After the first that failed since there was progress.
     pub pause: Duration,
+    /// The longest, without its random part: up to half of it.
+    pub pause_max: Duration,
 }
 
 /// The attempts of one transfer.
@@ -38,13 +41,16 @@ pub struct Attempts {
     /// some as entries, some as bytes.
     most: (u64, u64),
     progress_at: Instant,
+    /// That failed since.
+    in_row: u32,
 }
 
 impl Attempts {
     /// None yet. `patience`: so long there may be no progress.
     pub fn new(policy: Policy, patience: Duration, now: Instant) -> Attempts {
         let (count, had_link, is_dialling) = (0, false, false);
-        Attempts { policy, patience, count, had_link, is_dialling, most: (0, 0), progress_at: now }
+        let most = (0, 0);
+        Attempts { policy, patience, count, had_link, is_dialling, most, progress_at: now, in_row: 0 }
     }
 
     /// How many there were, with the one that goes on.
@@ -57,12 +63,12 @@ impl Attempts {
         self.count = self.count.saturating_add(1);
     }
 
-    /// It dials: for at most so long.
+    /// It dials: so much of the patience is spent by now.
     pub fn dial(&mut self, now: Instant) -> Duration {
         self.is_dialling = true;
         match self.had_link {
-            true => self.patience.saturating_sub(self.without_progress(now)).max(DIAL_MIN),
-            false => self.patience,
+            true => self.without_progress(now).min(self.patience.saturating_sub(DIAL_MIN)),
+            false => Duration::ZERO,
         }
     }
 
@@ -75,24 +81,31 @@ impl Attempts {
     pub fn reached(&mut self, entries: u64, bytes: u64, now: Instant) {
         if entries > self.most.0 || bytes > self.most.1 {
             self.most = (self.most.0.max(entries), self.most.1.max(bytes));
-            self.progress_at = now;
+            self.goes_well(now);
         }
     }
 
     /// All is well, whether or not there is more of anything.
     pub fn goes_well(&mut self, now: Instant) {
-        self.progress_at = now;
+        (self.progress_at, self.in_row) = (now, 0);
     }
 
     /// What ended the latest was no outage, and is dealt with: it does not count, nor does the time that it took.
     pub fn undo(&mut self, now: Instant) {
         self.count = self.count.saturating_sub(1);
-        self.progress_at = now;
+        self.goes_well(now);
     }
 
-    /// The latest failed. After which pause another may begin; `None`: this failure is final.
-    pub fn failed(&self, failure: &Failure, now: Instant) -> Option<Duration> {
-        (self.heals(failure) && self.without_progress(now) <= self.patience).then_some(self.policy.pause)
+    /// The latest failed. After which pause another may begin; `None`: this failure is final. `chance`: a random number
+    /// from 0 to 1.
+    pub fn failed(&mut self, failure: &Failure, now: Instant, chance: f64) -> Option<Duration> {
+        if !self.heals(failure) || self.without_progress(now) > self.patience {
+            return None;
+        }
+        let doubled = self.policy.pause.saturating_mul(1 << self.in_row.min(16));
+        self.in_row = self.in_row.saturating_add(1);
+        let pause = doubled.min(self.policy.pause_max);
+        Some(pause + pause.mul_f64(chance / 2.0))
     }
 
     fn heals(&self, failure: &Failure) -> bool {
@@ -117,9 +130,16 @@ mod tests {
 
     const PAUSE: Duration = Duration::from_millis(7);
     const PATIENCE: Duration = Duration::from_secs(60);
-    const SPARING: Policy = Policy { first_max: 1, away: &[], handshake: false, busy: false, pause: PAUSE };
+    const SPARING: Policy = Policy {
+        first_max: 1,
+        away: &[],
+        handshake: false,
+        busy: false,
+        pause: PAUSE,
+        pause_max: Duration::from_millis(40),
+    };
     const GENEROUS: Policy =
-        Policy { first_max: 3, away: &[Reason::NotAnswered], handshake: true, busy: true, pause: PAUSE };
+        Policy { first_max: 3, away: &[Reason::NotAnswered], handshake: true, busy: true, ..SPARING };
 
     fn attempts(policy: Policy) -> (Attempts, Instant) {
         let now = Instant::now();
@@ -140,7 +160,7 @@ mod tests {
             let (mut attempts, now) = attempts(policy);
             let mut tries = || {
                 attempts.begin();
-                attempts.failed(failure, now).is_some()
+                attempts.failed(failure, now, 0.0).is_some()
             };
             assert_eq!((0..100).take_while(|_| tries()).count() + 1, most, "{policy:?}, {failure:?}");
         }
@@ -164,8 +184,8 @@ mod tests {
                 attempts.dial(now);
             }
             for kind in [Busy, Connection, Damage, Protocol, Space, Stopped] {
-                let pause = attempts.failed(&failure(kind), now);
-                assert_eq!(pause, healing.contains(&kind).then_some(PAUSE), "{policy:?}, {count}, {kind:?}");
+                let heals = attempts.failed(&failure(kind), now, 0.0).is_some();
+                assert_eq!(heals, healing.contains(&kind), "{policy:?}, {count}, {kind:?}");
             }
         }
     }
@@ -175,19 +195,31 @@ mod tests {
         let (mut attempts, began) = attempts(SPARING);
         let after = |seconds| began + Duration::from_secs(seconds);
         attempts.begin();
-        assert_eq!(attempts.dial(after(50)), PATIENCE, "the first link has all of it");
+        assert_eq!(attempts.dial(after(50)), Duration::ZERO, "the first link has all of it");
         attempts.linked();
         let lost = failure(FailureKind::Connection);
-        assert_eq!(attempts.failed(&lost, after(60)), Some(PAUSE));
-        assert_eq!(attempts.failed(&lost, after(61)), None);
-        assert_eq!(attempts.dial(after(45)), Duration::from_secs(15));
+        assert_eq!(attempts.failed(&lost, after(60), 0.0), Some(PAUSE));
+        assert_eq!(attempts.failed(&lost, after(61), 0.0), None);
+        assert_eq!(attempts.dial(after(45)), Duration::from_secs(45));
         attempts.linked();
-        assert_eq!(attempts.dial(after(200)), DIAL_MIN);
-        assert_eq!(attempts.failed(&lost, after(61)), None, "a session is no progress");
+        assert_eq!(attempts.dial(after(200)), PATIENCE - DIAL_MIN);
+        assert_eq!(attempts.failed(&lost, after(61), 0.0), None, "a session is no progress");
         attempts.goes_well(after(200));
-        assert_eq!(attempts.failed(&lost, after(260)), Some(PAUSE));
+        assert_eq!(attempts.failed(&lost, after(260), 0.0), Some(PAUSE));
         attempts.undo(after(300));
-        assert_eq!((attempts.count(), attempts.failed(&lost, after(360))), (0, Some(PAUSE)));
+        assert_eq!((attempts.count(), attempts.failed(&lost, after(360), 0.0)), (0, Some(PAUSE)));
+    }
+
+    #[test]
+    fn pauses_double_up_to_the_longest_until_there_is_progress_and_have_a_random_part() {
+        let (mut attempts, now) = attempts(SPARING);
+        attempts.linked();
+        let lost = failure(FailureKind::Connection);
+        let mut pause_ms = |chance| attempts.failed(&lost, now, chance).map(|pause| pause.as_millis());
+        assert_eq!([0.0; 5].map(&mut pause_ms), [7, 14, 28, 40, 40].map(Some));
+        assert_eq!([0.5, 1.0].map(&mut pause_ms), [50, 60].map(Some));
+        attempts.reached(1, 0, now);
+        assert_eq!(attempts.failed(&lost, now, 0.0), Some(PAUSE));
     }
 
     #[test]
@@ -198,7 +230,7 @@ mod tests {
         let lost = failure(FailureKind::Connection);
         let mut is_progress = |entries, bytes, at| {
             attempts.reached(entries, bytes, after(at));
-            attempts.failed(&lost, after(at + 60)).is_some()
+            attempts.failed(&lost, after(at + 60), 0.0).is_some()
         };
         assert!(is_progress(5, 1000, 100));
         assert!(!is_progress(5, 1000, 200), "no more");

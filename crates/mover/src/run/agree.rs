@@ -28,8 +28,31 @@ use thalweg_wire::message::{Place, Terms, Totals, TransferMessage};
 use thalweg_wire::receipt::{Side, Signatory, Signed, Statement, TransferKind};
 use thalweg_wire::{Digest, limits};
 
-/// Time for the other side's statement, cleaning up included; less where the user has less patience.
+/// Time for the other side's statement; less where the user has less patience. Outages, and while the other side says
+/// that it cleans up, do not count.
 pub const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// For how long the other side's last word is waited for.
+#[derive(Clone, Copy)]
+pub struct Wait<'a> {
+    /// So long, at most [`STATEMENT_TIMEOUT`].
+    pub patience: Duration,
+    /// Whether somebody asked to stop: then it may take some seconds more, and none of them is excused.
+    pub is_given_up: &'a dyn Fn() -> bool,
+}
+
+impl Default for Wait<'_> {
+    /// [`STATEMENT_TIMEOUT`], and nobody asks to stop.
+    fn default() -> Self {
+        Wait { patience: STATEMENT_TIMEOUT, is_given_up: &|| false }
+    }
+}
+
+impl Wait<'_> {
+    fn time(&self) -> Duration {
+        self.patience.min(STATEMENT_TIMEOUT)
+    }
+}
 
 /// Who makes a statement, and with whom.
 pub struct Signer<'a> {
@@ -61,14 +84,13 @@ pub struct Agreed {
 /// # Errors
 /// `Connection` if the receiver's statement does not come, or why, if it said so; `Damage` if it differs from
 /// ours. [`Party::stated_root`] is what we stated all the same.
-pub fn as_sender(run: &impl Party, signer: &Signer, totals: Totals, patience: Duration) -> Result<Agreed> {
+pub fn as_sender(run: &impl Party, signer: &Signer, totals: Totals, wait: Wait<'_>) -> Result<Agreed> {
     let ours = signer.sign(Side::Sender, run, totals)?;
     // Before the statement: whoever has that has these.
     run.tell_accounts();
     run.say_last(TransferMessage::Receipt(Box::new(ours.clone())));
-    let theirs = run
-        .peer_receipt(patience.min(STATEMENT_TIMEOUT))
-        .ok_or_else(|| missing(run, "receiver", patience))?;
+    let theirs =
+        run.peer_receipt(wait.time(), wait.is_given_up).ok_or_else(|| missing(run, "receiver", wait))?;
     signer.check(&theirs, &ours)?;
     Ok(Agreed { sender: ours, receiver: theirs })
 }
@@ -78,9 +100,9 @@ pub fn as_sender(run: &impl Party, signer: &Signer, totals: Totals, patience: Du
 ///
 /// # Errors
 /// `Connection` if the sender's statement does not come, or why, if it said so; `Damage` if it differs from ours.
-pub fn as_receiver(run: &impl Party, signer: &Signer, totals: Totals, patience: Duration) -> Result<Agreed> {
-    let theirs =
-        run.peer_receipt(patience.min(STATEMENT_TIMEOUT)).ok_or_else(|| missing(run, "sender", patience))?;
+pub fn as_receiver(run: &impl Party, signer: &Signer, totals: Totals, wait: Wait<'_>) -> Result<Agreed> {
+    let theirs = run.peer_receipt(wait.time(), wait.is_given_up);
+    let theirs = theirs.ok_or_else(|| missing(run, "sender", wait))?;
     run.close();
     let totals = last_totals(run, totals);
     let ours = signer.sign(Side::Receiver, run, totals)?;
@@ -120,12 +142,12 @@ pub(crate) fn as_both(
 ///
 /// # Errors
 /// `Connection` if the receiver's last word does not come.
-pub fn unsigned_as_sender(run: &impl Party, patience: Duration) -> Result<()> {
+pub fn unsigned_as_sender(run: &impl Party, wait: Wait<'_>) -> Result<()> {
     run.tell_accounts();
     run.say_last(TransferMessage::Unsigned);
-    match run.peer_is_done(patience.min(STATEMENT_TIMEOUT)) {
+    match run.peer_is_done(wait.time(), wait.is_given_up) {
         true => Ok(()),
-        false => Err(missing(run, "receiver", patience)),
+        false => Err(missing(run, "receiver", wait)),
     }
 }
 
@@ -133,9 +155,9 @@ pub fn unsigned_as_sender(run: &impl Party, patience: Duration) -> Result<()> {
 ///
 /// # Errors
 /// `Connection` if the sender's last word does not come.
-pub fn unsigned_as_receiver(run: &impl Party, totals: Totals, patience: Duration) -> Result<Totals> {
-    if !run.peer_is_done(patience.min(STATEMENT_TIMEOUT)) {
-        return Err(missing(run, "sender", patience));
+pub fn unsigned_as_receiver(run: &impl Party, totals: Totals, wait: Wait<'_>) -> Result<Totals> {
+    if !run.peer_is_done(wait.time(), wait.is_given_up) {
+        return Err(missing(run, "sender", wait));
     }
     run.close();
     run.tell_accounts();
@@ -281,13 +303,17 @@ pub fn is_signed(signed: &Signed) -> bool {
 }
 
 /// Why there is no last word of `who`.
-fn missing(run: &impl Party, who: &str, patience: Duration) -> Failure {
+fn missing(run: &impl Party, who: &str, wait: Wait<'_>) -> Failure {
+    const OPERATION: &str = "compare receipts";
     if let Some(why) = run.why_no_statement() {
         return why;
     }
-    let seconds = patience.min(STATEMENT_TIMEOUT).as_secs();
+    if (wait.is_given_up)() {
+        return Failure::new(FailureKind::Stopped, OPERATION, "stopped on request");
+    }
+    let seconds = wait.time().as_secs();
     let cause = format!("the {who}'s last word did not come within {seconds} s");
-    Failure::new(FailureKind::Connection, "compare receipts", cause)
+    Failure::new(FailureKind::Connection, OPERATION, cause)
 }
 
 #[cfg(test)]
@@ -415,6 +441,7 @@ mod tests {
     }
 
     const NUMBER: TransferNumber = TransferNumber(0);
+    const AT_ONCE: Wait<'static> = Wait { patience: Duration::ZERO, is_given_up: &|| false };
 
     fn flows(said: &Said) -> Arc<FlowSend> {
         let (terms, flow) = (Terms::of(4 << 20, 1 << 20), FlowWishes::new(Until::default()).terms);
@@ -434,8 +461,10 @@ mod tests {
         run.common().lock().end.come(Ended::Finished(Totals::default()));
         let why = Failure::new(FailureKind::Connection, "transfer", "cut off");
         run.session_ends(&why);
-        assert!(run.peer_receipt(STATEMENT_TIMEOUT).is_none() && !run.peer_is_done(STATEMENT_TIMEOUT));
-        assert_eq!(missing(run, "receiver", STATEMENT_TIMEOUT), why);
+        let Wait { patience, is_given_up } = Wait::default();
+        assert!(run.peer_receipt(patience, is_given_up).is_none());
+        assert!(!run.peer_is_done(patience, is_given_up));
+        assert_eq!(missing(run, "receiver", Wait::default()), why);
     }
 
     #[test]
@@ -464,6 +493,42 @@ mod tests {
         takes.close();
     }
 
+    /// Its path is cut, or its peer has much to put away, for longer than is waited.
+    struct Excuses;
+
+    impl Outbox for Excuses {
+        fn say(&self, _: TransferNumber, _: TransferMessage) {}
+
+        fn work(&self) {}
+
+        fn excuses_peer(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn an_outage_takes_none_of_the_time_for_the_last_word() {
+        let run = flows(&Said::default());
+        run.attach(NUMBER, Box::new(Excuses), None);
+        let patience = Duration::from_millis(100);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(5 * patience);
+                run.hear(TransferMessage::Unsigned).unwrap();
+            });
+            assert!(run.peer_is_done(patience, &|| false));
+        });
+    }
+
+    #[test]
+    fn who_is_asked_to_stop_waits_for_no_last_word_in_an_outage() {
+        let run = flows(&Said::default());
+        run.attach(NUMBER, Box::new(Excuses), None);
+        let wait = Wait { is_given_up: &|| true, ..Wait::default() };
+        let stopped = unsigned_as_sender(&*run, wait).unwrap_err();
+        assert_eq!(stopped.kind, FailureKind::Stopped, "{stopped}");
+    }
+
     /// Else a sender that did not hear it would wait in vain, and not know that the two differ.
     #[test]
     fn why_a_receiver_signs_nothing_is_said_again_too() {
@@ -477,7 +542,7 @@ mod tests {
         // Of other entries than none.
         let statement = signed(&theirs, Side::Sender, 0);
         run.hear(TransferMessage::Receipt(Box::new(statement))).unwrap();
-        let differs = as_receiver(&*run, &ours, Totals::default(), Duration::ZERO).unwrap_err();
+        let differs = as_receiver(&*run, &ours, Totals::default(), AT_ONCE).unwrap_err();
         assert_eq!(differs.kind, FailureKind::Damage, "{differs}");
         let abort = TransferMessage::Abort(differs);
         let aborts = || lock(&said.0).iter().filter(|message| **message == abort).count();
@@ -516,7 +581,7 @@ mod tests {
         run.end(flow);
         run.last();
         finishes();
-        let missed = as_sender(&*run, &ours, totals, Duration::ZERO).unwrap_err();
+        let missed = as_sender(&*run, &ours, totals, AT_ONCE).unwrap_err();
         assert_eq!(missed.kind, FailureKind::Connection, "{missed}");
         let root = run.stated_root().expect("it stated one");
 
@@ -527,7 +592,7 @@ mod tests {
         let statement =
             theirs.sign_root(Side::Receiver, Some((root, 1)), Party::terms(&*run), (totals, 0)).unwrap();
         run.hear(TransferMessage::Receipt(Box::new(statement))).unwrap();
-        let agreed = as_sender(&*run, &ours, totals, Duration::ZERO).unwrap();
+        let agreed = as_sender(&*run, &ours, totals, AT_ONCE).unwrap();
         assert_eq!((agreed.sender.statement.root, agreed.sender.statement.entries), (root, 1));
     }
 

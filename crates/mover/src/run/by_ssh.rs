@@ -380,13 +380,13 @@ impl SshConnect {
             let is_asked_for = family.is_none_or(|family| family.has(address));
             is_asked_for && !address.is_unspecified() && !address.is_multicast()
         };
-        let mut addresses: Vec<IpAddr> = far.ready.addresses.iter().copied().filter(usable).collect();
+        let told = far.ready.addresses.iter().copied().filter(usable);
+        let mut addresses: Vec<SocketAddr> = told.map(|address| SocketAddr::new(address, port)).collect();
         // One word of each address.
         let (told, hears) = mpsc::channel();
-        let race = |address: IpAddr| {
+        let race = |address: SocketAddr| {
             let (told, no_word, tls) = (told.clone(), told.clone(), self.tls.clone());
             let try_it = move || {
-                let address = SocketAddr::new(address, port);
                 let proved = TcpStream::connect_timeout(&address, DIAL_LIMIT)
                     .map_err(|error| failure::of_io(CONNECT, &error))
                     .and_then(|stream| Connection::connect(stream.into(), tls, "thalweg", DIAL_LIMIT));
@@ -401,16 +401,17 @@ impl SshConnect {
         let host = self.wishes.ssh.dialled_host();
         let (named, names) = mpsc::channel();
         let look_up = move || {
-            let found: Vec<IpAddr> = (host.as_str(), port)
+            // With the card of a link-local one.
+            let found: Vec<SocketAddr> = (host.as_str(), port)
                 .to_socket_addrs()
-                .map(|found| found.map(|address| address.ip()).take(ADDRESSES_MAX).collect())
+                .map(|found| found.take(ADDRESSES_MAX).collect())
                 .unwrap_or_default();
             let _ = named.send(found);
         };
         if thread::guarded("look-up", drop, look_up).is_ok() {
             let left = until.saturating_duration_since(Instant::now());
             for address in names.recv_timeout(left).unwrap_or_default() {
-                if usable(&address) && !addresses.contains(&address) {
+                if usable(&address.ip()) && !addresses.contains(&address) {
                     addresses.push(address);
                     tried += usize::from(race(address));
                 }

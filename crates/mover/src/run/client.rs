@@ -7,7 +7,7 @@ use crate::mutex::lock;
 use crate::plan::Plan;
 use crate::run::session::{Owner, Session};
 use crate::run::thread;
-use answers::ANSWER_TIMEOUT;
+use answers::{ANSWER_TIMEOUT, STEP};
 use dial::{Dialler, left};
 use keeper::{Keeper, UnderWay};
 use rustls::ClientConfig;
@@ -60,6 +60,8 @@ pub struct LinkSettings {
     pub stall_timeout: Duration,
     /// Without progress for so long, the transfer fails.
     pub patience: Duration,
+    /// What of that is spent before the link is dialled: the first progress gives it back.
+    pub spent: Duration,
     /// Congestion control that each transfer's terms name, if it shall not be chosen.
     pub congestion: Option<String>,
     /// Mark of all packets (DSCP, 0..=63).
@@ -77,6 +79,7 @@ impl Default for LinkSettings {
             tls_form: TlsForm::default(),
             stall_timeout: STALL_TIMEOUT,
             patience: PATIENCE,
+            spent: Duration::ZERO,
             congestion: None,
             dscp: None,
         }
@@ -122,8 +125,11 @@ struct Mail {
 struct Boxes {
     /// Transfers that the server was asked to open, by their numbers, until their answers are heard.
     openings: HashMap<TransferNumber, Opening>,
-    /// Each has room for what a server may be ahead, and the end.
-    replies: HashMap<u32, SyncSender<Reply>>,
+    /// The link on which each was asked for, until it is concluded.
+    opened_in: HashMap<TransferNumber, u64>,
+    /// The link on which each question was asked: on another one pieces of its answer may be missing. Each has room for
+    /// what a server may be ahead, and the end.
+    replies: HashMap<u32, (u64, SyncSender<Reply>)>,
     next_question: u32,
     streams_wanted: u16,
     refusals: Refusals,
@@ -274,9 +280,11 @@ impl Owner for ClientOwner {
             }
             Message::Reply { number, reply } => {
                 let is_end = matches!(reply, Reply::End(_));
-                // Of an answer that nobody waits for any more the rest is dropped.
-                let sent = boxes.replies.get(&number).map(|queue| queue.try_send(reply));
-                if is_end {
+                let epoch = session.epoch();
+                // Of an answer that nobody waits for any more the rest is dropped, and of one that was cut off.
+                let asked = boxes.replies.get(&number).filter(|(asked_in, _)| *asked_in == epoch);
+                let sent = asked.map(|(_, queue)| queue.try_send(reply));
+                if is_end || sent.is_none() {
                     boxes.replies.remove(&number);
                 }
                 if let Some(Err(TrySendError::Full(_))) = sent {
@@ -413,13 +421,13 @@ impl Client {
     }
 
     /// Opens a transfer in which the server receives files: who signs for it. The caller adds its own side to
-    /// the session afterwards, here and below.
+    /// the session afterwards, here and below. A link that is lost is waited for, at most a minute.
     ///
     /// # Errors
     /// The server's reason, `Connection` if it does not answer, `Protocol` if it answers something else, which ends the
-    /// session.
-    pub fn open_push(&self, open: Open) -> Result<Signatory> {
-        match self.open(open)? {
+    /// session; `Stopped` if it `is_given_up` meanwhile, which is looked at some times a second.
+    pub fn open_push(&self, open: Open, is_given_up: &dyn Fn() -> bool) -> Result<Signatory> {
+        match self.open(open, is_given_up)? {
             Opened::Push { is_ephemeral } => Ok(self.server(is_ephemeral)),
             _ => Err(self.other_kind()),
         }
@@ -429,8 +437,8 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::open_push`].
-    pub fn open_pull(&self, open: Open) -> Result<(SourceForm, Signatory)> {
-        match self.open(open)? {
+    pub fn open_pull(&self, open: Open, is_given_up: &dyn Fn() -> bool) -> Result<(SourceForm, Signatory)> {
+        match self.open(open, is_given_up)? {
             Opened::Pull { source, is_ephemeral } => Ok((source, self.server(is_ephemeral))),
             _ => Err(self.other_kind()),
         }
@@ -441,8 +449,8 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::open_push`].
-    pub fn open_flow_push(&self, open: Open) -> Result<(Signatory, u64)> {
-        match self.open(open)? {
+    pub fn open_flow_push(&self, open: Open, is_given_up: &dyn Fn() -> bool) -> Result<(Signatory, u64)> {
+        match self.open(open, is_given_up)? {
             Opened::FlowPush { is_ephemeral, window_bytes } => Ok((self.server(is_ephemeral), window_bytes)),
             _ => Err(self.other_kind()),
         }
@@ -453,8 +461,12 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::open_push`].
-    pub fn open_flow_pull(&self, open: Open) -> Result<(SourceForm, Signatory, u64)> {
-        match self.open(open)? {
+    pub fn open_flow_pull(
+        &self,
+        open: Open,
+        is_given_up: &dyn Fn() -> bool,
+    ) -> Result<(SourceForm, Signatory, u64)> {
+        match self.open(open, is_given_up)? {
             Opened::FlowPull { source, is_ephemeral, window_bytes } => {
                 Ok((source, self.server(is_ephemeral), window_bytes))
             }
@@ -466,8 +478,8 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::open_push`].
-    pub fn open_producer(&self, open: Open) -> Result<()> {
-        match self.open(open)? {
+    pub fn open_producer(&self, open: Open, is_given_up: &dyn Fn() -> bool) -> Result<()> {
+        match self.open(open, is_given_up)? {
             Opened::Produce => Ok(()),
             _ => Err(self.other_kind()),
         }
@@ -477,21 +489,28 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::open_push`].
-    pub fn open_consumer(&self, open: Open) -> Result<u64> {
-        match self.open(open)? {
+    pub fn open_consumer(&self, open: Open, is_given_up: &dyn Fn() -> bool) -> Result<u64> {
+        match self.open(open, is_given_up)? {
             Opened::Consume { instance } => Ok(instance),
             _ => Err(self.other_kind()),
         }
     }
 
-    fn open(&self, open: Open) -> Result<Opened> {
+    fn open(&self, open: Open, is_given_up: &dyn Fn() -> bool) -> Result<Opened> {
         let number = open.transfer;
-        self.boxes().openings.insert(number, Opening::Awaited);
-        if let Err(failure) = self.session.say(Message::Open(Box::new(open))) {
-            self.boxes().openings.remove(&number);
+        let epoch = self.wait_for_link(is_given_up);
+        {
+            let mut boxes = self.boxes();
+            boxes.openings.insert(number, Opening::Awaited);
+            boxes.opened_in.insert(number, epoch);
+        }
+        if let Err(failure) = self.session.say_in(epoch, Message::Open(Box::new(open))) {
+            let mut boxes = self.boxes();
+            boxes.openings.remove(&number);
+            boxes.opened_in.remove(&number);
             return Err(failure);
         }
-        let opened = self.hear_opened(number).inspect_err(|_| {
+        let opened = self.hear_opened(number, epoch, is_given_up).inspect_err(|_| {
             self.boxes().openings.entry(number).and_modify(|opening| *opening = Opening::GivenUp);
         })?;
         match opened {
@@ -513,7 +532,25 @@ impl Client {
         Signatory { certificate: self.session.peer.0, is_ephemeral }
     }
 
-    fn hear_opened(&self, number: TransferNumber) -> Result<Opened> {
+    /// The epoch of the link that stands; one that is lost is waited for, as long as for an answer and until it
+    /// `is_given_up`.
+    pub(super) fn wait_for_link(&self, is_given_up: &dyn Fn() -> bool) -> u64 {
+        let until = Instant::now() + self.answer_timeout;
+        let may_come = || self.session.lost_since().is_some() && !self.session.is_closed();
+        let mut boxes = self.boxes();
+        while may_come() && !is_given_up() && Instant::now() < until {
+            boxes = self.mail.knock.wait_timeout(boxes, STEP).unwrap_or_else(|p| p.into_inner()).0;
+        }
+        drop(boxes);
+        self.session.epoch()
+    }
+
+    fn hear_opened(
+        &self,
+        number: TransferNumber,
+        epoch: u64,
+        is_given_up: &dyn Fn() -> bool,
+    ) -> Result<Opened> {
         let until = Instant::now() + self.answer_timeout;
         let mut boxes = self.boxes();
         loop {
@@ -525,10 +562,13 @@ impl Client {
             if let Some(failure) = self.session.failure() {
                 return Err(failure);
             }
-            if self.session.lost_since().is_some() {
+            if self.session.epoch() != epoch {
                 // Whether the server heard it nobody knows: the next attempt begins a session of its own.
                 let cause = "the link was lost before the transfer began";
                 return Err(Failure::new(FailureKind::Connection, "open", cause));
+            }
+            if is_given_up() {
+                return Err(Failure::new(FailureKind::Stopped, "open", "stopped on request"));
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -552,14 +592,15 @@ impl Client {
     }
 
     /// A transfer is over at this side, well or by a failure. After a lost connection nobody knows what the peer heard:
-    /// all transfers begin anew, in a session of their own. Else the others go on.
+    /// all transfers begin anew, in a session of their own. Else the others go on, also where a file system that does
+    /// not answer calls that a lost connection.
     pub(super) fn conclude(&self, number: TransferNumber, failure: Option<&Failure>) {
-        match failure {
-            None => {}
-            Some(failure) if failure.kind == FailureKind::Connection => {
-                self.session.close(Some(failure.clone()));
+        let opened_in = self.boxes().opened_in.remove(&number);
+        if let (Some(epoch), Some(failure)) = (opened_in, failure) {
+            match failure.kind == FailureKind::Connection && epoch != self.session.epoch() {
+                true => self.session.close(Some(failure.clone())),
+                false => self.give_up(number, failure),
             }
-            Some(failure) => self.give_up(number, failure),
         }
         self.session.remove(number);
     }
@@ -572,26 +613,29 @@ impl Client {
         }
     }
 
-    /// Asks a question; pieces of the answer come until [`Reply::End`].
+    /// Asks a question; pieces of the answer come until [`Reply::End`], on the link on which it was asked: with that
+    /// the answer ends.
     ///
     /// # Errors
     /// `Connection` without a link.
     pub fn ask(&self, question: Question) -> Result<Answers> {
         let (queue, inbox) = mpsc::sync_channel(limits::REPLIES_AHEAD_MAX as usize + 1);
+        let epoch = self.session.epoch();
         let number = {
             let mut boxes = self.boxes();
             boxes.next_question += 1;
             let number = boxes.next_question;
-            boxes.replies.insert(number, queue);
+            boxes.replies.insert(number, (epoch, queue));
             number
         };
-        if let Err(failure) = self.session.say(Message::Ask { number, question }) {
+        if let Err(failure) = self.session.say_in(epoch, Message::Ask { number, question }) {
             self.boxes().replies.remove(&number);
             return Err(failure);
         }
         Ok(Answers {
             inbox,
             number,
+            epoch,
             session: self.session.clone(),
             mail: self.mail.clone(),
             taken: 0,
@@ -622,7 +666,7 @@ impl Drop for Client {
 mod tests {
     use super::*;
     use crate::event;
-    use crate::link::testing::{LONG, our_client_config, our_server_config, unix_pair};
+    use crate::link::testing::{LONG, connected, our_client_config, our_server_config, unix_pair};
     use crate::link::{Connection, Fingerprint};
     use thalweg_wire::hello::{Answer, ServerHello};
     use thalweg_wire::message::{Pull, Request};
@@ -707,15 +751,110 @@ mod tests {
         }
     }
 
+    /// A new link of both, in the place of that which was.
+    fn link(client: &Client, server: &Client) {
+        let (ours, theirs) = connected(unix_pair());
+        client.session.attach_control(ours).unwrap();
+        server.session.attach_control(theirs).unwrap();
+    }
+
+    fn request(number: u16) -> Open {
+        let request = Request::Pull(Pull::of(Vec::new()));
+        Open::of(TransferNumber(number), request, Terms::of(1 << 20, 1 << 20))
+    }
+
+    #[test]
+    fn an_answer_does_not_go_on_over_another_link_behind_a_gap() {
+        let (client, server) = (without_a_link(), without_a_link());
+        link(&client, &server);
+        let mut answers = client.ask(Question::About).unwrap();
+        let number = answers.number;
+        let say = |reply| server.session.say(Message::Reply { number, reply }).unwrap();
+        say(Reply::Bytes(vec![1]));
+        assert_eq!(answers.next(), Some(Ok(Reply::Bytes(vec![1]))));
+        // The second piece went with the link.
+        link(&client, &server);
+        say(Reply::Bytes(vec![3]));
+        say(Reply::End(None));
+        let ended = answers.next().expect("it is not complete");
+        assert_eq!(ended.unwrap_err().kind, FailureKind::Connection);
+        assert!(answers.next().is_none());
+    }
+
+    #[test]
+    fn what_came_whole_before_the_link_was_lost_is_an_answer() {
+        let (client, server) = (without_a_link(), without_a_link());
+        link(&client, &server);
+        let mut answers = client.ask(Question::About).unwrap();
+        let number = answers.number;
+        let say = |reply| server.session.say(Message::Reply { number, reply }).unwrap();
+        say(Reply::Bytes(vec![1]));
+        say(Reply::End(None));
+        let until = Instant::now() + LONG;
+        while !client.boxes().replies.is_empty() {
+            assert!(Instant::now() < until, "the end does not come");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        link(&client, &server);
+        assert_eq!(answers.next(), Some(Ok(Reply::Bytes(vec![1]))));
+        assert_eq!(answers.next(), None);
+    }
+
+    #[test]
+    fn a_request_whose_link_is_replaced_is_not_waited_for() {
+        let (mut client, server) = (without_a_link(), without_a_link());
+        client.answer_timeout = LONG;
+        link(&client, &server);
+        std::thread::scope(|scope| {
+            let opening = scope.spawn(|| client.open(request(1), &|| false));
+            let until = Instant::now() + LONG;
+            while client.boxes().openings.is_empty() {
+                assert!(Instant::now() < until, "it does not ask");
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            link(&client, &server);
+            let failure = opening.join().unwrap().unwrap_err();
+            assert!(failure.cause.starts_with("the link was lost"), "{failure}");
+        });
+    }
+
+    #[test]
+    fn a_transfer_that_begins_in_an_outage_waits_for_the_link_and_ends_no_other() {
+        let (mut client, server) = (without_a_link(), without_a_link());
+        client.answer_timeout = LONG;
+        let lost = Failure::new(FailureKind::Connection, "transfer", "cut off");
+        link(&client, &server);
+        client.session.drop_link(lost.clone());
+        std::thread::scope(|scope| {
+            let opening = scope.spawn(|| client.open(request(1), &|| false));
+            link(&client, &server);
+            let until = Instant::now() + LONG;
+            while client.boxes().openings.is_empty() {
+                assert!(Instant::now() < until, "it does not ask");
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            let opened = Opened::Push { is_ephemeral: false };
+            server.session.say(Message::Opened(TransferNumber(1), opened)).unwrap();
+            opening.join().unwrap().unwrap();
+        });
+        // A file system that does not answer.
+        client.conclude(TransferNumber(1), Some(&lost));
+        assert!(!client.session.is_closed());
+        let epoch = client.session.epoch();
+        client.boxes().opened_in.insert(TransferNumber(2), epoch);
+        link(&client, &server);
+        client.conclude(TransferNumber(2), Some(&lost));
+        assert!(client.session.is_closed(), "nobody knows what the server heard");
+    }
+
     #[test]
     fn of_what_could_not_be_said_nothing_is_kept() {
         let client = without_a_link();
         assert!(client.ask(Question::About).is_err());
         assert!(client.boxes().replies.is_empty());
-        let request = Request::Pull(Pull::of(Vec::new()));
-        let open = Open::of(TransferNumber(1), request, Terms::of(1 << 20, 1 << 20));
-        assert!(client.open(open).is_err());
-        assert!(client.boxes().openings.is_empty());
+        assert!(client.open(request(1), &|| false).is_err());
+        let boxes = client.boxes();
+        assert!(boxes.openings.is_empty() && boxes.opened_in.is_empty());
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::run::agree::Agreed;
 use crate::run::client::{Client, LinkSettings};
 use crate::run::far_mover::{AskedOfWay, FarMover};
 use crate::run::steer::Rate;
-use crate::run::{Ended, ReceiptSink};
+use crate::run::{Ended, ReceiptSink, chance};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -203,7 +203,23 @@ impl Stop {
     pub fn is_asked(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
+
+    /// Waits for so long; false once it is asked for.
+    pub(super) fn pause(&self, time: Duration) -> bool {
+        let until = Instant::now() + time;
+        while !self.is_asked() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return true;
+            }
+            std::thread::sleep(left.min(STOP_NOTICE));
+        }
+        false
+    }
 }
+
+/// Between two looks, in a pause, whether somebody asked to stop.
+const STOP_NOTICE: Duration = Duration::from_millis(100);
 
 /// What a copy did.
 #[derive(Debug, Clone)]
@@ -318,6 +334,7 @@ const HEALS: Policy = Policy {
     handshake: true,
     busy: false,
     pause: Duration::from_millis(500),
+    pause_max: Duration::from_secs(4),
 };
 
 struct Job<'a> {
@@ -358,10 +375,12 @@ impl Job<'_> {
                 self.attempts.undo(Instant::now());
                 continue;
             }
-            let again = self.attempts.failed(&failure, Instant::now());
+            let again = self.attempts.failed(&failure, Instant::now(), chance());
             let Some(pause) = again.filter(|_| !self.stop.is_asked()) else { return Err(failure) };
             (self.watch.events)(Event::LinkLost(failure));
-            std::thread::sleep(pause);
+            if !self.stop.pause(pause) {
+                return Err(stopped());
+            }
         }
     }
 
@@ -412,8 +431,8 @@ impl Job<'_> {
     }
 
     fn connect(&mut self, far: &FarMover) -> Result<(Arc<Client>, TransferNumber)> {
-        let patience = self.attempts.dial(Instant::now());
-        let link = LinkSettings { patience, ..self.wishes.movement.link.clone() };
+        let spent = self.attempts.dial(Instant::now());
+        let link = LinkSettings { spent, ..self.wishes.movement.link.clone() };
         let place = far.transfer(link, self.watch.link_events.clone())?;
         self.attempts.linked();
         Ok(place)

@@ -83,6 +83,14 @@ impl Clock {
     }
 }
 
+/// A random number from 0 to 1, for pauses.
+fn chance() -> f64 {
+    let mut random = [0; 4];
+    // Without randomness pauses are as long as others.
+    let _ = aws_lc_rs::rand::fill(&mut random);
+    f64::from(u32::from_ne_bytes(random)) / f64::from(u32::MAX)
+}
+
 /// Takes what one side says to the other. Never blocks; what cannot be delivered is lost, which a machine
 /// repairs when the link stands again.
 pub trait Outbox: Send + Sync {
@@ -93,6 +101,10 @@ pub trait Outbox: Send + Sync {
     /// Bytes that were said and still wait to be sent; none without a link.
     fn queued_bytes(&self) -> usize {
         0
+    }
+    /// Whether the peer's last word may be late: there is no link, or the peer says that it puts away what it has.
+    fn excuses_peer(&self) -> bool {
+        false
     }
     /// What the kernel says about the streams; nothing without a link.
     fn streams(&self) -> Vec<StreamAccount> {

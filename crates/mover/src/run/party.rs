@@ -9,7 +9,7 @@ use crate::run::{Ended, LineSink, Outbox};
 use crate::stage::Accounts;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use thalweg_wire::Digest;
 use thalweg_wire::account::{SideAccounts, StreamAccount};
 use thalweg_wire::message::{Terms, TransferMessage, TransferNumber};
@@ -68,17 +68,22 @@ pub trait Party {
         self.common().lock().end.take_root()
     }
 
-    /// The other side's signed statement, once it came; waits at most so long.
-    fn peer_receipt(&self, patience: Duration) -> Option<Signed> {
+    /// The other side's signed statement, once it came; waits at most so long, not counting outages, and for some
+    /// seconds if it `is_given_up`.
+    fn peer_receipt(&self, patience: Duration, is_given_up: &dyn Fn() -> bool) -> Option<Signed> {
         let is_over = |end: &End| end.is_closed || end.is_unsigned || end.no_word.is_some();
-        self.common().wait_for(patience, |state| state.end.peer_receipt.clone(), |state| is_over(&state.end))
+        let look = |end: &End| end.peer_receipt.clone();
+        let is_over = |state: &State<_, _>| is_over(&state.end);
+        self.common().wait_for_word((patience, is_given_up), |state| look(&state.end), is_over)
     }
 
-    /// Whether the other side has said its last word of a transfer that nobody signs; waits at most so long.
-    fn peer_is_done(&self, patience: Duration) -> bool {
+    /// Whether the other side has said its last word of a transfer that nobody signs; waits as
+    /// [`Party::peer_receipt`] does.
+    fn peer_is_done(&self, patience: Duration, is_given_up: &dyn Fn() -> bool) -> bool {
         let look = |end: &End| end.is_unsigned.then_some(());
         let is_over = |end: &End| end.is_closed || end.no_word.is_some();
-        self.common().wait_for(patience, |state| look(&state.end), |state| is_over(&state.end)).is_some()
+        let is_over = |state: &State<_, _>| is_over(&state.end);
+        self.common().wait_for_word((patience, is_given_up), |state| look(&state.end), is_over).is_some()
     }
 
     /// Why the other side's statement does not come any more, if that is known.
@@ -119,6 +124,13 @@ pub trait Party {
     }
 }
 
+/// Between two looks whether the time of a wait for the peer's last word counts.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+/// So long it does not count at most, whatever the peer says of itself.
+const EXCUSED_MAX: Duration = Duration::from_secs(600);
+/// So long it is waited for at most where somebody asked to stop: most often it is on its way.
+const GIVEN_UP_MAX: Duration = Duration::from_secs(2);
+
 /// See the module. `M` is what the side decides with, `B` what else it keeps behind the lock.
 pub struct Common<M, B = ()> {
     pub(super) terms: Terms,
@@ -137,6 +149,8 @@ pub(super) struct State<M, B> {
     pub number: TransferNumber,
     /// None between two sessions.
     pub outbox: Option<Arc<dyn Outbox>>,
+    /// Between two links: the next one may be in place before its peer may be told anything.
+    is_mute: bool,
     pub beside: B,
 }
 
@@ -156,7 +170,7 @@ impl<M, B> Common<M, B> {
             accounts: Accounts::default(),
             ledger: Ledger::begin(device),
             streams_before,
-            state: Mutex::new(State { machine, end: End::new(), number, outbox, beside }),
+            state: Mutex::new(State { machine, end: End::new(), number, outbox, is_mute: false, beside }),
             changed: Condvar::new(),
         }
     }
@@ -171,6 +185,7 @@ impl<M, B> Common<M, B> {
         let mut state = self.lock();
         state.number = number;
         state.outbox = Some(outbox.into());
+        state.is_mute = false;
         state.end.restart(lines);
         state
     }
@@ -205,6 +220,39 @@ impl<M, B> Common<M, B> {
         look(&waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0)
     }
 
+    /// The same, for the peer's last word: time does not count without a link, nor while the peer says that it puts
+    /// away what it has; for [`EXCUSED_MAX`] in all, and not when it `is_given_up`.
+    pub(super) fn wait_for_word<T>(
+        &self,
+        (at_most, is_given_up): (Duration, &dyn Fn() -> bool),
+        mut look: impl FnMut(&State<M, B>) -> Option<T>,
+        is_over: impl Fn(&State<M, B>) -> bool,
+    ) -> Option<T> {
+        let began = Instant::now();
+        let mut left = at_most;
+        loop {
+            let since = Instant::now();
+            let word = self.wait_for(left.min(LOOK_AGAIN), &mut look, &is_over);
+            let state = self.lock();
+            if word.is_some() || is_over(&state) {
+                return word;
+            }
+            let outbox = state.outbox.clone();
+            drop(state);
+            let is_given_up = is_given_up();
+            let may_excuse = !is_given_up && began.elapsed() < EXCUSED_MAX;
+            if !may_excuse || outbox.is_none_or(|outbox| !outbox.excuses_peer()) {
+                left = left.saturating_sub(since.elapsed());
+            }
+            if is_given_up {
+                left = left.min(GIVEN_UP_MAX);
+            }
+            if left.is_zero() {
+                return None;
+            }
+        }
+    }
+
     /// Ends the transfer from the side that sends.
     pub(super) fn abort(&self, failure: Failure) {
         let mut state = self.lock();
@@ -222,9 +270,26 @@ impl<M, B> Common<M, B> {
         self.notify();
     }
 
-    /// Our last word, once it was said.
+    /// The link is lost: what is said until [`State::begin_to_speak`] is lost with it, even where another is in place
+    /// by then. That is told everything anew, and twice would be a breach.
+    pub(super) fn fall_silent(&self) -> MutexGuard<'_, State<M, B>> {
+        let mut state = self.lock();
+        state.is_mute = true;
+        state
+    }
+
+    /// Our last word, once it was said, or why it failed.
     pub(super) fn last_word(&self) -> Option<TransferMessage> {
-        self.lock().end.last_word.clone()
+        let said = self.lock().end.last_word.clone();
+        said.or_else(|| self.why_failed())
+    }
+
+    /// The word that says why it failed, if it has.
+    pub(super) fn why_failed(&self) -> Option<TransferMessage> {
+        match &self.lock().end.ended {
+            Some(Ended::Failed(why)) => Some(TransferMessage::Abort(why.clone())),
+            _ => None,
+        }
     }
 
     /// Closes the side that receives: whether what it received is whole. `None` the second time.
@@ -256,10 +321,15 @@ impl<M, B> State<M, B> {
         self.outbox.as_ref().is_some_and(|outbox| outbox.queued_bytes() > QUEUE_BYTES_PACED)
     }
 
-    /// Says something to the other side, if there is a session. With the lock held, so that what is said keeps its
-    /// order.
+    /// A link stands: what is said from now on is for that.
+    pub fn begin_to_speak(&mut self) {
+        self.is_mute = false;
+    }
+
+    /// Says something to the other side, if there is a session with a link. With the lock held, so that what is said
+    /// keeps its order.
     pub fn say(&self, message: TransferMessage) {
-        if let Some(outbox) = &self.outbox {
+        if let Some(outbox) = self.outbox.as_ref().filter(|_| !self.is_mute) {
             outbox.say(self.number, message);
         }
     }

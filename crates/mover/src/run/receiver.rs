@@ -450,7 +450,10 @@ impl Party for ReceiveRun {
         party::join(&self.threads);
         lock(&self.held).clear();
         let mut watch = Stopwatch::start(&self.common.accounts);
+        // Who waits for our last word hears why it does not come yet.
+        self.set_busy(Some(WaitingFor::Write));
         self.destination.close(success);
+        self.set_busy(None);
         watch.lap(Stage::Conclude, 0);
     }
 }
@@ -515,6 +518,7 @@ impl Transfer for ReceiveRun {
     /// The sender will offer what is not settled.
     fn link_up(&self) {
         let mut state = self.lock();
+        state.begin_to_speak();
         state.machine.link_up();
         self.pump(&mut state);
         state.say_last_again();
@@ -525,7 +529,7 @@ impl Transfer for ReceiveRun {
     }
 
     fn drop_unsaid(&self) {
-        self.lock().machine.link_lost();
+        self.common.fall_silent().machine.link_lost();
     }
 
     /// Whoever waits for it hears why it ended.

@@ -498,6 +498,7 @@ impl Transfer for SendRun {
 
     fn link_up(&self) {
         let mut state = self.lock();
+        state.begin_to_speak();
         // A link that takes the place of another may come before anybody saw the other's streams end.
         state.machine.link_up();
         self.count_streams(&state);
@@ -505,8 +506,12 @@ impl Transfer for SendRun {
         state.say_last_again();
     }
 
+    fn last_word(&self) -> Option<TransferMessage> {
+        self.common.why_failed()
+    }
+
     fn drop_unsaid(&self) {
-        self.lock().machine.link_lost();
+        self.common.fall_silent().machine.link_lost();
     }
 
     fn stream_up(&self, stream: u16) {

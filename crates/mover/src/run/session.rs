@@ -23,7 +23,7 @@ use thalweg_sys::Buffer;
 use thalweg_sys::socket::TcpInfo;
 use thalweg_wire::account::{LimitAccount, StreamAccount};
 use thalweg_wire::hello::{Cipher, SessionId};
-use thalweg_wire::message::{Heartbeat, Message, Terms, TransferMessage, TransferNumber};
+use thalweg_wire::message::{Heartbeat, Message, Terms, TransferMessage, TransferNumber, WaitingFor};
 use thalweg_wire::{Digest, frame, limits};
 use zeroize::Zeroizing;
 
@@ -124,7 +124,7 @@ struct State {
     /// Transfers that were taken out: what is still on its way to them is ignored. Grows with what the client
     /// began in this session, by a few bytes each.
     over: BTreeSet<TransferNumber>,
-    /// What the latest of those that received said last, for senders that did not hear it.
+    /// What the latest of them said last, for peers that did not hear it: those that received, and all that failed.
     last_words: VecDeque<(TransferNumber, TransferMessage)>,
     streams: BTreeMap<u16, (u64, StopHandle)>,
     stream_serial: u64,
@@ -178,6 +178,14 @@ impl State {
             }
         }
         lanes + shared
+    }
+
+    fn keep_last_word(&mut self, number: TransferNumber, word: TransferMessage) {
+        self.last_words.retain(|(of, _)| *of != number);
+        self.last_words.push_back((number, word));
+        if self.last_words.len() > LAST_WORDS_MAX {
+            self.last_words.pop_front();
+        }
     }
 }
 
@@ -345,15 +353,28 @@ impl Session {
         let last_word = self.transfer(number).and_then(|transfer| transfer.last_word());
         let mut state = self.lock();
         if let Some(word) = last_word {
-            state.last_words.push_back((number, word));
-            if state.last_words.len() > LAST_WORDS_MAX {
-                state.last_words.pop_front();
-            }
+            state.keep_last_word(number, word);
         }
         state.over.insert(number);
         state.early.remove(&number);
         state.shares.remove(&number);
         state.transfers.remove(&number)
+    }
+
+    /// Tells the peer why a transfer that was taken out ended badly, unless that itself did, and tells it again on each
+    /// link that follows: with this one it may be lost. Where it is over too, that is ignored.
+    pub fn tell_over(&self, number: TransferNumber, why: Failure) {
+        let word = TransferMessage::Abort(why);
+        {
+            let mut state = self.lock();
+            let said = state.last_words.iter().find(|(of, _)| *of == number);
+            if matches!(said, Some((_, TransferMessage::Abort(_)))) {
+                return;
+            }
+            state.keep_last_word(number, word.clone());
+        }
+        // Without a link the next one is told.
+        let _ = self.say(Message::Transfer(number, word));
     }
 
     /// Transfers that have ended and are not taken out yet. Never under our own lock: a transfer calls us while it
@@ -398,6 +419,22 @@ impl Session {
         match control {
             Some(control) => control.send(message),
             None => Err(Failure::new(FailureKind::Connection, "send", "there is no link at the moment")),
+        }
+    }
+
+    /// The same, to the link of this [`Session::epoch`] and to none in its place: what was said before may be lost with
+    /// that one.
+    ///
+    /// # Errors
+    /// `Connection` if it does not stand any more.
+    pub fn say_in(&self, epoch: u64, message: Message) -> Result<()> {
+        let control = {
+            let state = self.lock();
+            state.control.clone().filter(|_| state.epoch == epoch)
+        };
+        match control {
+            Some(control) => control.send(message),
+            None => Err(Failure::new(FailureKind::Connection, "send", "the link was lost")),
         }
     }
 
@@ -583,6 +620,11 @@ impl Outbox for SessionOutbox {
 
     fn queued_bytes(&self) -> usize {
         self.0.upgrade().map_or(0, |session| session.queued_bytes())
+    }
+
+    fn excuses_peer(&self) -> bool {
+        let writes = |session: &Session| session.peer_heartbeat().waiting_for == Some(WaitingFor::Write);
+        self.0.upgrade().is_some_and(|session| session.lost_since().is_some() || writes(&session))
     }
 
     fn streams(&self) -> Vec<StreamAccount> {

@@ -209,7 +209,7 @@ impl Connect for Spread {
     }
 
     fn misled(&self) {
-        self.answered.iter().for_each(Answered::forget);
+        self.answered.iter().for_each(Answered::misled);
         self.inner.misled();
     }
 

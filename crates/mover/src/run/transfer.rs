@@ -56,7 +56,8 @@ pub trait Transfer: Send + Sync {
     /// The link stands (again).
     fn link_up(&self);
 
-    /// Of a receiver: its last word, once it was said. The session says it again to a sender that did not hear it.
+    /// Of a receiver: its last word, once it was said. Of one that failed without: why. The session says it again to a
+    /// peer that did not hear it.
     fn last_word(&self) -> Option<TransferMessage> {
         None
     }
@@ -266,13 +267,18 @@ pub(super) fn works_on(receiver: &Heartbeat) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::endpoint::synthetic::NoiseSource;
+    use crate::endpoint::flow::NullFlows;
+    use crate::endpoint::synthetic::{NoiseSource, NullDestination};
     use crate::event;
     use crate::failure::FailureKind;
     use crate::run::Outbox;
     use crate::run::flow::job::FlowWishes;
+    use crate::run::flow::receiver::FlowReceive;
     use crate::run::flow::sender::FlowSend;
+    use crate::run::receiver::ReceiveRun;
+    use crate::transfer::receiver;
     use crate::transfer::sender::Limits;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use thalweg_wire::message::{TransferNumber, Until};
 
     struct Nobody;
@@ -294,6 +300,53 @@ mod tests {
         let why = Failure::new(FailureKind::Connection, "transfer", "cut off");
         both.iter().for_each(|transfer| transfer.session_ends(&why));
         assert_eq!(both.map(|transfer| transfer.crossed().ended), [1, 0]);
+    }
+
+    /// Counts what is said.
+    #[derive(Clone, Default)]
+    struct Counts(Arc<AtomicUsize>);
+
+    impl Outbox for Counts {
+        fn say(&self, _: TransferNumber, _: TransferMessage) {
+            self.0.fetch_add(1, Ordering::AcqRel);
+        }
+
+        fn work(&self) {}
+    }
+
+    /// A new link is in place before transfers know of it: what they said to it of the old one, and once more when they
+    /// do, its peer took for a breach.
+    #[test]
+    fn between_two_links_nothing_is_said() {
+        let (number, terms, said) = (TransferNumber(0), Terms::of(4 << 20, 1 << 20), Counts::default());
+        let outbox = || Box::new(said.clone());
+        let source = Arc::new(NoiseSource { bytes: 1 << 10, file_bytes: 1 << 10 });
+        let limits = Limits::for_path(&terms, None);
+        let sends = SendRun::new(number, source, terms.clone(), limits, outbox(), event::nobody());
+        let (destination, limits) = (Arc::new(NullDestination::default()), receiver::Limits::default());
+        let receives =
+            ReceiveRun::start(number, destination, terms.clone(), limits, outbox(), event::nobody()).unwrap();
+        let wishes = FlowWishes::new(Until::default());
+        let flows = FlowSend::new(terms.clone(), wishes.terms.clone(), event::nobody());
+        flows.attach(number, outbox(), None);
+        let takes = FlowReceive::start(Arc::new(NullFlows), terms, &wishes.terms, event::nobody()).unwrap();
+        takes.attach(number, outbox(), None);
+        let all: [Arc<dyn Transfer>; 4] = [sends, receives, flows, takes];
+        for transfer in &all {
+            transfer.link_lost();
+            let before = said.0.load(Ordering::Acquire);
+            transfer.tell_accounts();
+            assert_eq!(said.0.load(Ordering::Acquire), before, "it is for no link");
+            transfer.link_up();
+            let before = said.0.load(Ordering::Acquire);
+            transfer.tell_accounts();
+            assert_eq!(said.0.load(Ordering::Acquire), before + 1);
+        }
+        let why = Failure::new(FailureKind::Stopped, "transfer", "the test is over");
+        for transfer in all {
+            transfer.session_ends(&why);
+            transfer.put_away();
+        }
     }
 
     #[test]

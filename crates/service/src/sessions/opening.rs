@@ -20,7 +20,7 @@ use thalweg_mover::event::{self, Event, Events};
 use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
 use thalweg_mover::filter::Filter;
 use thalweg_mover::run::Ended;
-use thalweg_mover::run::agree;
+use thalweg_mover::run::agree::{self, Wait};
 use thalweg_mover::run::copy;
 use thalweg_mover::run::party::Party;
 use thalweg_mover::run::receiver::ReceiveRun;
@@ -382,15 +382,19 @@ impl Host {
             let ended = watch(told.as_ref(), &session, is_trial, |time| run.wait(time), seen);
             let ended = totals_of(ended, &session).and_then(|totals| {
                 let Some(signs) = &signs else {
-                    agree::unsigned_as_sender(&*run, agree::STATEMENT_TIMEOUT)?;
+                    agree::unsigned_as_sender(&*run, Wait::default())?;
                     return Ok(totals);
                 };
                 let signer = host.signer(signs);
-                agree::as_sender(&*run, &signer, totals, agree::STATEMENT_TIMEOUT)?;
+                agree::as_sender(&*run, &signer, totals, Wait::default())?;
                 Ok(totals)
             });
+            let why = ended.as_ref().err().cloned();
             end(&run, ended, &line);
             session.remove(number);
+            if let Some(why) = why {
+                session.tell_over(number, why);
+            }
         };
         thread::guarded("transfer", on_panic, see_to_its_end).map(drop)
     }
@@ -422,6 +426,7 @@ impl Host {
         };
         let on_panic = ends_by_panic(line.clone(), session.clone(), number, end);
         let see_to_its_end = move || {
+            let _work = work;
             let looks = Cell::new(Looks::new(Instant::now(), taken(&run)));
             let seen = || (by_then(&run).entries.unwrap_or(0), run.peer_accounts(), run.own_accounts());
             let wait = |time: Duration| {
@@ -444,24 +449,18 @@ impl Host {
                 }
             };
             let ended = watch(told.as_ref(), &session, is_trial, wait, seen);
-            let why = match &ended {
-                Some(Ended::Failed(why)) if session.lost_since().is_some() => Some(why.clone()),
-                _ => None,
-            };
             let ended = totals_of(ended, &session).and_then(|totals| {
                 let Some(signs) = &signs else {
-                    return agree::unsigned_as_receiver(&*run, totals, agree::STATEMENT_TIMEOUT);
+                    return agree::unsigned_as_receiver(&*run, totals, Wait::default());
                 };
                 let signer = host.signer(signs);
-                let agreed = agree::as_receiver(&*run, &signer, totals, agree::STATEMENT_TIMEOUT)?;
+                let agreed = agree::as_receiver(&*run, &signer, totals, Wait::default())?;
                 Ok(agreed.receiver.statement.totals)
             });
             line.end(&ended, run.stated_root(), by_then(&run));
             run.close();
             session.remove(number);
-            // Who is cut off may not come back for long.
-            drop((host, told, kept_free, by_then, run, work));
-            if let Some(why) = why {
+            if let Err(why) = ended {
                 tell_when_back(&session, number, why);
             }
         };

@@ -124,6 +124,8 @@ pub enum Reason {
     SourceStays,
     /// A file system has no locks.
     NoLocks,
+    /// Both sides speak the protocol, and no version of it in common.
+    NoVersion,
 }
 
 impl Reason {
@@ -174,7 +176,7 @@ mod tests {
         };
         assert_eq!(reason_of(&[Reason::NoInodes as u8]), Reason::NoInodes);
         // The next one, and the largest number that there is.
-        for number in [&[Reason::NoLocks as u8 + 1][..], &[0xff, 0xff, 0xff, 0xff, 0x0f]] {
+        for number in [&[Reason::NoVersion as u8 + 1][..], &[0xff, 0xff, 0xff, 0xff, 0x0f]] {
             assert_eq!(reason_of(number), Reason::Other, "{number:?}");
         }
         assert!(Message::decode(&with_number(&[0xff; 6])).is_err(), "no number at all");

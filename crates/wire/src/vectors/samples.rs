@@ -548,6 +548,7 @@ fn reasons() -> Vec<Sample<Reason>> {
         Reason::NotFollowed => "not followed": Reason::NotFollowed;
         Reason::SourceStays => "source stays": Reason::SourceStays;
         Reason::NoLocks => "no locks": Reason::NoLocks;
+        Reason::NoVersion => "no version": Reason::NoVersion;
     }
 }
 

@@ -13,13 +13,15 @@ use thalweg_wire::message::{Message, Reply};
 /// Time in which a server must answer a question or begin its answer.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 /// Between two looks whether an answer can still come.
-const STEP: Duration = Duration::from_millis(250);
+pub(super) const STEP: Duration = Duration::from_millis(250);
 
 /// The pieces of an answer. The server is at most [`limits::REPLIES_AHEAD_MAX`] pieces ahead of what was taken; dropped
 /// before its end, the rest is not asked for.
 pub struct Answers {
     pub(super) inbox: Inbox<Reply>,
     pub(super) number: u32,
+    /// The link on which it was asked: no piece comes on another.
+    pub(super) epoch: u64,
     pub(super) session: Arc<Session>,
     pub(super) mail: Arc<Mail>,
     /// Pieces of which the server has not heard that they were taken.
@@ -60,7 +62,7 @@ impl Answers {
                     return None;
                 }
                 Err(_) => {
-                    let lost = self.session.lost_since().is_some() || self.session.is_closed();
+                    let lost = self.session.epoch() != self.epoch || self.session.is_closed();
                     if lost || Instant::now() >= until {
                         self.ended = true;
                         let cause = match lost {
@@ -80,7 +82,8 @@ impl Answers {
         self.taken += 1;
         if self.taken >= limits::REPLIES_AHEAD_MAX / 2 {
             // Without a link the answer is over, as the next look shows.
-            let _ = self.session.say(Message::Taken { number: self.number, pieces: self.taken });
+            let taken = Message::Taken { number: self.number, pieces: self.taken };
+            let _ = self.session.say_in(self.epoch, taken);
             self.taken = 0;
         }
     }

@@ -112,7 +112,7 @@ impl Connect for TcpConnect {
     }
 
     fn misled(&self) {
-        self.answered.forget();
+        self.answered.misled();
     }
 
     fn addresses(&self) -> Vec<String> {

@@ -19,6 +19,8 @@ use thalweg_wire::message::WaitingFor;
 
 /// First and longest pause between two tries to reach a peer.
 const BACK_OFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+/// So long a link is dialled for at least.
+const DIAL_MIN: Duration = Duration::from_millis(500);
 /// Between two looks at a link with which nothing is wrong.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 /// So long dials are waited for together; who takes longer goes on beside the others.
@@ -93,7 +95,9 @@ impl Keeper {
     fn keep<'scope, 'env>(&'env self, scope: &'scope Scope<'scope, 'env>) {
         let settings = &self.dialler.settings;
         let limits = Limits { patience: settings.patience, stall_timeout: settings.stall_timeout };
-        let mut pulse = Pulse::begin(Instant::now(), progress(&self.session), self.session.moved_bytes());
+        let (across, moved_bytes) = (progress(&self.session), self.session.moved_bytes());
+        let mut pulse = Pulse::begin(Instant::now(), settings.spent, across, moved_bytes);
+        let mut still_lost = None;
         let mut kept_before = 0;
         let mut back_off = BACK_OFF.0;
         while !self.session.is_closed() {
@@ -112,7 +116,7 @@ impl Keeper {
             let stands = match verdict {
                 Verdict::GiveUp => {
                     let cause = format!("no progress for {} s", limits.patience.as_secs());
-                    self.session.close(Some(self.why_idle(cause, limits.patience)));
+                    self.session.close(Some(self.why_idle(cause, limits.patience, still_lost.as_ref())));
                     return;
                 }
                 Verdict::Drop => {
@@ -122,7 +126,7 @@ impl Keeper {
                     continue;
                 }
                 // A dial and a pause that reach beyond the patience would only delay the end.
-                Verdict::Dial => match self.dial_link(patience_left.max(Duration::from_millis(500))) {
+                Verdict::Dial => match self.dial_link(patience_left.max(DIAL_MIN), &mut still_lost) {
                     Dialled::Stands => {
                         back_off = BACK_OFF.0;
                         pulse.has_new_link(Instant::now());
@@ -168,10 +172,13 @@ impl Keeper {
     }
 
     /// Dials a link in the place of one that is lost or silent, for at most so long. Where the far mover does not know
-    /// the session any more, that is its end.
-    fn dial_link(&self, at_most: Duration) -> Dialled {
+    /// the session any more, that is its end. `still_lost`: why the dial before this one came to nothing, if it did.
+    fn dial_link(&self, at_most: Duration, still_lost: &mut Option<Failure>) -> Dialled {
         match self.dialler.resume(&self.session, at_most).and_then(|c| self.replace_link(c)) {
-            Ok(()) => Dialled::Stands,
+            Ok(()) => {
+                *still_lost = None;
+                Dialled::Stands
+            }
             Err(failure) if failure.kind == FailureKind::NotFound => {
                 let cause = "the far mover was restarted and does not know the session any more";
                 self.session.close(Some(lost("resume", cause)));
@@ -182,8 +189,13 @@ impl Keeper {
                 self.session.close(Some(failure));
                 Dialled::Never
             }
+            Err(failure) if is_refused(&failure, still_lost.as_ref()) => {
+                self.session.close(Some(failure));
+                Dialled::Never
+            }
             Err(failure) => {
                 tracing::info!(%failure, "still no link");
+                *still_lost = Some(failure);
                 Dialled::NotYet
             }
         }
@@ -236,10 +248,16 @@ impl Keeper {
         }
     }
 
-    /// Why nothing moved for so long: `cause`, which is the peer's, unless no stream ever stood.
-    fn why_idle(&self, cause: String, after: Duration) -> Failure {
-        let failed = self.boxes().dials.failed(after);
-        failed.unwrap_or_else(|| lost("transfer", &cause))
+    /// Why nothing moved for so long: `cause`, which is the peer's, unless no stream ever stood; and why there is no
+    /// link, if it is `still_lost`.
+    fn why_idle(&self, cause: String, after: Duration, still_lost: Option<&Failure>) -> Failure {
+        if let Some(failed) = self.boxes().dials.failed(after) {
+            return failed;
+        }
+        match still_lost {
+            Some(why) => lost("transfer", &format!("{cause}: {}", why.cause)).because(why.reason),
+            None => lost("transfer", &cause),
+        }
     }
 
     /// Why no stream is to be had, if that is so for too long.
@@ -268,6 +286,12 @@ enum Dialled {
     Stands,
     NotYet,
     Never,
+}
+
+/// Whether who answers refuses for good: the first time it may be somebody else whom the outage put in its place.
+fn is_refused(failure: &Failure, before: Option<&Failure>) -> bool {
+    let refuses = matches!(failure.reason, Reason::NotTrusted | Reason::NoVersion);
+    refuses && before.is_some_and(|before| before.reason == failure.reason)
 }
 
 fn lost(operation: &str, cause: &str) -> Failure {
@@ -420,6 +444,17 @@ mod tests {
             transfer.session_ends(&why);
             transfer.put_away();
         }
+    }
+
+    #[test]
+    fn who_refuses_twice_refuses_for_good_and_an_outage_never_does() {
+        let lost = |reason| lost("connect", "no").because(reason);
+        for reason in [Reason::NotTrusted, Reason::NoVersion] {
+            assert!(!is_refused(&lost(reason), None), "{reason:?}");
+            assert!(!is_refused(&lost(reason), Some(&lost(Reason::NotAnswered))), "{reason:?}");
+            assert!(is_refused(&lost(reason), Some(&lost(reason))), "{reason:?}");
+        }
+        assert!(!is_refused(&lost(Reason::NotAnswered), Some(&lost(Reason::NotAnswered))));
     }
 
     #[test]

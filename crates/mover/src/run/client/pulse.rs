@@ -64,6 +64,8 @@ pub(super) enum Verdict {
 pub(super) struct Pulse {
     progress: Progress,
     progressed_at: Instant,
+    /// What earlier sessions spent of the patience, until there is progress in this one.
+    spent: Duration,
     moved_bytes: u64,
     /// When anything last got across this link.
     alive_at: Instant,
@@ -71,9 +73,9 @@ pub(super) struct Pulse {
 }
 
 impl Pulse {
-    /// Everything begins now.
-    pub fn begin(now: Instant, progress: Progress, moved_bytes: u64) -> Pulse {
-        Pulse { progress, progressed_at: now, moved_bytes, alive_at: now, was_undialled: false }
+    /// Everything begins now; so much of the patience is spent.
+    pub fn begin(now: Instant, spent: Duration, progress: Progress, moved_bytes: u64) -> Pulse {
+        Pulse { progress, progressed_at: now, spent, moved_bytes, alive_at: now, was_undialled: false }
     }
 
     /// Notes what is done by now; whether it is more than before.
@@ -82,7 +84,7 @@ impl Pulse {
         // A transfer that is taken out takes its numbers along.
         self.progress = progress;
         if grew {
-            (self.progressed_at, self.alive_at) = (now, now);
+            (self.progressed_at, self.alive_at, self.spent) = (now, now, Duration::ZERO);
         }
         grew
     }
@@ -126,7 +128,8 @@ impl Pulse {
 
     /// For how much longer the user has patience.
     pub fn patience_left(&self, now: Instant, limits: &Limits) -> Duration {
-        limits.patience.saturating_sub(now.saturating_duration_since(self.progressed_at))
+        let since = now.saturating_duration_since(self.progressed_at);
+        limits.patience.saturating_sub(since).saturating_sub(self.spent)
     }
 }
 
@@ -146,7 +149,7 @@ mod tests {
     impl Stand {
         fn new() -> Stand {
             let began = Instant::now();
-            Stand { began, pulse: Pulse::begin(began, [0; 5], 0) }
+            Stand { began, pulse: Pulse::begin(began, Duration::ZERO, [0; 5], 0) }
         }
 
         fn at(&self, seconds: u64) -> Instant {
@@ -246,6 +249,20 @@ mod tests {
         // What gets across says as much as words.
         assert!(stand.pulse.progressed(stand.at(28), [1, 0, 0, 0, 0]));
         assert_eq!(stand.judge(30, stand.seen(0)), Verdict::Keep);
+    }
+
+    #[test]
+    fn a_session_after_an_outage_has_what_is_left_of_the_patience_and_with_the_first_progress_all_of_it() {
+        let mut stand = Stand::new();
+        stand.pulse.spent = Duration::from_secs(590);
+        let idle = Seen { awaits_peer: false, ..stand.seen(5) };
+        assert_eq!(stand.judge(5, idle), Verdict::Keep, "nothing is waited for yet");
+        assert_eq!(stand.pulse.patience_left(stand.at(5), &LIMITS), Duration::from_secs(10));
+        assert!(stand.pulse.progressed(stand.at(14), [1, 0, 0, 0, 0]));
+        assert_eq!(stand.pulse.patience_left(stand.at(14), &LIMITS), LIMITS.patience);
+        let mut stand = Stand::new();
+        stand.pulse.spent = Duration::from_secs(590);
+        assert_eq!(stand.judge(10, stand.seen(10)), Verdict::GiveUp);
     }
 
     #[test]

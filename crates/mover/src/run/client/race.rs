@@ -5,8 +5,8 @@
 //! 2. The first address is dialled, and each next one when one has failed, or when none has answered for [`STEP`].
 //! 3. The first connection that stands is taken, and the others are dropped. Its address is the first the next time.
 //!
-//! One thread, and at most [`ADDRESSES_MAX`] sockets. Whoever answers has not proved who it is: that is for TLS, and
-//! [`Answered::forget`] for where it was somebody else.
+//! One thread, and at most [`ADDRESSES_MAX`] sockets. Whoever answers has not proved who it is, nor that more than the
+//! first packets gets through: that is for TLS, and [`Answered::misled`] for where it came to nothing.
 
 use super::dial::{CONNECT, left};
 use crate::failure::{self, Failure, FailureKind, Reason, Result};
@@ -26,31 +26,66 @@ const STEP: Duration = Duration::from_millis(250);
 const ADDRESSES_MAX: usize = 16;
 
 /// What some names were found to stand for: neither are they looked up, nor is a dead address waited for, with each
-/// connection of a session. Nothing is kept where none answers.
+/// connection of a session. They are looked up anew where none answers.
 #[derive(Debug, Default)]
 pub(in crate::run) struct Answered(Mutex<Option<Known>>);
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Known {
     names: Vec<String>,
     /// The one that answered last is the first.
     addresses: Vec<SocketAddr>,
+    /// None answered, or who did came to nothing: these count only where the names cannot be looked up.
+    is_doubted: bool,
+    /// Those that answered and came to nothing; the latest is the last.
+    misled: Vec<SocketAddr>,
 }
 
 impl Answered {
-    fn of(&self, names: &[String]) -> Option<Vec<SocketAddr>> {
-        self.lock().as_ref().filter(|known| known.names == names).map(|known| known.addresses.clone())
+    /// What is to be dialled: what is known, or what `look_up` finds, those that misled last.
+    fn addresses(
+        &self,
+        names: &[String],
+        look_up: impl FnOnce() -> Result<Vec<SocketAddr>>,
+    ) -> Result<Vec<SocketAddr>> {
+        let known = self.lock().clone().filter(|known| known.names == names);
+        let Some(Known { addresses, is_doubted, misled, .. }) = known else { return look_up() };
+        if !is_doubted {
+            return Ok(addresses);
+        }
+        let mut found = look_up().unwrap_or(addresses);
+        found.sort_by_key(|address| misled.iter().position(|other| other == address));
+        Ok(found)
     }
 
     fn note(&self, names: &[String], dialled: &[SocketAddr], answered: SocketAddr) {
         let others = dialled.iter().copied().filter(|address| *address != answered);
         let addresses = std::iter::once(answered).chain(others).collect();
-        *self.lock() = Some(Known { names: names.to_vec(), addresses });
+        let mut known = self.lock();
+        let misled = known.take().filter(|known| known.names == names).map(|known| known.misled);
+        let (names, misled) = (names.to_vec(), misled.unwrap_or_default());
+        *known = Some(Known { names, addresses, is_doubted: false, misled });
     }
 
     /// Names are looked up anew the next time.
-    pub(in crate::run) fn forget(&self) {
-        *self.lock() = None;
+    fn doubt(&self) {
+        if let Some(known) = &mut *self.lock() {
+            known.is_doubted = true;
+        }
+    }
+
+    /// Who answered last came to nothing: he is not the peer, or only the first packets get through to there. He is
+    /// dialled last the next time.
+    pub(in crate::run) fn misled(&self) {
+        let mut known = self.lock();
+        let Some(known) = &mut *known else { return };
+        let Some(answered) = known.addresses.first().copied().filter(|_| !known.is_doubted) else { return };
+        known.is_doubted = true;
+        known.misled.retain(|address| *address != answered);
+        known.misled.push(answered);
+        if known.misled.len() > ADDRESSES_MAX {
+            known.misled.remove(0);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Known>> {
@@ -71,17 +106,14 @@ pub(in crate::run) fn connect_any(
     deadline: Duration,
 ) -> Result<OwnedFd> {
     let until = Instant::now() + deadline;
-    let addresses = match answered.of(names) {
-        Some(known) => known,
-        None => look_up(names, local, family)?,
-    };
+    let addresses = answered.addresses(names, || look_up(names, local, family))?;
     match race(&addresses, left(until), |address| begin(address, local)) {
         Ok((address, socket)) => {
             answered.note(names, &addresses, address);
             Ok(socket.into())
         }
         Err(lost) => {
-            answered.forget();
+            answered.doubt();
             Err(unanswered(&lost, local))
         }
     }
@@ -109,7 +141,7 @@ fn look_up(names: &[String], local: Option<&Local>, family: Option<Family>) -> R
     let mut why = not_answered("no address was given");
     let mut found: Vec<SocketAddr> = Vec::new();
     for name in names {
-        match name.to_socket_addrs() {
+        match resolve(name) {
             Ok(addresses) => found.extend(addresses),
             Err(error) => {
                 let cause = format!("{name}: {error}");
@@ -131,6 +163,17 @@ fn look_up(names: &[String], local: Option<&Local>, family: Option<Family>) -> R
         found.retain(|address| address.is_ipv4() == own.is_ipv4());
     }
     if found.is_empty() { Err(why) } else { Ok(in_turns(found)) }
+}
+
+/// What a `host:port` stands for. Of an address with the name of a card, as `[fe80::1%eth0]:9`, the C library knows the
+/// number of that, without the brackets.
+fn resolve(name: &str) -> io::Result<impl Iterator<Item = SocketAddr>> {
+    let of_card = name.strip_prefix('[').and_then(|name| name.split_once("]:"));
+    let of_card = of_card.filter(|(host, _)| host.contains('%'));
+    match of_card.and_then(|(host, port)| Some((host, port.parse::<u16>().ok()?))) {
+        Some(address) => address.to_socket_addrs(),
+        None => name.to_socket_addrs(),
+    }
 }
 
 /// One of each family in turn, beginning with that of the first; within a family as they came, and each once.
@@ -317,13 +360,44 @@ mod tests {
         let names = [shut.to_string(), lives_at.to_string()];
         let answered = Answered::default();
         drop(connect_any(&names, None, None, &answered, LONG).unwrap());
-        assert_eq!(answered.of(&names), Some(vec![lives_at, shut]));
+        let known = |names: &[String]| answered.addresses(names, || Err(not_answered("looked up")));
+        assert_eq!(known(&names).unwrap(), [lives_at, shut]);
         // Of other names it says nothing.
         let names = [shut.to_string()];
-        assert_eq!(answered.of(&names), None);
+        known(&names).unwrap_err();
         answered.note(&names, &[shut], shut);
         connect_any(&names, None, None, &answered, LONG).unwrap_err();
-        assert_eq!(answered.of(&names), None);
+        let found = answered.addresses(&names, || Ok(vec![lives_at]));
+        assert_eq!(found.unwrap(), [lives_at], "it is looked up");
+        assert_eq!(known(&names).unwrap(), [shut], "and as it was where that is not possible");
+    }
+
+    /// As one behind a path that lets the first packets through and none that is large.
+    #[test]
+    fn who_answered_and_came_to_nothing_is_dialled_last_the_next_time() {
+        let all = ["[2001:db8::1]:1", "192.0.2.1:1", "192.0.2.2:1"].map(address);
+        let names = ["dtn:1".to_owned()];
+        let answered = Answered::default();
+        let next = || answered.addresses(&names, || Ok(all.to_vec())).unwrap();
+        answered.note(&names, &next(), all[0]);
+        assert_eq!(next()[0], all[0]);
+        answered.misled();
+        assert_eq!(next(), [all[1], all[2], all[0]]);
+        answered.note(&names, &next(), all[1]);
+        answered.misled();
+        assert_eq!(next(), [all[2], all[0], all[1]], "the latest is the last");
+        // Said twice of one connection it is no other's.
+        answered.misled();
+        assert_eq!(next(), [all[2], all[0], all[1]]);
+    }
+
+    #[test]
+    fn an_address_with_the_name_of_a_card_has_its_number() {
+        let found: Vec<SocketAddr> = resolve("[fe80::1%lo]:9").unwrap().collect();
+        let [SocketAddr::V6(found)] = found[..] else { panic!("{found:?}") };
+        assert_eq!((found.port(), found.ip().to_string()), (9, "fe80::1".to_owned()));
+        assert_ne!(found.scope_id(), 0);
+        assert_eq!(resolve("[::1]:9").unwrap().next(), Some(address("[::1]:9")));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::failure::Result;
 use crate::link::own_system;
 use crate::plan::{Path, Plan};
 use crate::run::LineSink;
-use crate::run::agree::{self, Signer};
+use crate::run::agree::{self, Signer, Wait};
 use crate::run::client::Client;
 use crate::run::expected::Expected;
 use crate::run::local::LocalTransfer;
@@ -99,12 +99,13 @@ impl Job<'_> {
         };
         let is_signed = self.is_signed(trial.is_some());
         let filter = self.wishes.selection.filter.clone();
-        let server = client.open_push(Open {
+        let open = Open {
             transfer: number,
             request: Request::Push(Push { place: place.clone(), source: form, filter, trial }),
             terms: terms.clone(),
             signer: is_signed.then(|| self.identity.signatory()),
-        })?;
+        };
+        let server = client.open_push(open, &|| self.stop.is_asked())?;
         self.tell_plan(&plan);
         let limits = sender::Limits::for_path(&terms, Some(client.rtt));
         let outbox = client.session.outbox();
@@ -138,13 +139,13 @@ impl Job<'_> {
         }
         let stop = self.stop;
         let is_stopped = || stop.is_asked();
-        let patience = self.wishes.movement.link.patience;
+        let wait = Wait { patience: self.wishes.movement.link.patience, is_given_up: &is_stopped };
         let agree = |totals| match is_signed {
             true => {
                 let signer = self.signer_with(client, number, server);
-                agree::as_sender(&*run, &signer, totals, patience).map(|agreed| (totals, Some(agreed)))
+                agree::as_sender(&*run, &signer, totals, wait).map(|agreed| (totals, Some(agreed)))
             }
-            false => agree::unsigned_as_sender(&*run, patience).map(|()| (totals, None)),
+            false => agree::unsigned_as_sender(&*run, wait).map(|()| (totals, None)),
         };
         let (totals, agreed) = agreed(&run, ended, agree, &is_stopped)?;
         let sources = run.finish_removing(&is_stopped);
@@ -169,7 +170,7 @@ impl Job<'_> {
             _ => None,
         };
         let is_signed = self.is_signed(trial.is_some());
-        let (form, server) = client.open_pull(Open {
+        let open = Open {
             transfer: number,
             request: Request::Pull(Pull {
                 places: places.to_vec(),
@@ -182,7 +183,8 @@ impl Job<'_> {
             }),
             terms: terms.clone(),
             signer: is_signed.then(|| self.identity.signatory()),
-        })?;
+        };
+        let (form, server) = client.open_pull(open, &|| self.stop.is_asked())?;
         self.tell_plan(&plan);
         let made = [Place { export: None, path: b"noise/".to_vec() }];
         let is_noise = matches!(trial, Some(PullTrial::Noise { .. }));
@@ -236,11 +238,12 @@ impl Job<'_> {
             .and_then(agree::totals_of)
             .and_then(|totals| {
                 let patience = self.wishes.movement.link.patience;
+                let wait = Wait { patience, is_given_up: &|| self.stop.is_asked() };
                 if !is_signed {
-                    return Ok((agree::unsigned_as_receiver(&*run, totals, patience)?, None));
+                    return Ok((agree::unsigned_as_receiver(&*run, totals, wait)?, None));
                 }
                 let signer = self.signer_with(client, number, server);
-                let agreed = agree::as_receiver(&*run, &signer, totals, patience)?;
+                let agreed = agree::as_receiver(&*run, &signer, totals, wait)?;
                 // Those that both signed.
                 Ok((agreed.receiver.statement.totals, Some(agreed)))
             });

@@ -612,12 +612,17 @@ impl Transfer for FlowReceive {
     /// The sender begins its flows again.
     fn link_up(&self) {
         let mut state = self.lock();
+        state.begin_to_speak();
         state.machine.link_up();
         // The word may be lost with the link that was before.
         if !self.is_heard.load(Ordering::Acquire) {
             self.say_left(&state);
         }
         state.say_last_again();
+    }
+
+    fn drop_unsaid(&self) {
+        drop(self.common.fall_silent());
     }
 
     fn last_word(&self) -> Option<TransferMessage> {

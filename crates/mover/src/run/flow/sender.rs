@@ -502,9 +502,18 @@ impl Transfer for FlowSend {
 
     fn link_up(&self) {
         let mut state = self.lock();
+        state.begin_to_speak();
         state.machine.link_up();
         self.pump(&mut state);
         state.say_last_again();
+    }
+
+    fn last_word(&self) -> Option<TransferMessage> {
+        self.common.why_failed()
+    }
+
+    fn drop_unsaid(&self) {
+        drop(self.common.fall_silent());
     }
 
     fn stream_lost(&self, stream: u16) {

@@ -296,10 +296,12 @@ impl TakenSlot {
                 "between two bursts there is more than half of what counts as a stall (--stall-timeout)";
             return Err(Failure::new(FailureKind::Usage, "take a slot", cause));
         }
-        let (table, _, took) = ask_one(client, SlotAsk::All, |reply| match reply {
+        client.wait_for_link(&|| false);
+        let table = |reply: Reply| match reply {
             Reply::Slots(table) => Some(table),
             _ => None,
-        })?;
+        };
+        let (table, _, took) = ask_one(client, SlotAsk::All, table, &|| false)?;
         let way_back = client.rtt.max(took);
         let (mark, settle) = match word {
             Word::Held => (Duration::ZERO, Duration::ZERO),
@@ -429,11 +431,16 @@ impl Inner {
         if let (Some(ready), Rhythm::Bursts { period_micros, .. }) = (ready, wish.rhythm) {
             wish.ready_ago_micros = micros(ready.elapsed() + self.client.rtt / 2) % period_micros;
         }
-        let (slot, asked_at, took) = ask_one(&self.client, SlotAsk::Take { wish, instead }, slot_of)?;
+        let (slot, asked_at, took) = self.ask(SlotAsk::Take { wish, instead })?;
         let mut state = self.state();
         state.openings.clear();
         state.heard(slot, asked_at, took);
         Ok(())
+    }
+
+    /// Asks until it is over: who ends it waits for no answer.
+    fn ask(&self, ask: SlotAsk) -> Result<(Slot, Instant, Duration)> {
+        ask_one(&self.client, ask, slot_of, &|| self.gate.is_over())
     }
 
     fn keep(&self, run: &dyn InSlot) {
@@ -475,7 +482,7 @@ impl Inner {
     }
 
     fn keep_once(&self, lease: LeaseId, told: &mut Told, run: &dyn InSlot) -> Result<bool> {
-        let (slot, asked_at, took) = ask_one(&self.client, SlotAsk::Keep(lease), slot_of)?;
+        let (slot, asked_at, took) = self.ask(SlotAsk::Keep(lease))?;
         let opens = {
             let mut state = self.state();
             state.heard(slot, asked_at, took);
@@ -711,10 +718,12 @@ fn ask_one<T>(
     client: &Client,
     ask: SlotAsk,
     of: impl Fn(Reply) -> Option<T>,
+    is_given_up: &dyn Fn() -> bool,
 ) -> Result<(T, Instant, Duration)> {
     let asked_at = Instant::now();
     let mut found = None;
-    for reply in client.ask(Question::Slot(ask))? {
+    let mut answers = client.ask(Question::Slot(ask))?;
+    while let Some(reply) = answers.piece(is_given_up) {
         let took = asked_at.elapsed();
         found = found.or(of(reply?).map(|value| (value, asked_at, took)));
     }

@@ -13,6 +13,7 @@ use crate::frames::{ChannelWishes, FrameFrom, FramePolicy, HeldLevel, OPEN_CHANN
 use crate::mutex::lock;
 use crate::plan::{self, Asked, Path, Plan};
 use crate::retry::attempts::{Attempts, Policy};
+use crate::run::chance;
 use crate::run::client::{Client, LinkSettings};
 use crate::run::copy::Stop;
 use crate::run::far_mover::FarMover;
@@ -35,8 +36,14 @@ use thalweg_wire::message::{
 /// overtake.
 const FRAME_STREAMS_MAX: u16 = 4;
 /// What heals once the hub stood: all that is busy, too. The longer the pause, the more frames wait.
-const HEALS: Policy =
-    Policy { first_max: 1, away: &[], handshake: false, busy: true, pause: Duration::from_millis(300) };
+const HEALS: Policy = Policy {
+    first_max: 1,
+    away: &[],
+    handshake: false,
+    busy: true,
+    pause: Duration::from_millis(300),
+    pause_max: Duration::from_millis(300),
+};
 /// Between two looks whether it is over.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// A hub that takes nothing for so long is asked why, and then so often.
@@ -300,15 +307,20 @@ impl End {
     }
 
     /// Opens its lane at the hub: its end of the link, for the session.
-    fn attach(&self, open: Open, client: &Client) -> Result<Arc<dyn Transfer>> {
+    fn attach(
+        &self,
+        open: Open,
+        client: &Client,
+        is_given_up: &dyn Fn() -> bool,
+    ) -> Result<Arc<dyn Transfer>> {
         let (number, terms, outbox) = (open.transfer, open.terms.clone(), client.session.outbox());
         match self {
             End::Producer(run, ..) => {
-                client.open_producer(open)?;
+                client.open_producer(open, is_given_up)?;
                 Ok(run.attach(number, terms, outbox))
             }
             End::Consumer(run, _) => {
-                let instance = client.open_consumer(open)?;
+                let instance = client.open_consumer(open, is_given_up)?;
                 Ok(run.attach(number, terms, instance, outbox))
             }
         }
@@ -432,7 +444,8 @@ impl Job {
             if self.is_done() {
                 return Ok(());
             }
-            let Some(pause) = self.attempts.failed(&failure, Instant::now()) else { return Err(failure) };
+            let again = self.attempts.failed(&failure, Instant::now(), chance());
+            let Some(pause) = again else { return Err(failure) };
             tracing::info!(%failure, "no link to the hub");
             std::thread::sleep(pause);
         }
@@ -445,7 +458,7 @@ impl Job {
     fn attempt(&mut self) -> Result<()> {
         let Opening { far, link, events, .. } = &self.opening;
         self.attempts.begin();
-        let settings = LinkSettings { patience: self.attempts.dial(Instant::now()), ..link.clone() };
+        let settings = LinkSettings { spent: self.attempts.dial(Instant::now()), ..link.clone() };
         let (client, number) = far.transfer(settings, events.clone())?;
         let result = self.ride(&client, number);
         client.conclude(number, result.as_ref().err());
@@ -463,7 +476,7 @@ impl Job {
         }
         let mut told = None;
         let terms = Terms { check: Check::Digest, ..self.opening.link.terms(&plan) };
-        let link = self.end.attach(self.open(number, terms), client)?;
+        let link = self.end.attach(self.open(number, terms), client, &|| self.is_done())?;
         client.session.add(number, link)?;
         client.want_streams(plan.streams.value, &plan);
         self.end.begin();

@@ -33,12 +33,12 @@ impl Session {
     pub fn attach_control(&self, connection: Connection) -> Result<()> {
         let gate = lock(&self.gate);
         let epoch = {
-            let mut state = self.lock();
+            let state = self.lock();
             if state.closed {
                 return Err(Failure::new(FailureKind::Connection, "resume", "the session is closed"));
             }
-            state.epoch += 1;
-            state.epoch
+            // Only that of the new link once it is in place: until then the one that stands is heard.
+            state.epoch + 1
         };
         let (peer_address, rtt) = (connection.peer_address(), connection.rtt());
         let usual_congestion = connection.usual_congestion();
@@ -63,13 +63,19 @@ impl Session {
         .inspect_err(|_| {
             self.links.fetch_sub(1, Ordering::AcqRel);
         })?;
-        // Before the new one is there: no thread may say to it what waits for the old one.
-        let old = self.lock().control.take();
-        self.transfers().iter().for_each(|transfer| transfer.drop_unsaid());
-        let (streams, transfers, was_lost) = {
+        // Before the new one is there: no thread may say to it what is for the old one.
+        let (old, streams) = {
             let mut state = self.lock();
-            state.control = Some(handle);
-            let streams = std::mem::take(&mut state.streams);
+            (state.control.take(), std::mem::take(&mut state.streams))
+        };
+        streams.values().for_each(|(_, stop)| stop.stop());
+        for transfer in self.transfers() {
+            streams.keys().for_each(|&stream| transfer.stream_lost(stream));
+            transfer.link_lost();
+        }
+        let (transfers, was_lost) = {
+            let mut state = self.lock();
+            (state.control, state.epoch) = (Some(handle), epoch);
             state.failed = None;
             state.heard_at = Some(Instant::now());
             (state.peer_address, state.rtt) = (peer_address, rtt);
@@ -77,18 +83,27 @@ impl Session {
             let lost = state.lost_at.take();
             state.fell_silent = false;
             let transfers: Vec<_> = state.transfers.values().cloned().collect();
-            (streams, transfers, lost)
+            (transfers, lost)
         };
         if let Some(old) = old {
             old.close();
         }
-        streams.values().for_each(|(_, stop)| stop.stop());
         transfers.iter().for_each(|transfer| transfer.link_up());
+        self.tell_failed();
         drop(gate);
         if let Some(lost) = was_lost {
             (self.events)(Event::LinkUp(lost.elapsed()));
         }
         Ok(())
+    }
+
+    /// Says again why transfers that are not there any more failed: their peers would wait for them in vain.
+    fn tell_failed(&self) {
+        let is_failed = |(_, word): &&(_, TransferMessage)| matches!(word, TransferMessage::Abort(_));
+        let failed: Vec<_> = self.lock().last_words.iter().filter(is_failed).cloned().collect();
+        for (number, word) in failed {
+            let _ = self.say(Message::Transfer(number, word));
+        }
     }
 
     /// Drops the link, as if it had fallen silent: whoever waits for it tries to get it back.
@@ -224,7 +239,7 @@ pub(super) mod tests {
     use super::super::Owner;
     use super::*;
     use crate::endpoint::Source;
-    use crate::endpoint::synthetic::NoiseSource;
+    use crate::endpoint::synthetic::{NoiseSource, NullDestination};
     use crate::endpoint::testing::{HeldUp, Panics};
     use crate::event;
     use crate::link::testing::{LONG, connected, unix_pair};
@@ -335,6 +350,62 @@ pub(super) mod tests {
         assert_eq!(*lock(&waits.heard), [TransferMessage::Unsigned, TransferMessage::Unsigned]);
         here.close(None);
         there.close(None);
+    }
+
+    #[test]
+    fn what_is_for_one_link_is_not_said_to_the_next() {
+        let session = session(ControlLimits { stall_timeout: 10 * LONG, ..ControlLimits::default() });
+        let word = || Message::Taken { number: 1, pieces: 1 };
+        let (ours, _first) = connected(unix_pair());
+        session.attach_control(ours).unwrap();
+        let epoch = session.epoch();
+        session.say_in(epoch, word()).unwrap();
+        let (ours, _second) = connected(unix_pair());
+        session.attach_control(ours).unwrap();
+        session.say_in(epoch, word()).unwrap_err();
+        session.say_in(session.epoch(), word()).unwrap();
+    }
+
+    /// The word was said to a link that was dead and not known to be: the peer waited out its patience.
+    #[test]
+    fn why_a_transfer_failed_is_said_again_to_a_peer_that_comes_back() {
+        for sends in [true, false] {
+            let limits = ControlLimits { stall_timeout: 10 * LONG, ..ControlLimits::default() };
+            let (here, there) = (session(limits), session(limits));
+            let (ours, _dead) = connected(unix_pair());
+            there.attach_control(ours).unwrap();
+            let (number, terms) = (TransferNumber(1), Terms::of(4 << 20, 1 << 20));
+            let waits = Arc::new(Last { terms: terms.clone(), heard: Mutex::default() });
+            here.add(number, waits.clone()).unwrap();
+            let full = Failure::new(FailureKind::Space, "write", "no space is left");
+            if sends {
+                let source = Arc::new(NoiseSource { bytes: 1 << 10, file_bytes: 1 << 10 });
+                let bounds = sender::Limits::for_path(&terms, None);
+                let run = SendRun::new(number, source, terms, bounds, there.outbox(), event::nobody());
+                there.add(number, run.clone()).unwrap();
+                run.abort(full.clone());
+            } else {
+                let destination = Arc::new(NullDestination::default());
+                let (bounds, outbox) = (receiver::Limits::default(), there.outbox());
+                let run = ReceiveRun::start(number, destination, terms, bounds, outbox, event::nobody());
+                let run = run.unwrap();
+                there.add(number, run.clone()).unwrap();
+                run.abort(full.clone());
+                run.close();
+            }
+            there.remove(number);
+            let (ours, theirs) = connected(unix_pair());
+            here.attach_control(ours).unwrap();
+            there.attach_control(theirs).unwrap();
+            let until = Instant::now() + LONG;
+            while lock(&waits.heard).is_empty() {
+                assert!(Instant::now() < until, "nobody says why");
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            assert_eq!(*lock(&waits.heard), [TransferMessage::Abort(full)]);
+            here.close(None);
+            there.close(None);
+        }
     }
 
     #[test]

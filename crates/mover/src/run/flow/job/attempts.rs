@@ -6,11 +6,11 @@ use crate::failure::{Failure, FailureKind, Result};
 use crate::plan::Plan;
 use crate::retry::attempts::Policy;
 use crate::retry::{Again, Rule};
-use crate::run::Ended;
 use crate::run::agree::Agreed;
 use crate::run::client::{Client, LinkSettings};
 use crate::run::far_mover::FarMover;
 use crate::run::flow::sender::FlowSend;
+use crate::run::{Ended, chance};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_wire::account::SideAccounts;
@@ -21,10 +21,14 @@ const STOP_PATIENCE: Duration = Duration::from_secs(5);
 /// And at most so long.
 const STOP_PATIENCE_MAX: Duration = Duration::from_secs(60);
 /// What heals: nothing before there ever was a link, when the command is most likely wrong.
-pub(super) const HEALS: Policy =
-    Policy { first_max: 1, away: &[], handshake: false, busy: false, pause: Duration::from_millis(500) };
-/// Between two looks, in a pause, whether somebody asked to stop.
-const STOP_NOTICE: Duration = Duration::from_millis(100);
+pub(super) const HEALS: Policy = Policy {
+    first_max: 1,
+    away: &[],
+    handshake: false,
+    busy: false,
+    pause: Duration::from_millis(500),
+    pause_max: Duration::from_secs(4),
+};
 
 impl Job<'_> {
     /// Tries again in a session of its own after each outage, as long as there is progress within the patience.
@@ -36,8 +40,8 @@ impl Job<'_> {
         loop {
             self.attempts.begin();
             self.opens_by = None;
-            let patience = self.attempts.dial(Instant::now());
-            let link = LinkSettings { patience, ..self.wishes.link.clone() };
+            let spent = self.attempts.dial(Instant::now());
+            let link = LinkSettings { spent, ..self.wishes.link.clone() };
             let result = far.transfer(link, self.watch.link_events.clone()).and_then(|(client, number)| {
                 self.attempts.linked();
                 self.tell_unused(Some(&**far));
@@ -56,10 +60,12 @@ impl Job<'_> {
                 self.attempts.undo(Instant::now());
                 continue;
             }
-            let again = self.attempts.failed(&failure, Instant::now());
+            let again = self.attempts.failed(&failure, Instant::now(), chance());
             let Some(pause) = again.filter(|_| !self.stop.is_asked()) else { return Err(failure) };
             (self.watch.events)(Event::LinkLost(failure));
-            std::thread::sleep(pause);
+            if !self.stop.pause(pause) {
+                return Err(stopped());
+            }
         }
     }
 
@@ -86,14 +92,7 @@ impl Job<'_> {
         if is_news {
             (self.watch.events)(Event::TriedAgain(failure, pause));
         }
-        let until = Instant::now() + pause;
-        while Instant::now() < until {
-            if self.stop.is_asked() {
-                return Err(stopped());
-            }
-            std::thread::sleep(STOP_NOTICE);
-        }
-        Ok(())
+        if self.stop.pause(pause) { Ok(()) } else { Err(stopped()) }
     }
 
     pub(super) fn wait(

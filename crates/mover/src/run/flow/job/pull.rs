@@ -5,7 +5,7 @@ use super::{FlowReport, FlowTo, Job, stopped};
 use crate::failure::Result;
 use crate::filter::Filter;
 use crate::plan::Plan;
-use crate::run::agree;
+use crate::run::agree::{self, Wait};
 use crate::run::expected::Expected;
 use crate::run::far_mover::FarMover;
 use crate::run::flow::receiver::FlowReceive;
@@ -26,8 +26,8 @@ impl Job<'_> {
             let terms = begun.as_ref().map_or_else(|| job.terms(&plan, key), |(run, _)| run.terms().clone());
             let flow = job.wishes.terms.clone();
             let request = Request::FlowPull { place: place.clone(), flow: flow.clone() };
-            let (form, server, granted) =
-                client.open_flow_pull(job.opening(number, request, terms.clone()))?;
+            let open = job.opening(number, request, terms.clone());
+            let (form, server, granted) = client.open_flow_pull(open, &|| job.stop.is_asked())?;
             job.granted(granted, flow.window_bytes, "source");
             let expected = Expected::of(std::slice::from_ref(place), &[], Filter::new(Vec::new())?, &form)?;
             let run = match &begun {
@@ -63,7 +63,8 @@ impl Job<'_> {
             job.measure_receiver(&run);
             let totals = agree::totals_of(ended)?;
             let signer = job.signer_with(client, number, server, written.clone());
-            let agreed = agree::as_receiver(&*run, &signer, totals, job.wishes.link.patience)?;
+            let wait = Wait { patience: job.wishes.link.patience, is_given_up: &|| job.stop.is_asked() };
+            let agreed = agree::as_receiver(&*run, &signer, totals, wait)?;
             // Those that both signed.
             let totals = agreed.receiver.statement.totals;
             let rows = (run.peer_accounts(), run.own_accounts());

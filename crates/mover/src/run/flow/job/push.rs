@@ -8,7 +8,7 @@ use crate::failure::{Failure, FailureKind, Result};
 use crate::plan::{self, Plan};
 use crate::retry::Tries;
 use crate::run::Ended;
-use crate::run::agree;
+use crate::run::agree::{self, Wait};
 use crate::run::client::Client;
 use crate::run::far_mover::FarMover;
 use crate::run::flow::sender::FlowSend;
@@ -41,8 +41,8 @@ impl Job<'_> {
             job.opens_by = Some(job.rule_of(&form, is_pipe));
             let (place, flow) = (place.clone(), run.flow.clone());
             let request = Request::FlowPush { place, source: form, flow };
-            let (server, granted) =
-                client.open_flow_push(job.opening(number, request, run.terms().clone()))?;
+            let open = job.opening(number, request, run.terms().clone());
+            let (server, granted) = client.open_flow_push(open, &|| job.stop.is_asked())?;
             job.opens_by = None;
             job.openings = Tries::default();
             let granted = job.granted(granted, run.flow.window_bytes, "destination");
@@ -60,7 +60,8 @@ impl Job<'_> {
             job.measure_sender(&run);
             let totals = agree::totals_of(ended).map_err(|failure| run.read_failure().unwrap_or(failure))?;
             let signer = job.signer_with(client, number, server, None);
-            let agreed = agree::as_sender(&*run, &signer, totals, job.wishes.link.patience)?;
+            let wait = Wait { patience: job.wishes.link.patience, is_given_up: &|| job.stop.is_asked() };
+            let agreed = agree::as_sender(&*run, &signer, totals, wait)?;
             let rows = (run.own_accounts(), run.peer_accounts());
             Ok((totals, agreed, plan, rows))
         });
