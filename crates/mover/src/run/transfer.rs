@@ -267,7 +267,7 @@ pub(super) fn works_on(receiver: &Heartbeat) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::endpoint::flow::NullFlows;
+    use crate::endpoint::flow_destination::NullFlows;
     use crate::endpoint::synthetic::{NoiseSource, NullDestination};
     use crate::event;
     use crate::failure::FailureKind;
