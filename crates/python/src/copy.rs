@@ -142,7 +142,8 @@ fn copied(
 /// Source files that were to be removed and could not be, as the last attempt found them.
 fn sources_kept(report: &Report) -> u64 {
     let of = |why| report.sources.left.of(why);
-    [Stays::Changed, Stays::OpenForWriting, Stays::NotRemoved].map(of).into_iter().fold(0, u64::saturating_add)
+    let kept = [Stays::Changed, Stays::OpenForWriting, Stays::NotRemoved].map(of);
+    kept.into_iter().fold(0, u64::saturating_add)
 }
 
 /// A stop may have come when all else was done.

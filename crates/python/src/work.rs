@@ -232,8 +232,8 @@ impl Heard {
         }
     }
 
-    /// What is told at the end: `finished`, what failed, whether source files were told to stay that were to be removed,
-    /// and why receipt and report were not `kept`, or not all was removed, if so. What was moved is there all the same.
+    /// What is told at the end: `finished`, what failed, whether source files stay that were to be removed, and why
+    /// receipt and report were not `kept`, or not all was removed, if so. What was moved is there all the same.
     pub fn told(&self, mut finished: Map<String, Value>, kept: Result<()>) -> Value {
         let Kept { failures, is_source_kept, .. } = std::mem::take(&mut *lock(&self.kept));
         finished.insert("failures".into(), Value::Array(failures));
