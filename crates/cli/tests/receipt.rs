@@ -9,6 +9,7 @@ use std::fs::Permissions;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use support::volume::{Volume, can_mount};
 use support::{Scratch, make_tree, noise};
 use thalweg_lab::wrap::wrap;
@@ -753,6 +754,21 @@ fn files_that_a_copy_leaves_beside_its_copies_obey_the_umask() {
         let is_link = std::fs::symlink_metadata(&path).unwrap().is_symlink();
         assert!(is_link || mode(&path) & 0o077 == 0, "{} is for others", path.display());
     }
+}
+
+#[test]
+fn a_list_is_not_written_into_the_receipt_that_it_is_of() {
+    let scratch = Scratch::new();
+    let (receipt, _) = copied(&scratch);
+    let before = std::fs::read(&receipt).unwrap();
+    let behind = std::fs::OpenOptions::new().append(true).open(&receipt).unwrap();
+    let mut command = scratch.thalweg();
+    command.args([Path::new("verify"), Path::new("--as-b3sum"), &receipt]);
+    let out = support::finish(command.stdout(behind).stderr(Stdio::piped()).spawn().unwrap());
+    let told = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!(out.status.code(), Some(1), "{told}");
+    assert!(told.contains("it is the receipt"), "{told}");
+    assert!(std::fs::read(&receipt).unwrap() == before, "it was written to");
 }
 
 /// Names are those that a line has to escape. `b3sum` itself has its say where it is installed.

@@ -24,6 +24,8 @@ pub struct CheckOptions {
     /// A list of `b3sum`, in place of a second place.
     sums: Option<PathBuf>,
     devices: bool,
+    /// Compare what symbolic links lead to. With a list it is always so.
+    copy_links: bool,
     filter: Vec<String>,
     files_from: Option<Vec<Vec<u8>>>,
 }
@@ -41,14 +43,17 @@ pub fn check(
         .map_err(|failure| raise(py, &failure))?;
     let meter = Arc::new(Meter::default());
     Work::start(meter.clone(), events::progress, Arc::default(), true, move |teller, stop| {
-        let CheckOptions { sums, devices, .. } = options;
+        let CheckOptions { sums, devices, copy_links, .. } = options;
+        let follows = copy_links && sums.is_none();
         let of_list = sums.as_ref().map(|list| list.clone().into_os_string());
         let shown: Vec<OsString> = of_list.into_iter().chain(places.iter().cloned()).collect();
         let mut far_movers = reaching.to_ask()?;
         let (_far_movers, list, sides) = unless_stopped(stop, move || {
             // What is wrong with it is told before anybody is asked for a password.
             let list = sums.as_deref().map(open_list).transpose()?;
-            let open = |place: &OsString| Reach::open(place, &mut far_movers);
+            let open = |place: &OsString| {
+                Reach::open(place, &mut far_movers).map(|reach| reach.following_links(follows))
+            };
             let sides = places.iter().map(open).collect::<Result<Vec<Reach>>>()?;
             Ok((far_movers, list, sides))
         })?;

@@ -21,7 +21,7 @@ use thalweg_mover::plan;
 use thalweg_mover::run::client::LinkSettings;
 use thalweg_mover::run::copy::{Fidelity, Meter, Movement, Remembered, Report, Selection, Stop, Wishes};
 use thalweg_mover::run::steer::Rate;
-use thalweg_wire::message::{Check, Preserve, VerifyLevel};
+use thalweg_wire::message::{Check, Preserve, Stays, VerifyLevel};
 use thalweg_wire::path::Escaped;
 
 /// What a copy goes by.
@@ -134,7 +134,16 @@ fn copied(
         _ => Ok(()),
     };
     let kept = kept.and(reported).and(all_removed(&report));
-    Ok(heard.told(events::finished(&report, options.dry_run), kept))
+    let mut finished = events::finished(&report, options.dry_run);
+    finished.insert("sources_kept".into(), sources_kept(&report).into());
+    Ok(heard.told(finished, kept))
+}
+
+/// Source files that were to be removed and could not be, as the last attempt found them.
+fn sources_kept(report: &Report) -> u64 {
+    let of = |why| report.sources.left.of(why);
+    let kept = [Stays::Changed, Stays::OpenForWriting, Stays::NotRemoved].map(of);
+    kept.into_iter().fold(0, u64::saturating_add)
 }
 
 /// A stop may have come when all else was done.

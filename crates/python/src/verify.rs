@@ -49,6 +49,7 @@ pub fn read_receipt(
         let seal = verifying::seal(&receipt, &expected)?;
         let (mut listed, mut unlisted) = (0u64, Unlisted::default());
         if let Some(path) = &as_b3sum {
+            receipt.refuse_to_replace(std::fs::metadata(path))?;
             b3sum::write_file(path, |write| {
                 receipt.sums(&seal, &mut unlisted, &mut |line| {
                     if stop.is_asked() {

@@ -181,8 +181,8 @@ pub struct Heard {
 #[derive(Default)]
 struct Kept {
     failures: Vec<Value>,
-    /// Source files that were to be removed and could not be.
-    sources: u64,
+    /// It was told that source files stay that were to be removed.
+    is_source_kept: bool,
     /// Names of deleted entries that came; of many only the first do.
     deleted: u64,
 }
@@ -232,12 +232,12 @@ impl Heard {
         }
     }
 
-    /// What is told at the end: `finished`, what failed, and why receipt and report were not `kept`, or not all was
-    /// removed, if so. What was moved is there all the same.
+    /// What is told at the end: `finished`, what failed, whether source files stay that were to be removed, and why
+    /// receipt and report were not `kept`, or not all was removed, if so. What was moved is there all the same.
     pub fn told(&self, mut finished: Map<String, Value>, kept: Result<()>) -> Value {
-        let Kept { failures, sources, .. } = std::mem::take(&mut *lock(&self.kept));
+        let Kept { failures, is_source_kept, .. } = std::mem::take(&mut *lock(&self.kept));
         finished.insert("failures".into(), Value::Array(failures));
-        finished.insert("sources_kept".into(), sources.into());
+        finished.insert("is_source_kept".into(), is_source_kept.into());
         finished.insert("lost".into(), kept.err().map(|failure| events::error(&failure)).into());
         Value::Object(finished)
     }
@@ -256,7 +256,7 @@ fn hear(event: Event, entries: bool, teller: &Teller, kept: &Mutex<Kept>) {
     match &event {
         Event::SourceKept(failure) => {
             let mut kept = lock(kept);
-            kept.sources += 1;
+            kept.is_source_kept = true;
             kept.add(failure.clone());
         }
         Event::Deleted(_) => lock(kept).deleted += 1,

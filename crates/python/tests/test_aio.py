@@ -26,7 +26,9 @@ def test_coroutines_copy_sync_verify_and_check(daemon: Daemon, tmp_path: Path, l
         )
         assert report.failed == 0 and told
         assert (await thalweg.aio.verify(receipt, daemon.url("a"), ticket=daemon.ticket)).ok
-        assert (await thalweg.aio.check(tmp_path / "source", daemon.url("a"), ticket=daemon.ticket)).ok
+        compared = (tmp_path / "source", daemon.url("a"))
+        assert (await thalweg.aio.check(*compared, ticket=daemon.ticket)).ok
+        assert (await thalweg.aio.check(*compared, ticket=daemon.ticket, copy_links=True)).ok
         told_of = await thalweg.aio.read_receipt(receipt, as_b3sum=tmp_path / "sums")
         assert told_of.listed is not None and told_of.listed + (told_of.without_digest or 0) == len(content)
         assert (await thalweg.aio.check(daemon.url("a"), sums=tmp_path / "sums", ticket=daemon.ticket)).ok

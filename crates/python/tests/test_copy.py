@@ -79,6 +79,10 @@ def test_what_links_lead_to_is_copied_if_asked(daemon: Daemon, tmp_path: Path) -
     thalweg.copy(daemon.url("run/"), tmp_path / "as-files", ticket=daemon.ticket, copy_links=True)
     copied = tmp_path / "as-files" / "link"
     assert copied.read_bytes() == b"x" and not copied.is_symlink()
+    places = (daemon.url("run"), tmp_path / "as-files")
+    assert thalweg.check(*places, ticket=daemon.ticket).differing == 1
+    found = thalweg.check(*places, ticket=daemon.ticket, copy_links=True)
+    assert found.ok and found.same == 2
 
 
 def test_a_dry_run_has_no_receipt(daemon: Daemon, tmp_path: Path) -> None:
@@ -140,7 +144,10 @@ def test_two_places_are_compared_and_what_differs_is_found(
         ("missing", "mine"),
         ("extra", "theirs"),
     }
-    assert told == found.findings and all(one["event"] == "difference" for one in told)
+    progress = [one for one in told if one["event"] == "progress"]
+    assert progress and progress[-1]["bytes_found"] > 0
+    assert [one for one in told if one not in progress] == found.findings
+    assert all(one["event"] == "difference" for one in found.findings)
     rules = [f"- /{name}", "- mine", "- theirs"]
     assert thalweg.check(source, daemon.url("a"), ticket=daemon.ticket, filter=rules).ok
     assert "<th>extra</th><td>1</td>" in found._repr_html_() and pickle.loads(pickle.dumps(found)) == found
@@ -163,7 +170,7 @@ def test_an_interruption_ends_a_comparison(tmp_path: Path, leaves_no_threads: No
 
     with pytest.raises(KeyboardInterrupt):
         thalweg.check(a, b, on_event=interrupted)
-    work = _copy.start_check(a, b, None, False, (), None, {})
+    work = _copy.start_check(a, b, None, False, False, (), None, {})
     work.stop()
     with pytest.raises(thalweg.StoppedError):
         work.report()

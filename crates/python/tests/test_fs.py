@@ -22,7 +22,7 @@ from conftest import Daemon, make_tree, start_daemon, stop_daemon, tree_of
 from fsspec import AbstractFileSystem
 
 import thalweg
-from thalweg import _thalweg
+from thalweg import _thalweg, _work
 from thalweg.fs import ThalwegFileSystem
 
 
@@ -36,6 +36,15 @@ def fs(daemon: Daemon) -> ThalwegFileSystem:
 
 def options(daemon: Daemon) -> dict[str, str]:
     return {"ticket": str(daemon.ticket)}
+
+
+def test_ways_that_come_as_iterators_are_there_for_each_session(daemon: Daemon) -> None:
+    host, _, port = daemon.address.rpartition(":")
+    ways: dict[str, Any] = {"via": iter([(host, int(port))]), "bind": iter([host])}
+    made = ThalwegFileSystem(host, int(port), str(daemon.ticket), skip_instance_cache=True, **ways)
+    for _ in range(2):
+        told = _work.reaching_of(made._reaching)
+        assert (told["via"], told["bind"]) == ([f"{host}:{port}"], [host])
 
 
 def test_ranges_lists_and_information(daemon: Daemon, fs: ThalwegFileSystem) -> None:

@@ -98,9 +98,9 @@ def test_what_a_law_cannot_be_asked_says_the_range() -> None:
 
 def test_every_law_of_the_engine_can_be_asked() -> None:
     """A public function of `mover::model` that no law names is missing here: but for what `predict` asks for, and parts."""
-    asked_by_predict = {"history.rs", "noise.rs", "prediction.rs", "student.rs", "tree.rs"}
+    asked_by_predict = {"prediction.rs", "student.rs", "testing.rs", "tree.rs"}
     # A plan's parts, and what an advice asks of the path that it knows.
-    parts = {"bound", "limit_s", "nearest_rank"}
+    parts = {"bound", "limit_s", "nearest_rank", "whole_bandwidth_delay_product_bytes"}
     parts |= {"bandwidth_for", "streams_for", "window_for"}
     root = Path(__file__).parents[2]
     told = (root / "python/src/law.rs").read_text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pickle
@@ -10,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Daemon, make_tree, tree_of
+from conftest import Daemon, make_tree, start_daemon, stop_daemon, tree_of
 
 import thalweg
-from thalweg import errors
+import thalweg.aio
+from thalweg import _copy, errors
 
 
 def make_full_tree(root: Path, files: int) -> dict[str, bytes]:
@@ -77,9 +79,47 @@ def test_source_files_go_once_the_destination_has_them(daemon: Daemon, tmp_path:
         thalweg.sync(source, tmp_path / "b", remove_source_files=True)  # type: ignore[call-arg]
     with pytest.raises(thalweg.UsageError, match="--delete"):
         thalweg.transfer(source, tmp_path / "b", delete=True, remove_source_files=True).report()
-    with pytest.raises(thalweg.UnsupportedError, match="another machine"):
-        thalweg.copy(daemon.url("source"), tmp_path / "b", **there)
-    assert tree_of(daemon.root / "source") == content
+    # At a daemon they go as well.
+    pulled = thalweg.copy(daemon.url("source/"), tmp_path / "b", **there)
+    assert pulled.sources_removed == 6 and tree_of(daemon.root / "source") == {}
+    assert tree_of(tmp_path / "b") == content
+
+
+def test_a_daemon_that_lets_nothing_be_deleted_keeps_its_source_files(tmp_path: Path) -> None:
+    root = tmp_path / "export"
+    content = make_full_tree(root / "source", 6)
+    daemon = start_daemon(tmp_path, root, "--export", f"kept={root}:no-delete")
+    try:
+        place = f"tw://{daemon.address}/kept/source/"
+        with pytest.raises(thalweg.NotPermittedError, match="no-delete"):
+            thalweg.copy(place, tmp_path / "b", ticket=daemon.ticket, remove_source_files=True)
+    finally:
+        stop_daemon(daemon)
+    assert tree_of(root / "source") == content and not (tmp_path / "b").exists()
+
+
+def test_a_source_file_that_somebody_writes_is_among_those_that_stay(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    for name in ("quiet", "written"):
+        (source / name).write_bytes(name.encode())
+    with open(source / "written", "ab"):
+        try:
+            with open(source / "written", "rb") as looked:
+                fcntl.fcntl(looked, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+            pytest.skip("nobody tells who writes here")
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            pytest.skip(f"there are no leases here: {error}")
+        report = thalweg.copy(f"{source}/", tmp_path / "b", remove_source_files=True, check_entries=False)
+        with pytest.raises(thalweg.PartialError, match="written") as partial:
+            thalweg.copy(f"{source}/", tmp_path / "b", remove_source_files=True, check="digest")
+    for told in (report, partial.value.report):
+        assert isinstance(told, thalweg.Report)
+        assert told.sources_left == told.sources_kept == told.details["sources_left_by"]["open_for_writing"] == 1
+        assert [failure.path for failure in told.failures] == ["written"]
+    assert report.sources_removed == 1 and list(tree_of(source)) == ["written"]
 
 
 def test_a_source_file_that_could_not_be_removed_is_a_failure(tmp_path: Path) -> None:
@@ -88,7 +128,8 @@ def test_a_source_file_that_could_not_be_removed_is_a_failure(tmp_path: Path) ->
     kept = {"event": "source-kept", "path": "f", "kind": "changed", "operation": "remove", "why": "it changed"}
 
     def told(**more: Any) -> dict[str, Any]:
-        return {**report.details, "failures": [kept], "sources_kept": 1, "lost": None, **more}
+        kept_of = {"failures": [kept], "sources_kept": 1, "is_source_kept": True, "lost": None}
+        return {**report.details, **kept_of, **more}
 
     with pytest.raises(thalweg.PartialError, match="1 source files could not be removed; the first: .*it changed") as partial:
         errors.concluded(thalweg.Report._of, told(), True)
@@ -97,6 +138,10 @@ def test_a_source_file_that_could_not_be_removed_is_a_failure(tmp_path: Path) ->
     assert pickle.loads(pickle.dumps(partial.value)).report.sources_kept == 1
     unchecked = errors.concluded(thalweg.Report._of, told(), False)
     assert unchecked.sources_kept == 1 and "sources_kept" not in unchecked.details
+    assert "is_source_kept" not in unchecked.details
+    # What the far side did not say of a lost link is in no number.
+    with pytest.raises(thalweg.PartialError, match="0 entries failed; the first: "):
+        errors.concluded(thalweg.Report._of, told(sources_kept=0), True)
     # A stop among the last removals does not hide what was done.
     lost = {"kind": "stopped", "operation": "remove source files", "why": "stopped on request"}
     with pytest.raises(thalweg.StoppedError) as stopped:
@@ -189,6 +234,19 @@ def test_a_way_that_no_copy_takes_is_told_if_the_call_names_it(
     assert told() == []
 
 
+def test_an_empty_list_of_ways_is_none_whatever_the_environment_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "f").write_bytes(b"x")
+    for option, variable, odd in (("via", "THALWEG_VIA", "h/x"), ("bind", "THALWEG_BIND", "x" * 16)):
+        monkeypatch.setenv(variable, odd)
+        with pytest.raises(thalweg.UsageError, match=option):
+            thalweg.copy(tmp_path / "f", f"{tmp_path}/b/")
+        none: dict[str, Any] = {option: []}
+        thalweg.copy(tmp_path / "f", f"{tmp_path}/b/", **none)
+        monkeypatch.delenv(variable)
+
+
 def test_knobs_are_turned_by_hand_within_their_ranges(daemon: Daemon, tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.write_bytes(os.urandom(3 << 20))
@@ -231,7 +289,7 @@ def test_knobs_are_turned_by_hand_within_their_ranges(daemon: Daemon, tmp_path: 
     for option, value in odd.items():
         with pytest.raises(thalweg.UsageError, match=f"{option}="):
             thalweg.copy(source, tmp_path / "b", **{option: value})  # type: ignore[arg-type]
-    with pytest.raises(thalweg.UsageError, match="at most a chunk"):
+    with pytest.raises(thalweg.UsageError, match="a request is at most a chunk: 1048576 and 65536 bytes"):
         thalweg.copy(source, tmp_path / "b", chunk_bytes=64 << 10, request_bytes=1 << 20)
     with pytest.raises(TypeError, match="chunk_bytes"):
         thalweg.copy(source, tmp_path / "b", chunk_bytes="1MiB")  # type: ignore[arg-type]
@@ -292,6 +350,13 @@ def test_a_receipt_says_what_it_certifies_and_its_files_are_a_list_of_b3sum(daem
     with pytest.raises(thalweg.UsageError):
         thalweg.read_receipt(tmp_path / "none", as_b3sum=sums)
     assert len(sums.read_text().splitlines()) == 9
+    # A list does not take the place of its receipt.
+    before = receipt.read_bytes()
+    (tmp_path / "link").symlink_to(receipt)
+    for there in (receipt, tmp_path / "link"):
+        with pytest.raises(thalweg.UsageError, match="it is the receipt"):
+            thalweg.read_receipt(receipt, as_b3sum=there)
+    assert receipt.read_bytes() == before
     with pytest.raises(FileNotFoundError):
         thalweg.read_receipt(tmp_path / "absent")
     with pytest.raises(thalweg.UsageError, match="line 1"):
@@ -317,7 +382,7 @@ def test_work_under_way_says_between_which_places(tmp_path: Path) -> None:
         assert repr(copying).endswith(": over>")
 
 
-def test_the_rate_of_a_copy_under_way_can_be_changed() -> None:
+def test_the_rate_of_a_copy_under_way_can_be_changed(tmp_path: Path) -> None:
     with thalweg.transfer("zero:256MiB", "null:", bwlimit="2MB/s", progress_s=0.05) as copying:
         for event in copying:
             if event["event"] == "progress" and event["bytes_verified"] > 0:
@@ -329,3 +394,6 @@ def test_the_rate_of_a_copy_under_way_can_be_changed() -> None:
         report = copying.report()
     # At the rate that it began with, it takes two minutes; what is told of it does not depend on that.
     assert report.bytes_done == 256 << 20 and report.details["prediction"] == {"missing": "rate-changed"}
+    # What only asks has no rate.
+    with _copy.start_check(tmp_path, tmp_path, None, False, False, (), None, {}) as checking:
+        assert not hasattr(checking, "limit") and not hasattr(thalweg.aio.Underway(checking), "limit")

@@ -24,7 +24,7 @@ const CHECK_AT: usize = 24;
 /// What stands in front of a payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpillRecord {
-    /// Place in the channel.
+    /// Position in the channel.
     pub position: u64,
     /// What it is.
     pub item: Item,

@@ -8,7 +8,9 @@ use crate::place::Places;
 use crate::progress::{Progress, Ticker};
 use crate::{json, out, show, units};
 use serde_json::{Map, Value};
+use std::fs::File;
 use std::ops::Range;
+use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 use thalweg_client::reach::Reach;
 use thalweg_client::receipt_file::Seal;
@@ -80,6 +82,8 @@ fn tell_certified(seal: &Seal, expected: &Expected, json: bool) -> Result<Exit> 
 
 /// Prints a line for each file. What `b3sum` could not check is told, and such a list is not whole.
 fn as_b3sum(receipt: &Receipt, seal: &Seal) -> Result<Exit> {
+    let stdout = std::io::stdout().as_fd().try_clone_to_owned();
+    receipt.refuse_to_replace(stdout.and_then(|stdout| File::from(stdout).metadata()))?;
     let mut unlisted = Unlisted::default();
     let printed = receipt.sums(seal, &mut unlisted, &mut |line| out::write(line.as_bytes()));
     for (count, why) in [

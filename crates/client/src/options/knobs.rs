@@ -99,7 +99,7 @@ fn count(count: u64, high: u32) -> Result<u32, String> {
 pub fn check(asked: &plan::Asked) -> Result<(), Failure> {
     match (asked.request_bytes, asked.chunk_bytes) {
         (Some(request), Some(chunk)) if u64::from(request) > chunk => {
-            let cause = "--request: a request is at most a chunk (--chunk)";
+            let cause = format!("a request is at most a chunk: {request} and {chunk} bytes");
             Err(Failure::new(FailureKind::Usage, "choose the knobs", cause))
         }
         _ => Ok(()),
@@ -215,7 +215,9 @@ mod tests {
             chunk_bytes: Some(chunk),
             ..plan::Asked::default()
         };
-        assert_eq!(check(&asked(1 << 20, 512 << 10)).unwrap_err().kind, FailureKind::Usage);
+        let refused = check(&asked(1 << 20, 512 << 10)).unwrap_err();
+        let cause = "a request is at most a chunk: 1048576 and 524288 bytes";
+        assert_eq!((refused.kind, refused.cause.as_str()), (FailureKind::Usage, cause));
         check(&asked(1 << 20, 1 << 20)).unwrap();
     }
 

@@ -5,9 +5,9 @@ use crate::b3sum;
 use crate::receipt_file::{self, Part, Reader, Seal, Signer};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_sys::atomic_file::{AtomicFile, Durability};
@@ -91,6 +91,22 @@ impl Receipt {
             number += 1;
         }
         pass.end()
+    }
+
+    /// Refuses to write a list over the receipt itself. `to`: what is known of the file that is to be written, if it is
+    /// there.
+    ///
+    /// # Errors
+    /// `Usage`.
+    pub fn refuse_to_replace(&self, to: io::Result<Metadata>) -> Result<()> {
+        let file = |known: Metadata| (known.dev(), known.ino());
+        match (self.file.metadata().map(file), to.map(file)) {
+            (Ok(own), Ok(other)) if own == other => {
+                let cause = "it is the receipt, which would be lost";
+                Err(named(&self.path, Failure::new(FailureKind::Usage, "write the list", cause)))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Tells the lines of its files, if it was checked, as `b3sum --check` takes them, each with its end; see

@@ -16,6 +16,7 @@ from thalweg._work import (
     Asking,
     Event,
     Finished,
+    Moving,
     Name,
     Place,
     Reaching,
@@ -139,9 +140,10 @@ class Report(Finished):
     chunks_repaired: int
     #: Source files and links removed (``remove_source_files``); in a dry run those that would be.
     sources_removed: int
-    #: Those that stay, for this copy did not see that the destination has all of them.
+    #: All of those that the destination has, or left alone, and that stay, ``sources_kept`` among them:
+    #: ``details["sources_left_by"]`` has the causes.
     sources_left: int
-    #: Those that were to be removed and could not be: ``failures`` has them.
+    #: Those that were to be removed and could not be, as the last attempt found them: ``failures`` has them.
     sources_kept: int
 
 
@@ -251,7 +253,7 @@ class Checked(Tabled):
 _FINDINGS_MAX = 10_000
 
 
-class Transfer(Underway[Report]):
+class Transfer(Moving[Report]):
     """A copy under way: an iterator over its events, and a context manager that stops it on the way out.
 
     >>> with thalweg.transfer("run7", "tw://host/data/") as copying:  # doctest: +SKIP
@@ -369,10 +371,11 @@ def copy(
     the copy waits. If it raises, the copy stops in order. ``check_entries=False``: entries that fail are in the report,
     and no :class:`~thalweg.PartialError` is raised.
 
-    ``remove_source_files``: remove each file and link of a source on this machine once it is verified and durable at the
-    destination; what was there before only if ``check="digest"`` finds it the same. Directories stay, and what cannot be kept
-    in full (``owner=False``, ``xattrs=False``). Not with ``copy_links``. A file that could not be removed counts as failed;
-    :attr:`Report.sources_left` has how many stay for other reasons. Further options: ``help(thalweg.CopyOptions)``.
+    ``remove_source_files``: remove each file and link of a source once it is verified and durable at the destination; at a
+    daemon where its export may be written and deleted in. What was there before only if ``check="digest"`` finds it the same.
+    Directories stay, and what cannot be kept in full (``owner=False``, ``xattrs=False``). Not with ``copy_links``. A file that
+    could not be removed raises :class:`~thalweg.PartialError`; :attr:`Report.sources_left` has how many stay in all. Further
+    options: ``help(thalweg.CopyOptions)``.
 
     Raises :class:`~thalweg.Error`, of a class by its kind. On Ctrl-C it stops in order; the same call resumes.
     """
@@ -448,7 +451,7 @@ def read_receipt(
     ``as_b3sum``: write its files to this file, as ``b3sum --check`` and the ``sums`` of :func:`check` take them; it stands whole
     and durable when this returns, in place of what was there. ``sender``, ``receiver``, ``keys``: who may have signed, as for
     :func:`verify`. Raises :class:`~thalweg.DamageError` for a receipt that is not what was signed, or that others signed,
-    :class:`~thalweg.UsageError` for a file that is none.
+    :class:`~thalweg.UsageError` for a file that is none, and for an ``as_b3sum`` that is the receipt.
     """
     return read(receipt, as_b3sum, (keys, sender, receiver), None)
 
@@ -481,6 +484,7 @@ def check(
     *,
     sums: str | os.PathLike[str] | None = None,
     devices: bool = False,
+    copy_links: bool = False,
     filter: Sequence[str] = (),
     files_from: Iterable[Name] | None = None,
     on_event: Callable[[Event], object] | None = None,
@@ -488,17 +492,19 @@ def check(
 ) -> Checked:
     """Whether two places have the same content, now, or one has that of a list. Nothing is changed. Files that are alike in
     size are read, each where it is, and their digests compared; modes, owners and times are not. Names are relative to either
-    place, as of a copy of ``source/``.
+    place, as of a copy of ``source/``. ``on_event`` is called on this thread, with each finding, and with ``progress`` every
+    second.
 
     ``sums``: in place of ``destination`` a file with a list as ``b3sum`` or ``read_receipt(as_b3sum=...)`` writes it, with names
     relative to ``source``; what is not in it is not looked for. (A list of ``sha256sum`` looks the same: then
     :attr:`Checked.same` is 0.) ``devices``: FIFOs and devices that only the source has are missing too; a copy leaves them out,
-    and a list has none. ``filter``, ``files_from``: the rules and names of a copy; what they leave out is not compared.
+    and a list has none. ``copy_links``: compare what symbolic links lead to instead of the links, as after a copy with it; with
+    ``sums`` it is always so. ``filter``, ``files_from``: the rules and names of a copy; what they leave out is not compared.
     Differences are no error but findings. Raises :class:`~thalweg.Error` when a place cannot be listed at all,
     :class:`~thalweg.UsageError` for a list that is none. Further options: ``help(thalweg.Asking)``.
     """
     listens(on_event)
-    return drive(start_check(source, destination, sums, devices, filter, files_from, reaching), on_event)
+    return drive(start_check(source, destination, sums, devices, copy_links, filter, files_from, reaching), on_event)
 
 
 def start_check(
@@ -506,6 +512,7 @@ def start_check(
     destination: Place | None,
     sums: str | os.PathLike[str] | None,
     devices: bool,
+    copy_links: bool,
     filter: Sequence[str],
     files_from: Iterable[Name] | None,
     reaching: Asking,
@@ -521,12 +528,13 @@ def start_check(
     asked = {
         "sums": sums,
         "devices": devices,
+        "copy_links": copy_links,
         "filter": texts("filter", filter),
         "files_from": names("files_from", files_from),
     }
     work = _thalweg.check(places, asked, reaching_of(reaching))
     named = places if sums is None else [*places, os.fsdecode(sums)]
-    return Underway(work, lambda told: Checked(**told, findings=findings), None, _keeping(findings), (named, None))
+    return Underway(work, lambda told: Checked(**told, findings=findings), 1.0, _keeping(findings), (named, None))
 
 
 def _keeping(findings: list[Event]) -> Callable[[Event], None]:

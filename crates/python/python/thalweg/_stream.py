@@ -19,10 +19,10 @@ from thalweg._work import (
     Asking,
     Event,
     Finished,
+    Moving,
     Place,
     Reaching,
     SlotReport,
-    Underway,
     Watching,
     drive,
     dscp_of,
@@ -117,7 +117,7 @@ class StreamReport(Finished):
         return SlotReport._of(self.details)
 
 
-class Streaming(Underway[StreamReport]):
+class Streaming(Moving[StreamReport]):
     """A stream under way: an iterator over its events, and a context manager that stops it on the way out. What was read
     becomes durable before it stops."""
 

@@ -88,10 +88,11 @@ class Reaching(Asking, total=False):
     #: With the cipher ``tls``, replace a stream after so many TLS records of this side, 1024 to 15728640. Default: the most.
     tls_records: int | None
     #: Addresses of the far side over which data streams are spread: ``"HOST"``, ``"HOST:PORT"`` or pairs ``(host, port)``;
-    #: ``"ticket"`` means all that the ticket names. Default: ``$THALWEG_VIA``, with commas, else the one that answered first.
+    #: ``"ticket"`` means all that the ticket names. Default: ``$THALWEG_VIA``, with commas, else (and with an empty list) the
+    #: one that answered first.
     via: Iterable[str | tuple[str, int]]
     #: Addresses, or names of network cards, of this machine over which they are spread. Default: ``$THALWEG_BIND``, with commas,
-    #: else the system's choice.
+    #: else (and with an empty list) the system's choice.
     bind: Iterable[str]
     #: Congestion control of the side that sends, for instance ``"bbr"``. One that this machine does not have raises
     #: :class:`~thalweg.UsageError`. One that is not permitted to this user is told as an event ``note`` and another is used; of
@@ -242,11 +243,6 @@ class Underway(Generic[R]):
                 raise StopIteration
         return event
 
-    def limit(self, bwlimit: str | None) -> None:
-        """From now on a copy, or a stream, sends no faster than this, with its unit: ``"500Mbit/s"``, ``"50MB/s"``; ``None``: no
-        limit. Raises :class:`~thalweg.UsageError` for what is no rate."""
-        self._work.limit(bwlimit)
-
     def stop(self) -> None:
         """Asks it to stop in order; does not wait. The same call resumes."""
         self._work.stop()
@@ -282,6 +278,15 @@ class Underway(Generic[R]):
                 # It was stopped, and whoever leaves early does not ask how it ended.
                 pass
             self._is_over = True
+
+
+class Moving(Underway[R]):
+    """Work under way that sends content."""
+
+    def limit(self, bwlimit: str | None) -> None:
+        """From now on it sends no faster than this, with its unit: ``"500Mbit/s"``, ``"50MB/s"``; ``None``: no limit. Raises
+        :class:`~thalweg.UsageError` for what is no rate."""
+        self._work.limit(bwlimit)
 
 
 def drive(work: Underway[R], on_event: Callable[[Event], object] | None) -> R:
@@ -389,6 +394,8 @@ def text_of(place: Place) -> str:
 
 
 def reaching_of(options: Any) -> dict[str, Any]:
+    # An empty list is none, whatever the environment has.
+    via, bind = options.get("via"), options.get("bind")
     return {
         "ticket": options.get("ticket") or os.environ.get("THALWEG_TICKET") or None,
         "state": options.get("state") or os.environ.get("THALWEG_STATE") or None,
@@ -400,8 +407,8 @@ def reaching_of(options: Any) -> dict[str, Any]:
         "bootstrap": options.get("bootstrap", False),
         "static_programs": _static_programs() if options.get("bootstrap") else [],
         "family": options.get("family"),
-        "via": _addresses(options.get("via") or _listed("THALWEG_VIA")),
-        "bind": texts("bind", options.get("bind") or _listed("THALWEG_BIND")),
+        "via": _addresses(_listed("THALWEG_VIA") if via is None else via),
+        "bind": texts("bind", _listed("THALWEG_BIND") if bind is None else bind),
         "cca": options.get("cca"),
         "cipher": options.get("cipher") or os.environ.get("THALWEG_CIPHER") or None,
         "ktls": options.get("ktls"),
@@ -419,8 +426,10 @@ def _listed(variable: str) -> list[str]:
 
 def limit_memory(bytes: int | None) -> None:
     """From now on all buffers of this process together take at most so many ``bytes``, 8 MiB or more; ``None``: there is no
-    bound any more. Copies and streams that begin then have fewer streams, smaller requests, and read less ahead. (A far side
-    has a bound of its own: the program's ``serve --memory``. Frames in a hub have theirs: ``memory_bytes``.)
+    bound any more. Copies and streams that begin then have fewer streams, smaller requests, and read less ahead. Each plans as if
+    it were alone: where several run at once, or the bound is lowered meanwhile, one that is left without memory raises
+    :class:`~thalweg.NoSpaceError` (over a link after ten seconds); the same call resumes. (A far side has a bound of its own: the
+    program's ``serve --memory``. Frames in a hub have theirs: ``memory_bytes``.)
 
     Raises :class:`~thalweg.UsageError` for less.
     """

@@ -129,10 +129,6 @@ class Underway(Generic[R]):
                 raise StopAsyncIteration
         return event
 
-    def limit(self, bwlimit: str | None) -> None:
-        """As :meth:`thalweg.Transfer.limit`."""
-        self._inner.limit(bwlimit)
-
     def stop(self) -> None:
         """Asks it to stop in order; does not wait. The same call resumes."""
         self._inner.stop()
@@ -157,11 +153,23 @@ class Underway(Generic[R]):
         await to_its_end(lambda: self._inner.__exit__(kind, error, trace))
 
 
-class Transfer(Underway[Report]):
+class Moving(Underway[R]):
+    """Work under way that sends content."""
+
+    def __init__(self, inner: _work.Moving[R]) -> None:
+        super().__init__(inner)
+        self._moving = inner
+
+    def limit(self, bwlimit: str | None) -> None:
+        """As :meth:`thalweg.Transfer.limit`."""
+        self._moving.limit(bwlimit)
+
+
+class Transfer(Moving[Report]):
     """A copy under way; as :class:`thalweg.Transfer`."""
 
 
-class Streaming(Underway[StreamReport]):
+class Streaming(Moving[StreamReport]):
     """A stream under way; as :class:`thalweg.Streaming`."""
 
 
@@ -261,6 +269,7 @@ async def check(
     *,
     sums: str | os.PathLike[str] | None = None,
     devices: bool = False,
+    copy_links: bool = False,
     filter: Sequence[str] = (),
     files_from: Iterable[Name] | None = None,
     on_event: Callable[[Event], object] | None = None,
@@ -268,7 +277,7 @@ async def check(
 ) -> Checked:
     """As :func:`thalweg.check`."""
     listens(on_event)
-    checking = _copy.start_check(source, destination, sums, devices, filter, files_from, reaching)
+    checking = _copy.start_check(source, destination, sums, devices, copy_links, filter, files_from, reaching)
     return await drive(Underway(checking), on_event)
 
 

@@ -222,13 +222,14 @@ _AnyReport = TypeVar("_AnyReport", bound="Report | StreamReport")
 def concluded(report_of: Callable[[dict[str, Any]], _AnyReport], told: dict[str, Any], checks: bool) -> _AnyReport:
     """The report of what was told at the end. Raised, with the report, is why there is no receipt or report, or why source files
     stay that nobody came to; and what failed, if it ``checks`` that, as :class:`PartialError`."""
-    lost = told.pop("lost")
+    lost, is_source_kept = told.pop("lost"), told.pop("is_source_kept")
     report = report_of(told)
     if lost is not None:
         error = of_object(lost)
         error.report = report
         raise error
-    if (report.failed or getattr(report, "sources_kept", 0)) and checks:
+    # One that the far side told of without its name, or that was gone by then, is in no number.
+    if (report.failed or is_source_kept or getattr(report, "sources_kept", 0)) and checks:
         raise PartialError(report)
     return report
 

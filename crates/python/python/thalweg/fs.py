@@ -74,6 +74,8 @@ class ThalwegFileSystem(AbstractFileSystem):
             raise UsageError("the host is missing: tw://host[:port]/export/path", kind="usage", operation="open")
         asked = {name: value for name, value in storage_options.items() if name not in _OF_FSSPEC}
         _work.refuse_unknown(asked, _work.Reaching)
+        # Each session reads them anew.
+        asked |= {name: list(value) for name, value in asked.items() if isinstance(value, Iterator)}
         super().__init__(host=host, port=port, ticket=ticket, state=state, **storage_options)
         self.host, self.port = host, port
         self._reaching: dict[str, Any] = {"ticket": ticket, "state": state, **asked}

@@ -1,13 +1,24 @@
 //! A destination on local file systems: state shared by everything that is done there, and how it is opened.
 //!
 //! Promises and where they are kept: nothing but the old or the whole new content stands under a final name
-//! ([`finish`](super::finish)); nothing outside the root is touched (every name is reached through a held
+//! ([`finish`]); nothing outside the root is touched (every name is reached through a held
 //! directory that was opened without following links); what [`sync`](Destination::sync) returned for survives a
-//! power cut ([`super::durable`]); after success nothing of ours is left, after failure everything is in
+//! power cut ([`durable`]); after success nothing of ours is left, after failure everything is in
 //! the staging directories ([`staging`]).
 //!
 //! Not guaranteed: that a name which somebody changes in the instant between our last look and the rename is
 //! noticed. It is replaced then, as if it had been changed before.
+//!
+//! In the order in which an entry meets its files:
+//!
+//! - [`decide`] looks at what stands there; [`guard`] says what is not done although it could be; [`displace`] makes
+//!   way where something of another kind stands; [`resume`] and [`recheck`] tell what an earlier attempt left;
+//! - [`small`] takes whole small files into staging, [`durable`] makes what is staged survive a power cut, and
+//!   [`finish`] gives it its name;
+//! - meanwhile [`flight`] has entries that are decided and not settled, [`shared_inodes`] which entry keeps a file of
+//!   several names, [`foretold`] what became of first names, [`kept_whole`] for what the source may not go, and
+//!   [`spool`] the metadata of directories;
+//! - [`conclude`] has the end: the deletions of [`delete`], then that metadata.
 
 use self::delete::{Deletion, Offered};
 use self::durable::Durability;

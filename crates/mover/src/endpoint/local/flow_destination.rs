@@ -6,9 +6,9 @@
 //! own, `NAME.~2~`, as the next one does under `NAME.~3~`.
 //!
 //! The sender judges whether its source begins with what stands there. Where nothing is replaced
-//! ([`guard`](super::guard)) nobody takes its word: only files that flows made are gone on with (before the first mark
-//! their inodes tell which those are), and behind a mark what stands there already has to be what comes, or zeros: a
-//! power cut leaves such where less was written than the file is long.
+//! ([`guard`](super::destination::guard)) nobody takes its word: only files that flows made are gone on with (before
+//! the first mark their inodes tell which those are), and behind a mark what stands there already has to be what comes,
+//! or zeros: a power cut leaves such where less was written than the file is long.
 //!
 //! What comes quickly comes in large pieces: the whole blocks of such go past the page cache, as those of copies do,
 //! where that pays and nobody else has the file open at that moment. Through it, each byte costs a new page and is

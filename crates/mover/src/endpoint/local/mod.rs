@@ -1,21 +1,23 @@
-//! Local file systems.
+//! Local file systems, in four rooms; the head of each says which of its files does what:
 //!
-//! In the order in which a byte meets it: [`source`] is scanned ([`scan`], on top of [`walk`]) and read, and
-//! loses what may go ([`remove`]); [`destination`] looks at what stands there ([`decide`]), takes bytes into
-//! hidden files ([`staging`], [`partial`]), makes them durable ([`durable`]), gives them their names
-//! ([`finish`]) and metadata ([`metadata`]), and cleans up at the end ([`conclude`], [`delete`], and [`way`]
-//! for what others stand in place of). What it does not do although it could says [`guard`], and for what the
-//! source may not go [`whole`]. [`survey`] answers questions that need no transfer.
+//! - [`source`] is scanned and read, and loses what may go;
+//! - [`staging`] has what is unfinished, in hidden directories;
+//! - [`destination`] looks at what stands there, takes bytes into staging, makes them durable, gives them their names,
+//!   and cleans up at the end;
+//! - [`flow_destination`] takes flows, under their final names.
+//!
+//! [`survey`] answers questions that need no transfer. All of them use [`walk`], which goes through a tree, [`held`]
+//! directories, [`metadata`], and [`place`], from the words for a destination to its root. [`overlap`] refuses copies
+//! into themselves.
 //!
 //! For all of it: inside a transfer's root nothing is reached but by a held directory and one name in it, so a
 //! component that is swapped for a link meanwhile leads nowhere. A directory that a local user moves elsewhere
-//! while we hold it is still worked in. Where links of a source are followed, [`follow`] says which lead where.
+//! while we hold it is still worked in. Where links of a source are followed, [`follow`](mod@source::follow) says
+//! which lead where.
 //!
 //! Not kept: access times, inode flags, birth times, sockets, attributes that mean something only where they are
-//! ([`metadata`]). Hard links are found again as long as the set of
-//! link sets that are still open stays below [`scan::LINK_BYTES_MAX`]; where none can be made, each name becomes a
-//! file of its own ([`finish`]). What the source has apart is a file each here too ([`shared`]). A dry run remembers
-//! what would become of first names, and a copy which of them came to nothing ([`foretold`]).
+//! ([`metadata`]). Hard links are found again as long as the set of link sets that are still open stays below
+//! [`source::scan::LINK_BYTES_MAX`]; where none can be made, each name becomes a file of its own.
 
 use crate::failure::{self, Failure, FailureKind, Reason};
 use crate::journal::staging_names::is_staging;

@@ -11,6 +11,10 @@
 //! A store through a shared mapping changes the ctime only where its page was written back before. So a file that may
 //! have such pages is written back before its first byte is read (decision 0015). On tmpfs, which has nothing to write
 //! back to, no store through a mapping ever shows.
+//!
+//! [`scan`] finds what there is, and [`follow`](mod@self::follow) where links lead that are followed. [`file`] is one
+//! that is open for reading; [`drop_behind`] drops what it brings into the page cache. [`remove`] takes away names that
+//! the destination has. What only asks a question reads by [`read_once`].
 
 use self::drop_behind::Brought;
 use self::file::LocalFile;

@@ -7,8 +7,8 @@
 //!   lock                        in the root's only; held as long as the transfer
 //!   journal                     in the root's only
 //!   partial-<number>            large files
-//!   lane-<mark>-<lane>/<number> small files, a few in each directory: see [`lanes`](super::lanes)
-//!   lane-<mark>-<lane>/<name>   small files of a new directory, which this will be: see [`nursery`](super::nursery)
+//!   lane-<mark>-<lane>/<number> small files, a few in each directory: see `lanes`
+//!   lane-<mark>-<lane>/<name>   small files of a new directory, which this will be: see `nursery`
 //!   made-<mark>-<number>        links, FIFOs and devices on their way to their names
 //!   aside-<number>              what made way for an entry of another kind, until the end
 //! ```
@@ -20,6 +20,10 @@
 //!
 //! A staging directory must be ours and closed to others; another one is refused, because whoever can change
 //! names in it chooses what is renamed into place.
+//!
+//! [`territory`] says which parts of a destination have one each. [`partial`] is a large file in it; [`lanes`] have
+//! small ones, and [`nursery`] those of new directories. [`leftover`] finds and removes what no transfer uses any more,
+//! and [`abandoned`] what is in directories that are to be deleted. [`scratch`] is a destination for measurements.
 
 use self::partial::ASSUMED;
 use self::territory::key_of;

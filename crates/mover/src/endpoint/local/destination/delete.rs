@@ -3,7 +3,7 @@
 //!
 //! Left alone: names that the filter excludes and the directories that hold them, the staging of transfers that run,
 //! other file systems. Links are removed, never followed. What a killed transfer has unfinished in a directory that
-//! goes does so with it, and is not counted ([`abandoned`](super::abandoned)).
+//! goes does so with it, and is not counted ([`abandoned`](crate::endpoint::local::staging::abandoned)).
 
 use super::LocalDestination;
 use super::conclude::TOLD_MAX;

@@ -2,7 +2,7 @@
 //!
 //! By itself thalweg reads through the page cache: cold files of 2 GiB came 10 to 100 % slower past it, with four reads
 //! in flight, for the same CPU (two streams, a busy machine with two cores; the kernel reads ahead across chunks, and
-//! we do not). What a large copy brings in that way is dropped behind it ([`super::behind`]). With
+//! we do not). What a large copy brings in that way is dropped behind it ([`super::drop_behind`]). With
 //! `--direct` it reads past the page cache; what is in the cache already is read from there all the same, each
 //! [`REGION_BYTES`] by themselves.
 

@@ -104,7 +104,7 @@ fn a_durable_producer_is_held_up_while_the_log_cannot_be_written_and_no_longer()
         assert!(!channel.is_held_up(1), "a disk that is only slow is judged as the link is");
         channel.trouble("no space left".to_owned());
         assert_eq!(channel.is_held_up(1), is_held_up);
-        assert!(!channel.is_held_up(2), "another link waits for nothing");
+        assert!(!channel.is_held_up(2), "another attachment waits for nothing");
         written(&mut channel);
         assert!(!channel.is_held_up(1));
     }
