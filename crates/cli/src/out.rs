@@ -1,8 +1,8 @@
 //! Standard output: buffered, and without a panic when nobody reads it any more.
 //!
-//! After a broken pipe everything written is dropped. A command that only prints asks [`is_closed`] and ends quietly, like
-//! every Unix tool ([`printed`]); one that answers by an exit code keeps that ([`answered`]); one that copies goes on
-//! copying. What else keeps a line from being told is in the exit code: [`untold`].
+//! After a broken pipe everything written is dropped. A command that only prints asks [`is_closed`] and ends quietly,
+//! like every Unix tool ([`printed`]); one that answers by an exit code keeps that ([`answered`]); one that copies goes
+//! on copying. What else keeps a line from being told is in the exit code: [`untold`].
 
 use crate::exit::Exit;
 use std::io::{BufWriter, ErrorKind, Stdout, Write};

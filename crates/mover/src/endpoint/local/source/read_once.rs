@@ -1,8 +1,8 @@
 //! A file that is read once, from its medium where that can be had, and leaves the page cache as it was.
 //!
 //! What is not in the page cache is read through it, for the kernel reads ahead there, and dropped behind the reader
-//! ([`super::drop_behind`]). Of what is there the medium may hold something else, and it is not ours to drop: past the page
-//! cache it is read from the medium, and stays. Where there is no direct I/O it is read as it is.
+//! ([`super::drop_behind`]). Of what is there the medium may hold something else, and it is not ours to drop: past the
+//! page cache it is read from the medium, and stays. Where there is no direct I/O it is read as it is.
 
 use super::drop_behind::{Behind, Brought};
 use crate::endpoint::local::staging::partial::{ASSUMED, LARGE_BYTES, read_direct};
