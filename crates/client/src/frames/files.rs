@@ -37,6 +37,8 @@ use std::io::{BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_sys::dir::make_lasting;
+use thalweg_sys::process::user_directory_mode;
 use thalweg_sys::{Dir, Replace};
 use thalweg_wire::hex::hex;
 use thalweg_wire::limits;
@@ -103,7 +105,9 @@ impl FrameFiles {
     /// # Errors
     /// If the directory cannot be made or read.
     pub fn new(directory: &Path, name: &str, every: u64) -> Result<FrameFiles> {
-        std::fs::create_dir_all(directory).map_err(|error| at("make a directory", directory, &error))?;
+        // Frames that are synced in it are found again.
+        make_lasting(directory, user_directory_mode())
+            .map_err(|error| at("make a directory", directory, &error))?;
         let (mut number, mut left) = (0, BTreeSet::new());
         for entry in
             std::fs::read_dir(directory).map_err(|error| at("read a directory", directory, &error))?
