@@ -16,7 +16,6 @@ use crate::machine::{Action, Arrived, Input, Machine, Outcome, Record, Rules, Tr
 use crate::scan::Scanner;
 use looks::{Looked, Looks};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -32,7 +31,9 @@ use thalweg_mover::mutex::lock;
 use thalweg_mover::run::copy::{Stop, Wishes};
 use thalweg_sys::Watch as Changes;
 use thalweg_sys::atomic_file::{AtomicFile, Durability};
+use thalweg_sys::dir::make_lasting;
 use thalweg_sys::priority::Priority;
+use thalweg_sys::process::user_directory_mode;
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{Digest, RelativePath};
 
@@ -213,11 +214,7 @@ impl Watch {
     fn make_receipts(&self) -> Result<()> {
         let Some(directory) = &self.receipts else { return Ok(()) };
         let of_io = |error: &_| failure::at_path(failure::of_io("write receipts", error), directory);
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(thalweg_sys::process::user_directory_mode())
-            .create(directory)
-            .map_err(|error| of_io(&error))?;
+        make_lasting(directory, user_directory_mode()).map_err(|error| of_io(&error))?;
         // It is gone again with this line.
         AtomicFile::begin(&directory.join("new.receipt"), 0o600, Durability::Unsynced)
             .map(drop)

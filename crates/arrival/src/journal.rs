@@ -8,11 +8,12 @@
 use crate::WATCH;
 use crate::machine::Record;
 use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
 use thalweg_sys::Dir;
 use thalweg_sys::atomic_file::{self, Durability};
+use thalweg_sys::dir::make_lasting;
 
 /// See the module.
 pub struct Journal {
@@ -40,17 +41,8 @@ impl Journal {
     /// # Errors
     /// `Busy` while another watcher has it; `Damage` if it does not make sense; what the kernel says.
     pub fn open(directory: &Path) -> Result<(Journal, Vec<Record>)> {
-        use std::os::unix::fs::DirBuilderExt;
         let of_io = |error: std::io::Error| failure::of_io("open the journal", &error);
-        let above = named_in(directory);
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(of_io)?;
-        for above in above {
-            match Dir::open(&above).and_then(|above| above.sync()) {
-                // It may be passed through, not read.
-                Err(error) if error.kind() == ErrorKind::PermissionDenied => {}
-                other => other.map_err(of_io)?,
-            }
-        }
+        make_lasting(directory, 0o700).map_err(of_io)?;
         let Some(lock) = Dir::open(directory).and_then(|dir| dir.lock(b"lock")).map_err(of_io)? else {
             let cause = "the same directory is watched for the same destination already";
             return Err(Failure::new(FailureKind::Busy, WATCH, cause).because(Reason::WatchTaken));
@@ -106,16 +98,6 @@ impl Journal {
         self.is_sound = true;
         Ok(())
     }
-}
-
-/// The directories that get a name when this one is made: the one above it, and above each that is not there. The first
-/// of them in any case: who made this one may have been killed before a sync.
-fn named_in(directory: &Path) -> Vec<PathBuf> {
-    let above: Vec<&Path> = directory.ancestors().skip(1).collect();
-    let is_here = |above: &Path| above.as_os_str().is_empty();
-    let missing = above.iter().take_while(|&&above| !is_here(above) && !above.exists()).count();
-    let named = above.into_iter().take(missing + 1);
-    named.map(|above| if is_here(above) { PathBuf::from(".") } else { above.to_owned() }).collect()
 }
 
 fn text_of(records: &[Record]) -> Result<Vec<u8>> {
@@ -188,17 +170,6 @@ mod tests {
         journal.append(&records()[1..]).unwrap();
         drop(journal);
         assert_eq!(Journal::open(directory.path()).unwrap().1, records());
-    }
-
-    #[test]
-    fn the_directories_above_a_new_journal_are_synced_up_to_the_one_that_was_there() {
-        let scratch = tempfile::tempdir().unwrap();
-        let at = |path: &str| scratch.path().join(path);
-        std::fs::create_dir(at("a")).unwrap();
-        assert_eq!(named_in(&at("a/b/c/d")), [at("a/b/c"), at("a/b"), at("a")]);
-        Journal::open(&at("a/b/c/d")).unwrap();
-        assert_eq!(named_in(&at("a/b/c/d")), [at("a/b/c")]);
-        assert_eq!(named_in(Path::new("new")), [PathBuf::from(".")]);
     }
 
     #[test]

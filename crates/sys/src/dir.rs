@@ -27,11 +27,13 @@ use crate::{File, Kind, Stat, Time, invalid, stat, uninterrupted};
 
 mod file_system;
 mod inheritance;
+mod lasting;
 mod open;
 mod pinned;
 
 pub use file_system::{FileSystem, FileSystemKind};
 pub use inheritance::Inheritance;
+pub use lasting::make_lasting;
 pub use pinned::Pinned;
 
 /// A held directory. Closed on drop.

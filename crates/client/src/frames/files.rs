@@ -37,6 +37,8 @@ use std::io::{BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_sys::dir::make_lasting;
+use thalweg_sys::process::user_directory_mode;
 use thalweg_sys::{Dir, Replace};
 use thalweg_wire::hex::hex;
 use thalweg_wire::limits;
@@ -55,6 +57,8 @@ pub struct FrameFiles {
     /// Frames that stand here already, where they may come again.
     standing: Option<Standing>,
     stood: u64,
+    /// The first sync that failed: nothing is told as durable after it, for no later one tells what it lost.
+    failed: Option<Failure>,
 }
 
 /// The file that is written.
@@ -103,7 +107,9 @@ impl FrameFiles {
     /// # Errors
     /// If the directory cannot be made or read.
     pub fn new(directory: &Path, name: &str, every: u64) -> Result<FrameFiles> {
-        std::fs::create_dir_all(directory).map_err(|error| at("make a directory", directory, &error))?;
+        // Frames that are synced in it are found again.
+        make_lasting(directory, user_directory_mode())
+            .map_err(|error| at("make a directory", directory, &error))?;
         let (mut number, mut left) = (0, BTreeSet::new());
         for entry in
             std::fs::read_dir(directory).map_err(|error| at("read a directory", directory, &error))?
@@ -127,6 +133,7 @@ impl FrameFiles {
             left,
             standing: None,
             stood: 0,
+            failed: None,
         })
     }
 
@@ -198,17 +205,21 @@ impl FrameFiles {
     /// killed. What was lost is [flushed](FrameFiles::flush).
     ///
     /// # Errors
-    /// As [`FrameFiles::frame`].
+    /// As [`FrameFiles::frame`]. A sync that failed is final: every later one gives the same.
     pub fn sync(&mut self) -> Result<()> {
+        self.check()?;
         self.flush()?;
         let Some(open) = &self.open else { return Ok(()) };
         if !open.is_dirty {
             return Ok(());
         }
+        let is_entered = open.is_entered;
         let synced = open.raw.get_ref().sync_data().and_then(|()| open.index.get_ref().sync_data());
-        synced.map_err(|error| at("sync frames", &self.directory, &error))?;
-        if !open.is_entered {
-            self.sync_directory()?;
+        let synced = synced.map_err(|error| at("sync frames", &self.directory, &error));
+        self.or_final(synced)?;
+        if !is_entered {
+            let synced = self.sync_directory();
+            self.or_final(synced)?;
         }
         if let Some(open) = &mut self.open {
             (open.is_dirty, open.is_entered) = (false, true);
@@ -253,8 +264,9 @@ impl FrameFiles {
     /// Gives the file that is written its name.
     ///
     /// # Errors
-    /// As [`FrameFiles::frame`]; `Conflict` if somebody else made a file of that name.
+    /// As [`FrameFiles::sync`]; `Conflict` if somebody else made a file of that name.
     pub fn close(&mut self) -> Result<()> {
+        self.check()?;
         let Some(open) = self.open.take() else { return Ok(()) };
         let failed = |error: &std::io::Error| at("write frames", &self.directory, error);
         let finish = |file: BufWriter<File>| -> Result<File> {
@@ -262,15 +274,28 @@ impl FrameFiles {
             file.sync_all().map_err(|error| failed(&error))?;
             Ok(file)
         };
+        let finished = finish(open.raw).and_then(|raw| finish(open.index).map(|index| (raw, index)));
         // Locked until they have their names.
-        let (_raw, _index) = (finish(open.raw)?, finish(open.index)?);
+        let _locked = self.or_final(finished)?;
         for kind in ["jsonl", "raw"] {
             give_name(&self.part(self.number, kind), &self.path(self.number, kind))?;
         }
-        self.sync_directory()?;
+        let synced = self.sync_directory();
+        self.or_final(synced)?;
         self.number += 1;
         self.finished += 1;
         Ok(())
+    }
+
+    fn check(&self) -> Result<()> {
+        self.failed.clone().map_or(Ok(()), Err)
+    }
+
+    /// What a sync says; a failure for good.
+    fn or_final<T>(&mut self, synced: Result<T>) -> Result<T> {
+        synced.inspect_err(|failure| {
+            self.failed.get_or_insert_with(|| failure.clone());
+        })
     }
 
     fn sync_directory(&self) -> Result<()> {

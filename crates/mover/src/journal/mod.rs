@@ -12,11 +12,11 @@
 //! Guaranteed: [`Journal::record`] returns after what it wrote is durable. Not guaranteed: that a chunk it names
 //! is still sound; whoever resumes digests it again.
 
-use crate::failure::{self, Failure, FailureKind, Reason, Result};
+use crate::failure::{self, Failure, FailureKind, Result};
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::Arc;
-use thalweg_sys::{Dir, File, Replace};
+use thalweg_sys::{Dir, File, Replace, errno};
 use thalweg_wire::journal::{LAYOUT, MAGIC, RECORD_HEAD_BYTES, Record};
 use thalweg_wire::{Digest, Evidence, RelativePath, limits};
 
@@ -78,8 +78,8 @@ struct Known {
 
 impl Journal {
     /// Opens or creates the journal in `dir` and replays it. What begins from now on is in chunks of `chunk_bytes`. A
-    /// journal of another job is begun anew, and so are one that the disk does not give back and what follows the first
-    /// damaged record; all are logged.
+    /// journal of another job is begun anew, and so are one that the medium has lost and what follows the first damaged
+    /// record; all are logged.
     ///
     /// # Errors
     /// `Unsupported` for a layout of another version (left untouched), `Space`, `Permission`, `Io`.
@@ -94,18 +94,18 @@ impl Journal {
         .map_err(of_io)?;
         let mut journal = Journal::empty(file, dir, job_key, chunk_bytes);
         match journal.replay() {
+            Ok(goes_on) => journal.goes_on = goes_on?,
             // Else the job would never go on.
-            Err(failure) if failure.reason == Reason::DiskFailed => {
-                tracing::warn!(%failure, "the journal is begun anew; everything is sent again");
+            Err(error) if is_lost(&error) => {
+                tracing::warn!(%error, "the journal is begun anew; everything is sent again");
                 let Journal { dir, .. } = journal;
                 dir.remove_file(NAME).map_err(of_io)?;
                 let file = dir.create_new(NAME, 0o600).map_err(of_io)?;
-                journal = Journal::empty(file, dir, job_key, chunk_bytes);
+                journal = Journal { goes_on: true, ..Journal::empty(file, dir, job_key, chunk_bytes) };
             }
-            other => other?,
+            Err(error) => return Err(failure::of_io("read the journal", &error)),
         }
-        journal.goes_on = journal.end > 0;
-        if !journal.goes_on {
+        if journal.end == 0 {
             let mut bytes = MAGIC.to_vec();
             append(&journal.header(chunk_bytes), 0, &mut bytes);
             journal.header_bytes = chunk_bytes;
@@ -311,22 +311,22 @@ impl Journal {
         failure
     }
 
-    /// Reads the file from the start; leaves `end` behind the last sound record, 0 if even the header is not.
-    fn replay(&mut self) -> Result<()> {
-        let of_io = |error: io::Error| failure::of_io("read the journal", &error);
-        let size = self.file.stat().map_err(of_io)?.size;
+    /// Reads the file from the start; leaves `end` behind the last sound record, 0 if even the header is not. Whether an
+    /// earlier attempt of the job left it; the inner failure is about what it says.
+    fn replay(&mut self) -> io::Result<Result<bool>> {
+        let size = self.file.stat()?.size;
         if size == 0 {
-            return Ok(());
+            return Ok(Ok(false));
         }
         let mut magic = [0; MAGIC.len()];
-        let read = self.file.read_at(&mut magic, 0).map_err(of_io)?;
+        let read = self.file.read_at(&mut magic, 0)?;
         let mut window = Window::of(size);
         let mut at = MAGIC.len() as u64;
-        let header = window.record(&self.file, at).map_err(of_io)?;
+        let header = window.record(&self.file, at)?;
         match header {
             Some((Record::Header { layout, .. }, _)) if layout != LAYOUT => {
                 let cause = format!("it has layout {layout}, this program knows layout {LAYOUT}");
-                return Err(Failure::new(FailureKind::Unsupported, "open the journal", cause));
+                return Ok(Err(Failure::new(FailureKind::Unsupported, "open the journal", cause)));
             }
             Some((record, length)) if magic[..read] == MAGIC[..] => match self.own_header(&record) {
                 Some(chunk_bytes) => {
@@ -335,15 +335,15 @@ impl Journal {
                 }
                 None => {
                     tracing::info!("the journal is for another job and is begun anew");
-                    return Ok(());
+                    return Ok(Ok(false));
                 }
             },
             _ => {
                 tracing::warn!("the head of the journal is damaged; everything is sent again");
-                return Ok(());
+                return Ok(Ok(true));
             }
         }
-        while let Some((record, length)) = window.record(&self.file, at).map_err(of_io)? {
+        while let Some((record, length)) = window.record(&self.file, at)? {
             if !self.replay_record(record, at, length) {
                 break;
             }
@@ -354,7 +354,7 @@ impl Journal {
             tracing::warn!(at, size, "the journal is damaged or torn; what follows is sent again");
         }
         self.end = at;
-        Ok(())
+        Ok(Ok(true))
     }
 
     /// False for a record that no journal of this job has.
@@ -447,6 +447,12 @@ impl Journal {
             failed: None,
         })
     }
+}
+
+/// Whether what a medium had is gone for good. A device that was pulled out and a server that is away come back, and
+/// all that the journal names with them.
+fn is_lost(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(errno::IO | errno::BAD_CHECKSUM | errno::DAMAGED))
 }
 
 /// Without the device number, which may be another one after the source's next boot.

@@ -98,6 +98,33 @@ fn a_journal_of_another_job_is_begun_anew() {
     let dir = Arc::new(Dir::open(scratch.path()).unwrap());
     let journal = Journal::open(dir, [4; 16], CHUNK).unwrap();
     assert_eq!(journal.live().count(), 0);
+    assert!(!journal.goes_on());
+}
+
+/// What that attempt made may be there without a sync, whatever became of its journal.
+#[test]
+fn a_journal_whose_head_is_damaged_is_still_that_of_an_earlier_attempt() {
+    let scratch = tempfile::tempdir().unwrap();
+    assert!(!open(scratch.path()).goes_on());
+    assert!(open(scratch.path()).goes_on());
+    let file = scratch.path().join("journal");
+    let damaged = flipped(&std::fs::read(&file).unwrap(), 0);
+    std::fs::write(&file, damaged).unwrap();
+    let journal = open(scratch.path());
+    assert!(journal.goes_on() && journal.live().count() == 0);
+    drop(journal);
+    assert!(open(scratch.path()).goes_on());
+    // A first attempt that was killed before it wrote anything.
+    std::fs::write(&file, "").unwrap();
+    assert!(!open(scratch.path()).goes_on());
+}
+
+#[test]
+fn a_journal_is_begun_anew_where_the_medium_has_lost_it_and_not_where_its_server_is_away() {
+    let of = |number| is_lost(&io::Error::from_raw_os_error(number));
+    assert!([errno::IO, errno::BAD_CHECKSUM, errno::DAMAGED].into_iter().all(of));
+    let away = [errno::STALE, errno::DEVICE_GONE, errno::NO_DEVICE, errno::REMOTE_IO];
+    assert!(!away.into_iter().any(of));
 }
 
 #[test]

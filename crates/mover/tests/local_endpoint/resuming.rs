@@ -151,41 +151,21 @@ fn holes_stay_zero_whatever_an_earlier_attempt_left_there() {
     assert!(same(&trees));
 }
 
-/// By an attempt on another machine, say, where the lock of one is not seen by others: it begins while the first one
-/// is at work, goes by what that has recorded, and makes holes of the rest.
+/// On a full disk nothing can be recorded.
 #[test]
-fn a_partial_that_another_attempt_goes_on_with_gets_no_name_from_the_first() {
-    const RECORDED: u64 = 5;
+fn what_an_earlier_attempt_left_is_gone_on_with_where_it_is_and_nothing_is_recorded_anew() {
     let trees = large();
-    let source = contents(&trees.source);
+    let source = half_way(&trees, 5);
+    let (left, journal) = (partial(&trees), staged(&trees).join("journal"));
+    let recorded = fs::read(&journal).unwrap();
+    let destination = open(to(&trees.target), &SourceForm::Many).unwrap();
     let (found, _) = scan(&source);
-    let (root, entry) = (&found.entries[0], found.entry("large"));
-    let first = open(to(&trees.target), &SourceForm::Many).unwrap();
-    first.decide(root, &|_, _| true);
-    first.decide(entry, &|_, _| true);
-    let (partial, _) = write_chunks(&source, &first, entry, None, RECORDED).unwrap();
-    fs::remove_file(staged(&trees).join("lock")).unwrap();
-    let second = open(to(&trees.target), &SourceForm::Many).unwrap();
-    let content = fs::read(trees.source.join("large")).unwrap();
-    let rule = Rule { file_bytes: content.len() as u64, segment_bytes: CHUNK, marked: false };
-    let digest_of = |chunk: u64| {
-        let at = chunk * CHUNK;
-        (chunk, rule.segment(at, &content[at as usize..(at + CHUNK) as usize]).unwrap())
-    };
-    let present = (0..RECORDED).map(digest_of).collect();
-    let (partial, digest) = write_chunks(&source, &first, entry, Some((partial, present)), u64::MAX).unwrap();
-    second.decide(root, &|_, _| true);
-    let Decision::Wanted { left: Some(left), .. } = second.decide(entry, &|_, _| true) else { panic!() };
-    assert_eq!(left.present.len() as u64, RECORDED);
-    assert!(first.finish(entry, Ready::Partial(partial), digest.unwrap()).is_err());
-    assert!(!trees.target.join("large").exists());
-    first.close(false);
-    let resumed = Some((left.partial, left.present));
-    let (partial, digest) = write_chunks(&source, &second, entry, resumed, u64::MAX).unwrap();
-    second.finish(entry, Ready::Partial(partial), digest.unwrap()).unwrap();
-    second.sync(&[]).unwrap();
-    second.close(true);
-    assert!(same(&trees));
+    destination.decide(&found.entries[0], &|_, _| true);
+    let decided = destination.decide(found.entry("large"), &|_, _| true);
+    assert!(matches!(decided, Decision::Wanted { left: Some(_), .. }));
+    assert_eq!((partial(&trees), fs::read(&journal).unwrap()), (left, recorded));
+    destination.close(false);
+    assert_eq!(copy(&source, to(&trees.target)).assert_whole().resumed_chunks, 5);
 }
 
 #[test]

@@ -14,9 +14,10 @@
 //! ```
 //!
 //! Where a lock does not reach other machines (`flock` of BeeGFS and FUSE as they come, Lustre with `localflock`, NFS
-//! with `nolock`) two attempts of a job may be at work in one at the same time. So that none gives a name to what is
-//! the other's, each has a random mark in names that it makes and renames, and gives a partial that an earlier one left
-//! another number before it changes anything in it.
+//! with `nolock`) two attempts of a job may be at work in one at the same time. So that none gives a name to a small
+//! file, link, FIFO or device of the other's, each has a random mark in the names of those. Not guaranteed there: the
+//! journal and the partials are both attempts'. One that goes on with a partial makes holes of what the other has
+//! written and not recorded, and each writes into what the other has given its name.
 //!
 //! A staging directory must be ours and closed to others; another one is refused, because whoever can change
 //! names in it chooses what is renamed into place.

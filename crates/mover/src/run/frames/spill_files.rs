@@ -229,18 +229,20 @@ impl Store {
                 self.dir.remove_file(&file_name(number)).map_err(of_io)?;
                 continue;
             }
-            let file = Arc::new(self.dir.open_read_write(&file_name(number)).map_err(of_io)?);
-            let sync = || file.sync_all().map_err(|error| failure::of_io(SYNC_LOG, &error));
+            let name = file_name(number);
+            let unread = |error: io::Error| self.unread(&name, &error);
+            let file = Arc::new(self.dir.open_read_write(&name).map_err(unread)?);
+            let sync = || file.sync_all().map_err(|error| self.failed(SYNC_LOG, &name, &error));
             if Some(number) == last {
                 // A hub that was killed had not synced all of it; ours tells producers that it is durable. What an
                 // earlier sync lost is still in the page cache, and no sync tells that again: the medium is read.
                 sync()?;
                 let _ = file.advise(Advice::DontNeed, 0, 0);
             }
-            let end = scan(&file, number, Some(number) == last, found).map_err(of_io)?;
-            if Some(number) == last && end < file.stat().map_err(of_io)?.size {
+            let end = scan(&file, number, Some(number) == last, found).map_err(unread)?;
+            if Some(number) == last && end < file.stat().map_err(unread)?.size {
                 tracing::warn!(number, end, "what is torn of a spill log is cut off");
-                file.truncate(end).map_err(of_io)?;
+                file.truncate(end).map_err(unread)?;
                 sync()?;
             }
             self.files().insert(number, file);
@@ -326,6 +328,15 @@ impl Store {
     /// What the kernel said, with where.
     fn failed(&self, operation: &str, name: &[u8], error: &io::Error) -> Failure {
         self.at(name, failure::of_io(operation, error))
+    }
+
+    /// A file of the log cannot be read. Where its disk fails, and goes on failing, no hub would ever begin.
+    fn unread(&self, name: &[u8], error: &io::Error) -> Failure {
+        let mut failure = failure::of_io("read the spill log", error);
+        if failure.reason == Reason::DiskFailed {
+            failure.cause += "; if it stays so, move this file away: the hub begins without its frames";
+        }
+        self.at(name, failure)
     }
 
     /// With the path of a file of the log.

@@ -40,11 +40,9 @@ impl LocalDestination {
             Kind::HardLink { .. } => Ok(self.link_entry(entry)),
         };
         self.foretell(entry, &decided);
-        let decided = decided.and_then(|decision| {
-            if self.builds_on_the_past(entry, &decision) {
-                self.sync_the_past().map_err(|failure| failure.at(&entry.path))?;
-            }
-            Ok(decision)
+        let decided = decided.and_then(|decision| match self.builds_on_the_past(entry, &decision) {
+            true => self.after_the_past(entry, decision),
+            false => Ok(decision),
         });
         decided.unwrap_or_else(|failure| settled(Outcome::Failed(failure), false))
     }
@@ -438,7 +436,7 @@ impl LocalDestination {
             if !is_still_compared(&stat, &now, is_dressed, is_given) {
                 return Ok(Decision::Fresh);
             }
-            self.sync_the_past().map_err(|failure| failure.at(&entry.path))?;
+            let decision = self.after_the_past(entry, decision)?;
             // What is remembered has no attributes but those of its entry: `keep` relies on that.
             let are_compared = self.terms.preserve.xattrs && self.terms.preserve.mode;
             let is_known = are_compared || place.dir.xattrs(&name).is_ok_and(|there| is_bare(&there));

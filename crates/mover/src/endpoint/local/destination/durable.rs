@@ -263,6 +263,46 @@ impl LocalDestination {
         builds && !self.terms.dry_run
     }
 
+    /// [`Self::sync_the_past`] before a decision is told that builds on it. Where that covers no names, the entry's
+    /// directory is synced with the next round, and a directory itself: the word waits for it.
+    pub(super) fn after_the_past(&self, entry: &Entry, decision: Decision) -> Result<Decision> {
+        self.sync_the_past().map_err(|failure| failure.at(&entry.path))?;
+        match decision {
+            Decision::Settled { outcome, made } => {
+                let made = self.changed_in_the_past(entry)? || made;
+                Ok(Decision::Settled { outcome, made })
+            }
+            // Nothing is told before it has its name from us.
+            decision => Ok(decision),
+        }
+    }
+
+    /// Whether no call syncs the whole where an entry has its name, which an attempt that was killed may have given:
+    /// then as if we had.
+    fn changed_in_the_past(&self, entry: &Entry) -> Result<bool> {
+        let path = self.final_path(&entry.path);
+        let Some((parent, _)) = path.split() else {
+            let Some(root) = &self.root else { return Ok(false) };
+            let is_apart = !root.territory.syncs_whole;
+            if is_apart {
+                self.changed_dir(b"", &root.dir, &root.territory);
+            }
+            return Ok(is_apart);
+        };
+        let (place, _) = self.parent_of(&entry.path)?;
+        if place.territory.syncs_whole {
+            return Ok(false);
+        }
+        self.changed_dir(parent, &place.dir, &place.territory);
+        // One that we may not open has its directory synced all the same: that is the nearest thing.
+        if matches!(entry.kind, Kind::Directory)
+            && let Ok(own) = self.place(path.as_bytes())
+        {
+            self.changed_dir(path.as_bytes(), &own.dir, &own.territory);
+        }
+        Ok(true)
+    }
+
     /// Makes durable what was there before us, once for each file system: an attempt that was killed may have
     /// written and renamed without a sync, and what it left is about to be told as good. A copy into a new place
     /// never pays for this.
@@ -333,10 +373,11 @@ mod tests {
     use super::*;
     use crate::FailureKind;
     use crate::endpoint::Destination;
-    use crate::endpoint::local::DestinationPlace;
+    use crate::endpoint::local::{DestinationPlace, wire_time};
     use crate::filter::Filter;
     use std::os::fd::OwnedFd;
     use std::os::unix::fs::OpenOptionsExt;
+    use std::sync::atomic::AtomicBool;
     use thalweg_wire::message::{Preserve, SourceForm, Terms};
     use thalweg_wire::{EntryId, Evidence};
 
@@ -421,6 +462,43 @@ mod tests {
             assert!(matches!(decision, Decision::Settled { outcome: Outcome::Done { .. }, made: false }));
             let root = to.root.as_ref().unwrap();
             assert_eq!(root.territory.mount.past_is_durable.load(Ordering::Acquire), goes_on);
+            to.close(false);
+        }
+    }
+
+    /// Its name may be that of an attempt that was killed before its sync.
+    #[test]
+    fn where_no_call_syncs_the_whole_what_stands_there_is_told_when_its_directory_is_synced() {
+        let scratch = tempfile::tempdir().unwrap();
+        std::fs::create_dir(scratch.path().join("d")).unwrap();
+        let stat = Dir::open(scratch.path()).unwrap().stat(b"d").unwrap();
+        let entry = Entry {
+            id: EntryId(0),
+            path: RelativePath::new(b"d".to_vec()).unwrap(),
+            kind: Kind::Directory,
+            mode: stat.mode,
+            uid: stat.uid,
+            gid: stat.gid,
+            evidence: Evidence { mtime: wire_time(stat.mtime), ..Evidence::default() },
+            xattrs: Vec::new(),
+        };
+        for syncs_whole in [true, false] {
+            let mut to = opened(scratch.path());
+            let dir = to.root.as_ref().unwrap().dir.clone();
+            let mut territory = Territory::new(dir.clone(), &dir.stat_self().unwrap());
+            territory.syncs_whole = syncs_whole;
+            to.root = Some(Arc::new(Place {
+                dir,
+                territory: Arc::new(territory),
+                is_new: AtomicBool::new(false),
+                gid: None,
+                had_nursery: AtomicBool::new(false),
+            }));
+            to.sync(&[]).unwrap();
+            let decision = to.decide(&entry, &|_, _| true);
+            let Decision::Settled { outcome: Outcome::Unchanged { .. }, made } = decision else { panic!() };
+            assert_eq!(made, !syncs_whole);
+            assert_eq!(lock(&to.durability.changed).apart.contains_key(&b""[..]), !syncs_whole);
             to.close(false);
         }
     }

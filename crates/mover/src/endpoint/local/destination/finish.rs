@@ -81,7 +81,7 @@ impl LocalDestination {
         })?;
         staging.names_changed();
         place.territory.touch();
-        let partial = self.partial_of(entry, number, Arc::new(file), &staging, &place);
+        let partial = self.partial_of(entry, number, file, &staging, &place);
         self.flights.opened(number, partial.clone());
         Ok(partial)
     }
@@ -91,7 +91,7 @@ impl LocalDestination {
         &self,
         entry: &Entry,
         number: u64,
-        file: Arc<File>,
+        file: File,
         staging: &Staging,
         place: &Place,
     ) -> Arc<LocalPartial> {

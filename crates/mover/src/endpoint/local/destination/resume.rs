@@ -6,12 +6,12 @@ use super::recheck::{Chunks, sound_chunks};
 use super::{LocalDestination, Place};
 use crate::endpoint::local::is_no_room;
 use crate::endpoint::local::lock;
-use crate::endpoint::local::staging::{Staging, partial_name};
+use crate::endpoint::local::staging::partial_name;
 use crate::endpoint::{Decision, Left, PartialFile, Reading};
 use crate::failure::{self, Failure, FailureKind};
 use std::io;
 use std::sync::Arc;
-use thalweg_sys::{File, Replace};
+use thalweg_sys::File;
 use thalweg_wire::digest::{self, Rule};
 use thalweg_wire::{Digest, Entry, Kind};
 
@@ -85,15 +85,15 @@ impl LocalDestination {
             }
             None => return Ok(None),
         };
-        let open = self.flights.partial(number);
-        let file = match &open {
-            Some(partial) => partial.file.clone(),
+        let partial = match self.flights.partial(number) {
+            Some(partial) => partial,
             None => {
                 let staging = self.staging_at(place)?;
-                Arc::new(staging.dir.open_read_write(partial_name(number).as_bytes())?)
+                let file = staging.dir.open_read_write(partial_name(number).as_bytes())?;
+                self.partial_of(entry, number, file, &staging, place)
             }
         };
-        if recorded.is_empty() || file.stat()?.size != entry.evidence.size {
+        if recorded.is_empty() || partial.file.stat()?.size != entry.evidence.size {
             return Ok(None);
         }
         let marked = matches!(entry.kind, Kind::File { marked: true, .. });
@@ -102,76 +102,19 @@ impl LocalDestination {
             segment_bytes: u64::from(self.terms.segment_bytes),
             marked,
         };
-        let present = sound_chunks(&file, &rule, chunks, recorded, reading)?;
+        let present = sound_chunks(&partial.file, &rule, chunks, recorded, reading)?;
         if present.is_empty() {
             return Ok(None);
         }
-        let partial = match open {
-            Some(partial) => {
-                if chunks.recorded_in != chunks.now
-                    && let Some(journal) = &mut *lock(&self.journal)
-                {
-                    journal.record(&[(number, present.clone())]).map_err(of_journal)?;
-                }
-                partial
-            }
-            None => {
-                let staging = self.staging_at(place)?;
-                let own = self.take_over(number, entry, &staging, &present)?;
-                self.partial_of(entry, own, file, &staging, place)
-            }
-        };
+        if chunks.recorded_in != chunks.now
+            && let Some(journal) = &mut *lock(&self.journal)
+        {
+            journal.record(&[(number, present.clone())]).map_err(of_journal)?;
+        }
         self.clear_gaps((&partial.file, place), &rule, &present, entry)?;
-        self.flights.opened(partial.number(), partial.clone());
+        self.flights.opened(number, partial.clone());
         let partial: Arc<dyn PartialFile> = partial;
         Ok(Some(Left { partial, present }))
-    }
-
-    /// Gives a partial that an earlier attempt left a number of this one, with the chunks that are present. Where the
-    /// job's lock does not reach its machine that attempt may still be at work: it does not find the file under its
-    /// name any more, and fails the entry. Killed at any moment, the next attempt finds one of the two.
-    ///
-    /// # Errors
-    /// `NotFound` if the other attempt has given it its final name: nothing in it may be changed any more.
-    fn take_over(
-        &self,
-        number: u64,
-        entry: &Entry,
-        staging: &Staging,
-        present: &[(u64, Digest)],
-    ) -> io::Result<u64> {
-        let no_journal = || io::Error::other("it has no journal");
-        let own = lock(&self.journal).as_mut().ok_or_else(no_journal)?.begin(&entry.path, &entry.evidence);
-        let (before, after) = (partial_name(number).into_bytes(), partial_name(own).into_bytes());
-        let named = match staging.dir.make_link(&before, &staging.dir, &after) {
-            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists) => {
-                Err(error)
-            }
-            // There are no second names here.
-            Err(_) => staging.dir.rename(&before, &staging.dir, &after, Replace::Never).map(|()| false),
-            Ok(()) => Ok(true),
-        };
-        let record = |is_linked: bool| -> io::Result<()> {
-            // What is recorded is found again.
-            staging.sync_names()?;
-            if let Some(journal) = &mut *lock(&self.journal) {
-                let recorded = journal.record(&[(own, present.to_vec())]);
-                recorded.map_err(|why| failure::io_because(io::ErrorKind::Other, why.reason, why.cause))?;
-            }
-            match is_linked {
-                true => staging.dir.remove_file(&before),
-                false => Ok(()),
-            }
-        };
-        let taken = named.and_then(|is_linked| {
-            record(is_linked).inspect_err(|_| {
-                let _ = staging.dir.remove_file(&after);
-            })
-        });
-        if let Some(journal) = &mut *lock(&self.journal) {
-            journal.end(if taken.is_ok() { number } else { own });
-        }
-        taken.map(|()| own)
     }
 
     /// Makes zeros of everything that is not present: holes are never written, so nothing may show through. Where no

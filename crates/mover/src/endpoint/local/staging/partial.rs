@@ -94,7 +94,7 @@ impl LocalPartial {
     pub(in crate::endpoint::local) fn new(
         number: u64,
         path: RelativePath,
-        file: Arc<File>,
+        file: File,
         is_sparse: bool,
         caching: Caching,
         staging: &Staging,
@@ -104,7 +104,7 @@ impl LocalPartial {
         LocalPartial {
             number,
             path,
-            file,
+            file: Arc::new(file),
             is_sparse,
             caching,
             dir,

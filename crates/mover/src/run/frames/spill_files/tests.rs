@@ -1,6 +1,7 @@
 use super::*;
 use std::path::Path;
 use std::sync::mpsc::Sender;
+use thalweg_sys::errno;
 
 /// Passes on what it hears of syncs.
 struct Hub {
@@ -218,6 +219,29 @@ fn what_the_last_hub_wrote_last_is_read_from_the_medium_and_not_from_the_page_ca
     // When the first record is told, of what is behind it only what the kernel reads ahead was read again.
     store.recover(true, &mut |record, _| found.push((record.position, cached()))).unwrap();
     assert!(matches!(found[..], [(0, Some(bytes))] if bytes < TORN_BYTES), "{found:?}");
+}
+
+#[test]
+fn a_file_of_a_log_that_cannot_be_read_is_named_with_what_to_do() {
+    let (_scratch, store) = opened();
+    let failure = store.unread(&file_name(7), &io::Error::from_raw_os_error(errno::IO));
+    assert_eq!(failure.reason, Reason::DiskFailed);
+    assert!(failure.cause.contains("move this file away"), "{failure}");
+    let path = failure.path.as_ref().unwrap().as_bytes();
+    assert_eq!(path, b"scan.frames/0000000000000007.spill");
+    // What was removed is missing, not failing.
+    let failure = store.unread(&file_name(7), &io::Error::from_raw_os_error(errno::NO_ENTRY));
+    assert!(!failure.cause.contains("move"), "{failure}");
+}
+
+/// A directory is none of its files, and is not read as one.
+#[test]
+fn a_log_that_cannot_be_recovered_says_of_which_file() {
+    let (scratch, store) = opened();
+    std::fs::create_dir(scratch.path().join("scan.frames/0000000000000007.spill")).unwrap();
+    let failure = store.recover(true, &mut |_, _| {}).unwrap_err();
+    let path = failure.path.as_ref().unwrap().as_bytes();
+    assert_eq!(path, b"scan.frames/0000000000000007.spill");
 }
 
 #[test]
