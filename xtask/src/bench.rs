@@ -152,6 +152,7 @@ pub fn run(args: &Args) -> Result<()> {
     let about = About {
         question: suite.asks.to_owned(),
         program: version(&thalweg)?,
+        path: (suite.path)(),
         iterations: u32::try_from(args.runs.unwrap_or(suite.runs)).unwrap_or(u32::MAX),
         ..about
     };

@@ -203,6 +203,16 @@ fn what_was_advised_is_not_impossible_when_it_is_asked_again() {
     }
     let (_, advice) = asked(&scratch, &format!("{ask} --bandwidth 16.00Gbit/s"));
     assert_eq!(advice["advice"]["best"], Value::Null, "{advice}");
+    // 16.008 Gbit/s have 30.533 MiB under way in 16 ms.
+    let far = format!("{ask} --bandwidth 25Gbit/s --rtt 16ms --window");
+    let words = said(&scratch, &format!("{far} 4MiB"));
+    assert!(words.contains("streams >= 8, or window >= 30.54 MiB."), "{words}");
+    for again in ["4MiB --streams 8", "30.54MiB"] {
+        let (_, advice) = asked(&scratch, &format!("{far} {again}"));
+        assert_eq!(advice["advice"]["ways"][0]["keeps_up"], true, "{again}: {advice}");
+    }
+    let (_, advice) = asked(&scratch, &format!("{far} 30.53MiB"));
+    assert_eq!(advice["advice"]["best"], Value::Null, "{advice}");
 }
 
 /// What `bench congest` writes: two series at two loads, in two runs that take turns.

@@ -87,7 +87,7 @@ fn summary(sections: &str) -> String {
 const WEAK: &str = "**Weak:** ";
 
 /// Counted runs below which a result is weak: of two nobody knows which is the odd one.
-const RUNS_MIN: usize = 3;
+pub const RUNS_MIN: usize = 3;
 
 /// That line, of a result with so many runs from a machine with this load (mean number of runnable processes in the
 /// minute before) and so many cores; nothing where there is no reason.

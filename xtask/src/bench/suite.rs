@@ -3,6 +3,8 @@
 use crate::bench::Bench;
 use crate::bench::record::Results;
 use anyhow::Result;
+use thalweg_lab::bench::MTU_BYTES;
+use thalweg_lab::bench::record::PathKind;
 
 mod limit;
 
@@ -36,8 +38,20 @@ pub struct Suite {
     pub takes: &'static str,
     /// Counted runs, unless others are asked for.
     pub runs: usize,
+    /// Over which path it runs.
+    pub path: fn() -> PathKind,
     pub run: fn(&mut Bench<'_>) -> Result<()>,
     pub tell: fn(&Results) -> Result<String>,
+}
+
+/// Without an emulated path.
+fn loopback() -> PathKind {
+    PathKind::Loopback
+}
+
+/// An emulated path of this rate, if all samples have the same; distances and losses are told with the scenarios.
+fn emulated(rate_bits_per_s: Option<u64>) -> PathKind {
+    PathKind::Testbed { rtt_s: None, rate_bits_per_s, loss: None, mtu_bytes: MTU_BYTES }
 }
 
 /// All of them, in the order of the page.
@@ -59,6 +73,14 @@ mod tests {
     use super::*;
     use crate::bench::record::Load;
     use crate::bench::workspace::Times;
+
+    #[test]
+    fn a_result_does_not_say_that_copies_over_a_distance_took_the_loopback() {
+        for suite in SUITES {
+            let is_far = ["distance", "distance-tools"].contains(&suite.name);
+            assert_eq!((suite.path)() == PathKind::Loopback, !is_far, "{}", suite.name);
+        }
+    }
 
     #[test]
     fn a_page_can_be_made_of_results_in_which_everything_is_missing() {

@@ -410,6 +410,20 @@ fn rate_up(bits_per_s: f64) -> String {
     units::bit_rate(up(bits_per_s, step))
 }
 
+/// The same of a size, in the digits that [`units::size`] shows: two behind the point, of bytes none.
+fn size_up(bytes: f64) -> String {
+    let bytes = u128::from(up(bytes, 1.0) as u64);
+    let mut unit = 1;
+    while bytes >= 1024 * unit && unit < SIZE_UNIT_MAX {
+        unit *= 1024;
+    }
+    let hundredths = (100 * bytes).div_ceil(unit);
+    units::size(u64::try_from((hundredths * unit).div_ceil(100)).unwrap_or(u64::MAX))
+}
+
+/// Bytes of the largest unit of sizes, PiB.
+const SIZE_UNIT_MAX: u128 = 1 << 50;
+
 /// What carries such a rate: a wider line only where nothing else binds.
 fn to_carry(question: &Question, rate_bits_per_s: f64) -> Result<String> {
     let bandwidth = match &question.path {
@@ -432,7 +446,7 @@ fn streams_or_window(path: &Path, rate_bits_per_s: f64) -> Result<Vec<String>> {
     let streams = path.streams_for(rate_bits_per_s).map_err(of)?;
     let window = path.window_for(rate_bits_per_s).map_err(of)?;
     let streams = streams.map(|streams| format!("streams >= {}", units::count(streams as u64)));
-    let window = window.map(|bytes| format!("window >= {}", units::size(bytes.ceil() as u64)));
+    let window = window.map(|bytes| format!("window >= {}", size_up(bytes)));
     Ok(streams.into_iter().chain(window).collect())
 }
 

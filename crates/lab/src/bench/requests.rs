@@ -65,7 +65,8 @@ impl Load {
     /// That takes time as well, which is not counted.
     ///
     /// # Errors
-    /// What the kernel says; `Unsupported` of direct I/O where the file system has none, or is in memory.
+    /// What the kernel says; `Unsupported` of direct I/O where the file system has none, or is in memory. One that has
+    /// it refuses requests that are smaller than it takes with `InvalidInput`.
     pub fn run(&self, path: &Path, time: Duration, stop: &AtomicBool) -> io::Result<Timed> {
         let (mut buffers, mut timed) = (self.buffers()?, Timed::default());
         loop {
@@ -146,7 +147,7 @@ impl Load {
             false => directory.open_read(name)?,
         };
         match self.is_direct {
-            true => file.set_direct(true)?,
+            true => file.set_direct(true).map_err(without_direct)?,
             // What is in memory says nothing about the disk.
             false => file.advise(Advice::DontNeed, 0, 0)?,
         }
@@ -182,6 +183,15 @@ impl Load {
     }
 }
 
+/// Why a file cannot be gone past the page cache at all: the kernel has the same number for that as for a request that
+/// is too small.
+fn without_direct(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::InvalidInput => io::Error::new(io::ErrorKind::Unsupported, error),
+        _ => error,
+    }
+}
+
 /// Number `number` of an order of 0 to `of` in which neighbours are far apart: steps of about a golden section, made
 /// coprime to `of`, so that each comes once.
 fn scattered(number: u64, of: u64) -> u64 {
@@ -199,6 +209,13 @@ fn greatest_common_divisor(a: u64, b: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_system_that_refuses_direct_io_is_told_from_one_that_refuses_a_request() {
+        let kind = |kind: io::ErrorKind| without_direct(kind.into()).kind();
+        assert_eq!(kind(io::ErrorKind::InvalidInput), io::ErrorKind::Unsupported);
+        assert_eq!(kind(io::ErrorKind::PermissionDenied), io::ErrorKind::PermissionDenied);
+    }
 
     #[test]
     fn a_scattered_order_has_each_place_once_and_neighbours_far_apart() {

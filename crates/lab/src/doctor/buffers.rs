@@ -74,6 +74,8 @@ pub fn weigh(finding: &mut Finding, sysctl: &Sysctl, scale: &Scale, may_change: 
     };
     finding.why = format!("{}; {}", sysctl.why, reason(scale, needed, table));
     finding.verdict = verdict;
+    // What all of TCP may not have takes another change first.
+    let may_change = may_change && wanted <= room;
     let wanted = with_last(&current, wanted);
     finding.remedy = (verdict != Verdict::Good && may_change).then(|| Remedy {
         apply: format!("sysctl -w {}='{wanted}'", sysctl.key),
@@ -170,7 +172,9 @@ mod tests {
         assert_weighed(&small, Verdict::Change, "4096 131072 268435456");
         assert!(small.why.contains("no more than 256 MiB (the second number of"), "{}", small.why);
         let full = weighed("4096 131072 268435456", Some(100 * GBIT), None, room);
-        assert_weighed(&full, Verdict::Depends, "4096 131072 1073741824");
+        let wanted = Some("4096 131072 1073741824");
+        assert_eq!((full.verdict, full.wanted.as_deref()), (Verdict::Depends, wanted));
+        assert_eq!(full.remedy, None, "nothing that --prove could try and --apply do");
         assert!(full.why.contains("a larger net.ipv4.tcp_mem first"), "{}", full.why);
         assert_weighed(&weighed(STOCK, None, None, room), Verdict::Depends, "4096 131072 268435456");
     }

@@ -16,7 +16,7 @@ use super::congestion;
 use super::cpu;
 use super::finding::{Finding, Report, Subject, Verdict};
 use super::measure::Probes;
-use super::network::{rings_name, wanted_rings};
+use super::network::{rings_against_losses, rings_name};
 use super::next_start;
 use super::roots::{Roots, read, spaced};
 use super::wanted::{GOVERNOR, Rule, SYSCTLS, Sysctl, last, with_last};
@@ -176,7 +176,7 @@ impl<'a> Wanted<'a> {
             .cards
             .iter()
             .filter(|(device, _)| is_wanted(device) || standing.contains(&rings_section(device)))
-            .filter_map(|(device, card)| Some((device, wanted_rings(card.rings.as_ref().ok()?))))
+            .filter_map(|(device, card)| Some((device, rings_against_losses(card.rings.as_ref().ok()?))))
             .collect();
         let is_slow = is_to_change(report, Subject::Cpu, cpu::GOVERNOR_NAME);
         let is_for_profile = is_slow || rings.iter().any(|(device, _)| is_wanted(device));

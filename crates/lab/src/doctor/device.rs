@@ -19,8 +19,19 @@ pub struct Device {
     pub directory: Option<PathBuf>,
     /// Whether routes lead over it; else it is beneath one that has them.
     pub is_top: bool,
-    /// Devices beneath it that are up, those right below it.
+    /// Devices beneath it that are up, those right below it; where some lead to a card, those alone.
     pub beneath: Vec<String>,
+}
+
+/// How a bond sends over its slaves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sharing {
+    /// Over all of them, each stream over one.
+    Spread,
+    /// Over one, and the others wait; which, if one is active.
+    Active(Option<String>),
+    /// Over all of them, each packet.
+    Copied,
 }
 
 impl Device {
@@ -29,7 +40,18 @@ impl Device {
         self.directory.as_deref().is_some_and(is_bond)
     }
 
-    /// Rate of its line, in bits a second; none if no driver says. Of a bond that of all its slaves together.
+    /// Whether it is a bridge.
+    pub fn is_bridge(&self) -> bool {
+        self.directory.as_deref().is_some_and(is_bridge)
+    }
+
+    /// How it sends over its slaves, if it is a bond.
+    pub fn sharing(&self) -> Option<Sharing> {
+        self.directory.as_deref().filter(|directory| is_bond(directory)).map(sharing)
+    }
+
+    /// Rate of its line, in bits a second; none if no driver says. Of a bond that of all its slaves together, or of the
+    /// one that is active; of a bridge that of its fastest port.
     pub fn rate_bits_per_s(&self) -> Option<u64> {
         rate(self.directory.as_deref()?, LAYERS_MAX)
     }
@@ -113,7 +135,7 @@ fn tops(roots: &Roots, directory: &Path) -> Vec<String> {
     let routed = routed(roots);
     let mut tops: Vec<String> = up.iter().filter(|name| routed.contains(*name)).cloned().collect();
     if tops.is_empty() {
-        let lower: BTreeSet<String> = up.iter().flat_map(|name| beneath(&directory.join(name))).collect();
+        let lower: BTreeSet<String> = up.iter().flat_map(|name| all_beneath(&directory.join(name))).collect();
         tops = up.into_iter().filter(|name| !lower.contains(name)).collect();
     }
     // Beside cards there are bridges of containers and tunnels.
@@ -147,8 +169,36 @@ fn is_bond(device: &Path) -> bool {
     device.join("bonding").is_dir()
 }
 
-/// What is right below a device and is up.
+fn is_bridge(device: &Path) -> bool {
+    device.join("bridge").is_dir()
+}
+
+fn sharing(bond: &Path) -> Sharing {
+    let mode = read(&bond.join("bonding/mode")).unwrap_or_default();
+    match mode.split_whitespace().next() {
+        Some("active-backup") => {
+            let active = read(&bond.join("bonding/active_slave")).unwrap_or_default();
+            Sharing::Active(Some(active).filter(|name| !name.is_empty()))
+        }
+        Some("broadcast") => Sharing::Copied,
+        _ => Sharing::Spread,
+    }
+}
+
+/// What is right below a device and is up. Beside the card of a bridge there are ports of guests, whose speed is
+/// nobody's line: what leads to a card goes before what does not.
 fn beneath(device: &Path) -> Vec<String> {
+    let mut lower = all_beneath(device);
+    let leads_out =
+        |name: &String| beside(device, name).is_some_and(|lower| has_hardware(&lower, LAYERS_MAX));
+    if lower.iter().any(leads_out) {
+        lower.retain(leads_out);
+    }
+    lower
+}
+
+/// The same, wherever it leads.
+fn all_beneath(device: &Path) -> Vec<String> {
     let links = names(device);
     let lower = links.iter().filter_map(|name| name.strip_prefix("lower_"));
     let slaves = read(&device.join("bonding/slaves")).unwrap_or_default();
@@ -165,15 +215,15 @@ fn beside(device: &Path, name: &str) -> Option<PathBuf> {
 fn has_hardware(device: &Path, layers: usize) -> bool {
     device.join("device").exists()
         || layers > 0
-            && beneath(device)
+            && all_beneath(device)
                 .iter()
                 .filter_map(|name| beside(device, name))
                 .any(|lower| has_hardware(&lower, layers - 1))
 }
 
 fn rate(device: &Path, layers: usize) -> Option<u64> {
-    // -1 or an error where the driver does not know.
-    let own = number::<i64>(&device.join("speed")).filter(|rate| *rate > 0);
+    // -1 or an error where the driver does not know. A bridge says what its fastest port does, a guest's or not.
+    let own = number::<i64>(&device.join("speed")).filter(|rate| *rate > 0 && !is_bridge(device));
     let own = own.map(|mbit| (mbit as u64).saturating_mul(1_000_000));
     if layers == 0 || own.is_some() && !is_bond(device) {
         return own;
@@ -182,20 +232,14 @@ fn rate(device: &Path, layers: usize) -> Option<u64> {
         let lower = beneath(device);
         lower.into_iter().filter_map(move |name| Some((rate(&beside(device, &name)?, layers - 1)?, name)))
     };
-    let of_all = match is_bond(device) {
-        false => below().map(|(rate, _)| rate).max(),
-        true => {
-            let mode = read(&device.join("bonding/mode")).unwrap_or_default();
-            let active = read(&device.join("bonding/active_slave")).unwrap_or_default();
-            let one_at_a_time = ["active-backup", "broadcast"].iter().any(|one| mode.starts_with(one));
-            match one_at_a_time {
-                true => {
-                    let one = below().find(|(_, name)| *name == active);
-                    one.or_else(|| below().max()).map(|(rate, _)| rate)
-                }
-                false => below().map(|(rate, _)| rate).reduce(u64::saturating_add),
-            }
+    let fastest = || below().map(|(rate, _)| rate).max();
+    let of_all = match is_bond(device).then(|| sharing(device)) {
+        Some(Sharing::Spread) => below().map(|(rate, _)| rate).reduce(u64::saturating_add),
+        Some(Sharing::Active(Some(active))) => {
+            let one = below().find(|(_, name)| *name == active);
+            one.map(|(rate, _)| rate).or_else(fastest)
         }
+        None | Some(Sharing::Active(None) | Sharing::Copied) => fastest(),
     };
     of_all.or(own)
 }
@@ -268,6 +312,31 @@ mod tests {
         let mode = scratch.path().join("sys/class/net/bond0/bonding/mode");
         std::fs::write(mode, "active-backup 1\n").unwrap();
         assert_eq!(line_rate_bits_per_s(&roots), Some(100_000_000_000), "one at a time");
+    }
+
+    /// A card of 1 Gbit/s and a guest in a bridge, which tells the guest's speed.
+    const BRIDGED: &[(&str, &str)] = &[
+        ("proc/net/route", "Iface\tDestination\nbr0\t00000000"),
+        ("sys/class/net/br0/bridge/stp_state", "0"),
+        ("sys/class/net/br0/speed", "10000"),
+        ("sys/class/net/br0/lower_eno1/operstate", "up"),
+        ("sys/class/net/br0/lower_veth9/operstate", "up"),
+        ("sys/class/net/eno1/speed", "1000"),
+        ("sys/class/net/eno1/device/numa_node", "0"),
+        ("sys/class/net/veth9/speed", "10000"),
+    ];
+
+    #[test]
+    fn the_line_of_a_bridge_is_that_of_its_card_and_not_of_a_guest() {
+        let (scratch, roots) = machine(BRIDGED);
+        assert_eq!(line_rate_bits_per_s(&roots), Some(1_000_000_000));
+        assert_eq!(devices(&roots), ["br0", "eno1"]);
+        // Without routes no guest is a way out either.
+        std::fs::remove_file(scratch.path().join("proc/net/route")).unwrap();
+        assert_eq!(devices(&roots), ["br0", "eno1"]);
+        // A card that does not say how fast it is leaves it at that.
+        std::fs::remove_file(scratch.path().join("sys/class/net/eno1/speed")).unwrap();
+        assert_eq!(line_rate_bits_per_s(&roots), None);
     }
 
     #[test]

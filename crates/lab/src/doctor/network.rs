@@ -1,7 +1,7 @@
 //! Cards, queues, buffers, interrupts, the way to another machine.
 
 use super::buffers::{self, Scale};
-use super::device::{Device, Devices};
+use super::device::{Device, Devices, Sharing};
 use super::finding::{Finding, Remedy, Subject, Verdict};
 use super::machine::{Machine, nodes};
 use super::measure::{Probes, Tried};
@@ -32,7 +32,7 @@ pub fn findings(roots: &Roots, machine: &Machine, probes: &Probes) -> Vec<Findin
         found.push(Finding::unseen(Subject::Network, "lines and interrupts of cards", why));
     }
     for device in &devices.all {
-        of_device(roots, machine, probes, device, &mut found);
+        of_device(roots, machine, probes, (device, &devices.all), &mut found);
     }
     if let Some(way) = &probes.way {
         found.extend(the_way(way));
@@ -112,7 +112,14 @@ fn weigh_backlog(finding: &mut Finding, dropped: Result<u64, String>) {
     }
 }
 
-fn of_device(roots: &Roots, machine: &Machine, probes: &Probes, device: &Device, found: &mut Vec<Finding>) {
+/// Everything about a device, which is one of `all`.
+fn of_device(
+    roots: &Roots,
+    machine: &Machine,
+    probes: &Probes,
+    (device, all): (&Device, &[Device]),
+    found: &mut Vec<Finding>,
+) {
     let (name, directory) = (device.name.as_str(), device.directory.as_deref());
     let rate = device.rate_bits_per_s();
     let scope = match machine.hypervisor() {
@@ -129,11 +136,10 @@ fn of_device(roots: &Roots, machine: &Machine, probes: &Probes, device: &Device,
         say(line(device, rate));
     }
     let asked = probes.cards.get(name);
-    let mtu = directory.and_then(|directory| number::<u32>(&directory.join("mtu")));
     // What is beneath a bond has its packets from the bond.
-    if let Some(mtu) = mtu.filter(|_| device.is_top) {
-        let mtu_max = asked.and_then(|card| card.mtu_max_bytes.as_ref().ok()).copied();
-        say(packets(device, mtu, mtu_max, rate));
+    if let Some(mtu) = mtu_of(device).filter(|_| device.is_top) {
+        let mtu_max = |name: &str| probes.cards.get(name)?.mtu_max_bytes.as_ref().ok().copied();
+        say(packets((device, all), mtu, &mtu_max, rate));
     }
     let losses = directory.and_then(Losses::of);
     match asked {
@@ -179,17 +185,33 @@ fn line(device: &Device, rate: Option<u64>) -> Finding {
         let why = "the driver does not say how fast the line is";
         return Finding::unseen(Subject::Network, name, why);
     };
-    let why = match device.is_bond() {
-        false => "rate of the line".to_owned(),
-        true => format!(
-            "of its slaves that are up together ({}); a stream goes over one of them, by xmit_hash_policy",
-            device.beneath.join(", ")
+    let slaves = device.beneath.join(", ");
+    let why = match device.sharing() {
+        None => "rate of the line".to_owned(),
+        Some(Sharing::Spread) => format!(
+            "of its slaves that are up together ({slaves}); a stream goes over one of them, by \
+             xmit_hash_policy"
         ),
+        Some(Sharing::Active(Some(active))) => {
+            format!("of the slave that is active ({active}); the others wait until that fails")
+        }
+        Some(Sharing::Active(None)) => {
+            format!("of the fastest of its slaves that are up ({slaves}): none of them is active")
+        }
+        Some(Sharing::Copied) => {
+            format!("of the fastest of its slaves that are up ({slaves}): each packet goes over all of them")
+        }
     };
     Finding::told(Subject::Network, name, format!("{} Gbit/s", rate as f64 / 1e9), why)
 }
 
-fn packets(device: &Device, mtu: u32, mtu_max: Option<u32>, rate: Option<u64>) -> Finding {
+/// `mtu_max`: what a device takes at most, if its driver says.
+fn packets(
+    (device, all): (&Device, &[Device]),
+    mtu: u32,
+    mtu_max: &dyn Fn(&str) -> Option<u32>,
+    rate: Option<u64>,
+) -> Finding {
     let name = format!("{} MTU", device.name);
     let why = "fewer packets for the same bytes; the switches of the segment and all hosts in it must take them, so ask who \
                runs it, and try the path before";
@@ -201,25 +223,47 @@ fn packets(device: &Device, mtu: u32, mtu_max: Option<u32>, rate: Option<u64>) -
             "jumbo packets are for lines of 10 Gbit/s and more",
         );
     }
-    let wanted = mtu_max.map_or(JUMBO_MTU_BYTES, |most| most.min(JUMBO_MTU_BYTES));
+    let mut stack = Vec::new();
+    push_stack((device, false), all, &mut BTreeSet::new(), &mut stack);
+    let most = stack.iter().filter_map(|(one, _)| mtu_max(&one.name)).min();
+    let wanted = most.map_or(JUMBO_MTU_BYTES, |most| most.min(JUMBO_MTU_BYTES));
     let set = |device: &str, mtu: u32| format!("ip link set {device} mtu {mtu}");
     // A bond gives it to its slaves; a VLAN or a bridge takes no more than what is beneath it.
-    let mut all: Vec<(&str, u32)> = Vec::new();
-    if !device.is_bond() {
-        let lower = device.beneath.iter().map(|lower| (lower.as_str(), mtu_beside(device, lower)));
-        all.extend(lower.filter_map(|(name, mtu)| Some((name, mtu.filter(|mtu| *mtu < wanted)?))));
-    }
-    all.push((device.name.as_str(), mtu));
-    let raise: Vec<String> = all.iter().map(|(device, _)| set(device, wanted)).collect();
-    let back: Vec<String> = all.iter().rev().map(|(device, mtu)| set(device, *mtu)).collect();
+    let own = stack.iter().filter(|(_, is_given)| !is_given).filter_map(|(one, _)| {
+        let now = if one.name == device.name { mtu } else { mtu_of(one)? };
+        (now < wanted).then_some((*one, now))
+    });
+    let low: Vec<(&Device, u32)> = own.collect();
+    let raise: Vec<String> = low.iter().map(|(one, _)| set(&one.name, wanted)).collect();
+    let back: Vec<String> = low.iter().rev().map(|(one, mtu)| set(&one.name, *mtu)).collect();
+    let stays = match low.iter().any(|(one, _)| one.is_bridge()) {
+        true => " # a bridge whose MTU was set no longer follows that of its ports",
+        false => "",
+    };
     Finding::told(Subject::Network, name, mtu, why)
         .depends_unless(mtu >= wanted, wanted, "000 section III-B.1")
-        .remedied(raise.join(" && "), back.join(" && "))
+        .remedied(raise.join(" && "), format!("{}{stays}", back.join(" && ")))
 }
 
-/// That of another device of the same machine.
-fn mtu_beside(device: &Device, other: &str) -> Option<u32> {
-    number(&device.directory.as_deref()?.parent()?.join(other).join("mtu"))
+/// Notes what has to take packets so that a device can: all that is beneath it, the lowest first, then itself; each
+/// with whether a bond gives it its MTU.
+fn push_stack<'a>(
+    (device, is_given): (&'a Device, bool),
+    all: &'a [Device],
+    seen: &mut BTreeSet<&'a str>,
+    into: &mut Vec<(&'a Device, bool)>,
+) {
+    if !seen.insert(&device.name) {
+        return;
+    }
+    for lower in all.iter().filter(|one| device.beneath.contains(&one.name)) {
+        push_stack((lower, is_given || device.is_bond()), all, seen, into);
+    }
+    into.push((device, is_given));
+}
+
+fn mtu_of(device: &Device) -> Option<u32> {
+    number(&device.directory.as_deref()?.join("mtu"))
 }
 
 /// What the finding about a card's rings is called.
@@ -229,13 +273,18 @@ pub fn rings_name(device: &str) -> String {
 
 /// Slots that a card's rings should have, to receive and to send: no fewer than they have. What has the largest power
 /// of two among them stays: many cards round down to that.
-pub fn wanted_rings(rings: &Rings) -> (u32, u32) {
+fn wanted_rings(rings: &Rings) -> (u32, u32) {
     let wanted = |now: u32, max: u32| {
         let most = RING_SLOTS.min(max);
         let rounded = most.checked_ilog2().map_or(0, |power| 1u32 << power);
         if now >= rounded { now } else { most }
     };
     (wanted(rings.receive, rings.receive_max), wanted(rings.send, rings.send_max))
+}
+
+/// Those that a card should have, to receive and to send, that missed packets: the ring to send has no part in that.
+pub fn rings_against_losses(rings: &Rings) -> (u32, u32) {
+    (wanted_rings(rings).0, rings.send)
 }
 
 /// Packets that came and were lost before anybody had them, since the card came up.
@@ -278,7 +327,8 @@ fn ring(device: &str, rings: &Rings, losses: Option<Losses>) -> Finding {
             shown(rings.receive_max, rings.send_max)
         ),
     );
-    let is_short = losses.is_some_and(|losses| losses.missed > 0);
+    let is_short = losses.is_some_and(|losses| losses.missed > 0) && rings.receive < receive;
+    let (receive, send) = if is_short { rings_against_losses(rings) } else { (receive, send) };
     let found = match is_good || is_short {
         true => found.wanted(shown(receive, send), is_good, "000 Table II"),
         false => found.depends(shown(receive, send), "000 Table II"),
@@ -449,6 +499,48 @@ mod tests {
         assert_eq!(with(None).0, Verdict::Depends);
     }
 
+    /// They were missed when they came.
+    #[test]
+    fn the_ring_to_send_is_not_to_be_changed_because_packets_were_missed() {
+        let missed = Some(Losses { missed: 7, dropped: 0 });
+        let with = |receive, send| {
+            let rings = Rings { receive, send, receive_max: 4096, send_max: 4096 };
+            let found = ring("eth0", &rings, missed);
+            (found.verdict, found.wanted, found.remedy.map(|remedy| remedy.apply))
+        };
+        let told = |text: &str| Some(text.to_owned());
+        let both = (Verdict::Change, told("rx 4096 tx 512"), told("ethtool -G eth0 rx 4096 tx 512"));
+        assert_eq!(with(512, 512), both);
+        let send = (Verdict::Depends, told("rx 4096 tx 4096"), told("ethtool -G eth0 rx 4096 tx 4096"));
+        assert_eq!(with(4096, 512), send);
+        assert_eq!(with(4096, 4096), (Verdict::Good, told("rx 4096 tx 4096"), None));
+    }
+
+    #[test]
+    fn the_line_of_a_bond_that_uses_one_slave_at_a_time_is_said_to_be_that_slave_s() {
+        let scratch = tempfile::tempdir().unwrap();
+        let bond = Device {
+            name: "bond0".into(),
+            directory: Some(scratch.path().to_owned()),
+            is_top: true,
+            beneath: vec!["eth0".into(), "eth1".into()],
+        };
+        std::fs::create_dir(scratch.path().join("bonding")).unwrap();
+        let put = |name: &str, text: &str| {
+            std::fs::write(scratch.path().join("bonding").join(name), text).unwrap();
+        };
+        put("mode", "802.3ad 4\n");
+        let why = || line(&bond, Some(1_000_000_000)).why;
+        assert!(why().contains("up together (eth0, eth1)"), "{}", why());
+        put("mode", "active-backup 1\n");
+        put("active_slave", "eth1\n");
+        assert!(why().starts_with("of the slave that is active (eth1)"), "{}", why());
+        put("active_slave", "\n");
+        assert!(why().contains("none of them is active"), "{}", why());
+        put("mode", "broadcast 3\n");
+        assert!(why().contains("each packet goes over all of them"), "{}", why());
+    }
+
     #[test]
     fn packets_are_as_large_as_the_device_takes_and_never_a_fault() {
         let scratch = tempfile::tempdir().unwrap();
@@ -458,20 +550,47 @@ mod tests {
             is_top: true,
             beneath: beneath.iter().map(|name| (*name).to_owned()).collect(),
         };
-        for (name, mtu) in [("eth0", "1500\n"), ("eth1", "9000\n")] {
-            std::fs::create_dir(scratch.path().join(name)).unwrap();
-            std::fs::write(scratch.path().join(name).join("mtu"), mtu).unwrap();
+        let put = |name: &str, text: &str| {
+            let path = scratch.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        for (name, mtu) in [("eth0", "1500"), ("eth1", "9000"), ("bond0", "1500"), ("bond0.7", "1500")] {
+            put(&format!("{name}/mtu"), mtu);
         }
+        let rate = Some(JUMBO_RATE_BITS_PER_S);
         let card = device("eth0", &[]);
-        let found = packets(&card, 1500, Some(4096), Some(JUMBO_RATE_BITS_PER_S));
-        assert_eq!((found.verdict, found.wanted.as_deref()), (Verdict::Depends, Some("4096")));
-        let found = packets(&card, 1500, None, Some(JUMBO_RATE_BITS_PER_S));
-        assert_eq!((found.verdict, found.wanted.as_deref()), (Verdict::Depends, Some("9000")));
-        assert_eq!(packets(&card, 4096, Some(4096), Some(JUMBO_RATE_BITS_PER_S)).verdict, Verdict::Good);
+        let found = |mtu, mtu_max: Option<u32>| packets((&card, &[]), mtu, &|_| mtu_max, rate);
+        let judged = |found: Finding| (found.verdict, found.wanted);
+        let maybe = |mtu: &str| (Verdict::Depends, Some(mtu.to_owned()));
+        assert_eq!(judged(found(1500, Some(4096))), maybe("4096"));
+        assert_eq!(judged(found(1500, None)), maybe("9000"));
+        assert_eq!(found(4096, Some(4096)).verdict, Verdict::Good);
         // One that has such packets already keeps them.
-        let bridge = packets(&device("br0", &["eth0", "eth1"]), 1500, None, Some(JUMBO_RATE_BITS_PER_S));
-        let remedy = bridge.remedy.expect("a remedy");
+        put("br0/bridge/stp_state", "0\n");
+        let bridge = device("br0", &["eth0", "eth1"]);
+        let all = [device("eth0", &[]), device("eth1", &[])];
+        let remedy = packets((&bridge, &all), 1500, &|_| None, rate).remedy.expect("a remedy");
         assert_eq!(remedy.apply, "ip link set eth0 mtu 9000 && ip link set br0 mtu 9000");
-        assert_eq!(remedy.undo, "ip link set br0 mtu 1500 && ip link set eth0 mtu 1500");
+        let undo = "ip link set br0 mtu 1500 && ip link set eth0 mtu 1500 # a bridge whose MTU was set";
+        assert!(remedy.undo.starts_with(undo), "{}", remedy.undo);
+        // Through all layers, down to a bond, which gives it to its slaves; one of them takes less.
+        put("bond0/bonding/mode", "802.3ad 4\n");
+        let bridge = device("br0", &["bond0.7"]);
+        let (vlan, bond) = (device("bond0.7", &["bond0"]), device("bond0", &["eth0", "eth1"]));
+        let all = [device("br0", &["bond0.7"]), vlan, bond, device("eth0", &[]), device("eth1", &[])];
+        let mtu_max = |name: &str| Some(if name == "eth0" { 4096 } else { 65_535 });
+        let found = packets((&bridge, &all), 1500, &mtu_max, rate);
+        assert_eq!(found.wanted.as_deref(), Some("4096"));
+        let set = |mtu: u32, names: [&str; 3]| {
+            names.map(|name| format!("ip link set {name} mtu {mtu}")).join(" && ")
+        };
+        let remedy = found.remedy.expect("a remedy");
+        assert_eq!(remedy.apply, set(4096, ["bond0", "bond0.7", "br0"]));
+        assert!(remedy.undo.starts_with(&set(1500, ["br0", "bond0.7", "bond0"])), "{}", remedy.undo);
+        // Files that stand in a circle end it.
+        let all = [device("br0", &["br1"]), device("br1", &["br0"])];
+        let remedy = packets((&all[0], &all), 1500, &|_| None, rate).remedy.expect("a remedy");
+        assert!(remedy.apply.ends_with("br0 mtu 9000"), "{}", remedy.apply);
     }
 }

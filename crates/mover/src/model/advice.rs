@@ -378,7 +378,8 @@ impl Slowest {
 
 /// Of a score the ideal is the line's own; of a load it is what transfers get of the line: there is no more for them to
 /// wait for, so that a line of which they get half is as full at half of the data. Distance comes on top of both; in
-/// measured times it is.
+/// measured times it is. 003's times have that of its bed in them too: with data as large as there it is counted twice,
+/// and nothing is taken off for it, since of less data the law takes a smaller share of it.
 fn slowest_transfer(question: &Question, utilisation: Option<f64>, expected_s: f64) -> Result<Slowest> {
     let ideal_s = super::volume::time_s(question.bytes, question.bandwidth_bits_per_s)?;
     let distance_s = distance_s(question)?;

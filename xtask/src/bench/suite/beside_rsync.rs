@@ -1,6 +1,6 @@
 //! Three kinds of data, warm and cold, beside rsync: the table of README.md.
 
-use super::Suite;
+use super::{Suite, loopback};
 use crate::bench::copies;
 use crate::bench::peers::{Job, Servers};
 use crate::bench::record::{CACHE, Load};
@@ -19,6 +19,7 @@ pub const SUITE: Suite = Suite {
            README.md.",
     takes: "about 15 minutes, 15 GB of disk",
     runs: 5,
+    path: loopback,
     run,
     tell: table,
 };

@@ -1,6 +1,6 @@
 //! Frames from process to process, beside ZeroMQ and a plain socket.
 
-use super::Suite;
+use super::{Suite, loopback};
 use crate::bench::page;
 use crate::bench::record::{Load, Results, Sample, cpu_s_per_gb, files_per_s, gbit_per_s};
 use crate::bench::workspace::{self, Times};
@@ -22,6 +22,7 @@ pub const SUITE: Suite = Suite {
            frame, keeps it until it was taken, and names what is lost; only CURVE and thalweg encrypt.",
     takes: "about 6 minutes, no disk",
     runs: 5,
+    path: loopback,
     run,
     tell,
 };

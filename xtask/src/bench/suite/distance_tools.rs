@@ -1,6 +1,6 @@
 //! The same copies by ours and by others', near and far, over an emulated path (`thalweg testbed`).
 
-use super::Suite;
+use super::{Suite, emulated};
 use crate::bench::copies;
 use crate::bench::network::Testbed;
 use crate::bench::page;
@@ -26,6 +26,7 @@ pub const SUITE: Suite = Suite {
            time below 1 says that another tool is faster.",
     takes: "about 20 minutes, 7 GB of disk; needs `thalweg testbed`",
     runs: 3,
+    path: || emulated(Some(1_000_000_000)),
     run,
     tell,
 };

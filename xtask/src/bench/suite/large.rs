@@ -1,6 +1,6 @@
 //! One large file, beside others.
 
-use super::Suite;
+use super::{Suite, loopback};
 use crate::bench::Bench;
 use crate::bench::copies::{self, Scenario};
 use crate::bench::page::{self, Goal};
@@ -20,6 +20,7 @@ pub const SUITE: Suite = Suite {
            encrypts, and stands in the table.)",
     takes: "about 20 minutes, 9 GB of disk",
     runs: 5,
+    path: loopback,
     run,
     tell,
 };

@@ -1,6 +1,6 @@
 //! One large file against the limit L that the parts of a transfer set when each runs alone.
 
-use super::Suite;
+use super::{Suite, loopback};
 use crate::bench::page::{self, Goal};
 use crate::bench::record::{self, Load, Results, Sample};
 use crate::bench::workspace::{self, Times};
@@ -24,6 +24,7 @@ pub const SUITE: Suite = Suite {
            least 0.85 of the disk's own direct write; max/min of the wall time over seven runs at most 1.10.",
     takes: "about 7 minutes, 9 GB of disk",
     runs: 7,
+    path: loopback,
     run,
     tell,
 };

@@ -1,6 +1,6 @@
 //! The same volume in files of one size.
 
-use super::Suite;
+use super::{Suite, loopback};
 use crate::bench::copies::Scenario;
 use crate::bench::data;
 use crate::bench::page::{self, Goal};
@@ -20,6 +20,7 @@ pub const SUITE: Suite = Suite {
            5 % of the rate of the largest; files of 64 KiB at least half of it.",
     takes: "about 8 minutes, 17 GB of disk",
     runs: 5,
+    path: loopback,
     run,
     tell,
 };

@@ -1,6 +1,6 @@
 //! Many small files, beside others and beside a bare loop.
 
-use super::Suite;
+use super::{Suite, loopback};
 use crate::bench::copies::{self, BARE, Scenario};
 use crate::bench::page::{self, Goal};
 use crate::bench::record::Results;
@@ -19,6 +19,7 @@ pub const SUITE: Suite = Suite {
            ext4 of its own in a file, and each run a new directory, because creating after a mass deletion is slow.",
     takes: "about 12 minutes, 5 GB of disk",
     runs: 5,
+    path: loopback,
     run,
     tell,
 };

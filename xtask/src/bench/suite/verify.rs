@@ -1,6 +1,6 @@
 //! What verification costs where something else is the narrowest, and what damage costs.
 
-use super::Suite;
+use super::{Suite, loopback};
 use crate::bench::control_group::{SlowDisk, Way};
 use crate::bench::network;
 use crate::bench::page::{self, Goal};
@@ -25,6 +25,7 @@ pub const SUITE: Suite = Suite {
            damaged ones cost k/n of the traffic.",
     takes: "about 15 minutes, 4 GB of disk",
     runs: 5,
+    path: loopback,
     run,
     tell,
 };

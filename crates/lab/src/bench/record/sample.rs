@@ -171,8 +171,14 @@ impl Sample {
     /// many there were is a number of its own.
     #[must_use]
     pub fn distributed(self, name: &str, unit: &str, values: Vec<f64>) -> Sample {
+        self.distributed_in(VALUES_MAX, name, unit, values)
+    }
+
+    /// The same, of at most `most` values, two or more: for a suite of many samples, whose result would be too large.
+    #[must_use]
+    pub fn distributed_in(self, most: usize, name: &str, unit: &str, values: Vec<f64>) -> Sample {
         let count = values.len();
-        let values = thinned(values);
+        let values = thinned(values, most);
         let mut sample = match values.len() < count {
             true => self.measured(&format!("{name}_values"), count as f64, "1"),
             false => self,
@@ -207,18 +213,20 @@ pub const SIMULATED: &str = "simulated";
 /// Measured: frames of which it is not so that each is taken once as it was given, or named as lost once.
 pub const NOT_ACCOUNTED: &str = "not_accounted";
 
-/// Values of a distribution that a sample keeps at most: percentiles of them are off by 1/4000 of their number.
+/// Values of a distribution that a sample keeps at most, unless its suite says fewer: percentiles of them are off by
+/// 1/4000 of their number.
 pub const VALUES_MAX: usize = 4000;
 
-fn thinned(values: Vec<f64>) -> Vec<f64> {
-    if values.len() <= VALUES_MAX {
+fn thinned(values: Vec<f64>, most: usize) -> Vec<f64> {
+    let most = most.max(2);
+    if values.len() <= most {
         return values;
     }
     let mut by_size: Vec<usize> = (0..values.len()).collect();
     by_size.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
     let last = (values.len() - 1) as u128;
-    let rank = |step: usize| (step as u128 * last / (VALUES_MAX as u128 - 1)) as usize;
-    let mut kept: Vec<usize> = (0..VALUES_MAX).map(|step| by_size[rank(step)]).collect();
+    let rank = |step: usize| (step as u128 * last / (most as u128 - 1)) as usize;
+    let mut kept: Vec<usize> = (0..most).map(|step| by_size[rank(step)]).collect();
     kept.sort_unstable();
     kept.into_iter().map(|at| values[at]).collect()
 }

@@ -208,6 +208,12 @@ fn of_too_many_values_those_are_kept_that_percentiles_are_made_of_and_their_numb
     assert!(kept.is_sorted_by(|a, b| a > b), "in the order in which they came");
     let summary = crate::bench::statistics::Summary::of(kept).unwrap();
     assert!((summary.p50 / 500_000.0 - 1.0).abs() < 1e-3 && (summary.p99 / 990_000.0 - 1.0).abs() < 1e-3);
+    let fewer = Sample::default().distributed_in(400, "lag", "s", (0..count).map(f64::from).collect());
+    let kept = &fewer.distributions["lag"].values;
+    assert_eq!((kept.len(), kept[0], kept[399]), (400, 0.0, 999_999.0));
+    assert_eq!(fewer.measured["lag_values"].value(), Some(f64::from(count)));
+    let p99 = crate::bench::statistics::Summary::of(kept).unwrap().p99;
+    assert!((p99 / 990_000.0 - 1.0).abs() < 2.5e-3, "{p99}");
 }
 
 #[test]

@@ -17,20 +17,20 @@ fn what_was_applied_is_undone_exactly_also_when_applied_twice() {
     assert!(text.contains("# 000 Table III\nnet.ipv4.tcp_rmem = 4096 131072 1073741824\n"), "{text}");
     let profile =
         fs::read_to_string(tree.0.path().join("etc/tuned/thalweg-dtn/tuned.conf")).expect("the profile");
-    assert!(profile.contains("devices=ens1f0\nring=rx 8160 tx 4096"), "{profile}");
+    assert!(profile.contains("devices=ens1f0\nring=rx 8160 tx 2048"), "{profile}");
     let report = tree.report(&probes, &[]);
     assert_eq!(finding(&report, "net.ipv4.tcp_rmem").verdict, Verdict::Good);
 
     // With the profile active the rings are as wanted, and it has to go on setting them.
     let mut probes = probes;
     let card = probes.cards.get_mut("ens1f0").expect("a card");
-    card.rings = Ok(Rings { receive: 8160, send: 4096, receive_max: 8160, send_max: 4096 });
+    card.rings = Ok(Rings { receive: 8160, send: 2048, receive_max: 8160, send_max: 4096 });
     tree.put("proc/sys/net/ipv4/tcp_mtu_probing", "0");
     let done = apply(&tree.roots(), &tree.report(&probes, &[]), &probes, &tree.state()).expect("apply again");
     assert!(done.iter().all(|done| done.trouble.is_none()), "{done:?}");
     let profile =
         fs::read_to_string(tree.0.path().join("etc/tuned/thalweg-dtn/tuned.conf")).expect("the profile");
-    assert!(profile.contains("devices=ens1f0\nring=rx 8160 tx 4096"), "{profile}");
+    assert!(profile.contains("devices=ens1f0\nring=rx 8160 tx 2048"), "{profile}");
     let text = fs::read_to_string(&own).expect("the file of sysctl.d");
     assert!(text.contains("rmem_max") && text.contains("mtu_probing = 1"), "{text}");
 

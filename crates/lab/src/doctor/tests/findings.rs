@@ -15,7 +15,7 @@ fn a_node_with_a_fast_card_is_told_what_stands_in_its_way() {
     change("net.core.rmem_max", "212992", "1850736640");
     change("net.ipv4.tcp_rmem", "4096 131072 6291456", "4096 131072 1073741824");
     change("net.core.netdev_max_backlog", "1000", "8192");
-    change("ens1f0 rings", "rx 2048 tx 2048", "rx 8160 tx 4096");
+    change("ens1f0 rings", "rx 2048 tx 2048", "rx 8160 tx 2048");
     change("ens1f0 offloads", "tso on, gro off", "tso on, gro on");
     change("ens1f0 PCIe", "8.0 GT/s x8: some 57 Gbit/s, less than the line", "16.0 GT/s x16");
     change("ens1f0 queue", "mq of pfifo_fast", "mq of fq");
