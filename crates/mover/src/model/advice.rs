@@ -82,8 +82,8 @@ pub enum Tail {
     },
     /// Worst / ideal, as measured elsewhere: an upper bound of P99.
     Score(f64),
-    /// Nothing: as in 003's bed at this load of what transfers get, alpha x Bw ([`congestion::stretch`]). Of a path that
-    /// is not like that bed there is no P99 ([`Unlike003`]).
+    /// Nothing: as in 003's bed at this load of what transfers get, alpha x Bw ([`congestion::stretch`]). Of a path
+    /// that is not like that bed there is no P99 ([`Unlike003`]).
     Like003(Starts),
 }
 

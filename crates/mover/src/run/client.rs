@@ -436,8 +436,8 @@ impl Client {
         }
     }
 
-    /// Opens a transfer in which the server receives flows: who signs for it, and the bytes that it keeps until they are
-    /// marked.
+    /// Opens a transfer in which the server receives flows: who signs for it, and the bytes that it keeps until they
+    /// are marked.
     ///
     /// # Errors
     /// As [`Client::open_push`].

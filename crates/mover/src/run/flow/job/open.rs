@@ -86,8 +86,8 @@ impl Job<'_> {
         Open { transfer, request, terms, signer: Some(self.identity.signatory()) }
     }
 
-    /// The bytes of `asked` that the far side has `granted`, to be kept until they are marked; less is told, once. `keeps`: which side
-    /// that is.
+    /// The bytes of `asked` that the far side has `granted`, to be kept until they are marked; less is told, once.
+    /// `keeps`: which side that is.
     pub(super) fn granted(&mut self, granted: u64, asked: u64, keeps: &str) -> u64 {
         let granted = granted.min(asked);
         if granted < asked && !std::mem::replace(&mut self.is_window_told, true) {
