@@ -234,10 +234,11 @@ impl Host {
     /// Lets clients reach these from now on, and says what is other than before. What is under way keeps the directory
     /// that it began with, and so does a channel of frames that is open.
     pub fn replace_exports(&self, exports: Exports) -> Changes {
+        // First: a transfer that is opened in between would have no share, as long as it lasts.
+        self.limit_exports(&exports);
         // Compared and closed without the lock: one that was on a file system whose server is away takes as long as
         // that is.
         let before = std::mem::replace(&mut *lock(&self.exports), exports.clone());
-        self.limit_exports(&exports);
         before.changes(&exports)
     }
 

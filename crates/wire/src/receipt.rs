@@ -13,6 +13,7 @@ use crate::{DecodeError, RelativePath, limits};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Slot;
+use std::ops::Range;
 
 /// The line of an entry in a receipt: what its root is computed over. `None` for entries that were not
 /// copied and are not there.
@@ -97,7 +98,7 @@ pub fn root_of(blocks: impl IntoIterator<Item = Digest>) -> Digest {
 /// Holds the lines of blocks in which an entry is not settled, and a digest for each complete block behind those: one
 /// entry that takes for ever keeps [`BLOCK_ENTRIES`] lines, however many settle after it. One in each block that does
 /// keeps them all: whoever hands out numbers looks at [`RootHasher::held_bytes`] and waits. Numbers that will never
-/// settle (withdrawn) must be [skipped](RootHasher::skip).
+/// settle (withdrawn) must be [skipped](RootHasher::skip), which does not change the root.
 #[derive(Default)]
 pub struct RootHasher {
     hasher: blake3::Hasher,
@@ -135,16 +136,33 @@ impl RootHasher {
             return None;
         }
         let block = self.close(number);
-        while let Some(digest) = self.closed.remove(&self.next) {
-            self.next += 1;
-            self.take(digest);
-        }
+        self.take_closed();
         block
     }
 
     /// This number will never settle.
     pub fn skip(&mut self, id: EntryId) -> Option<Block> {
         self.settled(id, None)
+    }
+
+    /// None of these numbers will ever settle, however many they are. Returns the blocks that are complete now.
+    pub fn skip_all(&mut self, numbers: Range<u64>) -> Vec<Block> {
+        let (mut blocks, mut at) = (Vec::new(), numbers.start);
+        while at < numbers.end {
+            let number = at / BLOCK_ENTRIES;
+            let is_whole = at.is_multiple_of(BLOCK_ENTRIES) && numbers.end - at >= BLOCK_ENTRIES;
+            if is_whole && !self.open.contains_key(&number) {
+                if number >= self.next {
+                    self.closed.entry(number).or_default();
+                }
+                at += BLOCK_ENTRIES;
+            } else {
+                blocks.extend(self.skip(EntryId(at)));
+                at += 1;
+            }
+        }
+        self.take_closed();
+        blocks
     }
 
     /// Memory that is held until blocks are complete, in bytes; about.
@@ -160,6 +178,13 @@ impl RootHasher {
             self.take(digest);
         }
         (Digest(*self.hasher.finalize().as_bytes()), self.entries, rest)
+    }
+
+    fn take_closed(&mut self) {
+        while let Some(digest) = self.closed.remove(&self.next) {
+            self.next += 1;
+            self.take(digest);
+        }
     }
 
     fn close(&mut self, number: u64) -> Option<Block> {
@@ -407,6 +432,28 @@ mod tests {
             roots.push(root);
         }
         assert!(roots.windows(2).all(|pair| pair[0] == pair[1]));
+    }
+
+    #[test]
+    fn numbers_that_are_skipped_together_leave_what_they_would_one_by_one() {
+        let end = 5 * BLOCK_ENTRIES;
+        let ranges = [3..9, 0..BLOCK_ENTRIES, BLOCK_ENTRIES - 1..3 * BLOCK_ENTRIES + 7, 1..end, 0..end - 1];
+        for numbers in ranges {
+            let (mut together, mut apart) = (RootHasher::default(), RootHasher::default());
+            // In a block that is open by then.
+            let id = EntryId(2 * BLOCK_ENTRIES + 6);
+            for hasher in [&mut together, &mut apart] {
+                assert!(hasher.settled(id, line_of(id.0)).is_none());
+            }
+            let blocks: Vec<Block> = numbers.clone().filter_map(|id| apart.skip(EntryId(id))).collect();
+            assert_eq!(together.skip_all(numbers.clone()), blocks, "{numbers:?}");
+            assert_eq!(together.held_bytes(), apart.held_bytes(), "{numbers:?}");
+            for id in (0..end).filter(|id| !numbers.contains(id)) {
+                let line = || line_of(id);
+                assert_eq!(together.settled(EntryId(id), line()), apart.settled(EntryId(id), line()));
+            }
+            assert_eq!(together.finish(), apart.finish(), "{numbers:?}");
+        }
     }
 
     #[test]

@@ -717,3 +717,46 @@ fn a_stream_is_told_that_less_of_it_is_kept_than_it_asked_for() {
     assert!(matches!(opened, Opened::FlowPush { window_bytes, .. } if window_bytes == 4 << 20), "{opened:?}");
     listening.stop();
 }
+
+#[test]
+fn who_streams_tells_that_less_is_kept_than_was_asked_for_and_goes_by_it() {
+    use std::sync::{Arc, Mutex};
+    use thalweg_mover::event::{self, Event, Events};
+    use thalweg_mover::link::{ServerTrust, client_config};
+    use thalweg_mover::run::client::TcpConnect;
+    use thalweg_mover::run::copy::{Stop, Watch};
+    use thalweg_mover::run::far_mover::FarMover;
+    use thalweg_mover::run::flow::job::{FlowFrom, FlowTo, FlowWishes, stream};
+    use thalweg_service::sessions::HostLimits;
+    use thalweg_wire::message::Until;
+    let scratch = Scratch::new();
+    let little = HostLimits { held_bytes_max: 16 << 20, ..HostLimits::default() };
+    let (listening, identity, _, server) = served(&scratch, little);
+    let tls = client_config(&identity, &ServerTrust::Pinned(server.fingerprint())).unwrap();
+    let connect = Arc::new(TcpConnect::new(vec![listening.addresses[0].to_string()]));
+    let far = Arc::new(FarMover::new(connect, tls, "thalweg"));
+    let (here, back) = (scratch.path("run"), scratch.path("back"));
+    std::fs::write(&here, noise(1, 6 << 20)).unwrap();
+    let there = || place("data", "run");
+    for (from, to, keeps) in [
+        (FlowFrom::Local(here.clone()), FlowTo::Far(far.clone(), there()), "destination"),
+        (FlowFrom::Far(far.clone(), there()), FlowTo::Local(back.clone()), "source"),
+    ] {
+        let notes: Arc<Mutex<Vec<String>>> = Arc::default();
+        let noted = notes.clone();
+        let events: Events = Arc::new(move |event| {
+            if let Event::Note(text) = event {
+                noted.lock().unwrap().push(text);
+            }
+        });
+        let watch = Watch { events, link_events: event::nobody(), meter: Arc::default(), evidence: None };
+        let wishes = FlowWishes::new(Until::default());
+        stream(from, to, &wishes, &identity, &watch, &Stop::default()).expect("a stream");
+        let told = format!("the {keeps} keeps at most {} bytes of a stream", 4 << 20);
+        let notes = notes.lock().unwrap().clone();
+        assert_eq!(notes.iter().filter(|note| note.starts_with(&told)).count(), 1, "{notes:?}");
+    }
+    assert!(std::fs::read(&back).unwrap() == std::fs::read(&here).unwrap());
+    far.close();
+    listening.stop();
+}

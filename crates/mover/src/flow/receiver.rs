@@ -122,6 +122,8 @@ fn cost(bytes: usize) -> usize {
 /// See the module.
 pub struct Receiver {
     window_bytes: usize,
+    /// What the sender keeps at most: it may be asked to keep less than is borne here.
+    sender_bytes: usize,
     piece_bytes_max: usize,
     mark_every: Duration,
     /// Those that are not over.
@@ -163,8 +165,10 @@ pub struct Receiver {
 impl Receiver {
     /// For a transfer by these terms, with pieces of at most so many bytes.
     pub fn new(terms: &FlowTerms, piece_bytes_max: usize) -> Receiver {
+        let window_bytes = usize::try_from(terms.window_bytes).unwrap_or(usize::MAX);
         Receiver {
-            window_bytes: usize::try_from(terms.window_bytes).unwrap_or(usize::MAX),
+            window_bytes,
+            sender_bytes: window_bytes,
             piece_bytes_max,
             mark_every: Duration::from_millis(terms.mark_every_ms.into()),
             flows: BTreeMap::new(),
@@ -189,6 +193,12 @@ impl Receiver {
             marked_bytes: 0,
             actions: VecDeque::new(),
         }
+    }
+
+    /// The sender that speaks from now on keeps at most so many bytes: marks come early enough for that. What was taken
+    /// before stays, so as much is borne as by the terms.
+    pub fn fit_window(&mut self, window_bytes: u64) {
+        self.sender_bytes = usize::try_from(window_bytes).unwrap_or(usize::MAX).min(self.window_bytes);
     }
 
     /// The next thing to do, in order.

@@ -14,6 +14,7 @@ use crate::failure::{Failure, FailureKind, Reason, Result, VERIFY};
 use crate::memory::Bytes;
 use crate::retry;
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 use thalweg_wire::message::{
     FlowBegin, FlowMark, FlowMessage, FlowStand, Origin, Outcome, Totals, TransferMessage,
@@ -61,6 +62,8 @@ pub enum Action {
     },
     /// The flow is over: its source may be let go.
     Settled(Box<Over>),
+    /// Flows of these numbers began before another receiver listened, which is not asked about them: they never settle.
+    Gone(Range<u64>),
     /// The receiver has all flows, and everything is durable.
     Finished(Totals),
 }
@@ -336,12 +339,17 @@ impl Sender {
     /// The destination has one file: of what begins now nothing older is to be asked about any more. Whether that is
     /// being done, so that it has to wait.
     fn hold_behind(&mut self, begin: &FlowBegin) -> bool {
-        let before = self.again.len();
-        self.again.retain(|done| !retry::is_same(&done.begin, begin));
-        self.progress.settled += (before - self.again.len()) as u64;
-        if self.again.len() < before {
+        let mut gone = Vec::new();
+        self.again.retain(|done| {
+            let is_older = retry::is_same(&done.begin, begin);
+            gone.extend(is_older.then_some(done.begin.flow.0));
+            !is_older
+        });
+        self.progress.settled += gone.len() as u64;
+        if !gone.is_empty() {
             self.count_done_bytes();
         }
+        self.actions.extend(gone.into_iter().map(|flow| Action::Gone(flow..flow.saturating_add(1))));
         if self.asked_again.0 == 0 {
             return false;
         }
@@ -492,7 +500,22 @@ impl Sender {
         self.forgotten += beyond as u64;
         self.count_done_bytes();
         self.is_finished = false;
+        self.say_gone();
         self.link_up();
+    }
+
+    /// What began and this receiver will not hear of: its receipt has no lines of them, and waits for none.
+    fn say_gone(&mut self) {
+        let again = self.again.iter().map(|done| done.begin.flow);
+        let mut known: Vec<u64> = self.flows.keys().copied().chain(again).map(|flow| flow.0).collect();
+        known.sort_unstable();
+        let mut from = 0;
+        for number in known.into_iter().chain([self.next_flow]) {
+            if from < number {
+                self.actions.push_back(Action::Gone(from..number));
+            }
+            from = number.saturating_add(1);
+        }
     }
 
     /// Of a file that was complete more than once, because it grew again, only what it has last is asked about,

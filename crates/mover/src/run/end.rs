@@ -3,6 +3,7 @@
 
 use crate::failure::{Failure, FailureKind};
 use crate::run::{Ended, LineSink, Told};
+use std::ops::Range;
 use thalweg_wire::account::SideAccounts;
 use thalweg_wire::message::{Outcome, TransferMessage};
 use thalweg_wire::receipt::{self, Block, RootHasher, Signed};
@@ -125,6 +126,12 @@ impl End {
     pub fn skipped(&mut self, id: EntryId) {
         let block = self.root.as_mut().and_then(|root| root.skip(id));
         self.tell(block.map(Told::Block));
+    }
+
+    /// The same of all of these.
+    pub fn skipped_all(&mut self, numbers: Range<u64>) {
+        let blocks = self.root.as_mut().map(|root| root.skip_all(numbers)).unwrap_or_default();
+        self.tell(blocks.into_iter().map(Told::Block));
     }
 
     /// Memory of lines that wait for others of their blocks, in bytes.

@@ -140,6 +140,11 @@ impl Share {
         line.charge(self.member, bytes, now);
     }
 
+    /// Whether both are shares of the same: what one of them was charged, the other waits for.
+    pub fn is_of_one_total_with(&self, other: &Share) -> bool {
+        Arc::ptr_eq(&self.total, &other.total)
+    }
+
     /// Bytes that are taken from a socket at once.
     pub fn portion_bytes(&self) -> usize {
         let portion = |rate: u64| {

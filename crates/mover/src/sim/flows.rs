@@ -399,6 +399,8 @@ impl World {
                     let flow = over.begin.flow;
                     self.sources.iter_mut().filter(|s| s.id == flow).for_each(|s| s.is_over = true);
                 }
+                // Nobody keeps a receipt here.
+                Sent::Gone(_) => {}
                 Sent::Finished(_) => self.is_finished.0 = true,
             }
         }

@@ -197,6 +197,8 @@ pub struct FilesFeed {
     /// That nobody can tell here who writes was told; and that others wait for that.
     is_blind_told: bool,
     is_crowded_told: bool,
+    /// That others wait for the receipt was told.
+    is_full_told: bool,
     /// That the directory's name leads elsewhere was told.
     is_elsewhere_told: bool,
 }
@@ -243,6 +245,7 @@ impl FilesFeed {
             is_polling: false,
             is_blind_told: false,
             is_crowded_told: false,
+            is_full_told: false,
             is_elsewhere_told: false,
         }
     }

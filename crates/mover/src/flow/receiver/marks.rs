@@ -95,9 +95,9 @@ impl Receiver {
 
     /// Time passed: call often enough that marks are not late.
     pub fn tick(&mut self, now: Duration) {
-        // By a quarter of the window the sender has the rest to go on with.
+        // By a quarter of what the sender keeps, it has the rest to go on with.
         let dirty = self.dirty_bytes + (self.dirty_pieces * limits::FLOW_PIECE_BESIDE_BYTES) as u64;
-        let is_pressed = dirty >= self.window_bytes as u64 / 4;
+        let is_pressed = dirty >= self.sender_bytes as u64 / 4;
         let is_due = self.due.is_some_and(|due| now >= due) || is_pressed;
         if self.is_syncing {
             return;

@@ -93,6 +93,21 @@ fn who_begins_flows_and_gives_them_up_waits_for_who_writes() {
 }
 
 #[test]
+fn a_mark_is_made_by_a_quarter_of_what_the_sender_keeps_which_may_be_less_than_is_borne_here() {
+    let terms = FlowTerms { until: Until::default(), window_bytes: 1 << 20, mark_every_ms: 1000 };
+    let mut receiver = Receiver::new(&terms, PIECE_MAX);
+    let slot = stands(&mut receiver, 0, "log");
+    let is_synced = |receiver: &mut Receiver, piece: u64| {
+        receiver.arrived(EntryId(0), piece * PIECE_MAX as u64, vec![1; PIECE_MAX]).unwrap();
+        receiver.written(slot, PIECE_MAX, Digest([1; 32]), NOW);
+        actions(receiver).iter().any(|action| matches!(action, Action::Sync(_)))
+    };
+    assert!(!is_synced(&mut receiver, 0), "the sender has most of its buffer to go on with");
+    receiver.fit_window(4 * PIECE_MAX as u64);
+    assert!(is_synced(&mut receiver, 1));
+}
+
+#[test]
 fn a_byte_in_a_piece_of_its_own_counts_with_what_is_kept_beside_it() {
     let mut receiver = receiver(64 << 10);
     stands(&mut receiver, 0, "x");

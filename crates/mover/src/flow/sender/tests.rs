@@ -416,6 +416,32 @@ fn of_complete_files_that_wait_for_their_turn_one_that_grows_is_asked_about_as_w
 }
 
 #[test]
+fn numbers_that_another_receiver_is_not_asked_about_are_said_to_be_gone() {
+    let mut sender = linked();
+    let gone = |sender: &mut Sender| {
+        let actions = std::iter::from_fn(|| sender.take_action());
+        let gone = actions.filter_map(|action| match action {
+            Action::Gone(numbers) => Some((numbers.start, numbers.end)),
+            _ => None,
+        });
+        gone.collect::<Vec<_>>()
+    };
+    let failed = begin(&mut sender, "failed");
+    sender.give_up(failed, Failure::new(FailureKind::Io, "read", "the disk is gone"));
+    complete(&mut sender, "large", 1, ASKED_AGAIN_BYTES);
+    complete(&mut sender, "log", 2, 5);
+    complete(&mut sender, "log", 2, 9);
+    assert!(gone(&mut sender).is_empty(), "they have settled");
+    sender.rebind();
+    // What failed, and a file as it was before it grew.
+    assert_eq!(gone(&mut sender), [(0, 1), (2, 3)]);
+    begin_file(&mut sender, "log", 2);
+    assert_eq!(gone(&mut sender), [(3, 4)], "it had not been asked about yet");
+    sender.link_up();
+    assert!(gone(&mut sender).is_empty(), "it is the same receiver");
+}
+
+#[test]
 fn what_is_asked_about_again_is_not_much_to_read_at_a_time() {
     let mut sender = linked();
     const BYTES: u64 = ASKED_AGAIN_BYTES / 2;

@@ -147,6 +147,12 @@ impl FlowReceive {
         Ok(())
     }
 
+    /// Marks what comes early enough for a sender that keeps at most so many bytes: what the source of the next session
+    /// grants. Call before it is attached.
+    pub fn fit_window(&self, window_bytes: u64) {
+        self.lock().machine.fit_window(window_bytes);
+    }
+
     /// From now on it is transfer `number` of the session of `outbox`; who sends begins its flows anew. `lines` hears
     /// the receipt, which begins anew.
     pub fn attach(&self, number: TransferNumber, outbox: Box<dyn Outbox>, lines: Option<LineSink>) {

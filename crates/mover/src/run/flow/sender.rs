@@ -273,6 +273,7 @@ impl FlowSend {
                     self.hashers().remove(&flow);
                     state.beside.wanted.push_back(Wanted::LetGo { flow, failure });
                 }
+                Action::Gone(numbers) => state.end.skipped_all(numbers),
                 Action::Finished(totals) => state.end.come(Ended::Finished(totals)),
             }
         }

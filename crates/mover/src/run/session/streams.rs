@@ -190,8 +190,8 @@ struct Intakes<'a> {
     stream: (u16, u64),
     /// Whose frame came last.
     last: Option<TransferNumber>,
-    /// For whom more comes, most likely, and the share of that transfer of what its export may move.
-    own: Option<(TransferNumber, Option<Arc<Share>>)>,
+    /// For whom more comes, most likely, and the share of that transfer of what its export may move, if it has one.
+    own: Option<(TransferNumber, Arc<Share>)>,
     /// Bytes of which the owner was not told.
     took: usize,
     /// Since the last frame was whole.
@@ -203,24 +203,20 @@ impl Intakes<'_> {
     /// until then it counts as in [`Intakes::book_held`].
     fn own_share(&mut self) -> Option<Arc<Share>> {
         let number = self.last.or_else(|| self.session.first_that_receives())?;
-        match &self.own {
-            Some((of, share)) if *of == number => share.clone(),
-            _ => {
-                let share = self.session.own_share(number);
-                self.own = Some((number, share.clone()));
-                share
-            }
+        // That there is none is not kept: frames may come before their transfer is opened.
+        if self.own.as_ref().is_none_or(|(of, _)| *of != number) {
+            self.own = self.session.own_share(number).map(|share| (number, share));
         }
+        self.own.as_ref().map(|(_, share)| share.clone())
     }
 
-    /// A frame of so many bytes is whole, and is for this transfer. If it was taken for that of another, it counts as
-    /// that of both.
+    /// A frame of so many bytes is whole, and is for this transfer. If it was taken for that of a transfer of another
+    /// export, it counts as that of both.
     fn came(&mut self, number: TransferNumber, bytes: usize) {
-        let was = self.own.as_ref().map(|(of, _)| *of);
+        let waited_in = self.own.as_ref().map(|(_, share)| share.clone());
         self.last = Some(number);
-        if was != Some(number)
-            && let Some(share) = self.own_share()
-        {
+        let Some(share) = self.own_share() else { return };
+        if waited_in.is_none_or(|waited_in| !waited_in.is_of_one_total_with(&share)) {
             share.charge(bytes as u64);
         }
     }
@@ -246,7 +242,7 @@ impl Drop for Intakes<'_> {
         if let Some(share) = self.session.share.get() {
             share.charge(self.took as u64);
         }
-        if let Some((_, Some(share))) = &self.own {
+        if let Some((_, share)) = &self.own {
             share.charge(self.took as u64);
         }
     }
@@ -268,7 +264,7 @@ impl Meanwhile for Intakes<'_> {
 
     fn portion_bytes(&self) -> usize {
         let session = self.session;
-        let own = self.own.as_ref().and_then(|(_, share)| share.as_deref());
+        let own = self.own.as_ref().map(|(_, share)| &**share);
         let of_shares = session.share.get().into_iter().chain(own).map(Share::portion_bytes);
         session.owner.portion_bytes().min(of_shares.min().unwrap_or(usize::MAX))
     }
@@ -426,6 +422,34 @@ mod tests {
         assert_eq!((told(1), told(2)), (of_export, Some(None)));
         session.remove(TransferNumber(1));
         assert!(session.own_share(TransferNumber(1)).is_none());
+    }
+
+    /// As with `--and`: frames of one command come in turns on each stream.
+    #[test]
+    fn a_frame_that_was_waited_for_in_its_export_counts_once_whichever_transfer_of_it_has_it() {
+        let (session, _, of_export, _) = with_export();
+        session.share_transfer(TransferNumber(2), of_export.share());
+        let mut receives = intakes(&session, 0);
+        for number in [1, 2, 1, 2] {
+            // What came is waited for, or would be if there were more, before its frame is whole.
+            receives.before_portion();
+            receives.came(TransferNumber(number), 1 << 40);
+        }
+        assert_eq!(of_export.owes(), Duration::ZERO);
+    }
+
+    #[test]
+    fn frames_that_come_before_their_transfer_has_a_share_do_not_keep_it_from_having_one() {
+        let (session, _, of_export, _) = with_export();
+        let mut receives = intakes(&session, 0);
+        receives.came(TransferNumber(2), 1 << 40);
+        receives.before_portion();
+        session.share_transfer(TransferNumber(2), of_export.share());
+        receives.before_portion();
+        assert!(receives.portion_bytes() < 1 << 20);
+        receives.took = 1 << 40;
+        drop(receives);
+        assert!(of_export.owes() > Duration::from_secs(3600));
     }
 
     #[test]

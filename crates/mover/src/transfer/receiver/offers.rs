@@ -71,14 +71,24 @@ impl Receiver {
             Decided::Wanted { present, candidate } => {
                 let size = item.entry.evidence.size;
                 let mut large = Large::new(&item.entry, chunk_bytes, self.keeps_pieces);
-                large.comparison = candidate.map(|candidate| Comparison::new(candidate, !present.is_empty()));
+                let mut has_partial = !present.is_empty();
                 let mut present = present;
                 present.sort_unstable_by_key(|&(chunk, _)| chunk);
                 present.dedup_by_key(|&mut (chunk, _)| chunk);
                 present.retain(|&(chunk, _)| chunk < large.tree.chunks());
                 // Something is left for the others.
                 let room = self.limits.gaps.saturating_sub(self.gaps);
-                let gaps = thin(&mut present, room - room / 8);
+                let there = present.len();
+                let mut gaps = thin(&mut present, room - room / 8);
+                let may_have_holes =
+                    matches!(item.entry.kind, Kind::File { sparse, marked } if sparse || marked);
+                // Holes are never written: through those of what comes again, what is there would show.
+                if may_have_holes && present.len() < there {
+                    present.clear();
+                    (gaps, has_partial) = (0, false);
+                    self.actions.push_back(Action::Discard(id));
+                }
+                large.comparison = candidate.map(|candidate| Comparison::new(candidate, has_partial));
                 item.gaps += gaps;
                 self.gaps += gaps;
                 let mut bytes = 0;

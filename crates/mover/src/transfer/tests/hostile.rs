@@ -204,6 +204,36 @@ fn what_an_earlier_attempt_left_in_more_pieces_than_a_sender_bears_comes_again_i
 }
 
 #[test]
+fn a_file_that_may_have_holes_comes_again_as_a_whole_where_more_is_left_of_it_than_can_be_told() {
+    let (chunks, now) = (1000, Duration::ZERO);
+    let terms = Terms { chunk_bytes: CHUNK, segment_bytes: CHUNK as u32, ..terms() };
+    for (gaps, is_whole) in [(100, true), (100_000, false)] {
+        for (sparse, marked) in [(true, false), (false, true)] {
+            let limits = receiver::Limits { gaps, ..receiver::Limits::default() };
+            let mut receiver = Receiver::new(terms.clone(), limits);
+            let holes = Entry { kind: Kind::File { sparse, marked }, ..file("holes", chunks * CHUNK) };
+            receiver.hear(Say::Offer(vec![holes]), now).unwrap();
+            let there = (0..chunks).step_by(2).map(|chunk| (chunk, Digest::default()));
+            let decided = Decided::Wanted { present: there.collect(), candidate: None };
+            receiver.decided(EntryId(0), decided, now);
+            let (mut is_discarded, mut asked) = (false, 0);
+            while let Some(action) = receiver.take_action() {
+                match action {
+                    Action::Discard(id) => is_discarded = id == EntryId(0) && asked == 0,
+                    Action::Say(Say::Want(wants)) => {
+                        let runs = wants.iter().flat_map(|(_, want)| want.runs());
+                        asked += runs.map(|run| run.count).sum::<u64>();
+                    }
+                    _ => {}
+                }
+            }
+            let all = if is_whole { chunks } else { chunks / 2 };
+            assert_eq!((is_discarded, asked), (is_whole, all), "{sparse} {marked}");
+        }
+    }
+}
+
+#[test]
 fn what_a_sender_has_a_receiver_keep_is_counted_until_it_is_over() {
     let now = Duration::ZERO;
     let mut receiver = Receiver::new(terms(), receiver::Limits::default());

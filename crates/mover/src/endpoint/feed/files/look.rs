@@ -70,6 +70,14 @@ impl FilesFeed {
                 self.files.len()
             ));
         }
+        if self.waiting > 0 && !self.is_full_told && !taker.has_room() {
+            self.is_full_told = true;
+            taker.note(format!(
+                "{} more files wait until some of those that still grow are complete: too much of the receipt waits for \
+                 these",
+                self.waiting
+            ));
+        }
         self.tell_left(taker);
         if self.unread.is_empty() {
             self.give_up_gone();

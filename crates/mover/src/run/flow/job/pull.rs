@@ -28,7 +28,7 @@ impl Job<'_> {
             let request = Request::FlowPull { place: place.clone(), flow: flow.clone() };
             let open = job.opening(number, request, terms.clone());
             let (form, server, granted) = client.open_flow_pull(open, &|| job.stop.is_asked())?;
-            job.granted(granted, flow.window_bytes, "source");
+            let granted = job.granted(granted, flow.window_bytes, "source");
             let expected = Expected::of(std::slice::from_ref(place), &[], Filter::new(Vec::new())?, &form)?;
             let run = match &begun {
                 Some((run, _)) => run.clone(),
@@ -44,6 +44,7 @@ impl Job<'_> {
                     run
                 }
             };
+            run.fit_window(granted);
             run.attach(number, client.session.outbox(), job.lines());
             client.session.add(number, run.clone())?;
             client.want_streams(plan.streams.value, &plan);

@@ -46,7 +46,7 @@ impl Job<'_> {
             job.opens_by = None;
             job.openings = Tries::default();
             let granted = job.granted(granted, run.flow.window_bytes, "destination");
-            check_granted(slot.as_ref(), granted)?;
+            check_granted(slot.as_ref().map(TakenSlot::buffer_bytes), run.flow.window_bytes, granted)?;
             run.fit_window(granted)?;
             if let Some(slot) = &mut slot {
                 run.set_slot(Some((slot.gate(), slot.held().deadline)));
@@ -183,14 +183,29 @@ impl Job<'_> {
     }
 }
 
-/// What a slot promises is kept only if all that it takes is.
-fn check_granted(slot: Option<&TakenSlot>, granted: u64) -> Result<()> {
-    let Some(needed) = slot.map(TakenSlot::buffer_bytes).filter(|&needed| needed > granted) else {
-        return Ok(());
-    };
+/// What a slot promises is kept only if all that it takes is: the bytes `needed`, as far as they were `asked` for. In a
+/// later session a slot may need a little more than the first one did, by which the buffer was made.
+fn check_granted(needed: Option<u64>, asked: u64, granted: u64) -> Result<()> {
+    let Some(needed) = needed.filter(|&needed| needed.min(asked) > granted) else { return Ok(()) };
     let cause = format!(
         "{needed} bytes would have to be kept until they are durable, and the destination keeps at most {granted} of a \
          stream: smaller bursts, a shorter --mark-every, or more memory there"
     );
     Err(Failure::new(FailureKind::Usage, "take a slot", cause))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_ends_for_what_the_destination_keeps_less_than_was_asked_and_not_for_what_nobody_asked() {
+        assert!(check_granted(None, 100, 1).is_ok());
+        assert!(check_granted(Some(90), 100, 90).is_ok());
+        let refused = check_granted(Some(90), 100, 89).unwrap_err();
+        assert!(refused.cause.contains("keeps at most 89 of a stream"), "{refused}");
+        // In the session after an outage answers take longer, and the buffer is as it was.
+        assert!(check_granted(Some(110), 100, 100).is_ok());
+        assert!(check_granted(Some(110), 100, 99).is_err());
+    }
 }

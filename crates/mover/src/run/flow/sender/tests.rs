@@ -172,3 +172,25 @@ fn no_flow_begins_while_too_much_is_complete_beside_one_that_is_not() {
     complete(&run, EntryId(0));
     assert!(run.has_room(), "nothing is waited for");
 }
+
+#[test]
+fn numbers_that_another_receiver_never_hears_of_keep_no_flow_from_beginning() {
+    let run = with_a_piece();
+    run.give_up(EntryId(0), Failure::new(FailureKind::Io, "read", "the disk is gone"));
+    let long = format!("/{}", "a".repeat(250)).repeat(200);
+    let count = limits::RECEIPT_BYTES_WAITING_MAX / long.len();
+    let flows: Vec<EntryId> = (0..=count).map(|number| begin(&run, &format!("{number}{long}"))).collect();
+    flows.iter().for_each(|&flow| complete(&run, flow));
+    run.attach(TransferNumber(1), Box::new(Nobody), None);
+    run.link_up();
+    let digest = Digest(*blake3::hash(b"abc").as_bytes());
+    for flow in flows {
+        let at = FlowMark { flow, bytes: 3, digest };
+        let stand = FlowStand { at, is_ours: true, is_over: true, name: None };
+        run.hear(TransferMessage::Flow(FlowMessage::Stand(vec![stand]))).unwrap();
+        let outcome = Outcome::Done { digest: Some(digest), losses: Vec::new() };
+        run.hear(TransferMessage::Settled(vec![(flow, outcome)])).unwrap();
+    }
+    begin(&run, "grows");
+    assert!(run.has_room(), "all of the first block of the receipt are settled, or never will be");
+}
