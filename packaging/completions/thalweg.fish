@@ -29,10 +29,10 @@ complete -c thalweg -n "__fish_thalweg_needs_command" -s h -l help -d 'Print hel
 complete -c thalweg -n "__fish_thalweg_needs_command" -s V -l version -d 'Print version'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "cp" -d 'Copy files and trees'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "sync" -d 'Make a destination the same as a source'
-complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "stream" -d 'Move what is still being made: files that grow, directories in which they do, pipes (`-`)'
-complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "mark" -d 'How much of a file that a stream writes is durable'
+complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "stream" -d 'Move what is still being made: files that grow, directories with such files, pipes (`-`)'
+complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "mark" -d 'Say how much of a file that a stream writes is durable'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "frames" -d 'Frames of detectors, from memory to memory: many producers, many consumers, nothing lost unnamed'
-complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "slots" -d 'Who may send to a daemon when: the slots that it gave away'
+complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "slots" -d 'Show who may send to a daemon, and when: the slots that it gave away'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "verify" -d 'Check that what a receipt says is still there, and undamaged'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "identity" -d 'Say who signs receipts here: fingerprint, public key and certificate'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "check" -d 'Compare two places by content, changing nothing'
@@ -52,7 +52,7 @@ complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "watch" -d 'Copy wha
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "testbed" -d 'Hosts on this machine, joined by an emulated path: delay, rate, loss, for any program'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "advise" -d 'Analyse here, stream, or send files? Will the deadline hold? A verdict, its reason, and what would change it'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "model" -d 'Ask one law: windows, loss, volume, tails, frames, damage, stages, number of files'
-complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "doctor" -d 'What of this machine stands in the way of moving data: what is, what should be, why, how to take it back'
+complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "doctor" -d 'Say what on this machine stands in the way of moving data: what is, what should be, why, how to take it back'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "bench" -d 'Measure: throughput by size, distance, loss, order, damage, load; raw samples kept, laws beside'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "dataset" -d 'Files made from a seed, to measure and to try with, and checked by it'
 complete -c thalweg -n "__fish_thalweg_needs_command" -f -a "plot" -d 'Draw the figures of results: SVG or PNG, with their data as CSV'
@@ -107,7 +107,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l chunk -d 'Bytes o
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l request -d 'Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default: 512KiB)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l memory -d 'Take at most so much memory for buffers here, from 8MiB: fewer streams, smaller requests, less read ahead (a far side has a bound of its own: serve --memory)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l window -d 'Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l receipt -d 'Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`. Of one copy, so not with --and' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l receipt -d 'Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`. For one copy only, so not with --and' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l report -d 'Write how each entry ended, and what was deleted, as JSON lines, to a file, behind what is in it' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s a -l archive -d 'Archive: keep modes, owners, times, links, holes, attributes. Always on; accepted for your fingers'
@@ -115,8 +115,8 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s r -l recursive -d
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s H -l hard-links -d 'Keep hard links. Always on; accepted for your fingers'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s S -l sparse -d 'Keep holes. Always on; accepted for your fingers'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s p -s g -s X -s A -l perms -l links -l times -l owner -l group -l xattrs -l acls -d 'Keep modes, links, times, owners, groups, attributes, ACLs. Always on; accepted for your fingers (l, t, o as in `-rlpto`)'
-complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l no-perms -l no-p -d 'Do not keep modes and ACLs: what is new has of the source\'s permissions what the umask there leaves, and no set-id bits; what stands there keeps its own'
-complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l no-owner -l no-o -d 'Do not keep owners and groups: what is written belongs to who writes it'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l no-perms -l no-p -d 'Do not keep modes and ACLs: a new entry gets the source\'s permissions as far as the umask there leaves them, and no set-id bits; what stands there keeps its own'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l no-owner -l no-o -d 'Do not keep owners and groups: what is written belongs to the user who writes it'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l no-times -l no-t -d 'Do not keep times. What has the same size is then compared by content, unless an earlier comparison is remembered'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l no-xattrs -d 'Do not keep attributes and ACLs'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l human-readable -d 'Sizes for people. Always on; accepted for your fingers, as is `-h` beside places'
@@ -131,8 +131,8 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l no-profile -d 'Ne
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s u -l update -d 'Leave alone what is newer at the destination'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l ignore-existing -d 'Leave alone what exists at the destination'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s x -l one-file-system -d 'Do not cross into other file systems'
-complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s L -l copy-links -d 'Copy what symbolic links lead to instead of the links. From a daemon none that leads out of its export'
-complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l remove-source-files -d 'cp: remove each file and link of a source once it is verified and durable at the destination; what was there before only if --check digest finds it the same. Directories stay, and what cannot be kept in full (--no-owner, --no-xattrs). At a daemon where its export may be written. Not with --and or --copy-links'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s L -l copy-links -d 'Copy what symbolic links lead to instead of the links. A daemon follows none that leads out of its export'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l remove-source-files -d 'cp: remove each file and link of a source once it is verified and durable at the destination; what was there before only if --check digest finds it the same. Directories stay, and what cannot be kept in full (--no-owner, --no-xattrs). At a daemon only in exports that may be written. Not with --and or --copy-links'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s 0 -l from0 -d 'Names and patterns in those files end with NUL, not with a line'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l no-io-uring -d 'Helper threads for requests in flight, even where there is an io_uring'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
@@ -190,7 +190,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l chunk -d 'Bytes
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l request -d 'Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default: 512KiB)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l memory -d 'Take at most so much memory for buffers here, from 8MiB: fewer streams, smaller requests, less read ahead (a far side has a bound of its own: serve --memory)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l window -d 'Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l receipt -d 'Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`. Of one copy, so not with --and' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l receipt -d 'Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`. For one copy only, so not with --and' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l report -d 'Write how each entry ended, and what was deleted, as JSON lines, to a file, behind what is in it' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s a -l archive -d 'Archive: keep modes, owners, times, links, holes, attributes. Always on; accepted for your fingers'
@@ -198,8 +198,8 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s r -l recursive 
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s H -l hard-links -d 'Keep hard links. Always on; accepted for your fingers'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s S -l sparse -d 'Keep holes. Always on; accepted for your fingers'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s p -s g -s X -s A -l perms -l links -l times -l owner -l group -l xattrs -l acls -d 'Keep modes, links, times, owners, groups, attributes, ACLs. Always on; accepted for your fingers (l, t, o as in `-rlpto`)'
-complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l no-perms -l no-p -d 'Do not keep modes and ACLs: what is new has of the source\'s permissions what the umask there leaves, and no set-id bits; what stands there keeps its own'
-complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l no-owner -l no-o -d 'Do not keep owners and groups: what is written belongs to who writes it'
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l no-perms -l no-p -d 'Do not keep modes and ACLs: a new entry gets the source\'s permissions as far as the umask there leaves them, and no set-id bits; what stands there keeps its own'
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l no-owner -l no-o -d 'Do not keep owners and groups: what is written belongs to the user who writes it'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l no-times -l no-t -d 'Do not keep times. What has the same size is then compared by content, unless an earlier comparison is remembered'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l no-xattrs -d 'Do not keep attributes and ACLs'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l human-readable -d 'Sizes for people. Always on; accepted for your fingers, as is `-h` beside places'
@@ -214,8 +214,8 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l no-profile -d '
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s u -l update -d 'Leave alone what is newer at the destination'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l ignore-existing -d 'Leave alone what exists at the destination'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s x -l one-file-system -d 'Do not cross into other file systems'
-complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s L -l copy-links -d 'Copy what symbolic links lead to instead of the links. From a daemon none that leads out of its export'
-complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l remove-source-files -d 'cp: remove each file and link of a source once it is verified and durable at the destination; what was there before only if --check digest finds it the same. Directories stay, and what cannot be kept in full (--no-owner, --no-xattrs). At a daemon where its export may be written. Not with --and or --copy-links'
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s L -l copy-links -d 'Copy what symbolic links lead to instead of the links. A daemon follows none that leads out of its export'
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l remove-source-files -d 'cp: remove each file and link of a source once it is verified and durable at the destination; what was there before only if --check digest finds it the same. Directories stay, and what cannot be kept in full (--no-owner, --no-xattrs). At a daemon only in exports that may be written. Not with --and or --copy-links'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l delete -d 'sync: remove what the source does not have, and what stands where it has something of another kind'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s 0 -l from0 -d 'Names and patterns in those files end with NUL, not with a line'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l no-io-uring -d 'Helper threads for requests in flight, even where there is an io_uring'
@@ -229,7 +229,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l until-size -d
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l until-marker -d 'All is complete when there is something of this name beside the file, or in the directory; it is not sent' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l poll -d 'Look every so often, and do not go by the file system\'s events (which network file systems lack)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l buffer -d 'Bytes that are kept in memory until they are durable at the destination, from 64KiB to 256MiB: a producer that is faster waits' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l memory -d 'Take at most so much memory for buffers here, from 8MiB: of --buffer half of it, fewer streams' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l memory -d 'Take at most so much memory for buffers here, from 8MiB: at most half of it for --buffer, and fewer streams' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l mark-every -d 'Time between two marks, up to a minute: how late a byte may become durable' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l slot -d 'Send in a slot of the daemon (`thalweg serve --slots`): BYTES become ready every PERIOD, or bytes at RATE all the time, and are to be durable within DEADLINE; for instance 1s:20MB:300ms, 100Mbit/s:300ms. What cannot be promised is refused, with by how much it does not fit or what would. Marks are made at least ten times in a deadline' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l bwlimit -d 'Send no faster than this; for instance 500Mbit/s, 50MB/s, or 50M (MiB/s). `thalweg limit` changes it while the stream runs' -r
@@ -260,7 +260,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l state -d 'Whe
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l receipt -d 'Write what both sides signed, and a line for each file, to a file: see `thalweg verify`' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l report -d 'Write how each file ended, as JSON lines, to a file, behind what is in it' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
-complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l until-closed -d 'Files are complete when nobody has them open for writing. So it is if nothing else is said; a file in a directory always is then'
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l until-closed -d 'Files are complete when nobody has them open for writing. This is the default; in a directory each file is complete then in any case'
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -s f -l follow -d 'Never complete: go on until interrupted'
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l wait -d 'Wait for a source that is not there yet'
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l recheck -d 'Read each file again as a whole before it is said to be complete: what its writer changed after it was sent is told (exit 5), also where that changed while the file went on growing'
@@ -328,7 +328,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l from -d 'Begin with everything that is there (start), with what comes (now), or with this sequence of each producer' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l producers -d 'End when so many producers have finished, and all that are known' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l count -d 'End after so many frames' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l name -d 'A name to come back under: who was killed or stopped, or had its --count, goes on behind what it had put away, within --keep' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l name -d 'A name to come back under: a pull that was killed or stopped, or had its --count, goes on behind what it had put away, within --keep' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l keep -d 'For so long the hub keeps the place of a consumer whose link is gone' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l link-rate -d 'What the link could carry, for instance 10Gbit/s: with it the end has a Streaming Speed Score' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from pull" -l hub -d 'Have the hub in this process, without a daemon: frames are taken out of its memory, with one hop less. It makes DIR/ticket, which producers need, and keeps spill logs in DIR/spill; it ends with this command' -r -F
@@ -407,7 +407,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l json -d 'Even
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c thalweg -n "__fish_thalweg_using_subcommand identity" -l state -d 'Where the keys are. That of the user is made there if there is none' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand identity" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
-complete -c thalweg -n "__fish_thalweg_using_subcommand identity" -l server -d 'Of the server whose state directory this is, and not of the user'
+complete -c thalweg -n "__fish_thalweg_using_subcommand identity" -l server -d 'Print the identity of the server whose state directory this is, not that of the user'
 complete -c thalweg -n "__fish_thalweg_using_subcommand identity" -l json -d 'Events as JSON, one a line, on stdout'
 complete -c thalweg -n "__fish_thalweg_using_subcommand identity" -s h -l help -d 'Print help'
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l sums -d 'Compare the files of SRC with this list (`-`: stdin), as `b3sum` or `thalweg verify --as-b3sum` writes it; names in it are relative to SRC. What is not in it is not looked for' -r -F
@@ -491,10 +491,10 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand gc" -l config -d 'Go by 
 complete -c thalweg -n "__fish_thalweg_using_subcommand gc" -l yes -d 'Remove what no copy uses; without it only list. Copies that would resume from it begin anew'
 complete -c thalweg -n "__fish_thalweg_using_subcommand gc" -l json -d 'Events as JSON, one a line, on stdout'
 complete -c thalweg -n "__fish_thalweg_using_subcommand gc" -s h -l help -d 'Print help'
-complete -c thalweg -n "__fish_thalweg_using_subcommand limit" -l state -d 'Where thalweg keeps its keys and what it remembers: to reach a daemon, where that does' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand limit" -l state -d 'Where thalweg keeps its keys and what it remembers; to reach a daemon, its state directory' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand limit" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand limit" -s h -l help -d 'Print help'
-complete -c thalweg -n "__fish_thalweg_using_subcommand why" -l state -d 'Where thalweg keeps its keys and what it remembers: of a daemon, what it serves' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand why" -l state -d 'Where thalweg keeps its keys and what it remembers; that of a daemon shows what it serves' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand why" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand why" -s v -l verbose -d 'With a table of all stages of both sides; twice: also streams, processes and disks'
 complete -c thalweg -n "__fish_thalweg_using_subcommand why" -s q -l quiet -d 'Only the sentence'
@@ -503,7 +503,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand why" -l list -d 'All tra
 complete -c thalweg -n "__fish_thalweg_using_subcommand why" -l json -d 'The answer as JSON, one a line, on stdout'
 complete -c thalweg -n "__fish_thalweg_using_subcommand why" -s h -l help -d 'Print help'
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l deadline -d 'Will it be done in this time, in 99 of 100 cases?' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l scan -d 'Count what is at SRC for so long, or 1,000 entries in any case; of what is larger a sample is taken for as long again' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l scan -d 'Count what is at SRC for so long, or 1,000 entries in any case; if it is larger, a sample is taken for as long again' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l measure -d 'Measure for so long where nothing is known, or only by a probe of more than a day ago; from 4 s to 1 min' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l bwlimit -d 'Of the copy, as in cp; what is measured is not held to it (--no-measure)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l verify -d 'As in cp' -r -f -a "written\t'Digest compared before each write, everything synced'
@@ -605,13 +605,13 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l ticket-file -d
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l advertise -d 'Address that the ticket names instead of those of this machine, for --via ticket. May be given several times' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l patience -d 'Keep a session without a link for so long' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l stall-timeout -d 'Without a sign of life for so long, a link counts as lost' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l max-sessions -d 'Serve at most so many sessions at a time; one more client is told that the server is busy' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l max-sessions-per-address -d 'Of these, at most so many from one address (of IPv6: one network of 64 bits) (default: half of them)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l max-sessions -d 'Serve at most so many sessions at a time; a client beyond them is told that the server is busy' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l max-sessions-per-address -d 'Serve at most so many of these from one address (of IPv6: one network of 64 bits) (default: half of them)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l memory -d 'Take at most so much memory for buffers of all sessions together, from 8MiB; a stream for which there is none is refused' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l bwlimit -d 'Move no faster than this, all sessions and both directions together; for instance 5Gbit/s. Sessions that move data have equal parts, and what one does not use is the others\'. `thalweg limit PID RATE` changes it while the daemon runs, and a reload does. Not with --slots, whose promises it would break' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l slots -d 'Give the way to this server away in slots: streams that ask for one (`thalweg stream --slot`) get windows in which no other has one, or are refused. RATE is what the way carries, for instance 10Gbit/s; measure: four fifths of what this machine takes in, measured for some seconds at the start. What comes without a slot waits while somebody\'s window is open' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l frames-memory -d 'Bytes of frames that all channels together may hold in memory; as much again is for what is under way from producers and to consumers (--window) (default: 1GiB, or in a control group an eighth of what it may have, if that is less)' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l max-spill -d 'The most that a client may let the spill log of a channel have (`frames --spill-size`); who asks for more is refused. A recorded log keeps what it has. max-spill of an export goes before it' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l max-spill -d 'The most that a client may let the spill log of a channel have (`frames --spill-size`); one that asks for more is refused. A recorded log keeps what it has. max-spill of an export takes precedence' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l log-format -d 'Write a log to stderr in this form, with a line for each transfer when it is over: what THALWEG_LOG asks for, else as THALWEG_LOG=info. Without it there is a log, for people, where THALWEG_LOG is set' -r -f -a "text\t'Lines for people'
 json\t'An object of JSON on each line'"
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l ktls -d 'With `--cipher tls`, let the kernel seal what this side sends and open what it receives: where that was measured to be faster, wherever the kernel can, or never' -r -f -a "auto\t'Where it was measured to be faster'
@@ -625,7 +625,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l on-arrival -d 
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l item -d 'What is one item' -r -f -a "file\t'Each file, at any depth'
 directory\t'Each directory at the top, with all that is in it'"
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l stable -d 'An item is complete when its sizes and times have not changed for so long' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l marker -d 'An item is complete when its marker is there, made or touched after the item\'s last change: of a file NAME the file NAME + MARKER beside it, of a directory the file MARKER in it' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l marker -d 'An item is complete when its marker is there, made or touched after the item\'s last change: for a file NAME the file NAME + MARKER beside it, for a directory the file MARKER in it' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l in-order -d 'Run the program strictly one item after another, by name (numbers in names as numbers) or by time of the last change: the next waits until the one before has succeeded. Copies go ahead of it' -r -f -a "name\t'By name'
 time\t'By time of the last change, then by name'"
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l jobs -d 'Runs of the program at the same time' -r
@@ -1278,10 +1278,10 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand report" -l config -d 'Go
 complete -c thalweg -n "__fish_thalweg_using_subcommand report" -s h -l help -d 'Print help'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark frames slots verify identity check ls du cat rm gc limit why predict probe tune explain-filter serve watch testbed advise model doctor bench dataset plot report help" -f -a "cp" -d 'Copy files and trees'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark frames slots verify identity check ls du cat rm gc limit why predict probe tune explain-filter serve watch testbed advise model doctor bench dataset plot report help" -f -a "sync" -d 'Make a destination the same as a source'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark frames slots verify identity check ls du cat rm gc limit why predict probe tune explain-filter serve watch testbed advise model doctor bench dataset plot report help" -f -a "stream" -d 'Move what is still being made: files that grow, directories in which they do, pipes (`-`)'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark frames slots verify identity check ls du cat rm gc limit why predict probe tune explain-filter serve watch testbed advise model doctor bench dataset plot report help" -f -a "mark" -d 'How much of a file that a stream writes is durable'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark frames slots verify identity check ls du cat rm gc limit why predict probe tune explain-filter serve watch testbed advise model doctor bench dataset plot report help" -f -a "stream" -d 'Move what is still being made: files that grow, directories with such files, pipes (`-`)'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark frames slots verify identity check ls du cat rm gc limit why predict probe tune explain-filter serve watch testbed advise model doctor bench dataset plot report help" -f -a "mark" -d 'Say how much of a file that a stream writes is durable'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark frames slots verify identity check ls du cat rm gc limit why predict probe tune explain-filter serve watch testbed advise model doctor bench dataset plot report help" -f -a "frames" -d 'Frames of detectors, from memory to memory: many producers, many consumers, nothing lost unnamed'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark frames slots verify identity check ls du cat rm gc limit why predict probe tune explain-filter serve watch testbed advise model doctor bench dataset plot report help" -f -a "slots" -d 'Who may send to a daemon when: the slots that it gave away'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark frames slots verify identity check ls du cat rm gc limit why predict probe tune explain-filter serve watch testbed advise model doctor bench dataset plot report help" -f -a "slots" -d 'Show who may send to a daemon, and when: the slots that it gave away'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark frames slots verify identity check ls du cat rm gc limit why predict probe tune explain-filter serve watch testbed advise model doctor bench dataset plot report help" -f -a "verify" -d 'Check that what a receipt says is still there, and undamaged'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark frames slots verify identity check ls du cat rm gc limit why predict probe tune explain-filter serve watch testbed advise model doctor bench dataset plot report help" -f -a "identity" -d 'Say who signs receipts here: fingerprint, public key and certificate'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark frames slots verify identity check ls du cat rm gc limit why predict probe tune explain-filter serve watch testbed advise model doctor bench dataset plot report help" -f -a "check" -d 'Compare two places by content, changing nothing'
@@ -1301,7 +1301,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_see
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark frames slots verify identity check ls du cat rm gc limit why predict probe tune explain-filter serve watch testbed advise model doctor bench dataset plot report help" -f -a "testbed" -d 'Hosts on this machine, joined by an emulated path: delay, rate, loss, for any program'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark frames slots verify identity check ls du cat rm gc limit why predict probe tune explain-filter serve watch testbed advise model doctor bench dataset plot report help" -f -a "advise" -d 'Analyse here, stream, or send files? Will the deadline hold? A verdict, its reason, and what would change it'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark frames slots verify identity check ls du cat rm gc limit why predict probe tune explain-filter serve watch testbed advise model doctor bench dataset plot report help" -f -a "model" -d 'Ask one law: windows, loss, volume, tails, frames, damage, stages, number of files'
-complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark frames slots verify identity check ls du cat rm gc limit why predict probe tune explain-filter serve watch testbed advise model doctor bench dataset plot report help" -f -a "doctor" -d 'What of this machine stands in the way of moving data: what is, what should be, why, how to take it back'
+complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark frames slots verify identity check ls du cat rm gc limit why predict probe tune explain-filter serve watch testbed advise model doctor bench dataset plot report help" -f -a "doctor" -d 'Say what on this machine stands in the way of moving data: what is, what should be, why, how to take it back'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark frames slots verify identity check ls du cat rm gc limit why predict probe tune explain-filter serve watch testbed advise model doctor bench dataset plot report help" -f -a "bench" -d 'Measure: throughput by size, distance, loss, order, damage, load; raw samples kept, laws beside'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark frames slots verify identity check ls du cat rm gc limit why predict probe tune explain-filter serve watch testbed advise model doctor bench dataset plot report help" -f -a "dataset" -d 'Files made from a seed, to measure and to try with, and checked by it'
 complete -c thalweg -n "__fish_thalweg_using_subcommand help; and not __fish_seen_subcommand_from cp sync stream mark frames slots verify identity check ls du cat rm gc limit why predict probe tune explain-filter serve watch testbed advise model doctor bench dataset plot report help" -f -a "plot" -d 'Draw the figures of results: SVG or PNG, with their data as CSV'
