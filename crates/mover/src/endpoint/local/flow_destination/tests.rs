@@ -1,4 +1,5 @@
 use super::*;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use thalweg_wire::EntryId;
 
@@ -190,8 +191,10 @@ fn a_directory_that_could_not_be_synced_is_synced_before_its_name_counts_as_dura
     let flows = flows(scratch.path());
     let grown = opened(&flows);
     let mut grown = Arc::into_inner(grown).unwrap();
-    // This file system syncs no directories.
-    let refuses = Arc::new(Dir::open(Path::new("/proc/self")).unwrap());
+    // What only holds a directory (`O_PATH`) syncs nothing.
+    const O_PATH: i32 = 0o10_000_000;
+    let held = std::fs::OpenOptions::new().read(true).custom_flags(O_PATH).open(scratch.path()).unwrap();
+    let refuses = Arc::new(Dir::from_fd(held.into()).unwrap());
     let made_in = grown.made_in.replace(refuses);
     assert!(grown.sync().is_err() && grown.sync().is_err(), "the second time it is not durable either");
     grown.made_in = made_in;
