@@ -241,7 +241,8 @@ fn what_the_source_goes_for_is_compared_with_the_medium_and_not_with_the_page_ca
     }
     for removes_source in [false, true] {
         let terms = Terms { removes_source, check: Check::Digest, ..terms() };
-        let destination = open(To { terms, ..to(&target) }, &source.form()).unwrap();
+        let mut destination = open(To { terms, ..to(&target) }, &source.form()).unwrap();
+        destination.stand_beside_source();
         destination.decide(&found.entries[0], &|_, _| true);
         let decision = destination.decide(found.entry("f"), &|_, _| true);
         assert!(matches!(decision, Decision::Wanted { candidate: Some(BYTES), .. }));
