@@ -595,7 +595,7 @@ fn what_was_copied_by_following_links_is_compared_listed_and_summed_by_following
         let listed = ask(&scratch, &daemon, &["ls", "-RL", place]);
         assert_eq!(text(&listed.stdout), "dir/\ndir/f\nfile\nreal/\nreal/f\n");
         let summed = text(&ask(&scratch, &daemon, &["du", "-L", place]).stdout);
-        assert!(summed.contains("(5,000 bytes) in 1 files, 6 entries"), "{summed}");
+        assert!(summed.contains("(5,000 bytes) in 1 file, 6 entries"), "{summed}");
     }
     std::fs::write(scratch.path("copy/dir/f"), noise(2, 5000)).unwrap();
     std::os::unix::fs::symlink("absent", scratch.path("export/nowhere")).unwrap();

@@ -37,10 +37,18 @@ pub struct Asked {
 
 /// A receipt that is being written.
 pub struct ReceiptFile {
-    path: PathBuf,
-    hidden: AtomicFile,
+    name: Arc<Mutex<Name>>,
     header: String,
     inner: Arc<Mutex<Inner>>,
+}
+
+/// The name that a receipt gets when it is complete.
+struct Name {
+    path: PathBuf,
+    /// Until it is given.
+    hidden: Option<AtomicFile>,
+    /// What became of that: it is given once.
+    given: Option<Result<()>>,
 }
 
 struct Inner {
@@ -67,9 +75,9 @@ impl ReceiptFile {
             AtomicFile::begin(path, mode, Durability::Synced).map_err(|error| of_io(path, &error.cause))?;
         let file = hidden.file().try_clone().map_err(|error| of_io(path, &error))?;
         let file = BufWriter::with_capacity(256 << 10, file);
+        let name = Name { path: path.to_owned(), hidden: Some(hidden), given: None };
         Ok(ReceiptFile {
-            path: path.to_owned(),
-            hidden,
+            name: Arc::new(Mutex::new(name)),
             header: header(asked).to_string(),
             inner: Arc::new(Mutex::new(Inner { file, began: 0, error: None })),
         })
@@ -78,7 +86,9 @@ impl ReceiptFile {
     /// As a copy or a stream takes it. What our side signs of it is the header; an attempt starts over.
     pub fn sink(&self) -> ReceiptSink {
         let header = Digest(*blake3::hash(self.header.as_bytes()).as_bytes());
-        ReceiptSink { lines: self.lines(), header }
+        let (name, inner) = (self.name.clone(), self.inner.clone());
+        let complete = Arc::new(move |agreed: &Agreed| complete(&name, &inner, agreed));
+        ReceiptSink { lines: self.lines(), header, complete }
     }
 
     fn lines(&self) -> Arc<dyn Fn() -> LineSink + Send + Sync> {
@@ -112,22 +122,34 @@ impl ReceiptFile {
         })
     }
 
-    /// Completes it.
+    /// Completes it, unless the copy has done so.
     ///
     /// # Errors
-    /// What went wrong with any line, or does now.
+    /// What went wrong with any line, or when it was completed.
     pub fn finish(self, agreed: &Agreed) -> Result<()> {
+        complete(&self.name, &self.inner, agreed)
+    }
+}
+
+/// Writes the last line of a receipt, and gives it its name; the second time only says what became of that.
+fn complete(name: &Mutex<Name>, inner: &Mutex<Inner>, agreed: &Agreed) -> Result<()> {
+    let Name { path, hidden, given } = &mut *lock(name);
+    let give = || {
         let footer = receipt_file::footer(&agreed.sender, &agreed.receiver);
-        let mut inner = lock(&self.inner);
+        let mut inner = lock(inner);
         inner.attempt(|file| {
             writeln!(file, "{footer}")?;
             file.flush()
         });
+        // Where it is not whole, it goes.
+        let hidden = hidden.take();
         if let Some(error) = inner.error.take() {
-            return Err(of_io(&self.path, &error));
+            return Err(of_io(path, &error));
         }
-        self.hidden.finish(Replace::Existing).map_err(|error| of_io(&self.path, &error.cause))
-    }
+        let named = hidden.map_or(Ok(()), |hidden| hidden.finish(Replace::Existing));
+        named.map_err(|error| of_io(path, &error.cause))
+    };
+    given.get_or_insert_with(give).clone()
 }
 
 impl Inner {
@@ -266,6 +288,7 @@ fn header(asked: &Asked) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::receipt_file::tests::Sample;
     use thalweg_wire::receipt::Block;
 
     /// Somebody else made it beforehand, where all may write.
@@ -301,10 +324,37 @@ mod tests {
         late(block("late"));
         lock(&receipt.inner).attempt(Write::flush);
         let mut text = vec![0; 1 << 10];
-        let bytes = receipt.hidden.file().read_at(&mut text, 0).unwrap();
+        let bytes = lock(&receipt.name).hidden.as_ref().unwrap().file().read_at(&mut text, 0).unwrap();
         let text = String::from_utf8(text[..bytes].to_vec()).unwrap();
         let written = [receipt.header.clone(), receipt_file::block(0), receipt_file::line("second")];
         assert_eq!(text.lines().collect::<Vec<_>>(), written);
+    }
+
+    /// Source files go for it: it has its name before the first of them does, and what went wrong is not forgotten.
+    #[test]
+    fn a_receipt_that_the_copy_completes_has_its_name_then_and_is_completed_once() {
+        let scratch = tempfile::tempdir().unwrap();
+        let asked = Asked { from: vec!["a".into()], to: "b".into(), compress: false, delete: false };
+        let agreed = Sample::new(&[]).agreed();
+        let path = scratch.path().join("out");
+        let receipt = ReceiptFile::begin(&path, &asked).unwrap();
+        let sink = receipt.sink();
+        drop((sink.lines)());
+        (sink.complete)(&agreed).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text.lines().count(), 2, "{text}");
+        receipt.finish(&agreed).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+
+        let path = scratch.path().join("blocked");
+        let receipt = ReceiptFile::begin(&path, &asked).unwrap();
+        let sink = receipt.sink();
+        std::fs::create_dir(&path).unwrap();
+        let failure = (sink.complete)(&agreed).unwrap_err();
+        std::fs::remove_dir(&path).unwrap();
+        assert_eq!(receipt.finish(&agreed), Err(failure));
+        // The whole one, and nothing hidden.
+        assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 1);
     }
 
     /// Also behind one that was killed while it wrote a line.

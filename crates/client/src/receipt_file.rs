@@ -501,6 +501,7 @@ fn damage(why: &str) -> Failure {
 pub(crate) mod tests {
     use super::*;
     use thalweg_mover::link::Identity;
+    use thalweg_mover::run::agree::Agreed;
     use thalweg_wire::message::{Check, VerifyLevel};
 
     /// A receipt as a local copy writes it: the lines of its blocks, each with the parts that are told before it.
@@ -578,6 +579,11 @@ pub(crate) mod tests {
             };
             let signature = self.identity.sign(&statement.signed_bytes());
             Signed { statement, certificate: self.identity.chain()[0].to_vec(), signature }
+        }
+
+        /// What both sides sign of it.
+        pub(crate) fn agreed(&self) -> Agreed {
+            Agreed { sender: self.signed(Side::Sender), receiver: self.signed(Side::Receiver) }
         }
 
         /// Its lines of text.

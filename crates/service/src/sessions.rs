@@ -676,11 +676,14 @@ mod tests {
     use crate::sessions::opening::ServedTransfer;
     use owner::ServerOwner;
     use std::sync::mpsc;
+    use thalweg_mover::endpoint::synthetic::NoiseSource;
     use thalweg_mover::endpoint::testing::{HeldUp, Hold};
     use thalweg_mover::run::Ended;
     use thalweg_mover::run::party::Party;
     use thalweg_mover::run::receiver::ReceiveRun;
-    use thalweg_mover::transfer::receiver;
+    use thalweg_mover::run::sender::SendRun;
+    use thalweg_mover::run::transfer::Transfer;
+    use thalweg_mover::transfer::{receiver, sender};
     use thalweg_wire::message::{Place, Question, Terms, TransferNumber};
 
     /// A disk that stands still when its destination is closed, until the test ends.
@@ -745,6 +748,33 @@ mod tests {
                 .expect("a session");
         session.drop_link(Failure::new(FailureKind::Connection, "test", "cut off"));
         session
+    }
+
+    /// It would be offered what goes meanwhile.
+    #[test]
+    fn a_client_that_begins_a_removal_anew_outlasts_that_of_its_older_session() {
+        let identity = Identity::generate("server").expect("an identity");
+        let exports = Exports::open(Vec::new()).expect("no exports");
+        let host = Host::new(identity, exports, None, HostLimits::default());
+        let [older, newer] = [1, 2].map(|id| cut_off(&host, id));
+        host.sessions().insert(older.id, older.clone());
+        let (number, terms) = (TransferNumber(1), Terms::of(1 << 20, 1 << 16));
+        let (key, limits) = (terms.job_key, sender::Limits::for_path(&terms, None));
+        let source = Arc::new(NoiseSource { bytes: 1 << 10, file_bytes: 1 << 10 });
+        let run = SendRun::new(number, source, terms, limits, older.outbox(), event::nobody());
+        run.remove_sources_for_peer(false).expect("a thread");
+        older.add(number, run.clone()).expect("room for it");
+        host.outlast_removal(&newer, &[9; 16]);
+        assert!(!older.is_closed(), "it is another job");
+        let removes = run.clone();
+        let seen = std::thread::spawn(move || {
+            let ended = removes.wait(LIMIT);
+            removes.stop_removing();
+            ended
+        });
+        host.outlast_removal(&newer, &key);
+        assert!(older.is_closed() && !Transfer::removes_for(&*run, &key));
+        assert!(matches!(seen.join().expect("an end"), Some(Ended::Failed(_))));
     }
 
     /// Nobody waits for so long but in vain.

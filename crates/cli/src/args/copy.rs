@@ -132,7 +132,7 @@ pub struct CopyArgs {
     pub copy_links: bool,
     /// cp: remove each file and link of a source once it is verified and durable at the destination; what was there
     /// before only if --check digest finds it the same. Directories stay, and what cannot be kept in full (--no-owner,
-    /// --no-xattrs). At a daemon only in exports that may be written. Not with --and or --copy-links
+    /// --no-xattrs). At a daemon only in exports that may be written and deleted in. Not with --and or --copy-links
     #[arg(long, conflicts_with_all = ["and", "copy_links"])]
     pub remove_source_files: bool,
     /// sync: remove what the source does not have, and what stands where it has something of another kind

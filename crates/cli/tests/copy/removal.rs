@@ -1,6 +1,9 @@
 //! Copies that remove their source files.
 
-use super::support::{Scratch, assert_same, facts, make_tree, wait_until};
+use super::support::job::{Running, with};
+use super::support::proxy::Proxy;
+use super::support::{Scratch, assert_same, facts, make_tree, noise, wait_until};
+use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -59,7 +62,7 @@ fn source_files_of_a_daemon_go_when_they_are_here_and_each_is_told() {
     let (place, to) = (daemon.place("data", "from/"), at("to"));
     let (report, receipt) = (at("report"), at("receipt"));
     let (plain, signed): (&[&str], &[&str]) = (&[], &["--receipt", &receipt]);
-    for more in [plain, signed] {
+    for (round, more) in [plain, signed].into_iter().enumerate() {
         scratch.ok(["cp", &at("kept/"), &at("export/from/")]);
         let names = files_below(&scratch.path("export/from"));
         let fixed = ["cp", "--remove-source-files", "--ticket", &ticket, "--report", &report];
@@ -77,9 +80,43 @@ fn source_files_of_a_daemon_go_when_they_are_here_and_each_is_told() {
         let gone = told.lines().filter(|line| line.contains(r#""event":"source-removed""#)).count();
         assert_eq!(gone, names.len(), "{told}");
         let logged = format!(r#""removed":{}"#, names.len());
-        assert!(wait_until(LIMIT, || scratch.server_log().contains(&logged)), "{}", scratch.server_log());
+        // One in each round: a dry run has removed none.
+        let lines = || scratch.server_log().matches(&logged).count();
+        assert!(wait_until(LIMIT, || lines() == round + 1), "{}", scratch.server_log());
         ["export/from", "to"].iter().for_each(|name| std::fs::remove_dir_all(scratch.path(name)).unwrap());
         std::fs::remove_file(&report).unwrap();
+    }
+}
+
+/// Pulled and pushed. That its name is taken shows when all is copied.
+#[test]
+fn where_the_receipt_cannot_be_completed_no_source_file_goes() {
+    let scratch = Scratch::new();
+    let export = scratch.path("export");
+    std::fs::create_dir_all(export.join("from")).unwrap();
+    std::fs::write(export.join("from/f"), noise(1, 1 << 20)).unwrap();
+    let daemon = scratch.daemon(&[("data", &export)]);
+    let proxy = Proxy::new(&daemon.address());
+    let ticket = daemon.ticket.display().to_string();
+    let here = |name: &str| scratch.path(name).display().to_string();
+    let pulled = (proxy.place("data", "from/"), here("to"));
+    let pushed = (here("export/from/"), proxy.place("data", "pushed/"));
+    for (from, to) in [pulled, pushed] {
+        let receipt = here("receipt");
+        let words = ["cp", "--remove-source-files", "--ticket", &ticket, "--receipt", &receipt, &from, &to];
+        // Until its name is taken.
+        proxy.limit(64 << 10);
+        let job = Running::start(with(scratch.thalweg(), words));
+        let is_hidden = |name: &OsStr| name.to_string_lossy().starts_with(".receipt.");
+        let names = || std::fs::read_dir(scratch.root()).unwrap().map(|entry| entry.unwrap().file_name());
+        assert!(wait_until(LIMIT, || names().any(|name| is_hidden(&name))), "no receipt is begun");
+        std::fs::create_dir(&receipt).unwrap();
+        proxy.limit(0);
+        let ran = job.end(LIMIT);
+        assert!(ran.code.is_some_and(|code| code != 0), "{ran:?}");
+        assert!(ran.stderr.contains("receipt"), "{}", ran.stderr);
+        assert!(export.join("from/f").exists(), "{from}");
+        std::fs::remove_dir(&receipt).unwrap();
     }
 }
 

@@ -141,6 +141,20 @@ fn c1_a_local_copy_killed_at_any_moment_resumes() {
     victim.is_killed_at_any_moment(quick_or_torture(7, 100));
 }
 
+/// Each file is whole at the source, or else at the destination.
+#[track_caller]
+fn assert_none_lost(expected: &BTreeMap<PathBuf, blake3::Hash>, [from, to]: [&Path; 2], words: &str) {
+    for (path, digest) in expected {
+        let is_at = |root: &Path| {
+            std::fs::read(root.join(path)).is_ok_and(|content| blake3::hash(&content) == *digest)
+        };
+        assert!(is_at(from) || is_at(to), "{} {words}", path.display());
+    }
+}
+
+/// What was changed within a second of it may be the source itself, by a daemon on this machine.
+const OLDER_THAN_ITS_COPY: Duration = Duration::from_millis(1500);
+
 /// C-1 where source files are removed: at any moment each is at the source or whole at the destination.
 #[test]
 fn c1_what_a_killed_copy_has_removed_at_the_source_is_whole_at_the_destination() {
@@ -160,13 +174,7 @@ fn c1_what_a_killed_copy_has_removed_at_the_source_is_whole_at_the_destination()
         let job = Running::start(slow.around(&command()));
         let writer = job.pid();
         let killed = kill_after(job, writer, 0, moment);
-        for (path, digest) in &expected {
-            let is_at = |root: &Path| {
-                std::fs::read(root.join(path)).is_ok_and(|content| blake3::hash(&content) == *digest)
-            };
-            let words = format!("{} after {} of {total} bytes", path.display(), killed.bytes);
-            assert!(is_at(&from) || is_at(&to), "{words}");
-        }
+        assert_none_lost(&expected, [&from, &to], &format!("after {} of {total} bytes", killed.bytes));
         // What was settled and not yet removed is found by its content.
         let ran = Running::start(with(command(), ["--check", "digest"])).end(LIMIT).expect(0);
         assert_eq!(digests(&to), expected);
@@ -256,6 +264,36 @@ fn c1_a_pull_killed_at_any_moment_resumes() {
     victim.is_killed_at_any_moment(quick_or_torture(7, 100));
 }
 
+/// C-1 where a daemon removes its files: whoever begins again at once meets the session of the one that was killed.
+#[test]
+fn c1_what_a_killed_pull_had_the_daemon_remove_is_whole_at_the_destination() {
+    let mut random = Random::new("C-1 removing pull");
+    let scratch = Scratch::in_memory();
+    let from = scratch.path("from");
+    std::fs::create_dir(&from).unwrap();
+    let daemon = scratch.daemon(&[("data", &from)]);
+    let proxy = Proxy::new(&daemon.address());
+    for kill in 0..quick_or_torture(4, 60) {
+        let to = scratch.path(&format!("to-{kill}"));
+        let total = make_source(&from);
+        let expected = digests(&from);
+        std::thread::sleep(OLDER_THAN_ITS_COPY);
+        let command = || with(pull(&scratch, &proxy.place("data", ""), &to), ["--remove-source-files"]);
+        let moment = (total as f64 * random.fraction()) as u64;
+        let job = slowly(&proxy, command());
+        let writer = job.pid();
+        let killed = kill_after(job, writer, 0, moment);
+        proxy.limit(0);
+        assert_none_lost(&expected, [&from, &to], &format!("after {} of {total} bytes", killed.bytes));
+        // What was settled and not yet removed is found by its content.
+        let ran = Running::start(with(command(), ["--check", "digest"])).end(LIMIT).expect(0);
+        assert_eq!(digests(&to), expected);
+        assert_eq!((digests(&from).len(), ran.number("sources_left")), (0, 0));
+        assert_no_litter(&to);
+        std::fs::remove_dir_all(&to).unwrap();
+    }
+}
+
 /// C-1 in a row: the same copy killed again and again comes to its end all the same.
 #[test]
 fn c1_a_copy_killed_again_and_again_still_gets_there() {
@@ -339,4 +377,40 @@ fn c2_a_push_outlives_its_daemon() {
 #[test]
 fn c2_a_pull_outlives_its_daemon() {
     kill_the_daemon("C-2 pull", false);
+}
+
+/// C-2 where the daemon removes its files.
+#[test]
+fn c2_what_a_killed_daemon_has_removed_is_whole_at_the_destination() {
+    let mut random = Random::new("C-2 removing");
+    let scratch = Scratch::in_memory();
+    let (from, to) = (scratch.path("from"), scratch.path("to"));
+    let total = make_source(&from);
+    let expected = digests(&from);
+    std::thread::sleep(OLDER_THAN_ITS_COPY);
+    let mut daemon = scratch.daemon(&[("data", &from)]);
+    let address = daemon.address();
+    let proxy = Proxy::new(&address);
+    proxy.limit(RATE);
+    // What was settled and not yet removed is found by its content.
+    let wishes = ["--remove-source-files", "--check", "digest", "--patience", "30s", "--stall-timeout", "5s"];
+    let mut job = Running::start(with(pull(&scratch, &proxy.place("data", ""), &to), wishes));
+    let kills = quick_or_torture(2, 12);
+    for kill in 1..=kills {
+        let passed = proxy.passed();
+        let until = total / (kills + 1) / 2 + random.below(total / (kills + 1) / 2);
+        assert!(wait_until(LIMIT, || proxy.passed() - passed > until || job.is_over()));
+        if job.is_over() {
+            break;
+        }
+        daemon.kill();
+        assert_none_lost(&expected, [&from, &to], &format!("after kill {kill}"));
+        daemon = scratch.daemon_at(&address, &[("data", &from)], &[], |command| command);
+    }
+    let ran = job.end(LIMIT).expect(0);
+    assert!(ran.number("attempts") > 1, "{}", ran.stdout);
+    assert_eq!(digests(&to), expected);
+    assert_eq!((digests(&from).len(), ran.number("sources_left")), (0, 0));
+    assert_no_litter(&to);
+    drop(daemon);
 }

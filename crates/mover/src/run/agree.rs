@@ -101,21 +101,38 @@ pub fn as_sender(run: &impl Party, signer: &Signer, totals: Totals, wait: Wait<'
 /// # Errors
 /// `Connection` if the sender's statement does not come, or why, if it said so; `Damage` if it differs from ours.
 pub fn as_receiver(run: &impl Party, signer: &Signer, totals: Totals, wait: Wait<'_>) -> Result<Agreed> {
+    as_keeping_receiver(run, signer, totals, wait, |_| Ok(()))
+}
+
+/// The same for a receiver that `keep`s what both signed before it says so: what the sender does then, it does for
+/// that.
+///
+/// # Errors
+/// As [`as_receiver`], and those of `keep`, which the sender hears too.
+pub fn as_keeping_receiver(
+    run: &impl Party,
+    signer: &Signer,
+    totals: Totals,
+    wait: Wait<'_>,
+    keep: impl FnOnce(&Agreed) -> Result<()>,
+) -> Result<Agreed> {
     let theirs = run.peer_receipt(wait.time(), wait.is_given_up);
     let theirs = theirs.ok_or_else(|| missing(run, "sender", wait))?;
     run.close();
     let totals = last_totals(run, totals);
     let ours = signer.sign(Side::Receiver, run, totals)?;
     // Before we say ours: with both a receipt could be made.
-    if let Err(failure) = signer.check(&theirs, &ours) {
+    let agreed = Agreed { sender: theirs, receiver: ours };
+    let checked = signer.check(&agreed.sender, &agreed.receiver).and_then(|()| keep(&agreed));
+    if let Err(failure) = checked {
         // Where the link takes it along, the sender says its statement again, and is to hear why.
         run.say_last(TransferMessage::Abort(failure.clone()));
         return Err(failure);
     }
     // Before the statement: whoever has that has these.
     run.tell_accounts();
-    run.say_last(TransferMessage::Receipt(Box::new(ours.clone())));
-    Ok(Agreed { sender: theirs, receiver: ours })
+    run.say_last(TransferMessage::Receipt(Box::new(agreed.receiver.clone())));
+    Ok(agreed)
 }
 
 /// Both parts, where both sides are in this process.
@@ -335,6 +352,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
     use thalweg_wire::RelativePath;
     use thalweg_wire::message::{FlowMark, FlowMessage, FlowStand, Origin, Outcome, TransferNumber, Until};
+    use thalweg_wire::receipt::RootHasher;
 
     fn signer<'a>(identity: &'a Identity, peer: &Identity) -> Signer<'a> {
         Signer {
@@ -552,6 +570,37 @@ mod tests {
         // What its session says when it is gone.
         assert_eq!(Transfer::last_word(&*run), Some(abort.clone()));
         assert_eq!(run.stated_root(), None);
+    }
+
+    /// As a receipt for which the sender then removes its files.
+    #[test]
+    fn a_receiver_that_cannot_keep_what_both_signed_says_so_in_place_of_its_statement() {
+        let [own, other] = ["a", "b"].map(|name| Identity::generate(name).unwrap());
+        let (ours, theirs) = (signer(&own, &other), signer(&other, &own));
+        let full = Failure::new(FailureKind::Io, "write", "no space left");
+        for kept in [Ok(()), Err(full)] {
+            let said = Said::default();
+            let (terms, flow) = (Terms::of(4 << 20, 1 << 20), FlowWishes::new(Until::default()).terms);
+            let run = FlowReceive::start(Arc::new(NullFlows), terms, &flow, event::nobody()).unwrap();
+            run.attach(NUMBER, Box::new(said.clone()), None);
+            run.hear(TransferMessage::Flow(FlowMessage::Last)).unwrap();
+            let (root, entries, _) = RootHasher::default().finish();
+            let totals = (Totals::default(), 0);
+            let root = Some((root, entries));
+            let statement = theirs.sign_root(Side::Sender, root, Party::terms(&*run), totals).unwrap();
+            run.hear(TransferMessage::Receipt(Box::new(statement))).unwrap();
+            let keep = |agreed: &Agreed| {
+                assert_eq!(agreed.receiver.statement.side, Side::Receiver);
+                kept.clone()
+            };
+            let agreed = as_keeping_receiver(&*run, &ours, totals.0, Duration::ZERO, keep);
+            assert_eq!(agreed.map(drop), kept);
+            let is_signed = lock(&said.0).iter().any(|word| matches!(word, TransferMessage::Receipt(_)));
+            assert_eq!(is_signed, kept.is_ok());
+            if let Err(failure) = kept {
+                assert_eq!(Transfer::last_word(&*run), Some(TransferMessage::Abort(failure)));
+            }
+        }
     }
 
     /// Of a stream, which outlives its sessions: the second session would have found the end of the first.

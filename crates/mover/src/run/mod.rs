@@ -15,6 +15,7 @@
 //! - the end: [`agree`], where both sides compare what was done, and sign;
 //! - [`thread`] starts threads, and tells of those that panic; [`bell`] wakes those that wait for work.
 
+use crate::failure::Result;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_wire::account::{LimitAccount, StreamAccount};
@@ -137,6 +138,9 @@ pub struct ReceiptSink {
     pub lines: Arc<dyn Fn() -> LineSink + Send + Sync>,
     /// Digest of its first line.
     pub header: Digest,
+    /// Completes it, durably and under its name, with what both sides signed. Called where source files are removed,
+    /// before the first of them goes: none goes without it.
+    pub complete: Arc<dyn Fn(&agree::Agreed) -> Result<()> + Send + Sync>,
 }
 
 /// How a transfer ended.

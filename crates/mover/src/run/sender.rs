@@ -440,6 +440,11 @@ impl Transfer for SendRun {
         true
     }
 
+    fn removes_for(&self, job_key: &[u8; 16]) -> bool {
+        let is_at_it = |removing: &Removing| !removing.is_stopped();
+        self.common.terms.job_key == *job_key && self.removing.get().is_some_and(is_at_it)
+    }
+
     fn crossed(&self) -> Crossed {
         let progress = self.progress();
         Crossed {

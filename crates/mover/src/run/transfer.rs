@@ -28,6 +28,11 @@ pub trait Transfer: Send + Sync {
         false
     }
 
+    /// Whether it removes, or is yet to remove, what its peer has of this job.
+    fn removes_for(&self, _job_key: &[u8; 16]) -> bool {
+        false
+    }
+
     /// What got across so far.
     fn crossed(&self) -> Crossed;
 

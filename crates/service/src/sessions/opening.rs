@@ -39,7 +39,7 @@ use thalweg_wire::message::{
 /// A client that said nothing for three heartbeats and is said to have begun anew is gone.
 const SILENCE: Duration = Duration::from_secs(3);
 /// What is heard later was not on its way before.
-const IN_FLIGHT: Duration = Duration::from_millis(500);
+pub(super) const IN_FLIGHT: Duration = Duration::from_millis(500);
 /// Time between two tellings of where a transfer's time goes.
 const TELL_EVERY: Duration = Duration::from_secs(1);
 /// Time for a session that ends, here or in a mover that ends, to put away what it received: on a slow disk a sync
@@ -284,6 +284,9 @@ impl Host {
         if let Some(name) = &open.terms.congestion {
             check_congestion(name)?;
         }
+        if open.terms.removes_source {
+            self.outlast_removal(session, &open.terms.job_key);
+        }
         let (source, form) = self.pulled_source(pull, &open.terms)?;
         let limits = sender::Limits::for_path(&open.terms, session.rtt());
         let served = self.served(session, open, line, None);
@@ -297,10 +300,11 @@ impl Host {
             run.remove_sources_for_peer(pull.removes_at_end)?;
         }
         let settled = |run: &SendRun| run.progress().entries_settled;
+        let (patience, theirs) = (self.patience(), session.clone());
         let end = move |run: &SendRun, ended: Result<Totals>, line: &Line| {
             let root = run.stated_root();
             if removes {
-                removal::finish(run, &ended);
+                removal::finish(run, &ended, &theirs, patience);
             }
             let progress = run.progress();
             let by_then = Done::by_then(progress.entries_settled, progress.bytes_verified);
@@ -537,7 +541,7 @@ fn come_of(run: &ReceiveRun) -> Progress {
     Progress::of_side(settled, all.unwrap_or_else(|| run.offered().1), totals.is_some())
 }
 
-fn is_silent(session: &Session) -> bool {
+pub(super) fn is_silent(session: &Session) -> bool {
     session.heard_at().is_some_and(|at| at.elapsed() > SILENCE)
 }
 

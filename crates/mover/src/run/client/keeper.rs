@@ -290,7 +290,7 @@ enum Dialled {
 
 /// Whether who answers refuses for good: the first time it may be somebody else whom the outage put in its place.
 fn is_refused(failure: &Failure, before: Option<&Failure>) -> bool {
-    let refuses = matches!(failure.reason, Reason::NotTrusted | Reason::NoVersion);
+    let refuses = failure.reason == Reason::NotTrusted || failure.reason == Reason::NoVersion;
     refuses && before.is_some_and(|before| before.reason == failure.reason)
 }
 

@@ -8,7 +8,7 @@ use crate::failure::Result;
 use crate::link::own_system;
 use crate::plan::{Path, Plan};
 use crate::run::LineSink;
-use crate::run::agree::{self, Signer, Wait};
+use crate::run::agree::{self, Agreed, Signer, Wait};
 use crate::run::client::Client;
 use crate::run::expected::Expected;
 use crate::run::local::LocalTransfer;
@@ -69,7 +69,9 @@ impl Job<'_> {
                 return Ok((totals, None));
             }
             let signer = self.signer(self.identity.signatory());
-            Ok((totals, Some(agree::as_both(&*transfer.sender, &*transfer.receiver, &signer, totals)?)))
+            let agreed = agree::as_both(&*transfer.sender, &*transfer.receiver, &signer, totals)?;
+            self.keep_receipt(&agreed)?;
+            Ok((totals, Some(agreed)))
         });
         let sources = match &agreed {
             Ok(_) => transfer.sender.finish_removing(&|| self.stop.is_asked()),
@@ -143,7 +145,9 @@ impl Job<'_> {
         let agree = |totals| match is_signed {
             true => {
                 let signer = self.signer_with(client, number, server);
-                agree::as_sender(&*run, &signer, totals, wait).map(|agreed| (totals, Some(agreed)))
+                let agreed = agree::as_sender(&*run, &signer, totals, wait)?;
+                self.keep_receipt(&agreed)?;
+                Ok((totals, Some(agreed)))
             }
             false => agree::unsigned_as_sender(&*run, wait).map(|()| (totals, None)),
         };
@@ -243,7 +247,8 @@ impl Job<'_> {
                     return Ok((agree::unsigned_as_receiver(&*run, totals, wait)?, None));
                 }
                 let signer = self.signer_with(client, number, server);
-                let agreed = agree::as_receiver(&*run, &signer, totals, wait)?;
+                let keep = |agreed: &Agreed| self.keep_receipt(agreed);
+                let agreed = agree::as_keeping_receiver(&*run, &signer, totals, wait, keep)?;
                 // Those that both signed.
                 Ok((agreed.receiver.statement.totals, Some(agreed)))
             });
@@ -275,6 +280,14 @@ impl Job<'_> {
 
     fn signer_with(&self, client: &Client, number: TransferNumber, server: Signatory) -> Signer<'_> {
         Signer { session: Some(client.session.tie(number)), ..self.signer(server) }
+    }
+
+    /// Completes the receipt, if one is written, before source files go for it.
+    fn keep_receipt(&self, agreed: &Agreed) -> Result<()> {
+        match &self.wishes.receipt {
+            Some(receipt) if self.wishes.removes_sources => (receipt.complete)(agreed),
+            _ => Ok(()),
+        }
     }
 
     fn lines(&self) -> Option<LineSink> {

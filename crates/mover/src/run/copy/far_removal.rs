@@ -12,6 +12,8 @@ use thalweg_wire::message::{SourceTotals, TransferMessage};
 
 /// Between two looks whether a stop is asked for.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// How often the sender is told of a stop: a link may have taken along what it was told before.
+const STOP_AGAIN: Duration = Duration::from_secs(1);
 
 impl Job<'_> {
     /// Waits until the sender of `run`, with which it has agreed, has removed the rest of the source files. Asked to
@@ -30,41 +32,51 @@ impl Job<'_> {
             let failure = Failure::new(FailureKind::Connection, "remove source files", cause);
             (self.watch.events)(Event::SourceKept(failure));
         };
-        match totals {
-            None => unnamed("the far side did not say what became of the last of them".to_owned()),
-            Some(totals) if totals.kept > kept => {
-                let count = totals.kept - kept;
-                unnamed(format!("the names of {count} that stay were lost with a link"));
-            }
-            Some(totals) if totals.removed > gone => {
-                let count = totals.removed - gone;
-                let text = format!("the names of {count} source files removed were lost with a link");
-                (self.watch.events)(Event::Note(text));
-            }
-            Some(_) => {}
+        if totals.is_none() {
+            unnamed("the far side did not say what became of the last of them".to_owned());
         }
+        let is_unheard = totals.is_none();
         let totals = totals.unwrap_or_default();
+        if totals.kept > kept {
+            let count = totals.kept - kept;
+            unnamed(format!("the names of {count} that stay were lost with a link"));
+        }
+        if totals.removed > gone {
+            let count = totals.removed - gone;
+            let text = format!("the names of {count} source files removed were lost with a link");
+            (self.watch.events)(Event::Note(text));
+        }
         Sources {
             removed: self.removed.load(Ordering::Relaxed),
             left: totals.left,
-            is_cut_short: totals.is_cut_short,
+            is_cut_short: totals.is_cut_short || (is_unheard && self.stop.is_asked()),
         }
     }
 
     fn hear_sources(&self, run: &ReceiveRun) -> Option<SourceTotals> {
         let mut patience = self.wishes.movement.link.patience;
-        let (mut told, mut went_on, mut is_stopped) = (run.sources_told(), Instant::now(), false);
+        let (mut told, mut went_on) = (run.sources_told(), Instant::now());
+        let mut said_at: Option<Instant> = None;
         loop {
             let totals = run.peer_sources(LOOK_AGAIN);
-            if totals.is_some() || run.is_left_alone() {
+            if totals.is_some() {
                 return totals;
             }
-            if self.stop.is_asked() && !is_stopped {
-                run.say(TransferMessage::Abort(stopped()));
-                (is_stopped, went_on, patience) = (true, Instant::now(), patience.min(STATEMENT_TIMEOUT));
+            if run.is_left_alone() {
+                // They may have come before the end.
+                return run.peer_sources(Duration::ZERO);
+            }
+            if self.stop.is_asked() {
+                if said_at.is_none() {
+                    (went_on, patience) = (Instant::now(), patience.min(STATEMENT_TIMEOUT));
+                }
+                if said_at.is_none_or(|at| at.elapsed() >= STOP_AGAIN) {
+                    run.say(TransferMessage::Abort(stopped()));
+                    said_at = Some(Instant::now());
+                }
             }
             let now = run.sources_told();
-            if now != told {
+            if now != told && said_at.is_none() {
                 (told, went_on) = (now, Instant::now());
             }
             if went_on.elapsed() > patience {

@@ -66,9 +66,11 @@ impl ReceiveRun {
         let has_room = |more: usize| gone + kept + more as u64 <= offered;
         match message {
             T::SourcesGone(names) if has_room(names.len()) => {
+                // Behind the numbers they are in them.
+                let is_counted = sources.done.get().is_some();
                 for name in names {
                     sources.gone.fetch_add(1, Ordering::Relaxed);
-                    sources.removed.fetch_add(1, Ordering::Relaxed);
+                    sources.removed.fetch_add(u64::from(!is_counted), Ordering::Relaxed);
                     (self.events)(Event::SourceRemoved(name.clone()));
                 }
             }
@@ -168,6 +170,18 @@ mod tests {
         let kept = Failure::new(FailureKind::Changed, "remove", "it changed").at(&path("1"));
         run.hear(TransferMessage::SourcesKept(vec![kept])).unwrap();
         assert_eq!((run.sources_told(), removed.load(Ordering::Relaxed)), ((1, 1), 7));
+        run.close();
+    }
+
+    #[test]
+    fn a_name_that_comes_behind_the_numbers_is_not_counted_twice() {
+        let run = run();
+        let removed = Arc::new(AtomicU64::new(0));
+        run.expect_removal(removed.clone());
+        let totals = SourceTotals { removed: 1, ..SourceTotals::default() };
+        run.hear(TransferMessage::SourcesDone(totals)).unwrap();
+        run.hear(TransferMessage::SourcesGone(vec![path("0")])).unwrap();
+        assert_eq!((run.sources_told(), removed.load(Ordering::Relaxed)), ((1, 0), 1));
         run.close();
     }
 }

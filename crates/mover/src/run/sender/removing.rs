@@ -192,6 +192,11 @@ impl Removing {
         self.end(Phase::Stopped);
     }
 
+    /// Whether it was told to.
+    pub fn is_stopped(&self) -> bool {
+        lock(&self.shared.queue).phase == Phase::Stopped
+    }
+
     fn end(&self, phase: Phase) {
         self.shared.go_over(phase);
         let thread = lock(&self.thread).take();

@@ -9,20 +9,23 @@ use super::removing::{Removing, Sources};
 use crate::event::{Event, Events};
 use crate::failure::{self, Failure};
 use crate::mutex::lock;
-use crate::run::party::{Party, State};
+use crate::run::party::State;
 use crate::transfer::sender::Sender;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-use thalweg_wire::RelativePath;
+use std::time::Duration;
 use thalweg_wire::message::{SourceTotals, TransferMessage};
+use thalweg_wire::{RelativePath, limits};
 
 /// Names, and why others stay, that wait for the link.
 const UNTOLD_BYTES_MAX: usize = 16 << 20;
-/// Names in one message, which has room for that many of the longest.
+/// Names in one message.
 const GONE_MAX: usize = 256;
 /// The same of failures, with their names.
 const KEPT_MAX: usize = 64;
+/// Bytes of either in one message: what else is in it is far less than the other half.
+const TOLD_BYTES_MAX: usize = limits::MESSAGE_BYTES_MAX / 2;
+const _: () = assert!(limits::PATH_BYTES_MAX < TOLD_BYTES_MAX);
 /// How often a thread that waits for the link looks whether it takes more.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
@@ -63,21 +66,41 @@ impl Untold {
 
     fn next(&mut self) -> Option<TransferMessage> {
         if !self.gone.is_empty() {
-            let names: Vec<_> = self.gone.drain(..self.gone.len().min(GONE_MAX)).collect();
-            self.bytes -= names.iter().map(gone_bytes).sum::<usize>();
+            let (names, bytes) = first_of(&mut self.gone, GONE_MAX, gone_bytes);
+            self.bytes -= bytes;
             return Some(TransferMessage::SourcesGone(names));
         }
         if !self.kept.is_empty() {
-            let failures: Vec<_> = self.kept.drain(..self.kept.len().min(KEPT_MAX)).collect();
-            self.bytes -= failures.iter().map(kept_bytes).sum::<usize>();
+            let (failures, bytes) = first_of(&mut self.kept, KEPT_MAX, kept_bytes);
+            self.bytes -= bytes;
             return Some(TransferMessage::SourcesKept(failures));
         }
         None
     }
 
+    /// Tells no more names: what waits is only in the numbers.
+    fn give_up(&mut self) {
+        self.gone.clear();
+        self.kept.clear();
+        self.bytes = 0;
+    }
+
     fn is_empty(&self) -> bool {
         self.gone.is_empty() && self.kept.is_empty()
     }
+}
+
+/// Takes the first that find room in one message, at most so many and at least one, and says how many bytes they are.
+fn first_of<T>(waiting: &mut VecDeque<T>, most: usize, bytes_of: fn(&T) -> usize) -> (Vec<T>, usize) {
+    let (mut first, mut bytes) = (Vec::new(), 0);
+    while first.len() < most
+        && let Some(next) = waiting.front()
+        && (first.is_empty() || bytes + bytes_of(next) <= TOLD_BYTES_MAX)
+    {
+        bytes += bytes_of(next);
+        first.extend(waiting.pop_front());
+    }
+    (first, bytes)
 }
 
 fn gone_bytes(path: &RelativePath) -> usize {
@@ -120,32 +143,30 @@ impl SendRun {
         self.lock().end.no_word.is_some()
     }
 
-    /// Tells the client what became of source files, in place of the last word that was said before, and waits at most
-    /// so long until it has heard that.
-    pub fn tell_sources(&self, sources: &Sources, patience: Duration) {
-        let until = Instant::now() + patience;
+    /// Tells the client what became of source files, in place of the last word that was said before, and waits until it
+    /// has heard that, wants no more, or `is_in_vain`, which is asked some times a second.
+    pub fn tell_sources(&self, sources: &Sources, is_in_vain: &dyn Fn() -> bool) {
         let mut state = self.lock();
         loop {
             self.say_sources(&state);
-            let is_over = lock(&self.untold).is_empty() || state.end.no_word.is_some();
-            if is_over || Instant::now() >= until {
+            if lock(&self.untold).is_empty() || state.end.no_word.is_some() || is_in_vain() {
                 break;
             }
             state = self.common.wait_in(state, LOOK_AGAIN);
         }
-        drop(state);
-        let totals = SourceTotals {
-            removed: sources.removed,
-            kept: lock(&self.untold).kept_count,
-            left: sources.left,
-            is_cut_short: sources.is_cut_short,
+        let kept = {
+            let mut untold = lock(&self.untold);
+            // No name comes behind the numbers, which have all of them.
+            untold.give_up();
+            untold.kept_count
         };
-        self.say_last(TransferMessage::SourcesDone(totals));
-        self.common.wait_for(
-            patience,
-            |_| lock(&self.untold).is_heard.then_some(()),
-            |state| state.end.no_word.is_some(),
-        );
+        let (removed, left, is_cut_short) = (sources.removed, sources.left, sources.is_cut_short);
+        let word = TransferMessage::SourcesDone(SourceTotals { removed, kept, left, is_cut_short });
+        state.say(word.clone());
+        state.end.last_word = Some(word);
+        while !lock(&self.untold).is_heard && state.end.no_word.is_none() && !is_in_vain() {
+            state = self.common.wait_in(state, LOOK_AGAIN);
+        }
     }
 
     /// Tells as many names as the link takes. Called with the lock held.
@@ -172,23 +193,34 @@ mod tests {
     use crate::run::Outbox;
     use crate::run::transfer::Transfer;
     use crate::transfer::sender::Limits;
+    use std::path::Path;
     use std::sync::Mutex;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Instant;
     use thalweg_wire::EntryId;
-    use thalweg_wire::message::{Outcome, Terms, TransferNumber};
+    use thalweg_wire::message::{Message, Outcome, Terms, TransferNumber};
 
     /// Far more than it takes.
     const LIMIT: Duration = Duration::from_secs(60);
 
     /// Keeps what is said.
     #[derive(Clone, Default)]
-    struct Said(Arc<Mutex<Vec<TransferMessage>>>);
+    struct Said {
+        words: Arc<Mutex<Vec<TransferMessage>>>,
+        /// Nobody takes it.
+        is_full: Arc<AtomicBool>,
+    }
 
     impl Outbox for Said {
         fn say(&self, _: TransferNumber, message: TransferMessage) {
-            lock(&self.0).push(message);
+            lock(&self.words).push(message);
         }
 
         fn work(&self) {}
+
+        fn queued_bytes(&self) -> usize {
+            if self.is_full.load(Ordering::SeqCst) { usize::MAX } else { 0 }
+        }
     }
 
     fn wait_until(is_so: impl Fn() -> bool) {
@@ -199,13 +231,12 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_client_is_told_what_went_and_then_how_many_until_it_has_heard_that() {
-        let scratch = tempfile::tempdir().unwrap();
+    /// A sender of two links in `root` that the receiver has, and that may go.
+    fn removing(root: &Path, said: &Said) -> Arc<SendRun> {
         for name in ["a", "b"] {
-            std::os::unix::fs::symlink("there", scratch.path().join(name)).unwrap();
+            std::os::unix::fs::symlink("there", root.join(name)).unwrap();
         }
-        let root = SourceRoot { path: scratch.path().to_owned(), contents: true, below: None };
+        let root = SourceRoot { path: root.to_owned(), contents: true, below: None };
         let options = ScanOptions {
             filter: Filter::default(),
             only: Vec::new(),
@@ -215,7 +246,7 @@ mod tests {
             direct: Default::default(),
         };
         let source = Arc::new(LocalSource::open(vec![root], options).unwrap());
-        let (said, terms) = (Said::default(), Terms::of(4 << 20, 1 << 20));
+        let terms = Terms::of(4 << 20, 1 << 20);
         let limits = Limits::for_path(&terms, None);
         let (number, outbox) = (TransferNumber(1), Box::new(said.clone()));
         let run = SendRun::new(number, source, terms, limits, outbox, crate::event::nobody());
@@ -226,27 +257,72 @@ mod tests {
         // Behind the directory that they are in.
         let settled = [1, 2].map(|id| (EntryId(id), Outcome::Unchanged { digest: None }));
         run.hear(TransferMessage::Settled(settled.to_vec())).unwrap();
+        run
+    }
+
+    #[test]
+    fn a_client_is_told_what_went_and_then_how_many_until_it_has_heard_that() {
+        let (scratch, said) = (tempfile::tempdir().unwrap(), Said::default());
+        let run = removing(scratch.path(), &said);
         let sources = run.finish_removing(&|| false);
         assert_eq!((sources.removed, run.sources_removed()), (2, 2));
         assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0);
         let done = TransferMessage::SourcesDone(SourceTotals { removed: 2, ..SourceTotals::default() });
-        let is_done = || lock(&said.0).last() == Some(&done);
+        let is_done = || lock(&said.words).last() == Some(&done);
+        let until = Instant::now() + 2 * LIMIT;
+        let is_in_vain = || Instant::now() >= until;
         std::thread::scope(|scope| {
-            let tells = scope.spawn(|| run.tell_sources(&sources, 2 * LIMIT));
+            let tells = scope.spawn(|| run.tell_sources(&sources, &is_in_vain));
             wait_until(is_done);
             assert!(!tells.is_finished(), "it does not wait until that is heard");
             run.hear(TransferMessage::SourcesHeard).unwrap();
             wait_until(|| tells.is_finished());
         });
-        let names = lock(&said.0).iter().fold(0, |names, message| match message {
+        let names = lock(&said.words).iter().fold(0, |names, message| match message {
             TransferMessage::SourcesGone(more) => names + more.len(),
             _ => names,
         });
         assert_eq!(names, 2);
         // It is said again to a link that takes the place of the one before.
-        lock(&said.0).clear();
+        lock(&said.words).clear();
         run.link_up();
         assert!(is_done());
+    }
+
+    #[test]
+    fn a_name_for_which_the_link_has_no_room_is_in_the_numbers_and_does_not_come_behind_them() {
+        let (scratch, said) = (tempfile::tempdir().unwrap(), Said::default());
+        let run = removing(scratch.path(), &said);
+        let sources = run.finish_removing(&|| false);
+        said.is_full.store(true, Ordering::SeqCst);
+        run.tell_sources(&sources, &|| true);
+        said.is_full.store(false, Ordering::SeqCst);
+        run.tick();
+        let done = TransferMessage::SourcesDone(SourceTotals { removed: 2, ..SourceTotals::default() });
+        assert_eq!(lock(&said.words).last(), Some(&done));
+        assert_eq!(run.removal_bytes(), 0);
+    }
+
+    #[test]
+    fn long_names_are_told_in_messages_that_fit() {
+        let mut untold = Untold::default();
+        let long = "x/".repeat(8 << 10) + "x";
+        let path = RelativePath::new(long.into_bytes()).unwrap();
+        let kept = Failure::new(FailureKind::Changed, "remove", "it changed").at(&path);
+        for _ in 0..300 {
+            untold.note(Event::SourceRemoved(path.clone()));
+            untold.note(Event::SourceKept(kept.clone()));
+        }
+        let mut told = (0, 0);
+        while let Some(message) = untold.next() {
+            match &message {
+                TransferMessage::SourcesGone(names) => told.0 += names.len(),
+                TransferMessage::SourcesKept(failures) => told.1 += failures.len(),
+                other => panic!("{other:?}"),
+            }
+            Message::Transfer(TransferNumber(1), message).encode().unwrap();
+        }
+        assert_eq!((told, untold.bytes), ((300, 300), 0));
     }
 
     #[test]
