@@ -593,7 +593,13 @@ mod tests {
                 assert_eq!(agreed.receiver.statement.side, Side::Receiver);
                 kept.clone()
             };
-            let agreed = as_keeping_receiver(&*run, &ours, totals.0, Duration::ZERO, keep);
+            let agreed = as_keeping_receiver(
+                &*run,
+                &ours,
+                totals.0,
+                Wait { patience: Duration::ZERO, ..Wait::default() },
+                keep,
+            );
             assert_eq!(agreed.map(drop), kept);
             let is_signed = lock(&said.0).iter().any(|word| matches!(word, TransferMessage::Receipt(_)));
             assert_eq!(is_signed, kept.is_ok());

@@ -140,8 +140,11 @@ pub struct ReceiptSink {
     pub header: Digest,
     /// Completes it, durably and under its name, with what both sides signed. Called where source files are removed,
     /// before the first of them goes: none goes without it.
-    pub complete: Arc<dyn Fn(&agree::Agreed) -> Result<()> + Send + Sync>,
+    pub complete: CompleteReceipt,
 }
+
+/// Completes a receipt with what both sides signed.
+pub type CompleteReceipt = Arc<dyn Fn(&agree::Agreed) -> Result<()> + Send + Sync>;
 
 /// How a transfer ended.
 #[derive(Debug, Clone)]
