@@ -311,8 +311,8 @@ impl Journal {
         failure
     }
 
-    /// Reads the file from the start; leaves `end` behind the last sound record, 0 if even the header is not. Whether an
-    /// earlier attempt of the job left it; the inner failure is about what it says.
+    /// Reads the file from the start; leaves `end` behind the last sound record, 0 if even the header is not. Whether
+    /// an earlier attempt of the job left it; the inner failure is about what it says.
     fn replay(&mut self) -> io::Result<Result<bool>> {
         let size = self.file.stat()?.size;
         if size == 0 {

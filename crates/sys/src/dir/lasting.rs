@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use super::Dir;
 
-/// Makes a directory with all that is missing above it, each of this mode (0..=0o7777, minus the umask), and syncs their
-/// names. One that is there is left as it is; its name is synced all the same: who made it may have been killed before.
-/// A directory above that may be passed through and not read is not synced.
+/// Makes a directory with all that is missing above it, each of this mode (0..=0o7777, minus the umask), and syncs
+/// their names. One that is there is left as it is; its name is synced all the same: who made it may have been killed
+/// before. A directory above that may be passed through and not read is not synced.
 ///
 /// # Errors
 /// What making and syncing say.
