@@ -499,6 +499,9 @@ impl Client {
     fn open(&self, open: Open, is_given_up: &dyn Fn() -> bool) -> Result<Opened> {
         let number = open.transfer;
         let epoch = self.wait_for_link(is_given_up);
+        if is_given_up() {
+            return Err(stopped());
+        }
         {
             let mut boxes = self.boxes();
             boxes.openings.insert(number, Opening::Awaited);
@@ -568,7 +571,7 @@ impl Client {
                 return Err(Failure::new(FailureKind::Connection, "open", cause));
             }
             if is_given_up() {
-                return Err(Failure::new(FailureKind::Stopped, "open", "stopped on request"));
+                return Err(stopped());
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -656,6 +659,10 @@ impl Client {
     }
 }
 
+fn stopped() -> Failure {
+    Failure::new(FailureKind::Stopped, "open", "stopped on request")
+}
+
 impl Drop for Client {
     fn drop(&mut self) {
         self.close();
@@ -663,11 +670,12 @@ impl Drop for Client {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::event;
     use crate::link::testing::{LONG, connected, our_client_config, our_server_config, unix_pair};
     use crate::link::{Connection, Fingerprint};
+    use std::cell::Cell;
     use thalweg_wire::hello::{Answer, ServerHello};
     use thalweg_wire::message::{Pull, Request};
 
@@ -728,7 +736,7 @@ mod tests {
     }
 
     /// A client of a session that has no link.
-    fn without_a_link() -> Client {
+    pub(in super::super) fn without_a_link() -> Client {
         let mail = Arc::new(Mail::default());
         let connect: Arc<dyn Connect> = Arc::new(Nowhere);
         let owner = ClientOwner { mail: mail.clone(), connect, events: event::nobody() };
@@ -752,7 +760,7 @@ mod tests {
     }
 
     /// A new link of both, in the place of that which was.
-    fn link(client: &Client, server: &Client) {
+    pub(in super::super) fn link(client: &Client, server: &Client) {
         let (ours, theirs) = connected(unix_pair());
         client.session.attach_control(ours).unwrap();
         server.session.attach_control(theirs).unwrap();
@@ -801,6 +809,32 @@ mod tests {
     }
 
     #[test]
+    fn what_comes_just_before_the_link_is_lost_is_taken() {
+        let (client, server) = (without_a_link(), without_a_link());
+        link(&client, &server);
+        let mut answers = client.ask(Question::About).unwrap();
+        let number = answers.number;
+        // Behind a look into the queue that found nothing.
+        let comes = Cell::new(true);
+        let piece = answers.piece(&|| {
+            if comes.replace(false) {
+                for reply in [Reply::Bytes(vec![1]), Reply::End(None)] {
+                    server.session.say(Message::Reply { number, reply }).unwrap();
+                }
+                let until = Instant::now() + LONG;
+                while !client.boxes().replies.is_empty() {
+                    assert!(Instant::now() < until, "the end does not come");
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                link(&client, &server);
+            }
+            false
+        });
+        assert_eq!(piece, Some(Ok(Reply::Bytes(vec![1]))));
+        assert_eq!(answers.next(), None);
+    }
+
+    #[test]
     fn a_request_whose_link_is_replaced_is_not_waited_for() {
         let (mut client, server) = (without_a_link(), without_a_link());
         client.answer_timeout = LONG;
@@ -845,6 +879,16 @@ mod tests {
         link(&client, &server);
         client.conclude(TransferNumber(2), Some(&lost));
         assert!(client.session.is_closed(), "nobody knows what the server heard");
+    }
+
+    #[test]
+    fn what_is_given_up_before_it_was_asked_for_is_not_asked_for() {
+        let (client, server) = (without_a_link(), without_a_link());
+        link(&client, &server);
+        let failure = client.open(request(1), &|| true).unwrap_err();
+        assert_eq!(failure.kind, FailureKind::Stopped);
+        let boxes = client.boxes();
+        assert!(boxes.openings.is_empty() && boxes.opened_in.is_empty());
     }
 
     #[test]

@@ -78,6 +78,19 @@ impl End {
         self.last_word = None;
     }
 
+    /// Our last word, once it was said, or why it failed.
+    pub fn said_last(&self) -> Option<TransferMessage> {
+        self.last_word.clone().or_else(|| self.why_failed())
+    }
+
+    /// The word that says why it failed, if it has.
+    pub fn why_failed(&self) -> Option<TransferMessage> {
+        match &self.ended {
+            Some(Ended::Failed(why)) => Some(TransferMessage::Abort(why.clone())),
+            _ => None,
+        }
+    }
+
     /// Why the peer's statement does not come any more, if that is known.
     pub fn why_no_statement(&self) -> Option<Failure> {
         let unsigned = || {

@@ -423,6 +423,15 @@ fn keep(opening: Opening, end: End) -> Result<Keeper> {
     }
 }
 
+/// A ride is over. With a lost connection the session ends first: that has the hub keep the place of its end, where the
+/// reason by itself would have it give that up for good.
+fn conclude(client: &Client, number: TransferNumber, failure: Option<&Failure>) {
+    if let Some(lost) = failure.filter(|failure| failure.kind == FailureKind::Connection) {
+        client.session.close(Some(lost.clone()));
+    }
+    client.conclude(number, failure);
+}
+
 struct Job {
     opening: Opening,
     end: End,
@@ -461,7 +470,7 @@ impl Job {
         let settings = LinkSettings { spent: self.attempts.dial(Instant::now()), ..link.clone() };
         let (client, number) = far.transfer(settings, events.clone())?;
         let result = self.ride(&client, number);
-        client.conclude(number, result.as_ref().err());
+        conclude(&client, number, result.as_ref().err());
         result
     }
 
@@ -577,5 +586,31 @@ impl Job {
             role: self.end.role(),
         };
         Open::of(transfer, Request::Frames { place: self.opening.place.clone(), frames }, terms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::testing::LONG;
+    use crate::run::client::tests::{link, without_a_link};
+
+    #[test]
+    fn a_hub_hears_of_a_lost_connection_as_the_end_of_the_session() {
+        let (client, server) = (without_a_link(), without_a_link());
+        link(&client, &server);
+        let refused = Failure::new(FailureKind::Usage, OPEN_CHANNEL, "refused");
+        conclude(&client, TransferNumber(1), Some(&refused));
+        conclude(&client, TransferNumber(2), None);
+        assert!(!client.session.is_closed(), "others may be in it");
+        let lost = Failure::new(FailureKind::Connection, OPEN_CHANNEL, "the server did not answer");
+        conclude(&client, TransferNumber(3), Some(&lost));
+        assert!(client.session.is_closed());
+        let until = Instant::now() + LONG;
+        while !server.session.is_closed() {
+            assert!(Instant::now() < until, "it is not told");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        assert_eq!(server.session.failure().map(|why| why.kind), Some(FailureKind::Connection));
     }
 }
