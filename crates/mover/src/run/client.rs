@@ -7,6 +7,7 @@ use crate::mutex::lock;
 use crate::plan::Plan;
 use crate::run::session::{Owner, Session};
 use crate::run::thread;
+use crate::run::transfer::Transfer;
 use answers::{ANSWER_TIMEOUT, STEP};
 use dial::{Dialler, left};
 use keeper::{Keeper, UnderWay};
@@ -19,8 +20,7 @@ use std::time::{Duration, Instant};
 use thalweg_wire::hello::{Cipher, Hello, Purpose, System};
 use thalweg_wire::limits;
 use thalweg_wire::message::{
-    Direction, Message, Open, Opened, Question, Reply, SourceForm, Steer, Terms, TransferMessage,
-    TransferNumber,
+    Direction, Message, Open, Opened, Question, Reply, SourceForm, Steer, Terms, TransferNumber,
 };
 use thalweg_wire::receipt::Signatory;
 
@@ -588,24 +588,32 @@ impl Client {
         self.session.say(Message::Steer(number, steer)).is_ok()
     }
 
-    /// Ends a transfer from this side, whatever became of it; the others go on.
-    pub fn give_up(&self, number: TransferNumber, why: &Failure) {
-        // Without a link the session's end, or its next link, ends it there.
-        let _ = self.session.say(Message::Transfer(number, TransferMessage::Abort(why.clone())));
+    /// Adds our side of a transfer that the server opened.
+    ///
+    /// # Errors
+    /// As [`Session::add`]; `Connection` if the link on which it was opened does not stand any more: with it the peer's
+    /// first words may be lost.
+    pub(super) fn add(&self, number: TransferNumber, transfer: Arc<dyn Transfer>) -> Result<()> {
+        let opened_in = self.boxes().opened_in.get(&number).copied();
+        self.session.add_in(opened_in, number, transfer)
     }
 
-    /// A transfer is over at this side, well or by a failure. After a lost connection nobody knows what the peer heard:
-    /// all transfers begin anew, in a session of their own. Else the others go on, also where a file system that does
-    /// not answer calls that a lost connection.
+    /// A transfer is over at this side, well or by a failure. If the link was lost before the server answered, nobody
+    /// knows what it heard: all transfers begin anew, in a session of their own. Else the others go on, also where a
+    /// file system that does not answer calls that a lost connection; and the server is told, in an outage after it.
     pub(super) fn conclude(&self, number: TransferNumber, failure: Option<&Failure>) {
-        let opened_in = self.boxes().opened_in.remove(&number);
+        let (opened_in, is_answered) = {
+            let mut boxes = self.boxes();
+            (boxes.opened_in.remove(&number), !boxes.openings.contains_key(&number))
+        };
+        self.session.remove(number);
         if let (Some(epoch), Some(failure)) = (opened_in, failure) {
-            match failure.kind == FailureKind::Connection && epoch != self.session.epoch() {
+            let is_unknown = !is_answered && epoch != self.session.epoch();
+            match failure.kind == FailureKind::Connection && is_unknown {
                 true => self.session.close(Some(failure.clone())),
-                false => self.give_up(number, failure),
+                false => self.session.tell_over(number, failure.clone()),
             }
         }
-        self.session.remove(number);
     }
 
     /// What the machines of the sender and of the receiver let a stream have.
@@ -672,9 +680,14 @@ impl Drop for Client {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::endpoint::synthetic::NoiseSource;
     use crate::event;
     use crate::link::testing::{LONG, connected, our_client_config, our_server_config, unix_pair};
     use crate::link::{Connection, Fingerprint};
+    use crate::run::Ended;
+    use crate::run::party::Party;
+    use crate::run::sender::SendRun;
+    use crate::transfer::sender;
     use std::cell::Cell;
     use thalweg_wire::hello::{Answer, ServerHello};
     use thalweg_wire::message::{Pull, Request};
@@ -875,10 +888,57 @@ pub(super) mod tests {
         client.conclude(TransferNumber(1), Some(&lost));
         assert!(!client.session.is_closed());
         let epoch = client.session.epoch();
-        client.boxes().opened_in.insert(TransferNumber(2), epoch);
+        for number in [2, 3] {
+            client.boxes().opened_in.insert(TransferNumber(number), epoch);
+        }
+        client.boxes().openings.insert(TransferNumber(3), Opening::GivenUp);
         link(&client, &server);
         client.conclude(TransferNumber(2), Some(&lost));
+        assert!(!client.session.is_closed(), "that it is open the server has said");
+        client.conclude(TransferNumber(3), Some(&lost));
         assert!(client.session.is_closed(), "nobody knows what the server heard");
+    }
+
+    fn sender_at(session: &Session, number: TransferNumber) -> Arc<SendRun> {
+        let terms = Terms::of(1 << 20, 1 << 20);
+        let source = Arc::new(NoiseSource { bytes: 1 << 10, file_bytes: 1 << 10 });
+        let bounds = sender::Limits::for_path(&terms, None);
+        SendRun::new(number, source, terms, bounds, session.outbox(), event::nobody())
+    }
+
+    #[test]
+    fn why_a_transfer_was_given_up_in_an_outage_is_told_when_that_is_over() {
+        let (client, server) = (without_a_link(), without_a_link());
+        link(&client, &server);
+        let number = TransferNumber(1);
+        let waits = sender_at(&server.session, number);
+        server.session.add(number, waits.clone()).unwrap();
+        let epoch = client.session.epoch();
+        client.boxes().opened_in.insert(number, epoch);
+        client.session.drop_link(Failure::new(FailureKind::Connection, "transfer", "cut off"));
+        // Its own side never came to be.
+        let full = Failure::new(FailureKind::Space, "write", "no space is left");
+        client.conclude(number, Some(&full));
+        link(&client, &server);
+        let Some(Ended::Failed(why)) = waits.wait(LONG) else { panic!("it waits in vain") };
+        assert_eq!(why, full);
+    }
+
+    /// It would wait for what went with the other link.
+    #[test]
+    fn a_transfer_is_not_added_to_another_link_than_that_on_which_it_was_opened() {
+        let (client, server) = (without_a_link(), without_a_link());
+        link(&client, &server);
+        let epoch = client.session.epoch();
+        let [first, second] = [1, 2].map(TransferNumber);
+        for number in [first, second] {
+            client.boxes().opened_in.insert(number, epoch);
+        }
+        client.add(first, sender_at(&client.session, first)).unwrap();
+        link(&client, &server);
+        let failure = client.add(second, sender_at(&client.session, second)).unwrap_err();
+        assert_eq!(failure.kind, FailureKind::Connection);
+        assert!(client.session.transfer(first).is_some() && client.session.transfer(second).is_none());
     }
 
     #[test]

@@ -91,6 +91,14 @@ impl End {
         }
     }
 
+    /// That the peer gave up for a lost connection is of that session: in the next it goes on.
+    pub fn outlive(&mut self) {
+        let is_lost = |why: &Failure| why.kind == FailureKind::Connection;
+        if matches!(&self.ended, Some(Ended::Failed(why)) if is_lost(why)) {
+            self.ended = None;
+        }
+    }
+
     /// Why the peer's statement does not come any more, if that is known.
     pub fn why_no_statement(&self) -> Option<Failure> {
         let unsigned = || {
@@ -188,6 +196,16 @@ mod tests {
         end.come(Ended::Failed(Failure::new(FailureKind::Io, "read", "broken")));
         end.restart(None);
         assert!(matches!(end.ended, Some(Ended::Failed(_))));
+    }
+
+    #[test]
+    fn a_peer_that_lost_its_connection_has_not_failed_for_the_next() {
+        for (kind, goes_on) in [(FailureKind::Connection, true), (FailureKind::Space, false)] {
+            let mut end = End::new();
+            end.come(Ended::Failed(Failure::new(kind, "read", "not read")));
+            end.outlive();
+            assert_eq!(end.ended.is_none(), goes_on, "{kind:?}");
+        }
     }
 
     #[test]

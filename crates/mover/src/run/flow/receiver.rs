@@ -157,6 +157,7 @@ impl FlowReceive {
     /// the receipt, which begins anew.
     pub fn attach(&self, number: TransferNumber, outbox: Box<dyn Outbox>, lines: Option<LineSink>) {
         let mut state = self.common.attach(number, outbox, lines);
+        state.end.outlive();
         state.machine.rebind();
         self.is_heard.store(false, Ordering::Release);
         self.say_left(&state);

@@ -486,7 +486,7 @@ impl Job {
         let mut told = None;
         let terms = Terms { check: Check::Digest, ..self.opening.link.terms(&plan) };
         let link = self.end.attach(self.open(number, terms), client, &|| self.is_done())?;
-        client.session.add(number, link)?;
+        client.add(number, link)?;
         client.want_streams(plan.streams.value, &plan);
         self.end.begin();
         let mut held_up = HeldUp { taken: 0, since: Instant::now(), asked_at: None };

@@ -76,6 +76,7 @@ impl Session {
         let (transfers, was_lost) = {
             let mut state = self.lock();
             (state.control, state.epoch) = (Some(handle), epoch);
+            state.forget_early();
             state.failed = None;
             state.heard_at = Some(Instant::now());
             (state.peer_address, state.rtt) = (peer_address, rtt);
@@ -215,6 +216,7 @@ impl Session {
             }
             state.epoch += 1;
             state.control = None;
+            state.forget_early();
             // What it waited for then says nothing about now. What it verified stays so.
             let verified_bytes = state.peer.verified_bytes;
             state.peer = Heartbeat { verified_bytes, ..Heartbeat::default() };
@@ -366,10 +368,41 @@ pub(super) mod tests {
         session.say_in(session.epoch(), word()).unwrap();
     }
 
+    #[test]
+    fn what_was_said_on_another_link_to_a_transfer_that_is_not_there_is_not_heard() {
+        let limits = ControlLimits { stall_timeout: 10 * LONG, ..ControlLimits::default() };
+        let (here, there) = (session(limits), session(limits));
+        let link = || {
+            let (ours, theirs) = connected(unix_pair());
+            here.attach_control(ours).unwrap();
+            there.attach_control(theirs).unwrap();
+        };
+        let number = TransferNumber(1);
+        let say = |word| {
+            here.outbox().say(number, word);
+            let until = Instant::now() + LONG;
+            while there.lock().early.is_empty() {
+                assert!(Instant::now() < until, "it does not come");
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        };
+        link();
+        say(TransferMessage::Unsigned);
+        link();
+        assert!(there.lock().early.is_empty(), "the peer says it again");
+        say(TransferMessage::SourcesHeard);
+        there.drop_link(Failure::new(FailureKind::Connection, "transfer", "cut off"));
+        assert!(there.lock().early.is_empty());
+        here.close(None);
+        there.close(None);
+    }
+
     /// The word was said to a link that was dead and not known to be: the peer waited out its patience.
     #[test]
     fn why_a_transfer_failed_is_said_again_to_a_peer_that_comes_back() {
-        for sends in [true, false] {
+        let orders = [true, false].map(|is_removed| [(true, is_removed), (false, is_removed)]);
+        // Taken out before the next link stands, or after that.
+        for (sends, is_removed) in orders.concat() {
             let limits = ControlLimits { stall_timeout: 10 * LONG, ..ControlLimits::default() };
             let (here, there) = (session(limits), session(limits));
             let (ours, _dead) = connected(unix_pair());
@@ -393,16 +426,21 @@ pub(super) mod tests {
                 run.abort(full.clone());
                 run.close();
             }
-            there.remove(number);
+            if is_removed {
+                there.remove(number);
+            }
             let (ours, theirs) = connected(unix_pair());
             here.attach_control(ours).unwrap();
             there.attach_control(theirs).unwrap();
+            if !is_removed {
+                there.remove(number);
+            }
+            there.tell_over(number, full.clone());
             let until = Instant::now() + LONG;
-            while lock(&waits.heard).is_empty() {
+            while !lock(&waits.heard).contains(&TransferMessage::Abort(full.clone())) {
                 assert!(Instant::now() < until, "nobody says why");
                 std::thread::sleep(Duration::from_millis(2));
             }
-            assert_eq!(*lock(&waits.heard), [TransferMessage::Abort(full)]);
             here.close(None);
             there.close(None);
         }

@@ -53,7 +53,7 @@ impl Job<'_> {
                 slot.keep(run.clone())?;
             }
             run.attach(number, client.session.outbox(), job.lines());
-            client.session.add(number, run.clone())?;
+            client.add(number, run.clone())?;
             client.want_streams(plan.streams.value, &plan);
             let ended = job.wait_for_push(client, (&*run, &plan), slot.as_ref(), &mut held)?;
             // What came during the last wait.
