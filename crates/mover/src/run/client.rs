@@ -689,6 +689,7 @@ pub(super) mod tests {
     use crate::run::sender::SendRun;
     use crate::transfer::sender;
     use std::cell::Cell;
+    use std::sync::atomic::Ordering;
     use thalweg_wire::hello::{Answer, ServerHello};
     use thalweg_wire::message::{Pull, Request};
 
@@ -869,13 +870,24 @@ pub(super) mod tests {
     fn a_transfer_that_begins_in_an_outage_waits_for_the_link_and_ends_no_other() {
         let (mut client, server) = (without_a_link(), without_a_link());
         client.answer_timeout = LONG;
+        let (client, server) = (&client, &server);
         let lost = Failure::new(FailureKind::Connection, "transfer", "cut off");
-        link(&client, &server);
+        link(client, server);
         client.session.drop_link(lost.clone());
+        let waits = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let opening = scope.spawn(|| client.open(request(1), &|| false));
-            link(&client, &server);
+            let looks = || {
+                waits.store(true, Ordering::Release);
+                false
+            };
+            let opening = scope.spawn(move || client.open(request(1), &looks));
             let until = Instant::now() + LONG;
+            while !waits.load(Ordering::Acquire) {
+                assert!(Instant::now() < until, "it does not wait");
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            assert!(client.boxes().openings.is_empty(), "there is no link");
+            link(client, server);
             while client.boxes().openings.is_empty() {
                 assert!(Instant::now() < until, "it does not ask");
                 std::thread::sleep(Duration::from_millis(2));
@@ -892,7 +904,7 @@ pub(super) mod tests {
             client.boxes().opened_in.insert(TransferNumber(number), epoch);
         }
         client.boxes().openings.insert(TransferNumber(3), Opening::GivenUp);
-        link(&client, &server);
+        link(client, server);
         client.conclude(TransferNumber(2), Some(&lost));
         assert!(!client.session.is_closed(), "that it is open the server has said");
         client.conclude(TransferNumber(3), Some(&lost));

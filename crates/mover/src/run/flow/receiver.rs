@@ -556,6 +556,8 @@ impl Party for FlowReceive {
             let _ = queue.send(Job::Stop);
         }
         let is_stuck = self.destination.is_consumer() && lock(&self.writing).is_some();
+        // Who waits for our last word hears why it does not come yet.
+        let _since = (!is_stuck).then(|| Since::now(&self.writing));
         if !is_stuck {
             party::join(&self.threads);
         }

@@ -554,7 +554,8 @@ impl Job {
             HeldLevel::Durable => Word::Durable(Duration::ZERO),
         };
         let ready = run.latest_burst();
-        let slot = TakenSlot::take(client, *asked, (word, self.opening.link.stall_timeout), ready)?;
+        let stall = self.opening.link.stall_timeout;
+        let slot = TakenSlot::take(client, *asked, (word, stall), ready, &|| self.is_done())?;
         let (needed, most) = (slot.buffer_bytes(), run.window().bytes);
         if needed > most {
             let cause = format!(

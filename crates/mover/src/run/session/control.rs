@@ -32,10 +32,11 @@ impl Session {
     /// If the session is closed, or there is no thread to be had.
     pub fn attach_control(&self, connection: Connection) -> Result<()> {
         let gate = lock(&self.gate);
+        let closed = || Failure::new(FailureKind::Connection, "resume", "the session is closed");
         let epoch = {
             let state = self.lock();
             if state.closed {
-                return Err(Failure::new(FailureKind::Connection, "resume", "the session is closed"));
+                return Err(closed());
             }
             // Only that of the new link once it is in place: until then the one that stands is heard.
             state.epoch + 1
@@ -75,6 +76,14 @@ impl Session {
         }
         let (transfers, was_lost) = {
             let mut state = self.lock();
+            if state.closed {
+                // Who closed it meanwhile found no link to say so on.
+                let why = state.failed.clone();
+                drop(state);
+                let _ = handle.send(Message::Goodbye(why));
+                old.into_iter().chain([handle]).for_each(|control| control.close());
+                return Err(closed());
+            }
             (state.control, state.epoch) = (Some(handle), epoch);
             state.forget_early();
             state.failed = None;
@@ -252,7 +261,7 @@ pub(super) mod tests {
     use crate::run::sender::SendRun;
     use crate::run::transfer::{Crossed, PeerNow, Transfer};
     use crate::transfer::{receiver, sender};
-    use std::sync::{Arc, Mutex};
+    use std::sync::{Arc, Mutex, Weak};
     use std::time::Duration;
     use thalweg_wire::hello::Cipher;
     use thalweg_wire::message::{SourceTotals, Terms};
@@ -366,6 +375,59 @@ pub(super) mod tests {
         session.attach_control(ours).unwrap();
         session.say_in(epoch, word()).unwrap_err();
         session.say_in(session.epoch(), word()).unwrap();
+    }
+
+    /// Its session is closed as it loses the link.
+    struct Closes {
+        terms: Terms,
+        session: Weak<Session>,
+    }
+
+    impl Transfer for Closes {
+        fn terms(&self) -> &Terms {
+            &self.terms
+        }
+
+        fn sends(&self) -> bool {
+            true
+        }
+
+        fn crossed(&self) -> Crossed {
+            Crossed::default()
+        }
+
+        fn blames(&self, _: &PeerNow) -> bool {
+            false
+        }
+
+        fn hear(&self, _: TransferMessage) -> Result<()> {
+            Ok(())
+        }
+
+        fn link_up(&self) {}
+
+        fn link_lost(&self) {
+            if let Some(session) = self.session.upgrade() {
+                session.close(None);
+            }
+        }
+    }
+
+    #[test]
+    fn a_session_that_is_closed_while_it_gets_another_link_says_so_on_that() {
+        let limits = ControlLimits { stall_timeout: 10 * LONG, ..ControlLimits::default() };
+        let (here, there) = (session(limits), session(limits));
+        let transfer = Closes { terms: Terms::of(4 << 20, 1 << 20), session: Arc::downgrade(&here) };
+        here.add(TransferNumber(1), Arc::new(transfer)).unwrap();
+        let (ours, theirs) = connected(unix_pair());
+        there.attach_control(theirs).unwrap();
+        assert_eq!(here.attach_control(ours).unwrap_err().kind, FailureKind::Connection);
+        let until = Instant::now() + LONG;
+        while !there.is_closed() {
+            assert!(Instant::now() < until, "it waits for one that is gone");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        there.close(None);
     }
 
     #[test]
