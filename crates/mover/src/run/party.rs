@@ -230,9 +230,12 @@ impl<M, B> Common<M, B> {
     ) -> Option<T> {
         let began = Instant::now();
         let mut left = at_most;
+        let mut is_excused = false;
         loop {
             let since = Instant::now();
-            let word = self.wait_for(left.min(LOOK_AGAIN), &mut look, &is_over);
+            // Without that little that is left would be waited for again and again.
+            let step = if is_excused { LOOK_AGAIN } else { left.min(LOOK_AGAIN) };
+            let word = self.wait_for(step, &mut look, &is_over);
             let state = self.lock();
             // One may have come since, maybe the last thing before the end.
             let word = word.or_else(|| look(&state));
@@ -243,7 +246,9 @@ impl<M, B> Common<M, B> {
             drop(state);
             let is_given_up = is_given_up();
             let may_excuse = !is_given_up && began.elapsed() < EXCUSED_MAX;
-            if !may_excuse || outbox.is_none_or(|outbox| !outbox.excuses_peer()) {
+            let was_excused = is_excused;
+            is_excused = may_excuse && outbox.is_some_and(|outbox| outbox.excuses_peer());
+            if !was_excused && !is_excused {
                 left = left.saturating_sub(since.elapsed());
             }
             if is_given_up {
