@@ -107,6 +107,26 @@ fn who_waits_for_the_last_word_hears_that_what_came_is_put_away() {
     assert_eq!(run.progress().waiting_for, None);
 }
 
+struct Unheard;
+
+impl Outbox for Unheard {
+    fn say(&self, _: TransferNumber, _: TransferMessage) {}
+
+    fn work(&self) {}
+}
+
+#[test]
+fn a_stream_goes_on_in_the_next_session_after_a_peer_that_lost_its_connection() {
+    let run = under_way(crate::event::nobody());
+    run.attach(TransferNumber(1), Box::new(Unheard), None);
+    let lost = Failure::new(FailureKind::Connection, "read", "the file server does not answer");
+    run.hear(TransferMessage::Abort(lost)).unwrap();
+    assert!(run.ended().is_some());
+    run.attach(TransferNumber(2), Box::new(Unheard), None);
+    assert!(run.ended().is_none());
+    run.close();
+}
+
 /// Has more to read than anybody will wait for.
 struct Endless;
 
