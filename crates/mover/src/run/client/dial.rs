@@ -55,8 +55,8 @@ pub trait Connect: Send + Sync {
     /// The connection of this stream broke.
     fn stream_lost(&self, _stream: u16) {}
 
-    /// The last connection, of this `stream` or else the control connection, led to something that did not prove that it
-    /// is the peer: what was remembered of where that is may be wrong.
+    /// The last connection, of this `stream` or else the control connection, led to something that did not prove that
+    /// it is the peer: what was remembered of where that is may be wrong.
     fn misled(&self, _stream: Option<u16>) {}
 
     /// So many bytes more got across for good, which the next session does not carry again: who starts the peer gives

@@ -307,8 +307,8 @@ struct StillLost {
 }
 
 impl StillLost {
-    /// Notes one more. Whether who answers refuses for good: it may be somebody else whom the outage put in its place, at
-    /// one of so many addresses.
+    /// Notes one more. Whether who answers refuses for good: it may be somebody else whom the outage put in its place,
+    /// at one of so many addresses.
     fn is_refused(&mut self, now: Instant, failure: &Failure, addresses: usize) -> bool {
         let refuses = failure.reason == Reason::NotTrusted || failure.reason == Reason::NoVersion;
         let is_same = self.why.as_ref().is_some_and(|before| before.reason == failure.reason);
