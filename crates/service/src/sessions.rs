@@ -676,7 +676,7 @@ mod tests {
     use crate::sessions::opening::ServedTransfer;
     use owner::ServerOwner;
     use std::sync::mpsc;
-    use thalweg_mover::endpoint::synthetic::NoiseSource;
+    use thalweg_mover::endpoint::synthetic::{NoiseSource, NullDestination};
     use thalweg_mover::endpoint::testing::{HeldUp, Hold};
     use thalweg_mover::run::Ended;
     use thalweg_mover::run::party::Party;
@@ -727,6 +727,31 @@ mod tests {
         closed.recv_timeout(LIMIT).expect("it is put away");
         match run.ended() {
             Some(Ended::Failed(why)) => assert_eq!(why.kind, FailureKind::Internal, "{why}"),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_trial_whose_link_is_lost_ends_with_that() {
+        let identity = Identity::generate("server").expect("an identity");
+        let exports = Exports::open(Vec::new()).expect("no exports");
+        let host = Host::new(identity, exports, None, HostLimits::default());
+        let session = cut_off(&host, 1);
+        let (number, terms) = (TransferNumber(1), Terms::of(1 << 20, 1 << 16));
+        let (limits, outbox) = (receiver::Limits::default(), session.outbox());
+        let destination = Arc::new(NullDestination::default());
+        let run = ReceiveRun::start(number, destination, terms, limits, outbox, event::nobody());
+        let run = run.expect("threads");
+        let place = Place { export: None, path: b"/x".to_vec() };
+        let question = Question::Digest { place, chunk_bytes: 0, follow_links: false };
+        let line = Line::of_question(&session, &question, Arc::default()).expect("a line");
+        let served = ServedTransfer { told: None, is_trial: true, line, signs: None };
+        let (abort, taken) = (ReceiveRun::abort, |_: &ReceiveRun| 0);
+        let bounds = Bounds { kept_free: None, taken, full: abort, abort };
+        let by_then = |_: &ReceiveRun| Done::default();
+        host.receive(&session, served, run.clone(), bounds, by_then).expect("threads");
+        match run.wait(LIMIT) {
+            Some(Ended::Failed(why)) => assert_eq!(why.kind, FailureKind::Connection, "{why}"),
             other => panic!("{other:?}"),
         }
     }

@@ -7,6 +7,7 @@ use crate::mutex::lock;
 use crate::plan::Plan;
 use crate::run::session::{Owner, Session};
 use crate::run::thread;
+use crate::run::transfer::Transfer;
 use answers::{ANSWER_TIMEOUT, STEP};
 use dial::{Dialler, left};
 use keeper::{Keeper, UnderWay};
@@ -19,8 +20,7 @@ use std::time::{Duration, Instant};
 use thalweg_wire::hello::{Cipher, Hello, Purpose, System};
 use thalweg_wire::limits;
 use thalweg_wire::message::{
-    Direction, Message, Open, Opened, Question, Reply, SourceForm, Steer, Terms, TransferMessage,
-    TransferNumber,
+    Direction, Message, Open, Opened, Question, Reply, SourceForm, Steer, Terms, TransferNumber,
 };
 use thalweg_wire::receipt::Signatory;
 
@@ -375,7 +375,7 @@ impl Client {
         let until = dialler.deadline_once_connected(until);
         mark(&fd, settings.dscp);
         let tcp_rtt = thalweg_sys::socket::tcp_info(&fd).ok().map(|info| info.rtt_min.min(dialled.elapsed()));
-        let mut connection = dialler.secure(fd, until)?;
+        let mut connection = dialler.secure(fd, None, until)?;
         let key = connection.export_session_key()?;
         let asked = Instant::now();
         let answer = connection.hello(&Hello::new(Purpose::Control, settings.cipher), left(until))?;
@@ -499,6 +499,9 @@ impl Client {
     fn open(&self, open: Open, is_given_up: &dyn Fn() -> bool) -> Result<Opened> {
         let number = open.transfer;
         let epoch = self.wait_for_link(is_given_up);
+        if is_given_up() {
+            return Err(stopped());
+        }
         {
             let mut boxes = self.boxes();
             boxes.openings.insert(number, Opening::Awaited);
@@ -568,7 +571,7 @@ impl Client {
                 return Err(Failure::new(FailureKind::Connection, "open", cause));
             }
             if is_given_up() {
-                return Err(Failure::new(FailureKind::Stopped, "open", "stopped on request"));
+                return Err(stopped());
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -585,24 +588,32 @@ impl Client {
         self.session.say(Message::Steer(number, steer)).is_ok()
     }
 
-    /// Ends a transfer from this side, whatever became of it; the others go on.
-    pub fn give_up(&self, number: TransferNumber, why: &Failure) {
-        // Without a link the session's end, or its next link, ends it there.
-        let _ = self.session.say(Message::Transfer(number, TransferMessage::Abort(why.clone())));
+    /// Adds our side of a transfer that the server opened.
+    ///
+    /// # Errors
+    /// As [`Session::add`]; `Connection` if the link on which it was opened does not stand any more: with it the peer's
+    /// first words may be lost.
+    pub(super) fn add(&self, number: TransferNumber, transfer: Arc<dyn Transfer>) -> Result<()> {
+        let opened_in = self.boxes().opened_in.get(&number).copied();
+        self.session.add_in(opened_in, number, transfer)
     }
 
-    /// A transfer is over at this side, well or by a failure. After a lost connection nobody knows what the peer heard:
-    /// all transfers begin anew, in a session of their own. Else the others go on, also where a file system that does
-    /// not answer calls that a lost connection.
+    /// A transfer is over at this side, well or by a failure. If the link was lost before the server answered, nobody
+    /// knows what it heard: all transfers begin anew, in a session of their own. Else the others go on, also where a
+    /// file system that does not answer calls that a lost connection; and the server is told, in an outage after it.
     pub(super) fn conclude(&self, number: TransferNumber, failure: Option<&Failure>) {
-        let opened_in = self.boxes().opened_in.remove(&number);
+        let (opened_in, is_answered) = {
+            let mut boxes = self.boxes();
+            (boxes.opened_in.remove(&number), !boxes.openings.contains_key(&number))
+        };
+        self.session.remove(number);
         if let (Some(epoch), Some(failure)) = (opened_in, failure) {
-            match failure.kind == FailureKind::Connection && epoch != self.session.epoch() {
+            let is_unknown = !is_answered && epoch != self.session.epoch();
+            match failure.kind == FailureKind::Connection && is_unknown {
                 true => self.session.close(Some(failure.clone())),
-                false => self.give_up(number, failure),
+                false => self.session.tell_over(number, failure.clone()),
             }
         }
-        self.session.remove(number);
     }
 
     /// What the machines of the sender and of the receiver let a stream have.
@@ -656,6 +667,10 @@ impl Client {
     }
 }
 
+fn stopped() -> Failure {
+    Failure::new(FailureKind::Stopped, "open", "stopped on request")
+}
+
 impl Drop for Client {
     fn drop(&mut self) {
         self.close();
@@ -663,255 +678,4 @@ impl Drop for Client {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::event;
-    use crate::link::testing::{LONG, connected, our_client_config, our_server_config, unix_pair};
-    use crate::link::{Connection, Fingerprint};
-    use thalweg_wire::hello::{Answer, ServerHello};
-    use thalweg_wire::message::{Pull, Request};
-
-    struct Nowhere;
-
-    impl Connect for Nowhere {
-        fn connect(&self, _: Duration) -> Result<std::os::fd::OwnedFd> {
-            Err(Failure::new(FailureKind::Connection, CONNECT, "nowhere"))
-        }
-
-        fn name(&self) -> String {
-            "nowhere".into()
-        }
-    }
-
-    /// Connections ride in a login that takes longer than a dial may.
-    struct SlowLogin;
-
-    impl Connect for SlowLogin {
-        fn connect(&self, deadline: Duration) -> Result<std::os::fd::OwnedFd> {
-            std::thread::sleep(deadline + Duration::from_millis(100));
-            let (ours, theirs) = unix_pair();
-            std::thread::spawn(move || {
-                // A client without time does not wait for that.
-                std::thread::sleep(Duration::from_millis(100));
-                let mut connection = Connection::accept(theirs, our_server_config(), LONG).unwrap();
-                let hello = connection.read_hello(LONG).unwrap();
-                let answer = ServerHello {
-                    version: limits::VERSION_MAX,
-                    versions: hello.versions,
-                    answer: Answer::Accepted,
-                    cipher: hello.cipher,
-                    features: 0,
-                    session: [9; 16],
-                    system: System::default(),
-                };
-                connection.answer(&answer, LONG).unwrap();
-                // Until the client ends it.
-                let _ = connection.read_exact(&mut vec![0; 1 << 20], LONG);
-            });
-            Ok(ours)
-        }
-
-        fn is_carried(&self) -> bool {
-            true
-        }
-
-        fn name(&self) -> String {
-            "slow".into()
-        }
-    }
-
-    #[test]
-    fn a_login_that_carries_a_connection_takes_none_of_the_time_of_what_comes_after_it() {
-        let settings = LinkSettings { stall_timeout: Duration::from_secs(2), ..LinkSettings::default() };
-        let (connect, tls) = (Arc::new(SlowLogin), our_client_config());
-        Client::connect(connect, tls, "localhost", settings, event::nobody()).map(drop).unwrap();
-    }
-
-    /// A client of a session that has no link.
-    fn without_a_link() -> Client {
-        let mail = Arc::new(Mail::default());
-        let connect: Arc<dyn Connect> = Arc::new(Nowhere);
-        let owner = ClientOwner { mail: mail.clone(), connect, events: event::nobody() };
-        let session = Session::new(
-            [1; 16],
-            [2; 32].into(),
-            Cipher::Aes128Gcm,
-            Fingerprint([3; 32]),
-            ControlLimits::default(),
-            Box::new(owner),
-            event::nobody(),
-        );
-        Client {
-            session: session.unwrap(),
-            rtt: Duration::ZERO,
-            system: System::default(),
-            name: "nowhere".into(),
-            answer_timeout: Duration::from_secs(1),
-            mail,
-        }
-    }
-
-    /// A new link of both, in the place of that which was.
-    fn link(client: &Client, server: &Client) {
-        let (ours, theirs) = connected(unix_pair());
-        client.session.attach_control(ours).unwrap();
-        server.session.attach_control(theirs).unwrap();
-    }
-
-    fn request(number: u16) -> Open {
-        let request = Request::Pull(Pull::of(Vec::new()));
-        Open::of(TransferNumber(number), request, Terms::of(1 << 20, 1 << 20))
-    }
-
-    #[test]
-    fn an_answer_does_not_go_on_over_another_link_behind_a_gap() {
-        let (client, server) = (without_a_link(), without_a_link());
-        link(&client, &server);
-        let mut answers = client.ask(Question::About).unwrap();
-        let number = answers.number;
-        let say = |reply| server.session.say(Message::Reply { number, reply }).unwrap();
-        say(Reply::Bytes(vec![1]));
-        assert_eq!(answers.next(), Some(Ok(Reply::Bytes(vec![1]))));
-        // The second piece went with the link.
-        link(&client, &server);
-        say(Reply::Bytes(vec![3]));
-        say(Reply::End(None));
-        let ended = answers.next().expect("it is not complete");
-        assert_eq!(ended.unwrap_err().kind, FailureKind::Connection);
-        assert!(answers.next().is_none());
-    }
-
-    #[test]
-    fn what_came_whole_before_the_link_was_lost_is_an_answer() {
-        let (client, server) = (without_a_link(), without_a_link());
-        link(&client, &server);
-        let mut answers = client.ask(Question::About).unwrap();
-        let number = answers.number;
-        let say = |reply| server.session.say(Message::Reply { number, reply }).unwrap();
-        say(Reply::Bytes(vec![1]));
-        say(Reply::End(None));
-        let until = Instant::now() + LONG;
-        while !client.boxes().replies.is_empty() {
-            assert!(Instant::now() < until, "the end does not come");
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        link(&client, &server);
-        assert_eq!(answers.next(), Some(Ok(Reply::Bytes(vec![1]))));
-        assert_eq!(answers.next(), None);
-    }
-
-    #[test]
-    fn a_request_whose_link_is_replaced_is_not_waited_for() {
-        let (mut client, server) = (without_a_link(), without_a_link());
-        client.answer_timeout = LONG;
-        link(&client, &server);
-        std::thread::scope(|scope| {
-            let opening = scope.spawn(|| client.open(request(1), &|| false));
-            let until = Instant::now() + LONG;
-            while client.boxes().openings.is_empty() {
-                assert!(Instant::now() < until, "it does not ask");
-                std::thread::sleep(Duration::from_millis(2));
-            }
-            link(&client, &server);
-            let failure = opening.join().unwrap().unwrap_err();
-            assert!(failure.cause.starts_with("the link was lost"), "{failure}");
-        });
-    }
-
-    #[test]
-    fn a_transfer_that_begins_in_an_outage_waits_for_the_link_and_ends_no_other() {
-        let (mut client, server) = (without_a_link(), without_a_link());
-        client.answer_timeout = LONG;
-        let lost = Failure::new(FailureKind::Connection, "transfer", "cut off");
-        link(&client, &server);
-        client.session.drop_link(lost.clone());
-        std::thread::scope(|scope| {
-            let opening = scope.spawn(|| client.open(request(1), &|| false));
-            link(&client, &server);
-            let until = Instant::now() + LONG;
-            while client.boxes().openings.is_empty() {
-                assert!(Instant::now() < until, "it does not ask");
-                std::thread::sleep(Duration::from_millis(2));
-            }
-            let opened = Opened::Push { is_ephemeral: false };
-            server.session.say(Message::Opened(TransferNumber(1), opened)).unwrap();
-            opening.join().unwrap().unwrap();
-        });
-        // A file system that does not answer.
-        client.conclude(TransferNumber(1), Some(&lost));
-        assert!(!client.session.is_closed());
-        let epoch = client.session.epoch();
-        client.boxes().opened_in.insert(TransferNumber(2), epoch);
-        link(&client, &server);
-        client.conclude(TransferNumber(2), Some(&lost));
-        assert!(client.session.is_closed(), "nobody knows what the server heard");
-    }
-
-    #[test]
-    fn of_what_could_not_be_said_nothing_is_kept() {
-        let client = without_a_link();
-        assert!(client.ask(Question::About).is_err());
-        assert!(client.boxes().replies.is_empty());
-        assert!(client.open(request(1), &|| false).is_err());
-        let boxes = client.boxes();
-        assert!(boxes.openings.is_empty() && boxes.opened_in.is_empty());
-    }
-
-    #[test]
-    fn one_answer_is_taken_to_each_request_and_a_late_one_is_dropped() {
-        let mut boxes = Boxes::default();
-        let take = |boxes: &mut Boxes, number| {
-            boxes.take_opened(TransferNumber(number), Opened::Push { is_ephemeral: false })
-        };
-        assert!(!take(&mut boxes, 1), "not asked for");
-        boxes.openings.insert(TransferNumber(1), Opening::Awaited);
-        boxes.openings.insert(TransferNumber(2), Opening::GivenUp);
-        assert!(take(&mut boxes, 1));
-        assert!(!take(&mut boxes, 1), "a second time");
-        assert!(take(&mut boxes, 2));
-        assert!(!boxes.openings.contains_key(&TransferNumber(2)), "nobody would fetch it");
-    }
-
-    #[test]
-    fn streams_that_stood_after_they_were_refused_are_not_held_against_a_later_refusal() {
-        let (mut refusals, began) = (Refusals::default(), Instant::now());
-        let no_memory = || failure::no_memory("none is left");
-        assert!(refusals.note(began, 0, no_memory()));
-        assert!(!refusals.note(began, 1, no_memory()));
-        assert!(refusals.rests(began, 1) && !refusals.rests(began + REFUSED_PAUSE, 1));
-        let late = began + REFUSED_PATIENCE + REFUSED_PAUSE;
-        assert!(refusals.is_hopeless(late, 2).is_some());
-        // A refusal may be heard before the dial that it is about is over.
-        refusals.stand(began, &[0, 1]);
-        assert!(refusals.is_hopeless(late, 2).is_some());
-        refusals.stand(began + REFUSED_PAUSE, &[1]);
-        assert!(refusals.is_hopeless(late, 2).is_none());
-        refusals.note(late, 0, no_memory());
-        assert!(refusals.is_hopeless(late + REFUSED_PATIENCE, 2).is_none());
-        refusals.note(late, 1, no_memory());
-        assert!(refusals.is_hopeless(late + REFUSED_PATIENCE, 2).is_some());
-    }
-
-    #[test]
-    fn what_the_peer_has_no_memory_for_is_said_to_be_there_whatever_it_calls_that() {
-        let why = Failure::new(FailureKind::Space, "obtenir", "rien").because(Reason::NoMemory);
-        let told = at_peer(why, "far:7");
-        assert_eq!((&*told.operation, told.reason), ("get memory for a stream at far:7", Reason::NoMemory));
-        let other = Failure::new(FailureKind::Space, failure::NO_MEMORY, "none is left");
-        assert_eq!(at_peer(other.clone(), "far:7"), other);
-    }
-
-    #[test]
-    fn a_dial_that_fails_for_want_of_a_link_says_nothing_about_streams() {
-        let mut dials = Dials::default();
-        let failure = |cause: &str| Some(Failure::new(FailureKind::Connection, "add a stream", cause));
-        assert!(!dials.note(failure("the session has no link"), false));
-        assert!(dials.failed(Duration::from_secs(1)).is_none() && !dials.is_undialled());
-        assert!(dials.note(failure("refused"), true), "the first of which it tells something");
-        assert!(!dials.note(failure("refused"), true) && dials.is_undialled());
-        assert!(dials.failed(Duration::from_secs(1)).is_some_and(|why| why.cause.contains("refused")));
-        // One that stood, stood.
-        dials.note(None, false);
-        assert!(dials.failed(Duration::from_secs(1)).is_none() && !dials.is_undialled());
-    }
-}
+pub(super) mod tests;

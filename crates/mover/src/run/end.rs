@@ -78,6 +78,27 @@ impl End {
         self.last_word = None;
     }
 
+    /// Our last word, once it was said, or why it failed.
+    pub fn said_last(&self) -> Option<TransferMessage> {
+        self.last_word.clone().or_else(|| self.why_failed())
+    }
+
+    /// The word that says why it failed, if it has.
+    pub fn why_failed(&self) -> Option<TransferMessage> {
+        match &self.ended {
+            Some(Ended::Failed(why)) => Some(TransferMessage::Abort(why.clone())),
+            _ => None,
+        }
+    }
+
+    /// That the peer gave up for a lost connection is of that session: in the next it goes on.
+    pub fn outlive(&mut self) {
+        let is_lost = |why: &Failure| why.kind == FailureKind::Connection;
+        if matches!(&self.ended, Some(Ended::Failed(why)) if is_lost(why)) {
+            self.ended = None;
+        }
+    }
+
     /// Why the peer's statement does not come any more, if that is known.
     pub fn why_no_statement(&self) -> Option<Failure> {
         let unsigned = || {
@@ -175,6 +196,16 @@ mod tests {
         end.come(Ended::Failed(Failure::new(FailureKind::Io, "read", "broken")));
         end.restart(None);
         assert!(matches!(end.ended, Some(Ended::Failed(_))));
+    }
+
+    #[test]
+    fn a_peer_that_lost_its_connection_has_not_failed_for_the_next() {
+        for (kind, goes_on) in [(FailureKind::Connection, true), (FailureKind::Space, false)] {
+            let mut end = End::new();
+            end.come(Ended::Failed(Failure::new(kind, "read", "not read")));
+            end.outlive();
+            assert_eq!(end.ended.is_none(), goes_on, "{kind:?}");
+        }
     }
 
     #[test]

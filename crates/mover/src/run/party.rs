@@ -230,10 +230,15 @@ impl<M, B> Common<M, B> {
     ) -> Option<T> {
         let began = Instant::now();
         let mut left = at_most;
+        let mut is_excused = false;
         loop {
             let since = Instant::now();
-            let word = self.wait_for(left.min(LOOK_AGAIN), &mut look, &is_over);
+            // Without that little that is left would be waited for again and again.
+            let step = if is_excused { LOOK_AGAIN } else { left.min(LOOK_AGAIN) };
+            let word = self.wait_for(step, &mut look, &is_over);
             let state = self.lock();
+            // One may have come since, maybe the last thing before the end.
+            let word = word.or_else(|| look(&state));
             if word.is_some() || is_over(&state) {
                 return word;
             }
@@ -241,7 +246,9 @@ impl<M, B> Common<M, B> {
             drop(state);
             let is_given_up = is_given_up();
             let may_excuse = !is_given_up && began.elapsed() < EXCUSED_MAX;
-            if !may_excuse || outbox.is_none_or(|outbox| !outbox.excuses_peer()) {
+            let was_excused = is_excused;
+            is_excused = may_excuse && outbox.is_some_and(|outbox| outbox.excuses_peer());
+            if !was_excused && !is_excused {
                 left = left.saturating_sub(since.elapsed());
             }
             if is_given_up {
@@ -280,16 +287,12 @@ impl<M, B> Common<M, B> {
 
     /// Our last word, once it was said, or why it failed.
     pub(super) fn last_word(&self) -> Option<TransferMessage> {
-        let said = self.lock().end.last_word.clone();
-        said.or_else(|| self.why_failed())
+        self.lock().end.said_last()
     }
 
     /// The word that says why it failed, if it has.
     pub(super) fn why_failed(&self) -> Option<TransferMessage> {
-        match &self.lock().end.ended {
-            Some(Ended::Failed(why)) => Some(TransferMessage::Abort(why.clone())),
-            _ => None,
-        }
+        self.lock().end.why_failed()
     }
 
     /// Closes the side that receives: whether what it received is whole. `None` the second time.
@@ -334,10 +337,11 @@ impl<M, B> State<M, B> {
         }
     }
 
-    /// Says its last word again, if it has said one: it may be lost with the link that was before.
+    /// Says again what was said last, which may be lost with the link that was before: its last word, if it has said
+    /// one, or why it failed. A peer for which it is over ignores the second time.
     pub fn say_last_again(&self) {
-        if let Some(word) = &self.end.last_word {
-            self.say(word.clone());
+        if let Some(word) = self.end.said_last() {
+            self.say(word);
         }
     }
 
@@ -381,6 +385,7 @@ pub(super) fn join(threads: &Mutex<Vec<JoinHandle<()>>>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::Cell;
 
     #[test]
     fn what_a_stream_carried_for_an_earlier_transfer_is_not_this_ones() {
@@ -401,6 +406,23 @@ mod tests {
         // In the place of one that broke, and one that is new.
         assert_eq!(left(of(1, 400, 40)), (400, 410, 40, 20));
         assert_eq!(left(of(2, 400, 40)), (400, 410, 40, 20));
+    }
+
+    #[test]
+    fn a_word_that_comes_as_the_wait_ends_is_heard() {
+        let terms = Terms::of(1 << 20, 1 << 20);
+        let common: Common<()> = Common::new(terms, None, ((), ()), (TransferNumber(1), None));
+        // The last look of the wait finds nothing, the next one does.
+        let looks = Cell::new(0);
+        let look = |_: &State<(), ()>| {
+            looks.set(looks.get() + 1);
+            (looks.get() == 2).then_some(())
+        };
+        let is_over = |_: &State<(), ()>| {
+            looks.set(0);
+            false
+        };
+        assert!(common.wait_for_word((Duration::ZERO, &|| false), look, is_over).is_some());
     }
 
     #[test]

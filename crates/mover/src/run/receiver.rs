@@ -447,10 +447,12 @@ impl Party for ReceiveRun {
         self.decide_soon(Decide::Stop);
         self.do_soon(Job::Stop);
         self.finish_soon(Job::Stop);
+        // Who waits for our last word hears why it does not come yet.
+        self.set_busy(Some(WaitingFor::Write));
         party::join(&self.threads);
         lock(&self.held).clear();
         let mut watch = Stopwatch::start(&self.common.accounts);
-        // Who waits for our last word hears why it does not come yet.
+        // A thread that ended may have said otherwise.
         self.set_busy(Some(WaitingFor::Write));
         self.destination.close(success);
         self.set_busy(None);

@@ -180,6 +180,11 @@ impl State {
         lanes + shared
     }
 
+    /// The link is another, or gone: the peer says all of it again.
+    fn forget_early(&mut self) {
+        self.early.clear();
+    }
+
     fn keep_last_word(&mut self, number: TransferNumber, word: TransferMessage) {
         self.last_words.retain(|(of, _)| *of != number);
         self.last_words.push_back((number, word));
@@ -300,11 +305,21 @@ impl Session {
         statement_tie(&self.key, transfer)
     }
 
-    /// Adds a transfer. What the peer said to it already is heard now.
+    /// Adds a transfer. What the peer said to it already on the link that stands is heard now.
     ///
     /// # Errors
-    /// `Protocol` if its number is taken or there are too many.
+    /// `Protocol` if its number is taken or there are too many; `Connection` if the session is closed.
     pub fn add(&self, number: TransferNumber, transfer: Arc<dyn Transfer>) -> Result<()> {
+        self.add_in(None, number, transfer)
+    }
+
+    /// The same, if the link of this [`Session::epoch`] still stands, where one is given.
+    pub(super) fn add_in(
+        &self,
+        epoch: Option<u64>,
+        number: TransferNumber,
+        transfer: Arc<dyn Transfer>,
+    ) -> Result<()> {
         let _gate = lock(&self.gate);
         check_memory(transfer.terms())?;
         let payload_max = if transfer.sends() { 0 } else { payload_max(transfer.terms()) };
@@ -314,6 +329,10 @@ impl Session {
             if state.closed {
                 // Nobody would ever end it.
                 return Err(Failure::new(FailureKind::Connection, "open", "the session is closed"));
+            }
+            if epoch.is_some_and(|epoch| epoch != state.epoch) {
+                let cause = "the link was lost before the transfer began";
+                return Err(Failure::new(FailureKind::Connection, "open", cause));
             }
             if state.transfers.contains_key(&number) || state.over.contains(&number) {
                 return Err(Failure::new(

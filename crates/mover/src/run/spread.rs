@@ -208,9 +208,17 @@ impl Connect for Spread {
         self.lock().lost(stream, self.began.elapsed());
     }
 
-    fn misled(&self) {
-        self.answered.iter().for_each(Answered::misled);
-        self.inner.misled();
+    fn misled(&self, stream: Option<u16>) {
+        match stream.and_then(|stream| self.lock().placed.get(&stream).copied()) {
+            // What else is known is of other ways.
+            Some(pair) if !self.pair(pair).0.is_empty() => self.answered[pair].misled(),
+            Some(_) => self.inner.misled(stream),
+            // Of the control connection nobody knows by which it went.
+            None => {
+                self.answered.iter().for_each(Answered::misled);
+                self.inner.misled(stream);
+            }
+        }
     }
 
     fn got_across(&self, more: u64) {
@@ -571,6 +579,22 @@ mod tests {
         }
         let failure = failed(&[], &["127.0.0.1"], Vec::new());
         assert_eq!(failure.to_string(), "connect failed: in its own way");
+    }
+
+    #[test]
+    fn a_stream_that_was_misled_says_nothing_of_the_other_ways() {
+        let listeners = [0, 1].map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+        let far = listeners.iter().map(|listener| listener.local_addr().unwrap().to_string()).collect();
+        let spread = Spread::new(Arc::new(Peer(vec!["127.0.0.1:1".into()])), far, Vec::new()).unwrap();
+        let connections = [0, 1].map(|stream| spread.connect_stream(stream, SECOND).unwrap());
+        let is_doubted = |pair: usize| format!("{:?}", spread.answered[pair]).contains("is_doubted: true");
+        let doubted = || [0, 1].map(is_doubted);
+        let misled = spread.lock().placed[&1];
+        spread.misled(Some(1));
+        assert_eq!(doubted(), [misled == 0, misled == 1]);
+        spread.misled(None);
+        assert_eq!(doubted(), [true, true]);
+        drop(connections);
     }
 
     #[test]

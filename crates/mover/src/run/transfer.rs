@@ -307,13 +307,16 @@ mod tests {
         assert_eq!(both.map(|transfer| transfer.crossed().ended), [1, 0]);
     }
 
-    /// Counts what is said.
+    /// Counts what is said, and of that who gives up.
     #[derive(Clone, Default)]
-    struct Counts(Arc<AtomicUsize>);
+    struct Counts(Arc<AtomicUsize>, Arc<AtomicUsize>);
 
     impl Outbox for Counts {
-        fn say(&self, _: TransferNumber, _: TransferMessage) {
+        fn say(&self, _: TransferNumber, message: TransferMessage) {
             self.0.fetch_add(1, Ordering::AcqRel);
+            if matches!(message, TransferMessage::Abort(_)) {
+                self.1.fetch_add(1, Ordering::AcqRel);
+            }
         }
 
         fn work(&self) {}
@@ -336,7 +339,7 @@ mod tests {
         flows.attach(number, outbox(), None);
         let takes = FlowReceive::start(Arc::new(NullFlows), terms, &wishes.terms, event::nobody()).unwrap();
         takes.attach(number, outbox(), None);
-        let all: [Arc<dyn Transfer>; 4] = [sends, receives, flows, takes];
+        let all: [Arc<dyn Transfer>; 4] = [sends.clone(), receives.clone(), flows.clone(), takes.clone()];
         for transfer in &all {
             transfer.link_lost();
             let before = said.0.load(Ordering::Acquire);
@@ -346,6 +349,22 @@ mod tests {
             let before = said.0.load(Ordering::Acquire);
             transfer.tell_accounts();
             assert_eq!(said.0.load(Ordering::Acquire), before + 1);
+        }
+        // Why it failed meanwhile is said on the next one.
+        let full = || Failure::new(FailureKind::Space, "write", "no space is left");
+        let aborts: [&dyn Fn(); 4] = [
+            &|| sends.abort(full()),
+            &|| receives.abort(full()),
+            &|| flows.abort(full()),
+            &|| takes.abort(full()),
+        ];
+        for (transfer, abort) in all.iter().zip(aborts) {
+            transfer.link_lost();
+            let before = said.1.load(Ordering::Acquire);
+            abort();
+            assert_eq!(said.1.load(Ordering::Acquire), before, "it is for no link");
+            transfer.link_up();
+            assert_eq!(said.1.load(Ordering::Acquire), before + 1, "nobody says why");
         }
         let why = Failure::new(FailureKind::Stopped, "transfer", "the test is over");
         for transfer in all {

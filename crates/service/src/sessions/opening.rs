@@ -462,6 +462,12 @@ impl Host {
                 Ok(agreed.receiver.statement.totals)
             });
             line.end(&ended, run.stated_root(), by_then(&run));
+            // Its client hears that, and not that it was closed.
+            if let Err(why) = &ended
+                && run.ended().is_none()
+            {
+                abort(&run, why.clone());
+            }
             run.close();
             session.remove(number);
             if let Err(why) = ended {

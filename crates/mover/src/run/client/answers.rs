@@ -47,7 +47,12 @@ impl Answers {
         }
         let until = Instant::now() + self.patience;
         loop {
-            let left = until.saturating_duration_since(Instant::now());
+            // Looked at before the queue: what came until then is in it.
+            let is_lost = self.session.epoch() != self.epoch || self.session.is_closed();
+            let left = match is_lost {
+                true => Duration::ZERO,
+                false => until.saturating_duration_since(Instant::now()),
+            };
             match self.inbox.recv_timeout(left.min(STEP)) {
                 Ok(Reply::End(failure)) => {
                     self.ended = true;
@@ -61,18 +66,16 @@ impl Answers {
                     self.ended = true;
                     return None;
                 }
-                Err(_) => {
-                    let lost = self.session.epoch() != self.epoch || self.session.is_closed();
-                    if lost || Instant::now() >= until {
-                        self.ended = true;
-                        let cause = match lost {
-                            true => "the connection ended before the answer was complete".to_owned(),
-                            false => format!("the server did not answer within {:.0?}", self.patience),
-                        };
-                        let failure = Failure::new(FailureKind::Connection, "ask the server", cause);
-                        return Some(Err(self.session.failure().unwrap_or(failure)));
-                    }
+                Err(_) if left.is_zero() => {
+                    self.ended = true;
+                    let cause = match is_lost {
+                        true => "the connection ended before the answer was complete".to_owned(),
+                        false => format!("the server did not answer within {:.0?}", self.patience),
+                    };
+                    let failure = Failure::new(FailureKind::Connection, "ask the server", cause);
+                    return Some(Err(self.session.failure().unwrap_or(failure)));
                 }
+                Err(_) => {}
             }
         }
     }

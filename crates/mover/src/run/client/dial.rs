@@ -55,9 +55,9 @@ pub trait Connect: Send + Sync {
     /// The connection of this stream broke.
     fn stream_lost(&self, _stream: u16) {}
 
-    /// The last connection led to something that did not prove that it is the peer: what was remembered of where that
-    /// is may be wrong.
-    fn misled(&self) {}
+    /// The last connection, of this `stream` or else the control connection, led to something that did not prove that
+    /// it is the peer: what was remembered of where that is may be wrong.
+    fn misled(&self, _stream: Option<u16>) {}
 
     /// So many bytes more got across for good, which the next session does not carry again: who starts the peer gives
     /// up on one that ends again and again without any.
@@ -111,7 +111,7 @@ impl Connect for TcpConnect {
         connect_any(&self.addresses, None, self.family, &self.answered, deadline)
     }
 
-    fn misled(&self) {
+    fn misled(&self, _: Option<u16>) {
         self.answered.misled();
     }
 
@@ -151,9 +151,10 @@ impl Dialler {
         if self.connect.is_carried() { self.deadline() } else { until }
     }
 
-    pub(super) fn secure(&self, fd: OwnedFd, until: Instant) -> Result<Connection> {
+    /// A connection of this `stream`, or else the control connection.
+    pub(super) fn secure(&self, fd: OwnedFd, stream: Option<u16>, until: Instant) -> Result<Connection> {
         Connection::connect(fd, self.tls.clone(), &self.server_name, left(until))
-            .inspect_err(|_| self.connect.misled())
+            .inspect_err(|_| self.connect.misled(stream))
             .map_err(|failure| failure::with_words(failure, &format!("`{}`", self.connect.name())))
     }
 
@@ -162,7 +163,7 @@ impl Dialler {
         let fd = self.connect.connect(left(until))?;
         let until = self.deadline_once_connected(until);
         mark(&fd, self.settings.dscp);
-        let mut connection = self.secure(fd, until)?;
+        let mut connection = self.secure(fd, None, until)?;
         let proof = resume_proof(&session.key, &connection, &session.id)?;
         let hello = Hello { session: session.id, proof, ..Hello::new(Purpose::Resume, session.cipher) };
         connection.hello(&hello, left(until))?;
@@ -204,7 +205,7 @@ impl Dialler {
             ..wanted.clone()
         };
         set_stream_options(fd.as_fd(), &hints);
-        let mut connection = self.secure(fd, until)?;
+        let mut connection = self.secure(fd, Some(stream), until)?;
         let proof = stream_proof(&session.key, &connection, &session.id, stream)?;
         let hello =
             Hello { session: session.id, stream, proof, ..Hello::new(Purpose::Stream, session.cipher) };

@@ -23,6 +23,9 @@ const BACK_OFF: (Duration, Duration) = (Duration::from_millis(100), Duration::fr
 const DIAL_MIN: Duration = Duration::from_millis(500);
 /// Between two looks at a link with which nothing is wrong.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
+/// A peer that refuses for so long refuses for good: an outage that puts somebody else in its place is over by then, or
+/// shows as one.
+const REFUSES_MIN: Duration = Duration::from_secs(10);
 /// So long dials are waited for together; who takes longer goes on beside the others.
 const DIALS_WAIT: Duration = Duration::from_secs(1);
 
@@ -97,7 +100,7 @@ impl Keeper {
         let limits = Limits { patience: settings.patience, stall_timeout: settings.stall_timeout };
         let (across, moved_bytes) = (progress(&self.session), self.session.moved_bytes());
         let mut pulse = Pulse::begin(Instant::now(), settings.spent, across, moved_bytes);
-        let mut still_lost = None;
+        let mut still_lost = StillLost::default();
         let mut kept_before = 0;
         let mut back_off = BACK_OFF.0;
         while !self.session.is_closed() {
@@ -116,7 +119,7 @@ impl Keeper {
             let stands = match verdict {
                 Verdict::GiveUp => {
                     let cause = format!("no progress for {} s", limits.patience.as_secs());
-                    self.session.close(Some(self.why_idle(cause, limits.patience, still_lost.as_ref())));
+                    self.session.close(Some(self.why_idle(cause, limits.patience, still_lost.why.as_ref())));
                     return;
                 }
                 Verdict::Drop => {
@@ -135,7 +138,10 @@ impl Keeper {
                     Dialled::NotYet => false,
                     Dialled::Never => return,
                 },
-                Verdict::Keep => self.dial_streams(scope, patience_left),
+                Verdict::Keep => {
+                    still_lost = StillLost::default();
+                    self.dial_streams(scope, patience_left)
+                }
             };
             if stands {
                 back_off = BACK_OFF.0;
@@ -172,11 +178,11 @@ impl Keeper {
     }
 
     /// Dials a link in the place of one that is lost or silent, for at most so long. Where the far mover does not know
-    /// the session any more, that is its end. `still_lost`: why the dial before this one came to nothing, if it did.
-    fn dial_link(&self, at_most: Duration, still_lost: &mut Option<Failure>) -> Dialled {
+    /// the session any more, that is its end. `still_lost`: of the dials before this one.
+    fn dial_link(&self, at_most: Duration, still_lost: &mut StillLost) -> Dialled {
         match self.dialler.resume(&self.session, at_most).and_then(|c| self.replace_link(c)) {
             Ok(()) => {
-                *still_lost = None;
+                *still_lost = StillLost::default();
                 Dialled::Stands
             }
             Err(failure) if failure.kind == FailureKind::NotFound => {
@@ -189,13 +195,16 @@ impl Keeper {
                 self.session.close(Some(failure));
                 Dialled::Never
             }
-            Err(failure) if is_refused(&failure, still_lost.as_ref()) => {
-                self.session.close(Some(failure));
-                Dialled::Never
-            }
             Err(failure) => {
                 tracing::info!(%failure, "still no link");
-                *still_lost = Some(failure);
+                let addresses = self.dialler.connect.addresses().len();
+                // One that is only silent may be heard again.
+                let is_final = still_lost.is_refused(Instant::now(), &failure, addresses)
+                    && self.session.lost_since().is_some();
+                if is_final {
+                    self.session.close(Some(failure));
+                    return Dialled::Never;
+                }
                 Dialled::NotYet
             }
         }
@@ -288,10 +297,26 @@ enum Dialled {
     Never,
 }
 
-/// Whether who answers refuses for good: the first time it may be somebody else whom the outage put in its place.
-fn is_refused(failure: &Failure, before: Option<&Failure>) -> bool {
-    let refuses = failure.reason == Reason::NotTrusted || failure.reason == Reason::NoVersion;
-    refuses && before.is_some_and(|before| before.reason == failure.reason)
+/// Dials that came to nothing since there was a link.
+#[derive(Default)]
+struct StillLost {
+    /// Why the last one did.
+    why: Option<Failure>,
+    /// Since when, and how often, who answered refused for the same reason, and nothing else came of it.
+    refused: Option<(Instant, usize)>,
+}
+
+impl StillLost {
+    /// Notes one more. Whether who answers refuses for good: it may be somebody else whom the outage put in its place,
+    /// at one of so many addresses.
+    fn is_refused(&mut self, now: Instant, failure: &Failure, addresses: usize) -> bool {
+        let refuses = failure.reason == Reason::NotTrusted || failure.reason == Reason::NoVersion;
+        let is_same = self.why.as_ref().is_some_and(|before| before.reason == failure.reason);
+        let (since, times) = self.refused.take().filter(|_| is_same).unwrap_or((now, 0));
+        self.refused = refuses.then_some((since, times + 1));
+        self.why = Some(failure.clone());
+        refuses && times + 1 > addresses.max(1) && now.saturating_duration_since(since) >= REFUSES_MIN
+    }
 }
 
 fn lost(operation: &str, cause: &str) -> Failure {
@@ -447,14 +472,29 @@ mod tests {
     }
 
     #[test]
-    fn who_refuses_twice_refuses_for_good_and_an_outage_never_does() {
+    fn who_refuses_again_and_again_refuses_for_good_and_an_outage_never_does() {
         let lost = |reason| lost("connect", "no").because(reason);
+        let began = Instant::now();
+        let at = |seconds| began + Duration::from_secs(seconds);
         for reason in [Reason::NotTrusted, Reason::NoVersion] {
-            assert!(!is_refused(&lost(reason), None), "{reason:?}");
-            assert!(!is_refused(&lost(reason), Some(&lost(Reason::NotAnswered))), "{reason:?}");
-            assert!(is_refused(&lost(reason), Some(&lost(reason))), "{reason:?}");
+            let mut dials = StillLost::default();
+            assert!(!dials.is_refused(at(0), &lost(reason), 1), "{reason:?}");
+            assert!(!dials.is_refused(at(9), &lost(reason), 1), "{reason:?}: an outage may last so long");
+            assert!(dials.is_refused(at(10), &lost(reason), 1), "{reason:?}");
+            // Others may be at some of the addresses.
+            let mut dials = StillLost::default();
+            assert!(!dials.is_refused(at(0), &lost(reason), 2));
+            assert!(!dials.is_refused(at(10), &lost(reason), 2));
+            assert!(dials.is_refused(at(11), &lost(reason), 2));
+            // Not in a row.
+            assert!(!dials.is_refused(at(12), &lost(Reason::NotAnswered), 1));
+            assert!(!dials.is_refused(at(13), &lost(reason), 1));
+            assert!(!dials.is_refused(at(14), &lost(reason), 1));
         }
-        assert!(!is_refused(&lost(Reason::NotAnswered), Some(&lost(Reason::NotAnswered))));
+        let mut dials = StillLost::default();
+        for seconds in 0..100 {
+            assert!(!dials.is_refused(at(seconds), &lost(Reason::NotAnswered), 1));
+        }
     }
 
     #[test]

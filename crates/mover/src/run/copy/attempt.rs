@@ -119,7 +119,7 @@ impl Job<'_> {
         if let Some(removed) = self.removed() {
             run.remove_sources(removed)?;
         }
-        client.session.add(number, run.clone())?;
+        client.add(number, run.clone())?;
         client.want_streams(plan.streams.value, &plan);
         run.start()?;
         let mut steering = self.steering(&plan, Some(client.rtt), rate);
@@ -210,7 +210,7 @@ impl Job<'_> {
         if let Some(lines) = self.lines() {
             run.tell_lines(lines);
         }
-        if let Err(failure) = client.session.add(number, run.clone()) {
+        if let Err(failure) = client.add(number, run.clone()) {
             run.close();
             return Err(failure);
         }

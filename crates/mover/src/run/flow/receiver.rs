@@ -157,6 +157,7 @@ impl FlowReceive {
     /// the receipt, which begins anew.
     pub fn attach(&self, number: TransferNumber, outbox: Box<dyn Outbox>, lines: Option<LineSink>) {
         let mut state = self.common.attach(number, outbox, lines);
+        state.end.outlive();
         state.machine.rebind();
         self.is_heard.store(false, Ordering::Release);
         self.say_left(&state);
@@ -555,6 +556,8 @@ impl Party for FlowReceive {
             let _ = queue.send(Job::Stop);
         }
         let is_stuck = self.destination.is_consumer() && lock(&self.writing).is_some();
+        // Who waits for our last word hears why it does not come yet.
+        let _since = (!is_stuck).then(|| Since::now(&self.writing));
         if !is_stuck {
             party::join(&self.threads);
         }

@@ -282,12 +282,14 @@ impl TakenSlot {
     ///
     /// # Errors
     /// `Busy` with the reason if it cannot be promised, `Unsupported` by a server without slots, `Usage` for a deadline
-    /// that leaves nothing, and for bursts so far apart that the link would count as stalled.
+    /// that leaves nothing, and for bursts so far apart that the link would count as stalled; `Stopped` if it
+    /// `is_given_up` meanwhile, which is looked at some times a second.
     pub fn take(
         client: &Arc<Client>,
         asked: SlotAsked,
         (word, stall): (Word, Duration),
         ready: Option<Instant>,
+        is_given_up: &dyn Fn() -> bool,
     ) -> Result<TakenSlot> {
         if let Rhythm::Bursts { period_micros, .. } = asked.rhythm
             && Duration::from_micros(period_micros) * 2 > stall
@@ -296,12 +298,12 @@ impl TakenSlot {
                 "between two bursts there is more than half of what counts as a stall (--stall-timeout)";
             return Err(Failure::new(FailureKind::Usage, "take a slot", cause));
         }
-        client.wait_for_link(&|| false);
+        client.wait_for_link(is_given_up);
         let table = |reply: Reply| match reply {
             Reply::Slots(table) => Some(table),
             _ => None,
         };
-        let (table, _, took) = ask_one(client, SlotAsk::All, table, &|| false)?;
+        let (table, _, took) = ask_one(client, SlotAsk::All, table, is_given_up)?;
         let way_back = client.rtt.max(took);
         let (mark, settle) = match word {
             Word::Held => (Duration::ZERO, Duration::ZERO),
@@ -324,7 +326,7 @@ impl TakenSlot {
             gate: Arc::new(SlotGate::new()),
             state: Mutex::new(State { slot: NO_SLOT, openings: VecDeque::new(), failure: None, moves: 0 }),
         };
-        inner.take(None, ready)?;
+        inner.take(None, ready, is_given_up)?;
         let is_ready = ready.is_some() || inner.state().slot.is_any_time;
         if is_ready {
             inner.open(ready);
@@ -426,29 +428,33 @@ impl Drop for TakenSlot {
 }
 
 impl Inner {
-    fn take(&self, instead: Option<LeaseId>, ready: Option<Instant>) -> Result<()> {
+    fn take(
+        &self,
+        instead: Option<LeaseId>,
+        ready: Option<Instant>,
+        is_given_up: &dyn Fn() -> bool,
+    ) -> Result<()> {
         let mut wish = self.wish;
         if let (Some(ready), Rhythm::Bursts { period_micros, .. }) = (ready, wish.rhythm) {
             wish.ready_ago_micros = micros(ready.elapsed() + self.client.rtt / 2) % period_micros;
         }
-        let (slot, asked_at, took) = self.ask(SlotAsk::Take { wish, instead })?;
+        let ask = SlotAsk::Take { wish, instead };
+        let (slot, asked_at, took) = ask_one(&self.client, ask, slot_of, is_given_up)?;
         let mut state = self.state();
         state.openings.clear();
         state.heard(slot, asked_at, took);
         Ok(())
     }
 
-    /// Asks until it is over: who ends it waits for no answer.
-    fn ask(&self, ask: SlotAsk) -> Result<(Slot, Instant, Duration)> {
-        ask_one(&self.client, ask, slot_of, &|| self.gate.is_over())
-    }
-
+    /// Keeps the slot until it is over: who ends it waits for no answer.
     fn keep(&self, run: &dyn InSlot) {
         if !self.state().slot.is_any_time && self.gate.next_opening().is_none() {
             let Some(ready) = self.first_burst(run) else { return };
             let lease = self.state().slot.lease;
-            if let Err(failure) = self.take(Some(lease), Some(ready)) {
-                self.state().failure = Some(failure);
+            if let Err(failure) = self.take(Some(lease), Some(ready), &|| self.gate.is_over()) {
+                if !self.gate.is_over() {
+                    self.state().failure = Some(failure);
+                }
                 return;
             }
             self.open(Some(ready));
@@ -472,6 +478,7 @@ impl Inner {
                 Ok(false) => {}
                 // The link may come back; until the lease has ended the slot is ours.
                 Err(failure) if failure.kind == FailureKind::Connection && heard.elapsed() < lasts => {}
+                Err(_) if self.gate.is_over() => return,
                 Err(failure) => {
                     let cause = format!("the slot is lost: {}", failure.cause);
                     self.state().failure = Some(Failure::new(FailureKind::Connection, "keep a slot", cause));
@@ -482,7 +489,8 @@ impl Inner {
     }
 
     fn keep_once(&self, lease: LeaseId, told: &mut Told, run: &dyn InSlot) -> Result<bool> {
-        let (slot, asked_at, took) = self.ask(SlotAsk::Keep(lease))?;
+        let is_over = || self.gate.is_over();
+        let (slot, asked_at, took) = ask_one(&self.client, SlotAsk::Keep(lease), slot_of, &is_over)?;
         let opens = {
             let mut state = self.state();
             state.heard(slot, asked_at, took);
@@ -502,7 +510,7 @@ impl Inner {
             self.gate.answer(false);
             return Ok(false);
         }
-        match self.take(Some(slot.lease), Some(ready)) {
+        match self.take(Some(slot.lease), Some(ready), &|| self.gate.is_over()) {
             Ok(()) => {
                 self.state().moves += 1;
                 self.open(Some(ready));
@@ -727,9 +735,13 @@ fn ask_one<T>(
         let took = asked_at.elapsed();
         found = found.or(of(reply?).map(|value| (value, asked_at, took)));
     }
-    let odd =
-        || Failure::new(FailureKind::Protocol, "ask for a slot", "the server did not answer what was asked");
-    found.ok_or_else(odd)
+    found.ok_or_else(|| match is_given_up() {
+        true => Failure::new(FailureKind::Stopped, "ask for a slot", "stopped on request"),
+        false => {
+            let cause = "the server did not answer what was asked";
+            Failure::new(FailureKind::Protocol, "ask for a slot", cause)
+        }
+    })
 }
 
 fn slot_of(reply: Reply) -> Option<Slot> {
@@ -745,4 +757,20 @@ fn micros(time: Duration) -> u64 {
 
 fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::testing::LONG;
+    use crate::run::client::tests::{link, without_a_link};
+
+    #[test]
+    fn who_is_stopped_waits_for_no_slot() {
+        let (client, server) = (Arc::new(without_a_link()), without_a_link());
+        link(&client, &server);
+        let asked = SlotAsked { rhythm: Rhythm::Steady { bytes_per_s: 1 << 20 }, deadline: LONG };
+        let taken = TakenSlot::take(&client, asked, (Word::Held, LONG), None, &|| true);
+        assert_eq!(taken.map(drop).unwrap_err().kind, FailureKind::Stopped);
+    }
 }

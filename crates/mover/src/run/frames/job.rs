@@ -423,6 +423,15 @@ fn keep(opening: Opening, end: End) -> Result<Keeper> {
     }
 }
 
+/// A ride is over. With a lost connection the session ends first: that has the hub keep the place of its end, where the
+/// reason by itself would have it give that up for good.
+fn conclude(client: &Client, number: TransferNumber, failure: Option<&Failure>) {
+    if let Some(lost) = failure.filter(|failure| failure.kind == FailureKind::Connection) {
+        client.session.close(Some(lost.clone()));
+    }
+    client.conclude(number, failure);
+}
+
 struct Job {
     opening: Opening,
     end: End,
@@ -461,7 +470,7 @@ impl Job {
         let settings = LinkSettings { spent: self.attempts.dial(Instant::now()), ..link.clone() };
         let (client, number) = far.transfer(settings, events.clone())?;
         let result = self.ride(&client, number);
-        client.conclude(number, result.as_ref().err());
+        conclude(&client, number, result.as_ref().err());
         result
     }
 
@@ -477,7 +486,7 @@ impl Job {
         let mut told = None;
         let terms = Terms { check: Check::Digest, ..self.opening.link.terms(&plan) };
         let link = self.end.attach(self.open(number, terms), client, &|| self.is_done())?;
-        client.session.add(number, link)?;
+        client.add(number, link)?;
         client.want_streams(plan.streams.value, &plan);
         self.end.begin();
         let mut held_up = HeldUp { taken: 0, since: Instant::now(), asked_at: None };
@@ -545,7 +554,8 @@ impl Job {
             HeldLevel::Durable => Word::Durable(Duration::ZERO),
         };
         let ready = run.latest_burst();
-        let slot = TakenSlot::take(client, *asked, (word, self.opening.link.stall_timeout), ready)?;
+        let stall = self.opening.link.stall_timeout;
+        let slot = TakenSlot::take(client, *asked, (word, stall), ready, &|| self.is_done())?;
         let (needed, most) = (slot.buffer_bytes(), run.window().bytes);
         if needed > most {
             let cause = format!(
@@ -577,5 +587,31 @@ impl Job {
             role: self.end.role(),
         };
         Open::of(transfer, Request::Frames { place: self.opening.place.clone(), frames }, terms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::testing::LONG;
+    use crate::run::client::tests::{link, without_a_link};
+
+    #[test]
+    fn a_hub_hears_of_a_lost_connection_as_the_end_of_the_session() {
+        let (client, server) = (without_a_link(), without_a_link());
+        link(&client, &server);
+        let refused = Failure::new(FailureKind::Usage, OPEN_CHANNEL, "refused");
+        conclude(&client, TransferNumber(1), Some(&refused));
+        conclude(&client, TransferNumber(2), None);
+        assert!(!client.session.is_closed(), "others may be in it");
+        let lost = Failure::new(FailureKind::Connection, OPEN_CHANNEL, "the server did not answer");
+        conclude(&client, TransferNumber(3), Some(&lost));
+        assert!(client.session.is_closed());
+        let until = Instant::now() + LONG;
+        while !server.session.is_closed() {
+            assert!(Instant::now() < until, "it is not told");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        assert_eq!(server.session.failure().map(|why| why.kind), Some(FailureKind::Connection));
     }
 }

@@ -32,10 +32,11 @@ impl Session {
     /// If the session is closed, or there is no thread to be had.
     pub fn attach_control(&self, connection: Connection) -> Result<()> {
         let gate = lock(&self.gate);
+        let closed = || Failure::new(FailureKind::Connection, "resume", "the session is closed");
         let epoch = {
             let state = self.lock();
             if state.closed {
-                return Err(Failure::new(FailureKind::Connection, "resume", "the session is closed"));
+                return Err(closed());
             }
             // Only that of the new link once it is in place: until then the one that stands is heard.
             state.epoch + 1
@@ -75,7 +76,16 @@ impl Session {
         }
         let (transfers, was_lost) = {
             let mut state = self.lock();
+            if state.closed {
+                // Who closed it meanwhile found no link to say so on.
+                let why = state.failed.clone();
+                drop(state);
+                let _ = handle.send(Message::Goodbye(why));
+                old.into_iter().chain([handle]).for_each(|control| control.close());
+                return Err(closed());
+            }
             (state.control, state.epoch) = (Some(handle), epoch);
+            state.forget_early();
             state.failed = None;
             state.heard_at = Some(Instant::now());
             (state.peer_address, state.rtt) = (peer_address, rtt);
@@ -215,6 +225,7 @@ impl Session {
             }
             state.epoch += 1;
             state.control = None;
+            state.forget_early();
             // What it waited for then says nothing about now. What it verified stays so.
             let verified_bytes = state.peer.verified_bytes;
             state.peer = Heartbeat { verified_bytes, ..Heartbeat::default() };
@@ -250,7 +261,7 @@ pub(super) mod tests {
     use crate::run::sender::SendRun;
     use crate::run::transfer::{Crossed, PeerNow, Transfer};
     use crate::transfer::{receiver, sender};
-    use std::sync::{Arc, Mutex};
+    use std::sync::{Arc, Mutex, Weak};
     use std::time::Duration;
     use thalweg_wire::hello::Cipher;
     use thalweg_wire::message::{SourceTotals, Terms};
@@ -366,10 +377,94 @@ pub(super) mod tests {
         session.say_in(session.epoch(), word()).unwrap();
     }
 
+    /// Its session is closed as it loses the link.
+    struct Closes {
+        terms: Terms,
+        session: Weak<Session>,
+    }
+
+    impl Transfer for Closes {
+        fn terms(&self) -> &Terms {
+            &self.terms
+        }
+
+        fn sends(&self) -> bool {
+            true
+        }
+
+        fn crossed(&self) -> Crossed {
+            Crossed::default()
+        }
+
+        fn blames(&self, _: &PeerNow) -> bool {
+            false
+        }
+
+        fn hear(&self, _: TransferMessage) -> Result<()> {
+            Ok(())
+        }
+
+        fn link_up(&self) {}
+
+        fn link_lost(&self) {
+            if let Some(session) = self.session.upgrade() {
+                session.close(None);
+            }
+        }
+    }
+
+    #[test]
+    fn a_session_that_is_closed_while_it_gets_another_link_says_so_on_that() {
+        let limits = ControlLimits { stall_timeout: 10 * LONG, ..ControlLimits::default() };
+        let (here, there) = (session(limits), session(limits));
+        let transfer = Closes { terms: Terms::of(4 << 20, 1 << 20), session: Arc::downgrade(&here) };
+        here.add(TransferNumber(1), Arc::new(transfer)).unwrap();
+        let (ours, theirs) = connected(unix_pair());
+        there.attach_control(theirs).unwrap();
+        assert_eq!(here.attach_control(ours).unwrap_err().kind, FailureKind::Connection);
+        let until = Instant::now() + LONG;
+        while !there.is_closed() {
+            assert!(Instant::now() < until, "it waits for one that is gone");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        there.close(None);
+    }
+
+    #[test]
+    fn what_was_said_on_another_link_to_a_transfer_that_is_not_there_is_not_heard() {
+        let limits = ControlLimits { stall_timeout: 10 * LONG, ..ControlLimits::default() };
+        let (here, there) = (session(limits), session(limits));
+        let link = || {
+            let (ours, theirs) = connected(unix_pair());
+            here.attach_control(ours).unwrap();
+            there.attach_control(theirs).unwrap();
+        };
+        let number = TransferNumber(1);
+        let say = |word| {
+            here.outbox().say(number, word);
+            let until = Instant::now() + LONG;
+            while there.lock().early.is_empty() {
+                assert!(Instant::now() < until, "it does not come");
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        };
+        link();
+        say(TransferMessage::Unsigned);
+        link();
+        assert!(there.lock().early.is_empty(), "the peer says it again");
+        say(TransferMessage::SourcesHeard);
+        there.drop_link(Failure::new(FailureKind::Connection, "transfer", "cut off"));
+        assert!(there.lock().early.is_empty());
+        here.close(None);
+        there.close(None);
+    }
+
     /// The word was said to a link that was dead and not known to be: the peer waited out its patience.
     #[test]
     fn why_a_transfer_failed_is_said_again_to_a_peer_that_comes_back() {
-        for sends in [true, false] {
+        let orders = [true, false].map(|is_removed| [(true, is_removed), (false, is_removed)]);
+        // Taken out before the next link stands, or after that.
+        for (sends, is_removed) in orders.concat() {
             let limits = ControlLimits { stall_timeout: 10 * LONG, ..ControlLimits::default() };
             let (here, there) = (session(limits), session(limits));
             let (ours, _dead) = connected(unix_pair());
@@ -393,16 +488,21 @@ pub(super) mod tests {
                 run.abort(full.clone());
                 run.close();
             }
-            there.remove(number);
+            if is_removed {
+                there.remove(number);
+            }
             let (ours, theirs) = connected(unix_pair());
             here.attach_control(ours).unwrap();
             there.attach_control(theirs).unwrap();
+            if !is_removed {
+                there.remove(number);
+            }
+            there.tell_over(number, full.clone());
             let until = Instant::now() + LONG;
-            while lock(&waits.heard).is_empty() {
+            while !lock(&waits.heard).contains(&TransferMessage::Abort(full.clone())) {
                 assert!(Instant::now() < until, "nobody says why");
                 std::thread::sleep(Duration::from_millis(2));
             }
-            assert_eq!(*lock(&waits.heard), [TransferMessage::Abort(full)]);
             here.close(None);
             there.close(None);
         }

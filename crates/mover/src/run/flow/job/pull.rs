@@ -46,7 +46,7 @@ impl Job<'_> {
             };
             run.fit_window(granted);
             run.attach(number, client.session.outbox(), job.lines());
-            client.session.add(number, run.clone())?;
+            client.add(number, run.clone())?;
             client.want_streams(plan.streams.value, &plan);
             // Another session knows what stands in the terms.
             job.steered = (client.session.epoch(), run.terms().rate_bytes_per_s);

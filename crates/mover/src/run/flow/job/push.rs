@@ -53,7 +53,7 @@ impl Job<'_> {
                 slot.keep(run.clone())?;
             }
             run.attach(number, client.session.outbox(), job.lines());
-            client.session.add(number, run.clone())?;
+            client.add(number, run.clone())?;
             client.want_streams(plan.streams.value, &plan);
             let ended = job.wait_for_push(client, (&*run, &plan), slot.as_ref(), &mut held)?;
             // What came during the last wait.
@@ -139,7 +139,8 @@ impl Job<'_> {
     fn take_slot(&self, client: &Arc<Client>, ready: Option<Instant>) -> Result<Option<TakenSlot>> {
         let Some(asked) = self.wishes.slot else { return Ok(None) };
         let word = Word::Durable(Duration::from_millis(self.wishes.terms.mark_every_ms.into()));
-        TakenSlot::take(client, asked, (word, self.wishes.link.stall_timeout), ready).map(Some)
+        let (stall, is_given_up) = (self.wishes.link.stall_timeout, || self.stop.is_asked());
+        TakenSlot::take(client, asked, (word, stall), ready, &is_given_up).map(Some)
     }
 
     /// What a window is for has to go within it: else more and more waits for the next one.

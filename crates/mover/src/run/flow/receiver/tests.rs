@@ -59,6 +59,74 @@ fn who_waits_for_what_is_there_to_be_read_again_hears_that_it_is() {
     run.close();
 }
 
+/// Is being opened until the other end lets go.
+struct Hangs {
+    reached: Mutex<mpsc::Sender<()>>,
+    goes_on: Mutex<mpsc::Receiver<()>>,
+}
+
+impl FlowDestination for Hangs {
+    fn open(&self, _: &FlowBegin, _: &dyn Fn(u64, u64) -> bool) -> Result<Standing> {
+        let _ = self.reached.lock().unwrap().send(());
+        let _ = self.goes_on.lock().unwrap().recv();
+        Err(Failure::new(FailureKind::Io, "open", "the test is over"))
+    }
+
+    fn record(&self, _: &[(u64, u64, Digest)]) -> Result<()> {
+        Ok(())
+    }
+
+    fn close(&self, _: bool) {}
+}
+
+#[test]
+fn who_waits_for_the_last_word_hears_that_what_came_is_put_away() {
+    let (reached, reaches) = mpsc::channel();
+    let (goes_on, waits) = mpsc::channel();
+    let hangs = Arc::new(Hangs { reached: Mutex::new(reached), goes_on: Mutex::new(waits) });
+    let flow = FlowWishes::new(Until::default()).terms;
+    let terms = Terms::of(4 << 20, 1 << 20);
+    let run = FlowReceive::start(hangs, terms, &flow, crate::event::nobody()).unwrap();
+    let path = RelativePath::new(b"run7.dat".to_vec()).unwrap();
+    let begin =
+        FlowBegin { flow: EntryId(0), path, origin: Origin::default(), mode: 0o644, is_certain: false };
+    run.hear(TransferMessage::Flow(FlowMessage::Begin(vec![begin]))).unwrap();
+    reaches.recv_timeout(Duration::from_secs(60)).expect("it is being opened");
+    assert_eq!(run.progress().waiting_for, None);
+    let closing = {
+        let run = run.clone();
+        std::thread::spawn(move || run.close())
+    };
+    let until = Instant::now() + Duration::from_secs(60);
+    while run.progress().waiting_for != Some(WaitingFor::Write) {
+        assert!(Instant::now() < until, "nobody hears why");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    drop(goes_on);
+    closing.join().unwrap();
+    assert_eq!(run.progress().waiting_for, None);
+}
+
+struct Unheard;
+
+impl Outbox for Unheard {
+    fn say(&self, _: TransferNumber, _: TransferMessage) {}
+
+    fn work(&self) {}
+}
+
+#[test]
+fn a_stream_goes_on_in_the_next_session_after_a_peer_that_lost_its_connection() {
+    let run = under_way(crate::event::nobody());
+    run.attach(TransferNumber(1), Box::new(Unheard), None);
+    let lost = Failure::new(FailureKind::Connection, "read", "the file server does not answer");
+    run.hear(TransferMessage::Abort(lost)).unwrap();
+    assert!(run.ended().is_some());
+    run.attach(TransferNumber(2), Box::new(Unheard), None);
+    assert!(run.ended().is_none());
+    run.close();
+}
+
 /// Has more to read than anybody will wait for.
 struct Endless;
 
