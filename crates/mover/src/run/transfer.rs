@@ -352,12 +352,10 @@ mod tests {
         }
         // Why it failed meanwhile is said on the next one.
         let full = || Failure::new(FailureKind::Space, "write", "no space is left");
-        let aborts: [&dyn Fn(); 4] = [
-            &|| sends.abort(full()),
-            &|| receives.abort(full()),
-            &|| flows.abort(full()),
-            &|| takes.abort(full()),
-        ];
+        let aborts: [&dyn Fn(); 4] =
+            [&|| sends.abort(full()), &|| receives.abort(full()), &|| flows.abort(full()), &|| {
+                takes.abort(full())
+            }];
         for (transfer, abort) in all.iter().zip(aborts) {
             transfer.link_lost();
             let before = said.1.load(Ordering::Acquire);
