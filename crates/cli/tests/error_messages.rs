@@ -180,7 +180,7 @@ fn an_error_says_what_was_done_of_what_and_what_may_be_done_about_it() {
             words: vec!["cp", "tw://a.example/data/x", "tw://b.example/data/y"],
             exit: 3,
             operation: "copy between far places",
-            object: "tw://a.example/data/x",
+            object: "tw://a.example:8487/data/x",
             why: "both places are far",
             hint: "in two copies, through a directory here",
         },

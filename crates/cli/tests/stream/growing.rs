@@ -573,7 +573,7 @@ fn a_directory_is_waited_for_and_streamed_with_its_files() {
     std::thread::sleep(Duration::from_millis(300));
     append(&file, b"content");
     let ran = job.end(LIMIT).expect(3);
-    assert!(ran.stderr.contains(&format!("{}/: Not a directory", file.display())), "{}", ran.stderr);
+    assert!(ran.stderr.contains(&format!("`{}/`: Not a directory", file.display())), "{}", ran.stderr);
 
     // Without a slash it is a file that is waited for.
     let (from, to) = (scratch.path("other"), scratch.path("other-to"));
