@@ -96,7 +96,7 @@ impl Journal {
         match journal.replay() {
             Ok(goes_on) => journal.goes_on = goes_on?,
             // Else the job would never go on.
-            Err(error) if is_lost(&error) => {
+            Err(error) if is_lost(&error, || is_local(&journal.dir)) => {
                 tracing::warn!(%error, "the journal is begun anew; everything is sent again");
                 let Journal { dir, .. } = journal;
                 dir.remove_file(NAME).map_err(of_io)?;
@@ -450,9 +450,17 @@ impl Journal {
 }
 
 /// Whether what a medium had is gone for good. A device that was pulled out and a server that is away come back, and
-/// all that the journal names with them.
-fn is_lost(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(errno::IO | errno::BAD_CHECKSUM | errno::DAMAGED))
+/// all that the journal names with them. Of a server that is away some file systems say what a broken disk says.
+fn is_lost(error: &io::Error, is_local: impl FnOnce() -> bool) -> bool {
+    match error.raw_os_error() {
+        Some(errno::BAD_CHECKSUM | errno::DAMAGED) => true,
+        Some(errno::IO) => is_local(),
+        _ => false,
+    }
+}
+
+fn is_local(dir: &Dir) -> bool {
+    dir.file_system().is_ok_and(|system| system.kind.is_local())
 }
 
 /// Without the device number, which may be another one after the source's next boot.

@@ -121,10 +121,13 @@ fn a_journal_whose_head_is_damaged_is_still_that_of_an_earlier_attempt() {
 
 #[test]
 fn a_journal_is_begun_anew_where_the_medium_has_lost_it_and_not_where_its_server_is_away() {
-    let of = |number| is_lost(&io::Error::from_raw_os_error(number));
-    assert!([errno::IO, errno::BAD_CHECKSUM, errno::DAMAGED].into_iter().all(of));
-    let away = [errno::STALE, errno::DEVICE_GONE, errno::NO_DEVICE, errno::REMOTE_IO];
-    assert!(!away.into_iter().any(of));
+    let of = |number, is_local| is_lost(&io::Error::from_raw_os_error(number), || is_local);
+    for is_local in [true, false] {
+        assert!([errno::BAD_CHECKSUM, errno::DAMAGED].into_iter().all(|number| of(number, is_local)));
+        let away = [errno::STALE, errno::DEVICE_GONE, errno::NO_DEVICE, errno::REMOTE_IO];
+        assert!(!away.into_iter().any(|number| of(number, is_local)));
+        assert_eq!(of(errno::IO, is_local), is_local);
+    }
 }
 
 #[test]
