@@ -87,8 +87,8 @@ impl FileSystemKind {
         }
     }
 
-    /// Whether it is of this machine, on a disk or in memory: what cannot be read there is lost. Of one that a server or
-    /// another program has, and of one that is not known here, the same error may only say that this is away.
+    /// Whether it is of this machine, on a disk or in memory: what cannot be read there is lost. Of one that a server
+    /// or another program has, and of one that is not known here, the same error may only say that this is away.
     pub fn is_local(self) -> bool {
         self.syncs_whole() && !matches!(self, FileSystemKind::Nfs | FileSystemKind::Ceph)
     }

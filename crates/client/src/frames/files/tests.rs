@@ -160,7 +160,7 @@ fn frames_that_could_not_be_given_their_name_are_not_told_as_named_by_the_next_c
     let failure = files.close().unwrap_err();
     assert_eq!(failure.kind, FailureKind::Conflict);
     assert_eq!(files.close().unwrap_err(), failure);
-    assert_eq!(files.frame(&frame(1, &[1; 5])).unwrap_err(), failure);
+    assert_eq!(files.sync().unwrap_err(), failure);
 }
 
 #[test]
