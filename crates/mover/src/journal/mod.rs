@@ -98,21 +98,22 @@ impl Journal {
             // Else the job would never go on.
             Err(error) if is_lost(&error, || is_local(&journal.dir)) => {
                 tracing::warn!(%error, "the journal is begun anew; everything is sent again");
-                let Journal { dir, .. } = journal;
-                dir.remove_file(NAME).map_err(of_io)?;
-                let file = dir.create_new(NAME, 0o600).map_err(of_io)?;
+                let Journal { file, dir, .. } = journal;
                 journal = Journal { goes_on: true, ..Journal::empty(file, dir, job_key, chunk_bytes) };
             }
             Err(error) => return Err(failure::of_io("read the journal", &error)),
         }
-        if journal.end == 0 {
+        if journal.end > 0 {
+            journal.file.truncate(journal.end).map_err(of_io)?;
+        } else if journal.goes_on {
+            // An empty one would be that of a first attempt.
+            journal = journal.write_successor().map_err(of_io)?;
+        } else {
             let mut bytes = MAGIC.to_vec();
             append(&journal.header(chunk_bytes), 0, &mut bytes);
             journal.header_bytes = chunk_bytes;
             journal.file.truncate(0).and_then(|()| journal.file.write_all_at(&bytes, 0)).map_err(of_io)?;
             journal.end = bytes.len() as u64;
-        } else {
-            journal.file.truncate(journal.end).map_err(of_io)?;
         }
         Ok(journal)
     }
