@@ -57,7 +57,7 @@ pub struct FrameFiles {
     /// Frames that stand here already, where they may come again.
     standing: Option<Standing>,
     stood: u64,
-    /// The first sync that failed: nothing is told as durable after it, for no later one tells what it lost.
+    /// The first sync or naming that failed: nothing is told as durable after it, for no later one tells what it lost.
     failed: Option<Failure>,
 }
 
@@ -278,7 +278,8 @@ impl FrameFiles {
         // Locked until they have their names.
         let _locked = self.or_final(finished)?;
         for kind in ["jsonl", "raw"] {
-            give_name(&self.part(self.number, kind), &self.path(self.number, kind))?;
+            let named = give_name(&self.part(self.number, kind), &self.path(self.number, kind));
+            self.or_final(named)?;
         }
         let synced = self.sync_directory();
         self.or_final(synced)?;
@@ -291,7 +292,7 @@ impl FrameFiles {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
-    /// What a sync says; a failure for good.
+    /// What a sync says, or a naming; a failure for good.
     fn or_final<T>(&mut self, synced: Result<T>) -> Result<T> {
         synced.inspect_err(|failure| {
             self.failed.get_or_insert_with(|| failure.clone());

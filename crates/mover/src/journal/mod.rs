@@ -96,23 +96,24 @@ impl Journal {
         match journal.replay() {
             Ok(goes_on) => journal.goes_on = goes_on?,
             // Else the job would never go on.
-            Err(error) if is_lost(&error) => {
+            Err(error) if is_lost(&error, || is_local(&journal.dir)) => {
                 tracing::warn!(%error, "the journal is begun anew; everything is sent again");
-                let Journal { dir, .. } = journal;
-                dir.remove_file(NAME).map_err(of_io)?;
-                let file = dir.create_new(NAME, 0o600).map_err(of_io)?;
+                let Journal { file, dir, .. } = journal;
                 journal = Journal { goes_on: true, ..Journal::empty(file, dir, job_key, chunk_bytes) };
             }
             Err(error) => return Err(failure::of_io("read the journal", &error)),
         }
-        if journal.end == 0 {
+        if journal.end > 0 {
+            journal.file.truncate(journal.end).map_err(of_io)?;
+        } else if journal.goes_on {
+            // An empty one would be that of a first attempt.
+            journal = journal.write_successor().map_err(of_io)?;
+        } else {
             let mut bytes = MAGIC.to_vec();
             append(&journal.header(chunk_bytes), 0, &mut bytes);
             journal.header_bytes = chunk_bytes;
             journal.file.truncate(0).and_then(|()| journal.file.write_all_at(&bytes, 0)).map_err(of_io)?;
             journal.end = bytes.len() as u64;
-        } else {
-            journal.file.truncate(journal.end).map_err(of_io)?;
         }
         Ok(journal)
     }
@@ -450,9 +451,17 @@ impl Journal {
 }
 
 /// Whether what a medium had is gone for good. A device that was pulled out and a server that is away come back, and
-/// all that the journal names with them.
-fn is_lost(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(errno::IO | errno::BAD_CHECKSUM | errno::DAMAGED))
+/// all that the journal names with them. Of a server that is away some file systems say what a broken disk says.
+fn is_lost(error: &io::Error, is_local: impl FnOnce() -> bool) -> bool {
+    match error.raw_os_error() {
+        Some(errno::BAD_CHECKSUM | errno::DAMAGED) => true,
+        Some(errno::IO) => is_local(),
+        _ => false,
+    }
+}
+
+fn is_local(dir: &Dir) -> bool {
+    dir.file_system().is_ok_and(|system| system.kind.is_local())
 }
 
 /// Without the device number, which may be another one after the source's next boot.

@@ -119,12 +119,36 @@ fn a_journal_whose_head_is_damaged_is_still_that_of_an_earlier_attempt() {
     assert!(!open(scratch.path()).goes_on());
 }
 
+/// Wherever that attempt is killed, or finds no room.
+#[test]
+fn a_journal_that_is_begun_anew_is_that_of_an_earlier_attempt_until_its_successor_is() {
+    let scratch = tempfile::tempdir().unwrap();
+    drop(open(scratch.path()));
+    let file = scratch.path().join("journal");
+    let damaged = flipped(&std::fs::read(&file).unwrap(), 0);
+    std::fs::write(&file, &damaged).unwrap();
+    // In the way of its successor.
+    let successor = scratch.path().join("journal.new");
+    std::fs::create_dir(&successor).unwrap();
+    let dir = Arc::new(Dir::open(scratch.path()).unwrap());
+    assert!(Journal::open(dir, KEY, CHUNK).is_err());
+    assert_eq!(std::fs::read(&file).unwrap(), damaged);
+    std::fs::remove_dir(&successor).unwrap();
+    let journal = open(scratch.path());
+    assert!(journal.goes_on() && !successor.exists());
+    drop(journal);
+    assert!(open(scratch.path()).goes_on());
+}
+
 #[test]
 fn a_journal_is_begun_anew_where_the_medium_has_lost_it_and_not_where_its_server_is_away() {
-    let of = |number| is_lost(&io::Error::from_raw_os_error(number));
-    assert!([errno::IO, errno::BAD_CHECKSUM, errno::DAMAGED].into_iter().all(of));
-    let away = [errno::STALE, errno::DEVICE_GONE, errno::NO_DEVICE, errno::REMOTE_IO];
-    assert!(!away.into_iter().any(of));
+    let of = |number, is_local| is_lost(&io::Error::from_raw_os_error(number), || is_local);
+    for is_local in [true, false] {
+        assert!([errno::BAD_CHECKSUM, errno::DAMAGED].into_iter().all(|number| of(number, is_local)));
+        let away = [errno::STALE, errno::DEVICE_GONE, errno::NO_DEVICE, errno::REMOTE_IO];
+        assert!(!away.into_iter().any(|number| of(number, is_local)));
+        assert_eq!(of(errno::IO, is_local), is_local);
+    }
 }
 
 #[test]

@@ -87,6 +87,12 @@ impl FileSystemKind {
         }
     }
 
+    /// Whether it is of this machine, on a disk or in memory: what cannot be read there is lost. Of one that a server
+    /// or another program has, and of one that is not known here, the same error may only say that this is away.
+    pub fn is_local(self) -> bool {
+        self.syncs_whole() && !matches!(self, FileSystemKind::Nfs | FileSystemKind::Ceph)
+    }
+
     /// Whether `syncfs` writes everything and tells the disk nothing: a sync of a file or directory does. So does the
     /// kernel's old driver of ext2, which has the number of ext4: there the disk writes its cache when it likes.
     pub(super) fn leaves_disk_cache(self) -> bool {
@@ -183,6 +189,17 @@ mod tests {
         }
         for kind in [Ext4, Xfs, Zfs, Nfs, Ceph] {
             assert!(kind.syncs_whole(), "{kind}");
+        }
+    }
+
+    #[test]
+    fn what_a_server_or_a_program_has_is_not_local() {
+        use FileSystemKind::{BeeGfs, Btrfs, Ceph, Ext4, Fuse, Gpfs, Lustre, Nfs, Other, Smb, Tmpfs, Xfs, Zfs};
+        for kind in [Nfs, Ceph, Fuse, Smb, Lustre, BeeGfs, Gpfs, Other(0x1234)] {
+            assert!(!kind.is_local(), "{kind}");
+        }
+        for kind in [Ext4, Xfs, Btrfs, Zfs, Tmpfs, Other(UDF)] {
+            assert!(kind.is_local(), "{kind}");
         }
     }
 

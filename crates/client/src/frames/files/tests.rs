@@ -152,6 +152,18 @@ fn frames_whose_sync_failed_are_not_told_as_durable_by_the_next_one() {
 }
 
 #[test]
+fn frames_that_could_not_be_given_their_name_are_not_told_as_named_by_the_next_close() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut files = FrameFiles::new(directory.path(), "frames", 0).unwrap();
+    files.frame(&frame(0, &[0; 5])).unwrap();
+    std::fs::write(directory.path().join("frames-000000.jsonl"), "of somebody else").unwrap();
+    let failure = files.close().unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Conflict);
+    assert_eq!(files.close().unwrap_err(), failure);
+    assert_eq!(files.sync().unwrap_err(), failure);
+}
+
+#[test]
 fn two_writers_do_not_write_the_same_file() {
     let directory = tempfile::tempdir().unwrap();
     let mut files = FrameFiles::new(directory.path(), "frames", 0).unwrap();

@@ -20,6 +20,7 @@
 //!   [`spool`] the metadata of directories;
 //! - [`conclude`] has the end: the deletions of [`delete`], then that metadata.
 
+use self::decide::settled;
 use self::delete::{Deletion, Offered};
 use self::durable::Durability;
 use self::flight::Flights;
@@ -500,7 +501,8 @@ impl Destination for LocalDestination {
 
     fn link(&self, entry: &Entry) -> Decision {
         let _names = self.while_names_stay();
-        self.link_entry(entry)
+        let decided = self.on_the_past(entry, self.link_entry(entry));
+        decided.unwrap_or_else(|failure| settled(Outcome::Failed(failure), false))
     }
 
     fn begin(&self, entry: &Entry) -> Result<Arc<dyn PartialFile>> {

@@ -211,13 +211,13 @@ impl Intakes<'_> {
     }
 
     /// A frame of so many bytes is whole, and is for this transfer. If it was taken for that of a transfer of another
-    /// export, it counts as that of both.
+    /// export, what was waited for there counts as that of both. What it took last is waited for in its own.
     fn came(&mut self, number: TransferNumber, bytes: usize) {
         let waited_in = self.own.as_ref().map(|(_, share)| share.clone());
         self.last = Some(number);
         let Some(share) = self.own_share() else { return };
         if waited_in.is_none_or(|waited_in| !waited_in.is_of_one_total_with(&share)) {
-            share.charge(bytes as u64);
+            share.charge(bytes.saturating_sub(self.took) as u64);
         }
     }
 
@@ -422,6 +422,20 @@ mod tests {
         assert_eq!((told(1), told(2)), (of_export, Some(None)));
         session.remove(TransferNumber(1));
         assert!(session.own_share(TransferNumber(1)).is_none());
+    }
+
+    #[test]
+    fn what_is_waited_for_behind_a_frame_of_another_export_counts_once() {
+        let (session, _, of_export, _) = with_export();
+        let mut receives = intakes(&session, 0);
+        receives.came(TransferNumber(2), 0);
+        let bytes = 1 << 30;
+        receives.took(bytes);
+        receives.came(TransferNumber(1), bytes);
+        receives.before_portion();
+        drop(receives);
+        let owed = Duration::from_secs(bytes as u64);
+        assert!(of_export.owes() > owed / 2 && of_export.owes() <= owed);
     }
 
     /// As with `--and`: frames of one command come in turns on each stream.

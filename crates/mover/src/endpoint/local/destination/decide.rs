@@ -40,10 +40,7 @@ impl LocalDestination {
             Kind::HardLink { .. } => Ok(self.link_entry(entry)),
         };
         self.foretell(entry, &decided);
-        let decided = decided.and_then(|decision| match self.builds_on_the_past(entry, &decision) {
-            true => self.after_the_past(entry, decision),
-            false => Ok(decision),
-        });
+        let decided = decided.and_then(|decision| self.on_the_past(entry, decision));
         decided.unwrap_or_else(|failure| settled(Outcome::Failed(failure), false))
     }
 
@@ -344,7 +341,7 @@ impl LocalDestination {
         let missed = digest.map_or_else(Vec::new, |_| self.missed_by_file(entry, stat, &wanted));
         // A copy tells the same of a file that gets other metadata: nothing of its content comes.
         if self.terms.dry_run || !differs(stat, xattrs.as_deref(), &wanted, preserve, self.grain(place)) {
-            return self.kept(entry, Outcome::Done { digest, losses: missed });
+            return Ok(self.kept(entry, Outcome::Done { digest, losses: missed }));
         }
         let has = Has { may_have_xattrs: may_differ, ..Has::of(stat) };
         let goes = self.terms.removes_source && digest.is_some();
@@ -370,7 +367,7 @@ impl LocalDestination {
         }
         losses.extend(missed);
         if !is_changed {
-            return self.kept(entry, Outcome::Done { digest, losses });
+            return Ok(self.kept(entry, Outcome::Done { digest, losses }));
         }
         self.changed_by_name(&entry.path, place, name);
         let now = place.dir.stat(name).map_err(of_io)?;
@@ -484,7 +481,7 @@ impl LocalDestination {
             {
                 let losses = self.missed_by_link(entry, &place, &name, stat);
                 if !losses.is_empty() {
-                    return self.kept(entry, Outcome::Done { digest: None, losses });
+                    return Ok(self.kept(entry, Outcome::Done { digest: None, losses }));
                 }
                 // As of a file that was compared.
                 return Ok(unchanged(None, self.lasts_for_source(path, &place)));

@@ -250,13 +250,22 @@ impl LocalDestination {
         lock(&self.journal).as_ref().is_some_and(Journal::goes_on)
     }
 
+    /// The decision on an entry, [after the past](Self::after_the_past) where it builds on that.
+    pub(super) fn on_the_past(&self, entry: &Entry, decision: Decision) -> Result<Decision> {
+        match self.builds_on_the_past(entry, &decision) {
+            true => self.after_the_past(entry, decision),
+            false => Ok(decision),
+        }
+    }
+
     /// Whether what is told of an entry goes by what was there before us. A directory that is to look otherwise only
     /// where an earlier attempt of this job may have made it: any other was there for long, and a sync of all is dear.
-    pub(super) fn builds_on_the_past(&self, entry: &Entry, decision: &Decision) -> bool {
+    fn builds_on_the_past(&self, entry: &Entry, decision: &Decision) -> bool {
         let builds = match decision {
             Decision::Wanted { .. } | Decision::Settled { outcome: Outcome::Unchanged { .. }, .. } => true,
             Decision::Settled { outcome: Outcome::Done { .. }, made: false } => {
-                matches!(entry.kind, Kind::Directory) && self.goes_on()
+                // Anything else is told as it stands there, with what it lost.
+                !matches!(entry.kind, Kind::Directory) || self.goes_on()
             }
             _ => false,
         };
@@ -471,16 +480,28 @@ mod tests {
     fn where_no_call_syncs_the_whole_what_stands_there_is_told_when_its_directory_is_synced() {
         let scratch = tempfile::tempdir().unwrap();
         std::fs::create_dir(scratch.path().join("d")).unwrap();
-        let stat = Dir::open(scratch.path()).unwrap().stat(b"d").unwrap();
+        std::fs::write(scratch.path().join("a"), "1234").unwrap();
+        std::fs::hard_link(scratch.path().join("a"), scratch.path().join("b")).unwrap();
+        let top = Dir::open(scratch.path()).unwrap();
+        let (stat, first) = (top.stat(b"d").unwrap(), top.stat(b"a").unwrap());
+        let named = |name: &[u8]| RelativePath::new(name.to_vec()).unwrap();
         let entry = Entry {
             id: EntryId(0),
-            path: RelativePath::new(b"d".to_vec()).unwrap(),
+            path: named(b"d"),
             kind: Kind::Directory,
             mode: stat.mode,
             uid: stat.uid,
             gid: stat.gid,
             evidence: Evidence { mtime: wire_time(stat.mtime), ..Evidence::default() },
             xattrs: Vec::new(),
+        };
+        let mtime = wire_time(first.mtime);
+        let second = Entry {
+            id: EntryId(2),
+            path: named(b"b"),
+            kind: Kind::HardLink { first: named(b"a"), of: EntryId(1) },
+            evidence: Evidence { size: first.size, mtime, ..Evidence::default() },
+            ..entry.clone()
         };
         for syncs_whole in [true, false] {
             let mut to = opened(scratch.path());
@@ -498,7 +519,17 @@ mod tests {
             let decision = to.decide(&entry, &|_, _| true);
             let Decision::Settled { outcome: Outcome::Unchanged { .. }, made } = decision else { panic!() };
             assert_eq!(made, !syncs_whole);
-            assert_eq!(lock(&to.durability.changed).apart.contains_key(&b""[..]), !syncs_whole);
+            let is_noted = || lock(&to.durability.changed).apart.contains_key(&b""[..]);
+            assert_eq!(is_noted(), !syncs_whole);
+            to.sync(&[]).unwrap();
+            let decision = to.link(&second);
+            let Decision::Settled { outcome: Outcome::Unchanged { .. }, made } = decision else { panic!() };
+            assert_eq!((made, is_noted()), (!syncs_whole, !syncs_whole), "a second name");
+            to.sync(&[]).unwrap();
+            let outcome = Outcome::Done { digest: None, losses: Vec::new() };
+            let kept = to.on_the_past(&second, Decision::Settled { outcome, made: false }).unwrap();
+            assert!(matches!(kept, Decision::Settled { made, .. } if made != syncs_whole));
+            assert_eq!(is_noted(), !syncs_whole, "what is told with its losses");
             to.close(false);
         }
     }

@@ -10,7 +10,6 @@ use super::foretold::Outlook;
 use super::{LocalDestination, Place};
 use crate::endpoint::Decision;
 use crate::endpoint::local::metadata::{SET_ID, Wanted, are_same};
-use crate::failure::Result;
 use std::collections::BTreeSet;
 use thalweg_sys::Stat;
 use thalweg_wire::entry::Xattr;
@@ -66,19 +65,16 @@ impl LocalDestination {
     }
 
     /// Nothing was changed of what stands there, and its last word is that it is done; without losses, that it is
-    /// unchanged.
-    ///
-    /// # Errors
-    /// As [`LocalDestination::sync_the_past`].
-    pub(super) fn kept(&self, entry: &Entry, outcome: Outcome) -> Result<Decision> {
+    /// unchanged. Either way it [builds on the past](LocalDestination::on_the_past).
+    pub(super) fn kept(&self, entry: &Entry, outcome: Outcome) -> Decision {
         match &outcome {
-            Outcome::Done { digest, losses } if losses.is_empty() => return Ok(unchanged(*digest, false)),
+            Outcome::Done { digest, losses } if losses.is_empty() => return unchanged(*digest, false),
             _ if self.terms.dry_run => {
                 self.hard_links.foretell(entry.id, kind_of(&entry.kind), Outlook::Stays);
             }
-            _ => self.sync_the_past().map_err(|failure| failure.at(&entry.path))?,
+            _ => {}
         }
-        Ok(settled(outcome, false))
+        settled(outcome, false)
     }
 
     fn as_losses(&self, entry: &Entry, what: Vec<String>) -> Vec<Loss> {

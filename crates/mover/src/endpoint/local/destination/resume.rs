@@ -4,14 +4,14 @@
 use super::decide::is_sparse;
 use super::recheck::{Chunks, sound_chunks};
 use super::{LocalDestination, Place};
-use crate::endpoint::local::is_no_room;
-use crate::endpoint::local::lock;
 use crate::endpoint::local::staging::partial_name;
+use crate::endpoint::local::{errno, failed, is_no_room, lock};
 use crate::endpoint::{Decision, Left, PartialFile, Reading};
 use crate::failure::{self, Failure, FailureKind};
 use std::io;
 use std::sync::Arc;
 use thalweg_sys::File;
+use thalweg_sys::process::lacks_descriptors;
 use thalweg_wire::digest::{self, Rule};
 use thalweg_wire::{Digest, Entry, Kind};
 
@@ -50,6 +50,9 @@ impl LocalDestination {
             }
             // It got its name, and that was not recorded any more.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) if is_for_now(&error, || is_local(place)) => {
+                return Err(failed("go on with what is there", &entry.path, &error));
+            }
             Err(error) => {
                 tracing::warn!(%error, path = %entry.path, "what an earlier attempt left cannot be read");
             }
@@ -76,7 +79,11 @@ impl LocalDestination {
         place: &Place,
         reading: Reading<'_>,
     ) -> io::Result<Option<Left>> {
-        let of_journal = |why: Failure| failure::io_because(io::ErrorKind::Other, why.reason, why.cause);
+        let of_journal = |why: Failure| {
+            let is_full = why.kind == FailureKind::Space;
+            let kind = if is_full { io::ErrorKind::StorageFull } else { io::ErrorKind::Other };
+            failure::io_because(kind, why.reason, why.cause)
+        };
         let (recorded, chunks) = match &*lock(&self.journal) {
             Some(journal) => {
                 let now = self.terms.chunk_bytes;
@@ -149,5 +156,39 @@ impl LocalDestination {
             }
         }
         Ok(())
+    }
+}
+
+/// Whether another attempt may go on with what is there: there is no room or descriptor, or its device or server is
+/// away. Of a server that is away some file systems say what a broken disk says.
+fn is_for_now(error: &io::Error, is_local: impl FnOnce() -> bool) -> bool {
+    match error.raw_os_error() {
+        Some(errno::STALE | errno::NO_DEVICE | errno::DEVICE_GONE | errno::REMOTE_IO) => true,
+        Some(errno::IO) => !is_local(),
+        _ => is_no_room(error) || lacks_descriptors(error),
+    }
+}
+
+fn is_local(place: &Place) -> bool {
+    place.dir.file_system().is_ok_and(|system| system.kind.is_local())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_there_is_given_up_for_what_stays_and_not_for_what_passes() {
+        let of = |number, is_local| is_for_now(&io::Error::from_raw_os_error(number), || is_local);
+        // ENOSPC, EROFS and EDQUOT.
+        let passing = [errno::TOO_MANY_OPEN, errno::TABLE_FULL, errno::STALE, errno::NO_DEVICE, 28, 30, 122];
+        for is_local in [true, false] {
+            assert!(passing.into_iter().all(|number| of(number, is_local)));
+            assert!(of(errno::DEVICE_GONE, is_local) && of(errno::REMOTE_IO, is_local));
+            // EACCES is the third.
+            let lasting = [errno::DAMAGED, errno::BAD_CHECKSUM, 13];
+            assert!(!lasting.into_iter().any(|number| of(number, is_local)));
+            assert_eq!(of(errno::IO, is_local), !is_local);
+        }
     }
 }
