@@ -194,7 +194,9 @@ mod tests {
 
     #[test]
     fn what_a_server_or_a_program_has_is_not_local() {
-        use FileSystemKind::{BeeGfs, Btrfs, Ceph, Ext4, Fuse, Gpfs, Lustre, Nfs, Other, Smb, Tmpfs, Xfs, Zfs};
+        use FileSystemKind::{
+            BeeGfs, Btrfs, Ceph, Ext4, Fuse, Gpfs, Lustre, Nfs, Other, Smb, Tmpfs, Xfs, Zfs,
+        };
         for kind in [Nfs, Ceph, Fuse, Smb, Lustre, BeeGfs, Gpfs, Other(0x1234)] {
             assert!(!kind.is_local(), "{kind}");
         }

@@ -70,18 +70,37 @@ fn a_login_that_carries_a_connection_takes_none_of_the_time_of_what_comes_after_
     Client::connect(connect, tls, "localhost", settings, event::nobody()).map(drop).unwrap();
 }
 
+/// Stands for a server: takes what clients say, and does nothing of it.
+struct Server;
+
+impl Owner for Server {
+    fn on_message(&self, _: &Arc<Session>, _: Message) {}
+    fn on_link_lost(&self, _: &Arc<Session>, _: &Failure) {}
+    fn on_goodbye(&self, _: &Arc<Session>, _: Option<&Failure>) {}
+    fn on_stream_lost(&self, _: &Arc<Session>, _: u16, _: &Failure) {}
+}
+
 /// A client of a session that has no link.
 pub(in super::super) fn without_a_link() -> Client {
     let mail = Arc::new(Mail::default());
     let connect: Arc<dyn Connect> = Arc::new(Nowhere);
     let owner = ClientOwner { mail: mail.clone(), connect, events: event::nobody() };
+    of_session(Box::new(owner), mail)
+}
+
+/// What stands for its server.
+pub(in super::super) fn server_without_a_link() -> Client {
+    of_session(Box::new(Server), Arc::new(Mail::default()))
+}
+
+fn of_session(owner: Box<dyn Owner>, mail: Arc<Mail>) -> Client {
     let session = Session::new(
         [1; 16],
         [2; 32].into(),
         Cipher::Aes128Gcm,
         Fingerprint([3; 32]),
         ControlLimits::default(),
-        Box::new(owner),
+        owner,
         event::nobody(),
     );
     Client {
@@ -108,7 +127,7 @@ fn request(number: u16) -> Open {
 
 #[test]
 fn an_answer_does_not_go_on_over_another_link_behind_a_gap() {
-    let (client, server) = (without_a_link(), without_a_link());
+    let (client, server) = (without_a_link(), server_without_a_link());
     link(&client, &server);
     let mut answers = client.ask(Question::About).unwrap();
     let number = answers.number;
@@ -126,7 +145,7 @@ fn an_answer_does_not_go_on_over_another_link_behind_a_gap() {
 
 #[test]
 fn what_came_whole_before_the_link_was_lost_is_an_answer() {
-    let (client, server) = (without_a_link(), without_a_link());
+    let (client, server) = (without_a_link(), server_without_a_link());
     link(&client, &server);
     let mut answers = client.ask(Question::About).unwrap();
     let number = answers.number;
@@ -145,7 +164,7 @@ fn what_came_whole_before_the_link_was_lost_is_an_answer() {
 
 #[test]
 fn what_comes_just_before_the_link_is_lost_is_taken() {
-    let (client, server) = (without_a_link(), without_a_link());
+    let (client, server) = (without_a_link(), server_without_a_link());
     link(&client, &server);
     let mut answers = client.ask(Question::About).unwrap();
     let number = answers.number;
@@ -171,7 +190,7 @@ fn what_comes_just_before_the_link_is_lost_is_taken() {
 
 #[test]
 fn a_request_whose_link_is_replaced_is_not_waited_for() {
-    let (mut client, server) = (without_a_link(), without_a_link());
+    let (mut client, server) = (without_a_link(), server_without_a_link());
     client.answer_timeout = LONG;
     link(&client, &server);
     std::thread::scope(|scope| {
@@ -189,7 +208,7 @@ fn a_request_whose_link_is_replaced_is_not_waited_for() {
 
 #[test]
 fn a_transfer_that_begins_in_an_outage_waits_for_the_link_and_ends_no_other() {
-    let (mut client, server) = (without_a_link(), without_a_link());
+    let (mut client, server) = (without_a_link(), server_without_a_link());
     client.answer_timeout = LONG;
     let (client, server) = (&client, &server);
     let lost = Failure::new(FailureKind::Connection, "transfer", "cut off");
@@ -241,7 +260,7 @@ fn sender_at(session: &Session, number: TransferNumber) -> Arc<SendRun> {
 
 #[test]
 fn why_a_transfer_was_given_up_in_an_outage_is_told_when_that_is_over() {
-    let (client, server) = (without_a_link(), without_a_link());
+    let (client, server) = (without_a_link(), server_without_a_link());
     link(&client, &server);
     let number = TransferNumber(1);
     let waits = sender_at(&server.session, number);
@@ -260,7 +279,7 @@ fn why_a_transfer_was_given_up_in_an_outage_is_told_when_that_is_over() {
 /// It would wait for what went with the other link.
 #[test]
 fn a_transfer_is_not_added_to_another_link_than_that_on_which_it_was_opened() {
-    let (client, server) = (without_a_link(), without_a_link());
+    let (client, server) = (without_a_link(), server_without_a_link());
     link(&client, &server);
     let epoch = client.session.epoch();
     let [first, second] = [1, 2].map(TransferNumber);
@@ -276,7 +295,7 @@ fn a_transfer_is_not_added_to_another_link_than_that_on_which_it_was_opened() {
 
 #[test]
 fn what_is_given_up_before_it_was_asked_for_is_not_asked_for() {
-    let (client, server) = (without_a_link(), without_a_link());
+    let (client, server) = (without_a_link(), server_without_a_link());
     link(&client, &server);
     let failure = client.open(request(1), &|| true).unwrap_err();
     assert_eq!(failure.kind, FailureKind::Stopped);

@@ -763,11 +763,11 @@ fn nanos(time: Duration) -> u64 {
 mod tests {
     use super::*;
     use crate::link::testing::LONG;
-    use crate::run::client::tests::{link, without_a_link};
+    use crate::run::client::tests::{link, server_without_a_link, without_a_link};
 
     #[test]
     fn who_is_stopped_waits_for_no_slot() {
-        let (client, server) = (Arc::new(without_a_link()), without_a_link());
+        let (client, server) = (Arc::new(without_a_link()), server_without_a_link());
         link(&client, &server);
         let asked = SlotAsked { rhythm: Rhythm::Steady { bytes_per_s: 1 << 20 }, deadline: LONG };
         let taken = TakenSlot::take(&client, asked, (Word::Held, LONG), None, &|| true);

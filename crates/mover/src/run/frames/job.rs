@@ -594,11 +594,11 @@ impl Job {
 mod tests {
     use super::*;
     use crate::link::testing::LONG;
-    use crate::run::client::tests::{link, without_a_link};
+    use crate::run::client::tests::{link, server_without_a_link, without_a_link};
 
     #[test]
     fn a_hub_hears_of_a_lost_connection_as_the_end_of_the_session() {
-        let (client, server) = (without_a_link(), without_a_link());
+        let (client, server) = (without_a_link(), server_without_a_link());
         link(&client, &server);
         let refused = Failure::new(FailureKind::Usage, OPEN_CHANNEL, "refused");
         conclude(&client, TransferNumber(1), Some(&refused));
