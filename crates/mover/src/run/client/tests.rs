@@ -12,7 +12,7 @@ use crate::transfer::sender;
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 use thalweg_wire::hello::{Answer, ServerHello};
-use thalweg_wire::message::{Pull, Request};
+use thalweg_wire::message::{Place, Pull, Request};
 
 struct Nowhere;
 
@@ -121,7 +121,7 @@ pub(in super::super) fn link(client: &Client, server: &Client) {
 }
 
 fn request(number: u16) -> Open {
-    let request = Request::Pull(Pull::of(Vec::new()));
+    let request = Request::Pull(Pull::of(vec![Place { export: None, path: b"x".to_vec() }]));
     Open::of(TransferNumber(number), request, Terms::of(1 << 20, 1 << 20))
 }
 
