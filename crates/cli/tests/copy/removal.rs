@@ -88,6 +88,40 @@ fn source_files_of_a_daemon_go_when_they_are_here_and_each_is_told() {
     }
 }
 
+/// The receipt would take the place of what was delivered, and then the source go; a report would grow in it.
+#[test]
+fn a_receipt_or_report_that_might_take_the_place_of_what_is_delivered_is_refused() {
+    let scratch = Scratch::new();
+    let at = |name: &str| scratch.path(name).display().to_string();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    std::fs::create_dir(scratch.path("there")).unwrap();
+    std::os::unix::fs::symlink("there", scratch.path("link")).unwrap();
+    std::fs::write(scratch.path("from/receipt.json"), "data").unwrap();
+    let daemon = scratch.daemon(&[("data", scratch.root())]);
+    let ticket = daemon.ticket.display().to_string();
+    for from in [at("from/"), daemon.place("data", "from/")] {
+        // There, by a link, and where the destination is not there yet.
+        let named = [("there/", "there/receipt.json"), ("there/", "link/receipt.json"), ("link/", "there/x")];
+        for (to, file) in named.into_iter().chain([("there/new", "there/new")]) {
+            let (to, path) = (at(to), at(file));
+            for option in ["--receipt", "--report"] {
+                let words = ["cp", "--remove-source-files", "--ticket", &ticket, option, &path, &from, &to];
+                let out = scratch.run(words);
+                let said = String::from_utf8_lossy(&out.stderr).into_owned();
+                let is_refused = !out.status.success() && said.contains("is in the destination");
+                assert!(is_refused, "{option} {file}, {from}: {said}");
+                assert_eq!(std::fs::read_dir(scratch.path("there")).unwrap().count(), 0, "{option} {file}");
+            }
+        }
+        assert_eq!(std::fs::read_to_string(scratch.path("from/receipt.json")).unwrap(), "data");
+    }
+    // Beside it is another place.
+    let (receipt, to) = (at("there.json"), at("there/"));
+    scratch.ok(["cp", "--remove-source-files", "--receipt", &receipt, &at("from/"), &to]);
+    assert_eq!(std::fs::read_to_string(scratch.path("there/receipt.json")).unwrap(), "data");
+    assert!(!scratch.path("from/receipt.json").exists());
+}
+
 /// Pulled and pushed. That its name is taken shows when all is copied.
 #[test]
 fn where_the_receipt_cannot_be_completed_no_source_file_goes() {
