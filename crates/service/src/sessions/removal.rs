@@ -97,9 +97,12 @@ pub(super) fn finish(run: &SendRun, agreed: &Result<Totals>, session: &Session, 
     match agreed {
         Ok(_) => {
             let sources = run.finish_removing(&|| run.is_called_off());
-            let telling = Telling::begin(Instant::now(), patience);
             let is_linked = || session.lost_since().is_none();
-            run.tell_sources(&sources, &|| telling.is_in_vain(Instant::now(), is_linked()));
+            let names = Telling::begin(Instant::now(), patience);
+            run.tell_names(&|| names.is_in_vain(Instant::now(), is_linked()));
+            // Names that a slow link took long for leave the numbers their time.
+            let numbers = Telling::begin(Instant::now(), patience);
+            run.tell_sources(&sources, &|| numbers.is_in_vain(Instant::now(), is_linked()));
         }
         Err(failure) if failure.kind == FailureKind::Connection => {
             let since = Instant::now();
