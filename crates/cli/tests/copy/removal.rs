@@ -122,22 +122,25 @@ fn a_receipt_or_report_that_might_take_the_place_of_what_is_delivered_is_refused
     assert!(!scratch.path("from/receipt.json").exists());
 }
 
-/// Pulled and pushed. That its name is taken shows when all is copied.
+/// Pulled, pushed and on one machine. That its name is taken shows when all is copied.
 #[test]
 fn where_the_receipt_cannot_be_completed_no_source_file_goes() {
     let scratch = Scratch::new();
     let export = scratch.path("export");
     std::fs::create_dir_all(export.join("from")).unwrap();
-    std::fs::write(export.join("from/f"), noise(1, 1 << 20)).unwrap();
+    std::fs::write(export.join("from/f"), noise(1, 8 << 20)).unwrap();
     let daemon = scratch.daemon(&[("data", &export)]);
     let proxy = Proxy::new(&daemon.address());
     let ticket = daemon.ticket.display().to_string();
     let here = |name: &str| scratch.path(name).display().to_string();
     let pulled = (proxy.place("data", "from/"), here("to"));
     let pushed = (here("export/from/"), proxy.place("data", "pushed/"));
-    for (from, to) in [pulled, pushed] {
-        let receipt = here("receipt");
-        let words = ["cp", "--remove-source-files", "--ticket", &ticket, "--receipt", &receipt, &from, &to];
+    let local = (here("export/from/"), here("copied/"));
+    let receipt = here("receipt");
+    let fixed = ["cp", "--remove-source-files", "--ticket", &ticket, "--receipt", &receipt];
+    let (none, slow): (&[&str], &[&str]) = (&[], &["--bwlimit", "64KiB"]);
+    for ((from, to), rate) in [(pulled, none), (pushed, none), (local, slow)] {
+        let words = fixed.iter().chain(rate).copied().chain([&*from, &*to]);
         // Until its name is taken.
         proxy.limit(64 << 10);
         let job = Running::start(with(scratch.thalweg(), words));
@@ -146,9 +149,14 @@ fn where_the_receipt_cannot_be_completed_no_source_file_goes() {
         assert!(wait_until(LIMIT, || names().any(|name| is_hidden(&name))), "no receipt is begun");
         std::fs::create_dir(&receipt).unwrap();
         proxy.limit(0);
+        if !rate.is_empty() {
+            let is_lifted = || scratch.run(["limit", "none"]).status.success();
+            assert!(wait_until(LIMIT, is_lifted), "its rate cannot be changed");
+        }
         let ran = job.end(LIMIT);
         assert!(ran.code.is_some_and(|code| code != 0), "{ran:?}");
-        assert!(ran.stderr.contains("receipt"), "{}", ran.stderr);
+        let why = format!("`{receipt}`: Is a directory");
+        assert!(ran.stderr.contains(&why), "{}", ran.stderr);
         assert!(export.join("from/f").exists(), "{from}");
         std::fs::remove_dir(&receipt).unwrap();
     }
