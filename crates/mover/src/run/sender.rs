@@ -514,7 +514,8 @@ impl Transfer for SendRun {
     /// A statement is said again by who receives; what became of source files answers that.
     fn last_word(&self) -> Option<TransferMessage> {
         let said = self.lock().end.last_word.clone();
-        said.filter(|word| matches!(word, TransferMessage::SourcesDone(_))).or_else(|| self.common.why_failed())
+        let done = said.filter(|word| matches!(word, TransferMessage::SourcesDone(_)));
+        done.or_else(|| self.common.why_failed())
     }
 
     fn drop_unsaid(&self) {
