@@ -16,6 +16,7 @@ use thalweg_mover::run::copy::{self, EvidenceSink, From, Remembered, Report, Sto
 use thalweg_mover::run::far_mover::FarMover;
 use thalweg_service::published::{Progress, Publisher, State};
 use thalweg_wire::message;
+use thalweg_wire::path::Escaped;
 use thalweg_wire::{RelativePath, limits};
 
 /// A copy as it was asked for.
@@ -238,6 +239,30 @@ impl Job {
         }
     }
 
+    /// Refuses what the run itself writes (a receipt, a report) at or below a destination on this machine: for copies
+    /// that remove their source files. It might take the name of a file that is delivered, whose source then goes.
+    ///
+    /// Not seen: bind mounts, and a far place that is on this machine.
+    ///
+    /// # Errors
+    /// `Usage`, with the file and the destination.
+    pub fn refuse_written(&self, written: [Option<&Path>; 2]) -> Result<()> {
+        let To::Local(to) = &self.to else { return Ok(()) };
+        let ends = ways_to(to);
+        for path in written.into_iter().flatten() {
+            if ways_to(path).iter().any(|way| ends.iter().any(|end| way.starts_with(end))) {
+                let cause = format!(
+                    "`{}` is in the destination {}, where it might take the place of a file whose source is removed \
+                     (--remove-source-files): write it elsewhere",
+                    Escaped(path.as_os_str().as_bytes()),
+                    self.names.1
+                );
+                return Err(Failure::new(FailureKind::Usage, "copy", cause));
+            }
+        }
+        Ok(())
+    }
+
     /// Whether data travel to a far mover.
     pub fn is_push(&self) -> bool {
         matches!(self.to, To::Far(..))
@@ -314,6 +339,13 @@ impl Job {
         }
         result
     }
+}
+
+/// Where a path is that may be a link: the link itself, and what it leads to.
+fn ways_to(path: &Path) -> [PathBuf; 2] {
+    let itself = overlap::resolved(path);
+    let behind = path.canonicalize().unwrap_or_else(|_| itself.clone());
+    [itself, behind]
 }
 
 fn usage(cause: &str) -> Failure {

@@ -103,6 +103,9 @@ fn copied(
         let job = asked.reach(&mut far_movers, &keys)?;
         Ok((far_movers, job))
     })?;
+    if options.remove_source_files {
+        job.refuse_written([options.receipt.as_deref(), options.report.as_deref()])?;
+    }
     let congestion = reaching.congestion(job.is_push())?;
     wishes.movement.link.congestion = congestion.where_we_send(job.is_push());
     let receipt = match &options.receipt {

@@ -22,6 +22,7 @@ use thalweg_mover::mutex::lock;
 use thalweg_mover::run::agree::Signer;
 use thalweg_mover::run::client::PATIENCE;
 use thalweg_mover::run::frames::hub::Hub;
+use thalweg_mover::run::sender::SendRun;
 use thalweg_mover::run::session::Session;
 use thalweg_mover::run::share::{Share, Total};
 use thalweg_mover::run::steer::Rate;
@@ -152,6 +153,8 @@ pub struct Host {
     pub(crate) hub: Hub,
     limits: HostLimits,
     sessions: Mutex<HashMap<SessionId, Arc<Session>>>,
+    /// Transfers that remove their source files, each with its session, which may be closed by now.
+    removals: Mutex<Vec<(Arc<Session>, Arc<SendRun>)>>,
     idle_since: Mutex<Instant>,
     /// Held while a part is measured alone: two at once would measure each other.
     pub(crate) measuring: Mutex<()>,
@@ -187,6 +190,7 @@ impl Host {
             export_totals: Mutex::default(),
             limits,
             sessions: Mutex::default(),
+            removals: Mutex::default(),
             idle_since: Mutex::new(Instant::now()),
             measuring: Mutex::default(),
             failures: Arc::default(),
@@ -676,14 +680,12 @@ mod tests {
     use crate::sessions::opening::ServedTransfer;
     use owner::ServerOwner;
     use std::sync::mpsc;
-    use thalweg_mover::endpoint::synthetic::{NoiseSource, NullDestination};
+    use thalweg_mover::endpoint::synthetic::NullDestination;
     use thalweg_mover::endpoint::testing::{HeldUp, Hold};
     use thalweg_mover::run::Ended;
     use thalweg_mover::run::party::Party;
     use thalweg_mover::run::receiver::ReceiveRun;
-    use thalweg_mover::run::sender::SendRun;
-    use thalweg_mover::run::transfer::Transfer;
-    use thalweg_mover::transfer::{receiver, sender};
+    use thalweg_mover::transfer::receiver;
     use thalweg_wire::message::{Place, Question, Terms, TransferNumber};
 
     /// A disk that stands still when its destination is closed, until the test ends.
@@ -757,7 +759,7 @@ mod tests {
     }
 
     /// A session of this host that was cut off.
-    fn cut_off(host: &Arc<Host>, id: u8) -> Arc<Session> {
+    pub(super) fn cut_off(host: &Arc<Host>, id: u8) -> Arc<Session> {
         let owner = ServerOwner {
             host: host.this.clone(),
             requests: Arc::default(),
@@ -773,33 +775,6 @@ mod tests {
                 .expect("a session");
         session.drop_link(Failure::new(FailureKind::Connection, "test", "cut off"));
         session
-    }
-
-    /// It would be offered what goes meanwhile.
-    #[test]
-    fn a_client_that_begins_a_removal_anew_outlasts_that_of_its_older_session() {
-        let identity = Identity::generate("server").expect("an identity");
-        let exports = Exports::open(Vec::new()).expect("no exports");
-        let host = Host::new(identity, exports, None, HostLimits::default());
-        let [older, newer] = [1, 2].map(|id| cut_off(&host, id));
-        host.sessions().insert(older.id, older.clone());
-        let (number, terms) = (TransferNumber(1), Terms::of(1 << 20, 1 << 16));
-        let (key, limits) = (terms.job_key, sender::Limits::for_path(&terms, None));
-        let source = Arc::new(NoiseSource { bytes: 1 << 10, file_bytes: 1 << 10 });
-        let run = SendRun::new(number, source, terms, limits, older.outbox(), event::nobody());
-        run.remove_sources_for_peer(false).expect("a thread");
-        older.add(number, run.clone()).expect("room for it");
-        host.outlast_removal(&newer, &[9; 16]);
-        assert!(!older.is_closed(), "it is another job");
-        let removes = run.clone();
-        let seen = std::thread::spawn(move || {
-            let ended = removes.wait(LIMIT);
-            removes.stop_removing();
-            ended
-        });
-        host.outlast_removal(&newer, &key);
-        assert!(older.is_closed() && !Transfer::removes_for(&*run, &key));
-        assert!(matches!(seen.join().expect("an end"), Some(Ended::Failed(_))));
     }
 
     /// Nobody waits for so long but in vain.

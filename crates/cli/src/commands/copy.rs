@@ -72,6 +72,10 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     if args.delete {
         job::refuse_shared(&jobs)?;
     }
+    if args.remove_source_files {
+        let written = [args.receipt.as_deref(), args.report.as_deref()];
+        jobs.iter().try_for_each(|job| job.refuse_written(written))?;
+    }
     let mut wishes = wishes(args, only.unwrap_or_default(), &state)?;
     let mut unused = args.link.typed.unused(&far);
     if let [_] = &jobs[..] {

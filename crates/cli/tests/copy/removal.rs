@@ -88,22 +88,59 @@ fn source_files_of_a_daemon_go_when_they_are_here_and_each_is_told() {
     }
 }
 
-/// Pulled and pushed. That its name is taken shows when all is copied.
+/// The receipt would take the place of what was delivered, and then the source go; a report would grow in it.
+#[test]
+fn a_receipt_or_report_that_might_take_the_place_of_what_is_delivered_is_refused() {
+    let scratch = Scratch::new();
+    let at = |name: &str| scratch.path(name).display().to_string();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    std::fs::create_dir(scratch.path("there")).unwrap();
+    std::os::unix::fs::symlink("there", scratch.path("link")).unwrap();
+    std::fs::write(scratch.path("from/receipt.json"), "data").unwrap();
+    let daemon = scratch.daemon(&[("data", scratch.root())]);
+    let ticket = daemon.ticket.display().to_string();
+    for from in [at("from/"), daemon.place("data", "from/")] {
+        // There, by a link, and where the destination is not there yet.
+        let named = [("there/", "there/receipt.json"), ("there/", "link/receipt.json"), ("link/", "there/x")];
+        for (to, file) in named.into_iter().chain([("there/new", "there/new")]) {
+            let (to, path) = (at(to), at(file));
+            for option in ["--receipt", "--report"] {
+                let words = ["cp", "--remove-source-files", "--ticket", &ticket, option, &path, &from, &to];
+                let out = scratch.run(words);
+                let said = String::from_utf8_lossy(&out.stderr).into_owned();
+                let is_refused = !out.status.success() && said.contains("is in the destination");
+                assert!(is_refused, "{option} {file}, {from}: {said}");
+                assert_eq!(std::fs::read_dir(scratch.path("there")).unwrap().count(), 0, "{option} {file}");
+            }
+        }
+        assert_eq!(std::fs::read_to_string(scratch.path("from/receipt.json")).unwrap(), "data");
+    }
+    // Beside it is another place.
+    let (receipt, to) = (at("there.json"), at("there/"));
+    scratch.ok(["cp", "--remove-source-files", "--receipt", &receipt, &at("from/"), &to]);
+    assert_eq!(std::fs::read_to_string(scratch.path("there/receipt.json")).unwrap(), "data");
+    assert!(!scratch.path("from/receipt.json").exists());
+}
+
+/// Pulled, pushed and on one machine. That its name is taken shows when all is copied.
 #[test]
 fn where_the_receipt_cannot_be_completed_no_source_file_goes() {
     let scratch = Scratch::new();
     let export = scratch.path("export");
     std::fs::create_dir_all(export.join("from")).unwrap();
-    std::fs::write(export.join("from/f"), noise(1, 1 << 20)).unwrap();
+    std::fs::write(export.join("from/f"), noise(1, 8 << 20)).unwrap();
     let daemon = scratch.daemon(&[("data", &export)]);
     let proxy = Proxy::new(&daemon.address());
     let ticket = daemon.ticket.display().to_string();
     let here = |name: &str| scratch.path(name).display().to_string();
     let pulled = (proxy.place("data", "from/"), here("to"));
     let pushed = (here("export/from/"), proxy.place("data", "pushed/"));
-    for (from, to) in [pulled, pushed] {
-        let receipt = here("receipt");
-        let words = ["cp", "--remove-source-files", "--ticket", &ticket, "--receipt", &receipt, &from, &to];
+    let local = (here("export/from/"), here("copied/"));
+    let receipt = here("receipt");
+    let fixed = ["cp", "--remove-source-files", "--ticket", &ticket, "--receipt", &receipt];
+    let (none, slow): (&[&str], &[&str]) = (&[], &["--bwlimit", "64KiB"]);
+    for ((from, to), rate) in [(pulled, none), (pushed, none), (local, slow)] {
+        let words = fixed.iter().chain(rate).copied().chain([&*from, &*to]);
         // Until its name is taken.
         proxy.limit(64 << 10);
         let job = Running::start(with(scratch.thalweg(), words));
@@ -112,9 +149,14 @@ fn where_the_receipt_cannot_be_completed_no_source_file_goes() {
         assert!(wait_until(LIMIT, || names().any(|name| is_hidden(&name))), "no receipt is begun");
         std::fs::create_dir(&receipt).unwrap();
         proxy.limit(0);
+        if !rate.is_empty() {
+            let is_lifted = || scratch.run(["limit", "none"]).status.success();
+            assert!(wait_until(LIMIT, is_lifted), "its rate cannot be changed");
+        }
         let ran = job.end(LIMIT);
         assert!(ran.code.is_some_and(|code| code != 0), "{ran:?}");
-        assert!(ran.stderr.contains("receipt"), "{}", ran.stderr);
+        let why = format!("`{receipt}`: Is a directory");
+        assert!(ran.stderr.contains(&why), "{}", ran.stderr);
         assert!(export.join("from/f").exists(), "{from}");
         std::fs::remove_dir(&receipt).unwrap();
     }

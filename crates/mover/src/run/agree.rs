@@ -24,7 +24,7 @@ use rustls::pki_types::CertificateDer;
 use std::path::Path;
 use std::time::Duration;
 use thalweg_sys::clock::unix_seconds;
-use thalweg_wire::message::{Place, Terms, Totals, TransferMessage};
+use thalweg_wire::message::{Place, Terms, Totals, TransferMessage, WaitingFor};
 use thalweg_wire::receipt::{Side, Signatory, Signed, Statement, TransferKind};
 use thalweg_wire::{Digest, limits};
 
@@ -123,7 +123,12 @@ pub fn as_keeping_receiver(
     let ours = signer.sign(Side::Receiver, run, totals)?;
     // Before we say ours: with both a receipt could be made.
     let agreed = Agreed { sender: theirs, receiver: ours };
-    let checked = signer.check(&agreed.sender, &agreed.receiver).and_then(|()| keep(&agreed));
+    let checked = signer.check(&agreed.sender, &agreed.receiver).and_then(|()| {
+        run.tell_busy(Some(WaitingFor::Write));
+        let kept = keep(&agreed);
+        run.tell_busy(None);
+        kept
+    });
     if let Err(failure) = checked {
         // Where the link takes it along, the sender says its statement again, and is to hear why.
         run.say_last(TransferMessage::Abort(failure.clone()));
@@ -351,7 +356,9 @@ mod tests {
     use crate::transfer::{receiver, sender};
     use std::sync::{Arc, Mutex};
     use thalweg_wire::RelativePath;
-    use thalweg_wire::message::{FlowMark, FlowMessage, FlowStand, Origin, Outcome, TransferNumber, Until};
+    use thalweg_wire::message::{
+        FlowMark, FlowMessage, FlowStand, Heartbeat, Origin, Outcome, TransferNumber, Until,
+    };
     use thalweg_wire::receipt::RootHasher;
 
     fn signer<'a>(identity: &'a Identity, peer: &Identity) -> Signer<'a> {
@@ -607,6 +614,32 @@ mod tests {
                 assert_eq!(Transfer::last_word(&*run), Some(TransferMessage::Abort(failure)));
             }
         }
+    }
+
+    /// On a slow disk that takes longer than a sender waits for a word without a reason.
+    #[test]
+    fn a_receiver_that_keeps_what_both_signed_says_so_meanwhile() {
+        let [own, other] = ["a", "b"].map(|name| Identity::generate(name).unwrap());
+        let (ours, theirs) = (signer(&own, &other), signer(&other, &own));
+        let (said, terms) = (Said::default(), Terms::of(4 << 20, 1 << 20));
+        let (root, entries, _) = RootHasher::default().finish();
+        let statement =
+            theirs.sign_root(Side::Sender, Some((root, entries)), &terms, (Totals::default(), 0)).unwrap();
+        let (destination, limits) = (Arc::new(NullDestination::default()), receiver::Limits::default());
+        let run = ReceiveRun::start(NUMBER, destination, terms, limits, Box::new(said), event::nobody());
+        let run = run.unwrap();
+        run.hear(TransferMessage::Receipt(Box::new(statement))).unwrap();
+        let waits_for = || {
+            let mut heartbeat = Heartbeat::default();
+            run.add_to(&mut heartbeat);
+            heartbeat.waiting_for
+        };
+        let keep = |_: &Agreed| {
+            assert_eq!(waits_for(), Some(WaitingFor::Write));
+            Ok(())
+        };
+        as_keeping_receiver(&*run, &ours, Totals::default(), AT_ONCE, keep).unwrap();
+        assert_eq!(waits_for(), None);
     }
 
     /// Of a stream, which outlives its sessions: the second session would have found the end of the first.

@@ -12,7 +12,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use thalweg_wire::Digest;
 use thalweg_wire::account::{SideAccounts, StreamAccount};
-use thalweg_wire::message::{Terms, TransferMessage, TransferNumber};
+use thalweg_wire::message::{Terms, TransferMessage, TransferNumber, WaitingFor};
 use thalweg_wire::receipt::Signed;
 
 /// A side of a transfer at work: a sender or a receiver, of files or of flows.
@@ -32,6 +32,9 @@ pub trait Party {
 
     /// Of a receiver: ends its threads and puts away what it received. A sender has nothing to put away.
     fn close(&self) {}
+
+    /// Of a receiver: who waits for our last word hears why it does not come yet.
+    fn tell_busy(&self, _what: Option<WaitingFor>) {}
 
     /// Our accounts as they are now.
     fn own_accounts(&self) -> SideAccounts {

@@ -453,10 +453,14 @@ impl Party for ReceiveRun {
         lock(&self.held).clear();
         let mut watch = Stopwatch::start(&self.common.accounts);
         // A thread that ended may have said otherwise.
-        self.set_busy(Some(WaitingFor::Write));
+        self.tell_busy(Some(WaitingFor::Write));
         self.destination.close(success);
-        self.set_busy(None);
+        self.tell_busy(None);
         watch.lap(Stage::Conclude, 0);
+    }
+
+    fn tell_busy(&self, what: Option<WaitingFor>) {
+        self.set_busy(what);
     }
 }
 

@@ -511,8 +511,11 @@ impl Transfer for SendRun {
         state.say_last_again();
     }
 
+    /// A statement is said again by who receives; what became of source files answers that.
     fn last_word(&self) -> Option<TransferMessage> {
-        self.common.why_failed()
+        let said = self.lock().end.last_word.clone();
+        let done = said.filter(|word| matches!(word, TransferMessage::SourcesDone(_)));
+        done.or_else(|| self.common.why_failed())
     }
 
     fn drop_unsaid(&self) {

@@ -124,7 +124,8 @@ struct State {
     /// Transfers that were taken out: what is still on its way to them is ignored. Grows with what the client
     /// began in this session, by a few bytes each.
     over: BTreeSet<TransferNumber>,
-    /// What the latest of them said last, for peers that did not hear it: those that received, and all that failed.
+    /// What the latest of them said last, for peers that did not hear it: those that received or said what became of
+    /// source files, and all that failed.
     last_words: VecDeque<(TransferNumber, TransferMessage)>,
     streams: BTreeMap<u16, (u64, StopHandle)>,
     stream_serial: u64,

@@ -37,7 +37,7 @@ use thalweg_wire::message::{
 };
 
 /// A client that said nothing for three heartbeats and is said to have begun anew is gone.
-const SILENCE: Duration = Duration::from_secs(3);
+pub(super) const SILENCE: Duration = Duration::from_secs(3);
 /// What is heard later was not on its way before.
 pub(super) const IN_FLIGHT: Duration = Duration::from_millis(500);
 /// Time between two tellings of where a transfer's time goes.
@@ -284,10 +284,13 @@ impl Host {
         if let Some(name) = &open.terms.congestion {
             check_congestion(name)?;
         }
-        if open.terms.removes_source {
-            self.outlast_removal(session, &open.terms.job_key);
+        let (mut source, mut form) = self.pulled_source(pull, &open.terms)?;
+        let removes = open.terms.removes_source;
+        let goes = removes && !open.terms.dry_run;
+        if goes && self.outlast_removal(session, &open.terms.job_key) {
+            // It was opened while files of it went.
+            (source, form) = self.pulled_source(pull, &open.terms)?;
         }
-        let (source, form) = self.pulled_source(pull, &open.terms)?;
         let limits = sender::Limits::for_path(&open.terms, session.rtt());
         let served = self.served(session, open, line, None);
         let notes = logged_notes(session);
@@ -295,10 +298,10 @@ impl Host {
         let (kept, sent) = (run.clone(), run.clone());
         let served = served.telling(|told| told.with_rate(move || kept.asked_rate()));
         let served = served.telling(|told| told.with_progress(move || sent_of(&sent)));
-        let removes = open.terms.removes_source;
         if removes {
             run.remove_sources_for_peer(pull.removes_at_end)?;
         }
+        let listed = goes.then(|| self.list_removal(session, &run)).transpose()?;
         let settled = |run: &SendRun| run.progress().entries_settled;
         let (patience, theirs) = (self.patience(), session.clone());
         let end = move |run: &SendRun, ended: Result<Totals>, line: &Line| {
@@ -306,6 +309,7 @@ impl Host {
             if removes {
                 removal::finish(run, &ended, &theirs, patience);
             }
+            drop(listed);
             let progress = run.progress();
             let by_then = Done::by_then(progress.entries_settled, progress.bytes_verified);
             line.end(&ended, root, Done { removed: run.sources_removed(), ..by_then });
@@ -547,7 +551,7 @@ fn come_of(run: &ReceiveRun) -> Progress {
     Progress::of_side(settled, all.unwrap_or_else(|| run.offered().1), totals.is_some())
 }
 
-pub(super) fn is_silent(session: &Session) -> bool {
+fn is_silent(session: &Session) -> bool {
     session.heard_at().is_some_and(|at| at.elapsed() > SILENCE)
 }
 

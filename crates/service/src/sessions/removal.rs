@@ -1,13 +1,14 @@
 //! Pulls whose source files are removed here: who may have that, and what the client is told of it.
 
-use super::Host;
-use super::opening::{CLOSING, IN_FLIGHT, is_silent};
+use super::opening::{CLOSING, IN_FLIGHT, SILENCE};
+use super::{Host, Origin};
 use crate::export::{Exports, Resolved};
 use crate::log::of_session;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind, Reason, Result};
+use thalweg_mover::mutex::lock;
 use thalweg_mover::run::agree::STATEMENT_TIMEOUT;
 use thalweg_mover::run::sender::SendRun;
 use thalweg_mover::run::session::Session;
@@ -50,15 +51,42 @@ pub(super) fn resolve(exports: &Exports, place: &Place, removes: bool) -> Result
     })
 }
 
+/// A removal as [`Host::outlast_removal`] finds it, until this goes.
+pub(super) struct Listed {
+    host: Arc<Host>,
+    run: Arc<SendRun>,
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        lock(&self.host.removals).retain(|(_, run)| !Arc::ptr_eq(run, &self.run));
+    }
+}
+
 impl Host {
-    /// Where an older session of the same client that was cut off removes files for this job, this is that client again
-    /// under the same command: the older session ends, and what it has settled goes before this one looks.
-    pub(super) fn outlast_removal(&self, session: &Arc<Session>, job_key: &[u8; 16]) {
+    /// Has later ones of the same job outlast what `run` removes, also when its session is closed.
+    ///
+    /// # Errors
+    /// When the server shuts down.
+    pub(super) fn list_removal(&self, session: &Arc<Session>, run: &Arc<SendRun>) -> Result<Listed> {
+        let listed = Listed { host: self.strong()?, run: run.clone() };
+        lock(&self.removals).push((session.clone(), run.clone()));
+        Ok(listed)
+    }
+
+    /// Where this client, by its certificate, removes files for this job already, it may have begun anew: what is
+    /// settled goes before this one looks. An older session that was cut off a while ago ends for that, if it is of the
+    /// same address. Whether there was one.
+    pub(super) fn outlast_removal(&self, session: &Arc<Session>, job_key: &[u8; 16]) -> bool {
         let since = Instant::now();
-        for (older, transfer) in self.removals(session, job_key) {
-            while transfer.removes_for(job_key) && since.elapsed() < CLOSING {
-                let is_gone = older.lost_since().is_some() || is_silent(&older);
-                if is_gone && !older.is_closed() {
+        let mut removals = lock(&self.removals).clone();
+        removals.retain(|(older, run)| older.peer.matches(&session.peer) && run.removes_for(job_key));
+        for (older, run) in &removals {
+            let is_own = Arc::ptr_eq(older, session);
+            while run.removes_for(job_key) && since.elapsed() < CLOSING {
+                // With a link that stands, or may come back at once, it may be another machine's with the same ticket.
+                let is_cut_off = older.lost_since().is_some_and(|at| at.elapsed() > SILENCE);
+                if is_cut_off && !is_own && !older.is_closed() && Origin::of_session(session).counts(older) {
                     let name = older.name();
                     of_session!(
                         info,
@@ -68,25 +96,14 @@ impl Host {
                     );
                     let cause = "the same client began the job anew";
                     older.close(Some(Failure::new(FailureKind::Connection, "serve", cause)));
-                } else if older.heard_at().is_some_and(|at| at > since + IN_FLIGHT) {
+                } else if !is_own && older.heard_at().is_some_and(|at| at > since + IN_FLIGHT) {
                     // It lives: it is another of that client.
                     break;
                 }
                 std::thread::sleep(LOOK_AGAIN);
             }
         }
-    }
-
-    /// Transfers of other sessions of the same client that remove files for this job, each with its session.
-    fn removals(&self, session: &Arc<Session>, job_key: &[u8; 16]) -> Vec<(Arc<Session>, Arc<dyn Transfer>)> {
-        let mut others: Vec<_> = self.sessions().values().cloned().collect();
-        others.retain(|other| !Arc::ptr_eq(other, session) && other.peer.matches(&session.peer));
-        let removing = |other: Arc<Session>| {
-            let transfers = other.transfers().into_iter();
-            let removes = transfers.filter(|transfer| transfer.removes_for(job_key));
-            removes.map(|transfer| (other.clone(), transfer)).collect::<Vec<_>>()
-        };
-        others.into_iter().flat_map(removing).collect()
+        !removals.is_empty()
     }
 }
 
@@ -97,9 +114,14 @@ pub(super) fn finish(run: &SendRun, agreed: &Result<Totals>, session: &Session, 
     match agreed {
         Ok(_) => {
             let sources = run.finish_removing(&|| run.is_called_off());
-            let telling = Telling::begin(Instant::now(), patience);
+            // Who begins anew need not wait until somebody has heard of it.
+            run.stop_removing();
             let is_linked = || session.lost_since().is_none();
-            run.tell_sources(&sources, &|| telling.is_in_vain(Instant::now(), is_linked()));
+            let names = Telling::begin(Instant::now(), patience);
+            run.tell_names(&|| names.is_in_vain(Instant::now(), is_linked()));
+            // Names that a slow link took long for leave the numbers their time.
+            let numbers = Telling::begin(Instant::now(), patience);
+            run.tell_sources(&sources, &|| numbers.is_in_vain(Instant::now(), is_linked()));
         }
         Err(failure) if failure.kind == FailureKind::Connection => {
             let since = Instant::now();
@@ -135,7 +157,19 @@ impl Telling {
 
 #[cfg(test)]
 mod tests {
+    use super::super::HostLimits;
+    use super::super::tests::cut_off;
     use super::*;
+    use thalweg_mover::endpoint::synthetic::NoiseSource;
+    use thalweg_mover::event;
+    use thalweg_mover::link::Identity;
+    use thalweg_mover::run::Ended;
+    use thalweg_mover::run::party::Party;
+    use thalweg_mover::transfer::sender;
+    use thalweg_wire::message::TransferNumber;
+
+    /// Nobody waits for so long but in vain.
+    const LIMIT: Duration = Duration::from_secs(60);
 
     #[test]
     fn a_client_is_told_what_became_of_the_files_after_an_outage_within_the_patience() {
@@ -152,5 +186,62 @@ mod tests {
         assert!(is_in_vain(7, true), "nobody hears it");
         assert!(!is_in_vain(8, false));
         assert!(is_in_vain(11, false), "nobody comes back");
+    }
+
+    /// It would be offered what goes meanwhile.
+    #[test]
+    fn a_client_that_begins_a_removal_anew_outlasts_that_of_its_older_session() {
+        let identity = Identity::generate("server").expect("an identity");
+        let exports = Exports::open(Vec::new()).expect("no exports");
+        let host = Host::new(identity, exports, None, HostLimits::default());
+        let [older, newer] = [1, 2].map(|id| cut_off(&host, id));
+        host.sessions().insert(older.id, older.clone());
+        let (number, terms) = (TransferNumber(1), Terms::of(1 << 20, 1 << 16));
+        let (key, limits) = (terms.job_key, sender::Limits::for_path(&terms, None));
+        let source = Arc::new(NoiseSource { bytes: 1 << 10, file_bytes: 1 << 10 });
+        let run = SendRun::new(number, source, terms, limits, older.outbox(), event::nobody());
+        run.remove_sources_for_peer(false).expect("a thread");
+        older.add(number, run.clone()).expect("room for it");
+        let listed = host.list_removal(&older, &run).expect("a host");
+        assert!(!host.outlast_removal(&newer, &[9; 16]) && !older.is_closed(), "it is another job");
+        let removes = run.clone();
+        let seen = std::thread::spawn(move || {
+            let ended = removes.wait(LIMIT);
+            removes.stop_removing();
+            ended
+        });
+        assert!(host.outlast_removal(&newer, &key));
+        assert!(older.is_closed() && !Transfer::removes_for(&*run, &key));
+        assert!(matches!(seen.join().expect("an end"), Some(Ended::Failed(_))));
+        drop(listed);
+        assert!(lock(&host.removals).is_empty());
+    }
+
+    /// Of a session that is closed by now, and of one that goes on: the client's attempt failed, and not its session.
+    #[test]
+    fn a_removal_is_outlasted_though_its_session_is_closed_or_is_the_same() {
+        let identity = Identity::generate("server").expect("an identity");
+        let exports = Exports::open(Vec::new()).expect("no exports");
+        let host = Host::new(identity, exports, None, HostLimits::default());
+        let [older, newer] = [1, 2].map(|id| cut_off(&host, id));
+        older.close(None);
+        for (session, is_closed) in [(&older, true), (&newer, false)] {
+            let (number, terms) = (TransferNumber(1), Terms::of(1 << 20, 1 << 16));
+            let (key, limits) = (terms.job_key, sender::Limits::for_path(&terms, None));
+            let source = Arc::new(NoiseSource { bytes: 1 << 10, file_bytes: 1 << 10 });
+            let run = SendRun::new(number, source, terms, limits, session.outbox(), event::nobody());
+            run.remove_sources_for_peer(false).expect("a thread");
+            let _listed = host.list_removal(session, &run).expect("a host");
+            let removes = run.clone();
+            let ends = std::thread::spawn(move || {
+                // For who does not wait to be seen.
+                std::thread::sleep(Duration::from_millis(300));
+                removes.stop_removing();
+            });
+            assert!(host.outlast_removal(&newer, &key));
+            assert!(!Transfer::removes_for(&*run, &key), "it was not waited for");
+            assert_eq!(session.is_closed(), is_closed);
+            ends.join().expect("an end");
+        }
     }
 }

@@ -4,7 +4,7 @@ use super::removal::{StopsRemoving, agreed};
 use super::{FarTrial, Job, Report, Sources, To, stopped};
 use crate::endpoint::Source;
 use crate::event::Event;
-use crate::failure::Result;
+use crate::failure::{Failure, FailureKind, Result};
 use crate::link::own_system;
 use crate::plan::{Path, Plan};
 use crate::run::LineSink;
@@ -282,12 +282,16 @@ impl Job<'_> {
         Signer { session: Some(client.session.tie(number)), ..self.signer(server) }
     }
 
-    /// Completes the receipt, if one is written, before source files go for it.
+    /// Completes the receipt, if one is written, before source files go for it. Where its file system does not answer,
+    /// that is no link of ours: nothing goes, and another attempt would find the same.
     fn keep_receipt(&self, agreed: &Agreed) -> Result<()> {
-        match &self.wishes.receipt {
-            Some(receipt) if self.wishes.removes_sources => (receipt.complete)(agreed),
-            _ => Ok(()),
-        }
+        let Some(receipt) = self.wishes.receipt.as_ref().filter(|_| self.wishes.removes_sources) else {
+            return Ok(());
+        };
+        (receipt.complete)(agreed).map_err(|failure| match failure.kind {
+            FailureKind::Connection => Failure { kind: FailureKind::Io, ..failure },
+            _ => failure,
+        })
     }
 
     fn lines(&self) -> Option<LineSink> {

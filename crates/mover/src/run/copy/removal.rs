@@ -157,14 +157,19 @@ fn cause_of(why: Stays, count: u64, compares: bool) -> String {
 mod tests {
     use super::*;
     use crate::endpoint::{Removal, ScanSink, Source, SourceFile};
-    use crate::run::Outbox;
+    use crate::failure;
+    use crate::link::Identity;
+    use crate::run::agree::Agreed;
+    use crate::run::copy::{Stop, Watch, copy};
     use crate::run::party::Party;
     use crate::run::transfer::Transfer;
+    use crate::run::{LineSink, Outbox, ReceiptSink};
     use crate::transfer::sender::Limits;
+    use std::io;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::{Duration, Instant};
     use thalweg_wire::message::{Outcome, ScanTotals, Terms, TransferMessage, TransferNumber};
-    use thalweg_wire::{Entry, EntryId, Evidence, Kind, RelativePath};
+    use thalweg_wire::{Digest, Entry, EntryId, Evidence, Kind, RelativePath};
 
     /// Far more than it takes.
     const LIMIT: Duration = Duration::from_secs(60);
@@ -270,5 +275,30 @@ mod tests {
             // The thread ends before the test does.
             source.holds.store(false, Ordering::SeqCst);
         }
+    }
+
+    /// A file system that does not answer is no link: all was copied again, and again in vain.
+    #[test]
+    fn a_copy_whose_receipt_cannot_be_completed_in_time_is_not_copied_again() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (source, to) = (scratch.path().join("from/"), scratch.path().join("to"));
+        std::fs::create_dir(&source).unwrap();
+        std::fs::write(source.join("f"), "content").unwrap();
+        let tries = Arc::new(AtomicU64::new(0));
+        let tried = tries.clone();
+        let complete = Arc::new(move |_: &Agreed| -> Result<()> {
+            tried.fetch_add(1, Ordering::SeqCst);
+            Err(failure::of_io("write", &io::ErrorKind::TimedOut.into()))
+        });
+        let lines = Arc::new(|| -> LineSink { Box::new(|_| ()) });
+        let receipt = ReceiptSink { lines, header: Digest([1; 32]), complete };
+        let wishes = Wishes { receipt: Some(receipt), removes_sources: true, ..Wishes::default() };
+        let nobody = crate::event::nobody;
+        let (meter, identity) = (Arc::default(), Identity::generate("test").unwrap());
+        let watch = Watch { events: nobody(), link_events: nobody(), meter, evidence: None };
+        let (from, to) = (From::Local(vec![source.clone()]), To::Local(to));
+        let failure = copy(&from, &to, &wishes, &identity, &watch, &Stop::default()).unwrap_err();
+        assert_eq!((failure.kind, tries.load(Ordering::SeqCst)), (FailureKind::Io, 1), "{failure}");
+        assert!(source.join("f").exists());
     }
 }

@@ -143,17 +143,24 @@ impl SendRun {
         self.lock().end.no_word.is_some()
     }
 
-    /// Tells the client what became of source files, in place of the last word that was said before, and waits until it
-    /// has heard that, wants no more, or `is_in_vain`, which is asked some times a second.
-    pub fn tell_sources(&self, sources: &Sources, is_in_vain: &dyn Fn() -> bool) {
+    /// Tells the client the names that wait, until none does, it wants no more, or `is_in_vain`, which is asked some
+    /// times a second.
+    pub fn tell_names(&self, is_in_vain: &dyn Fn() -> bool) {
         let mut state = self.lock();
         loop {
             self.say_sources(&state);
             if lock(&self.untold).is_empty() || state.end.no_word.is_some() || is_in_vain() {
-                break;
+                return;
             }
             state = self.common.wait_in(state, LOOK_AGAIN);
         }
+    }
+
+    /// Tells the client what became of source files, in place of the last word that was said before, and waits until it
+    /// has heard that, wants no more, or `is_in_vain`, which is asked some times a second. Its session says it to a
+    /// client that comes later.
+    pub fn tell_sources(&self, sources: &Sources, is_in_vain: &dyn Fn() -> bool) {
+        let mut state = self.lock();
         let kept = {
             let mut untold = lock(&self.untold);
             // No name comes behind the numbers, which have all of them.
@@ -272,7 +279,10 @@ mod tests {
         let until = Instant::now() + 2 * LIMIT;
         let is_in_vain = || Instant::now() >= until;
         std::thread::scope(|scope| {
-            let tells = scope.spawn(|| run.tell_sources(&sources, &is_in_vain));
+            let tells = scope.spawn(|| {
+                run.tell_names(&is_in_vain);
+                run.tell_sources(&sources, &is_in_vain);
+            });
             wait_until(is_done);
             assert!(!tells.is_finished(), "it does not wait until that is heard");
             run.hear(TransferMessage::SourcesHeard).unwrap();
@@ -295,6 +305,7 @@ mod tests {
         let run = removing(scratch.path(), &said);
         let sources = run.finish_removing(&|| false);
         said.is_full.store(true, Ordering::SeqCst);
+        run.tell_names(&|| true);
         run.tell_sources(&sources, &|| true);
         said.is_full.store(false, Ordering::SeqCst);
         run.tick();

@@ -188,7 +188,11 @@ impl Session {
         if state.over.contains(&number) {
             use TransferMessage as T;
             let is_last = matches!(message, T::Receipt(_) | T::Unsigned | T::SourcesDone(_));
-            let said = state.last_words.iter().find(|(of, _)| is_last && *of == number).cloned();
+            // What became of source files may be an answer itself: a statement would be answered by it again, for ever.
+            let is_done = matches!(message, T::SourcesDone(_));
+            let answers = |word: &T| !is_done || matches!(word, T::SourcesHeard | T::Abort(_));
+            let is_said = |of: TransferNumber, word: &T| is_last && of == number && answers(word);
+            let said = state.last_words.iter().find(|(of, word)| is_said(*of, word)).cloned();
             drop(state);
             // It says its own again because it did not hear ours.
             if let Some((number, word)) = said {
@@ -258,7 +262,7 @@ pub(super) mod tests {
     use crate::run::Ended;
     use crate::run::party::Party;
     use crate::run::receiver::ReceiveRun;
-    use crate::run::sender::SendRun;
+    use crate::run::sender::{SendRun, Sources};
     use crate::run::transfer::{Crossed, PeerNow, Transfer};
     use crate::transfer::{receiver, sender};
     use std::sync::{Arc, Mutex, Weak};
@@ -306,6 +310,16 @@ pub(super) mod tests {
         heard: Mutex<Vec<TransferMessage>>,
     }
 
+    impl Last {
+        fn wait_to_hear(&self) {
+            let until = Instant::now() + LONG;
+            while lock(&self.heard).is_empty() {
+                assert!(Instant::now() < until, "nobody answers");
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+    }
+
     impl Transfer for Last {
         fn terms(&self) -> &Terms {
             &self.terms
@@ -349,16 +363,48 @@ pub(super) mod tests {
         here.add(number, waits.clone()).unwrap();
         there.add(number, one()).unwrap();
         there.remove(number);
-        let words = [TransferMessage::Unsigned, TransferMessage::SourcesDone(SourceTotals::default())];
-        for (said, word) in words.into_iter().enumerate() {
-            here.outbox().say(number, word);
-            let until = Instant::now() + LONG;
-            while lock(&waits.heard).len() <= said {
-                assert!(Instant::now() < until, "nobody answers");
-                std::thread::sleep(Duration::from_millis(2));
-            }
+        here.outbox().say(number, TransferMessage::Unsigned);
+        waits.wait_to_hear();
+        assert_eq!(*lock(&waits.heard), [TransferMessage::Unsigned]);
+        here.close(None);
+        there.close(None);
+    }
+
+    /// The daemon had waited in vain for the client to come back and hear it.
+    #[test]
+    fn what_became_of_source_files_is_said_to_who_says_its_statement_again_and_no_statement_answers_it() {
+        let limits = ControlLimits { stall_timeout: 10 * LONG, ..ControlLimits::default() };
+        let (here, there) = (session(limits), session(limits));
+        let [number, over, next] = [1, 2, 3].map(TransferNumber);
+        let terms = Terms::of(4 << 20, 1 << 20);
+        let one = || Arc::new(Last { terms: terms.clone(), heard: Mutex::default() });
+        let source = Arc::new(NoiseSource { bytes: 1 << 10, file_bytes: 1 << 10 });
+        let bounds = sender::Limits::for_path(&terms, None);
+        let run = SendRun::new(number, source, terms.clone(), bounds, there.outbox(), event::nobody());
+        there.add(number, run.clone()).unwrap();
+        run.tell_sources(&Sources::default(), &|| true);
+        there.remove(number);
+        let (ours, theirs) = connected(unix_pair());
+        here.attach_control(ours).unwrap();
+        there.attach_control(theirs).unwrap();
+        let waits = one();
+        here.add(number, waits.clone()).unwrap();
+        here.outbox().say(number, TransferMessage::Unsigned);
+        waits.wait_to_hear();
+        let done = TransferMessage::SourcesDone(SourceTotals::default());
+        assert_eq!(*lock(&waits.heard), std::slice::from_ref(&done));
+        // Of a client that is gone and had not heard it.
+        let (hears, hears_next) = (one(), one());
+        for (number, hears) in [(over, &hears), (next, &hears_next)] {
+            here.add(number, one()).unwrap();
+            here.remove(number);
+            there.add(number, hears.clone()).unwrap();
         }
-        assert_eq!(*lock(&waits.heard), [TransferMessage::Unsigned, TransferMessage::Unsigned]);
+        there.outbox().say(over, done);
+        there.outbox().say(next, TransferMessage::Unsigned);
+        // It is answered behind what was said before.
+        hears_next.wait_to_hear();
+        assert!(lock(&hears.heard).is_empty(), "it would be said again for that");
         here.close(None);
         there.close(None);
     }
