@@ -429,7 +429,7 @@ mod tests {
         let (session, _, of_export, _) = with_export();
         let mut receives = intakes(&session, 0);
         receives.came(TransferNumber(2), 0);
-        let bytes = 1 << 30;
+        let bytes = 1 << 20;
         receives.took(bytes);
         receives.came(TransferNumber(1), bytes);
         receives.before_portion();
