@@ -13,7 +13,7 @@ pub(super) fn of(failure: &Failure) -> Option<&'static str> {
              for all programs"
         }
         (_, Reason::SourceStays) => {
-            "without --remove-source-files it is copied, and stays there; what may be removed says who runs the daemon"
+            "without --remove-source-files it is copied, and stays there; who runs the daemon decides what may be removed"
         }
         _ => return None,
     })

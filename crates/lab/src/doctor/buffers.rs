@@ -76,6 +76,9 @@ pub fn weigh(finding: &mut Finding, sysctl: &Sysctl, scale: &Scale, may_change: 
     finding.verdict = verdict;
     // What all of TCP may not have takes another change first.
     let may_change = may_change && wanted <= room;
+    if wanted < table {
+        finding.source = finding.source.take().map(|source| format!("{source}, bounded by this machine"));
+    }
     let wanted = with_last(&current, wanted);
     finding.remedy = (verdict != Verdict::Good && may_change).then(|| Remedy {
         apply: format!("sysctl -w {}='{wanted}'", sysctl.key),
