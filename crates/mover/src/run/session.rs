@@ -110,6 +110,8 @@ pub struct Session {
     waiting_for_share: AtomicUsize,
     /// Whether one began to since that was last said.
     waited_for_share: AtomicBool,
+    /// Whether a transfer ever had one in an export: where none has, streams ask for every portion without the lock.
+    any_transfer_shares: AtomicBool,
     this: Weak<Session>,
 }
 
@@ -225,6 +227,7 @@ impl Session {
             share: OnceLock::new(),
             waiting_for_share: AtomicUsize::new(0),
             waited_for_share: AtomicBool::new(false),
+            any_transfer_shares: AtomicBool::new(false),
             this: this.clone(),
         });
         let (keeper, failing) = (Arc::downgrade(&session), Arc::downgrade(&session));
@@ -254,10 +257,14 @@ impl Session {
     /// a second time it does nothing.
     pub fn share_transfer(&self, number: TransferNumber, share: Share) {
         self.lock().shares.entry(number).or_insert_with(|| Arc::new(share));
+        self.any_transfer_shares.store(true, Ordering::Release);
     }
 
     /// The share of a transfer of what its export may move, if it has one.
     fn own_share(&self, number: TransferNumber) -> Option<Arc<Share>> {
+        if !self.any_transfer_shares.load(Ordering::Acquire) {
+            return None;
+        }
         self.lock().shares.get(&number).cloned()
     }
 
