@@ -1,6 +1,7 @@
 //! Transfers of files as a server opens them, and sees them to their end.
 
-use super::{Host, Signs, removal};
+use super::signing::Signs;
+use super::{Host, removal};
 use crate::export::KeptFree;
 use crate::frames::tell_when_back;
 use crate::log::{Done, Line, of_session};
@@ -86,7 +87,7 @@ impl Host {
         let line = Line::begin(session, open, self.failures.clone());
         // Before anything is made at the place.
         let may_begin = self.check_form(session).and_then(|()| check_memory(&open.terms));
-        if let Some(share) = self.share_at(open.places()) {
+        if let Some(share) = self.export_totals.share_at(open.places()) {
             session.share_transfer(number, share);
         }
         let opened = may_begin.and_then(|()| self.open_as_asked(session, open, &line));
