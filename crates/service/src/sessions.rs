@@ -177,8 +177,7 @@ impl Host {
         session.share_in(self.total.share());
         self.sessions().insert(id, session.clone());
         // Known before it is answered: the client may dial streams at once.
-        let begun =
-            connection.answer(&answer, left(until)).and_then(|()| session.attach_control(connection));
+        let begun = connection.answer(&answer, left(until)).and_then(|()| session.attach_control(connection));
         match &begun {
             Ok(()) => of_session!(info, &session, "session begun"),
             Err(_) => drop(self.sessions().remove(&id)),

@@ -178,10 +178,10 @@ mod tests {
     use crate::link::{Connection, ControlLimits, Role};
     use crate::mutex::lock;
     use crate::run::sender::SendRun;
-    use crate::run::transfer::{Crossed, PeerNow, Transfer};
+    use crate::run::transfer::testing::Double;
     use crate::transfer::sender::Limits;
-    use std::sync::{Arc, Mutex};
-    use thalweg_wire::message::{Terms, TransferMessage, TransferNumber};
+    use std::sync::Arc;
+    use thalweg_wire::message::{Terms, TransferNumber};
 
     /// A session with a link, and the peer's end of that.
     fn linked() -> (Arc<Session>, Connection) {
@@ -199,47 +199,16 @@ mod tests {
         Ok(theirs)
     }
 
-    /// Hears which streams are lost.
-    struct Loses(Terms, Mutex<Vec<u16>>);
-
-    impl Transfer for Loses {
-        fn terms(&self) -> &Terms {
-            &self.0
-        }
-
-        fn sends(&self) -> bool {
-            false
-        }
-
-        fn crossed(&self) -> Crossed {
-            Crossed::default()
-        }
-
-        fn blames(&self, _: &PeerNow) -> bool {
-            false
-        }
-
-        fn hear(&self, _: TransferMessage) -> Result<()> {
-            Ok(())
-        }
-
-        fn link_up(&self) {}
-
-        fn stream_lost(&self, stream: u16) {
-            lock(&self.1).push(stream);
-        }
-    }
-
     /// Else what one of them had sent by half would be gone on with on the stream that has its number next.
     #[test]
     fn a_link_that_is_replaced_takes_its_streams_along_as_one_that_is_lost() {
         let (session, _first) = linked();
-        let transfer = Arc::new(Loses(Terms::of(1 << 20, 64 << 10), Mutex::default()));
+        let transfer = Arc::new(Double::default());
         session.add(TransferNumber(1), transfer.clone()).unwrap();
         let streams: Vec<_> = (0..2).map(|stream| attach(&session, stream).unwrap()).collect();
         let (ours, _second) = connected(unix_pair());
         session.attach_control(ours).unwrap();
-        assert_eq!(*lock(&transfer.1), [0, 1]);
+        assert_eq!(*lock(&transfer.streams_lost), [0, 1]);
         session.close(None);
         drop(streams);
     }
