@@ -213,12 +213,20 @@ impl Host {
             let cause = "there are as many as there may be";
             return Err(Failure::new(FailureKind::Busy, "add a stream", cause));
         }
+        // Before the answer: with that the client has the stream, which ends with its link.
+        let epoch = session.link_epoch();
         connection.answer(&answer, left(until))?;
-        self.add_stream(&session, hello.stream, connection)
+        self.add_stream(&session, epoch, hello.stream, connection)
     }
 
-    /// A data stream whose hello was answered.
-    fn add_stream(&self, session: &Session, stream: u16, mut connection: Connection) -> Result<()> {
+    /// A data stream whose hello was answered, of the link that stood then, if one did.
+    fn add_stream(
+        &self,
+        session: &Session,
+        epoch: Option<u64>,
+        stream: u16,
+        mut connection: Connection,
+    ) -> Result<()> {
         connection.set_tls_form(self.limits.tls_form);
         let (writer, reader) = connection.into_streams(session.cipher, &session.id, stream, Role::Server)?;
         if let Some(decision) = writer.kernel_tls() {
@@ -229,7 +237,7 @@ impl Host {
         set_stream_options(writer.fd(), &PathHints { rtt, ..path.clone() });
         // A session that is new since the last look is held to small windows from its first stream on.
         self.narrow_beside_slots();
-        session.attach_stream(stream, writer, reader)?;
+        session.attach_stream(epoch, stream, writer, reader)?;
         // A transfer that was added meanwhile did not find the stream.
         if session.wanted_path() != path {
             session.set_stream_options();

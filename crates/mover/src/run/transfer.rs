@@ -70,7 +70,7 @@ pub trait Transfer: Send + Sync {
         None
     }
 
-    /// The link is lost; it may come back.
+    /// The link is lost; it may come back. One that is added meanwhile is told too.
     fn link_lost(&self) {
         self.drop_unsaid();
     }

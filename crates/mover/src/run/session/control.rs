@@ -266,6 +266,7 @@ pub(super) mod tests {
     use crate::run::transfer::testing::Double;
     use crate::transfer::{receiver, sender};
     use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
     use std::time::Duration;
     use thalweg_wire::hello::Cipher;
     use thalweg_wire::message::{SourceTotals, Terms};
@@ -403,6 +404,27 @@ pub(super) mod tests {
             std::thread::sleep(Duration::from_millis(2));
         }
         there.close(None);
+    }
+
+    /// A producer of frames that was taken for one with a link kept its name from the session that it came back in.
+    #[test]
+    fn a_transfer_that_is_added_after_the_link_was_lost_hears_that() {
+        let session = session(ControlLimits { stall_timeout: 10 * LONG, ..ControlLimits::default() });
+        let (ours, _theirs) = connected(unix_pair());
+        session.attach_control(ours).unwrap();
+        let losses = Arc::new(AtomicUsize::new(0));
+        let add = |number| {
+            let told = losses.clone();
+            let on_link_lost = Box::new(move || {
+                told.fetch_add(1, Ordering::AcqRel);
+            });
+            let transfer = Double { on_link_lost, ..Double::default() };
+            session.add(TransferNumber(number), Arc::new(transfer)).unwrap();
+            losses.load(Ordering::Acquire)
+        };
+        assert_eq!(add(1), 0, "it stands");
+        session.drop_link(Failure::new(FailureKind::Connection, "transfer", "cut off"));
+        assert_eq!(add(2), 2, "one heard it then, and one when it came");
     }
 
     #[test]

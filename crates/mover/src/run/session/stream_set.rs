@@ -9,16 +9,28 @@ use std::sync::atomic::Ordering;
 use thalweg_wire::limits;
 
 impl Session {
-    /// Puts a data stream to work.
+    /// Puts a data stream to work: one of the link of this [`Session::epoch`] and of none in its place, where one is
+    /// given. With an earlier one it is over for the peer, and would only end the stream that has its number by now.
     ///
     /// # Errors
-    /// If the session is closed, has too many streams, or there are no threads to be had.
-    pub fn attach_stream(&self, stream: u16, writer: FrameWriter, reader: FrameReader) -> Result<()> {
+    /// If the session is closed or that link does not stand any more, if it has too many streams, or there are no
+    /// threads to be had.
+    pub fn attach_stream(
+        &self,
+        epoch: Option<u64>,
+        stream: u16,
+        writer: FrameWriter,
+        reader: FrameReader,
+    ) -> Result<()> {
         let ended = self.ended();
         let (serial, old) = {
             let mut state = self.lock();
             if state.closed || state.control.is_none() {
                 return Err(Failure::new(FailureKind::Connection, "add a stream", "the session has no link"));
+            }
+            if epoch.is_some_and(|epoch| epoch != state.epoch) {
+                let cause = "the link was lost before the stream stood";
+                return Err(Failure::new(FailureKind::Connection, "add a stream", cause));
             }
             // The bound is for each direction.
             let frame_bytes =
@@ -193,9 +205,13 @@ mod tests {
 
     /// Adds a stream; the peer's end of it keeps it open.
     fn attach(session: &Session, stream: u16) -> Result<Connection> {
+        attach_in(session, None, stream)
+    }
+
+    fn attach_in(session: &Session, epoch: Option<u64>, stream: u16) -> Result<Connection> {
         let (ours, theirs) = connected(unix_pair());
         let (writer, reader) = ours.into_streams(session.cipher, &session.id, stream, Role::Client)?;
-        session.attach_stream(stream, writer, reader)?;
+        session.attach_stream(epoch, stream, writer, reader)?;
         Ok(theirs)
     }
 
@@ -211,6 +227,21 @@ mod tests {
         assert_eq!(*lock(&transfer.streams_lost), [0, 1]);
         session.close(None);
         drop(streams);
+    }
+
+    #[test]
+    fn a_stream_of_an_earlier_link_takes_the_place_of_none_of_the_one_that_stands() {
+        let (session, _first) = linked();
+        let (earlier, transfer) = (session.link_epoch(), Arc::new(Double::default()));
+        session.add(TransferNumber(1), transfer.clone()).unwrap();
+        let (ours, _second) = connected(unix_pair());
+        session.attach_control(ours).unwrap();
+        let stands = attach_in(&session, session.link_epoch(), 0).unwrap();
+        let failure = attach_in(&session, earlier, 0).map(drop).unwrap_err();
+        assert_eq!(failure.kind, FailureKind::Connection, "{failure}");
+        assert!(lock(&transfer.streams_lost).is_empty(), "what it carries would be sent again");
+        session.close(None);
+        drop(stands);
     }
 
     fn add_sender(session: &Session, number: u16, segment_bytes: u32) -> Result<()> {
