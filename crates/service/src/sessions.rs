@@ -33,6 +33,8 @@ mod export_totals;
 
 mod opening;
 
+mod course;
+
 mod removal;
 
 mod owner;
@@ -41,8 +43,9 @@ mod signing;
 
 mod reaping;
 
+pub(crate) use course::Bounds;
 pub use host_limits::{HostLimits, Origin};
-pub(crate) use opening::{Bounds, check_congestion, logged_notes, path_of};
+pub(crate) use opening::{check_congestion, logged_notes, path_of};
 
 /// Time for what was received to be put away at the end: a client has its last word before that is done.
 const CONCLUDE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -374,17 +377,12 @@ fn proves(session: &Session, connection: &Connection, hello: &Hello) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::{Done, Line};
-    use crate::sessions::opening::ServedTransfer;
     use std::sync::mpsc;
-    use thalweg_mover::endpoint::synthetic::NullDestination;
     use thalweg_mover::endpoint::testing::{HeldUp, Hold};
     use thalweg_mover::link::Fingerprint;
-    use thalweg_mover::run::Ended;
-    use thalweg_mover::run::party::Party;
     use thalweg_mover::run::receiver::ReceiveRun;
     use thalweg_mover::transfer::receiver;
-    use thalweg_wire::message::{Place, Question, Terms, TransferNumber};
+    use thalweg_wire::message::{Terms, TransferNumber};
 
     /// A disk that stands still when its destination is closed, until the test ends.
     pub(super) struct Stuck {
@@ -396,63 +394,6 @@ mod tests {
         fn close(&self) {
             let _ = self.reached.send(());
             let _ = self.goes_on.lock().unwrap_or_else(|p| p.into_inner()).recv();
-        }
-    }
-
-    /// The lock of its job would stay with it.
-    #[test]
-    fn a_transfer_of_which_a_thread_panics_ends_with_that_and_is_put_away() {
-        let identity = Identity::generate("server").expect("an identity");
-        let exports = Exports::open(Vec::new()).expect("no exports");
-        let host = Host::new(identity, exports, None, HostLimits::default());
-        let session = cut_off(&host, 1);
-        let number = TransferNumber(1);
-        let (closes, closed) = mpsc::channel();
-        let (goes_on, waits) = mpsc::channel();
-        drop(goes_on);
-        let stuck = Stuck { reached: closes, goes_on: Mutex::new(waits) };
-        let (limits, outbox) = (receiver::Limits::default(), session.outbox());
-        let terms = Terms::of(1 << 20, 1 << 16);
-        let run =
-            ReceiveRun::start(number, Arc::new(HeldUp::new(stuck)), terms, limits, outbox, event::nobody());
-        let run = run.expect("threads");
-        let place = Place { export: None, path: b"/x".to_vec() };
-        let question = Question::Digest { place, chunk_bytes: 0, follow_links: false };
-        let line = Line::of_question(&session, &question, Arc::default()).expect("a line");
-        let panics = |_: &ReceiveRun| -> Done { panic!("as the test wants it") };
-        let served = ServedTransfer { told: None, is_trial: false, line, signs: None };
-        let (abort, taken) = (ReceiveRun::abort, |_: &ReceiveRun| 0);
-        let bounds = Bounds { kept_free: None, taken, full: abort, abort };
-        host.receive(&session, served, run.clone(), bounds, panics).expect("threads");
-        closed.recv_timeout(LIMIT).expect("it is put away");
-        match run.ended() {
-            Some(Ended::Failed(why)) => assert_eq!(why.kind, FailureKind::Internal, "{why}"),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn a_trial_whose_link_is_lost_ends_with_that() {
-        let identity = Identity::generate("server").expect("an identity");
-        let exports = Exports::open(Vec::new()).expect("no exports");
-        let host = Host::new(identity, exports, None, HostLimits::default());
-        let session = cut_off(&host, 1);
-        let (number, terms) = (TransferNumber(1), Terms::of(1 << 20, 1 << 16));
-        let (limits, outbox) = (receiver::Limits::default(), session.outbox());
-        let destination = Arc::new(NullDestination::default());
-        let run = ReceiveRun::start(number, destination, terms, limits, outbox, event::nobody());
-        let run = run.expect("threads");
-        let place = Place { export: None, path: b"/x".to_vec() };
-        let question = Question::Digest { place, chunk_bytes: 0, follow_links: false };
-        let line = Line::of_question(&session, &question, Arc::default()).expect("a line");
-        let served = ServedTransfer { told: None, is_trial: true, line, signs: None };
-        let (abort, taken) = (ReceiveRun::abort, |_: &ReceiveRun| 0);
-        let bounds = Bounds { kept_free: None, taken, full: abort, abort };
-        let by_then = |_: &ReceiveRun| Done::default();
-        host.receive(&session, served, run.clone(), bounds, by_then).expect("threads");
-        match run.wait(LIMIT) {
-            Some(Ended::Failed(why)) => assert_eq!(why.kind, FailureKind::Connection, "{why}"),
-            other => panic!("{other:?}"),
         }
     }
 
