@@ -306,8 +306,8 @@ impl Session {
         statement_tie(&self.key, transfer)
     }
 
-    /// Adds a transfer. What the peer said to it already on the link that stands is heard now. Where the link is lost it
-    /// is told that.
+    /// Adds a transfer. What the peer said to it already on the link that stands is heard now; where none stands any
+    /// more, it is told so.
     ///
     /// # Errors
     /// `Protocol` if its number is taken or there are too many; `Connection` if the session is closed.
