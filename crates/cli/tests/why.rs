@@ -150,36 +150,51 @@ fn a_rate_limit_is_named_live_and_after_the_end_on_both_sides() {
     assert!(number("seconds") > 0.0 && number("bytes_per_s") > 0.0, "{told}");
 }
 
-/// Its operator has it move 3 MB/s: what is sent to it, and what it sends.
-#[test]
-fn the_limit_of_a_daemon_is_named_on_both_sides_with_who_set_it() {
+/// A scratch directory with 12 MiB in `file`, and an empty `to`.
+fn with_file() -> Scratch {
     let scratch = Scratch::in_memory();
     std::fs::write(scratch.path("file"), noise(1, 12 << 20)).unwrap();
     std::fs::create_dir(scratch.path("to")).unwrap();
-    let daemon = scratch.daemon_with(&[("data", &scratch.path("to"))], &["--bwlimit", "3MB/s"]);
+    scratch
+}
+
+/// Copies `file` into the export `data` of a daemon that may move 3 MB/s, and back. Each time both sides name that
+/// limit; `look` gets what each told, the limit in it, and where that is.
+fn both_name_the_limit(scratch: &Scratch, daemon: &Daemon, look: impl Fn(&Value, &Value, &str)) {
     let path = |name: &str| scratch.path(name).display().to_string();
     let (ticket, file, back, served) = (path("ticket"), path("file"), path("back"), path("server-state"));
     let there = daemon.place("data", "file");
-    let at_server = || why(&scratch, &["--state", &served]);
+    let at_server = || why(scratch, &["--state", &served]);
     for (from, to, place, side) in
         [(&file, &there, "destination", "receiver"), (&there, &back, "source", "sender")]
     {
         scratch.ok(["cp", "-q", "--ticket", &ticket, from, to]);
         assert!(wait_until(Duration::from_secs(60), || at_server()["state"] == "finished"));
-        for told in [why(&scratch, &[]), at_server()] {
+        for told in [why(scratch, &[]), at_server()] {
             let narrowest = (&told["narrowest"]["cause"], &told["narrowest"]["place"]);
             assert_eq!(narrowest, (&"operator-limit".into(), &place.into()), "{told}");
             let limit = &told["evidence"][side]["limit"];
             assert_eq!(limit["bytes_per_s"], 3_000_000, "{told}");
-            let words = format!(
-                "the limit at the {place}: the operator of {} limits all that it moves to 24.0 Mbit/s, of which ",
-                limit["machine"].as_str().unwrap()
-            );
-            assert!(told["sentence"].as_str().unwrap().starts_with(&words), "{told}");
-            assert!(told["knob"].as_str().unwrap().contains("`thalweg serve`"), "{told}");
+            look(&told, limit, place);
         }
     }
     assert!(std::fs::read(scratch.path("back")).unwrap() == noise(1, 12 << 20));
+}
+
+/// Its operator has it move 3 MB/s: what is sent to it, and what it sends.
+#[test]
+fn the_limit_of_a_daemon_is_named_on_both_sides_with_who_set_it() {
+    let scratch = with_file();
+    let daemon = scratch.daemon_with(&[("data", &scratch.path("to"))], &["--bwlimit", "3MB/s"]);
+    both_name_the_limit(&scratch, &daemon, |told, limit, place| {
+        let words = format!(
+            "the limit at the {place}: the operator of {} limits all that it moves to 24.0 Mbit/s, of which ",
+            limit["machine"].as_str().unwrap()
+        );
+        assert!(told["sentence"].as_str().unwrap().starts_with(&words), "{told}");
+        assert!(told["knob"].as_str().unwrap().contains("`thalweg serve`"), "{told}");
+    });
+    let served = scratch.path("server-state").display().to_string();
     let listed = scratch.ok(["why", "--list", "--state", &served]);
     assert!(listed.lines().all(|line| line.contains(", of at most 24.0")), "{listed}");
     let listed = scratch.ok(["why", "--list", "--json", "--state", &served]);
@@ -189,33 +204,17 @@ fn the_limit_of_a_daemon_is_named_on_both_sides_with_who_set_it() {
 
 #[test]
 fn the_limit_of_an_export_is_named_on_both_sides_and_is_no_other_ones() {
-    let scratch = Scratch::in_memory();
-    std::fs::write(scratch.path("file"), noise(1, 12 << 20)).unwrap();
-    std::fs::create_dir(scratch.path("to")).unwrap();
+    let scratch = with_file();
     let to = scratch.path("to").display().to_string();
     let limited = format!("{to}:bwlimit=3MB/s");
     let daemon = scratch.daemon_with(&[("data", limited.as_ref()), ("other", to.as_ref())], &[]);
-    let path = |name: &str| scratch.path(name).display().to_string();
-    let (ticket, file, back, served) = (path("ticket"), path("file"), path("back"), path("server-state"));
-    let there = daemon.place("data", "file");
-    let at_server = || why(&scratch, &["--state", &served]);
-    for (from, to, place, side) in
-        [(&file, &there, "destination", "receiver"), (&there, &back, "source", "sender")]
-    {
-        scratch.ok(["cp", "-q", "--ticket", &ticket, from, to]);
-        assert!(wait_until(Duration::from_secs(60), || at_server()["state"] == "finished"));
-        for told in [why(&scratch, &[]), at_server()] {
-            let narrowest = (&told["narrowest"]["cause"], &told["narrowest"]["place"]);
-            assert_eq!(narrowest, (&"operator-limit".into(), &place.into()), "{told}");
-            let limit = &told["evidence"][side]["limit"];
-            assert_eq!(limit["bytes_per_s"], 3_000_000, "{told}");
-            assert_eq!(limit["export"], "data", "{told}");
-            let sentence = told["sentence"].as_str().unwrap();
-            assert!(sentence.contains("limits all that its export `data` moves to 24.0 Mbit/s"), "{told}");
-            assert!(told["knob"].as_str().unwrap().contains("bwlimit of the export"), "{told}");
-        }
-    }
-    assert!(std::fs::read(scratch.path("back")).unwrap() == noise(1, 12 << 20));
+    both_name_the_limit(&scratch, &daemon, |told, limit, _| {
+        assert_eq!(limit["export"], "data", "{told}");
+        let sentence = told["sentence"].as_str().unwrap();
+        assert!(sentence.contains("limits all that its export `data` moves to 24.0 Mbit/s"), "{told}");
+        assert!(told["knob"].as_str().unwrap().contains("bwlimit of the export"), "{told}");
+    });
+    let [ticket, file] = ["ticket", "file"].map(|name| scratch.path(name).display().to_string());
     let free = daemon.place("other", "free");
     scratch.ok(["cp", "-q", "--ticket", &ticket, &file, &free]);
     let told = why(&scratch, &[]);

@@ -313,7 +313,8 @@ impl Session {
         statement_tie(&self.key, transfer)
     }
 
-    /// Adds a transfer. What the peer said to it already on the link that stands is heard now.
+    /// Adds a transfer. What the peer said to it already on the link that stands is heard now; where none stands any
+    /// more, it is told so.
     ///
     /// # Errors
     /// `Protocol` if its number is taken or there are too many; `Connection` if the session is closed.
@@ -332,7 +333,7 @@ impl Session {
         check_memory(transfer.terms())?;
         let payload_max = if transfer.sends() { 0 } else { payload_max(transfer.terms()) };
         let ended = self.ended();
-        let (early, streams) = {
+        let (early, streams, is_lost) = {
             let mut state = self.lock();
             if state.closed {
                 // Nobody would ever end it.
@@ -360,9 +361,13 @@ impl Session {
             self.payload_max.fetch_max(payload_max, Ordering::AcqRel);
             state.transfers.insert(number, transfer.clone());
             let streams: Vec<u16> = state.streams.keys().copied().collect();
-            (state.early.remove(&number).unwrap_or_default().messages, streams)
+            let early = state.early.remove(&number).unwrap_or_default().messages;
+            (early, streams, state.lost_at.is_some())
         };
         // Not under our own lock: a transfer calls us while it holds its own.
+        if is_lost {
+            transfer.link_lost();
+        }
         streams.into_iter().for_each(|stream| transfer.stream_up(stream));
         for message in early {
             if let Err(failure) = transfer.hear(message) {
@@ -494,6 +499,12 @@ impl Session {
     /// Number of the link that stands: each one that comes or goes has a higher one.
     pub fn epoch(&self) -> u64 {
         self.lock().epoch
+    }
+
+    /// The same, if a link stands.
+    pub fn link_epoch(&self) -> Option<u64> {
+        let state = self.lock();
+        state.control.as_ref().map(|_| state.epoch)
     }
 
     /// Since when there is no link, if there is none.

@@ -14,6 +14,9 @@ use std::time::Duration;
 use thalweg_wire::frame::Inner;
 use thalweg_wire::message::{Heartbeat, Steer, Terms, TransferMessage, WaitingFor};
 
+#[cfg(test)]
+pub(crate) mod testing;
+
 /// A side of a transfer in a session: a sender or a receiver, of files or of flows, or one end of a lane of
 /// frames. What has a default here need not concern a kind.
 pub trait Transfer: Send + Sync {
@@ -67,7 +70,7 @@ pub trait Transfer: Send + Sync {
         None
     }
 
-    /// The link is lost; it may come back.
+    /// The link is lost; it may come back. One that is added meanwhile is told too.
     fn link_lost(&self) {
         self.drop_unsaid();
     }

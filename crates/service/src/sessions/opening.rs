@@ -1,12 +1,11 @@
-//! Transfers of files as a server opens them, and sees them to their end.
+//! Transfers of files as a server opens them.
 
-use super::{Host, Signs, removal};
+use super::course::{Bounds, ServedTransfer};
+use super::{Host, removal};
 use crate::export::KeptFree;
-use crate::frames::tell_when_back;
 use crate::log::{Done, Line, of_session};
-use crate::min_free::{self, Looks};
+use crate::min_free;
 use crate::published::{Progress, Served};
-use std::cell::Cell;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,66 +18,24 @@ use thalweg_mover::endpoint::{Destination, Source};
 use thalweg_mover::event::{self, Event, Events};
 use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
 use thalweg_mover::filter::Filter;
-use thalweg_mover::run::Ended;
-use thalweg_mover::run::agree::{self, Wait};
 use thalweg_mover::run::copy;
 use thalweg_mover::run::party::Party;
 use thalweg_mover::run::receiver::ReceiveRun;
 use thalweg_mover::run::sender::SendRun;
 use thalweg_mover::run::session::{Session, check_memory};
-use thalweg_mover::run::thread;
-use thalweg_mover::run::transfer::Transfer;
 use thalweg_mover::transfer::{receiver, sender};
-use thalweg_wire::account::SideAccounts;
 use thalweg_wire::hello::Cipher;
 use thalweg_wire::message::{
     Message, Open, Opened, Place, Pull, PullTrial, Push, PushTrial, Request, SourceForm, Terms, Totals,
-    TransferNumber,
 };
 
 /// A client that said nothing for three heartbeats and is said to have begun anew is gone.
 pub(super) const SILENCE: Duration = Duration::from_secs(3);
 /// What is heard later was not on its way before.
 pub(super) const IN_FLIGHT: Duration = Duration::from_millis(500);
-/// Time between two tellings of where a transfer's time goes.
-const TELL_EVERY: Duration = Duration::from_secs(1);
 /// Time for a session that ends, here or in a mover that ends, to put away what it received: on a slow disk a sync
 /// takes long.
 pub(super) const CLOSING: Duration = Duration::from_secs(30);
-
-/// What of a transfer that a server does is told, logged and signed.
-pub(crate) struct ServedTransfer {
-    /// Tells `thalweg why` of it, if anybody may ask.
-    pub told: Option<Served>,
-    /// It measures, and nobody comes back for it.
-    pub is_trial: bool,
-    /// What stands in the log.
-    pub line: Line,
-    /// Who signs it, if anybody does.
-    pub signs: Option<Signs>,
-}
-
-impl ServedTransfer {
-    /// With more that is told of it.
-    pub fn telling(self, more: impl FnOnce(Served) -> Served) -> ServedTransfer {
-        ServedTransfer { told: self.told.map(more), ..self }
-    }
-}
-
-/// How a side is ended.
-pub(crate) type EndOf<R> = fn(&R, Failure);
-
-/// What ends a receiving side before its time.
-pub(crate) struct Bounds<R> {
-    /// The room that is kept free there, if some is.
-    pub kept_free: Option<KeptFree>,
-    /// What it has taken of that by now, in bytes.
-    pub taken: fn(&R) -> u64,
-    /// How it ends where there is too little, as on a full disk.
-    pub full: EndOf<R>,
-    /// How it ends where its thread panics.
-    pub abort: EndOf<R>,
-}
 
 impl Host {
     pub(super) fn open(&self, session: &Arc<Session>, open: &Open) {
@@ -86,7 +43,7 @@ impl Host {
         let line = Line::begin(session, open, self.failures.clone());
         // Before anything is made at the place.
         let may_begin = self.check_form(session).and_then(|()| check_memory(&open.terms));
-        if let Some(share) = self.share_at(open.places()) {
+        if let Some(share) = self.export_totals.share_at(open.places()) {
             session.share_transfer(number, share);
         }
         let opened = may_begin.and_then(|()| self.open_as_asked(session, open, &line));
@@ -364,152 +321,6 @@ impl Host {
         };
         Ok(opened)
     }
-
-    /// Adds a sending side to its session, and sees it to its end on a thread of its own. `settled`: how many of its
-    /// entries are. `end` does what is left to do then, and ends its line.
-    pub(crate) fn send<R: Party + Transfer + 'static>(
-        &self,
-        session: &Arc<Session>,
-        served: ServedTransfer,
-        run: Arc<R>,
-        settled: fn(&R) -> u64,
-        abort: EndOf<R>,
-        end: impl FnOnce(&R, Result<Totals>, &Line) + Send + 'static,
-    ) -> Result<()> {
-        let ServedTransfer { told, is_trial, line, signs } = served;
-        let number = run.number();
-        session.add(number, run.clone())?;
-        session.set_stream_options();
-        line.opened();
-        let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
-        let failed = run.clone();
-        let on_panic = ends_by_panic(line.clone(), session.clone(), number, move |why| abort(&failed, why));
-        let see_to_its_end = move || {
-            let _work = work;
-            let seen = || (settled(&run), run.own_accounts(), run.peer_accounts());
-            let ended = watch(told.as_ref(), &session, is_trial, |time| run.wait(time), seen);
-            let ended = totals_of(ended, &session).and_then(|totals| {
-                let Some(signs) = &signs else {
-                    agree::unsigned_as_sender(&*run, Wait::default())?;
-                    return Ok(totals);
-                };
-                let signer = host.signer(signs);
-                agree::as_sender(&*run, &signer, totals, Wait::default())?;
-                Ok(totals)
-            });
-            let why = ended.as_ref().err().cloned();
-            end(&run, ended, &line);
-            session.remove(number);
-            if let Some(why) = why {
-                session.tell_over(number, why);
-            }
-        };
-        thread::guarded("transfer", on_panic, see_to_its_end).map(drop)
-    }
-
-    /// Adds a receiving side to its session, and sees it to its end, within its bounds, on a thread of its own.
-    pub(crate) fn receive<R: Party + Transfer + 'static>(
-        &self,
-        session: &Arc<Session>,
-        served: ServedTransfer,
-        run: Arc<R>,
-        bounds: Bounds<R>,
-        by_then: impl Fn(&R) -> Done + Send + 'static,
-    ) -> Result<()> {
-        let ServedTransfer { told, is_trial, line, signs } = served;
-        let Bounds { kept_free, taken, full, abort } = bounds;
-        let number = run.number();
-        if let Err(failure) = session.add(number, run.clone()) {
-            run.close();
-            return Err(failure);
-        }
-        session.set_stream_options();
-        line.opened();
-        let (host, session, work) = (self.strong()?, session.clone(), self.work.clone());
-        let begun = run.clone();
-        let failed = run.clone();
-        let end = move |why| {
-            abort(&failed, why);
-            failed.close();
-        };
-        let on_panic = ends_by_panic(line.clone(), session.clone(), number, end);
-        let see_to_its_end = move || {
-            let _work = work;
-            let looks = Cell::new(Looks::new(Instant::now(), taken(&run)));
-            let seen = || (by_then(&run).entries.unwrap_or(0), run.peer_accounts(), run.own_accounts());
-            let wait = |time: Duration| {
-                let Some(kept_free) = &kept_free else { return run.wait(time) };
-                let until = Instant::now() + time;
-                loop {
-                    let ended = run.wait(min_free::STEP);
-                    if ended.is_some() {
-                        return ended;
-                    }
-                    // Without a link nothing comes.
-                    if session.lost_since().is_some() {
-                        looks.set(Looks::new(Instant::now(), taken(&run)));
-                    } else if let Some(failure) = too_full(kept_free, &looks, taken(&run)) {
-                        full(&run, failure);
-                    }
-                    if Instant::now() >= until {
-                        return None;
-                    }
-                }
-            };
-            let ended = watch(told.as_ref(), &session, is_trial, wait, seen);
-            let ended = totals_of(ended, &session).and_then(|totals| {
-                let Some(signs) = &signs else {
-                    return agree::unsigned_as_receiver(&*run, totals, Wait::default());
-                };
-                let signer = host.signer(signs);
-                let agreed = agree::as_receiver(&*run, &signer, totals, Wait::default())?;
-                Ok(agreed.receiver.statement.totals)
-            });
-            line.end(&ended, run.stated_root(), by_then(&run));
-            // Its client hears that, and not that it was closed.
-            if let Err(why) = &ended
-                && run.ended().is_none()
-            {
-                abort(&run, why.clone());
-            }
-            run.close();
-            session.remove(number);
-            if let Err(why) = ended {
-                tell_when_back(&session, number, why);
-            }
-        };
-        let ends = thread::guarded("transfer", on_panic, see_to_its_end).map(drop);
-        // Nobody would see it to its end, and its job would stay locked.
-        ends.inspect_err(|_| begun.close())
-    }
-}
-
-/// Looks at the room that is kept free, if it is time to when so much is taken. Why the transfer ends, if it
-/// does.
-fn too_full(kept: &KeptFree, looks: &Cell<Looks>, taken: u64) -> Option<Failure> {
-    let (mut seen, now) = (looks.get(), Instant::now());
-    if !seen.is_due(now, taken) {
-        return None;
-    }
-    let short = kept.check(0).err();
-    let ends = seen.saw(now, taken, short.is_none().then(|| kept.spare()));
-    looks.set(seen);
-    short.filter(|_| ends)
-}
-
-/// What ends a transfer whose thread panicked: its line says so, `end` ends its side, and its session has it no
-/// more.
-fn ends_by_panic(
-    line: Line,
-    session: Arc<Session>,
-    number: TransferNumber,
-    end: impl FnOnce(Failure) + Send + 'static,
-) -> impl FnOnce(Failure) + Send + 'static {
-    move |failure| {
-        line.tell(Done::default(), Err(&failure));
-        end(failure);
-        session.remove(number);
-    }
 }
 
 /// Only what everybody on this machine may choose: on a client's word no module is loaded.
@@ -557,44 +368,4 @@ fn is_silent(session: &Session) -> bool {
 
 pub(crate) fn path_of(bytes: Vec<u8>) -> PathBuf {
     PathBuf::from(std::ffi::OsString::from_vec(bytes))
-}
-
-/// What a transfer did that [`watch`] saw to its end.
-fn totals_of(ended: Option<Ended>, session: &Session) -> Result<Totals> {
-    let lost = || Failure::new(FailureKind::Connection, "serve", "the session ended");
-    match ended {
-        Some(ended) => agree::totals_of(ended),
-        None => Err(session.failure().unwrap_or_else(lost)),
-    }
-}
-
-/// Waits until a transfer has ended, or its session, and tells meanwhile what is `seen`: entries settled, and where the
-/// time goes at the sending and at the receiving side.
-fn watch(
-    told: Option<&Served>,
-    session: &Session,
-    is_trial: bool,
-    wait: impl Fn(Duration) -> Option<Ended>,
-    seen: impl Fn() -> (u64, SideAccounts, SideAccounts),
-) -> Option<Ended> {
-    let tell = || {
-        // Looked at whether or not it is told: a daemon with slots measures by it.
-        let (entries, sender, receiver) = seen();
-        if let Some(told) = told {
-            told.tell(session, entries, sender, receiver);
-        }
-    };
-    let ended = loop {
-        match wait(TELL_EVERY) {
-            // Nobody comes back for a measurement.
-            None if is_trial && session.lost_since().is_some() => break None,
-            None if !session.is_closed() => tell(),
-            ended => break ended,
-        }
-    };
-    tell();
-    if let Some(told) = told {
-        told.end(matches!(ended, Some(Ended::Finished(_))));
-    }
-    ended
 }

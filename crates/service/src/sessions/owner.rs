@@ -16,14 +16,28 @@ use thalweg_wire::message::{Message, Opened, Reply, Steer, TransferNumber};
 
 /// The owner of a client's session.
 pub(super) struct ServerOwner {
-    pub host: Weak<Host>,
-    pub requests: Arc<AtomicU64>,
+    host: Weak<Host>,
+    requests: Arc<AtomicU64>,
     /// Questions that are being answered, by their numbers.
-    pub answers: Arc<Mutex<HashMap<u32, Arc<Room>>>>,
+    answers: Arc<Mutex<HashMap<u32, Arc<Room>>>>,
     /// What was read outside transfers.
-    pub reads: Arc<Reads>,
-    pub crew: Arc<Crew>,
-    pub limit: usize,
+    reads: Arc<Reads>,
+    crew: Arc<Crew>,
+    limit: usize,
+}
+
+impl ServerOwner {
+    /// Of a session of this host, of which it works on at most so many requests at the same time.
+    pub fn new(host: Weak<Host>, limit: usize) -> ServerOwner {
+        ServerOwner {
+            host,
+            requests: Arc::default(),
+            answers: Arc::default(),
+            reads: Arc::default(),
+            crew: Arc::default(),
+            limit,
+        }
+    }
 }
 
 impl Owner for ServerOwner {

@@ -217,7 +217,7 @@ impl Dialler {
         {
             (self.events)(Event::Detail(decision.to_string()));
         }
-        session.attach_stream(stream, writer, reader)?;
+        session.attach_stream(None, stream, writer, reader)?;
         // A transfer that was added meanwhile did not find the stream.
         if session.wanted_path() != wanted {
             session.set_stream_options();

@@ -375,7 +375,7 @@ mod tests {
     use crate::run::frames::produce::ProduceRun;
     use crate::run::receiver::ReceiveRun;
     use crate::run::sender::SendRun;
-    use crate::run::transfer::Crossed;
+    use crate::run::transfer::testing::Double;
     use crate::transfer::{receiver, sender};
     use thalweg_wire::RelativePath;
     use thalweg_wire::message::{
@@ -387,33 +387,6 @@ mod tests {
     impl Outbox for Nobody {
         fn say(&self, _: TransferNumber, _: TransferMessage) {}
         fn work(&self) {}
-    }
-
-    /// Waits for its peer, whatever that says.
-    struct Waits(Terms);
-
-    impl Transfer for Waits {
-        fn terms(&self) -> &Terms {
-            &self.0
-        }
-
-        fn sends(&self) -> bool {
-            false
-        }
-
-        fn crossed(&self) -> Crossed {
-            Crossed::default()
-        }
-
-        fn blames(&self, _: &PeerNow) -> bool {
-            true
-        }
-
-        fn hear(&self, _: TransferMessage) -> Result<()> {
-            Ok(())
-        }
-
-        fn link_up(&self) {}
     }
 
     /// Each of which waits for its peer.
@@ -439,7 +412,7 @@ mod tests {
         stream.begin(path, (Origin::default(), false), 0o644).unwrap();
         let window = Window { bytes: 1 << 20, items: 4 };
         let producer = ProduceRun::new(ProducerId::new("cam").unwrap(), window);
-        let frames = producer.attach(number, terms.clone(), Box::new(Nobody));
+        let frames = producer.attach(number, terms, Box::new(Nobody));
         frames.hear(TransferMessage::Frames(FramesMessage::Stand { epoch: 1, next: 0 })).unwrap();
         let frame = NewFrame { payload: vec![1; 10].into(), ..NewFrame::default() };
         producer.push(producer.prepare(frame).unwrap(), None).unwrap();
@@ -448,7 +421,7 @@ mod tests {
             ("files from it", pull),
             ("a stream to it", stream),
             ("frames to it", frames),
-            ("anything else", Arc::new(Waits(terms))),
+            ("anything else", Arc::new(Double { blames: true, ..Double::default() })),
         ]
     }
 

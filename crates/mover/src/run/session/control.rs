@@ -263,9 +263,10 @@ pub(super) mod tests {
     use crate::run::party::Party;
     use crate::run::receiver::ReceiveRun;
     use crate::run::sender::{SendRun, Sources};
-    use crate::run::transfer::{Crossed, PeerNow, Transfer};
+    use crate::run::transfer::testing::Double;
     use crate::transfer::{receiver, sender};
-    use std::sync::{Arc, Mutex, Weak};
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
     use std::time::Duration;
     use thalweg_wire::hello::Cipher;
     use thalweg_wire::message::{SourceTotals, Terms};
@@ -304,49 +305,10 @@ pub(super) mod tests {
         assert!(session.lost_since().is_some());
     }
 
-    /// Has said its last word, and keeps what it hears.
-    struct Last {
-        terms: Terms,
-        heard: Mutex<Vec<TransferMessage>>,
-    }
-
-    impl Last {
-        fn wait_to_hear(&self) {
-            let until = Instant::now() + LONG;
-            while lock(&self.heard).is_empty() {
-                assert!(Instant::now() < until, "nobody answers");
-                std::thread::sleep(Duration::from_millis(2));
-            }
-        }
-    }
-
-    impl Transfer for Last {
-        fn terms(&self) -> &Terms {
-            &self.terms
-        }
-
-        fn sends(&self) -> bool {
-            true
-        }
-
-        fn crossed(&self) -> Crossed {
-            Crossed::default()
-        }
-
-        fn blames(&self, _: &PeerNow) -> bool {
-            false
-        }
-
-        fn hear(&self, message: TransferMessage) -> Result<()> {
-            lock(&self.heard).push(message);
-            Ok(())
-        }
-
-        fn link_up(&self) {}
-
-        fn last_word(&self) -> Option<TransferMessage> {
-            Some(TransferMessage::Unsigned)
-        }
+    /// Has said its last word.
+    fn last() -> Arc<Double> {
+        let last_word = Some(TransferMessage::Unsigned);
+        Arc::new(Double { sends: true, last_word, ..Double::default() })
     }
 
     /// The link that took the word along took the receiver's reason to be there too.
@@ -358,10 +320,9 @@ pub(super) mod tests {
         here.attach_control(ours).unwrap();
         there.attach_control(theirs).unwrap();
         let number = TransferNumber(1);
-        let one = || Arc::new(Last { terms: Terms::of(4 << 20, 1 << 20), heard: Mutex::default() });
-        let waits = one();
+        let waits = last();
         here.add(number, waits.clone()).unwrap();
-        there.add(number, one()).unwrap();
+        there.add(number, last()).unwrap();
         there.remove(number);
         here.outbox().say(number, TransferMessage::Unsigned);
         waits.wait_to_hear();
@@ -377,26 +338,25 @@ pub(super) mod tests {
         let (here, there) = (session(limits), session(limits));
         let [number, over, next] = [1, 2, 3].map(TransferNumber);
         let terms = Terms::of(4 << 20, 1 << 20);
-        let one = || Arc::new(Last { terms: terms.clone(), heard: Mutex::default() });
         let source = Arc::new(NoiseSource { bytes: 1 << 10, file_bytes: 1 << 10 });
         let bounds = sender::Limits::for_path(&terms, None);
-        let run = SendRun::new(number, source, terms.clone(), bounds, there.outbox(), event::nobody());
+        let run = SendRun::new(number, source, terms, bounds, there.outbox(), event::nobody());
         there.add(number, run.clone()).unwrap();
         run.tell_sources(&Sources::default(), &|| true);
         there.remove(number);
         let (ours, theirs) = connected(unix_pair());
         here.attach_control(ours).unwrap();
         there.attach_control(theirs).unwrap();
-        let waits = one();
+        let waits = last();
         here.add(number, waits.clone()).unwrap();
         here.outbox().say(number, TransferMessage::Unsigned);
         waits.wait_to_hear();
         let done = TransferMessage::SourcesDone(SourceTotals::default());
         assert_eq!(*lock(&waits.heard), std::slice::from_ref(&done));
         // Of a client that is gone and had not heard it.
-        let (hears, hears_next) = (one(), one());
+        let (hears, hears_next) = (last(), last());
         for (number, hears) in [(over, &hears), (next, &hears_next)] {
-            here.add(number, one()).unwrap();
+            here.add(number, last()).unwrap();
             here.remove(number);
             there.add(number, hears.clone()).unwrap();
         }
@@ -423,47 +383,17 @@ pub(super) mod tests {
         session.say_in(session.epoch(), word()).unwrap();
     }
 
-    /// Its session is closed as it loses the link.
-    struct Closes {
-        terms: Terms,
-        session: Weak<Session>,
-    }
-
-    impl Transfer for Closes {
-        fn terms(&self) -> &Terms {
-            &self.terms
-        }
-
-        fn sends(&self) -> bool {
-            true
-        }
-
-        fn crossed(&self) -> Crossed {
-            Crossed::default()
-        }
-
-        fn blames(&self, _: &PeerNow) -> bool {
-            false
-        }
-
-        fn hear(&self, _: TransferMessage) -> Result<()> {
-            Ok(())
-        }
-
-        fn link_up(&self) {}
-
-        fn link_lost(&self) {
-            if let Some(session) = self.session.upgrade() {
-                session.close(None);
-            }
-        }
-    }
-
     #[test]
     fn a_session_that_is_closed_while_it_gets_another_link_says_so_on_that() {
         let limits = ControlLimits { stall_timeout: 10 * LONG, ..ControlLimits::default() };
         let (here, there) = (session(limits), session(limits));
-        let transfer = Closes { terms: Terms::of(4 << 20, 1 << 20), session: Arc::downgrade(&here) };
+        let closes = Arc::downgrade(&here);
+        let on_link_lost = Box::new(move || {
+            if let Some(session) = closes.upgrade() {
+                session.close(None);
+            }
+        });
+        let transfer = Double { on_link_lost, ..Double::default() };
         here.add(TransferNumber(1), Arc::new(transfer)).unwrap();
         let (ours, theirs) = connected(unix_pair());
         there.attach_control(theirs).unwrap();
@@ -474,6 +404,27 @@ pub(super) mod tests {
             std::thread::sleep(Duration::from_millis(2));
         }
         there.close(None);
+    }
+
+    /// A producer of frames that was taken for one with a link kept its name from the session that it came back in.
+    #[test]
+    fn a_transfer_that_is_added_after_the_link_was_lost_hears_that() {
+        let session = session(ControlLimits { stall_timeout: 10 * LONG, ..ControlLimits::default() });
+        let (ours, _theirs) = connected(unix_pair());
+        session.attach_control(ours).unwrap();
+        let losses = Arc::new(AtomicUsize::new(0));
+        let add = |number| {
+            let told = losses.clone();
+            let on_link_lost = Box::new(move || {
+                told.fetch_add(1, Ordering::AcqRel);
+            });
+            let transfer = Double { on_link_lost, ..Double::default() };
+            session.add(TransferNumber(number), Arc::new(transfer)).unwrap();
+            losses.load(Ordering::Acquire)
+        };
+        assert_eq!(add(1), 0, "it stands");
+        session.drop_link(Failure::new(FailureKind::Connection, "transfer", "cut off"));
+        assert_eq!(add(2), 2, "one heard it then, and one when it came");
     }
 
     #[test]
@@ -516,7 +467,7 @@ pub(super) mod tests {
             let (ours, _dead) = connected(unix_pair());
             there.attach_control(ours).unwrap();
             let (number, terms) = (TransferNumber(1), Terms::of(4 << 20, 1 << 20));
-            let waits = Arc::new(Last { terms: terms.clone(), heard: Mutex::default() });
+            let waits = last();
             here.add(number, waits.clone()).unwrap();
             let full = Failure::new(FailureKind::Space, "write", "no space is left");
             if sends {

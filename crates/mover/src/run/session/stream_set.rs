@@ -9,16 +9,28 @@ use std::sync::atomic::Ordering;
 use thalweg_wire::limits;
 
 impl Session {
-    /// Puts a data stream to work.
+    /// Puts a data stream to work: one of the link of this [`Session::epoch`] and of none in its place, where one is
+    /// given. With an earlier one it is over for the peer, and would only end the stream that has its number by now.
     ///
     /// # Errors
-    /// If the session is closed, has too many streams, or there are no threads to be had.
-    pub fn attach_stream(&self, stream: u16, writer: FrameWriter, reader: FrameReader) -> Result<()> {
+    /// If the session is closed or that link does not stand any more, if it has too many streams, or there are no
+    /// threads to be had.
+    pub fn attach_stream(
+        &self,
+        epoch: Option<u64>,
+        stream: u16,
+        writer: FrameWriter,
+        reader: FrameReader,
+    ) -> Result<()> {
         let ended = self.ended();
         let (serial, old) = {
             let mut state = self.lock();
             if state.closed || state.control.is_none() {
                 return Err(Failure::new(FailureKind::Connection, "add a stream", "the session has no link"));
+            }
+            if epoch.is_some_and(|epoch| epoch != state.epoch) {
+                let cause = "the link was lost before the stream stood";
+                return Err(Failure::new(FailureKind::Connection, "add a stream", cause));
             }
             // The bound is for each direction.
             let frame_bytes =
@@ -178,10 +190,10 @@ mod tests {
     use crate::link::{Connection, ControlLimits, Role};
     use crate::mutex::lock;
     use crate::run::sender::SendRun;
-    use crate::run::transfer::{Crossed, PeerNow, Transfer};
+    use crate::run::transfer::testing::Double;
     use crate::transfer::sender::Limits;
-    use std::sync::{Arc, Mutex};
-    use thalweg_wire::message::{Terms, TransferMessage, TransferNumber};
+    use std::sync::Arc;
+    use thalweg_wire::message::{Terms, TransferNumber};
 
     /// A session with a link, and the peer's end of that.
     fn linked() -> (Arc<Session>, Connection) {
@@ -193,55 +205,43 @@ mod tests {
 
     /// Adds a stream; the peer's end of it keeps it open.
     fn attach(session: &Session, stream: u16) -> Result<Connection> {
-        let (ours, theirs) = connected(unix_pair());
-        let (writer, reader) = ours.into_streams(session.cipher, &session.id, stream, Role::Client)?;
-        session.attach_stream(stream, writer, reader)?;
-        Ok(theirs)
+        attach_in(session, None, stream)
     }
 
-    /// Hears which streams are lost.
-    struct Loses(Terms, Mutex<Vec<u16>>);
-
-    impl Transfer for Loses {
-        fn terms(&self) -> &Terms {
-            &self.0
-        }
-
-        fn sends(&self) -> bool {
-            false
-        }
-
-        fn crossed(&self) -> Crossed {
-            Crossed::default()
-        }
-
-        fn blames(&self, _: &PeerNow) -> bool {
-            false
-        }
-
-        fn hear(&self, _: TransferMessage) -> Result<()> {
-            Ok(())
-        }
-
-        fn link_up(&self) {}
-
-        fn stream_lost(&self, stream: u16) {
-            lock(&self.1).push(stream);
-        }
+    fn attach_in(session: &Session, epoch: Option<u64>, stream: u16) -> Result<Connection> {
+        let (ours, theirs) = connected(unix_pair());
+        let (writer, reader) = ours.into_streams(session.cipher, &session.id, stream, Role::Client)?;
+        session.attach_stream(epoch, stream, writer, reader)?;
+        Ok(theirs)
     }
 
     /// Else what one of them had sent by half would be gone on with on the stream that has its number next.
     #[test]
     fn a_link_that_is_replaced_takes_its_streams_along_as_one_that_is_lost() {
         let (session, _first) = linked();
-        let transfer = Arc::new(Loses(Terms::of(1 << 20, 64 << 10), Mutex::default()));
+        let transfer = Arc::new(Double::default());
         session.add(TransferNumber(1), transfer.clone()).unwrap();
         let streams: Vec<_> = (0..2).map(|stream| attach(&session, stream).unwrap()).collect();
         let (ours, _second) = connected(unix_pair());
         session.attach_control(ours).unwrap();
-        assert_eq!(*lock(&transfer.1), [0, 1]);
+        assert_eq!(*lock(&transfer.streams_lost), [0, 1]);
         session.close(None);
         drop(streams);
+    }
+
+    #[test]
+    fn a_stream_of_an_earlier_link_takes_the_place_of_none_of_the_one_that_stands() {
+        let (session, _first) = linked();
+        let (earlier, transfer) = (session.link_epoch(), Arc::new(Double::default()));
+        session.add(TransferNumber(1), transfer.clone()).unwrap();
+        let (ours, _second) = connected(unix_pair());
+        session.attach_control(ours).unwrap();
+        let stands = attach_in(&session, session.link_epoch(), 0).unwrap();
+        let failure = attach_in(&session, earlier, 0).map(drop).unwrap_err();
+        assert_eq!(failure.kind, FailureKind::Connection, "{failure}");
+        assert!(lock(&transfer.streams_lost).is_empty(), "what it carries would be sent again");
+        session.close(None);
+        drop(stands);
     }
 
     fn add_sender(session: &Session, number: u16, segment_bytes: u32) -> Result<()> {

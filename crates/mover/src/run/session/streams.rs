@@ -302,43 +302,7 @@ mod tests {
     use crate::link::ControlLimits;
     use crate::run::share::Total;
     use crate::run::steer::Rate;
-    use crate::run::transfer::{Crossed, PeerNow, Transfer};
-    use std::sync::Mutex;
-    use thalweg_wire::message::{Terms, TransferMessage};
-
-    /// Hears for how long its stream was held.
-    struct Receives {
-        terms: Terms,
-        held: Mutex<Vec<Duration>>,
-    }
-
-    impl Transfer for Receives {
-        fn terms(&self) -> &Terms {
-            &self.terms
-        }
-
-        fn sends(&self) -> bool {
-            false
-        }
-
-        fn crossed(&self) -> Crossed {
-            Crossed::default()
-        }
-
-        fn blames(&self, _: &PeerNow) -> bool {
-            false
-        }
-
-        fn hear(&self, _: TransferMessage) -> Result<()> {
-            Ok(())
-        }
-
-        fn link_up(&self) {}
-
-        fn book_limit(&self, held: Duration) {
-            self.held.lock().unwrap().push(held);
-        }
-    }
+    use crate::run::transfer::testing::Double;
 
     /// Of a session that may move a byte a second, and a stream that is lost.
     fn limited() -> (Arc<Session>, Arc<Total>) {
@@ -361,8 +325,7 @@ mod tests {
         receives.before_portion();
         assert_eq!(receives.took, 10, "they did not go, and are charged when it is dropped");
         assert_eq!(receives.held.unbooked, receives.held.all, "nobody is there yet");
-        let held = Mutex::default();
-        let transfer = Arc::new(Receives { terms: Terms::of(4 << 20, 1 << 20), held });
+        let transfer = Arc::new(Double::default());
         session.add(TransferNumber(1), transfer.clone()).unwrap();
         let before = receives.held;
         receives.before_portion();
@@ -372,12 +335,11 @@ mod tests {
     }
 
     /// A session with transfer 1, of an export that may move a byte a second.
-    fn with_export() -> (Arc<Session>, Arc<Rate>, Arc<Total>, Arc<Receives>) {
+    fn with_export() -> (Arc<Session>, Arc<Rate>, Arc<Total>, Arc<Double>) {
         let (session, rate) = (session(ControlLimits::default()), Arc::new(Rate::new(Some(1))));
         let of_export = Total::of_export(rate.clone(), "dtn1".to_owned(), "data".to_owned());
         session.share_transfer(TransferNumber(1), of_export.share());
-        let held = Mutex::default();
-        let transfer = Arc::new(Receives { terms: Terms::of(4 << 20, 1 << 20), held });
+        let transfer = Arc::new(Double::default());
         session.add(TransferNumber(1), transfer.clone()).unwrap();
         (session, rate, of_export, transfer)
     }

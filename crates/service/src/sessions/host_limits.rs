@@ -1,0 +1,249 @@
+//! What a server has room for: sessions and streams, in all and of those that count as one, and memory for what their
+//! clients have it keep.
+
+use super::Host;
+use crate::accept::source_of;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use thalweg_mover::link::{Connection, Fingerprint, STALL_TIMEOUT, TlsForm};
+use thalweg_mover::run::client::PATIENCE;
+use thalweg_mover::run::session::Session;
+use thalweg_mover::run::steer::Rate;
+use thalweg_wire::hello::SessionId;
+use thalweg_wire::limits;
+
+/// Streams of a server for each of its sessions, on the whole.
+const STREAMS_EACH: usize = 8;
+
+/// Bounds of a server.
+#[derive(Debug, Clone)]
+pub struct HostLimits {
+    /// Sessions at the same time.
+    pub sessions: usize,
+    /// Of these, with the same certificate from the same address (of IPv6: the same network of 64 bits). All who have a
+    /// daemon's ticket have the same certificate: the address is what tells them apart, and keeps one from taking all.
+    pub sessions_per_address: usize,
+    /// Data streams at the same time.
+    pub streams: usize,
+    /// Of these, of sessions that count as one, as above.
+    pub streams_per_address: usize,
+    /// How long a session without a link is kept for its client to come back.
+    pub patience: Duration,
+    /// Without a sign of life for so long, a link counts as lost.
+    pub stall_timeout: Duration,
+    /// Requests of one session that are worked on at the same time.
+    pub requests: usize,
+    /// Bytes of frames that all channels together may hold in memory.
+    pub channel_bytes_max: u64,
+    /// Bytes of the spill log of each channel, where its export does not say otherwise.
+    pub spill_bytes_max: u64,
+    /// Bytes of what clients may have it keep in memory beside that, and beside buffers: entries, outcomes,
+    /// lines of receipts, pieces and names of streams, messages. Where it is more, the largest session ends of those
+    /// that count as one, as above, and have most. `usize::MAX`: no bound.
+    pub held_bytes_max: usize,
+    /// How streams in TLS form are.
+    pub tls_form: TlsForm,
+    /// Transfers of sessions whose streams are in another form are refused.
+    pub requires_tls: bool,
+    /// What the way to it carries, in bits a second, if it is to be given away in slots.
+    pub slots_bits_per_s: Option<u64>,
+    /// How long it was seen to take to make durable what arrived, before anything did.
+    pub settle: Duration,
+    /// What all sessions move together at most, both directions in one; it may change at any time.
+    pub rate: Arc<Rate>,
+}
+
+impl Default for HostLimits {
+    fn default() -> Self {
+        HostLimits {
+            sessions: HostLimits::SESSIONS,
+            // Half of all: behind one address may be a whole site.
+            sessions_per_address: HostLimits::SESSIONS / 2,
+            streams: HostLimits::SESSIONS * STREAMS_EACH,
+            streams_per_address: HostLimits::SESSIONS / 2 * STREAMS_EACH,
+            patience: PATIENCE,
+            stall_timeout: STALL_TIMEOUT,
+            requests: 32,
+            channel_bytes_max: limits::CHANNEL_BYTES_MAX,
+            spill_bytes_max: limits::SPILL_BYTES_MAX,
+            held_bytes_max: usize::MAX,
+            tls_form: TlsForm::default(),
+            requires_tls: false,
+            slots_bits_per_s: None,
+            settle: Duration::ZERO,
+            rate: Arc::default(),
+        }
+    }
+}
+
+impl HostLimits {
+    /// Sessions where nobody says how many.
+    pub const SESSIONS: usize = 256;
+
+    /// The same for so many sessions, and so many of them of one address (default: half), at least one. Where there are
+    /// more sessions there are more streams; where there are fewer, as many.
+    pub fn for_sessions(self, sessions: usize, per_address: Option<usize>) -> HostLimits {
+        let sessions = sessions.max(1);
+        let sessions_per_address = per_address.unwrap_or(sessions / 2).clamp(1, sessions);
+        HostLimits {
+            sessions,
+            sessions_per_address,
+            streams: self.streams.max(sessions * STREAMS_EACH),
+            streams_per_address: self.streams_per_address.max(sessions_per_address * STREAMS_EACH),
+            ..self
+        }
+    }
+}
+
+/// Who counts as one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Origin {
+    /// With this certificate.
+    pub client: Fingerprint,
+    /// From this address, or network; `None` for what is no internet socket.
+    pub source: Option<IpAddr>,
+}
+
+impl Origin {
+    /// Of a connection.
+    pub fn of(connection: &Connection) -> Origin {
+        Origin {
+            client: connection.peer_fingerprint(),
+            source: connection.peer_address().map(|address| source_of(address.ip())),
+        }
+    }
+
+    /// Of a session, by the link that stands or stood last.
+    pub fn of_session(session: &Session) -> Origin {
+        Origin { client: session.peer, source: session.peer_address().map(|address| source_of(address.ip())) }
+    }
+
+    /// Whether that session counts here. One of which is not known where it is from counts everywhere: it has just
+    /// begun.
+    pub(super) fn counts(&self, session: &Session) -> bool {
+        let other = Origin::of_session(session);
+        let may_be_there = other.source.is_none() || other.source == self.source;
+        may_be_there && other.client.matches(&self.client)
+    }
+}
+
+impl Host {
+    /// Whether another session from there would be one too many, of all or of those from there. Sessions that have
+    /// ended, or have neither link nor transfer, make room at once; then the one from there that has been without a
+    /// link for longest: a client that was killed begins the same command again.
+    pub(super) fn is_full(&self, origin: &Origin) -> bool {
+        let is_over = |sessions: &HashMap<SessionId, Arc<Session>>| {
+            let theirs = sessions.values().filter(|session| origin.counts(session)).count();
+            sessions.len() >= self.limits.sessions || theirs >= self.limits.sessions_per_address
+        };
+        if !is_over(&self.sessions()) {
+            return false;
+        }
+        self.end_all("nothing was under way", |session| {
+            session.is_closed() || (session.lost_since().is_some() && session.transfers().is_empty())
+        });
+        if !is_over(&self.sessions()) {
+            return false;
+        }
+        let sessions: Vec<Arc<Session>> = self.sessions().values().cloned().collect();
+        let lost = sessions.into_iter().filter(|session| origin.counts(session));
+        let lost = lost.filter_map(|session| Some((session.lost_since()?, session)));
+        if let Some((_, longest)) = lost.min_by_key(|(since, _)| *since) {
+            self.end_all("its client was cut off, and there is no room for another beside it", |session| {
+                std::ptr::eq(session, &*longest)
+            });
+        }
+        is_over(&self.sessions())
+    }
+
+    /// Whether this session may have another stream: it counts where its session came from, whatever way it takes
+    /// itself.
+    pub(super) fn has_room_for_stream(&self, session: &Session) -> bool {
+        let origin = Origin::of_session(session);
+        let sessions: Vec<Arc<Session>> = self.sessions().values().cloned().collect();
+        let streams = |session: &Arc<Session>| session.streams().len();
+        let all: usize = sessions.iter().map(streams).sum();
+        let theirs: usize = sessions.iter().filter(|other| origin.counts(other)).map(streams).sum();
+        all < self.limits.streams && theirs < self.limits.streams_per_address
+    }
+
+    /// Ends sessions whose peers have too much kept here, until what is left is within bounds. Between two
+    /// looks it grows by what came meanwhile.
+    pub(super) fn bound_memory(&self) {
+        let most = self.limits.held_bytes_max;
+        let mut sessions: Vec<Arc<Session>> = self.sessions().values().cloned().collect();
+        let mut held: Vec<(Origin, usize)> =
+            sessions.iter().map(|session| (Origin::of_session(session), session.held_bytes())).collect();
+        while let Some(at) = one_too_much(&held, most) {
+            held.swap_remove(at);
+            let greedy = sessions.swap_remove(at);
+            let why = "what its client had the server keep in memory is more than there is for it";
+            self.end_all(why, |session| std::ptr::eq(session, &*greedy));
+        }
+    }
+}
+
+/// Which of these sessions is to end, where all together hold more than `most`: that with most bytes of those
+/// that count as one and have most. What nobody else needs, one may have.
+fn one_too_much(held: &[(Origin, usize)], most: usize) -> Option<usize> {
+    let mut by_origin: HashMap<Origin, usize> = HashMap::new();
+    for (origin, bytes) in held {
+        *by_origin.entry(*origin).or_default() += bytes;
+    }
+    let all: usize = by_origin.values().sum();
+    if all <= most {
+        return None;
+    }
+    let (origin, _) = by_origin.into_iter().max_by_key(|(_, bytes)| *bytes)?;
+    let of_them = held.iter().enumerate().filter(|(_, (other, _))| *other == origin);
+    of_them.max_by_key(|(_, (_, bytes))| *bytes).map(|(at, _)| at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_address_has_no_more_than_half_of_what_a_server_has() {
+        let limits = HostLimits::default();
+        assert!(limits.sessions_per_address * 2 <= limits.sessions, "{limits:?}");
+        assert!(limits.streams_per_address * 2 <= limits.streams, "{limits:?}");
+    }
+
+    #[test]
+    fn sessions_are_as_many_as_was_said_and_half_of_them_of_one_address_if_nobody_says() {
+        let of = |sessions, per_address| {
+            let limits = HostLimits::default().for_sessions(sessions, per_address);
+            let streams = (limits.streams, limits.streams_per_address);
+            (limits.sessions, limits.sessions_per_address, streams)
+        };
+        assert_eq!(of(256, None), (256, 128, (2048, 1024)));
+        assert_eq!(of(256, Some(200)), (256, 200, (2048, 1600)));
+        assert_eq!(of(1000, None), (1000, 500, (8000, 4000)));
+        // A few sessions may have all streams that there were.
+        assert_eq!(of(3, None), (3, 1, (2048, 1024)));
+        assert_eq!(of(1, Some(7)), (1, 1, (2048, 1024)));
+    }
+
+    #[test]
+    fn who_has_most_kept_in_memory_gives_way_where_all_have_too_much() {
+        let of = |last: u8| {
+            let source = Some(IpAddr::from([10, 0, 0, last]));
+            Origin { client: Fingerprint([7; 32]), source }
+        };
+        let too_much = |held: &[(u8, usize)]| {
+            let held: Vec<(Origin, usize)> = held.iter().map(|(last, bytes)| (of(*last), *bytes)).collect();
+            one_too_much(&held, 100)
+        };
+        assert_eq!(too_much(&[]), None);
+        assert_eq!(too_much(&[(1, 50), (2, 50)]), None);
+        // Where nobody else needs it one address has all; one session more, and of its own the largest ends.
+        assert_eq!(too_much(&[(1, 100)]), None);
+        assert_eq!(too_much(&[(2, 40), (1, 20), (1, 31), (1, 0)]), None);
+        assert_eq!(too_much(&[(2, 50), (1, 20), (1, 31), (1, 0)]), Some(2));
+        // All together have too much: of those who have most, not of those with the largest session.
+        assert_eq!(too_much(&[(1, 34), (2, 20), (2, 25), (3, 30)]), Some(2));
+    }
+}

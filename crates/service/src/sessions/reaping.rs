@@ -1,0 +1,140 @@
+//! Ends sessions that nobody comes back for, and puts away those that are over.
+
+use super::Host;
+use crate::log::of_session;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use thalweg_mover::failure::{Failure, FailureKind};
+use thalweg_mover::mutex::lock;
+use thalweg_mover::run::session::Session;
+use thalweg_mover::run::thread;
+
+/// How long a session without link and transfers is kept.
+const IDLE_PATIENCE: Duration = Duration::from_secs(10);
+/// Between two looks for what nobody comes back for.
+const REAP_EVERY: Duration = Duration::from_millis(250);
+
+impl Host {
+    /// Does this every [`REAP_EVERY`], as long as there is a host.
+    pub(super) fn again_and_again(&self, name: &'static str, work: fn(&Host)) {
+        let (host, again) = (self.this.clone(), self.this.clone());
+        let go_on = move || {
+            while let Some(host) = host.upgrade() {
+                work(&host);
+                drop(host);
+                std::thread::sleep(REAP_EVERY);
+            }
+        };
+        // What it panicked over may be gone by then.
+        let on_panic = move |_: Failure| {
+            std::thread::sleep(REAP_EVERY);
+            if let Some(host) = again.upgrade() {
+                host.again_and_again(name, work);
+            }
+        };
+        if let Err(failure) = thread::guarded(name, on_panic, go_on) {
+            tracing::error!(%failure, "nobody cleans up");
+        }
+    }
+
+    pub(super) fn reap(&self) {
+        self.narrow_beside_slots();
+        self.failures.tidy(Instant::now());
+        self.end_all("the client did not come back", |session| {
+            // With nothing under way there is nothing to come back for.
+            let patience = match session.transfers().is_empty() {
+                true => self.limits.patience.min(IDLE_PATIENCE),
+                false => self.limits.patience,
+            };
+            session.is_put_away() || session.lost_since().is_some_and(|at| at.elapsed() > patience)
+        });
+    }
+
+    /// Ends the sessions that are `gone`, each on a thread of its own: one whose disk stands still holds up no other.
+    /// So many at a time as there may be sessions; the others stay for the next look.
+    pub(super) fn end_all(&self, why: &str, is_gone: impl Fn(&Session) -> bool) {
+        let mut gone = Vec::new();
+        // One clone is ours.
+        let mut room = (self.limits.sessions + 1).saturating_sub(Arc::strong_count(&self.closing));
+        self.sessions().retain(|_, session| {
+            let is_closed = session.is_closed();
+            if !is_gone(session) || !is_closed && room == 0 {
+                return true;
+            }
+            room -= usize::from(!is_closed);
+            gone.push(session.clone());
+            false
+        });
+        if !gone.is_empty() {
+            *lock(&self.idle_since) = Instant::now();
+        }
+        for session in gone.into_iter().filter(|session: &Arc<Session>| !session.is_closed()) {
+            of_session!(info, &session, why, "session ended");
+            let held = (self.closing.clone(), self.work.clone());
+            let failure = Failure::new(FailureKind::Connection, "serve", why);
+            let closed = session.clone();
+            let close = move || {
+                let _held = held;
+                closed.close(Some(failure));
+            };
+            if let Err(failure) = thread::guarded("close", drop, close) {
+                of_session!(warn, &session, %failure, "a session is not closed yet");
+                self.sessions().insert(session.id, session);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{LIMIT, Stuck, cut_off};
+    use super::super::{CONCLUDE_LOOK, HostLimits};
+    use super::*;
+    use crate::export::Exports;
+    use std::sync::{Mutex, mpsc};
+    use thalweg_mover::endpoint::testing::HeldUp;
+    use thalweg_mover::event;
+    use thalweg_mover::link::Identity;
+    use thalweg_mover::run::receiver::ReceiveRun;
+    use thalweg_mover::transfer::receiver;
+    use thalweg_wire::message::{Terms, TransferNumber};
+
+    #[test]
+    fn a_session_whose_disk_stands_still_keeps_no_other_from_its_end() {
+        let identity = Identity::generate("server").expect("an identity");
+        let exports = Exports::open(Vec::new()).expect("no exports");
+        let limits = HostLimits { sessions: 2, patience: Duration::ZERO, ..HostLimits::default() };
+        let host = Host::new(identity, exports, None, limits);
+        let (reached, reaches) = mpsc::channel();
+        let mut held = Vec::new();
+        let mut stuck = |id: u8| {
+            let (goes_on, waits) = mpsc::channel();
+            held.push(goes_on);
+            let stuck = Stuck { reached: reached.clone(), goes_on: Mutex::new(waits) };
+            let destination = Arc::new(HeldUp::new(stuck));
+            let session = cut_off(&host, id);
+            let number = TransferNumber(1);
+            let (limits, outbox) = (receiver::Limits::default(), session.outbox());
+            let terms = Terms::of(1 << 20, 1 << 16);
+            let run = ReceiveRun::start(number, destination, terms, limits, outbox, event::nobody());
+            session.add(number, run.expect("threads")).expect("room");
+            host.sessions().insert(session.id, session);
+        };
+        stuck(1);
+        reaches.recv_timeout(LIMIT).expect("the first is being closed");
+        stuck(2);
+        reaches.recv_timeout(LIMIT).expect("and the second");
+        // So many at a time as there may be sessions.
+        let third = cut_off(&host, 3);
+        host.sessions().insert(third.id, third.clone());
+        std::thread::sleep(4 * REAP_EVERY);
+        assert!(!third.is_closed() && host.session_count() == 1);
+        held.clear();
+        let until = Instant::now() + LIMIT;
+        while !third.is_put_away() {
+            assert!(Instant::now() < until, "the third is not closed");
+            std::thread::sleep(CONCLUDE_LOOK);
+        }
+        assert_eq!(host.session_count(), 0);
+    }
+}
