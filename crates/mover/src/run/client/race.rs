@@ -58,8 +58,8 @@ impl Answered {
             return Ok(addresses);
         }
         let mut found = look_up().unwrap_or(addresses);
-        let is_late = |at: Instant| now.saturating_duration_since(at) < MISLED_FOR;
-        found.sort_by_key(|address| misled.iter().position(|(other, at)| other == address && is_late(*at)));
+        let is_lately = |at: Instant| now.saturating_duration_since(at) < MISLED_FOR;
+        found.sort_by_key(|address| misled.iter().position(|(other, at)| other == address && is_lately(*at)));
         Ok(found)
     }
 

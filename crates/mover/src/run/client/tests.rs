@@ -47,7 +47,7 @@ impl Connect for Blames {
 #[test]
 fn a_stream_whose_key_is_used_up_is_replaced_and_its_way_not_blamed() {
     let (blames, client) = (Arc::new(Blames::default()), without_a_link());
-    let (connect, mail): (Arc<dyn Connect>, Arc<Mail>) = (blames.clone(), Arc::default());
+    let (mail, connect) = (Arc::new(Mail::default()), blames.clone());
     let owner = ClientOwner { mail: mail.clone(), connect, events: event::nobody() };
     let lost = |reason| Failure::new(FailureKind::Io, "send", "it ended").because(reason);
     owner.on_stream_lost(&client.session, 1, &lost(Reason::KeyUsedUp));
