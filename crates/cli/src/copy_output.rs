@@ -63,7 +63,8 @@ impl Teller {
                     if Instant::now() >= next && !over.load(Ordering::Acquire) {
                         next += PROGRESS_EVERY;
                         for (meter, number) in meters.iter().zip(1..) {
-                            json::tell(&numbered(json::progress(meter), number, meters.len()));
+                            let value = numbered(json::progress(meter), number, meters.len());
+                            json::tell_progress(&value, number);
                         }
                     }
                 }
@@ -100,7 +101,7 @@ impl Teller {
     pub fn kept(&self, written: Result<()>) -> Exit {
         let Err(failure) = written else { return Exit::Done };
         if self.json {
-            json::tell(&json::error(&failure, None));
+            json::tell_later(&json::error(&failure, None));
         }
         show::lines(&failure).iter().for_each(|line| self.line(line));
         Exit::of_entries(std::iter::once(failure.kind))
@@ -139,7 +140,7 @@ impl Teller {
         let is_for = |is_program| note.level.is_for(self.verbose > 0, is_program);
         if self.json && is_for(true) {
             let value = serde_json::Value::Object(note.object());
-            json::tell(&number.map_or(value.clone(), |number| numbered(value, number, self.copies)));
+            json::tell_later(&number.map_or(value.clone(), |number| numbered(value, number, self.copies)));
         }
         if !self.quiet && is_for(false) {
             let copy = number.map(|number| self.prefix(number)).unwrap_or_default();
@@ -323,7 +324,7 @@ impl Listener {
         let Some(object) = events::of_entry(event) else { return };
         let value = numbered(object.into(), self.number, self.teller.copies);
         if self.teller.json {
-            json::tell(&value);
+            json::tell_later(&value);
         }
         if let Some(report) = &self.teller.report {
             report.line(&value);
@@ -354,7 +355,7 @@ impl Listener {
             return;
         }
         if self.teller.json {
-            json::tell(&self.unnamed_event(unnamed));
+            json::tell_later(&self.unnamed_event(unnamed));
         } else if self.tells_deleted() {
             self.line(&format!("{} more ({}, not named)", units::count(unnamed), self.deleted_word()));
         }
@@ -415,7 +416,7 @@ impl Listener {
     }
 
     fn tell(&self, value: serde_json::Value) {
-        json::tell(&numbered(value, self.number, self.teller.copies));
+        json::tell_later(&numbered(value, self.number, self.teller.copies));
     }
 
     fn dry_run(&self, report: &Report) {

@@ -57,6 +57,16 @@ pub fn tell(value: &Value) {
     out::tell(&inert(&value.to_string()));
 }
 
+/// The same from where the work is done, which does not wait for a reader; see [`out::tell_later`].
+pub fn tell_later(value: &Value) {
+    out::tell_later(inert(&value.to_string()), None);
+}
+
+/// The same of how far the copy with this number is: only the newest is told to a reader that pauses.
+pub fn tell_progress(value: &Value, number: usize) {
+    out::tell_later(inert(&value.to_string()), Some(number));
+}
+
 /// The same on stderr, where stdout is what was asked for.
 pub fn tell_aside(value: &Value) {
     show::line(&inert(&value.to_string()));

@@ -3,18 +3,28 @@
 //! After a broken pipe everything written is dropped. A command that only prints asks [`is_closed`] and ends quietly,
 //! like every Unix tool ([`printed`]); one that answers by an exit code keeps that ([`answered`]); one that copies goes
 //! on copying. What else keeps a line from being told is in the exit code: [`untold`].
+//!
+//! What is told from where the work is done waits for its reader elsewhere ([`tell_later`]); all else that is written
+//! comes behind that.
 
 use crate::exit::Exit;
+use crate::threads;
+use later::Later;
 use std::io::{BufWriter, ErrorKind, Stdout, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, Mutex, OnceLock};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::mutex::lock;
 
+mod later;
+
 static OUT: LazyLock<Mutex<BufWriter<Stdout>>> =
     LazyLock::new(|| Mutex::new(BufWriter::with_capacity(64 << 10, std::io::stdout())));
 static CLOSED: AtomicBool = AtomicBool::new(false);
 static UNTOLD: OnceLock<Failure> = OnceLock::new();
+static LATER: Later = Later::new();
+/// Whether a thread writes what is told later; where none is to be had it is told at once.
+static HAS_WRITER: OnceLock<bool> = OnceLock::new();
 /// Whether some of it is gone, and not only late.
 static LOST: AtomicBool = AtomicBool::new(false);
 /// What fails where the output cannot be written.
@@ -51,7 +61,28 @@ pub fn line(text: &str) -> Result<()> {
 
 /// Writes a line that is to be seen at once. If it cannot be, the work goes on; [`untold`] says why at the end.
 pub fn tell(text: &str) {
-    let told = with(|out| put(out, text, &LOST));
+    LATER.drain();
+    tell_now(text);
+}
+
+/// Writes a line as soon as the reader takes it, and does not wait for that. Of a `state`, a number that tells it from
+/// others, a line that nobody has taken yet is replaced by the next.
+pub fn tell_later(text: String, state: Option<usize>) {
+    let has_writer = *HAS_WRITER.get_or_init(|| threads::spawn("tell", || LATER.write(tell_now)).is_ok());
+    match has_writer {
+        true if is_closed() => {}
+        true => LATER.put(text, state),
+        false => tell_now(&text),
+    }
+}
+
+/// Whether so much of what is told later waits that less is to come.
+pub fn is_behind() -> bool {
+    LATER.is_behind()
+}
+
+fn tell_now(text: &str) {
+    let told = with_now(|out| put(out, text, &LOST));
     if let Err(failure) = told
         && !is_unread(&failure)
     {
@@ -72,6 +103,7 @@ fn put<W: Write>(out: &mut BufWriter<W>, text: &str, is_lost: &AtomicBool) -> st
 
 /// Why not everything was told, after a last try: what went wrong first. A reader that is gone is no reason.
 pub fn untold() -> Option<&'static Failure> {
+    LATER.drain();
     let failure = UNTOLD.get()?;
     // A disk that was full for a while has room again.
     let is_told = flush().is_ok() && !LOST.load(Ordering::Acquire);
@@ -110,6 +142,11 @@ pub fn printed(result: Result<()>, exit: Exit) -> Result<Exit> {
 }
 
 fn with(work: impl FnOnce(&mut BufWriter<Stdout>) -> std::io::Result<()>) -> Result<()> {
+    LATER.drain();
+    with_now(work)
+}
+
+fn with_now(work: impl FnOnce(&mut BufWriter<Stdout>) -> std::io::Result<()>) -> Result<()> {
     let gone = || Failure::new(FailureKind::Stopped, PRINT, "nobody reads the output any more");
     if is_closed() {
         return Err(gone());

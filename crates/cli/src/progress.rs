@@ -106,7 +106,7 @@ impl Ticker {
                 std::thread::park_timeout(next.saturating_duration_since(Instant::now()));
                 if Instant::now() >= next && !thread_over.load(Ordering::Acquire) {
                     next += TICK_EVERY;
-                    json::tell(&json::progress(&meter));
+                    json::tell_progress(&json::progress(&meter), 1);
                 }
             }
         })?;

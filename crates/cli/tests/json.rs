@@ -304,6 +304,35 @@ fn a_reader_of_events_that_goes_away_does_not_stop_the_copy() {
     support::assert_same(&scratch.path("from"), &scratch.path("to"));
 }
 
+/// Else what serves the link would wait for the reader, until the other side takes the link for lost.
+#[test]
+fn a_reader_of_events_that_pauses_holds_up_no_copy_and_misses_no_event() {
+    // Their lines are several times what a pipe takes.
+    const FILES: usize = 2000;
+    let scratch = Scratch::new();
+    let (from, server) = (scratch.path("from"), scratch.path("server"));
+    std::fs::create_dir(&from).unwrap();
+    std::fs::create_dir(&server).unwrap();
+    for number in 0..FILES {
+        std::fs::write(from.join(format!("one of many files, number {number}")), b"x").unwrap();
+    }
+    let daemon = scratch.daemon(&[("data", &server)]);
+    let receipt = scratch.path("receipt");
+    let mut command = scratch.thalweg();
+    command.args(["cp", "--json", "--ticket"]).arg(&daemon.ticket).arg("--receipt").arg(&receipt);
+    command.arg(scratch.path("from/")).arg(daemon.place("data", "to/"));
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // Nobody reads yet, and both sides sign that all is there.
+    assert!(wait_until(Duration::from_secs(120), || receipt.exists()), "{}", scratch.server_log());
+    let out = finish(child);
+    assert_eq!(out.status.code(), Some(0), "{}", String::from_utf8_lossy(&out.stderr));
+    let events = events(&String::from_utf8(out.stdout).unwrap());
+    let files = events.iter().filter(|event| event["event"] == "entry" && event["type"] == "file");
+    assert_eq!(files.count(), FILES);
+    let last = events.last().unwrap();
+    assert_eq!((&last["event"], &last["attempts"]), (&"finished".into(), &1.into()));
+}
+
 /// Whoever reads the data would take the object for a part of it.
 #[test]
 fn where_stdout_is_the_destination_an_error_is_told_on_stderr() {

@@ -455,7 +455,7 @@ impl InProcess {
                 noted.lock().unwrap().push(text);
             }
         });
-        let watch = Watch { events, link_events: event::nobody(), meter, evidence: None };
+        let watch = Watch { events, is_behind: None, link_events: event::nobody(), meter, evidence: None };
         let report =
             copy::copy(&from, &to, &wishes, &self.identity, &watch, &Stop::default()).expect("a copy");
         let notes = notes.lock().unwrap().clone();
@@ -499,7 +499,7 @@ fn the_last_progress_of_a_far_stream_is_what_its_report_says() {
         };
         let meter = Arc::new(Meter::default());
         let (events, link_events) = (event::nobody(), event::nobody());
-        let watch = Watch { events, link_events, meter: meter.clone(), evidence: None };
+        let watch = Watch { events, is_behind: None, link_events, meter: meter.clone(), evidence: None };
         let wishes = FlowWishes::new(Until::default());
         let report = stream(from, to, &wishes, &here.identity, &watch, &Stop::default()).expect("a stream");
         assert_eq!((report.totals.done, report.totals.bytes_done), (1, 1 << 20), "sends: {sends}");
@@ -550,6 +550,7 @@ fn frames_that_come_into_a_session_have_its_streams_sent_by_the_congestion_contr
     });
     let watch = Watch {
         events: event::nobody(),
+        is_behind: None,
         link_events: event::nobody(),
         meter: Arc::default(),
         evidence: Some(evidence),

@@ -63,6 +63,10 @@ pub enum Event {
 /// Takes events, from any thread. Must not block for long: it is called where the work is done.
 pub type Events = Arc<dyn Fn(Event) + Send + Sync>;
 
+/// Whether who hears events has more of them by now than it can hand on: what is not begun yet waits meanwhile. Asked
+/// often, from any thread, where the work is done: answers at once.
+pub type Behind = Arc<dyn Fn() -> bool + Send + Sync>;
+
 /// Throws events away.
 pub fn nobody() -> Events {
     Arc::new(|_| {})

@@ -212,6 +212,7 @@ impl Heard {
                 }
                 hear(event, entries, &tells, &kept);
             }),
+            is_behind: None,
             link_events: self.teller.of_links(),
             meter,
             evidence: None,

@@ -245,7 +245,7 @@ impl Driver<'_> {
         });
         let tell = self.tell.clone();
         let link_events: Events = Arc::new(move |event| tell(Told::Link(&event)));
-        let watch = CopyWatch { events, link_events, meter: Arc::default(), evidence: None };
+        let watch = CopyWatch { events, is_behind: None, link_events, meter: Arc::default(), evidence: None };
         let mut wishes = wishes.clone();
         // All that are copied at this moment share it.
         wishes.movement.rate = Arc::new(Rate::part_of(&wishes.movement.rate));

@@ -4,7 +4,7 @@ use crate::args::copy::CopyArgs;
 use crate::copy_output::{Listener, Teller};
 use crate::exit::Exit;
 use crate::place::Places;
-use crate::{running, show, signals, threads};
+use crate::{out, running, show, signals, threads};
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
@@ -201,6 +201,7 @@ impl Copies<'_> {
         let (hears, hears_link) = (listener.clone(), self.teller.clone());
         let watch = Watch {
             events: Arc::new(move |event| hears.hear(&event)),
+            is_behind: Some(Arc::new(out::is_behind)),
             link_events: Arc::new(move |event| hears_link.hear_link(&event)),
             meter: meter.clone(),
             evidence: None,

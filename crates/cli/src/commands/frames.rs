@@ -202,7 +202,7 @@ impl Teller {
     /// An event, as JSON or as a line.
     fn tell(&self, event: &Value, text: impl FnOnce() -> String) {
         match (self.json, self.is_stdout) {
-            (true, false) => json::tell(event),
+            (true, false) => json::tell_later(event),
             (true, true) => json::tell_aside(event),
             (false, _) if !self.quiet => show::line(&text()),
             (false, _) => {}

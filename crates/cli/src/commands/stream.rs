@@ -101,6 +101,8 @@ fn watch(teller: &Arc<Teller>, meter: Arc<Meter>) -> Watch {
     let (hears, hears_link) = (teller.clone(), teller.clone());
     Watch {
         events: Arc::new(move |event| hears.hear(&event)),
+        // A stream has few.
+        is_behind: None,
         link_events: Arc::new(move |event| hears_link.hear(&event)),
         meter,
         evidence: None,
@@ -170,7 +172,11 @@ impl Teller {
             threads::spawn("progress", move || {
                 std::thread::park_timeout(PROGRESS_EVERY);
                 while !over.load(Ordering::Acquire) {
-                    tell(is_stdout, &events::flow_progress(&meter));
+                    let progress = events::flow_progress(&meter);
+                    match is_stdout {
+                        false => json::tell_progress(&progress, 1),
+                        true => json::tell_aside(&progress),
+                    }
                     std::thread::park_timeout(PROGRESS_EVERY);
                 }
             })
@@ -325,7 +331,7 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
 fn tell(is_stdout: bool, value: &Value) {
     match is_stdout {
-        false => json::tell(value),
+        false => json::tell_later(value),
         true => json::tell_aside(value),
     }
 }

@@ -254,7 +254,7 @@ impl Teller {
 
     fn tell(&self, told: &Told<'_>) {
         if self.json {
-            json::tell(&object(told));
+            json::tell_later(&object(told));
         }
         let line = match told {
             Told::Trouble(name, failure) => {
@@ -296,7 +296,7 @@ impl Teller {
         if self.json
             && let Some(object) = note_object(item, event)
         {
-            json::tell(&object);
+            json::tell_later(&object);
         }
         if self.quiet {
             return;
@@ -320,7 +320,7 @@ impl Teller {
         let (given_up, unseen) = (names(&ended.given_up), names(&ended.unseen));
         let (lost, torn) = (names(&ended.lost), names(&ended.torn));
         if self.json {
-            json::tell(&serde_json::json!({
+            json::tell_later(&serde_json::json!({
                 "event": "watched", "exit": exit.code(), "done": ended.done, "given_up": given_up,
                 "lost": lost, "torn": torn, "unseen": unseen,
             }));

@@ -749,7 +749,13 @@ fn who_streams_tells_that_less_is_kept_than_was_asked_for_and_goes_by_it() {
                 noted.lock().unwrap().push(text);
             }
         });
-        let watch = Watch { events, link_events: event::nobody(), meter: Arc::default(), evidence: None };
+        let watch = Watch {
+            events,
+            is_behind: None,
+            link_events: event::nobody(),
+            meter: Arc::default(),
+            evidence: None,
+        };
         let wishes = FlowWishes::new(Until::default());
         stream(from, to, &wishes, &identity, &watch, &Stop::default()).expect("a stream");
         let told = format!("the {keeps} keeps at most {} bytes of a stream", 4 << 20);

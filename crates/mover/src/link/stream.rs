@@ -39,7 +39,7 @@ use super::sealed::{Opener, SEALED_LABEL, SECRET_BYTES, Sealer};
 use super::tls::{Connection, context_of};
 use crate::failure::of_io;
 use crate::{Failure, FailureKind, Result};
-use reader::ReaderForm;
+use reader::{PeerRecords, ReaderForm};
 use std::sync::Arc;
 use thalweg_wire::hello::{Cipher, SessionId};
 use thalweg_wire::limits;
@@ -141,6 +141,9 @@ impl Connection {
         };
         let mut writer = FrameWriter::new(self.socket.clone(), writer_form);
         writer.records = Some(Records { sent: 0, most: records_max, decision });
-        Ok((writer, FrameReader::new(self.socket, reader_form)))
+        let mut reader = FrameReader::new(self.socket, reader_form);
+        // Where this side sends it may be asked for fewer; a server is not.
+        reader.records = Some(PeerRecords::new(ktls::RECORDS_MAX));
+        Ok((writer, reader))
     }
 }

@@ -8,8 +8,9 @@
 use crate::failure::{Failure, FailureKind, Reason};
 use std::time::{Duration, Instant};
 
-/// So long a link is dialled for at least: one try takes that.
-const DIAL_MIN: Duration = Duration::from_secs(1);
+/// Time in which TCP, TLS and hello must be done. A new link has as much of the patience at least, or half of one that
+/// is short: else it would be given up before it had carried anything.
+pub const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What heals of one kind of transfer, and how soon it is tried again.
 #[derive(Debug, Clone, Copy)]
@@ -67,7 +68,10 @@ impl Attempts {
     pub fn dial(&mut self, now: Instant) -> Duration {
         self.is_dialling = true;
         match self.had_link {
-            true => self.without_progress(now).min(self.patience.saturating_sub(DIAL_MIN)),
+            true => {
+                let kept = DIAL_TIMEOUT.min(self.patience / 2);
+                self.without_progress(now).min(self.patience.saturating_sub(kept))
+            }
             false => Duration::ZERO,
         }
     }
@@ -202,8 +206,11 @@ mod tests {
         assert_eq!(attempts.failed(&lost, after(61), 0.0), None);
         assert_eq!(attempts.dial(after(45)), Duration::from_secs(45));
         attempts.linked();
-        assert_eq!(attempts.dial(after(200)), PATIENCE - DIAL_MIN);
+        assert_eq!(attempts.dial(after(200)), PATIENCE - DIAL_TIMEOUT, "it has time for one dial");
         assert_eq!(attempts.failed(&lost, after(61), 0.0), None, "a session is no progress");
+        let mut short = Attempts::new(SPARING, Duration::from_secs(6), began);
+        short.linked();
+        assert_eq!(short.dial(after(5)), Duration::from_secs(3));
         attempts.goes_well(after(200));
         assert_eq!(attempts.failed(&lost, after(260), 0.0), Some(PAUSE));
         attempts.undo(after(300));

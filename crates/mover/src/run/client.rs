@@ -323,7 +323,11 @@ impl Owner for ClientOwner {
     }
 
     fn on_stream_lost(&self, _: &Arc<Session>, stream: u16, why: &Failure) {
-        self.connect.stream_lost(stream);
+        let is_used_up = why.reason == Reason::KeyUsedUp;
+        // Its way is as good as it was: the next stream may take it at once.
+        if !is_used_up {
+            self.connect.stream_lost(stream);
+        }
         // Our own; what the peer lacks it has said.
         if why.reason == Reason::NoMemory {
             self.no_memory(stream, why);

@@ -4,7 +4,7 @@ use crate::basin::times::Passage;
 use crate::basin::{Evidence, Verdict};
 use crate::endpoint::dataset::DatasetSpec;
 use crate::endpoint::simulated::ArraySpec;
-use crate::event::{Event, Events};
+use crate::event::{Behind, Event, Events};
 use crate::failure::{Failure, FailureKind, Reason, Result};
 use crate::link::Identity;
 use crate::model::prediction::Compared;
@@ -270,6 +270,8 @@ pub const BEGINNING: Duration = Duration::from_secs(3);
 pub struct Watch {
     /// Hears what happens to the copy.
     pub events: Events,
+    /// Whether who hears that is behind: then a copy begins no more entries. `None`: it never is.
+    pub is_behind: Option<Behind>,
     /// Hears what happens to the link that it dials; other copies may ride on it.
     pub link_events: Events,
     /// Counts.

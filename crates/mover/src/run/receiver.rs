@@ -2,7 +2,7 @@
 //! tell the machine.
 
 use crate::endpoint::{Conclusion, Destination, PartialFile, Ready, Staged};
-use crate::event::{Event, Events};
+use crate::event::{Behind, Event, Events};
 use crate::failure::{self, Failure, FailureKind, Reason, Result};
 use crate::link::FrameBuffer;
 use crate::mutex::lock;
@@ -46,6 +46,10 @@ pub struct ReceiveRun {
     /// What it had room for at the beginning.
     free_bytes: Option<u64>,
     events: Events,
+    /// Whether who hears them is behind, if that is known.
+    behind: OnceLock<Behind>,
+    /// Nothing is decided for that.
+    is_held_back: AtomicBool,
     clock: Clock,
     held: Mutex<NumberMap<EntryId, Held>>,
     decisions: Queue<Decide>,
@@ -113,6 +117,8 @@ impl ReceiveRun {
             free_bytes: destination.free_bytes(),
             destination,
             events,
+            behind: OnceLock::new(),
+            is_held_back: AtomicBool::new(false),
             clock: Clock::start(),
             held: Mutex::default(),
             decisions,
@@ -216,6 +222,11 @@ impl ReceiveRun {
         let mut state = self.lock();
         state.machine.keep_pieces();
         state.end.tell_lines(sink);
+    }
+
+    /// From now on nothing more is decided while who hears its events is behind.
+    pub fn keep_pace_with(&self, behind: Behind) {
+        let _ = self.behind.set(behind);
     }
 
     /// From now on only these names are taken. Call before it is added to its session.
@@ -381,9 +392,14 @@ impl ReceiveRun {
     }
 
     /// Waits until no more entries are settled and not noted than may be in flight. While a sync takes its time, nobody
-    /// notes; and what is unchanged settles without one.
+    /// notes; and what is unchanged settles without one. And waits while who hears of what settles is behind.
     fn wait_for_notes(&self) {
-        while self.unnoted.load(Ordering::Acquire) > UNNOTED_MAX {
+        loop {
+            let is_behind = self.behind.get().is_some_and(|is_behind| is_behind());
+            self.is_held_back.store(is_behind, Ordering::Release);
+            if !is_behind && self.unnoted.load(Ordering::Acquire) <= UNNOTED_MAX {
+                return;
+            }
             let state = self.lock();
             if state.end.is_closed {
                 return;
@@ -491,8 +507,9 @@ impl Transfer for ReceiveRun {
     }
 
     fn blames(&self, peer: &PeerNow) -> bool {
-        // While we work, what the peer may send is bounded, and it waits for us.
-        self.awaits_peer() && (peer.is_silent || !works_on(&self.progress()))
+        // While we work, or are held back, what the peer may send is bounded, and it waits for us.
+        let is_held_back = self.is_held_back.load(Ordering::Acquire);
+        self.awaits_peer() && (peer.is_silent || !(is_held_back || works_on(&self.progress())))
     }
 
     fn hear(&self, message: TransferMessage) -> Result<()> {

@@ -3,7 +3,7 @@
 use self::removing::{Removes, Removing};
 use self::told::Untold;
 use crate::endpoint::Source;
-use crate::event::{Event, Events};
+use crate::event::{Behind, Event, Events};
 use crate::failure::{self, Failure};
 use crate::link::FrameBuffer;
 use crate::mutex::lock;
@@ -63,6 +63,8 @@ pub struct SendRun {
     /// What the receiver is to be told of that, where it asked for it.
     untold: Mutex<Untold>,
     events: Events,
+    /// Whether who hears them is behind, if that is known.
+    behind: OnceLock<Behind>,
     clock: Clock,
 }
 
@@ -143,8 +145,14 @@ impl SendRun {
             removing: OnceLock::new(),
             untold: Mutex::default(),
             events,
+            behind: OnceLock::new(),
             clock: Clock::start(),
         })
+    }
+
+    /// From now on nothing more is offered while who hears its events is behind.
+    pub fn keep_pace_with(&self, behind: Behind) {
+        let _ = self.behind.set(behind);
     }
 
     /// Turns its knobs, from now on.
@@ -827,6 +835,26 @@ mod tests {
         assert!(run.progress().entries_offered < 1024);
         outbox.set_taken(true);
         run.tick();
+        scanning.join().unwrap();
+        assert_eq!(run.progress().entries_offered, 1024);
+    }
+
+    #[test]
+    fn the_scan_waits_while_who_hears_of_what_settles_is_behind() {
+        let terms = Terms::of(4 << 20, 1 << 20);
+        let run = not_scanned(1024, &terms, Limits::for_path(&terms, None), Box::new(Nobody));
+        let is_behind = Arc::new(AtomicBool::new(true));
+        let asked = is_behind.clone();
+        run.keep_pace_with(Arc::new(move || asked.load(Ordering::SeqCst)));
+        let scanning = {
+            let run = run.clone();
+            std::thread::spawn(move || run.scan())
+        };
+        // Long enough for all of them, if it did not wait.
+        std::thread::sleep(Duration::from_millis(200));
+        assert_eq!(run.progress().entries_offered, 0);
+        assert!(!run.awaits_peer(), "nobody is to blame");
+        is_behind.store(false, Ordering::SeqCst);
         scanning.join().unwrap();
         assert_eq!(run.progress().entries_offered, 1024);
     }

@@ -126,6 +126,8 @@ pub enum Reason {
     NoLocks,
     /// Both sides speak the protocol, and no version of it in common.
     NoVersion,
+    /// The key of a stream in TLS form has sealed as much as it may.
+    KeyUsedUp,
 }
 
 impl Reason {
@@ -176,7 +178,7 @@ mod tests {
         };
         assert_eq!(reason_of(&[Reason::NoInodes as u8]), Reason::NoInodes);
         // The next one, and the largest number that there is.
-        for number in [&[Reason::NoVersion as u8 + 1][..], &[0xff, 0xff, 0xff, 0xff, 0x0f]] {
+        for number in [&[Reason::KeyUsedUp as u8 + 1][..], &[0xff, 0xff, 0xff, 0xff, 0x0f]] {
             assert_eq!(reason_of(number), Reason::Other, "{number:?}");
         }
         assert!(Message::decode(&with_number(&[0xff; 6])).is_err(), "no number at all");

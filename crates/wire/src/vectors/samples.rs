@@ -549,6 +549,7 @@ fn reasons() -> Vec<Sample<Reason>> {
         Reason::SourceStays => "source stays": Reason::SourceStays;
         Reason::NoLocks => "no locks": Reason::NoLocks;
         Reason::NoVersion => "no version": Reason::NoVersion;
+        Reason::KeyUsedUp => "key used up": Reason::KeyUsedUp;
     }
 }
 

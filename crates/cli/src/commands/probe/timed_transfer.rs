@@ -131,6 +131,7 @@ impl<'a> Run<'a> {
         });
         let watch = Watch {
             events: event::nobody(),
+            is_behind: None,
             link_events: event::nobody(),
             meter: meter.clone(),
             evidence: Some(sink),

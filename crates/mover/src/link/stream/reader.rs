@@ -2,7 +2,7 @@
 
 use super::tls::TlsStream;
 use super::{FrameBuffer, PAYLOAD_ALIGNMENT, StopHandle};
-use crate::failure::of_memory;
+use crate::failure::{Reason, io_because, of_memory};
 use crate::link::ktls;
 use crate::link::sealed::Opener;
 use crate::link::tls::{of_decode, of_tls};
@@ -13,6 +13,7 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
+use thalweg_sys::socket::ktls::RECORD_BYTES;
 use thalweg_sys::socket::{self, Interest};
 use thalweg_wire::frame::{self, FrameKind, INNER_BYTES, Inner, OUTER_BYTES, TAG_BYTES};
 
@@ -67,6 +68,44 @@ pub struct FrameReader {
     form: ReaderForm,
     bytes_received: u64,
     state: ReaderState,
+    /// In TLS form.
+    pub(super) records: Option<PeerRecords>,
+}
+
+/// TLS records that the peer has sent, as it counts them.
+pub(super) struct PeerRecords {
+    received: u64,
+    /// Of its longest frame.
+    longest: u64,
+    /// After which it ends the stream.
+    most: u64,
+}
+
+impl PeerRecords {
+    pub(super) fn new(most: u64) -> PeerRecords {
+        PeerRecords { received: 0, longest: 0, most }
+    }
+
+    /// Counts those of a frame.
+    fn count(&mut self, frame_bytes: usize) {
+        let records = frame_bytes.div_ceil(RECORD_BYTES) as u64;
+        self.received += records;
+        self.longest = self.longest.max(records);
+    }
+
+    /// The same end, and why where that is known: a peer whose next frame would be too much says nothing more.
+    fn explained(&self, received: Received) -> Received {
+        match received {
+            Received::Cut(error) if self.received + self.longest > self.most => {
+                let PeerRecords { received, most, .. } = self;
+                let why = format!(
+                    "the peer's TLS key has sealed {received} records of {most}; a new stream takes over"
+                );
+                Received::Cut(io_because(error.kind(), Reason::KeyUsedUp, why))
+            }
+            received => received,
+        }
+    }
 }
 
 pub(super) enum ReaderForm {
@@ -85,7 +124,7 @@ enum ReaderState {
 
 impl FrameReader {
     pub(super) fn new(socket: Arc<TcpStream>, form: ReaderForm) -> FrameReader {
-        FrameReader { socket, form, bytes_received: 0, state: ReaderState::Open }
+        FrameReader { socket, form, bytes_received: 0, state: ReaderState::Open, records: None }
     }
 
     /// Receives one frame into `buffer`, with two system calls in sealed form. Blocks until it is there as a whole.
@@ -126,7 +165,11 @@ impl FrameReader {
         self.state = ReaderState::Broken;
         let mut outer = [0; OUTER_BYTES];
         if let Err(fault) = self.fill(&mut outer, meanwhile) {
-            return fault.into_result();
+            let ended = fault.into_result()?;
+            return Ok(match &self.records {
+                Some(records) => records.explained(ended),
+                None => ended,
+            });
         }
         let length =
             frame::decode_outer(&outer).map_err(|error| Failure::new(FailureKind::Damage, RECEIVE, error))?;
@@ -164,6 +207,9 @@ impl FrameReader {
         let (inner, payload) = Inner::split(opened).map_err(|error| of_decode(RECEIVE, &error))?;
         let payload_bytes = payload.len();
         self.bytes_received += (OUTER_BYTES + length) as u64;
+        if let Some(records) = &mut self.records {
+            records.count(OUTER_BYTES + length);
+        }
         if inner.kind == FrameKind::End {
             self.state = ReaderState::Ended;
             return Ok(Received::End);

@@ -3,6 +3,7 @@
 use super::super::testing::*;
 use super::reader::Nothing;
 use super::*;
+use crate::failure::Reason;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
@@ -456,6 +457,7 @@ fn in_tls_form_a_stream_ends_before_its_key_has_sealed_too_many_records() {
     let (mut writer, _w) = client.into_streams(Cipher::Tls, &SESSION, 5, Role::Client).unwrap();
     let (_s, mut reader) = server.into_streams(Cipher::Tls, &SESSION, 5, Role::Server).unwrap();
     assert!(writer.kernel_tls().is_some());
+    reader.records = Some(PeerRecords::new(1024));
     let receiving = std::thread::spawn(move || receive_all(&mut reader, 1 << 20));
     // With its headers a frame of 1 MiB is 65 records.
     let payload = vec![1; 1 << 20];
@@ -464,12 +466,24 @@ fn in_tls_form_a_stream_ends_before_its_key_has_sealed_too_many_records() {
     assert_eq!(sent, 15);
     let error = send(&mut writer, &payload, 15).unwrap_err();
     assert!(error.to_string().contains("its TLS key has sealed 975 records of 1024"), "{error}");
+    assert_eq!(of_io("send", &error).reason, Reason::KeyUsedUp);
     assert!(send(&mut writer, b"small", 15).is_err(), "the stream is over");
     drop(writer);
     drop(_w);
     let (received, end) = receiving.join().unwrap();
     assert_eq!(received.len(), 15);
-    assert!(matches!(end, Ok(Received::Cut(_))));
+    let Ok(Received::Cut(error)) = &end else { panic!("{end:?}") };
+    assert_eq!(of_io("receive", error).reason, Reason::KeyUsedUp, "the other side sees why, too: {error}");
+}
+
+#[test]
+fn in_tls_form_a_stream_that_breaks_is_not_taken_for_one_whose_key_is_used_up() {
+    let ((mut writer, w), (_s, mut reader)) = streams(unix_pair(), Cipher::Tls, limits::KEY_BYTES_MAX);
+    send(&mut writer, &[1; 1000], 0).unwrap();
+    drop((writer, w));
+    let (received, end) = receive_all(&mut reader, 1 << 20);
+    let Ok(Received::Cut(error)) = &end else { panic!("{end:?}") };
+    assert_eq!((received.len(), of_io("receive", error).reason), (1, Reason::Other));
 }
 
 fn tls_of(form: &WriterForm) -> &TlsStream {

@@ -2,6 +2,7 @@
 
 use super::tls::TlsStream;
 use super::{FrameBuffer, StopHandle};
+use crate::failure::{Reason, io_because};
 use crate::link::ktls::Decision;
 use crate::link::sealed::Sealer;
 use std::fmt;
@@ -43,7 +44,7 @@ impl Records {
                 "its TLS key has sealed {} records of {}; a new stream takes over",
                 self.sent, self.most
             );
-            return Err(io::Error::other(why));
+            return Err(io_because(io::ErrorKind::Other, Reason::KeyUsedUp, why));
         }
         self.sent = now;
         Ok(())

@@ -7,6 +7,7 @@ use crate::failure::{self, Result};
 use crate::link::{
     Connection, Family, PathHints, Role, mark, resume_proof, set_stream_options, stream_proof,
 };
+pub use crate::retry::attempts::DIAL_TIMEOUT;
 use crate::run::session::Session;
 use rustls::ClientConfig;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,8 +16,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_wire::hello::{Hello, Purpose};
 
-/// Time in which TCP, TLS and hello must be done.
-pub const DIAL_TIMEOUT: Duration = Duration::from_secs(10);
 /// What fails where nobody answers.
 pub const CONNECT: &str = "connect";
 

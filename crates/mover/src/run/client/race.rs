@@ -24,6 +24,9 @@ use thalweg_sys::socket::{Interest, begin_connect, poll};
 const STEP: Duration = Duration::from_millis(250);
 /// Addresses that are dialled: more than any host that we saw has.
 const ADDRESSES_MAX: usize = 16;
+/// So long who misled is dialled behind the others: a path that let only the first packets through may be mended by
+/// then, and be the better one.
+const MISLED_FOR: Duration = Duration::from_secs(300);
 
 /// What some names were found to stand for: neither are they looked up, nor is a dead address waited for, with each
 /// connection of a session. They are looked up anew where none answers.
@@ -37,15 +40,16 @@ struct Known {
     addresses: Vec<SocketAddr>,
     /// None answered, or who did came to nothing: these count only where the names cannot be looked up.
     is_doubted: bool,
-    /// Those that answered and came to nothing; the latest is the last.
-    misled: Vec<SocketAddr>,
+    /// Those that answered and came to nothing, and when; the latest is the last.
+    misled: Vec<(SocketAddr, Instant)>,
 }
 
 impl Answered {
-    /// What is to be dialled: what is known, or what `look_up` finds, those that misled last.
+    /// What is to be dialled: what is known, or what `look_up` finds, those that misled lately last.
     fn addresses(
         &self,
         names: &[String],
+        now: Instant,
         look_up: impl FnOnce() -> Result<Vec<SocketAddr>>,
     ) -> Result<Vec<SocketAddr>> {
         let known = self.lock().clone().filter(|known| known.names == names);
@@ -54,7 +58,8 @@ impl Answered {
             return Ok(addresses);
         }
         let mut found = look_up().unwrap_or(addresses);
-        found.sort_by_key(|address| misled.iter().position(|other| other == address));
+        let is_lately = |at: Instant| now.saturating_duration_since(at) < MISLED_FOR;
+        found.sort_by_key(|address| misled.iter().position(|(other, at)| other == address && is_lately(*at)));
         Ok(found)
     }
 
@@ -81,8 +86,8 @@ impl Answered {
         let Some(known) = &mut *known else { return };
         let Some(answered) = known.addresses.first().copied().filter(|_| !known.is_doubted) else { return };
         known.is_doubted = true;
-        known.misled.retain(|address| *address != answered);
-        known.misled.push(answered);
+        known.misled.retain(|(address, _)| *address != answered);
+        known.misled.push((answered, Instant::now()));
         if known.misled.len() > ADDRESSES_MAX {
             known.misled.remove(0);
         }
@@ -106,7 +111,7 @@ pub(in crate::run) fn connect_any(
     deadline: Duration,
 ) -> Result<OwnedFd> {
     let until = Instant::now() + deadline;
-    let addresses = answered.addresses(names, || look_up(names, local, family))?;
+    let addresses = answered.addresses(names, Instant::now(), || look_up(names, local, family))?;
     match race(&addresses, left(until), |address| begin(address, local)) {
         Ok((address, socket)) => {
             answered.note(names, &addresses, address);
@@ -360,14 +365,15 @@ mod tests {
         let names = [shut.to_string(), lives_at.to_string()];
         let answered = Answered::default();
         drop(connect_any(&names, None, None, &answered, LONG).unwrap());
-        let known = |names: &[String]| answered.addresses(names, || Err(not_answered("looked up")));
+        let known =
+            |names: &[String]| answered.addresses(names, Instant::now(), || Err(not_answered("looked up")));
         assert_eq!(known(&names).unwrap(), [lives_at, shut]);
         // Of other names it says nothing.
         let names = [shut.to_string()];
         known(&names).unwrap_err();
         answered.note(&names, &[shut], shut);
         connect_any(&names, None, None, &answered, LONG).unwrap_err();
-        let found = answered.addresses(&names, || Ok(vec![lives_at]));
+        let found = answered.addresses(&names, Instant::now(), || Ok(vec![lives_at]));
         assert_eq!(found.unwrap(), [lives_at], "it is looked up");
         assert_eq!(known(&names).unwrap(), [shut], "and as it was where that is not possible");
     }
@@ -378,7 +384,8 @@ mod tests {
         let all = ["[2001:db8::1]:1", "192.0.2.1:1", "192.0.2.2:1"].map(address);
         let names = ["dtn:1".to_owned()];
         let answered = Answered::default();
-        let next = || answered.addresses(&names, || Ok(all.to_vec())).unwrap();
+        let next_at = |now| answered.addresses(&names, now, || Ok(all.to_vec())).unwrap();
+        let next = || next_at(Instant::now());
         answered.note(&names, &next(), all[0]);
         assert_eq!(next()[0], all[0]);
         answered.misled();
@@ -389,6 +396,8 @@ mod tests {
         // Said twice of one connection it is no other's.
         answered.misled();
         assert_eq!(next(), [all[2], all[0], all[1]]);
+        // Not for ever.
+        assert_eq!(next_at(Instant::now() + MISLED_FOR), all);
     }
 
     #[test]

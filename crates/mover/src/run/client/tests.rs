@@ -26,6 +26,36 @@ impl Connect for Nowhere {
     }
 }
 
+/// Hears of which streams the connection broke.
+#[derive(Default)]
+struct Blames(Mutex<Vec<u16>>);
+
+impl Connect for Blames {
+    fn connect(&self, _: Duration) -> Result<std::os::fd::OwnedFd> {
+        Err(Failure::new(FailureKind::Connection, CONNECT, "nowhere"))
+    }
+
+    fn stream_lost(&self, stream: u16) {
+        lock(&self.0).push(stream);
+    }
+
+    fn name(&self) -> String {
+        "nowhere".into()
+    }
+}
+
+#[test]
+fn a_stream_whose_key_is_used_up_is_replaced_and_its_way_not_blamed() {
+    let (blames, client) = (Arc::new(Blames::default()), without_a_link());
+    let (mail, connect) = (Arc::new(Mail::default()), blames.clone());
+    let owner = ClientOwner { mail: mail.clone(), connect, events: event::nobody() };
+    let lost = |reason| Failure::new(FailureKind::Io, "send", "it ended").because(reason);
+    owner.on_stream_lost(&client.session, 1, &lost(Reason::KeyUsedUp));
+    assert!(lock(&mail.boxes).knocked, "it is dialled at once");
+    owner.on_stream_lost(&client.session, 2, &lost(Reason::Other));
+    assert_eq!(*lock(&blames.0), [2]);
+}
+
 /// Connections ride in a login that takes longer than a dial may.
 struct SlowLogin;
 

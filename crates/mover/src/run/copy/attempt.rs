@@ -45,6 +45,9 @@ impl Job<'_> {
             lines,
             self.removed(),
         )?;
+        if let Some(is_behind) = self.watch.is_behind.clone() {
+            transfer.sender.keep_pace_with(is_behind);
+        }
         let ended = loop {
             let is_stopped = self.stop.is_asked();
             let ended = transfer.wait(Duration::from_millis(100));
@@ -112,6 +115,9 @@ impl Job<'_> {
         let limits = sender::Limits::for_path(&terms, Some(client.rtt));
         let outbox = client.session.outbox();
         let run = SendRun::new(number, source, terms, limits, outbox, self.watch.events.clone());
+        if let Some(is_behind) = self.watch.is_behind.clone() {
+            run.keep_pace_with(is_behind);
+        }
         if let Some(lines) = self.lines() {
             run.tell_lines(lines);
         }
@@ -204,6 +210,9 @@ impl Job<'_> {
             self.watch.events.clone(),
         )?;
         run.expect(expected);
+        if let Some(is_behind) = self.watch.is_behind.clone() {
+            run.keep_pace_with(is_behind);
+        }
         if let Some(removed) = self.removed() {
             run.expect_removal(removed);
         }

@@ -295,7 +295,7 @@ mod tests {
         let wishes = Wishes { receipt: Some(receipt), removes_sources: true, ..Wishes::default() };
         let nobody = crate::event::nobody;
         let (meter, identity) = (Arc::default(), Identity::generate("test").unwrap());
-        let watch = Watch { events: nobody(), link_events: nobody(), meter, evidence: None };
+        let watch = Watch { events: nobody(), is_behind: None, link_events: nobody(), meter, evidence: None };
         let (from, to) = (From::Local(vec![source.clone()]), To::Local(to));
         let failure = copy(&from, &to, &wishes, &identity, &watch, &Stop::default()).unwrap_err();
         assert_eq!((failure.kind, tries.load(Ordering::SeqCst)), (FailureKind::Io, 1), "{failure}");

@@ -149,6 +149,7 @@ impl FlowSend {
     /// which begins anew.
     pub fn attach(&self, number: TransferNumber, outbox: Box<dyn Outbox>, lines: Option<LineSink>) {
         let mut state = self.common.attach(number, outbox, lines);
+        state.end.outlive();
         state.machine.rebind();
         let forgotten = state.machine.forgotten();
         self.pump(&mut state);

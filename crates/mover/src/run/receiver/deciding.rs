@@ -172,12 +172,14 @@ mod tests {
     use crate::failure::{Failure, FailureKind};
     use crate::run::Outbox;
     use crate::run::party::Party;
-    use crate::run::transfer::Transfer;
+    use crate::run::transfer::{PeerNow, Transfer};
     use crate::stage::receiving::Receiving;
     use crate::transfer::receiver::Limits;
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicBool, AtomicUsize};
-    use thalweg_wire::message::{ScanTotals, Terms, TransferMessage, TransferNumber, WaitingFor, Want};
+    use thalweg_wire::message::{
+        Heartbeat, ScanTotals, Terms, TransferMessage, TransferNumber, WaitingFor, Want,
+    };
     use thalweg_wire::{Evidence, Kind};
 
     /// Counts what is wanted, and the messages that say so.
@@ -275,6 +277,29 @@ mod tests {
         std::thread::sleep(Duration::from_millis(50));
         assert_eq!(heard.0.lock().unwrap().1, 0);
         run.noted(1);
+        wait_for(&heard, 1);
+        assert_eq!(heard.0.lock().unwrap().1, 1);
+        run.close();
+    }
+
+    /// Else its link would be cut for a reader of events that pauses.
+    #[test]
+    fn nothing_is_decided_while_who_hears_of_what_settles_is_behind_and_no_peer_that_is_heard_is_blamed() {
+        let heard = Heard::default();
+        let run = run(&heard);
+        let is_behind = Arc::new(AtomicBool::new(true));
+        let asked = is_behind.clone();
+        run.keep_pace_with(Arc::new(move || asked.load(Ordering::Acquire)));
+        run.hear(TransferMessage::Offer(vec![entry(0)])).unwrap();
+        let until = Instant::now() + Duration::from_secs(60);
+        while !run.is_held_back.load(Ordering::Acquire) {
+            assert!(Instant::now() < until, "it waits for nobody");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let blames = |is_silent| run.blames(&PeerNow { is_silent, heartbeat: Heartbeat::default() });
+        assert!(!blames(false) && blames(true));
+        assert_eq!(heard.0.lock().unwrap().1, 0);
+        is_behind.store(false, Ordering::Release);
         wait_for(&heard, 1);
         assert_eq!(heard.0.lock().unwrap().1, 1);
         run.close();

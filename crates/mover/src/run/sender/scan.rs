@@ -132,11 +132,12 @@ impl Sink<'_> {
 
     fn room(&mut self) -> Option<MutexGuard<'_, State<Sender, ()>>> {
         // What is said last still waits here while the link is backed up: more would only wait behind it.
-        let removing = self.run.removing.get();
+        let (removing, behind) = (self.run.removing.get(), self.run.behind.get());
         let has_room = |state: &State<Sender, ()>| {
             state.machine.has_room(state.end.held_bytes())
                 && !state.machine.has_to_say()
                 && removing.is_none_or(Removing::has_room)
+                && behind.is_none_or(|is_behind| !is_behind())
         };
         let mut state = self.run.lock();
         if !has_room(&state) && !state.end.is_closed {

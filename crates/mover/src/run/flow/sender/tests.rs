@@ -74,6 +74,21 @@ fn complete(run: &FlowSend, flow: EntryId) {
 }
 
 #[test]
+fn a_stream_goes_on_in_the_next_session_after_a_peer_that_lost_its_connection() {
+    let run = with_a_piece();
+    let lost = Failure::new(FailureKind::Connection, "write", "the file server does not answer");
+    run.hear(TransferMessage::Abort(lost)).unwrap();
+    assert!(run.ended().is_some());
+    run.attach(TransferNumber(1), Box::new(Nobody), None);
+    assert!(run.ended().is_none());
+    // What is wrong stays so.
+    let full = Failure::new(FailureKind::Space, "write", "no room");
+    run.hear(TransferMessage::Abort(full)).unwrap();
+    run.attach(TransferNumber(2), Box::new(Nobody), None);
+    assert!(run.ended().is_some());
+}
+
+#[test]
 fn who_waits_for_a_window_sees_that_the_stream_is_lost() {
     let (run, mut buffer) = (with_a_piece(), FrameBuffer::new(1 << 20).unwrap());
     // Closed until the server says when a window opens, which it never does.
