@@ -48,11 +48,7 @@ mod copies;
 
 pub mod suite;
 
-pub mod table;
-
-pub mod page;
-
-mod streaming;
+pub mod tell;
 
 use record::Log;
 use suite::{SUITES, Suite};

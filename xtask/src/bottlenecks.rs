@@ -7,9 +7,9 @@
 //!
 //! With `--probe`: whether `thalweg probe` names the stage under the same throttles, before anything is copied.
 
-use crate::bench::page::{Goal, number, shown};
 use crate::bench::record;
 use crate::bench::rows::{self, Rows};
+use crate::bench::tell::{Goal, number, shown};
 use crate::tools;
 use anyhow::{Result, ensure};
 use rig::{Deed, Rig};

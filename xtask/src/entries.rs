@@ -17,9 +17,9 @@
 //! With `--out` all of that as JSON lines, of which a section of docs/performance.md is made.
 
 use crate::bench::control_group::Group;
-use crate::bench::page::{Goal, number};
 use crate::bench::record;
 use crate::bench::rows::{self, Rows};
+use crate::bench::tell::{Goal, number};
 use crate::bench::workspace::Volume;
 use crate::servers::{self, Daemon};
 use crate::tools::{self, Scratch};

@@ -250,20 +250,3 @@ pub fn same_file(a: &Path, b: &Path) -> Result<()> {
         }
     }
 }
-
-/// Where a table made from results stands in a page.
-const MARKS: [&str; 2] =
-    ["<!-- Made by `cargo xtask gen` from bench/results. -->\n", "<!-- End of results. -->"];
-
-/// A page of ours with this table between its two marks.
-///
-/// # Errors
-/// If it cannot be read, or has no marks.
-pub fn with_results(page: &str, table: &str) -> Result<String> {
-    let text = std::fs::read_to_string(root().join(page))?;
-    let (before, rest) =
-        text.split_once(MARKS[0]).with_context(|| format!("{page} has no mark for results"))?;
-    let (_, after) =
-        rest.split_once(MARKS[1]).with_context(|| format!("{page} has no mark for the end of results"))?;
-    Ok([before, MARKS[0], table, MARKS[1], after].concat())
-}

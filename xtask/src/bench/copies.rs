@@ -2,9 +2,9 @@
 
 use crate::bench::Bench;
 use crate::bench::data;
-use crate::bench::page;
 use crate::bench::peers::{self, Job, Servers, TOOLS, Tool};
 use crate::bench::record::{self, Load, Results, Sample};
+use crate::bench::tell;
 use crate::bench::workspace;
 use crate::tools;
 use anyhow::{Result, ensure};
@@ -139,7 +139,7 @@ pub fn table(results: &Results, scenario: &str, ours: &str) -> Result<String> {
     for name in tools {
         let tool = TOOLS.iter().find(|tool| tool.name == name);
         let (encrypts, verifies) = tool.map_or(("–", "–"), |tool| (tool.encrypts, tool.verifies));
-        let figures = |figure: fn(&Sample) -> f64| page::median_of(&results.series(scenario, name, figure));
+        let figures = |figure: fn(&Sample) -> f64| tell::median_of(&results.series(scenario, name, figure));
         let (rate, cpu) = match is_small {
             true => (
                 format!("{:.0}", figures(record::files_per_s)),
@@ -152,13 +152,13 @@ pub fn table(results: &Results, scenario: &str, ours: &str) -> Result<String> {
         };
         let against = match name == ours {
             true => "1".to_owned(),
-            false => page::ratio(&wall(name), &wall(ours)),
+            false => tell::ratio(&wall(name), &wall(ours)),
         };
         writeln!(
             out,
             "| {name} | {encrypts} | {verifies} | {} | {:.2} | {:.2} | {rate} | {cpu} | {against} |",
-            page::with_interval(&wall(name)),
-            page::spread_of(&wall(name)),
+            tell::with_interval(&wall(name)),
+            tell::spread_of(&wall(name)),
             figures(record::unsynced_s),
         )?;
     }

@@ -4,13 +4,15 @@ use super::{Suite, loopback};
 use crate::bench::copies;
 use crate::bench::peers::{Job, Servers};
 use crate::bench::record::{CACHE, Load};
-use crate::bench::table::{TOOLS, table};
 use crate::bench::workspace;
 use crate::bench::{Bench, data};
 use crate::tools;
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::PathBuf;
+use table::{TOOLS, table};
+
+mod table;
 
 pub const SUITE: Suite = Suite {
     name: "beside-rsync",
