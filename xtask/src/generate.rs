@@ -3,7 +3,7 @@
 //! A module makes one page, or one family of files; [`files`] has them all. With `--check` nothing is written: a file
 //! that would change is an error. (`gen` is a keyword of Rust and can be no module.)
 
-use crate::tools;
+use crate::checkout;
 use anyhow::{Context, bail};
 use clap::Command;
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,7 +54,7 @@ const OWN: [&str; 4] = [man::DIRECTORY, completions::DIRECTORY, VECTORS, figures
 const VECTORS: &str = "crates/wire/vectors";
 
 pub fn run(options: &Args) -> anyhow::Result<()> {
-    let root = tools::root();
+    let root = checkout::root();
     let files = files()?;
     let mut stale: BTreeSet<PathBuf> = BTreeSet::new();
     for (path, content) in &files {

@@ -2,7 +2,19 @@
 
 use clap::{Parser, Subcommand};
 
-mod tools;
+mod checkout;
+
+mod command;
+
+mod cargo;
+
+mod packages;
+
+mod scratch;
+
+mod trees;
+
+mod toolchain;
 
 mod servers;
 

@@ -11,7 +11,7 @@
 //! prints the seed that repeats it.
 
 use crate::bench::{record, rows};
-use crate::tools;
+use crate::cargo;
 use anyhow::{Context, bail, ensure};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -217,7 +217,7 @@ fn tests(only: Option<&str>, only_kills: bool) -> anyhow::Result<Vec<Test>> {
     let mut words = vec!["test", "--locked", "-p", "thalweg"];
     words.extend(suites.flat_map(|suite| ["--test", suite]));
     let mut tests = Vec::new();
-    for built in tools::built(&words)? {
+    for built in cargo::built(&words)? {
         let Some(suite) = SUITES.into_iter().find(|suite| *suite == built.name) else { continue };
         let binary = built.program;
         let listed = Command::new(&binary).args(["--list", "--format", "terse"]).output()?;

@@ -6,7 +6,7 @@ use crate::bench::peers::{self, Job, Servers, TOOLS, Tool};
 use crate::bench::record::{self, Load, Results, Sample};
 use crate::bench::tell;
 use crate::bench::workspace;
-use crate::tools;
+use crate::{cargo, trees};
 use anyhow::{Result, ensure};
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -62,7 +62,7 @@ pub fn compete(
     }
     let mut runners: Vec<Runner> = tools.iter().map(|tool| Runner::Tool(tool)).collect();
     if scenario.small_bytes.is_some() {
-        runners.push(Runner::Bare(tools::build_primitives()?));
+        runners.push(Runner::Bare(cargo::build_primitives()?));
     }
     let log = &mut bench.log;
     workspace::rounds(runs, runners, |run, runner| {
@@ -88,7 +88,7 @@ pub fn compete(
             }),
             Runner::Bare(primitives) => {
                 let times = bench.workspace.time(bare(primitives, scenario, &destination), None)?;
-                let made = tools::files_below(&destination)?.len();
+                let made = trees::files_below(&destination)?.len();
                 ensure!(made as u64 == scenario.files, "the bare loop made {made} files");
                 Ok(times)
             }

@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_again_and_what_is_no_result_is_refused() {
-        let scratch = crate::tools::Scratch::new("rows").unwrap();
+        let scratch = crate::scratch::Scratch::new("rows").unwrap();
         let path = scratch.path("x.jsonl");
         let machine = Machine { cpu: "a CPU".into(), cores: 2, ..Machine::default() };
         let (command, date) = ("c".into(), "2026-11-22T02:40:00Z".into());

@@ -1,6 +1,6 @@
 //! What guards find in a text: its code, words between backquotes, tests.
 
-use crate::tools;
+use crate::{checkout, trees};
 use anyhow::Result;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// What the file system says.
 pub fn sources_below(directory: &Path) -> Result<Vec<PathBuf>> {
-    let mut files = tools::files_below(directory)?;
+    let mut files = trees::files_below(directory)?;
     files.retain(|file| file.extension().is_some_and(|extension| extension == "rs"));
     Ok(files)
 }
@@ -61,7 +61,7 @@ pub fn quoted(text: &str) -> impl Iterator<Item = &str> {
 /// Whether a file has a test of this name.
 pub fn has_test(file: &Path, function: &str) -> bool {
     let word = if file.extension().is_some_and(|extension| extension == "py") { "def" } else { "fn" };
-    fs::read_to_string(tools::root().join(file)).is_ok_and(|text| is_test_in(&text, word, function))
+    fs::read_to_string(checkout::root().join(file)).is_ok_and(|text| is_test_in(&text, word, function))
 }
 
 /// Whether a text has a test of this name, and not a helper, an ignored one, or one in a comment.

@@ -2,8 +2,8 @@
 //! [`crate::torture::outcome`] has.
 
 use crate::bench::rows::Rows;
+use crate::checkout;
 use crate::generate::results;
-use crate::tools;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::fmt::Write;
@@ -19,7 +19,7 @@ const RESULT: &str = "bench/results/kills.jsonl";
 /// # Errors
 /// If it has no marks, or the result is none.
 pub fn page() -> Result<String> {
-    let path = tools::root().join(RESULT);
+    let path = checkout::root().join(RESULT);
     let table = match path.exists() {
         true => table(&std::fs::read_to_string(&path)?).with_context(|| RESULT)?,
         false => format!("Not counted yet: `cargo xtask torture --kills --out {RESULT}`.\n"),

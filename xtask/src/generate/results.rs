@@ -1,6 +1,6 @@
 //! Committed results, and where a page of ours shows them.
 
-use crate::tools;
+use crate::{checkout, trees};
 use anyhow::{Context, Result};
 use std::path::PathBuf;
 use thalweg_lab::bench::record::Results;
@@ -13,13 +13,13 @@ const RESULTS: &str = "bench/results";
 /// If the directory cannot be read.
 pub fn all() -> Result<Vec<(PathBuf, Results)>> {
     let mut all = Vec::new();
-    for file in tools::files_below(&tools::root().join(RESULTS))? {
+    for file in trees::files_below(&checkout::root().join(RESULTS))? {
         // What a run that was stopped had by then.
         if file.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b".")) {
             continue;
         }
         let Ok(results) = Results::read(&file) else { continue };
-        let path = file.strip_prefix(tools::root()).unwrap_or(&file).to_owned();
+        let path = file.strip_prefix(checkout::root()).unwrap_or(&file).to_owned();
         all.push((path, results));
     }
     all.sort_by(|(a, _), (b, _)| a.cmp(b));
@@ -35,7 +35,7 @@ const MARKS: [&str; 2] =
 /// # Errors
 /// If it cannot be read, or has no marks.
 pub fn shown_in(page: &str, table: &str) -> Result<String> {
-    let text = std::fs::read_to_string(tools::root().join(page))?;
+    let text = std::fs::read_to_string(checkout::root().join(page))?;
     let (before, rest) =
         text.split_once(MARKS[0]).with_context(|| format!("{page} has no mark for results"))?;
     let (_, after) =

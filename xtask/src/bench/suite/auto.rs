@@ -8,7 +8,7 @@ use crate::bench::tell::{self, Goal};
 use crate::bench::workspace::{Times, Volume};
 use crate::bench::{Bench, data, workspace};
 use crate::servers::Daemon;
-use crate::tools;
+use crate::{toolchain, trees};
 use anyhow::{Context, Result};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -110,7 +110,7 @@ fn contest(bench: &mut Bench<'_>, shape: &Shape) -> Result<()> {
     };
     let (bytes, files) = (each * shape.files, shape.files);
     let source = bench.workspace.directory(&format!("source of {}", shape.name).replace(' ', "-"))?;
-    data::make_files(&tools::rust_toolchain()?, &source, files, each)?;
+    data::make_files(&toolchain::directory()?, &source, files, each)?;
     let copies = (all_settings().len() + (runs + 1) * (FINALISTS + 1)) as u64;
     let volume = match files > 1 {
         true => Some(Volume::new(&bench.workspace.scratch, "volume", copies * files)?),
@@ -224,7 +224,7 @@ impl<'a> Site<'a> {
             command = disk.enter(command);
         }
         let times = self.workspace.time(command, Some(destination)).with_context(|| settings.name.clone())?;
-        tools::same_content(&self.source, destination)?;
+        trees::same_content(&self.source, destination)?;
         data::free(destination)?;
         Ok(times)
     }

@@ -5,7 +5,7 @@ use crate::bench::record::{Load, Results, Sample, cpu_s_per_gb, files_per_s, gbi
 use crate::bench::tell;
 use crate::bench::workspace::{self, Times};
 use crate::bench::{Bench, control_group::Group};
-use crate::{python, servers, tools};
+use crate::{checkout, command, python, servers};
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use std::fmt::Write;
@@ -52,7 +52,7 @@ const TOOLS: [(&str, &str, &str); 4] = [
 /// If something cannot be built or had.
 pub fn prepare() -> Result<()> {
     let installed = python::install(false, true)?;
-    tools::run(Command::new(&installed.python).args(["-m", "pip", "install", "-q", PYZMQ]))
+    command::run(Command::new(&installed.python).args(["-m", "pip", "install", "-q", PYZMQ]))
 }
 
 /// What a side says at its end.
@@ -92,7 +92,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
 fn once(group: &Group, python: &Path, words: &[String], directory: &Path) -> Result<Times> {
     let side = |role: &str| {
         let mut command = Command::new(python);
-        command.arg(tools::root().join(PEER)).arg(role).args(words).arg(directory);
+        command.arg(checkout::root().join(PEER)).arg(role).args(words).arg(directory);
         Side::start(group.enter(command))
     };
     let (mut taker, mut giver) = (side("take")?, side("give")?);

@@ -7,7 +7,7 @@ use crate::bench::tell::{self, Goal};
 use crate::bench::workspace::{Times, Volume};
 use crate::bench::{Bench, data, workspace};
 use crate::servers::Daemon;
-use crate::tools;
+use crate::{toolchain, trees};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::fmt::Write;
@@ -110,7 +110,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     if let Some(why) = Testbed::is_missing(&bench.workspace) {
         bail!("{why}; --thalweg names another");
     }
-    let toolchain = tools::rust_toolchain()?;
+    let toolchain = toolchain::directory()?;
     let bytes = bench.large_bytes(LARGE_MIB);
     let runs = bench.runs();
     let copied = SMALL_FILES.iter().map(|files| u64::from(*files)).sum::<u64>() * 2;
@@ -118,7 +118,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     let export = volume.path.join("export");
     for (name, bytes) in [("long", bytes), ("short", bytes / 4), ("lossy", LOSS_MIB << 20)] {
         let source = bench.workspace.directory(&format!("exported/{name}"))?;
-        crate::demo::make_large_file(&toolchain, &source.join("file"), bytes)?;
+        toolchain::make_large_file(&toolchain, &source.join("file"), bytes)?;
     }
     for files in SMALL_FILES {
         data::make_small_files(&bench.workspace.directory(&format!("small-{files}"))?, files, SMALL_BYTES)?;
@@ -250,7 +250,7 @@ impl Far<'_> {
         let to = format!("tw://{}/small/{name}", self.daemon.address);
         let times = self.copy(&[], [format!("{}/", source.display()), to])?;
         let destination = self.export.join(name);
-        tools::same_tree(&source, &destination)?;
+        trees::same_tree(&source, &destination)?;
         data::free(&destination)?;
         Ok(times)
     }

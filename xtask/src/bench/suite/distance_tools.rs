@@ -8,6 +8,7 @@ use crate::bench::record::{Load, Results, Sample, cpu_s_per_gb, files_per_s, gbi
 use crate::bench::tell;
 use crate::bench::workspace::{Times, Volume};
 use crate::bench::{Bench, data, workspace};
+use crate::toolchain;
 use anyhow::{Context, Result, bail};
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -125,7 +126,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     let bytes = bench.large_bytes(LARGE_MIB);
     for (name, bytes) in [("large", bytes), ("half", bytes / 2)] {
         let source = bench.workspace.directory(name)?;
-        crate::demo::make_large_file(&crate::tools::rust_toolchain()?, &source.join("file"), bytes)?;
+        toolchain::make_large_file(&toolchain::directory()?, &source.join("file"), bytes)?;
     }
     for files in FILE_BY_FILE.map(|(_, files)| files).into_iter().chain([SMALL_FILES]) {
         data::make_small_files(&bench.workspace.directory(&format!("small-{files}"))?, files, SMALL_BYTES)?;

@@ -5,7 +5,7 @@ use crate::bench::Bench;
 use crate::bench::copies::{self, Scenario};
 use crate::bench::record::Results;
 use crate::bench::tell::{self, Goal};
-use crate::tools;
+use crate::toolchain;
 use anyhow::Result;
 use std::fmt::Write;
 use thalweg_lab::bench::statistics;
@@ -56,7 +56,7 @@ const GOALS: [(&str, f64, &[&str]); 3] = [
 fn run(bench: &mut Bench<'_>) -> Result<()> {
     let bytes = bench.large_bytes(4096);
     let source = bench.workspace.directory("large")?;
-    crate::demo::make_large_file(&tools::rust_toolchain()?, &source.join("file"), bytes)?;
+    toolchain::make_large_file(&toolchain::directory()?, &source.join("file"), bytes)?;
     let export = bench.workspace.directory("export")?;
     let scenario = Scenario { name: SCENARIO.to_owned(), source, bytes, files: 1, small_bytes: None };
     let tools = copies::chosen(bench, &NAMES)?;

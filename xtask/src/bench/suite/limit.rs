@@ -6,7 +6,7 @@ use crate::bench::tell::{self, Goal};
 use crate::bench::workspace::{self, Times};
 use crate::bench::{Bench, data};
 use crate::servers::Daemon;
-use crate::tools;
+use crate::{cargo, command, toolchain, trees};
 use anyhow::{Context, Result};
 use std::fmt::Write;
 use std::fs;
@@ -44,8 +44,8 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     let export = bench.workspace.directory("export")?;
     let source = bench.workspace.directory("export/source")?;
     let file = source.join("file");
-    crate::demo::make_large_file(&tools::rust_toolchain()?, &file, bytes)?;
-    let primitives = tools::build_primitives()?;
+    toolchain::make_large_file(&toolchain::directory()?, &file, bytes)?;
+    let primitives = cargo::build_primitives()?;
     let exports = [format!("bench={}", export.display())];
     let workspace = &bench.workspace;
     let daemon = Daemon::start(&workspace.thalweg, &workspace.scratch, &exports, |command| {
@@ -58,7 +58,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         let load = Load { scenario: SCENARIO, tool, run, bytes, files: 1 };
         let sample = if *tool == PARTS {
             let (mut command, began) = (Command::new(&primitives), Instant::now());
-            let told = tools::says(command.arg(&file).arg(&export).arg("1"))?;
+            let told = command::says(command.arg(&file).arg(&export).arg("1"))?;
             let wall_s = began.elapsed().as_secs_f64();
             let sample = load.took(&Times { wall_s, unsynced_s: wall_s, cpu_s: 0.0 });
             record::with_told(sample, &serde_json::from_str(&told)?)
@@ -75,7 +75,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             };
             let times = workspace.time(command, None)?;
             if *tool != INTO_NULL {
-                tools::same_tree(&source, &destination)?;
+                trees::same_tree(&source, &destination)?;
                 fs::remove_dir_all(&destination)?;
             }
             load.took(&times)

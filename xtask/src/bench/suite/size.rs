@@ -8,7 +8,7 @@ use crate::bench::record::{Load, Results, Sample, cpu_s_per_gb, files_per_s, gbi
 use crate::bench::tell::{self, Goal};
 use crate::bench::workspace::Volume;
 use crate::bench::{Bench, workspace};
-use crate::tools;
+use crate::toolchain;
 use anyhow::Result;
 use std::fmt::Write;
 use thalweg_lab::bench::statistics;
@@ -44,7 +44,7 @@ const HALF_AT: u64 = 64 << 10;
 const TOOL: &str = "thalweg daemon";
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {
-    let toolchain = tools::rust_toolchain()?;
+    let toolchain = toolchain::directory()?;
     let runs = bench.runs();
     // A file system that nothing was deleted from: creating on ext4 is slow for minutes after that.
     let made = SIZES.iter().map(|(_, files)| files).sum::<u64>() * (runs as u64 + 1);

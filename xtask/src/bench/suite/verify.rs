@@ -7,7 +7,7 @@ use crate::bench::record::{self, Load, Results, Sample};
 use crate::bench::tell::{self, Goal};
 use crate::bench::{Bench, data, peers, workspace};
 use crate::servers::Daemon;
-use crate::tools;
+use crate::{command, toolchain, trees};
 use anyhow::{Result, bail};
 use std::fmt::Write;
 use std::fs;
@@ -47,7 +47,7 @@ const DAMAGED: [u64; 5] = [0, 1, 8, 32, 128];
 fn run(bench: &mut Bench<'_>) -> Result<()> {
     let bytes = bench.large_bytes(1024);
     let source = bench.workspace.directory("source")?;
-    crate::demo::make_large_file(&tools::rust_toolchain()?, &source.join("file"), bytes)?;
+    toolchain::make_large_file(&toolchain::directory()?, &source.join("file"), bytes)?;
     let export = bench.workspace.directory("export")?;
     if bench.wants(THIN_LINK) {
         network::thin_loopback(LINK_BITS_PER_S)?;
@@ -110,7 +110,7 @@ fn modes(
             }
         };
         let times = workspace.time(command, Some(&destination))?;
-        tools::same_content(source, &destination)?;
+        trees::same_content(source, &destination)?;
         fs::remove_dir_all(&destination)?;
         eprintln!("{scenario} {tool} {run}: {:.2} s", times.wall_s);
         if run == 0 {
@@ -134,7 +134,7 @@ fn repair(bench: &mut Bench<'_>, source: &Path, export: &Path, bytes: u64) -> Re
     workspace::rounds(runs, damaged, |run, count| {
         // Made anew each time: the one before it was repaired, and is remembered.
         let _ = fs::remove_dir_all(&destination);
-        tools::run(Command::new("cp").args(["-a"]).args([source, &destination]))?;
+        command::run(Command::new("cp").args(["-a"]).args([source, &destination]))?;
         damage(&destination.join("file"), chunks, *count)?;
         data::warm(source)?;
         let before = network::loopback_bytes()?;
@@ -144,7 +144,7 @@ fn repair(bench: &mut Bench<'_>, source: &Path, export: &Path, bytes: u64) -> Re
         command.args([format!("{}/", source.display()), to]);
         let times = workspace.time(command, Some(&destination))?;
         let traffic = network::loopback_bytes()? - before;
-        tools::same_content(source, &destination)?;
+        trees::same_content(source, &destination)?;
         eprintln!("{REPAIR} {count} of {chunks} {run}: {:.2} s, {traffic} bytes", times.wall_s);
         if run == 0 {
             return Ok(());
