@@ -1,6 +1,6 @@
 //! Deciding is apart from doing: the deciding modules of the mover know no clock, no disk, no network.
 
-use super::text::{code_lines, sources_below};
+use super::text::{code_lines, sources_of};
 use crate::checkout;
 use anyhow::{Context, Result};
 use std::fs;
@@ -68,10 +68,7 @@ impl Room {
 pub fn check(breaches: &mut Vec<String>) -> Result<()> {
     let source = checkout::root().join("crates/mover/src");
     for room in ROOMS {
-        let below = source.join(room.name);
-        let mut files = if below.is_dir() { sources_below(&below)? } else { Vec::new() };
-        files.extend(Some(source.join(format!("{}.rs", room.name))).filter(|file| file.exists()));
-        for file in files {
+        for file in sources_of(&source.join(room.name))? {
             let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
             let place = file.strip_prefix(checkout::root()).unwrap_or(&file).display();
             breaches.extend(

@@ -15,6 +15,16 @@ pub fn sources_below(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
+/// All Rust sources of a module: the file beside its folder, and those below that; of a folder alone, those below it.
+///
+/// # Errors
+/// What the file system says.
+pub fn sources_of(module: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = if module.is_dir() { sources_below(module)? } else { Vec::new() };
+    files.extend(Some(module.with_extension("rs")).filter(|file| file.exists()));
+    Ok(files)
+}
+
 /// Lines that are code: no comments, and nothing that is there for tests only.
 pub fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut tests = Tests::No;
@@ -81,6 +91,14 @@ fn is_test_in(text: &str, word: &str, function: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_module_is_its_file_and_those_below_its_folder() {
+        let files = sources_of(&checkout::root().join("xtask/src/bench")).unwrap();
+        let has = |end: &str| files.iter().any(|file| file.ends_with(end));
+        assert!(has("src/bench.rs") && has("bench/rows.rs") && !has("src/main.rs"));
+        assert_eq!(sources_of(&checkout::root().join("xtask/src/sim")).unwrap().len(), 1);
+    }
 
     #[test]
     fn a_helper_an_ignored_test_and_a_comment_are_no_tests() {

@@ -1,7 +1,7 @@
 //! Threads of a transfer are started in one room, which has a panic told of: else whoever waits for such a thread waits
 //! for ever.
 
-use super::text::{code_lines, sources_below};
+use super::text::{code_lines, sources_of};
 use crate::checkout;
 use anyhow::{Context, Result};
 use std::fs;
@@ -20,7 +20,7 @@ const SCOPED: &str = ".spawn_scoped(";
 /// If a file that it reads is not there.
 pub fn check(breaches: &mut Vec<String>) -> Result<()> {
     for below in BELOW {
-        for file in sources_below(&checkout::root().join(below))? {
+        for file in sources_of(&checkout::root().join(below))? {
             if file == checkout::root().join(ROOM) || file.ends_with("tests.rs") {
                 continue;
             }
