@@ -1,6 +1,6 @@
 //! `cargo xtask beamline`: the example in examples/beamline, with a wheel and a program of this checkout.
 
-use crate::{python, tools};
+use crate::{checkout, python};
 use anyhow::Result;
 use std::process::Command;
 use thalweg_sys::child::dies_with_us;
@@ -32,6 +32,6 @@ pub fn run(args: &Args) -> Result<()> {
         .args(["--out", "target/beamline"])
         .args(&args.run)
         .env("THALWEG_PROGRAM", &installed.program)
-        .current_dir(tools::root());
+        .current_dir(checkout::root());
     python::succeed(dies_with_us(&mut command))
 }

@@ -18,8 +18,9 @@
 //!
 //! It needs root, and installs the peers from Debian's packages. Everything is below `target/` and goes at the end.
 
+use crate::scratch::Scratch;
 use crate::servers;
-use crate::tools::{self, Scratch};
+use crate::{cargo, command, packages};
 use anyhow::{Context, Result, bail, ensure};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::fs;
@@ -48,11 +49,7 @@ mod copies;
 
 pub mod suite;
 
-pub mod table;
-
-pub mod page;
-
-mod streaming;
+pub mod tell;
 
 use record::Log;
 use suite::{SUITES, Suite};
@@ -136,17 +133,17 @@ pub fn run(args: &Args) -> Result<()> {
     let suite = suite.with_context(|| format!("there is no suite `{wanted}`; see --list"))?;
     let thalweg = match &args.thalweg {
         Some(program) => fs::canonicalize(program).with_context(|| program.display().to_string())?,
-        None => tools::build_release()?,
+        None => cargo::build_release()?,
     };
     let Some(scratch) = &args.inside else {
         install_peers();
-        tools::build_primitives()?;
+        cargo::build_primitives()?;
         if suite.name == suite::beside_zeromq::NAME {
             suite::beside_zeromq::prepare()?;
         }
         return go_inside();
     };
-    tools::run(Command::new("ip").args(["link", "set", "lo", "up"]))?;
+    command::run(Command::new("ip").args(["link", "set", "lo", "up"]))?;
     choose_congestion_control()?;
     let about = record::about(suite.name, &command())?;
     let about = About {
@@ -174,18 +171,18 @@ pub fn run(args: &Args) -> Result<()> {
 
 /// Its name and version, without its commit: that is the checkout's.
 fn version(thalweg: &Path) -> Result<String> {
-    let told = tools::says(Command::new(thalweg).arg("--version"))?;
+    let told = command::says(Command::new(thalweg).arg("--version"))?;
     Ok(told.split(" (commit ").next().unwrap_or_default().to_owned())
 }
 
 /// All at once, or else one by one: a package that cannot be had must not keep the others away. Tools that are missing
 /// are left out later, and the result says so.
 fn install_peers() {
-    if tools::install(&peers::PACKAGES).is_ok() {
+    if packages::install(&peers::PACKAGES).is_ok() {
         return;
     }
     for package in peers::PACKAGES {
-        if let Err(error) = tools::install(&[package]) {
+        if let Err(error) = packages::install(&[package]) {
             eprintln!("{}: {error:#}", package.0);
         }
     }

@@ -7,10 +7,10 @@
 //!
 //! With `--probe`: whether `thalweg probe` names the stage under the same throttles, before anything is copied.
 
-use crate::bench::page::{Goal, number, shown};
 use crate::bench::record;
 use crate::bench::rows::{self, Rows};
-use crate::tools;
+use crate::bench::tell::{Goal, number, shown};
+use crate::cargo;
 use anyhow::{Result, ensure};
 use rig::{Deed, Rig};
 use scenarios::{Scenario, Throttle};
@@ -98,7 +98,7 @@ impl Tally {
 /// # Errors
 /// If fewer than asked for are named truly, or with a factor that is right, or a copy fails.
 pub fn run(args: &Args) -> Result<()> {
-    let thalweg = args.program.clone().map_or_else(tools::build_release, Ok)?;
+    let thalweg = args.program.clone().map_or_else(cargo::build_release, Ok)?;
     let testbed = args.testbed.as_ref().unwrap_or(&thalweg);
     // How busy the machine was before.
     let about = record::about(NAME, &repeat(args))?;

@@ -3,7 +3,7 @@
 //! What is in it stands in `[package.metadata.deb]` of crates/cli/Cargo.toml, which cargo-deb reads; what is
 //! done when it is installed and removed, in packaging/debian. What was made is held against the former.
 
-use crate::tools;
+use crate::{cargo, checkout, command, packages};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -32,29 +32,29 @@ pub struct Args {
 /// # Errors
 /// If something cannot be installed or built, and for everything that is missing in it.
 pub fn run(args: &Args) -> Result<()> {
-    tools::install(PACKAGES)?;
+    packages::install(PACKAGES)?;
     let version = Command::new("cargo-deb").arg("--version").output();
     let is_there = version.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains(CARGO_DEB));
     if !is_there {
         let words = ["install", "cargo-deb", "--locked", "--version", CARGO_DEB];
-        tools::run(Command::new(tools::cargo()).args(words))?;
+        command::run(Command::new(cargo::program()).args(words))?;
     }
     if !args.no_build {
-        tools::build_release()?;
+        cargo::build_release()?;
     }
     // Names of functions stay in it, for reports of crashes.
     let words = ["deb", "--no-build", "--no-strip", "--package", "thalweg"];
-    let told = tools::says(Command::new(tools::cargo()).args(words).current_dir(tools::root()))?;
+    let told = command::says(Command::new(cargo::program()).args(words).current_dir(checkout::root()))?;
     let package = told.lines().next_back().context("cargo-deb does not say where the package is")?;
-    let package = tools::root().join(package);
-    let listing = tools::says(Command::new("dpkg-deb").arg("--contents").arg(&package))?;
+    let package = checkout::root().join(package);
+    let listing = command::says(Command::new("dpkg-deb").arg("--contents").arg(&package))?;
     let mut expected = Vec::new();
     for asset in assets()? {
         expected.extend(asset.files()?.iter().map(|file| asset.installed(file)));
     }
     let missing = missing(&listing, &expected);
     ensure!(missing.is_empty(), "{} has no {}", package.display(), missing.join(", "));
-    let kept = tools::says(Command::new("dpkg-deb").arg("--info").arg(&package).arg("conffiles"))?;
+    let kept = command::says(Command::new("dpkg-deb").arg("--info").arg(&package).arg("conffiles"))?;
     ensure!(kept.contains(CONFIGURATION), "{CONFIGURATION} is no conffile of {}", package.display());
     println!("    {} files, all that are to be in it", expected.len());
     println!("==> {}", package.display());
@@ -98,7 +98,7 @@ pub fn kept() -> Result<Vec<String>> {
 /// `[package.metadata.deb]` of crates/cli/Cargo.toml.
 fn manifest() -> Result<serde_json::Value> {
     let words = ["metadata", "--no-deps", "--offline", "--format-version", "1"];
-    let told = tools::says(Command::new(tools::cargo()).args(words).current_dir(tools::root()))?;
+    let told = command::says(Command::new(cargo::program()).args(words).current_dir(checkout::root()))?;
     let metadata: serde_json::Value = serde_json::from_str(&told).context("what `cargo metadata` says")?;
     let packages = metadata["packages"].as_array().context("packages of the workspace")?;
     let package = packages.iter().find(|package| package["name"] == "thalweg");
@@ -112,7 +112,7 @@ impl Asset {
     /// # Errors
     /// If their directory cannot be read.
     pub fn files(&self) -> Result<Vec<PathBuf>> {
-        let path = tools::root().join(&self.source);
+        let path = checkout::root().join(&self.source);
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let Some((head, tail)) = name.split_once('*') else {
             let is_there = self.source == PROGRAM || path.is_file();

@@ -1,12 +1,13 @@
 //! `cargo xtask demo`: the main job on real data. A real directory tree (the installed Rust toolchain) and a large
 //! file go through an encrypted daemon on loopback, are compared by content, and come back.
 
+use crate::scratch::Scratch;
 use crate::servers::Daemon;
-use crate::tools::{self, Scratch};
+use crate::{cargo, command, toolchain, trees};
 use anyhow::{Context, Result, bail};
 use std::fs::File;
-use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+use std::io::Read;
+use std::path::Path;
 use std::process::Command;
 
 /// Options of the demo.
@@ -23,19 +24,19 @@ pub struct Args {
 /// If anything is not as it should be.
 pub fn run(args: &Args) -> Result<()> {
     step("building thalweg (release; the first time that takes some minutes)");
-    let thalweg = tools::build_release()?;
+    let thalweg = cargo::build_release()?;
     let scratch = Scratch::new("demo")?;
-    let toolchain = tools::rust_toolchain()?;
+    let toolchain = toolchain::directory()?;
     let large = scratch.path("large-file");
     step(&format!("making a large file of {} GiB out of the toolchain's own bytes", args.large_gib));
-    make_large_file(&toolchain, &large, args.large_gib << 30)?;
+    toolchain::make_large_file(&toolchain, &large, args.large_gib << 30)?;
 
     let export = scratch.path("export");
     std::fs::create_dir(&export)?;
     let exports = [format!("demo={}", export.display())];
     let daemon = Daemon::start(&thalweg, &scratch, &exports, |command| command)?;
     let copy = |places: &[&str]| {
-        tools::run(
+        command::run(
             Command::new(&thalweg)
                 .arg("cp")
                 .args(places)
@@ -57,8 +58,8 @@ pub fn run(args: &Args) -> Result<()> {
 
     step("4. comparing everything by content, with a program that knows nothing of thalweg");
     let name = toolchain.file_name().context("the toolchain has a name")?;
-    tools::same_tree(&toolchain, &export.join(name))?;
-    tools::same_file(&large, &back)?;
+    trees::same_tree(&toolchain, &export.join(name))?;
+    same_file(&large, &back)?;
     println!("    the same, to the last byte");
     daemon.stop()?;
     Ok(())
@@ -68,27 +69,21 @@ fn step(text: &str) {
     println!("\n==> {text}");
 }
 
-/// A file of `bytes`, made of the files of a tree, one after the other.
+/// Compares two files byte by byte.
 ///
 /// # Errors
-/// What the file system says.
-pub fn make_large_file(tree: &Path, file: &Path, bytes: u64) -> Result<()> {
-    let mut out = File::create(file)?;
-    let mut left = bytes;
-    let mut files: Vec<PathBuf> = tools::files_below(tree)?;
-    files.sort();
-    while left > 0 {
-        let before = left;
-        for file in &files {
-            left -= std::io::copy(&mut File::open(file)?.take(left), &mut out)?;
-            if left == 0 {
-                break;
-            }
+/// If they differ.
+fn same_file(a: &Path, b: &Path) -> Result<()> {
+    let (mut one, mut two) = (File::open(a)?, File::open(b)?);
+    let (mut left, mut right) = (vec![0; 1 << 20], vec![0; 1 << 20]);
+    loop {
+        let got = one.read(&mut left)?;
+        if got == 0 {
+            return if two.read(&mut right)? == 0 { Ok(()) } else { bail!("{} is longer", b.display()) };
         }
-        if left == before {
-            bail!("{} has no bytes", tree.display());
+        two.read_exact(&mut right[..got]).with_context(|| format!("{} is shorter", b.display()))?;
+        if left[..got] != right[..got] {
+            bail!("{} and {} differ", a.display(), b.display());
         }
     }
-    out.flush()?;
-    Ok(())
 }

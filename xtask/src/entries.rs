@@ -17,12 +17,13 @@
 //! With `--out` all of that as JSON lines, of which a section of docs/performance.md is made.
 
 use crate::bench::control_group::Group;
-use crate::bench::page::{Goal, number};
 use crate::bench::record;
 use crate::bench::rows::{self, Rows};
+use crate::bench::tell::{Goal, number};
 use crate::bench::workspace::Volume;
+use crate::scratch::Scratch;
 use crate::servers::{self, Daemon};
-use crate::tools::{self, Scratch};
+use crate::{cargo, toolchain};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -81,7 +82,7 @@ pub struct Args {
 /// # Errors
 /// If a copy fails or is not whole.
 pub fn run(args: &Args) -> Result<()> {
-    let thalweg = tools::build_release()?;
+    let thalweg = cargo::build_release()?;
     // How busy the machine was before.
     let about = record::about(NAME, &repeat(args))?;
     let stop = Stop::asked()?;
@@ -113,7 +114,7 @@ pub fn run(args: &Args) -> Result<()> {
     if wanted("behind") {
         // First in the order of names.
         let first = deep.join("a-large");
-        crate::demo::make_large_file(&tools::rust_toolchain()?, &first, large)?;
+        toolchain::make_large_file(&toolchain::directory()?, &first, large)?;
         bench.tree("behind", &deep, &scratch, &["--bwlimit", SLOWLY])?;
     }
     if is_flat_wanted {

@@ -8,7 +8,7 @@
 //!
 //! A finding stays in `target/fuzz-run/TARGET/`; when it is fixed, copy it into `fuzz/corpus/TARGET/`.
 
-use crate::tools;
+use crate::{checkout, command};
 use anyhow::{Context, bail};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -105,7 +105,7 @@ impl Ran {
 /// One for each file of `fuzz/fuzz_targets`.
 fn targets() -> anyhow::Result<Vec<String>> {
     let mut names = Vec::new();
-    for file in fs::read_dir(tools::root().join("fuzz/fuzz_targets"))? {
+    for file in fs::read_dir(checkout::root().join("fuzz/fuzz_targets"))? {
         let path = file?.path();
         names.extend(path.file_stem().and_then(|name| name.to_str()).map(str::to_owned));
     }
@@ -116,10 +116,11 @@ fn targets() -> anyhow::Result<Vec<String>> {
 fn install() -> anyhow::Result<()> {
     let answers = |command: &mut Command| command.output().is_ok_and(|output| output.status.success());
     if !answers(Command::new("rustup").args(["run", "nightly", "rustc", "--version"])) {
-        tools::run(Command::new("rustup").args(["toolchain", "install", "nightly", "--profile", "minimal"]))?;
+        let nightly = ["toolchain", "install", "nightly", "--profile", "minimal"];
+        command::run(Command::new("rustup").args(nightly))?;
     }
     if !answers(Command::new("cargo").args(["fuzz", "--version"])) {
-        tools::run(Command::new("cargo").args(["install", "cargo-fuzz", "--locked"]))?;
+        command::run(Command::new("cargo").args(["install", "cargo-fuzz", "--locked"]))?;
     }
     Ok(())
 }
@@ -127,12 +128,12 @@ fn install() -> anyhow::Result<()> {
 /// Builds all targets and copies them to where they are run.
 fn build(names: &[String]) -> anyhow::Result<PathBuf> {
     let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| tools::root().join("target"), PathBuf::from);
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| checkout::root().join("target"), PathBuf::from);
     let built = target.join("fuzz-build");
     let status = Command::new("cargo")
         // The pinned stable toolchain of this folder would win over `+nightly` of an outer cargo.
         .env("RUSTUP_TOOLCHAIN", "nightly")
-        .current_dir(tools::root().join("fuzz"))
+        .current_dir(checkout::root().join("fuzz"))
         .args(["fuzz", "build", "--target-dir"])
         .arg(&built)
         .args((names.len() == 1).then(|| &names[0]))
@@ -154,7 +155,7 @@ fn build(names: &[String]) -> anyhow::Result<PathBuf> {
 }
 
 fn fuzz(name: &str, frozen: &Path, seeds: &[(&str, Vec<u8>)], args: &Args) -> anyhow::Result<Ran> {
-    let committed = tools::root().join("fuzz/corpus").join(name);
+    let committed = checkout::root().join("fuzz/corpus").join(name);
     let home = frozen.join(name);
     let _ = fs::remove_dir_all(&home);
     let (work, small) = (home.join("work"), home.join("small"));

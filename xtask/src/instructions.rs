@@ -15,9 +15,10 @@
 //!   included. What the kernel does for a reading of a clock is not seen here and reckoned at [`CLOCK`]; what it does
 //!   for the bytes is left out, so that the true share is smaller. More than [`ACCOUNTING_MAX`] is a failure.
 
+use crate::scratch::Scratch;
 use crate::servers::Daemon;
 use crate::test;
-use crate::tools::{self, Scratch};
+use crate::{cargo, command, packages, toolchain};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -87,8 +88,8 @@ const SEGMENTS: f64 = CHUNK_BYTES as f64 / thalweg_mover::plan::SEGMENT_BYTES as
 /// # Errors
 /// If a side spends more than its budget, or less, or copies, or accounts for too much.
 pub fn run(args: &Args) -> Result<()> {
-    tools::install(test::VALGRIND)?;
-    let thalweg = args.program.clone().map_or_else(tools::build_release, Ok)?;
+    packages::install(test::VALGRIND)?;
+    let thalweg = args.program.clone().map_or_else(cargo::build_release, Ok)?;
     let mut failed = Vec::new();
     for case in &CASES {
         let [small, large] = case.chunks.map(|chunks| count(&thalweg, case, chunks));
@@ -234,7 +235,7 @@ fn count(thalweg: &Path, case: &Case, chunks: u64) -> Result<[Option<Counted>; 2
     let scratch = Scratch::new("instructions")?;
     let file = scratch.path("export");
     std::fs::create_dir(&file)?;
-    crate::demo::make_large_file(&tools::rust_toolchain()?, &file.join("file"), chunks * CHUNK_BYTES)?;
+    toolchain::make_large_file(&toolchain::directory()?, &file.join("file"), chunks * CHUNK_BYTES)?;
     let outs = SIDES.map(|side| scratch.path(side));
     let under = |side: usize, command: Command| {
         if case.budget[side].is_none() {
@@ -254,7 +255,7 @@ fn count(thalweg: &Path, case: &Case, chunks: u64) -> Result<[Option<Counted>; 2
     pull.args(["cp", "--quiet", "--streams", "1", "--no-io-uring", "--ticket"]).arg(&daemon.ticket);
     pull.args([&format!("tw://{}/data/file", daemon.address), &to]);
     pull.env("THALWEG_STATE", scratch.path("client-state"));
-    tools::run(&mut under(1, pull))?;
+    command::run(&mut under(1, pull))?;
     daemon.stop()?;
     let counted = |side: usize| case.budget[side].map(|_| read(&outs[side])).transpose();
     Ok([counted(0)?, counted(1)?])

@@ -14,7 +14,8 @@
 //!
 //! Since a kernel that nobody else uses is there: what `thalweg doctor --apply` changes of one, `--undo` puts back.
 
-use crate::tools::{self, Scratch};
+use crate::scratch::Scratch;
+use crate::{cargo, checkout, command, packages};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -97,7 +98,7 @@ impl Case {
 /// If anything in the guest went otherwise than it should.
 pub fn run(args: &Args) -> Result<()> {
     if !args.no_install {
-        tools::install(PACKAGES)?;
+        packages::install(PACKAGES)?;
     }
     if !Path::new(GUEST).exists() {
         println!("skipped: there is no {GUEST} (Debian's package user-mode-linux)");
@@ -115,9 +116,9 @@ pub fn run(args: &Args) -> Result<()> {
         println!("skipped: the guest does not start on this host: {why}");
         return Ok(());
     }
-    tools::run(Command::new(tools::cargo()).args(["build", "--quiet", "--package", "thalweg"]))?;
+    command::run(Command::new(cargo::program()).args(["build", "--quiet", "--package", "thalweg"]))?;
     let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| tools::root().join("target"), PathBuf::from);
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| checkout::root().join("target"), PathBuf::from);
     let init = init(&target.join("debug/thalweg"), &tests("mover")?, &tests("lab")?)?;
     let said = boot(&scratch, &preload, &init)?;
     let judged = judge(&said);
@@ -134,7 +135,7 @@ fn preload(scratch: &Scratch, sources: &[(&str, &str)]) -> Result<String> {
         let file = scratch.path(&format!("{name}.c"));
         let library = scratch.path(&format!("{name}.so"));
         std::fs::write(&file, source)?;
-        tools::run(Command::new("cc").args(["-shared", "-fPIC", "-O2", "-o"]).args([&library, &file]))?;
+        command::run(Command::new("cc").args(["-shared", "-fPIC", "-O2", "-o"]).args([&library, &file]))?;
         libraries.push(library.display().to_string());
     }
     Ok(libraries.join(":"))
@@ -144,7 +145,7 @@ fn preload(scratch: &Scratch, sources: &[(&str, &str)]) -> Result<String> {
 fn boot(scratch: &Scratch, preload: &str, init: &str) -> Result<String> {
     let script = scratch.path("init");
     std::fs::write(&script, format!("{init}{POWER_OFF}"))?;
-    tools::run(Command::new("chmod").arg("+x").arg(&script))?;
+    command::run(Command::new("chmod").arg("+x").arg(&script))?;
     let output = Command::new("timeout")
         .args(["-k", "1", TIMEOUT, "env", &format!("LD_PRELOAD={preload}"), GUEST])
         .args(["mem=768M", "rootfstype=hostfs", "rootflags=/", "ro", "quiet", "con=null", "con0=null,fd:1"])
@@ -165,7 +166,7 @@ fn why_not(said: &str) -> &str {
 
 /// The program with the unit tests of a part.
 fn tests(part: &str) -> Result<PathBuf> {
-    let output = Command::new(tools::cargo())
+    let output = Command::new(cargo::program())
         .args([
             "test",
             "--quiet",
@@ -176,7 +177,7 @@ fn tests(part: &str) -> Result<PathBuf> {
             "--message-format",
             "json",
         ])
-        .current_dir(tools::root())
+        .current_dir(checkout::root())
         .stderr(Stdio::inherit())
         .output()?;
     let mut found = None;

@@ -2,7 +2,19 @@
 
 use clap::{Parser, Subcommand};
 
-mod tools;
+mod checkout;
+
+mod command;
+
+mod cargo;
+
+mod packages;
+
+mod scratch;
+
+mod trees;
+
+mod toolchain;
 
 mod servers;
 
@@ -34,15 +46,7 @@ mod fuzz;
 
 mod torture;
 
-mod kills;
-
-mod figures;
-
-mod accuracy;
-
-mod findings;
-
-mod gen_docs;
+mod generate;
 
 mod deb;
 
@@ -74,7 +78,7 @@ enum Chore {
     /// Streams sealed by the kernel, in a guest whose kernel can
     Ktls(ktls::Args),
     /// Pages, man pages, completions, vectors and figures, made from the code and from bench/results
-    Gen(gen_docs::Args),
+    Gen(generate::Args),
     /// The Debian package: program, pages, completions, units, guides
     Deb(deb::Args),
     /// The Python wheel: built, installed, and tried with pytest and mypy
@@ -115,7 +119,7 @@ fn run(chore: Chore) -> anyhow::Result<()> {
         Chore::Sim(args) => sim::run(&args),
         Chore::Fuzz(args) => fuzz::run(&args),
         Chore::Torture(args) => torture::run(&args),
-        Chore::Gen(args) => gen_docs::run(&args),
+        Chore::Gen(args) => generate::run(&args),
         Chore::Deb(args) => deb::run(&args),
     }
 }

@@ -1,7 +1,7 @@
 //! `cargo xtask python`: the wheel is built as users build it, installed beside what its tests use, and tried: with
 //! pytest, and with mypy for whoever writes types.
 
-use crate::tools;
+use crate::{cargo, checkout, command, packages, trees};
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -29,7 +29,7 @@ pub struct Args {
 /// At the first thing that fails.
 pub fn run(args: &Args) -> Result<()> {
     let Installed { python, program, home } = install(args.no_install, args.release)?;
-    let source = tools::root().join("crates/python");
+    let source = checkout::root().join("crates/python");
 
     println!("==> pytest");
     succeed(
@@ -60,7 +60,7 @@ pub fn run(args: &Args) -> Result<()> {
             .args(["-m", "mypy", "--strict", "--config-file", "mypy.ini", "--cache-dir"])
             .arg(&cache)
             .arg(".")
-            .current_dir(tools::root().join("examples/beamline")),
+            .current_dir(checkout::root().join("examples/beamline")),
     )?;
     succeed(
         Command::new(&python)
@@ -72,7 +72,7 @@ pub fn run(args: &Args) -> Result<()> {
 /// Where it is: `python` in the directory of builds.
 pub fn home() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR");
-    target.map_or_else(|| tools::root().join("target"), PathBuf::from).join("python")
+    target.map_or_else(|| checkout::root().join("target"), PathBuf::from).join("python")
 }
 
 /// The package as users have it, beside what its tests use.
@@ -90,7 +90,7 @@ pub struct Installed {
 /// At the first thing that fails.
 pub fn install(no_install: bool, is_release: bool) -> Result<Installed> {
     let home = home();
-    let source = tools::root().join("crates/python");
+    let source = checkout::root().join("crates/python");
     let bin = environment(&home, &source, no_install)?;
     let python = bin.join("python");
 
@@ -98,7 +98,7 @@ pub fn install(no_install: bool, is_release: bool) -> Result<Installed> {
     let wheels = home.join("wheels");
     let _ = std::fs::remove_dir_all(&wheels);
     let profile = if is_release { "release" } else { "dev" };
-    tools::run(
+    command::run(
         Command::new(bin.join("maturin"))
             .args(["build", "--quiet", "--profile", profile, "--interpreter"])
             .arg(&python)
@@ -107,13 +107,13 @@ pub fn install(no_install: bool, is_release: bool) -> Result<Installed> {
             .arg("--out")
             .arg(&wheels),
     )?;
-    let wheel = tools::files_below(&wheels)?.pop().context("maturin made no wheel")?;
-    tools::run(
+    let wheel = trees::files_below(&wheels)?.pop().context("maturin made no wheel")?;
+    command::run(
         Command::new(&python)
             .args(["-m", "pip", "install", "-q", "--force-reinstall", "--no-deps"])
             .arg(wheel),
     )?;
-    tools::run(Command::new(tools::cargo()).args([
+    command::run(Command::new(cargo::program()).args([
         "build",
         "--quiet",
         "--package",
@@ -137,13 +137,13 @@ fn environment(home: &Path, source: &Path, no_install: bool) -> Result<PathBuf> 
     }
     println!("==> Python environment");
     std::fs::create_dir_all(home)?;
-    let make = || tools::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv));
+    let make = || command::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv));
     if make().is_err() && !no_install {
-        tools::install(PACKAGES)?;
+        packages::install(PACKAGES)?;
         make()?;
     }
     let pip = ["-m", "pip", "install", "-q", "--disable-pip-version-check", "--requirement"];
-    tools::run(Command::new(bin.join("python")).args(pip).arg(&wanted))?;
+    command::run(Command::new(bin.join("python")).args(pip).arg(&wanted))?;
     std::fs::write(&stamp, text)?;
     Ok(bin)
 }

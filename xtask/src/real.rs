@@ -7,8 +7,9 @@
 //! 2. `b3sum` of every regular file must be what the receipt says, and the receipt must have every file.
 //! 3. The same command again must send nothing.
 
+use crate::scratch::Scratch;
 use crate::servers::{Daemon, Sshd};
-use crate::tools::{self, Scratch};
+use crate::{cargo, checkout, packages, toolchain, trees};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
 use std::fs;
@@ -49,12 +50,12 @@ pub struct Args {
 /// If any copy fails, differs, or is sent again.
 pub fn run(args: &Args) -> Result<()> {
     if !args.no_install {
-        tools::install(PACKAGES)?;
+        packages::install(PACKAGES)?;
     }
-    let thalweg = tools::build_release()?;
+    let thalweg = cargo::build_release()?;
     let mut trees = Vec::new();
     if "toolchain".contains(&args.only) {
-        trees.push(("toolchain", tools::rust_toolchain()?));
+        trees.push(("toolchain", toolchain::directory()?));
     }
     if "kernel".contains(&args.only) {
         let kernel = args.kernel.clone().map_or_else(kernel_source, Ok)?;
@@ -222,7 +223,7 @@ fn digests(receipt: &Path, to: &Path, wrong: &mut Vec<String>) -> Result<usize> 
             said.insert(line.path.as_bytes().to_vec(), line);
         }
     }
-    let files = tools::files_below(to)?;
+    let files = trees::files_below(to)?;
     let mut compared = 0;
     for files in files.chunks(FILES_AT_ONCE) {
         let output = Command::new("b3sum").arg("--no-names").args(files).stderr(Stdio::inherit()).output()?;
@@ -244,7 +245,7 @@ fn digests(receipt: &Path, to: &Path, wrong: &mut Vec<String>) -> Result<usize> 
 
 /// The source tree of Debian's kernel, fetched by apt once and kept.
 fn kernel_source() -> Result<PathBuf> {
-    let kept = tools::root().join("target/real-input");
+    let kept = checkout::root().join("target/real-input");
     let tree = kept.join("linux-source");
     if tree.is_dir() {
         return Ok(tree);

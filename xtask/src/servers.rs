@@ -1,6 +1,7 @@
 //! Servers that chores copy to and from: a daemon of ours, and a real sshd, each on a port of its own.
 
-use crate::tools::{self, Scratch};
+use crate::command;
+use crate::scratch::Scratch;
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -83,7 +84,7 @@ impl Daemon {
     /// # Errors
     /// If it does not.
     pub fn stop(mut self) -> Result<()> {
-        tools::run(Command::new("kill").arg(self.child.id().to_string()))?;
+        command::run(Command::new("kill").arg(self.child.id().to_string()))?;
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until {
             if self.child.try_wait()?.is_some() {
@@ -125,7 +126,7 @@ impl Sshd {
         let (key, host_key) = (scratch.path("user-key"), scratch.path("host-key"));
         // A scratch directory sees several sshds, one after the other, with the same keys.
         for key in [&key, &host_key].into_iter().filter(|key| !key.exists()) {
-            tools::run(Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(key))?;
+            command::run(Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(key))?;
         }
         let port = free_port()?;
         let config = scratch.path("sshd_config");

@@ -2,7 +2,7 @@
 
 mod programs;
 
-use crate::{check, instructions, ktls, python, tools};
+use crate::{cargo, check, checkout, command, instructions, ktls, packages, python};
 use anyhow::Result;
 use std::process::Command;
 
@@ -59,14 +59,15 @@ pub fn run(args: &Args) -> Result<()> {
         // For the static program that `--bootstrap` places; where rustup is not the way, its test says what is
         // missing.
         let target = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
-        let _ = Command::new("rustup").args(["target", "add", &target]).current_dir(tools::root()).status();
-        tools::install(PACKAGES)?;
-        tools::install(VALGRIND)?;
+        let add = ["target", "add", &target];
+        let _ = Command::new("rustup").args(add).current_dir(checkout::root()).status();
+        packages::install(PACKAGES)?;
+        packages::install(VALGRIND)?;
     }
     if args.programs {
         return programs::run();
     }
-    let cargo = tools::cargo();
+    let cargo = cargo::program();
     let steps: &[(&str, &[&str])] = &[
         ("format", &["fmt", "--all", "--check"]),
         ("lints", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]),
@@ -74,24 +75,25 @@ pub fn run(args: &Args) -> Result<()> {
     ];
     for (name, words) in steps {
         println!("==> {name}");
-        tools::run(Command::new(&cargo).args(*words))?;
+        command::run(Command::new(&cargo).args(*words))?;
     }
     println!("==> tests");
     programs::run()?;
     println!("==> tests in the documentation");
-    tools::run(Command::new(&cargo).args(["test", "--workspace", "--doc", "--quiet"]))?;
+    command::run(Command::new(&cargo).args(["test", "--workspace", "--doc", "--quiet"]))?;
     python::run(&python::Args { no_install: args.no_install, ..python::Args::default() })?;
     println!("==> house rules");
     check::run()?;
     println!("==> generated pages");
-    tools::run(Command::new(&cargo).args(["run", "--quiet", "--package", "xtask", "--", "gen", "--check"]))?;
+    let generated = ["run", "--quiet", "--package", "xtask", "--", "gen", "--check"];
+    command::run(Command::new(&cargo).args(generated))?;
     println!("==> instructions for a chunk");
     instructions::run(&instructions::Args::default())?;
     println!("==> kTLS in a guest");
     ktls::run(&ktls::Args { no_install: args.no_install, ..ktls::Args::default() })?;
     println!("==> simulation, {} seeds", args.seeds);
     let seeds = args.seeds.to_string();
-    tools::run(Command::new(&cargo).args([
+    command::run(Command::new(&cargo).args([
         "run",
         "--quiet",
         "--release",

@@ -10,10 +10,10 @@
 //! else to its suite. What a test skips for want of a privilege is counted as skipped, never as passed. A failure
 //! prints the seed that repeats it.
 
-use crate::bench::rows;
-use crate::{kills, tools};
+use crate::bench::{record, rows};
+use crate::cargo;
 use anyhow::{Context, bail, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -104,7 +104,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             as u64;
     let first = args.seed.unwrap_or(clock);
     // Of the machine as it was before.
-    let about = args.out.as_ref().map(|_| kills::about(&repeat(args))).transpose()?;
+    let about = args.out.as_ref().map(|_| record::about("kills", &repeat(args))).transpose()?;
     let mut outcomes = Vec::new();
     let mut rows: BTreeMap<String, Tally> = BTreeMap::new();
     'rounds: for round in 0.. {
@@ -185,7 +185,30 @@ fn one(test: &Test, seed: u64, args: &Args, tally: &mut Tally) -> anyhow::Result
     } else if word == "skipped" {
         text.lines().filter(|line| line.contains("skipped: ")).for_each(|line| println!("       {line}"));
     }
-    Ok(kills::outcome((test.suite, &test.name), seed, (word, seconds), &text))
+    Ok(outcome((test.suite, &test.name), seed, (word, seconds), &text))
+}
+
+/// How a test says what it counted.
+const COUNTED: &str = "counted: ";
+
+/// How a test of this suite and name ended, and what it said.
+///
+/// `test`, `seed`, `outcome` (`ok`, `skipped`, `FAILED`), `seconds`, and what the test counted (`Count` in
+/// crates/cli/tests/support/count.rs), however it ended: `ended` says whether it came to its end. `strikes` has each by
+/// itself: `of`, `under_way` (whether there was anything to break), `had` (what was marked, delivered or done by then),
+/// `from` (where it was seen to go on before the next strike, or null). A strike counts that has both; the tests make
+/// those that do not again (`Plan` in crates/cli/tests/support/plan.rs).
+pub fn outcome(test: (&str, &str), seed: u64, ended: (&str, f64), said: &str) -> Value {
+    let counted = said.lines().filter_map(|line| line.split_once(COUNTED)).map(|(_, counted)| counted);
+    let counted = counted.filter_map(|counted| serde_json::from_str::<Value>(counted).ok()).next_back();
+    let mut outcome = json!({
+        "test": format!("{} {}", test.0, test.1), "seed": seed, "outcome": ended.0, "seconds": ended.1,
+    });
+    // A test that failed counted too: that is what it is asked for.
+    if let (Value::Object(outcome), Some(Value::Object(counted))) = (&mut outcome, counted) {
+        outcome.extend(counted);
+    }
+    outcome
 }
 
 /// Builds the suites, or those that kill, and lists their tests.
@@ -194,7 +217,7 @@ fn tests(only: Option<&str>, only_kills: bool) -> anyhow::Result<Vec<Test>> {
     let mut words = vec!["test", "--locked", "-p", "thalweg"];
     words.extend(suites.flat_map(|suite| ["--test", suite]));
     let mut tests = Vec::new();
-    for built in tools::built(&words)? {
+    for built in cargo::built(&words)? {
         let Some(suite) = SUITES.into_iter().find(|suite| *suite == built.name) else { continue };
         let binary = built.program;
         let listed = Command::new(&binary).args(["--list", "--format", "terse"]).output()?;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::agree::Agreed;
-use thalweg_mover::run::{LineSink, ReceiptSink, Told};
+use thalweg_mover::run::{LineSink, ReceiptPart, ReceiptSink};
 use thalweg_sys::atomic_file::{AtomicFile, Durability};
 use thalweg_sys::clock::unix_seconds;
 use thalweg_sys::socket::open_pipe_to_write;
@@ -112,11 +112,13 @@ impl ReceiptFile {
                     return;
                 }
                 inner.attempt(|file| match told {
-                    Told::Block(block) => {
+                    ReceiptPart::Block(block) => {
                         writeln!(file, "{}", receipt_file::block(block.number))?;
                         block.lines.iter().try_for_each(|line| writeln!(file, "{}", receipt_file::line(line)))
                     }
-                    Told::Pieces(path, pieces) => writeln!(file, "{}", receipt_file::pieces(&path, &pieces)),
+                    ReceiptPart::Pieces(path, pieces) => {
+                        writeln!(file, "{}", receipt_file::pieces(&path, &pieces))
+                    }
                 });
             })
         })
@@ -316,7 +318,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let asked = Asked { from: vec!["a".into()], to: "b".into(), compress: false, delete: false };
         let receipt = ReceiptFile::begin(&scratch.path().join("out"), &asked).unwrap();
-        let block = |line: &str| Told::Block(Block { number: 0, lines: vec![line.to_owned()] });
+        let block = |line: &str| ReceiptPart::Block(Block { number: 0, lines: vec![line.to_owned()] });
         let mut late = receipt.lines()();
         late(block("first"));
         let mut latest = receipt.lines()();

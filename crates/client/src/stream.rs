@@ -10,7 +10,7 @@ use std::os::fd::{OwnedFd, RawFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
-use thalweg_mover::flow::numbers::Numbers;
+use thalweg_mover::flow::numbers::FlowNumbers;
 use thalweg_mover::link::Identity;
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::copy::{EvidenceSink, Stop, Watch};
@@ -142,7 +142,7 @@ fn far(named: &Place, far_movers: &mut FarMovers) -> Result<Option<There>> {
 /// A report: a line for each file, once: after an outage in which a session ended complete files are settled again.
 pub struct Report {
     file: ReportFile,
-    told: Mutex<Numbers>,
+    told: Mutex<FlowNumbers>,
 }
 
 impl Report {

@@ -6,7 +6,7 @@
 //! left-2  eth0 ─┘                                                  └─ eth0  right-2
 //! ```
 //!
-//! Between the sides every packet goes through the wire ([`wire`] decides, [`lane`] does). Hosts of one side reach
+//! Between the sides every packet goes through the wire ([`wire`] decides, [`direction`] does). Hosts of one side reach
 //! each other without it.
 //!
 //! **Nothing is left behind.** The namespaces have no names: they live by descriptors that the testbed's own process
@@ -33,7 +33,7 @@ pub mod daemon;
 mod hosts;
 
 // One direction of the path: does.
-mod lane;
+mod direction;
 
 // Messages to netfilter.
 pub(crate) mod netlink;

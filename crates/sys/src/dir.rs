@@ -22,7 +22,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, RenameFlags};
 use rustix::io::Errno;
 
 use crate::stat::{owners, timestamps};
-use crate::xattr::{self, Held};
+use crate::xattr::{self, Xattrs};
 use crate::{File, Kind, Stat, Time, invalid, stat, uninterrupted};
 
 mod file_system;
@@ -320,15 +320,15 @@ impl Dir {
             return Ok(Vec::new());
         }
         let pinned = open::pinned(self.as_fd(), name)?;
-        Held::Pinned(pinned.as_fd()).all()
+        Xattrs::Pinned(pinned.as_fd()).all()
     }
 
     /// As [`Dir::xattrs`], of this directory. One that may not be read has them too.
     pub fn xattrs_self(&self) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
-        match Held::Open(self.as_fd()).all() {
+        match Xattrs::Open(self.as_fd()).all() {
             // Then it is only held.
             Err(error) if Errno::from_io_error(&error) == Some(Errno::BADF) => {
-                Held::Pinned(self.as_fd()).all()
+                Xattrs::Pinned(self.as_fd()).all()
             }
             other => other,
         }
@@ -342,15 +342,15 @@ impl Dir {
             return Ok(None);
         }
         let pinned = open::pinned(self.as_fd(), name)?;
-        Held::Pinned(pinned.as_fd()).one(key)
+        Xattrs::Pinned(pinned.as_fd()).one(key)
     }
 
     /// As [`Dir::xattr`], of this directory. One that may not be read has them too.
     pub fn xattr_self(&self, key: &[u8]) -> io::Result<Option<Vec<u8>>> {
-        match Held::Open(self.as_fd()).one(key) {
+        match Xattrs::Open(self.as_fd()).one(key) {
             // Then it is only held.
             Err(error) if Errno::from_io_error(&error) == Some(Errno::BADF) => {
-                Held::Pinned(self.as_fd()).one(key)
+                Xattrs::Pinned(self.as_fd()).one(key)
             }
             other => other,
         }
@@ -360,13 +360,13 @@ impl Dir {
     /// [`File::set_xattr`].
     pub fn set_xattr(&self, name: &[u8], key: &[u8], value: &[u8]) -> io::Result<()> {
         let pinned = open::pinned(self.as_fd(), component(name)?)?;
-        Held::Pinned(pinned.as_fd()).set(key, value)
+        Xattrs::Pinned(pinned.as_fd()).set(key, value)
     }
 
     /// Removes an extended attribute of an entry, of a symbolic link the link's; `ENODATA` if there is none.
     pub fn remove_xattr(&self, name: &[u8], key: &[u8]) -> io::Result<()> {
         let pinned = open::pinned(self.as_fd(), component(name)?)?;
-        Held::Pinned(pinned.as_fd()).remove(key)
+        Xattrs::Pinned(pinned.as_fd()).remove(key)
     }
 
     /// Makes the names in this directory survive a power cut. Where the file system knows no sync of directories

@@ -11,7 +11,7 @@ use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags, SeekFrom, StatxFl
 use rustix::io::{Errno, ReadWriteFlags};
 
 use crate::stat::{owners, timestamps};
-use crate::xattr::Held;
+use crate::xattr::Xattrs;
 use crate::{Stat, Time, invalid, stat, uninterrupted};
 
 /// An open file. Closed on drop; errors of that close are not seen, so sync first where they matter.
@@ -298,24 +298,24 @@ impl File {
     /// system has none. Allocates at most 64 KiB of names and 64 KiB a value. `Err` if one can be listed but
     /// not read.
     pub fn xattrs(&self) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
-        Held::Open(self.as_fd()).all()
+        Xattrs::Open(self.as_fd()).all()
     }
 
     /// One extended attribute; `None` if there is none, or the file system has none. What others there are is
     /// not read.
     pub fn xattr(&self, key: &[u8]) -> io::Result<Option<Vec<u8>>> {
-        Held::Open(self.as_fd()).one(key)
+        Xattrs::Open(self.as_fd()).one(key)
     }
 
     /// Creates or replaces an extended attribute. `key` has 1 to 255 bytes with its namespace, `value` at
     /// most 64 KiB.
     pub fn set_xattr(&self, key: &[u8], value: &[u8]) -> io::Result<()> {
-        Held::Open(self.as_fd()).set(key, value)
+        Xattrs::Open(self.as_fd()).set(key, value)
     }
 
     /// Removes an extended attribute; `ENODATA` if there is none.
     pub fn remove_xattr(&self, key: &[u8]) -> io::Result<()> {
-        Held::Open(self.as_fd()).remove(key)
+        Xattrs::Open(self.as_fd()).remove(key)
     }
 
     /// Takes the file's exclusive lock (`flock`) if it is free; `false` if another open file holds it. Never

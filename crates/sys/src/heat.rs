@@ -2,8 +2,8 @@
 //!
 //! 1. [`Sources`]: what tells of it is looked for once. Intel's CPUs count how often they were slowed. Cooling devices
 //!    that are CPUs (Arm; by ACPI also AMD and Intel) say whether the kernel slows them now.
-//! 2. [`Watch`] sums up what was seen from look to look. [`seen`] asks the one of this process, which all its transfers
-//!    share; [`held`] adds for how long a CPU quota held it.
+//! 2. [`HeatWatch`] sums up what was seen from look to look. [`seen`] asks the one of this process, which all its
+//!    transfers share; [`held`] adds for how long a CPU quota held it.
 //!
 //! Not taken for heat: a limit of cpufreq, which is a policy; cooling devices that are no CPU (fans, graphics); a
 //! temperature, unless the kernel slows CPUs from there on ([`Sources::zones`]). Not seen: what firmware slows by
@@ -79,24 +79,24 @@ pub fn held() -> Held {
 }
 
 fn own(every: Duration) -> Option<Heat> {
-    static OWN: Mutex<Option<Watch>> = Mutex::new(None);
+    static OWN: Mutex<Option<HeatWatch>> = Mutex::new(None);
     let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let watch = own.get_or_insert_with(|| Watch::of(Sources::below(Path::new("/sys"))));
+    let watch = own.get_or_insert_with(|| HeatWatch::of(Sources::below(Path::new("/sys"))));
     watch.look(Instant::now(), every)
 }
 
 /// Looks, and sums up.
 #[derive(Debug)]
-pub struct Watch {
+pub struct HeatWatch {
     sources: Sources,
     last: Option<(Instant, Look)>,
     seen: Heat,
 }
 
-impl Watch {
+impl HeatWatch {
     /// Nothing was seen yet.
-    pub fn of(sources: Sources) -> Watch {
-        Watch { sources, last: None, seen: Heat::default() }
+    pub fn of(sources: Sources) -> HeatWatch {
+        HeatWatch { sources, last: None, seen: Heat::default() }
     }
 
     /// Looks if the last look is so long ago; what was seen by all looks. `None` where there is nothing to look at.

@@ -23,14 +23,14 @@ const LIST_BYTES_MAX: usize = 64 << 10;
 const GROWTH_ROUNDS_MAX: usize = 16;
 
 /// A pinned inode and the way to its attributes.
-pub(crate) enum Held<'a> {
+pub(crate) enum Xattrs<'a> {
     /// Open for reading or writing.
     Open(BorrowedFd<'a>),
     /// Pinned with `O_PATH`.
     Pinned(BorrowedFd<'a>),
 }
 
-impl Held<'_> {
+impl Xattrs<'_> {
     /// All attributes the caller may see, in the file system's order; empty where the file system has none.
     pub(crate) fn all(&self) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
         let names = match growing(LIST_BYTES_MAX, |buffer| self.list(buffer)) {
@@ -72,8 +72,8 @@ impl Held<'_> {
             return Err(invalid("an extended attribute's value has at most 65536 bytes"));
         }
         uninterrupted(|| match self {
-            Held::Open(fd) => rustix::fs::fsetxattr(fd, name, value, XattrFlags::empty()),
-            Held::Pinned(fd) => rustix::fs::setxattr(proc_path(*fd), name, value, XattrFlags::empty()),
+            Xattrs::Open(fd) => rustix::fs::fsetxattr(fd, name, value, XattrFlags::empty()),
+            Xattrs::Pinned(fd) => rustix::fs::setxattr(proc_path(*fd), name, value, XattrFlags::empty()),
         })
     }
 
@@ -81,28 +81,28 @@ impl Held<'_> {
     pub(crate) fn remove(&self, name: &[u8]) -> io::Result<()> {
         check_name(name)?;
         uninterrupted(|| match self {
-            Held::Open(fd) => rustix::fs::fremovexattr(fd, name),
-            Held::Pinned(fd) => rustix::fs::removexattr(proc_path(*fd), name),
+            Xattrs::Open(fd) => rustix::fs::fremovexattr(fd, name),
+            Xattrs::Pinned(fd) => rustix::fs::removexattr(proc_path(*fd), name),
         })
     }
 
     /// As [`is_bare`].
     fn is_bare(&self) -> bool {
-        let (Held::Open(fd) | Held::Pinned(fd)) = self;
+        let (Xattrs::Open(fd) | Xattrs::Pinned(fd)) = self;
         bare(*fd, c"", libc::AT_EMPTY_PATH)
     }
 
     fn list(&self, buffer: &mut [u8]) -> rustix::io::Result<usize> {
         match self {
-            Held::Open(fd) => rustix::fs::flistxattr(fd, buffer),
-            Held::Pinned(fd) => rustix::fs::listxattr(proc_path(*fd), buffer),
+            Xattrs::Open(fd) => rustix::fs::flistxattr(fd, buffer),
+            Xattrs::Pinned(fd) => rustix::fs::listxattr(proc_path(*fd), buffer),
         }
     }
 
     fn get(&self, name: &[u8], buffer: &mut [u8]) -> rustix::io::Result<usize> {
         match self {
-            Held::Open(fd) => rustix::fs::fgetxattr(fd, name, buffer),
-            Held::Pinned(fd) => rustix::fs::getxattr(proc_path(*fd), name, buffer),
+            Xattrs::Open(fd) => rustix::fs::fgetxattr(fd, name, buffer),
+            Xattrs::Pinned(fd) => rustix::fs::getxattr(proc_path(*fd), name, buffer),
         }
     }
 }

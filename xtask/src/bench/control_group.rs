@@ -1,6 +1,6 @@
 //! Control groups: CPU time of all processes of both sides, and disks that are slow for some of them.
 
-use crate::tools;
+use crate::command;
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -76,7 +76,7 @@ impl SlowDisk {
         let parent = Path::new("/sys/fs/cgroup/blkio");
         ensure!(parent.is_dir(), "the kernel has no control groups for disks of the first version");
         let directory = parent.join(format!("thalweg-bench-{}-{way:?}", std::process::id()));
-        let findmnt = tools::says(Command::new("findmnt").args(["-n", "-o", "MAJ:MIN", "-T"]).arg(path))?;
+        let findmnt = command::says(Command::new("findmnt").args(["-n", "-o", "MAJ:MIN", "-T"]).arg(path))?;
         // A partition is slowed with its disk.
         let block = Path::new("/sys/dev/block").join(&findmnt);
         let device = match block.join("partition").exists() {

@@ -2,11 +2,11 @@
 
 use crate::bench::Bench;
 use crate::bench::data;
-use crate::bench::page;
 use crate::bench::peers::{self, Job, Servers, TOOLS, Tool};
 use crate::bench::record::{self, Load, Results, Sample};
+use crate::bench::tell;
 use crate::bench::workspace;
-use crate::tools;
+use crate::{cargo, trees};
 use anyhow::{Result, ensure};
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -62,7 +62,7 @@ pub fn compete(
     }
     let mut runners: Vec<Runner> = tools.iter().map(|tool| Runner::Tool(tool)).collect();
     if scenario.small_bytes.is_some() {
-        runners.push(Runner::Bare(tools::build_primitives()?));
+        runners.push(Runner::Bare(cargo::build_primitives()?));
     }
     let log = &mut bench.log;
     workspace::rounds(runs, runners, |run, runner| {
@@ -88,7 +88,7 @@ pub fn compete(
             }),
             Runner::Bare(primitives) => {
                 let times = bench.workspace.time(bare(primitives, scenario, &destination), None)?;
-                let made = tools::files_below(&destination)?.len();
+                let made = trees::files_below(&destination)?.len();
                 ensure!(made as u64 == scenario.files, "the bare loop made {made} files");
                 Ok(times)
             }
@@ -139,7 +139,7 @@ pub fn table(results: &Results, scenario: &str, ours: &str) -> Result<String> {
     for name in tools {
         let tool = TOOLS.iter().find(|tool| tool.name == name);
         let (encrypts, verifies) = tool.map_or(("–", "–"), |tool| (tool.encrypts, tool.verifies));
-        let figures = |figure: fn(&Sample) -> f64| page::median_of(&results.series(scenario, name, figure));
+        let figures = |figure: fn(&Sample) -> f64| tell::median_of(&results.series(scenario, name, figure));
         let (rate, cpu) = match is_small {
             true => (
                 format!("{:.0}", figures(record::files_per_s)),
@@ -152,13 +152,13 @@ pub fn table(results: &Results, scenario: &str, ours: &str) -> Result<String> {
         };
         let against = match name == ours {
             true => "1".to_owned(),
-            false => page::ratio(&wall(name), &wall(ours)),
+            false => tell::ratio(&wall(name), &wall(ours)),
         };
         writeln!(
             out,
             "| {name} | {encrypts} | {verifies} | {} | {:.2} | {:.2} | {rate} | {cpu} | {against} |",
-            page::with_interval(&wall(name)),
-            page::spread_of(&wall(name)),
+            tell::with_interval(&wall(name)),
+            tell::spread_of(&wall(name)),
             figures(record::unsynced_s),
         )?;
     }

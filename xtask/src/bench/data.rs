@@ -1,6 +1,6 @@
 //! What is copied.
 
-use crate::tools;
+use crate::{command, toolchain, trees};
 use anyhow::Result;
 use std::fs;
 use std::path::Path;
@@ -31,8 +31,8 @@ pub fn make_small_files(directory: &Path, files: u32, bytes: usize) -> Result<()
 /// # Errors
 /// What the file system says.
 pub fn warm(source: &Path) -> Result<()> {
-    tools::run(&mut std::process::Command::new("sync"))?;
-    for file in tools::files_below(source)? {
+    command::run(&mut std::process::Command::new("sync"))?;
+    for file in trees::files_below(source)? {
         std::io::copy(&mut fs::File::open(file)?, &mut std::io::sink())?;
     }
     Ok(())
@@ -43,10 +43,10 @@ pub fn warm(source: &Path) -> Result<()> {
 /// # Errors
 /// What the file system says.
 pub fn cool(source: &Path) -> Result<()> {
-    for file in tools::files_below(source)? {
+    for file in trees::files_below(source)? {
         let mut dd = std::process::Command::new("dd");
         dd.arg(format!("if={}", file.display())).args(["iflag=nocache", "count=0", "status=none"]);
-        tools::run(&mut dd)?;
+        command::run(&mut dd)?;
     }
     Ok(())
 }
@@ -57,7 +57,7 @@ pub fn cool(source: &Path) -> Result<()> {
 /// What the file system says.
 pub fn make_files(tree: &Path, directory: &Path, files: u64, bytes: u64) -> Result<()> {
     let all = directory.with_extension("all");
-    crate::demo::make_large_file(tree, &all, files * bytes)?;
+    toolchain::make_large_file(tree, &all, files * bytes)?;
     let mut from = fs::File::open(&all)?;
     for number in 0..files {
         let below = directory.join(format!("d{:02}", number % 16));
@@ -76,7 +76,7 @@ pub fn make_files(tree: &Path, directory: &Path, files: u64, bytes: u64) -> Resu
 /// # Errors
 /// What the file system says.
 pub fn free(destination: &Path) -> Result<()> {
-    let files = tools::files_below(destination)?;
+    let files = trees::files_below(destination)?;
     if files.len() < DELETED_AT_ONCE {
         return Ok(fs::remove_dir_all(destination)?);
     }

@@ -2,7 +2,7 @@
 
 use crate::bench::record::Sample;
 use crate::bench::workspace::Workspace;
-use crate::tools;
+use crate::command;
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ pub fn thin_loopback(bits_per_s: u64) -> Result<()> {
     let rate = format!("{bits_per_s}bit");
     let words =
         ["qdisc", "replace", "dev", "lo", "root", "tbf", "rate", &rate, "burst", "512kb", "latency", "20ms"];
-    tools::run(Command::new("tc").args(words))
+    command::run(Command::new("tc").args(words))
 }
 
 /// Takes that back.
@@ -31,7 +31,7 @@ pub fn thin_loopback(bits_per_s: u64) -> Result<()> {
 /// # Errors
 /// If it was not thin.
 pub fn wide_loopback() -> Result<()> {
-    tools::run(Command::new("tc").args(["qdisc", "del", "dev", "lo", "root"]))
+    command::run(Command::new("tc").args(["qdisc", "del", "dev", "lo", "root"]))
 }
 
 /// Bytes that passed over loopback so far, headers and acknowledgements included.
@@ -59,7 +59,7 @@ const NAME: &str = "bench";
 impl<'a> Testbed<'a> {
     /// Whether the program under test can do it; the reason if not.
     pub fn is_missing(workspace: &Workspace) -> Option<String> {
-        let asked = tools::says(workspace.thalweg().args(["testbed", "--help"]));
+        let asked = command::says(workspace.thalweg().args(["testbed", "--help"]));
         asked.err().map(|_| "this thalweg has no testbed".to_owned())
     }
 
@@ -70,7 +70,7 @@ impl<'a> Testbed<'a> {
     pub fn up(workspace: &'a Workspace, options: &[&str]) -> Result<Testbed<'a>> {
         let state = workspace.directory("testbed")?;
         let mut testbed = Testbed { workspace, state, address: String::new(), addresses: BTreeMap::new() };
-        let told = tools::says(testbed.command("up").args(options).arg("--json"))?;
+        let told = command::says(testbed.command("up").args(options).arg("--json"))?;
         let told: Value = serde_json::from_str(&told).context("what `testbed up` says")?;
         let hosts = told["hosts"].as_array().context("no hosts")?;
         let right = hosts.iter().find(|host| host["side"] == "right").context("no host on the right")?;
@@ -95,7 +95,7 @@ impl<'a> Testbed<'a> {
     /// # Errors
     /// If it cannot be changed.
     pub fn set(&self, options: &[&str]) -> Result<()> {
-        tools::says(self.command("set").args(options)).map(drop)
+        command::says(self.command("set").args(options)).map(drop)
     }
 
     /// Measures over the path: what that carried meanwhile, and what it cost this machine, come into the sample.
@@ -131,6 +131,6 @@ impl<'a> Testbed<'a> {
 
 impl Drop for Testbed<'_> {
     fn drop(&mut self) {
-        let _ = tools::says(&mut self.command("down"));
+        let _ = command::says(&mut self.command("down"));
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::bench::workspace::Workspace;
 use crate::servers::{self, Daemon, Sshd};
-use crate::tools;
+use crate::{command, trees};
 use anyhow::{Context, Result, ensure};
 use std::collections::HashMap;
 use std::fs;
@@ -283,7 +283,7 @@ pub const TOOLS: [Tool; 16] = [
         verifies: "MD5 of each file, both sides read again",
         keeps: Keeps::Content,
         command: |servers, job| {
-            let secret = tools::says(&mut rclone(servers.workspace, &["obscure", RCLONE_SECRET]))?;
+            let secret = command::says(&mut rclone(servers.workspace, &["obscure", RCLONE_SECRET]))?;
             let port = servers.port(Server::Sftp)?;
             let (host, name) = (&servers.host, name(job)?);
             let far = format!(":sftp,host={host},port={port},user=bench,pass={secret}:{name}");
@@ -334,8 +334,8 @@ impl Tool {
     /// If they differ.
     pub fn compare(&self, job: &Job<'_>) -> Result<()> {
         match self.keeps {
-            Keeps::Everything => tools::same_tree(job.source, job.destination),
-            Keeps::Content => tools::same_content(job.source, job.destination),
+            Keeps::Everything => trees::same_tree(job.source, job.destination),
+            Keeps::Content => trees::same_content(job.source, job.destination),
         }
     }
 }
@@ -390,7 +390,7 @@ fn xrdcp(servers: &Servers<'_>, job: &Job<'_>, scheme: &str, server: Server) -> 
     let far = format!("{scheme}://{host}:{port}/{}", job.destination.display());
     // Of a directory it makes one of that name below the destination; its files are named one by one instead.
     ensure!(!job.has_many_files, "xrdcp is measured with single files");
-    for file in tools::files_below(job.source)? {
+    for file in trees::files_below(job.source)? {
         let name = file.file_name().context("a name")?.to_string_lossy().into_owned();
         command.args(["--silent", "--streams", "4"]).arg(&file).arg(format!("{far}/{name}"));
     }
@@ -621,7 +621,7 @@ impl Certificates {
         let own = Certificates(workspace.directory("certificates")?);
         let openssl = |words: &str| -> Result<String> {
             let mut command = Command::new("openssl");
-            tools::says(command.args(words.split_whitespace()).current_dir(&own.0))
+            command::says(command.args(words.split_whitespace()).current_dir(&own.0))
         };
         // RSA: GSI signs its proxies with nothing else.
         let new = "-newkey rsa:2048 -nodes";
@@ -649,7 +649,7 @@ impl Certificates {
             fs::set_permissions(own.path(secret), fs::Permissions::from_mode(0o600))?;
         }
         for file in ["server.key", "server.pem"] {
-            tools::run(Command::new("chown").arg("nobody:nogroup").arg(own.path(file)))?;
+            command::run(Command::new("chown").arg("nobody:nogroup").arg(own.path(file)))?;
         }
         Ok(own)
     }

@@ -3,7 +3,7 @@
 //! made from these files only.
 
 use crate::bench::workspace::Times;
-use crate::tools;
+use crate::{checkout, command};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::fs;
@@ -19,7 +19,7 @@ mod older;
 
 /// The result file called `name`.
 pub fn path(name: &str) -> PathBuf {
-    tools::root().join("bench/results").join(format!("{name}.jsonl"))
+    checkout::root().join("bench/results").join(format!("{name}.jsonl"))
 }
 
 /// What was copied, before it is known how long it took.
@@ -162,7 +162,7 @@ impl Log {
     pub fn left_out(&mut self, tool: &str, why: &str) -> Result<()> {
         eprintln!("left out: {tool}: {why}");
         // What is committed is not to tell where somebody's checkout is.
-        Ok(self.log.left_out(tool, &why.replace(&tools::root().display().to_string(), "."))?)
+        Ok(self.log.left_out(tool, &why.replace(&checkout::root().display().to_string(), "."))?)
     }
 
     /// Gives it its name.
@@ -294,7 +294,7 @@ pub fn about(suite: &str, command: &str) -> Result<About> {
         program: format!("thalweg {}", env!("CARGO_PKG_VERSION")),
         commit: Some(commit()),
         command: command.to_owned(),
-        machine: machine::here(&tools::root().join("target")),
+        machine: machine::here(&checkout::root().join("target")),
         more: more.into_iter().map(|(name, is)| (name.to_owned(), is)).collect(),
         ..About::default()
     })
@@ -302,14 +302,14 @@ pub fn about(suite: &str, command: &str) -> Result<About> {
 
 /// The commit that is measured, and whether anything but results was changed since.
 fn commit() -> String {
-    let asked = |words: &[&str]| first_line(tools::says(&mut tools::git(words)));
+    let asked = |words: &[&str]| first_line(command::says(&mut checkout::git(words)));
     let changed = asked(&["status", "--porcelain", "--", ":/", ":(top,exclude)bench/results"]);
     asked(&["describe", "--always"]) + if changed.is_empty() { "" } else { "-dirty" }
 }
 
 /// The first line of what a program says; nothing, if it is not there.
 fn says(program: &str, words: &[&str]) -> String {
-    first_line(tools::says(Command::new(program).args(words).current_dir(tools::root())))
+    first_line(command::says(Command::new(program).args(words).current_dir(checkout::root())))
 }
 
 fn first_line(said: Result<String>) -> String {

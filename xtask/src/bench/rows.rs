@@ -1,8 +1,7 @@
 //! Results of chores that are no suite: a file of JSON lines. First what they were found on ([`record::about`]), then
 //! one object for each row.
 
-use crate::bench::{page, record};
-use crate::figures;
+use crate::bench::{record, tell};
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -49,20 +48,20 @@ impl Rows {
             *runs.entry(words.join(" ")).or_default() += 1;
         }
         let runs = runs.into_values().min().unwrap_or(0);
-        let (load, cores) = page::busyness(&self.about);
-        let weak = [page::weakness(runs, load, cores), page::rootless(self.about.commit.as_deref())];
+        let (load, cores) = tell::busyness(&self.about);
+        let weak = [tell::weakness(runs, load, cores), tell::rootless(self.about.commit.as_deref())];
         let weak: String = weak.iter().flatten().map(|line| format!("{line}\n\n")).collect();
         format!("{weak}{}; load before it began {load:.2}; {}.", self.place(), self.time())
     }
 
     /// Which command made it, and on what.
     pub fn place(&self) -> String {
-        format!("`{}`. {}", self.about.command, page::machine_of(&self.about))
+        format!("`{}`. {}", self.about.command, tell::machine_of(&self.about))
     }
 
     /// When it was made, of which commit.
     pub fn time(&self) -> String {
-        format!("{}{}", figures::day(&self.about), figures::commit(&self.about))
+        format!("{}{}", tell::day(&self.about), tell::commit(&self.about))
     }
 }
 
@@ -85,7 +84,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_again_and_what_is_no_result_is_refused() {
-        let scratch = crate::tools::Scratch::new("rows").unwrap();
+        let scratch = crate::scratch::Scratch::new("rows").unwrap();
         let path = scratch.path("x.jsonl");
         let machine = Machine { cpu: "a CPU".into(), cores: 2, ..Machine::default() };
         let (command, date) = ("c".into(), "2026-11-22T02:40:00Z".into());

@@ -2,7 +2,8 @@
 //! stopwatch.
 
 use crate::bench::control_group::Group;
-use crate::tools::{self, Scratch};
+use crate::command;
+use crate::scratch::Scratch;
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -117,7 +118,7 @@ impl Volume {
         // syncs more often than others would pay for that.
         let mut zeros = Command::new("dd");
         zeros.args(["if=/dev/zero", "bs=4M", "count=1024", "oflag=direct", "conv=fsync", "status=none"]);
-        tools::run(zeros.arg(format!("of={}", image.display())))?;
+        command::run(zeros.arg(format!("of={}", image.display())))?;
         Volume::mounted(scratch, name, image, files, &[])
     }
 
@@ -147,15 +148,15 @@ impl Volume {
         // Some more for directories, and for what a mover keeps beside files.
         let inodes = (files + files / 4).to_string();
         let mkfs = ["-q", "-F", "-N", &inodes, "-E", "lazy_itable_init=1,lazy_journal_init=1"];
-        tools::run(Command::new("mkfs.ext4").args(mkfs).args(options).arg(&image))?;
+        command::run(Command::new("mkfs.ext4").args(mkfs).args(options).arg(&image))?;
         let loop_device =
             Command::new("losetup").args(["--find", "--show", "--direct-io=on"]).arg(&image).output()?;
         let loop_device = String::from_utf8(loop_device.stdout)?.trim().to_owned();
         ensure!(!loop_device.is_empty(), "there is no loop device");
         let mounted =
-            tools::run(Command::new("mount").args(["-o", "noinit_itable", &loop_device]).arg(&path));
+            command::run(Command::new("mount").args(["-o", "noinit_itable", &loop_device]).arg(&path));
         // Detached when it is unmounted, or now.
-        let detached = tools::run(Command::new("losetup").args(["--detach", &loop_device]));
+        let detached = command::run(Command::new("losetup").args(["--detach", &loop_device]));
         mounted.and(detached)?;
         Ok(Volume { path, image })
     }

@@ -10,7 +10,8 @@
 //! Everything goes with the value.
 
 use super::scenarios::{Files, Scenario, Side, Throttle};
-use crate::tools::{self, Scratch};
+use crate::scratch::Scratch;
+use crate::{command, packages, trees};
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use std::fs;
@@ -74,7 +75,7 @@ impl Rig {
             );
             return Ok(None);
         }
-        tools::install(&[
+        packages::install(&[
             ("strace", "/usr/bin/strace"),
             ("nftables", "/usr/sbin/nft"),
             ("iproute2", "/usr/sbin/tc"),
@@ -124,8 +125,8 @@ impl Rig {
             self.once(scenario, &[], Deed::Copy)?;
         }
         // With what lies below the disks.
-        tools::run(Command::new("sync").arg("-f").arg(source))?;
-        tools::run(Command::new("sync").arg("-f").arg(self.scratch.path("")))?;
+        command::run(Command::new("sync").arg("-f").arg(source))?;
+        command::run(Command::new("sync").arg("-f").arg(self.scratch.path("")))?;
         let is_cold = throttles.iter().any(|throttle| matches!(throttle, Throttle::Disk(Side::Source, _)));
         self.prepare(&source.join(scenario.files.name()), is_cold)?;
         let path = path_of(throttles);
@@ -252,7 +253,7 @@ impl Rig {
 
     /// Drops what the page cache holds of the source, or fills it.
     fn prepare(&self, source: &Path, is_cold: bool) -> Result<()> {
-        for file in tools::files_below(source).unwrap_or_else(|_| vec![source.to_owned()]) {
+        for file in trees::files_below(source).unwrap_or_else(|_| vec![source.to_owned()]) {
             match is_cold {
                 true => {
                     let input = format!("if={}", file.display());

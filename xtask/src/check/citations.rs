@@ -1,6 +1,6 @@
 //! No tracked file cites a document that is not in the tree, and every link of a page leads to a file that is.
 
-use crate::tools;
+use crate::{checkout, command};
 use anyhow::Result;
 use std::fs;
 use std::path::Path;
@@ -16,11 +16,11 @@ const MAY_NAME_THEM: &[&str] = &["xtask/src/check/citations.rs"];
 /// # Errors
 /// If git does not answer.
 pub fn check(breaches: &mut Vec<String>) -> Result<()> {
-    let root = tools::root();
+    let root = checkout::root();
     if !root.join(".git").exists() {
         return Ok(());
     }
-    let tracked = tools::says(&mut tools::git(&["ls-files", "-z"]))?;
+    let tracked = command::says(&mut checkout::git(&["ls-files", "-z"]))?;
     for name in tracked.split('\0').filter(|name| !name.is_empty() && !MAY_NAME_THEM.contains(name)) {
         // What is no text (a picture, bytes for a test) cites nothing.
         let Ok(text) = fs::read_to_string(root.join(name)) else { continue };
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_link_to_a_file_that_is_not_there_is_a_breach() {
-        let page = tools::root().join("docs/README.md");
+        let page = checkout::root().join("docs/README.md");
         let text = "[a](../SPEC.md#x), [b](#y), `[c](gone.md)`, [d](https://e.f)\n```\n[g](gone.md)\n```\n[`h`](gone.md)\n";
         assert_eq!(broken_links(&page, text), [(5, "gone.md".to_owned())]);
     }

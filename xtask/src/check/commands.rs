@@ -1,6 +1,6 @@
 //! README.md and the guides: what a reader is to type is understood.
 
-use crate::tools;
+use crate::checkout;
 use anyhow::{Context, Result};
 use std::fs;
 
@@ -9,7 +9,7 @@ use std::fs;
 /// # Errors
 /// If a file that it reads is not there.
 pub fn check(breaches: &mut Vec<String>) -> Result<()> {
-    let root = tools::root();
+    let root = checkout::root();
     let mut pages = vec![root.join("README.md"), root.join("docs/figures/README.md")];
     for entry in fs::read_dir(root.join("docs/guide")).context("docs/guide")? {
         pages.push(entry?.path());
@@ -76,7 +76,7 @@ mod tests {
         let mut breaches = Vec::new();
         check(&mut breaches).unwrap();
         assert_eq!(breaches, Vec::<String>::new());
-        let readme = fs::read_to_string(tools::root().join("README.md")).unwrap();
+        let readme = fs::read_to_string(checkout::root().join("README.md")).unwrap();
         assert!(to_be_typed(&readme).len() > 20, "{:?}", to_be_typed(&readme));
     }
 

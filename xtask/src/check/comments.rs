@@ -1,7 +1,7 @@
 //! Comments are as wide as what stands beside them, so that they are read without scrolling. rustfmt leaves them alone.
 
 use super::text::sources_below;
-use crate::tools;
+use crate::checkout;
 use anyhow::{Context, Result};
 use std::fs;
 
@@ -16,9 +16,9 @@ const COLUMNS_MAX: usize = 120;
 /// If a file cannot be read.
 pub fn check(breaches: &mut Vec<String>) -> Result<()> {
     for below in BELOW {
-        for file in sources_below(&tools::root().join(below))? {
+        for file in sources_below(&checkout::root().join(below))? {
             let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
-            let place = file.strip_prefix(tools::root()).unwrap_or(&file).display();
+            let place = file.strip_prefix(checkout::root()).unwrap_or(&file).display();
             breaches.extend(wide(&text).map(|number| {
                 format!("{place}:{number} is a comment of more than {COLUMNS_MAX} columns: wrap it")
             }));

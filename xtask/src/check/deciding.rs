@@ -1,7 +1,7 @@
 //! Deciding is apart from doing: the deciding modules of the mover know no clock, no disk, no network.
 
-use super::text::{code_lines, sources_below};
-use crate::tools;
+use super::text::{code_lines, sources_of};
+use crate::checkout;
 use anyhow::{Context, Result};
 use std::fs;
 
@@ -66,14 +66,11 @@ impl Room {
 /// # Errors
 /// If a file that it reads is not there.
 pub fn check(breaches: &mut Vec<String>) -> Result<()> {
-    let source = tools::root().join("crates/mover/src");
+    let source = checkout::root().join("crates/mover/src");
     for room in ROOMS {
-        let below = source.join(room.name);
-        let mut files = if below.is_dir() { sources_below(&below)? } else { Vec::new() };
-        files.extend(Some(source.join(format!("{}.rs", room.name))).filter(|file| file.exists()));
-        for file in files {
+        for file in sources_of(&source.join(room.name))? {
             let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
-            let place = file.strip_prefix(tools::root()).unwrap_or(&file).display();
+            let place = file.strip_prefix(checkout::root()).unwrap_or(&file).display();
             breaches.extend(
                 mentioned(room, &text).map(|(number, word)| format!("{place}:{number} mentions {word}")),
             );
@@ -125,7 +122,7 @@ mod tests {
 
     #[test]
     fn every_module_that_decides_is_there_and_does_nothing_else() {
-        let source = tools::root().join("crates/mover/src");
+        let source = checkout::root().join("crates/mover/src");
         for Room { name, .. } in ROOMS {
             assert!(source.join(name).is_dir() || source.join(format!("{name}.rs")).exists(), "{name}");
         }

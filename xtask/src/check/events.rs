@@ -1,7 +1,7 @@
 //! docs/reference/json.md has every event that `--json` tells.
 
 use super::text::{code_lines, quoted, sources_below};
-use crate::tools;
+use crate::checkout;
 use anyhow::{Context, Result};
 use std::fs;
 
@@ -11,14 +11,14 @@ use std::fs;
 /// If a file that it reads is not there.
 pub fn check(breaches: &mut Vec<String>) -> Result<()> {
     const PAGE: &str = "docs/reference/json.md";
-    let page = fs::read_to_string(tools::root().join(PAGE)).context(PAGE)?;
+    let page = fs::read_to_string(checkout::root().join(PAGE)).context(PAGE)?;
     let told: Vec<&str> = quoted(&page).collect();
     for source in ["crates/cli/src", "crates/client/src"] {
-        for file in sources_below(&tools::root().join(source))? {
+        for file in sources_below(&checkout::root().join(source))? {
             let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
             for (number, line) in code_lines(&text) {
                 for event in events_in(line).filter(|event| !told.contains(event)) {
-                    let place = file.strip_prefix(tools::root()).unwrap_or(&file).display();
+                    let place = file.strip_prefix(checkout::root()).unwrap_or(&file).display();
                     breaches.push(format!("{place}:{number} tells `{event}`, which is not in {PAGE}"));
                 }
             }

@@ -1,7 +1,7 @@
 //! Arrows point only down: between crates, and between modules of the mover, whose order is that of its lib.rs.
 
 use super::text::code_lines;
-use crate::tools;
+use crate::checkout;
 use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,18 +28,18 @@ const APART: &[(&str, &str)] = &[("endpoint", "link"), ("transfer", "flow"), ("t
 /// If a file that it reads is not there.
 pub fn check(breaches: &mut Vec<String>) -> Result<()> {
     crates(breaches)?;
-    let source = tools::root().join("crates/mover/src");
+    let source = checkout::root().join("crates/mover/src");
     let lib = fs::read_to_string(source.join("lib.rs")).context("crates/mover/src/lib.rs")?;
     let order = Order::of(&lib);
     modules(&source, &order, breaches)?;
-    let map = fs::read_to_string(tools::root().join("ARCHITECTURE.md")).context("ARCHITECTURE.md")?;
+    let map = fs::read_to_string(checkout::root().join("ARCHITECTURE.md")).context("ARCHITECTURE.md")?;
     breaches.extend(order.misdrawn(&map).map(|breach| format!("ARCHITECTURE.md: {breach}")));
     Ok(())
 }
 
 fn crates(breaches: &mut Vec<String>) -> Result<()> {
     for (name, allowed) in CRATES {
-        let manifest = fs::read_to_string(tools::root().join(format!("crates/{name}/Cargo.toml")))?;
+        let manifest = fs::read_to_string(checkout::root().join(format!("crates/{name}/Cargo.toml")))?;
         for line in manifest.lines() {
             let Some(rest) = line.strip_prefix("thalweg-") else { continue };
             let used = rest.split(['.', ' ', '=']).next().unwrap_or_default();
@@ -56,7 +56,7 @@ fn modules(source: &Path, order: &Order<'_>, breaches: &mut Vec<String>) -> Resu
         let mut files = Vec::new();
         reach(source, module, 1, &mut files)?;
         for SourceFile { path, depth, text } in files {
-            let place = path.strip_prefix(tools::root()).unwrap_or(&path).display();
+            let place = path.strip_prefix(checkout::root()).unwrap_or(&path).display();
             breaches.extend(order.against(module, depth, &text).into_iter().map(|(number, name)| {
                 format!(
                     "{place}:{number} uses crate::{name}, which stands behind or apart from it (see lib.rs)"
@@ -251,8 +251,8 @@ mod tests {
         assert_eq!(breaches, Vec::<String>::new());
         // What lies in a directory is looked at, and what is there for tests is not.
         let mut files = Vec::new();
-        reach(&tools::root().join("crates/mover/src"), "plan", 1, &mut files).unwrap();
-        reach(&tools::root().join("crates/mover/src"), "order", 1, &mut files).unwrap();
+        reach(&checkout::root().join("crates/mover/src"), "plan", 1, &mut files).unwrap();
+        reach(&checkout::root().join("crates/mover/src"), "order", 1, &mut files).unwrap();
         let has = |end: &str| files.iter().any(|file| file.path.ends_with(end));
         assert!(has("plan.rs") && has("plan/disk.rs") && has("order/mod.rs") && !has("order/tests.rs"));
     }

@@ -39,10 +39,13 @@ mod package;
 /// 11. Comments are no wider than can be read beside code.
 mod comments;
 
+/// 12. A module with files below it stands beside its folder.
+mod module_files;
+
 /// Adds what it finds to the breaches.
 type Guard = fn(&mut Vec<String>) -> Result<()>;
 
-const GUARDS: [Guard; 11] = [
+const GUARDS: [Guard; 12] = [
     layers::check,
     deciding::check,
     promises::check,
@@ -54,6 +57,7 @@ const GUARDS: [Guard; 11] = [
     threads::check,
     package::check,
     comments::check,
+    module_files::check,
 ];
 
 /// Checks all of it.
@@ -68,7 +72,7 @@ pub fn run() -> Result<()> {
     if breaches.is_empty() {
         println!(
             "    layers, deciding apart from doing, promises with tests, commands that are understood, citations, results, \
-             events, threads, the Debian package, comments: in order"
+             events, threads, the Debian package, comments, names of modules: in order"
         );
         return Ok(());
     }

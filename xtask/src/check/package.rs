@@ -1,6 +1,6 @@
 //! The Debian package: what it names is there, and what is to be installed is in it.
 
-use crate::{deb, tools};
+use crate::{checkout, deb};
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +17,7 @@ const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
 /// # Errors
 /// If cargo does not answer, or a file that it reads is not there.
 pub fn check(breaches: &mut Vec<String>) -> Result<()> {
-    let root = tools::root();
+    let root = checkout::root();
     let (mut taken, mut installed) = (BTreeSet::new(), BTreeSet::new());
     for asset in deb::assets()? {
         let files = asset.files()?;

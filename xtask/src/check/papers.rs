@@ -1,7 +1,7 @@
 //! docs/papers.md: what the papers show is shown here, or is said not to be.
 
 use super::text::{has_test, quoted};
-use crate::tools;
+use crate::checkout;
 use anyhow::{Context, Result};
 use clap::CommandFactory;
 use std::collections::BTreeSet;
@@ -23,7 +23,7 @@ const NUMBERED: &[(&str, &[(&str, usize)])] = &[
 /// If a file that it reads is not there.
 pub fn check(breaches: &mut Vec<String>) -> Result<()> {
     const PAGE: &str = "docs/papers.md";
-    let text = fs::read_to_string(tools::root().join(PAGE)).context(PAGE)?;
+    let text = fs::read_to_string(checkout::root().join(PAGE)).context(PAGE)?;
     let wrong = not_shown(&text).into_iter().chain(left_out(&text));
     breaches.extend(wrong.map(|breach| format!("{PAGE}: {breach}")));
     Ok(())
@@ -139,14 +139,14 @@ mod tests {
 
     #[test]
     fn every_row_of_the_papers_is_shown_by_what_is_there() {
-        let text = fs::read_to_string(tools::root().join("docs/papers.md")).unwrap();
+        let text = fs::read_to_string(checkout::root().join("docs/papers.md")).unwrap();
         assert_eq!(not_shown(&text), Vec::<String>::new());
         assert!(text.lines().filter(|line| line.starts_with("| ")).count() > 50);
     }
 
     #[test]
     fn a_table_figure_or_equation_of_a_paper_that_is_left_out_is_a_breach() {
-        let text = fs::read_to_string(tools::root().join("docs/papers.md")).unwrap();
+        let text = fs::read_to_string(checkout::root().join("docs/papers.md")).unwrap();
         assert_eq!(left_out(&text), Vec::<String>::new());
         let without = |beginning: &str| {
             let kept: Vec<&str> = text.lines().filter(|line| !line.starts_with(beginning)).collect();

@@ -1,7 +1,7 @@
 //! SPEC.md and docs/faults.md: what holds a promise is there.
 
 use super::text::{has_test, quoted};
-use crate::tools;
+use crate::checkout;
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +17,7 @@ pub fn check(breaches: &mut Vec<String>) -> Result<()> {
 }
 
 fn promises(breaches: &mut Vec<String>) -> Result<()> {
-    let spec = fs::read_to_string(tools::root().join("SPEC.md")).context("SPEC.md")?;
+    let spec = fs::read_to_string(checkout::root().join("SPEC.md")).context("SPEC.md")?;
     let is_test = |test: &str| {
         test.rsplit_once("::").is_some_and(|(file, function)| has_test(Path::new(file), function))
     };
@@ -98,7 +98,7 @@ impl Promise {
 
 /// In docs/faults.md tests stand as `file::function`.
 fn faults(breaches: &mut Vec<String>) -> Result<()> {
-    let text = fs::read_to_string(tools::root().join("docs/faults.md")).context("docs/faults.md")?;
+    let text = fs::read_to_string(checkout::root().join("docs/faults.md")).context("docs/faults.md")?;
     let words = text.lines().filter(|line| line.starts_with('|')).flat_map(quoted);
     for test in words.filter(|word| word.contains("::")) {
         match test.rsplit_once("::") {

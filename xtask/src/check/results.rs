@@ -1,6 +1,6 @@
 //! bench/results: the commit that a result was measured with is in the history.
 
-use crate::tools;
+use crate::{checkout, command, trees};
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::fs::File;
@@ -13,13 +13,13 @@ use std::process::Stdio;
 /// # Errors
 /// If git does not answer, or a result cannot be read.
 pub fn check(breaches: &mut Vec<String>) -> Result<()> {
-    let has_git = tools::root().join(".git").exists();
-    if !has_git || tools::says(&mut tools::git(&["rev-parse", "--is-shallow-repository"]))? != "false" {
+    let has_git = checkout::root().join(".git").exists();
+    if !has_git || command::says(&mut checkout::git(&["rev-parse", "--is-shallow-repository"]))? != "false" {
         println!("    commits of bench/results: not checked, the history is not here");
         return Ok(());
     }
-    let directory = tools::root().join("bench/results");
-    for path in tools::files_below(&directory)? {
+    let directory = checkout::root().join("bench/results");
+    for path in trees::files_below(&directory)? {
         let mut first = String::new();
         let file = File::open(&path).with_context(|| path.display().to_string())?;
         BufReader::new(file).read_line(&mut first).with_context(|| path.display().to_string())?;
@@ -46,7 +46,7 @@ fn is_in_history(commit: &str) -> bool {
     let is_name = commit.starts_with(|first: char| first.is_ascii_alphanumeric())
         && commit.chars().all(|letter| letter.is_ascii_alphanumeric() || ".-_".contains(letter));
     let name = format!("{commit}^{{commit}}");
-    let mut asked = tools::git(&["merge-base", "--is-ancestor", &name, "HEAD"]);
+    let mut asked = checkout::git(&["merge-base", "--is-ancestor", &name, "HEAD"]);
     is_name && asked.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
@@ -65,8 +65,8 @@ mod tests {
         for none in ["", "--all", "HEAD..HEAD", "0000000000000000000000000000000000000000"] {
             assert!(!is_in_history(none), "{none}");
         }
-        if tools::root().join(".git").exists() {
-            let head = tools::says(&mut tools::git(&["rev-parse", "--short", "HEAD"])).unwrap();
+        if checkout::root().join(".git").exists() {
+            let head = command::says(&mut checkout::git(&["rev-parse", "--short", "HEAD"])).unwrap();
             assert!(is_in_history(&head), "{head}");
         }
     }

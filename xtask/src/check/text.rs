@@ -1,6 +1,6 @@
 //! What guards find in a text: its code, words between backquotes, tests.
 
-use crate::tools;
+use crate::{checkout, trees};
 use anyhow::Result;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,8 +10,18 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// What the file system says.
 pub fn sources_below(directory: &Path) -> Result<Vec<PathBuf>> {
-    let mut files = tools::files_below(directory)?;
+    let mut files = trees::files_below(directory)?;
     files.retain(|file| file.extension().is_some_and(|extension| extension == "rs"));
+    Ok(files)
+}
+
+/// All Rust sources of a module: the file beside its folder, and those below that; of a folder alone, those below it.
+///
+/// # Errors
+/// What the file system says.
+pub fn sources_of(module: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = if module.is_dir() { sources_below(module)? } else { Vec::new() };
+    files.extend(Some(module.with_extension("rs")).filter(|file| file.exists()));
     Ok(files)
 }
 
@@ -61,7 +71,7 @@ pub fn quoted(text: &str) -> impl Iterator<Item = &str> {
 /// Whether a file has a test of this name.
 pub fn has_test(file: &Path, function: &str) -> bool {
     let word = if file.extension().is_some_and(|extension| extension == "py") { "def" } else { "fn" };
-    fs::read_to_string(tools::root().join(file)).is_ok_and(|text| is_test_in(&text, word, function))
+    fs::read_to_string(checkout::root().join(file)).is_ok_and(|text| is_test_in(&text, word, function))
 }
 
 /// Whether a text has a test of this name, and not a helper, an ignored one, or one in a comment.
@@ -81,6 +91,14 @@ fn is_test_in(text: &str, word: &str, function: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_module_is_its_file_and_those_below_its_folder() {
+        let files = sources_of(&checkout::root().join("xtask/src/bench")).unwrap();
+        let has = |end: &str| files.iter().any(|file| file.ends_with(end));
+        assert!(has("src/bench.rs") && has("bench/rows.rs") && !has("src/main.rs"));
+        assert_eq!(sources_of(&checkout::root().join("xtask/src/sim")).unwrap().len(), 1);
+    }
 
     #[test]
     fn a_helper_an_ignored_test_and_a_comment_are_no_tests() {

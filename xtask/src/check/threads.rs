@@ -1,8 +1,8 @@
 //! Threads of a transfer are started in one room, which has a panic told of: else whoever waits for such a thread waits
 //! for ever.
 
-use super::text::{code_lines, sources_below};
-use crate::tools;
+use super::text::{code_lines, sources_of};
+use crate::checkout;
 use anyhow::{Context, Result};
 use std::fs;
 
@@ -20,12 +20,12 @@ const SCOPED: &str = ".spawn_scoped(";
 /// If a file that it reads is not there.
 pub fn check(breaches: &mut Vec<String>) -> Result<()> {
     for below in BELOW {
-        for file in sources_below(&tools::root().join(below))? {
-            if file == tools::root().join(ROOM) || file.ends_with("tests.rs") {
+        for file in sources_of(&checkout::root().join(below))? {
+            if file == checkout::root().join(ROOM) || file.ends_with("tests.rs") {
                 continue;
             }
             let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
-            let place = file.strip_prefix(tools::root()).unwrap_or(&file).display();
+            let place = file.strip_prefix(checkout::root()).unwrap_or(&file).display();
             breaches.extend(bare(&text).map(|number| {
                 format!("{place}:{number} starts a thread whose panic nobody hears of: use {ROOM}")
             }));
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn all_threads_of_transfers_are_started_in_their_room() {
-        assert!(tools::root().join(ROOM).exists());
+        assert!(checkout::root().join(ROOM).exists());
         let mut breaches = Vec::new();
         check(&mut breaches).unwrap();
         assert_eq!(breaches, Vec::<String>::new());

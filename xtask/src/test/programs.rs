@@ -2,7 +2,7 @@
 //! after the other, as `cargo test` runs them, they leave two cores idle for four fifths of half an hour. What measures
 //! runs by itself afterwards.
 
-use crate::tools::{self, Built};
+use crate::cargo::{self, Built};
 use anyhow::{Context, Result, bail, ensure};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -30,7 +30,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// # Errors
 /// If they do not build; at the end, with the names of those that failed.
 pub fn run() -> Result<()> {
-    let all = tools::built(&["test", "--workspace"])?;
+    let all = cargo::built(&["test", "--workspace"])?;
     for name in MEASURING.iter().chain(&LONG) {
         ensure!(
             all.iter().any(|built| built.name == *name),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use thalweg_cli::args::testbed::{
     DownArgs, ListArgs, NAME, PathArgs, RunArgs, SetArgs, ShowArgs, TestbedCommand, UpArgs, WhichArgs,
 };
-use thalweg_lab::testbed::daemon::{LaneStatus, Request, Status};
+use thalweg_lab::testbed::daemon::{DirectionStatus, Request, Status};
 use thalweg_lab::testbed::registry::{Record, Registry, Removed, become_program};
 use thalweg_lab::testbed::spec::{Paths, STOCK, Spec, TUNED};
 use thalweg_lab::testbed::wire::Path;
@@ -183,8 +183,8 @@ fn status(args: &ShowArgs) -> Result<Exit> {
     for host in &record.hosts {
         out::line(&format!("  {:<9} {}", host.name, host.address))?;
     }
-    for (name, lane) in [("forward", &status.forward), ("back", &status.back)] {
-        out::line(&format!("  {name:<9} {}", lane_shown(lane)))?;
+    for (name, direction) in [("forward", &status.forward), ("back", &status.back)] {
+        out::line(&format!("  {name:<9} {}", direction_shown(direction)))?;
     }
     let cost = status.cpu_seconds_per_gb.map(|cost| format!(", {cost:.3} CPU-s/GB")).unwrap_or_default();
     out::line(&format!("  the wire's own cost: {:.2} CPU-s{cost}", status.cpu_seconds))?;
@@ -411,8 +411,8 @@ fn one_shown(path: &Path) -> String {
     words.join(", ")
 }
 
-fn lane_shown(lane: &LaneStatus) -> String {
-    let counters = &lane.counters;
+fn direction_shown(direction: &DirectionStatus) -> String {
+    let counters = &direction.counters;
     let mut words = vec![
         format!("{} packets", units::count(counters.packets)),
         units::size(counters.bytes),
@@ -423,8 +423,8 @@ fn lane_shown(lane: &LaneStatus) -> String {
     if counters.reordered + counters.duplicated > 0 {
         words.push(format!("{} late, {} twice", counters.reordered, counters.duplicated));
     }
-    if lane.trouble > 0 {
-        words.push(format!("{} LOST BY THE WIRE ITSELF: it was too slow", units::count(lane.trouble)));
+    if direction.trouble > 0 {
+        words.push(format!("{} LOST BY THE WIRE ITSELF: it was too slow", units::count(direction.trouble)));
     }
     words.join(", ")
 }

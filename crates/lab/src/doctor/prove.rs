@@ -237,11 +237,11 @@ fn run(path: TrialPath, sysctls: &[(String, String)], registry: &Registry, wire:
     registry.up(&spec, wire)?;
     let run = rate_of_one_stream(registry, NAME, RATE_TIME).and_then(|bits_per_s| {
         let status = registry.ask(NAME, &Request::Status)?;
-        let lanes = [&status.forward, &status.back];
+        let directions = [&status.forward, &status.back];
         Ok(Run {
             bits_per_s,
-            lost: lanes.iter().map(|lane| lane.trouble).sum(),
-            carried_bytes: lanes.iter().map(|lane| lane.counters.bytes).sum(),
+            lost: directions.iter().map(|direction| direction.trouble).sum(),
+            carried_bytes: directions.iter().map(|direction| direction.counters.bytes).sum(),
             cpu_s: status.cpu_seconds,
         })
     });

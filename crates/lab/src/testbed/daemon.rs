@@ -2,8 +2,8 @@
 //! with it when it ends.
 
 use super::check::{End, round_trips};
+use super::direction::{Direction, Numbers, Shared};
 use super::hosts::{self, Hosts, QUEUE_BACK, QUEUE_FORWARD};
-use super::lane::{Lane, Numbers, Shared};
 use super::registry::{HostRecord, Record, boot_id, own_start_ticks, socket_of};
 use super::spec::{Paths, Side, Spec};
 use super::wire::{Counters, Path, Wire};
@@ -54,14 +54,14 @@ pub struct Status {
     /// CPU-seconds for each 10^9 bytes carried, both directions together; `None` before the first.
     pub cpu_seconds_per_gb: Option<f64>,
     /// From left to right.
-    pub forward: LaneStatus,
+    pub forward: DirectionStatus,
     /// From right to left.
-    pub back: LaneStatus,
+    pub back: DirectionStatus,
 }
 
 /// One direction.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct LaneStatus {
+pub struct DirectionStatus {
     /// What happened to packets.
     pub counters: Counters,
     /// What a packet takes without any delay of the wire's, in nanoseconds, measured when the testbed came up; taken
@@ -78,7 +78,7 @@ pub struct LaneStatus {
 /// Runs a testbed until its process is ended. `directory` is its own; `spec` was checked.
 ///
 /// # Errors
-/// If it cannot begin, or a lane ends.
+/// If it cannot begin, or a direction ends.
 pub fn serve(spec: Spec, directory: &std::path::Path) -> Result<()> {
     let mut record = Record {
         id: new_id()?,
@@ -91,7 +91,7 @@ pub fn serve(spec: Spec, directory: &std::path::Path) -> Result<()> {
     };
     record.write(directory)?;
     let hosts = hosts::build(&spec)?;
-    let lanes = Lanes::open(&spec, &hosts)?;
+    let directions = Directions::open(&spec, &hosts)?;
     write_hosts_file(&hosts, directory)?;
     record.router_fd = hosts.router.number();
     for host in &hosts.hosts {
@@ -112,12 +112,12 @@ pub fn serve(spec: Spec, directory: &std::path::Path) -> Result<()> {
     let begun = Instant::now();
     // One that cannot be heard is the asker's loss.
     for stream in listener.incoming().flatten() {
-        let _ = lanes.answer(&stream, &spec, begun);
+        let _ = directions.answer(&stream, &spec, begun);
     }
     Ok(())
 }
 
-struct Lanes {
+struct Directions {
     forward: Arc<Shared>,
     back: Arc<Shared>,
     router_queues: std::path::PathBuf,
@@ -142,30 +142,31 @@ impl Own {
     }
 }
 
-impl Lanes {
+impl Directions {
     /// Both directions at work, each in a thread of its own in the router.
-    fn open(spec: &Spec, hosts: &Hosts) -> Result<Lanes> {
+    fn open(spec: &Spec, hosts: &Hosts) -> Result<Directions> {
         let idle = || Arc::new(Shared::new(Wire::new(Path::default(), 0)));
         let (forward, back) = (idle(), idle());
         let mut router_queues = None;
         for (shared, queue) in [(&forward, QUEUE_FORWARD), (&back, QUEUE_BACK)] {
             let numbers = Numbers { whole: queue, parts: queue + 1 };
-            let opened = hosts.router.inside(|| Lane::open(numbers, spec.mtu_bytes, Arc::clone(shared)));
-            let lane = opened.map_err(|error| {
+            let opened = hosts.router.inside(|| Direction::open(numbers, spec.mtu_bytes, Arc::clone(shared)));
+            let direction = opened.map_err(|error| {
                 let kind = thalweg_mover::failure::kind_of_io(&error);
                 Failure::new(kind, "open the wire", error.to_string())
             })?;
-            let told = start(lane, hosts, queue)?;
+            let told = start(direction, hosts, queue)?;
             router_queues.get_or_insert(told);
         }
         let router_queues = router_queues.unwrap_or_default();
-        let mut lanes = Lanes { forward, back, router_queues, own: Own::default() };
-        lanes.own = Own { awake_ns: lanes.own_at(hosts, 0)?, asleep_ns: lanes.own_at(hosts, TRIAL_NS)? };
-        lanes.take_own_off(&spec.paths);
-        *lanes.forward.wire() = Wire::new(spec.paths.forward.clone(), spec.seed);
+        let mut directions = Directions { forward, back, router_queues, own: Own::default() };
+        directions.own =
+            Own { awake_ns: directions.own_at(hosts, 0)?, asleep_ns: directions.own_at(hosts, TRIAL_NS)? };
+        directions.take_own_off(&spec.paths);
+        *directions.forward.wire() = Wire::new(spec.paths.forward.clone(), spec.seed);
         // Another stream of chance for the way back.
-        *lanes.back.wire() = Wire::new(spec.paths.back.clone(), !spec.seed);
-        Ok(lanes)
+        *directions.back.wire() = Wire::new(spec.paths.back.clone(), !spec.seed);
+        Ok(directions)
     }
 
     /// Half of what a round trip takes on this machine beyond the delay that it was asked for.
@@ -213,8 +214,8 @@ impl Lanes {
     }
 
     fn status(&self, spec: &Spec, begun: Instant) -> Status {
-        let (forward_path, forward) = self.lane_status(&self.forward, QUEUE_FORWARD);
-        let (back_path, back) = self.lane_status(&self.back, QUEUE_BACK);
+        let (forward_path, forward) = self.direction_status(&self.forward, QUEUE_FORWARD);
+        let (back_path, back) = self.direction_status(&self.back, QUEUE_BACK);
         let cpu_seconds = thalweg_sys::cpu_time::process_cpu().as_secs_f64();
         let bytes = forward.counters.bytes + back.counters.bytes;
         let mut spec = spec.clone();
@@ -229,19 +230,19 @@ impl Lanes {
         }
     }
 
-    fn lane_status(&self, shared: &Shared, queue: u16) -> (Path, LaneStatus) {
+    fn direction_status(&self, shared: &Shared, queue: u16) -> (Path, DirectionStatus) {
         let (path, counters) = {
             let wire = shared.wire();
             (wire.path().clone(), wire.counters())
         };
-        let lane = LaneStatus {
+        let direction = DirectionStatus {
             counters,
             own_ns: shared.own_ns(),
             held: shared.held.load(Ordering::Relaxed),
             held_max: shared.held_max.load(Ordering::Relaxed),
             trouble: shared.errors.load(Ordering::Relaxed) + self.dropped_by_kernel(queue),
         };
-        (path, lane)
+        (path, direction)
     }
 
     /// Packets that the kernel could not queue, or not tell of.
@@ -257,8 +258,8 @@ impl Lanes {
     }
 }
 
-/// Starts a lane's thread; returns where that thread's view of the kernel's queues is.
-fn start(lane: Lane, hosts: &Hosts, queue: u16) -> Result<std::path::PathBuf> {
+/// Starts a direction's thread; returns where that thread's view of the kernel's queues is.
+fn start(direction: Direction, hosts: &Hosts, queue: u16) -> Result<std::path::PathBuf> {
     let router = super::registry::reopen(&hosts.router)?;
     let (told, hears) = std::sync::mpsc::channel();
     let carry = move || {
@@ -268,7 +269,7 @@ fn start(lane: Lane, hosts: &Hosts, queue: u16) -> Result<std::path::PathBuf> {
             let _ = thalweg_sys::priority::run_before_others();
             let tid = rustix::thread::gettid().as_raw_nonzero();
             let _ = told.send(format!("/proc/self/task/{tid}/net/netfilter/nfnetlink_queue").into());
-            lane.carry()
+            direction.carry()
         });
         // Half a path is no path.
         eprintln!("error: carry packets failed: {entered:?}");

@@ -88,11 +88,11 @@ pub fn build(spec: &Spec) -> Result<Hosts> {
         sysctls.extend(spec.sysctls.iter().cloned());
         set_up(&host.namespace, &host.name, &lines, &sysctls)?;
     }
-    let lanes = [
+    let directions = [
         Forwarded { from_group: GROUP_LEFT, to_group: GROUP_RIGHT, queue: QUEUE_FORWARD },
         Forwarded { from_group: GROUP_RIGHT, to_group: GROUP_LEFT, queue: QUEUE_BACK },
     ];
-    router.inside(|| queue_forwarded(&lanes)).map_err(|error| {
+    router.inside(|| queue_forwarded(&directions)).map_err(|error| {
         let cause = format!(
             "{error}; the kernel needs nf_tables, and for queueing CONFIG_NFT_QUEUE, or CONFIG_NFT_COMPAT with \
              CONFIG_NETFILTER_XT_TARGET_NFQUEUE"

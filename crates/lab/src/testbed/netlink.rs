@@ -352,7 +352,7 @@ impl Messages {
 ///
 /// # Errors
 /// What the kernel says to the second.
-pub fn queue_forwarded(lanes: &[Forwarded]) -> io::Result<()> {
+pub fn queue_forwarded(directions: &[Forwarded]) -> io::Result<()> {
     let native = |message: &mut Messages, queue: u16| {
         message.text(1, "queue");
         message.nest(2, |data| {
@@ -373,8 +373,8 @@ pub fn queue_forwarded(lanes: &[Forwarded]) -> io::Result<()> {
     };
     // A socket for each attempt: the kernel answers every message of a batch that it refuses.
     Socket::open()?
-        .request(&rules(lanes, &native))
-        .or_else(|_| Socket::open()?.request(&rules(lanes, &target)))
+        .request(&rules(directions, &native))
+        .or_else(|_| Socket::open()?.request(&rules(directions, &target)))
 }
 
 /// Packets that go from one group of devices to another.
@@ -401,8 +401,8 @@ pub struct Queue {
     pub keeps_super_packets: bool,
 }
 
-/// A table with one chain in the forward hook, and a rule for each lane.
-fn rules(lanes: &[Forwarded], queue: &dyn Fn(&mut Messages, u16)) -> Messages {
+/// A table with one chain in the forward hook, and a rule for each direction.
+fn rules(directions: &[Forwarded], queue: &dyn Fn(&mut Messages, u16)) -> Messages {
     const TABLE: &str = "thalweg";
     const CHAIN: &str = "wire";
     const HOOK_FORWARD: u32 = 2;
@@ -420,13 +420,13 @@ fn rules(lanes: &[Forwarded], queue: &dyn Fn(&mut Messages, u16)) -> Messages {
         });
         m.text(7, "filter");
     });
-    for lane in lanes {
+    for direction in directions {
         messages.add(kind(6), flags | NLM_F_APPEND, FAMILY_IPV4, 0, |m| {
             m.text(1, TABLE);
             m.text(2, CHAIN);
             m.nest(4, |list| {
                 // NFT_META_IIFGROUP, NFT_META_OIFGROUP
-                for (key, group) in [(21, lane.from_group), (22, lane.to_group)] {
+                for (key, group) in [(21, direction.from_group), (22, direction.to_group)] {
                     list.nest(1, |expression| {
                         expression.text(1, "meta");
                         expression.nest(2, |data| {
@@ -443,7 +443,7 @@ fn rules(lanes: &[Forwarded], queue: &dyn Fn(&mut Messages, u16)) -> Messages {
                         });
                     });
                 }
-                list.nest(1, |expression| queue(expression, lane.queue));
+                list.nest(1, |expression| queue(expression, direction.queue));
             });
         });
     }

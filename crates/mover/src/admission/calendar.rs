@@ -135,7 +135,7 @@ impl Calendar {
         }
         match wish.rhythm {
             Rhythm::Bursts { period_micros, bytes } => {
-                let asked = Asked::of(wish, now, period_micros, bytes);
+                let asked = Sought::of(wish, now, period_micros, bytes);
                 self.place(&asked).map_err(|refused| self.explain(&asked, refused))
             }
             Rhythm::Steady { bytes_per_s } => self.admit_steady(wish, now, bytes_per_s),
@@ -182,7 +182,7 @@ impl Calendar {
         let mut last = None;
         for period in periods.into_iter().take(PERIODS_TRIED_MAX) {
             let bytes = (u128::from(bytes_per_s) * u128::from(period)).div_ceil(1_000_000) as u64;
-            let asked = Asked::of(wish, now, period, bytes);
+            let asked = Sought::of(wish, now, period, bytes);
             match self.place(&asked) {
                 // Its bytes are ready at any time: no other promise is of use.
                 Ok(promise) if promise.is_any_time => return Ok(promise),
@@ -197,7 +197,7 @@ impl Calendar {
     }
 
     /// The earliest windows that are apart from all others.
-    fn place(&self, asked: &Asked) -> Result<Promise, Refusal> {
+    fn place(&self, asked: &Sought) -> Result<Promise, Refusal> {
         let length = self.length(asked.bytes, asked.guard);
         let is_any_time = length.is_some_and(|length| asked.period + length <= asked.deadline);
         let alone = length.unwrap_or(u64::MAX);
@@ -250,7 +250,7 @@ impl Calendar {
     }
 
     /// What would fit, where the windows as asked do not.
-    fn explain(&self, asked: &Asked, refused: Refusal) -> Refusal {
+    fn explain(&self, asked: &Sought, refused: Refusal) -> Refusal {
         let Refusal::Crowded { .. } = refused else { return refused };
         let length = self.length(asked.bytes, asked.guard).unwrap_or(u64::MAX);
         let deadline = self
@@ -259,11 +259,11 @@ impl Calendar {
             .filter(|&deadline| deadline <= limits::SLOT_DEADLINE_MICROS_MAX);
         // To a thousandth: more digits would help nobody.
         let bytes_of = |parts: u64| (u128::from(asked.bytes) * u128::from(parts) / 1000) as u64;
-        let parts = largest(999, |parts| self.place(&Asked { bytes: bytes_of(parts), ..*asked }).is_ok());
+        let parts = largest(999, |parts| self.place(&Sought { bytes: bytes_of(parts), ..*asked }).is_ok());
         let bytes = parts.map(bytes_of).filter(|&bytes| bytes > 0);
         let rescaled = |period: u64| {
             let bytes = u128::from(asked.bytes) * u128::from(period) / u128::from(asked.period);
-            self.place(&Asked { period, bytes: bytes as u64, ..*asked }).is_ok()
+            self.place(&Sought { period, bytes: bytes as u64, ..*asked }).is_ok()
         };
         let mut periods = self.periods();
         periods.retain(|&period| period != asked.period);
@@ -289,7 +289,7 @@ impl Calendar {
 
 /// Windows that are looked for.
 #[derive(Debug, Clone, Copy)]
-struct Asked {
+struct Sought {
     period: u64,
     bytes: u64,
     guard: u64,
@@ -300,11 +300,11 @@ struct Asked {
     earliest: u64,
 }
 
-impl Asked {
-    fn of(wish: &SlotWish, now: u64, period: u64, bytes: u64) -> Asked {
+impl Sought {
+    fn of(wish: &SlotWish, now: u64, period: u64, bytes: u64) -> Sought {
         let ready = now.saturating_sub(wish.ready_ago_micros);
         let (guard, deadline) = (wish.guard_micros, wish.deadline_micros);
-        Asked { period, bytes, guard, deadline, ready, earliest: now.saturating_add(guard) }
+        Sought { period, bytes, guard, deadline, ready, earliest: now.saturating_add(guard) }
     }
 }
 

@@ -107,7 +107,7 @@ pub trait Source: Send + Sync {
     ///
     /// # Errors
     /// `Unsupported` where it cannot be known; as [`Source::open`].
-    fn layout(&self, entry: &Entry) -> Result<Places> {
+    fn layout(&self, entry: &Entry) -> Result<ExtentMap> {
         Err(Failure::new(FailureKind::Unsupported, "look up the layout", "it is not known here")
             .at(&entry.path))
     }
@@ -141,7 +141,7 @@ pub enum Removal {
 
 /// Where the content of a file lies.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Places {
+pub struct ExtentMap {
     /// What has a place. Holes have none, and need none.
     pub placed: Vec<Placed>,
     /// Bytes of the content that have no place, or none yet.

@@ -5,7 +5,7 @@
 //!
 //! Not guaranteed where the kernel does not say what it has in its cache: there everything stays as reading left it.
 
-use super::{Places, Removal, ScanSink, Source, SourceFile};
+use super::{ExtentMap, Removal, ScanSink, Source, SourceFile};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::mutex::lock;
 use std::collections::VecDeque;
@@ -124,7 +124,7 @@ impl Source for SparingSource {
         self.source.direct_is_missed()
     }
 
-    fn layout(&self, entry: &Entry) -> Result<Places> {
+    fn layout(&self, entry: &Entry) -> Result<ExtentMap> {
         match self.uncut(entry) {
             (own, None) => self.source.layout(&own),
             _ => {

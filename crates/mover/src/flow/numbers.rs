@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use thalweg_wire::EntryId;
 
-/// See the module.
+/// See the module. A range is kept with its last number, not the one behind it: a peer may give out the last there is.
 #[derive(Debug, Default)]
-pub struct Numbers(BTreeMap<u64, u64>);
+pub struct FlowNumbers(BTreeMap<u64, u64>);
 
-impl Numbers {
+impl FlowNumbers {
     /// Whether this number is among them.
     pub fn has(&self, flow: EntryId) -> bool {
         self.0.range(..=flow.0).next_back().is_some_and(|(_, last)| *last >= flow.0)
@@ -44,7 +44,7 @@ mod tests {
         fn numbers_are_those_that_were_added_in_as_few_ranges_as_can_be(
             added in proptest::collection::vec(0u64..200, 0..300),
         ) {
-            let mut numbers = Numbers::default();
+            let mut numbers = FlowNumbers::default();
             let mut all = BTreeSet::new();
             for number in added {
                 prop_assert_eq!(numbers.add(EntryId(number)), all.insert(number));
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn the_last_number_there_is_is_one_like_others() {
-        let mut numbers = Numbers::default();
+        let mut numbers = FlowNumbers::default();
         assert!(numbers.add(EntryId(u64::MAX)) && numbers.add(EntryId(u64::MAX - 1)));
         assert!(numbers.has(EntryId(u64::MAX)) && !numbers.has(EntryId(0)) && numbers.ranges() == 1);
         assert!(!numbers.add(EntryId(u64::MAX)));

@@ -2,7 +2,7 @@
 //! it.
 
 use crate::failure::{Failure, FailureKind};
-use crate::run::{Ended, LineSink, Told};
+use crate::run::{Ended, LineSink, ReceiptPart};
 use std::ops::Range;
 use thalweg_wire::account::SideAccounts;
 use thalweg_wire::message::{Outcome, TransferMessage};
@@ -140,19 +140,19 @@ impl End {
     /// An entry settled.
     pub fn settled(&mut self, entry: &Entry, outcome: &Outcome) {
         let block = self.root.as_mut().and_then(|root| root.settled(entry.id, receipt::line(entry, outcome)));
-        self.tell(block.map(Told::Block));
+        self.tell(block.map(ReceiptPart::Block));
     }
 
     /// A number will never settle.
     pub fn skipped(&mut self, id: EntryId) {
         let block = self.root.as_mut().and_then(|root| root.skip(id));
-        self.tell(block.map(Told::Block));
+        self.tell(block.map(ReceiptPart::Block));
     }
 
     /// The same of all of these.
     pub fn skipped_all(&mut self, numbers: Range<u64>) {
         let blocks = self.root.as_mut().map(|root| root.skip_all(numbers)).unwrap_or_default();
-        self.tell(blocks.into_iter().map(Told::Block));
+        self.tell(blocks.into_iter().map(ReceiptPart::Block));
     }
 
     /// Memory of lines that wait for others of their blocks, in bytes.
@@ -161,7 +161,7 @@ impl End {
     }
 
     /// A part of the receipt beside the lines.
-    pub fn tell(&mut self, told: impl IntoIterator<Item = Told>) {
+    pub fn tell(&mut self, told: impl IntoIterator<Item = ReceiptPart>) {
         if let Some(lines) = &mut self.lines {
             told.into_iter().for_each(lines);
         }
@@ -171,7 +171,7 @@ impl End {
     pub fn take_root(&mut self) -> Option<(Digest, u64)> {
         self.ended.as_ref()?;
         let (root, entries, rest): (_, _, Vec<Block>) = self.root.take()?.finish();
-        self.tell(rest.into_iter().map(Told::Block));
+        self.tell(rest.into_iter().map(ReceiptPart::Block));
         Some((root, entries))
     }
 }

@@ -120,7 +120,7 @@ pub trait Outbox: Send + Sync {
 
 /// A part of a receipt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
+pub enum ReceiptPart {
     /// The lines of a block, see [`thalweg_wire::receipt::line`].
     Block(Block),
     /// Digests of the parts of a large file that was copied, which join to the digest in its line. They come before the
@@ -129,7 +129,7 @@ pub enum Told {
 }
 
 /// Takes the parts of a receipt as they become final. Called with the run's lock held: hands on and returns.
-pub type LineSink = Box<dyn FnMut(Told) + Send>;
+pub type LineSink = Box<dyn FnMut(ReceiptPart) + Send>;
 
 /// Where the receipt of a transfer goes, and what of it our side signs with the rest.
 #[derive(Clone)]

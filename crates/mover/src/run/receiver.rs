@@ -12,9 +12,9 @@ use crate::run::expected::Expected;
 use crate::run::party::{self, Common, Party, State};
 use crate::run::session::payload_max;
 use crate::run::transfer::{Crossed, PeerNow, Transfer, add_received, limited, works_on};
-use crate::run::{Clock, Ended, LineSink, Outbox, Told, thread};
+use crate::run::{Clock, Ended, LineSink, Outbox, ReceiptPart, thread};
 use crate::stage::receiving::{OpenPartial, Receiving, StagedFile};
-use crate::stage::round::{self, Held, Job, next_job};
+use crate::stage::round::{self, HeldContent, Job, next_job};
 use crate::stage::turn::Gate;
 use crate::stage::{Accounts, Stage, Stopwatch};
 use crate::transfer::Copy;
@@ -51,7 +51,7 @@ pub struct ReceiveRun {
     /// Nothing is decided for that.
     is_held_back: AtomicBool,
     clock: Clock,
-    held: Mutex<NumberMap<EntryId, Held>>,
+    held: Mutex<NumberMap<EntryId, HeldContent>>,
     decisions: Queue<Decide>,
     jobs: Queue<Job>,
     finishes: Queue<Job>,
@@ -349,7 +349,7 @@ impl ReceiveRun {
                     (self.events)(Event::Settled(entry, outcome));
                 }
                 Action::Pieces(entry, pieces) => {
-                    state.end.tell([Told::Pieces(entry.path.clone(), pieces)]);
+                    state.end.tell([ReceiptPart::Pieces(entry.path.clone(), pieces)]);
                 }
                 Action::Aside(id, path, outcome) => {
                     if let Some(id) = id {
@@ -415,7 +415,7 @@ impl ReceiveRun {
         self.pump(&mut state);
     }
 
-    fn held(&self) -> MutexGuard<'_, NumberMap<EntryId, Held>> {
+    fn held(&self) -> MutexGuard<'_, NumberMap<EntryId, HeldContent>> {
         lock(&self.held)
     }
 
@@ -628,13 +628,13 @@ impl Receiving for ReceiveRun {
         let Some(entry) = wanted else { return Ok(None) };
         // Held while a partial is begun, so that two streams do not begin the same one twice.
         let mut held = self.held();
-        if let Some(Held::Partial(file)) = held.get(&id) {
+        if let Some(HeldContent::Partial(file)) = held.get(&id) {
             return Ok(Some(file.clone()));
         }
         match self.destination.begin(&entry) {
             Ok(partial) => {
                 let file = self.open_for(entry, partial);
-                held.insert(id, Held::Partial(file.clone()));
+                held.insert(id, HeldContent::Partial(file.clone()));
                 Ok(Some(file))
             }
             Err(failure) => {
@@ -647,22 +647,22 @@ impl Receiving for ReceiveRun {
 
     fn partial(&self, id: EntryId) -> Option<OpenPartial> {
         match self.held().get(&id) {
-            Some(Held::Partial(file)) => Some(file.clone()),
+            Some(HeldContent::Partial(file)) => Some(file.clone()),
             _ => None,
         }
     }
 
     fn staged(&self, id: EntryId) -> Option<(Arc<Entry>, Staged)> {
         match self.held().get(&id) {
-            Some(Held::Staged(entry, staged)) => Some((entry.clone(), staged.clone())),
+            Some(HeldContent::Staged(entry, staged)) => Some((entry.clone(), staged.clone())),
             _ => None,
         }
     }
 
     fn entry(&self, id: EntryId) -> Option<Arc<Entry>> {
         match self.held().get(&id)? {
-            Held::Partial(file) => Some(file.entry.clone()),
-            Held::Staged(entry, _) => Some(entry.clone()),
+            HeldContent::Partial(file) => Some(file.entry.clone()),
+            HeldContent::Staged(entry, _) => Some(entry.clone()),
         }
     }
 
@@ -678,20 +678,20 @@ impl Receiving for ReceiveRun {
         let mut held = self.held();
         if let std::collections::hash_map::Entry::Vacant(place) = held.entry(id) {
             let partial = self.destination.begin(&entry).map_err(|failure| failure.at(&entry.path))?;
-            place.insert(Held::Partial(self.open_for(entry, partial)));
+            place.insert(HeldContent::Partial(self.open_for(entry, partial)));
         }
         Ok(())
     }
 
     fn is_worth_waiting(&self, id: EntryId) -> bool {
         match self.held().get(&id) {
-            Some(Held::Staged(entry, staged)) => self.destination.is_worth_waiting(entry, staged),
+            Some(HeldContent::Staged(entry, staged)) => self.destination.is_worth_waiting(entry, staged),
             _ => false,
         }
     }
 
     fn take_content(&self, id: EntryId) -> Option<Ready> {
-        self.held().remove(&id).map(Held::ready)
+        self.held().remove(&id).map(HeldContent::ready)
     }
 
     fn small_wanted(&self, ids: &[EntryId]) -> Result<Vec<Option<Arc<Entry>>>> {
@@ -722,7 +722,7 @@ impl Receiving for ReceiveRun {
                 match held.entry(id) {
                     std::collections::hash_map::Entry::Occupied(_) => twice.push(staged),
                     std::collections::hash_map::Entry::Vacant(place) => {
-                        place.insert(Held::Staged(entry, staged));
+                        place.insert(HeldContent::Staged(entry, staged));
                         mine.insert(id);
                     }
                 }

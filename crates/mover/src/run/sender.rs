@@ -11,7 +11,7 @@ use crate::order;
 use crate::run::party::{Common, Party, State};
 use crate::run::session::payload_max;
 use crate::run::transfer::{Crossed, PeerNow, Spacing, Transfer, works_on};
-use crate::run::{Clock, Ended, LineSink, Outbox, Told, thread};
+use crate::run::{Clock, Ended, LineSink, Outbox, ReceiptPart, thread};
 use crate::stage::ahead::Ahead;
 use crate::stage::compress::Packer;
 use crate::stage::pace::Pace;
@@ -393,7 +393,7 @@ impl SendRun {
                     }
                 }
                 Action::Pieces(entry, pieces) => {
-                    state.end.tell([Told::Pieces(entry.path.clone(), pieces)]);
+                    state.end.tell([ReceiptPart::Pieces(entry.path.clone(), pieces)]);
                 }
                 Action::Aside(id, path, outcome) => {
                     if let Some(id) = id {

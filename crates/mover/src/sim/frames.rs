@@ -142,7 +142,7 @@ struct World {
 
 /// What happened in a story: who runs many sees whether there was anything to be checked.
 #[derive(Debug, Clone, Default)]
-pub struct Told {
+pub struct StoryTally {
     /// Faults that struck.
     pub faults: u64,
     /// Frames that consumers by themselves were told they do not get.
@@ -159,9 +159,9 @@ pub struct Told {
     pub narrowed: u64,
 }
 
-impl Told {
+impl StoryTally {
     /// Adds another story's.
-    pub fn add(&mut self, other: &Told) {
+    pub fn add(&mut self, other: &StoryTally) {
         self.faults += other.faults;
         self.spilled += other.spilled;
         self.read_back += other.read_back;
@@ -186,7 +186,7 @@ pub fn check(seed: u64) -> Result<u64, String> {
 ///
 /// # Errors
 /// What was violated.
-pub fn story(seed: u64) -> Result<Told, String> {
+pub fn story(seed: u64) -> Result<StoryTally, String> {
     let mut world = World::new(seed);
     for step in 0..STEPS_MAX {
         world.step = step;
@@ -348,14 +348,14 @@ impl World {
         }
     }
 
-    fn told(&self) -> Told {
-        let mut told = Told {
+    fn told(&self) -> StoryTally {
+        let mut told = StoryTally {
             faults: self.faults,
             spilled: self.spilled,
             read_back: self.read_back,
             retired: self.retired,
             narrowed: self.narrowed,
-            ..Told::default()
+            ..StoryTally::default()
         };
         for taker in &self.takers {
             let sums = match taker.asks.group {
@@ -758,7 +758,7 @@ mod tests {
 
     #[test]
     fn no_seed_breaks_a_promise_of_frames() {
-        let mut told = Told::default();
+        let mut told = StoryTally::default();
         for seed in 0..300 {
             match story(seed) {
                 Ok(one) => told.add(&one),

@@ -256,19 +256,19 @@ fn read_chunk_back(
 }
 
 /// Where the content of an entry waits for its name.
-pub enum Held {
+pub enum HeldContent {
     /// In a partial.
     Partial(OpenPartial),
     /// Staged as a whole.
     Staged(Arc<Entry>, Staged),
 }
 
-impl Held {
+impl HeldContent {
     /// For `Destination::finish` and `Destination::discard`.
     pub fn ready(self) -> Ready {
         match self {
-            Held::Partial(file) => Ready::Partial(file.partial),
-            Held::Staged(_, staged) => Ready::Staged(staged),
+            HeldContent::Partial(file) => Ready::Partial(file.partial),
+            HeldContent::Staged(_, staged) => Ready::Staged(staged),
         }
     }
 }

@@ -7,7 +7,7 @@ use rustix::fs::{AtFlags, CWD, Timestamps};
 
 use super::{Dir, bits, component, open};
 use crate::stat::{owners, timestamps};
-use crate::xattr::{Held, proc_path};
+use crate::xattr::{Xattrs, proc_path};
 use crate::{Stat, Time, stat, uninterrupted};
 
 /// An entry held without being opened: no wait, no side effect, no right to its bytes. It stays the same entry,
@@ -68,7 +68,7 @@ impl Pinned {
     /// # Errors
     /// As there.
     pub fn xattrs(&self) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
-        Held::Pinned(self.0.as_fd()).all()
+        Xattrs::Pinned(self.0.as_fd()).all()
     }
 
     /// As [`Dir::set_xattr`].
@@ -76,7 +76,7 @@ impl Pinned {
     /// # Errors
     /// As there.
     pub fn set_xattr(&self, key: &[u8], value: &[u8]) -> io::Result<()> {
-        Held::Pinned(self.0.as_fd()).set(key, value)
+        Xattrs::Pinned(self.0.as_fd()).set(key, value)
     }
 
     /// As [`Dir::remove_xattr`].
@@ -84,7 +84,7 @@ impl Pinned {
     /// # Errors
     /// As there.
     pub fn remove_xattr(&self, key: &[u8]) -> io::Result<()> {
-        Held::Pinned(self.0.as_fd()).remove(key)
+        Xattrs::Pinned(self.0.as_fd()).remove(key)
     }
 }
 

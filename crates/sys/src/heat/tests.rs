@@ -66,7 +66,7 @@ impl Tree {
 /// What a watch has seen after each step, of which each has a look a second later.
 fn watched(tree: &Tree, steps: &[&dyn Fn(&Tree)]) -> Vec<Option<Heat>> {
     let began = Instant::now();
-    let mut watch = Watch::of(tree.sources());
+    let mut watch = HeatWatch::of(tree.sources());
     let mut seen = vec![watch.look(began, LOOK_EVERY)];
     for (step, second) in steps.iter().zip(1..) {
         step(tree);
@@ -176,7 +176,7 @@ fn who_asks_more_often_shares_a_look() {
     let tree = Tree::with(&[]);
     tree.cooler(0, "cpufreq-cpu0", "1");
     let began = Instant::now();
-    let mut watch = Watch::of(tree.sources());
+    let mut watch = HeatWatch::of(tree.sources());
     let mut look = |millis: u64, every: Duration| watch.look(began + Duration::from_millis(millis), every);
     assert_eq!(look(0, LOOK_EVERY), heat(1, 1, 0));
     assert_eq!(look(499, LOOK_EVERY), heat(1, 1, 0));

@@ -123,7 +123,7 @@ impl Run {
 mod tests {
     use super::super::{cache_of, measured, scenario_of, unsynced_s};
     use super::*;
-    use crate::bench::page::{busy, busyness};
+    use crate::bench::tell::{busy, busyness};
 
     #[test]
     fn what_was_written_before_is_read_with_all_that_it_says() {

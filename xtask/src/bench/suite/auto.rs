@@ -3,12 +3,12 @@
 use super::{Suite, loopback};
 use crate::bench::control_group::{SlowDisk, Way};
 use crate::bench::network::{self, Testbed};
-use crate::bench::page::{self, Goal};
 use crate::bench::record::{Load, Results, SEARCH, Sample, scenario_of};
+use crate::bench::tell::{self, Goal};
 use crate::bench::workspace::{Times, Volume};
 use crate::bench::{Bench, data, workspace};
 use crate::servers::Daemon;
-use crate::tools;
+use crate::{toolchain, trees};
 use anyhow::{Context, Result};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -110,7 +110,7 @@ fn contest(bench: &mut Bench<'_>, shape: &Shape) -> Result<()> {
     };
     let (bytes, files) = (each * shape.files, shape.files);
     let source = bench.workspace.directory(&format!("source of {}", shape.name).replace(' ', "-"))?;
-    data::make_files(&tools::rust_toolchain()?, &source, files, each)?;
+    data::make_files(&toolchain::directory()?, &source, files, each)?;
     let copies = (all_settings().len() + (runs + 1) * (FINALISTS + 1)) as u64;
     let volume = match files > 1 {
         true => Some(Volume::new(&bench.workspace.scratch, "volume", copies * files)?),
@@ -224,7 +224,7 @@ impl<'a> Site<'a> {
             command = disk.enter(command);
         }
         let times = self.workspace.time(command, Some(destination)).with_context(|| settings.name.clone())?;
-        tools::same_content(&self.source, destination)?;
+        trees::same_content(&self.source, destination)?;
         data::free(destination)?;
         Ok(times)
     }
@@ -247,7 +247,7 @@ fn tell(results: &Results) -> Result<String> {
         let wall = |tool: &str| results.series(shape.name, tool, |sample: &Sample| sample.wall_s);
         let mut others = results.tools(shape.name);
         others.retain(|tool| *tool != AUTOMATIC);
-        others.sort_by(|a, b| page::median_of(&wall(a)).total_cmp(&page::median_of(&wall(b))));
+        others.sort_by(|a, b| tell::median_of(&wall(a)).total_cmp(&tell::median_of(&wall(b))));
         let Some(best) = others.first() else {
             writeln!(out, "| {} | not measured | | | | | | |", shape.name)?;
             continue;
@@ -257,17 +257,17 @@ fn tell(results: &Results) -> Result<String> {
         let searched = results.samples.iter().filter(is_of_it);
         let worst = searched.map(|sample| sample.wall_s).fold(f64::NAN, f64::max);
         let wire = match shape.narrow {
-            Narrow::LongLink => page::wire_cost(results, shape.name, AUTOMATIC),
+            Narrow::LongLink => tell::wire_cost(results, shape.name, AUTOMATIC),
             _ => "–".to_owned(),
         };
         writeln!(
             out,
             "| {} | {best} | {} | {} | {} | {} | {worst:.2} | {wire} |",
             shape.name,
-            page::with_interval(&wall(best)),
-            page::with_interval(&wall(AUTOMATIC)),
-            page::ratio(&wall(AUTOMATIC), &wall(best)),
-            Goal::AtMost(1.05).verdict(page::ratio_median(&wall(AUTOMATIC), &wall(best))),
+            tell::with_interval(&wall(best)),
+            tell::with_interval(&wall(AUTOMATIC)),
+            tell::ratio(&wall(AUTOMATIC), &wall(best)),
+            Goal::AtMost(1.05).verdict(tell::ratio_median(&wall(AUTOMATIC), &wall(best))),
         )?;
     }
     Ok(out)

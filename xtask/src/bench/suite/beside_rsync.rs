@@ -4,13 +4,15 @@ use super::{Suite, loopback};
 use crate::bench::copies;
 use crate::bench::peers::{Job, Servers};
 use crate::bench::record::{CACHE, Load};
-use crate::bench::table::{TOOLS, table};
 use crate::bench::workspace;
 use crate::bench::{Bench, data};
-use crate::tools;
+use crate::{toolchain, trees};
 use anyhow::{Context, Result, ensure};
 use std::fs;
 use std::path::PathBuf;
+use table::{TOOLS, table};
+
+mod table;
 
 pub const SUITE: Suite = Suite {
     name: "beside-rsync",
@@ -80,11 +82,11 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
 }
 
 fn make_scenarios(bench: &Bench<'_>) -> Result<Vec<Scenario>> {
-    let toolchain = tools::rust_toolchain()?;
+    let toolchain = toolchain::directory()?;
     let mut scenarios = Vec::new();
     if bench.wants("large") {
         let (source, bytes) = (bench.workspace.directory("large")?, bench.large_bytes(2048));
-        crate::demo::make_large_file(&toolchain, &source.join("file"), bytes)?;
+        toolchain::make_large_file(&toolchain, &source.join("file"), bytes)?;
         scenarios.push(Scenario { name: "large", source, bytes, files: 1 });
     }
     if bench.wants("small") {
@@ -101,7 +103,7 @@ fn make_scenarios(bench: &Bench<'_>) -> Result<Vec<Scenario>> {
     if bench.wants("mixed") {
         let source = bench.args.mixed.clone().unwrap_or(toolchain);
         let (mut bytes, mut files) = (0, 0);
-        for file in tools::files_below(&source)? {
+        for file in trees::files_below(&source)? {
             bytes += fs::metadata(file)?.len();
             files += 1;
         }

@@ -1,11 +1,11 @@
 //! Frames from process to process, beside ZeroMQ and a plain socket.
 
 use super::{Suite, loopback};
-use crate::bench::page;
 use crate::bench::record::{Load, Results, Sample, cpu_s_per_gb, files_per_s, gbit_per_s};
+use crate::bench::tell;
 use crate::bench::workspace::{self, Times};
 use crate::bench::{Bench, control_group::Group};
-use crate::{python, servers, tools};
+use crate::{checkout, command, python, servers};
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use std::fmt::Write;
@@ -52,7 +52,7 @@ const TOOLS: [(&str, &str, &str); 4] = [
 /// If something cannot be built or had.
 pub fn prepare() -> Result<()> {
     let installed = python::install(false, true)?;
-    tools::run(Command::new(&installed.python).args(["-m", "pip", "install", "-q", PYZMQ]))
+    command::run(Command::new(&installed.python).args(["-m", "pip", "install", "-q", PYZMQ]))
 }
 
 /// What a side says at its end.
@@ -92,7 +92,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
 fn once(group: &Group, python: &Path, words: &[String], directory: &Path) -> Result<Times> {
     let side = |role: &str| {
         let mut command = Command::new(python);
-        command.arg(tools::root().join(PEER)).arg(role).args(words).arg(directory);
+        command.arg(checkout::root().join(PEER)).arg(role).args(words).arg(directory);
         Side::start(group.enter(command))
     };
     let (mut taker, mut giver) = (side("take")?, side("give")?);
@@ -159,7 +159,7 @@ pub fn in_short(results: &Results) -> String {
             let series = |figure: fn(&Sample) -> f64| results.series(&scenario, tool, figure);
             let (rate, cpu) = (series(gbit_per_s), series(cpu_s_per_gb));
             (!rate.is_empty()).then(|| {
-                let [rate, cpu] = [rate, cpu].map(|series| page::number(page::median_of(&series)));
+                let [rate, cpu] = [rate, cpu].map(|series| tell::number(tell::median_of(&series)));
                 format!("{tool} {rate} Gbit/s at {cpu} CPU-s/GB")
             })
         })
@@ -190,11 +190,11 @@ fn tell(results: &Results) -> Result<String> {
             writeln!(
                 out,
                 "| {scenario} | {tool} | {protection} | {} | {:.0} | {} | {} | {} |",
-                page::with_interval(&series(gbit_per_s)),
-                page::median_of(&series(files_per_s)),
-                page::with_interval(&series(cpu_s_per_gb)),
-                page::ratio(&series(gbit_per_s), &ours(gbit_per_s)),
-                page::ratio(&series(cpu_s_per_gb), &ours(cpu_s_per_gb)),
+                tell::with_interval(&series(gbit_per_s)),
+                tell::median_of(&series(files_per_s)),
+                tell::with_interval(&series(cpu_s_per_gb)),
+                tell::ratio(&series(gbit_per_s), &ours(gbit_per_s)),
+                tell::ratio(&series(cpu_s_per_gb), &ours(cpu_s_per_gb)),
             )?;
         }
     }

@@ -2,12 +2,12 @@
 
 use super::{Suite, emulated};
 use crate::bench::network::Testbed;
-use crate::bench::page::{self, Goal};
 use crate::bench::record::{self, Load, Results, Sample};
+use crate::bench::tell::{self, Goal};
 use crate::bench::workspace::{Times, Volume};
 use crate::bench::{Bench, data, workspace};
 use crate::servers::Daemon;
-use crate::tools;
+use crate::{toolchain, trees};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::fmt::Write;
@@ -110,7 +110,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     if let Some(why) = Testbed::is_missing(&bench.workspace) {
         bail!("{why}; --thalweg names another");
     }
-    let toolchain = tools::rust_toolchain()?;
+    let toolchain = toolchain::directory()?;
     let bytes = bench.large_bytes(LARGE_MIB);
     let runs = bench.runs();
     let copied = SMALL_FILES.iter().map(|files| u64::from(*files)).sum::<u64>() * 2;
@@ -118,7 +118,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     let export = volume.path.join("export");
     for (name, bytes) in [("long", bytes), ("short", bytes / 4), ("lossy", LOSS_MIB << 20)] {
         let source = bench.workspace.directory(&format!("exported/{name}"))?;
-        crate::demo::make_large_file(&toolchain, &source.join("file"), bytes)?;
+        toolchain::make_large_file(&toolchain, &source.join("file"), bytes)?;
     }
     for files in SMALL_FILES {
         data::make_small_files(&bench.workspace.directory(&format!("small-{files}"))?, files, SMALL_BYTES)?;
@@ -250,7 +250,7 @@ impl Far<'_> {
         let to = format!("tw://{}/small/{name}", self.daemon.address);
         let times = self.copy(&[], [format!("{}/", source.display()), to])?;
         let destination = self.export.join(name);
-        tools::same_tree(&source, &destination)?;
+        trees::same_tree(&source, &destination)?;
         data::free(&destination)?;
         Ok(times)
     }
@@ -342,7 +342,7 @@ fn after_start(results: &Results, scenario: &str, end: End, line: Line) -> Serie
 /// gone that was off to one side.
 fn judged(far: &Series, near: &Series) -> f64 {
     let ratios = statistics::ratios(far, near);
-    if ratios.len() < page::RUNS_MIN { f64::NAN } else { statistics::median(&ratios) }
+    if ratios.len() < tell::RUNS_MIN { f64::NAN } else { statistics::median(&ratios) }
 }
 
 fn of_small_files(rtt: &str) -> String {
@@ -383,15 +383,15 @@ fn tell(results: &Results) -> Result<String> {
         writeln!(
             out,
             "| {congestion} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
-            page::with_interval(&rates.0),
-            page::with_interval(&rates.1),
-            page::with_interval(&whole(&far, OURS)),
-            page::with_interval(&whole(&near, IPERF)),
-            page::with_interval(&whole(&far, IPERF)),
-            page::ratio(&rates.1, &rates.0),
+            tell::with_interval(&rates.0),
+            tell::with_interval(&rates.1),
+            tell::with_interval(&whole(&far, OURS)),
+            tell::with_interval(&whole(&near, IPERF)),
+            tell::with_interval(&whole(&far, IPERF)),
+            tell::ratio(&rates.1, &rates.0),
             Goal::AtLeast(0.97).verdict(judged(&rates.1, &rates.0)),
-            page::wire_cost(results, &near, OURS),
-            page::wire_cost(results, &far, OURS),
+            tell::wire_cost(results, &near, OURS),
+            tell::wire_cost(results, &far, OURS),
         )?;
     }
     let files_per_s = |rates: Series| -> Series {
@@ -403,13 +403,13 @@ fn tell(results: &Results) -> Result<String> {
         out,
         "\nSmall files of 4 KiB, pushed and durable: {} files/s at {SMALL_NEAR}, {} at {SMALL_FAR} ({} as a whole); far \
          against near {}, {}. The path's own CPU-s/GB: {} near, {} far.\n{}",
-        page::with_interval(&near),
-        page::with_interval(&far),
-        page::with_interval(&files_per_s(whole(&of_small_files(SMALL_FAR), OURS))),
-        page::ratio(&far, &near),
+        tell::with_interval(&near),
+        tell::with_interval(&far),
+        tell::with_interval(&files_per_s(whole(&of_small_files(SMALL_FAR), OURS))),
+        tell::ratio(&far, &near),
         Goal::AtLeast(0.95).verdict(judged(&far, &near)),
-        page::wire_cost(results, &of_small_files(SMALL_NEAR), OURS),
-        page::wire_cost(results, &of_small_files(SMALL_FAR), OURS),
+        tell::wire_cost(results, &of_small_files(SMALL_NEAR), OURS),
+        tell::wire_cost(results, &of_small_files(SMALL_FAR), OURS),
         told_unknown(results),
     )?;
     let lossy = results.samples.iter().find(|sample| record::scenario_of(sample) == LOSS);
@@ -424,13 +424,13 @@ fn tell(results: &Results) -> Result<String> {
         let (against, goal) = match LOSSY.iter().find(|(ours, _)| *ours == tool) {
             Some((_, other)) => {
                 let others = whole(LOSS, other);
-                let verdict = LOSSY_GOAL.verdict(page::ratio_median(&rates, &others));
-                (format!("{} of {other}", page::ratio(&rates, &others)), verdict)
+                let verdict = LOSSY_GOAL.verdict(tell::ratio_median(&rates, &others));
+                (format!("{} of {other}", tell::ratio(&rates, &others)), verdict)
             }
             None => Default::default(),
         };
-        let rate = page::with_interval(&rates);
-        writeln!(out, "| {tool} | {rate} | {against} | {goal} | {} |", page::wire_cost(results, LOSS, tool))?;
+        let rate = tell::with_interval(&rates);
+        writeln!(out, "| {tool} | {rate} | {against} | {goal} | {} |", tell::wire_cost(results, LOSS, tool))?;
     }
     Ok(out)
 }

@@ -3,11 +3,12 @@
 use super::{Suite, emulated};
 use crate::bench::copies;
 use crate::bench::network::Testbed;
-use crate::bench::page;
 use crate::bench::peers::{self, Job, Servers, TOOLS, Tool};
 use crate::bench::record::{Load, Results, Sample, cpu_s_per_gb, files_per_s, gbit_per_s, scenario_of};
+use crate::bench::tell;
 use crate::bench::workspace::{Times, Volume};
 use crate::bench::{Bench, data, workspace};
+use crate::toolchain;
 use anyhow::{Context, Result, bail};
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -125,7 +126,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     let bytes = bench.large_bytes(LARGE_MIB);
     for (name, bytes) in [("large", bytes), ("half", bytes / 2)] {
         let source = bench.workspace.directory(name)?;
-        crate::demo::make_large_file(&crate::tools::rust_toolchain()?, &source.join("file"), bytes)?;
+        toolchain::make_large_file(&toolchain::directory()?, &source.join("file"), bytes)?;
     }
     for files in FILE_BY_FILE.map(|(_, files)| files).into_iter().chain([SMALL_FILES]) {
         data::make_small_files(&bench.workspace.directory(&format!("small-{files}"))?, files, SMALL_BYTES)?;
@@ -236,14 +237,14 @@ fn tell(results: &Results) -> Result<String> {
             TOOLS.iter().any(|tool| tool.name == *name && tool.encrypts != peers::ENCRYPTS_NOTHING)
         };
         let quickest = |tools: Vec<&str>| {
-            let median = |tool: &&str| page::median_of(&seconds(results, scenario, tool));
+            let median = |tool: &&str| tell::median_of(&seconds(results, scenario, tool));
             match tools.into_iter().min_by(|a, b| median(a).total_cmp(&median(b))) {
-                Some(tool) => format!("{tool} | {}", page::ratio(&seconds(results, scenario, tool), &ours)),
+                Some(tool) => format!("{tool} | {}", tell::ratio(&seconds(results, scenario, tool), &ours)),
                 None => "none ran | ".to_owned(),
             }
         };
         let (any, sealed) = (quickest(others().collect()), quickest(others().filter(encrypts).collect()));
-        writeln!(out, "| {scenario} | {} | {any} | {sealed} |", page::with_interval(&ours))?;
+        writeln!(out, "| {scenario} | {} | {any} | {sealed} |", tell::with_interval(&ours))?;
     }
     for scenario in scenarios {
         writeln!(out, "\n### {}\n\n{}", heading(results, scenario), table(results, scenario)?.trim_end())?;
@@ -281,17 +282,17 @@ fn table(results: &Results, scenario: &str) -> Result<String> {
         let rate = series(if are_many { files_per_s } else { gbit_per_s });
         let against = match name == OURS {
             true => "1".to_owned(),
-            false => page::ratio(&seconds(results, scenario, name), &ours),
+            false => tell::ratio(&seconds(results, scenario, name), &ours),
         };
         let wall = series(|sample| sample.wall_s);
         writeln!(
             out,
             "| {name} | {encrypts} | {verifies} | {} | {:.2} | {} | {} | {against} | {} |",
-            page::with_interval(&wall),
-            page::spread_of(&wall),
-            page::with_interval(&rate),
-            page::with_interval(&series(cpu_s_per_gb)),
-            page::wire_cost(results, scenario, name),
+            tell::with_interval(&wall),
+            tell::spread_of(&wall),
+            tell::with_interval(&rate),
+            tell::with_interval(&series(cpu_s_per_gb)),
+            tell::wire_cost(results, scenario, name),
         )?;
         let copied = results.of(scenario, name).next();
         match copied.filter(|sample| sample.bytes < bytes) {
@@ -318,7 +319,7 @@ fn table(results: &Results, scenario: &str) -> Result<String> {
         };
         let shares: Series = results.of(scenario, name).filter_map(share).collect();
         if !shares.is_empty() {
-            let shares = page::with_interval(&shares);
+            let shares = tell::with_interval(&shares);
             write!(notes, "\n{name}: the slower pair took {shares} times as long as the other.\n")?;
         }
     }

@@ -3,9 +3,9 @@
 use super::{Suite, loopback};
 use crate::bench::Bench;
 use crate::bench::copies::{self, Scenario};
-use crate::bench::page::{self, Goal};
 use crate::bench::record::Results;
-use crate::tools;
+use crate::bench::tell::{self, Goal};
+use crate::toolchain;
 use anyhow::Result;
 use std::fmt::Write;
 use thalweg_lab::bench::statistics;
@@ -56,7 +56,7 @@ const GOALS: [(&str, f64, &[&str]); 3] = [
 fn run(bench: &mut Bench<'_>) -> Result<()> {
     let bytes = bench.large_bytes(4096);
     let source = bench.workspace.directory("large")?;
-    crate::demo::make_large_file(&tools::rust_toolchain()?, &source.join("file"), bytes)?;
+    toolchain::make_large_file(&toolchain::directory()?, &source.join("file"), bytes)?;
     let export = bench.workspace.directory("export")?;
     let scenario = Scenario { name: SCENARIO.to_owned(), source, bytes, files: 1, small_bytes: None };
     let tools = copies::chosen(bench, &NAMES)?;
@@ -71,7 +71,7 @@ fn best(results: &Results) -> Vec<(&'static str, f64, Option<Against>)> {
     let wall = |tool: &str| results.series(SCENARIO, tool, |sample| sample.wall_s);
     let best_of = |names: &[&'static str]| {
         let ran = names.iter().copied().filter(|name| !wall(name).is_empty());
-        let best = ran.min_by(|a, b| page::median_of(&wall(a)).total_cmp(&page::median_of(&wall(b))))?;
+        let best = ran.min_by(|a, b| tell::median_of(&wall(a)).total_cmp(&tell::median_of(&wall(b))))?;
         Some((best, statistics::ratios(&wall(best), &wall(OURS))))
     };
     GOALS.iter().map(|(what, goal, names)| (*what, *goal, best_of(names))).collect()
@@ -86,7 +86,7 @@ pub fn in_short(results: &Results) -> String {
             let (name, ratios) = best?;
             Some(format!(
                 "{} × as fast as the best tool {what} ({name})",
-                page::number(statistics::median(&ratios))
+                tell::number(statistics::median(&ratios))
             ))
         })
         .collect();
@@ -112,7 +112,7 @@ fn tell(results: &Results) -> Result<String> {
             Some((name, ratios)) => writeln!(
                 out,
                 "| {what} | {name} | {} | {} |",
-                page::shown(&ratios),
+                tell::shown(&ratios),
                 goal.verdict(statistics::median(&ratios))
             )?,
             None => writeln!(out, "| {what} | none ran | | {} |", goal.verdict(f64::NAN))?,

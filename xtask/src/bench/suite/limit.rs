@@ -1,12 +1,12 @@
 //! One large file against the limit L that the parts of a transfer set when each runs alone.
 
 use super::{Suite, loopback};
-use crate::bench::page::{self, Goal};
 use crate::bench::record::{self, Load, Results, Sample};
+use crate::bench::tell::{self, Goal};
 use crate::bench::workspace::{self, Times};
 use crate::bench::{Bench, data};
 use crate::servers::Daemon;
-use crate::tools;
+use crate::{cargo, command, toolchain, trees};
 use anyhow::{Context, Result};
 use std::fmt::Write;
 use std::fs;
@@ -44,8 +44,8 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     let export = bench.workspace.directory("export")?;
     let source = bench.workspace.directory("export/source")?;
     let file = source.join("file");
-    crate::demo::make_large_file(&tools::rust_toolchain()?, &file, bytes)?;
-    let primitives = tools::build_primitives()?;
+    toolchain::make_large_file(&toolchain::directory()?, &file, bytes)?;
+    let primitives = cargo::build_primitives()?;
     let exports = [format!("bench={}", export.display())];
     let workspace = &bench.workspace;
     let daemon = Daemon::start(&workspace.thalweg, &workspace.scratch, &exports, |command| {
@@ -58,7 +58,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         let load = Load { scenario: SCENARIO, tool, run, bytes, files: 1 };
         let sample = if *tool == PARTS {
             let (mut command, began) = (Command::new(&primitives), Instant::now());
-            let told = tools::says(command.arg(&file).arg(&export).arg("1"))?;
+            let told = command::says(command.arg(&file).arg(&export).arg("1"))?;
             let wall_s = began.elapsed().as_secs_f64();
             let sample = load.took(&Times { wall_s, unsynced_s: wall_s, cpu_s: 0.0 });
             record::with_told(sample, &serde_json::from_str(&told)?)
@@ -75,7 +75,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             };
             let times = workspace.time(command, None)?;
             if *tool != INTO_NULL {
-                tools::same_tree(&source, &destination)?;
+                trees::same_tree(&source, &destination)?;
                 fs::remove_dir_all(&destination)?;
             }
             load.took(&times)
@@ -102,7 +102,7 @@ fn of_parts(results: &Results, names: &[&str], figure: &str) -> Result<Series> {
 fn tell(results: &Results) -> Result<String> {
     let mut out = String::from("| part alone | CPU-s/GB | GB/s |\n|---|---|---|\n");
     for part in ["read", "digest", "seal", "tcp", "open", "write"] {
-        let figure = |figure| of_parts(results, &[part], figure).map(|series| page::with_interval(&series));
+        let figure = |figure| of_parts(results, &[part], figure).map(|series| tell::with_interval(&series));
         writeln!(out, "| {part} | {} | {} |", figure("cpu_s_per_gb")?, figure("gb_per_s")?)?;
     }
     let null = of_parts(results, &NULL_PARTS, "cpu_s_per_gb")?;
@@ -112,8 +112,8 @@ fn tell(results: &Results) -> Result<String> {
     writeln!(
         out,
         "\nL into `null:` is {} CPU-s/GB, to the disk {}.\n",
-        page::with_interval(&null),
-        page::with_interval(&durable)
+        tell::with_interval(&null),
+        tell::with_interval(&durable)
     )?;
     out += "| copy | CPU-s/GB | × L | goal | wall s | max/min | Gbit/s | of the disk's own rate |\n\
             |---|---|---|---|---|---|---|---|\n";
@@ -128,20 +128,20 @@ fn tell(results: &Results) -> Result<String> {
         let of_disk = match (tool, statistics::median(&statistics::ratios(&rate, &disk))) {
             (INTO_NULL, _) => String::new(),
             (DURABLE, ratio) => {
-                format!("{}; {}", page::ratio(&rate, &disk), Goal::AtLeast(0.85).verdict(ratio))
+                format!("{}; {}", tell::ratio(&rate, &disk), Goal::AtLeast(0.85).verdict(ratio))
             }
-            _ => page::ratio(&rate, &disk),
+            _ => tell::ratio(&rate, &disk),
         };
-        let verdict = goal.map(|goal| goal.verdict(page::ratio_median(&cpu, limit))).unwrap_or_default();
+        let verdict = goal.map(|goal| goal.verdict(tell::ratio_median(&cpu, limit))).unwrap_or_default();
         writeln!(
             out,
             "| {tool} | {} | {} | {verdict} | {} | {:.2}; {} | {:.2} | {of_disk} |",
-            page::with_interval(&cpu),
-            page::ratio(&cpu, limit),
-            page::with_interval(&wall),
-            page::spread_of(&wall),
-            Goal::AtMost(1.10).verdict(page::spread_of(&wall)),
-            page::median_of(&series(record::gbit_per_s)),
+            tell::with_interval(&cpu),
+            tell::ratio(&cpu, limit),
+            tell::with_interval(&wall),
+            tell::spread_of(&wall),
+            Goal::AtMost(1.10).verdict(tell::spread_of(&wall)),
+            tell::median_of(&series(record::gbit_per_s)),
         )?;
     }
     out += &by_cores(results, &disk);
@@ -160,7 +160,7 @@ fn by_cores(results: &Results, disk: &Series) -> String {
     format!(
         "\nBoth sides share {cores} cores: at its CPU-s/GB a durable copy could pass {} GB/s there if no core ever waited, {} of \
          the disk's own rate.\n",
-        page::with_interval(&most),
-        page::ratio(&most, disk),
+        tell::with_interval(&most),
+        tell::ratio(&most, disk),
     )
 }

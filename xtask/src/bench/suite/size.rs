@@ -3,12 +3,12 @@
 use super::{Suite, loopback};
 use crate::bench::copies::Scenario;
 use crate::bench::data;
-use crate::bench::page::{self, Goal};
 use crate::bench::peers::{self, Job, Servers};
 use crate::bench::record::{Load, Results, Sample, cpu_s_per_gb, files_per_s, gbit_per_s};
+use crate::bench::tell::{self, Goal};
 use crate::bench::workspace::Volume;
 use crate::bench::{Bench, workspace};
-use crate::tools;
+use crate::toolchain;
 use anyhow::Result;
 use std::fmt::Write;
 use thalweg_lab::bench::statistics;
@@ -44,7 +44,7 @@ const HALF_AT: u64 = 64 << 10;
 const TOOL: &str = "thalweg daemon";
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {
-    let toolchain = tools::rust_toolchain()?;
+    let toolchain = toolchain::directory()?;
     let runs = bench.runs();
     // A file system that nothing was deleted from: creating on ext4 is slow for minutes after that.
     let made = SIZES.iter().map(|(_, files)| files).sum::<u64>() * (runs as u64 + 1);
@@ -113,11 +113,11 @@ fn tell(results: &Results) -> Result<String> {
             out,
             "| {} | {files} | {} | {:.2} | {:.0} | {} | {} | {goal} |",
             name(bytes),
-            page::with_interval(&rate(bytes)),
-            page::spread_of(&rate(bytes)),
-            page::median_of(&series(files_per_s)),
-            page::with_interval(&series(cpu_s_per_gb)),
-            page::ratio(&rate(bytes), &rate(largest)),
+            tell::with_interval(&rate(bytes)),
+            tell::spread_of(&rate(bytes)),
+            tell::median_of(&series(files_per_s)),
+            tell::with_interval(&series(cpu_s_per_gb)),
+            tell::ratio(&rate(bytes), &rate(largest)),
         )?;
     }
     Ok(out)

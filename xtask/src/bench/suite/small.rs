@@ -2,8 +2,8 @@
 
 use super::{Suite, loopback};
 use crate::bench::copies::{self, BARE, Scenario};
-use crate::bench::page::{self, Goal};
 use crate::bench::record::Results;
+use crate::bench::tell::{self, Goal};
 use crate::bench::workspace::Volume;
 use crate::bench::{Bench, data};
 use anyhow::Result;
@@ -62,10 +62,10 @@ pub fn in_short(results: &Results) -> String {
     for scenario in results.scenarios() {
         let wall = |tool: &str| results.series(scenario, tool, |sample| sample.wall_s);
         let longer =
-            |tool: &str| page::number(statistics::median(&statistics::ratios(&wall(OURS), &wall(tool))));
+            |tool: &str| tell::number(statistics::median(&statistics::ratios(&wall(OURS), &wall(tool))));
         let others = others(results, scenario);
         let best =
-            others.iter().min_by(|a, b| page::median_of(&wall(a)).total_cmp(&page::median_of(&wall(b))));
+            others.iter().min_by(|a, b| tell::median_of(&wall(a)).total_cmp(&tell::median_of(&wall(b))));
         let Some(best) = best.filter(|_| [OURS, BARE].iter().all(|tool| !wall(tool).is_empty())) else {
             continue;
         };
@@ -99,10 +99,10 @@ fn tell(results: &Results) -> Result<String> {
         let ours = wall(OURS);
         let best = |names: &[&str]| -> (String, String, f64) {
             let ran = names.iter().filter(|name| !wall(name).is_empty());
-            match ran.min_by(|a, b| page::median_of(&wall(a)).total_cmp(&page::median_of(&wall(b)))) {
+            match ran.min_by(|a, b| tell::median_of(&wall(a)).total_cmp(&tell::median_of(&wall(b)))) {
                 Some(best) => {
                     let ratios = statistics::ratios(&wall(best), &ours);
-                    ((*best).to_owned(), page::ratio(&wall(best), &ours), statistics::median(&ratios))
+                    ((*best).to_owned(), tell::ratio(&wall(best), &ours), statistics::median(&ratios))
                 }
                 None => ("none ran".to_owned(), String::new(), f64::NAN),
             }
@@ -130,11 +130,11 @@ fn by_the_loop(results: &Results, scenario: &str) -> String {
     let wall = |tool: &str| results.series(scenario, tool, |sample| sample.wall_s);
     let bare = wall(BARE);
     let ran = ENCRYPTING.iter().map(|tool| (*tool, wall(tool))).filter(|(_, wall)| !wall.is_empty());
-    let best = ran.min_by(|a, b| page::median_of(&a.1).total_cmp(&page::median_of(&b.1)));
+    let best = ran.min_by(|a, b| tell::median_of(&a.1).total_cmp(&tell::median_of(&b.1)));
     match best {
         Some((name, wall)) if !bare.is_empty() => format!(
             "The bare loop, which moves nothing, is itself {} times as fast as {name}.\n\n",
-            page::ratio(&wall, &bare)
+            tell::ratio(&wall, &bare)
         ),
         _ => String::new(),
     }

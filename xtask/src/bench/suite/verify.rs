@@ -3,11 +3,11 @@
 use super::{Suite, loopback};
 use crate::bench::control_group::{SlowDisk, Way};
 use crate::bench::network;
-use crate::bench::page::{self, Goal};
 use crate::bench::record::{self, Load, Results, Sample};
+use crate::bench::tell::{self, Goal};
 use crate::bench::{Bench, data, peers, workspace};
 use crate::servers::Daemon;
-use crate::tools;
+use crate::{command, toolchain, trees};
 use anyhow::{Result, bail};
 use std::fmt::Write;
 use std::fs;
@@ -47,7 +47,7 @@ const DAMAGED: [u64; 5] = [0, 1, 8, 32, 128];
 fn run(bench: &mut Bench<'_>) -> Result<()> {
     let bytes = bench.large_bytes(1024);
     let source = bench.workspace.directory("source")?;
-    crate::demo::make_large_file(&tools::rust_toolchain()?, &source.join("file"), bytes)?;
+    toolchain::make_large_file(&toolchain::directory()?, &source.join("file"), bytes)?;
     let export = bench.workspace.directory("export")?;
     if bench.wants(THIN_LINK) {
         network::thin_loopback(LINK_BITS_PER_S)?;
@@ -110,7 +110,7 @@ fn modes(
             }
         };
         let times = workspace.time(command, Some(&destination))?;
-        tools::same_content(source, &destination)?;
+        trees::same_content(source, &destination)?;
         fs::remove_dir_all(&destination)?;
         eprintln!("{scenario} {tool} {run}: {:.2} s", times.wall_s);
         if run == 0 {
@@ -134,7 +134,7 @@ fn repair(bench: &mut Bench<'_>, source: &Path, export: &Path, bytes: u64) -> Re
     workspace::rounds(runs, damaged, |run, count| {
         // Made anew each time: the one before it was repaired, and is remembered.
         let _ = fs::remove_dir_all(&destination);
-        tools::run(Command::new("cp").args(["-a"]).args([source, &destination]))?;
+        command::run(Command::new("cp").args(["-a"]).args([source, &destination]))?;
         damage(&destination.join("file"), chunks, *count)?;
         data::warm(source)?;
         let before = network::loopback_bytes()?;
@@ -144,7 +144,7 @@ fn repair(bench: &mut Bench<'_>, source: &Path, export: &Path, bytes: u64) -> Re
         command.args([format!("{}/", source.display()), to]);
         let times = workspace.time(command, Some(&destination))?;
         let traffic = network::loopback_bytes()? - before;
-        tools::same_content(source, &destination)?;
+        trees::same_content(source, &destination)?;
         eprintln!("{REPAIR} {count} of {chunks} {run}: {:.2} s, {traffic} bytes", times.wall_s);
         if run == 0 {
             return Ok(());
@@ -196,23 +196,23 @@ fn tell_modes(
         out,
         "Through {narrow}:\n\n| verified | wall s | against {control}, which verifies nothing | against written | goal |\n\
          |---|---|---|---|---|\n| {control} | {} | 1 | | |",
-        page::with_interval(&wall(control))
+        tell::with_interval(&wall(control))
     )?;
     for mode in MODES {
         let verdict = match mode {
-            "written" => Goal::AtMost(1.01).verdict(page::ratio_median(&wall(mode), &wall(control))),
+            "written" => Goal::AtMost(1.01).verdict(tell::ratio_median(&wall(mode), &wall(control))),
             // Elsewhere the disk has no rate to spare.
             "readback" if scenario == THIN_LINK => {
-                Goal::AtMost(1.05).verdict(page::ratio_median(&wall(mode), &wall(MODES[0])))
+                Goal::AtMost(1.05).verdict(tell::ratio_median(&wall(mode), &wall(MODES[0])))
             }
             _ => String::new(),
         };
         writeln!(
             out,
             "| {mode} | {} | {} | {} | {verdict} |",
-            page::with_interval(&wall(mode)),
-            page::ratio(&wall(mode), &wall(control)),
-            page::ratio(&wall(mode), &wall(MODES[0])),
+            tell::with_interval(&wall(mode)),
+            tell::ratio(&wall(mode), &wall(control)),
+            tell::ratio(&wall(mode), &wall(MODES[0])),
         )?;
     }
     // The control has costs of its own, behind which those of verifying could hide.
@@ -222,8 +222,8 @@ fn tell_modes(
         out,
         "\nThe bytes alone, at the rate of {narrow}, take {:.2} s: start, headers, verifying and the final sync together, \
          {} of that with `written`.\n",
-        page::median_of(&alone),
-        page::ratio(&wall(MODES[0]), &alone),
+        tell::median_of(&alone),
+        tell::ratio(&wall(MODES[0]), &alone),
     )?;
     Ok(out)
 }
@@ -242,7 +242,7 @@ fn tell_repairs(results: &Results) -> Result<String> {
         results.series(REPAIR, tool, |sample| record::measured(sample, key))
     };
     let mut repairs: Vec<(f64, &str)> =
-        repairs.into_iter().map(|tool| (page::median_of(&figure(tool, "damaged_bytes")), tool)).collect();
+        repairs.into_iter().map(|tool| (tell::median_of(&figure(tool, "damaged_bytes")), tool)).collect();
     repairs.sort_by(|a, b| a.0.total_cmp(&b.0));
     let Some(none) = repairs.first().filter(|first| first.0 == 0.0) else { bail!("no run without damage") };
     let base = figure(none.1, "traffic_bytes");
@@ -255,8 +255,8 @@ fn tell_repairs(results: &Results) -> Result<String> {
         let verdict = match *damaged > 0.0 {
             true => format!(
                 "{}; {}",
-                page::with_interval(&beyond),
-                Goal::AtMost(1.05).verdict(page::median_of(&beyond))
+                tell::with_interval(&beyond),
+                Goal::AtMost(1.05).verdict(tell::median_of(&beyond))
             ),
             false => String::new(),
         };
@@ -264,8 +264,8 @@ fn tell_repairs(results: &Results) -> Result<String> {
         writeln!(
             out,
             "| {tool} | {} | {} | {verdict} |",
-            page::with_interval(&results.series(REPAIR, tool, |sample| sample.wall_s)),
-            page::with_interval(&megabytes),
+            tell::with_interval(&results.series(REPAIR, tool, |sample| sample.wall_s)),
+            tell::with_interval(&megabytes),
         )?;
     }
     out += "\nThe wall time does not go with k: the file as it stands is never written to, so the chunks that are sound are copied \

@@ -31,7 +31,7 @@ mod retry;
 mod look;
 mod tend;
 
-use self::retry::{Failing, Held};
+use self::retry::{Failing, HeldFile};
 use super::file::{Growing, Identity};
 use super::open::GrowingPlace;
 use super::{Feed, Taker};
@@ -174,7 +174,7 @@ pub struct FilesFeed {
     /// Those that failed since they came right last.
     failing: BTreeMap<Identity, Failing>,
     /// Of these, those that stay open until they are begun again.
-    held: BTreeMap<Identity, Held>,
+    held: BTreeMap<Identity, HeldFile>,
     /// What could not be read at the last look, and why.
     unread: BTreeMap<RelativePath, Failure>,
     /// Files that may be open at the same time, and those that had no turn at the last look: so many are, or the taker

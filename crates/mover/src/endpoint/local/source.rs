@@ -24,7 +24,7 @@ use super::held::Held;
 use super::{
     OPEN_SOURCE, evidence_of, failed, failed_at_place, is_in_staging, is_staging, lock, of_source, shown,
 };
-use crate::endpoint::{Places, Removal, ScanSink, Source, SourceFile};
+use crate::endpoint::{ExtentMap, Removal, ScanSink, Source, SourceFile};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::filter::Filter;
 use crate::order::Placed;
@@ -376,7 +376,7 @@ impl Source for LocalSource {
     }
 
     /// By FIEMAP: one device for each file system, whatever it is made of.
-    fn layout(&self, entry: &Entry) -> Result<Places> {
+    fn layout(&self, entry: &Entry) -> Result<ExtentMap> {
         /// 32 bytes each, and as much again below.
         const EXTENTS_MAX: usize = 1 << 18;
         let spot = self.spot(&entry.path).map_err(|error| failed("open", &entry.path, &error))?;
@@ -408,8 +408,8 @@ impl Source for LocalSource {
 }
 
 /// The extents of a file of so many bytes as places on one device.
-fn places_of(extents: &[Extent], bytes: u64) -> Places {
-    let mut places = Places::default();
+fn places_of(extents: &[Extent], bytes: u64) -> ExtentMap {
+    let mut places = ExtentMap::default();
     for extent in extents {
         if extent.inline || extent.unplaced {
             // The last one may reach past the end.
@@ -737,8 +737,8 @@ mod tests {
         // The last one reaches past the end.
         assert_eq!(places.unplaced_bytes, 50);
         let inline = Extent { inline: true, ..extent(0, 10, false) };
-        assert_eq!(places_of(&[inline], 10), Places { placed: Vec::new(), unplaced_bytes: 10 });
-        assert_eq!(places_of(&[], 10), Places::default(), "holes need no place");
+        assert_eq!(places_of(&[inline], 10), ExtentMap { placed: Vec::new(), unplaced_bytes: 10 });
+        assert_eq!(places_of(&[], 10), ExtentMap::default(), "holes need no place");
     }
 
     #[test]

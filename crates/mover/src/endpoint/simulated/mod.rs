@@ -8,7 +8,7 @@ mod array;
 
 pub use array::{Array, ArraySpec};
 
-use super::{Places, ScanSink, Source, SourceFile};
+use super::{ExtentMap, ScanSink, Source, SourceFile};
 use crate::endpoint::content::Content;
 use crate::endpoint::synthetic::scan_one;
 use crate::failure::{Failure, FailureKind, Result};
@@ -89,10 +89,10 @@ impl Source for SimulatedSource {
         Ok(entry.clone())
     }
 
-    fn layout(&self, _: &Entry) -> Result<Places> {
+    fn layout(&self, _: &Entry) -> Result<ExtentMap> {
         let array = lock(&self.disk.array);
         let placed = array.layout().take(ArraySpec::STRIPES_MAX as usize).collect();
-        Ok(Places { placed, unplaced_bytes: 0 })
+        Ok(ExtentMap { placed, unplaced_bytes: 0 })
     }
 }
 

@@ -10,7 +10,7 @@
 
 use super::Slot;
 use crate::failure::{Failure, Result};
-use crate::flow::numbers::Numbers;
+use crate::flow::numbers::FlowNumbers;
 use crate::flow::{Over, name_bytes, protocol};
 use crate::retry;
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ pub const TOLD_KEPT_MAX: usize = 2 * limits::FLOWS_MAX;
 pub(crate) const ENDED_RANGES_MAX: usize = limits::FLOWS_DONE_KEPT_MAX + 4 * limits::FLOWS_MAX;
 
 /// How a flow ended.
-pub struct Told {
+pub struct KeptOutcome {
     slot: Slot,
     over: Over,
     /// When that was said last, in the order of such words.
@@ -33,16 +33,16 @@ pub struct Told {
 
 /// Memory of what is kept of a flow that is over, in bytes; about.
 fn bytes_of(over: &Over) -> usize {
-    2 * size_of::<Told>() + name_bytes(&over.begin, over.name.as_ref()) + over.outcome.heap_bytes()
+    2 * size_of::<KeptOutcome>() + name_bytes(&over.begin, over.name.as_ref()) + over.outcome.heap_bytes()
 }
 
 /// See the module.
 #[derive(Default)]
 pub struct Ended {
     /// Numbers of all, by the sender that stands now.
-    pub(super) numbers: Numbers,
+    pub(super) numbers: FlowNumbers,
     /// The latest of those.
-    pub(super) told: BTreeMap<EntryId, Told>,
+    pub(super) told: BTreeMap<EntryId, KeptOutcome>,
     /// The same, in the order in which that was said.
     pub(super) told_order: BTreeMap<u64, EntryId>,
     next_told: u64,
@@ -71,7 +71,7 @@ impl Ended {
         self.next_told += 1;
         self.forget(flow);
         self.held_bytes += bytes_of(&over);
-        self.told.insert(flow, Told { slot, over, order });
+        self.told.insert(flow, KeptOutcome { slot, over, order });
         self.told_order.insert(order, flow);
         if self.told_order.len() > TOLD_KEPT_MAX
             && let Some((_, first)) = self.told_order.pop_first()
@@ -81,7 +81,7 @@ impl Ended {
     }
 
     /// What was told of it, which is kept no more.
-    fn forget(&mut self, flow: EntryId) -> Option<Told> {
+    fn forget(&mut self, flow: EntryId) -> Option<KeptOutcome> {
         let told = self.told.remove(&flow)?;
         self.told_order.remove(&told.order);
         self.held_bytes -= bytes_of(&told.over);
@@ -98,7 +98,7 @@ impl Ended {
     /// # Errors
     /// `Protocol` if it begins as another.
     pub fn again(&mut self, begin: &FlowBegin) -> Result<Option<Outcome>> {
-        let Some(Told { slot, over, .. }) = self.forget(begin.flow) else { return Ok(None) };
+        let Some(KeptOutcome { slot, over, .. }) = self.forget(begin.flow) else { return Ok(None) };
         if over.begin != *begin {
             return Err(protocol("a flow began again as another"));
         }
@@ -120,9 +120,9 @@ impl Ended {
 
     /// Another sender speaks from now on, with numbers of its own.
     pub fn rebind(&mut self) {
-        self.numbers = Numbers::default();
+        self.numbers = FlowNumbers::default();
         self.told_order.clear();
-        for Told { slot, over, .. } in std::mem::take(&mut self.told).into_values() {
+        for KeptOutcome { slot, over, .. } in std::mem::take(&mut self.told).into_values() {
             self.held_bytes -= bytes_of(&over);
             self.keep_failed(slot, over);
         }

@@ -1,6 +1,6 @@
 //! Consumers of a channel: who they are, and what is handed to them next.
 
-use super::log::Held;
+use super::log::HeldFrame;
 use super::producers::{KnownProducer, Over};
 use super::retired::Retired;
 use super::subscription::{Handed, Member, Note, Subscription};
@@ -72,7 +72,7 @@ pub enum What {
     /// Without a payload.
     Note(Item),
     /// A frame.
-    Frame(Arc<Held>),
+    Frame(Arc<HeldFrame>),
 }
 
 impl Channel {
@@ -339,7 +339,7 @@ impl Channel {
         who: &[u8; 16],
         number: u64,
         at: Location,
-        held: Option<Arc<Held>>,
+        held: Option<Arc<HeldFrame>>,
     ) {
         let Some(one) = self.subscriptions.get_mut(key) else { return };
         let Some(member) = one.members.get_mut(who) else { return };

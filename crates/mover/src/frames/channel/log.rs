@@ -12,14 +12,14 @@ use thalweg_wire::message::{FrameHead, Item, ProducerId};
 
 /// A frame in memory.
 #[derive(Debug)]
-pub struct Held {
+pub struct HeldFrame {
     /// All but its payload, with the hub's stamp.
     pub head: FrameHead,
     /// Its payload.
     pub payload: Payload,
 }
 
-impl Held {
+impl HeldFrame {
     /// What it counts for.
     pub fn cost(&self) -> u64 {
         cost(self.head.payload_bytes, self.head.metadata.len())
@@ -52,7 +52,7 @@ pub(super) enum Disk {
 #[derive(Debug)]
 pub(super) struct Logged {
     pub kind: Kind,
-    pub held: Option<Arc<Held>>,
+    pub held: Option<Arc<HeldFrame>>,
     pub disk: Disk,
 }
 

@@ -29,7 +29,7 @@ mod stands;
 mod subscription;
 
 pub use consumers::{ConsumerKey, Subscribed, What, Work};
-pub use log::Held;
+pub use log::HeldFrame;
 
 use super::frame::Payload;
 use super::lane::{Window, cost, cost_of};
@@ -65,7 +65,7 @@ pub enum Action {
 #[derive(Debug, Clone)]
 pub enum Record {
     /// A frame with its payload.
-    Frame(Arc<Held>),
+    Frame(Arc<HeldFrame>),
     /// Anything else.
     Note(Item),
 }
@@ -606,7 +606,7 @@ impl Channel {
         let head: FrameHead = *head;
         let sequence = head.sequence;
         let kind = Kind::Frame { producer: known.id.clone(), sequence, cost, set };
-        let held = Arc::new(Held { head, payload });
+        let held = Arc::new(HeldFrame { head, payload });
         let position = self.push(kind, Some(held));
         let Some(known) = self.producers.get_mut(id) else { return };
         known.next = sequence + 1;
@@ -642,7 +642,7 @@ impl Channel {
     }
 
     /// Something gets its position.
-    fn push(&mut self, kind: Kind, held: Option<Arc<Held>>) -> u64 {
+    fn push(&mut self, kind: Kind, held: Option<Arc<HeldFrame>>) -> u64 {
         let position = self.log.end();
         let mut disk = Disk::No;
         if self.spill.is_some_and(|spill| spill.is_recorded) {

@@ -1,6 +1,6 @@
 //! A consumer, or a group that shares, as its hub knows it.
 
-use super::log::{Disk, Held, Kind, Logged};
+use super::log::{Disk, HeldFrame, Kind, Logged};
 use super::producers::KnownProducer;
 use super::retired::Before;
 use crate::frames::lane::{Outgoing, Window, cost_of};
@@ -37,7 +37,7 @@ impl Note {
 pub(super) enum Handed {
     Note(Note),
     /// A frame in memory.
-    Frame(u64, Arc<Held>),
+    Frame(u64, Arc<HeldFrame>),
     /// A frame that has to be read.
     OnDisk {
         position: u64,
@@ -293,7 +293,7 @@ impl Subscription {
     }
 
     /// A member took a frame.
-    pub fn took(&mut self, held: &Held) {
+    pub fn took(&mut self, held: &HeldFrame) {
         self.taken += 1;
         self.bytes += held.head.payload_bytes;
         let Some((set, index)) = held.head.set else { return };

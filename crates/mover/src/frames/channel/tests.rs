@@ -166,7 +166,7 @@ fn stays_for(channel: &mut Channel, attachment: u64, who: u8, takes: u64) -> Vec
             }),
             Some(Work::Read { number, at, position }) => {
                 let Item::Frame(head) = frame(&producer(), position, None, 3) else { unreachable!() };
-                let held = Held { head: *head, payload: Payload::from(b"abc".to_vec()) };
+                let held = HeldFrame { head: *head, payload: Payload::from(b"abc".to_vec()) };
                 channel.loaded(&key, &asks.consumer, number, at, Some(Arc::new(held)));
             }
         }

@@ -84,7 +84,7 @@ pub enum Word {
 #[derive(Debug)]
 pub struct SlotGate {
     began: Instant,
-    held: Mutex<Held>,
+    held: Mutex<GateState>,
     /// Windows are elsewhere.
     changed: Condvar,
     /// They are to be, or it is over.
@@ -92,7 +92,7 @@ pub struct SlotGate {
 }
 
 #[derive(Debug, Default)]
-struct Held {
+struct GateState {
     gate: Option<Gate>,
     /// The slot that its windows are of.
     lease: LeaseId,
@@ -132,7 +132,7 @@ impl SlotGate {
             if !go_on() {
                 return false;
             }
-            let is_same = |held: &mut Held| held.moves == moves;
+            let is_same = |held: &mut GateState| held.moves == moves;
             let waited = self.changed.wait_timeout_while(self.lock(), left(), is_same);
             drop(waited.unwrap_or_else(|p| p.into_inner()));
         }
@@ -142,7 +142,7 @@ impl SlotGate {
     pub fn came(&self, ready: Instant, free: Instant) {
         let mut held = self.lock();
         let (ready, free) = (self.at(ready), self.at(free));
-        let Held { gate: Some(gate), drift: Some(drift), .. } = &mut *held else {
+        let GateState { gate: Some(gate), drift: Some(drift), .. } = &mut *held else {
             held.waits_since = Some(free);
             return;
         };
@@ -201,7 +201,7 @@ impl SlotGate {
 
     /// Waits until windows are to be moved, at most so long.
     fn wait_for_news(&self, at_most: Duration) -> Option<(Off, Instant)> {
-        let nothing = |held: &mut Held| held.off.is_none() && !held.is_over;
+        let nothing = |held: &mut GateState| held.off.is_none() && !held.is_over;
         let waited = self.news.wait_timeout_while(self.lock(), at_most, nothing);
         let off = waited.unwrap_or_else(|p| p.into_inner()).0.off.take();
         off.map(|off| (off, self.began + Duration::from_nanos(off.ready)))
@@ -243,7 +243,7 @@ impl SlotGate {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Held> {
+    fn lock(&self) -> MutexGuard<'_, GateState> {
         lock(&self.held)
     }
 }

@@ -12,7 +12,7 @@
 
 use crate::endpoint::local::destination::guard::MinFree;
 use crate::failure::{self, Failure, FailureKind, Reason, Result};
-use crate::frames::channel::{Held, Record};
+use crate::frames::channel::{HeldFrame, Record};
 use crate::frames::spill::Location;
 use crate::frames::{OPEN_CHANNEL, OPEN_LOG, Payload, READ_SIZE, SYNC_LOG};
 use crate::journal::staging_names::is_staging;
@@ -305,7 +305,7 @@ impl Store {
     }
 
     /// A frame, if it is there and what it was.
-    pub fn read(&self, position: u64, at: Location, shelf: &Shelf) -> Option<Held> {
+    pub fn read(&self, position: u64, at: Location, shelf: &Shelf) -> Option<HeldFrame> {
         let file = self.files().get(&at.file)?.clone();
         let mut head = vec![0; (SPILL_HEAD_BYTES + limits::ITEM_HEAD_BYTES_MAX).min(at.bytes as usize)];
         read_exact(&file, &mut head, at.offset).ok()?;
@@ -322,7 +322,7 @@ impl Store {
         payload[..have].copy_from_slice(&there[..have]);
         read_exact(&file, &mut payload[have..], at.offset + (payload_at + have) as u64).ok()?;
         let is_sound = blake3::hash(&payload).as_bytes() == &frame.digest.0;
-        is_sound.then(|| Held { head: *frame, payload: Payload::new(payload) })
+        is_sound.then(|| HeldFrame { head: *frame, payload: Payload::new(payload) })
     }
 
     /// What the kernel said, with where.

@@ -3,7 +3,7 @@
 use super::{ReceiveRun, next_job};
 use crate::endpoint::Decision;
 use crate::mutex::lock;
-use crate::stage::round::Held;
+use crate::stage::round::HeldContent;
 use crate::stage::{Stage, Stopwatch};
 use crate::transfer::receiver::{Candidate, Decided};
 use std::sync::Arc;
@@ -157,7 +157,7 @@ impl ReceiveRun {
         }
         if let Decision::Wanted { left: Some(left), .. } = &decision {
             let file = self.open_for(entry.clone(), left.partial.clone());
-            self.held().insert(entry.id, Held::Partial(file));
+            self.held().insert(entry.id, HeldContent::Partial(file));
         }
         decision
     }

@@ -2,7 +2,7 @@
 
 use super::SendRun;
 use super::removing::Removing;
-use crate::endpoint::{Places, ScanSink};
+use crate::endpoint::{ExtentMap, ScanSink};
 use crate::event::Event;
 use crate::failure::{Failure, counted};
 use crate::order::{Layout, RUNS_MAX};
@@ -102,7 +102,7 @@ impl Sink<'_> {
         }
         self.unplaced.asked += 1;
         match self.run.source.layout(entry) {
-            Ok(Places { placed, unplaced_bytes }) => {
+            Ok(ExtentMap { placed, unplaced_bytes }) => {
                 let path = &entry.path;
                 let why = || format!("{unplaced_bytes} bytes of `{path}` have no place on the medium yet");
                 Some((Layout::of(&placed, size, terms.chunk_bytes), (unplaced_bytes > 0).then(why)))

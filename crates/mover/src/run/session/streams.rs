@@ -84,7 +84,7 @@ impl Session {
             last: None,
             own: None,
             took: 0,
-            held: Held::default(),
+            held: HeldTime::default(),
         };
         loop {
             let (since, cpu_since) = (Instant::now(), thread_cpu());
@@ -157,12 +157,12 @@ struct Began {
     /// CPU time of its thread then.
     cpu_since: Duration,
     /// For how long it was held to its session's share meanwhile.
-    held: Held,
+    held: HeldTime,
 }
 
 /// For how long a stream was held to its session's share while a frame came.
 #[derive(Debug, Default, Clone, Copy)]
-struct Held {
+struct HeldTime {
     all: Duration,
     /// What of it no transfer was told yet.
     unbooked: Duration,
@@ -195,7 +195,7 @@ struct Intakes<'a> {
     /// Bytes of which the owner was not told.
     took: usize,
     /// Since the last frame was whole.
-    held: Held,
+    held: HeldTime,
 }
 
 impl Intakes<'_> {
@@ -313,7 +313,7 @@ mod tests {
     }
 
     fn intakes(session: &Session, took: usize) -> Intakes<'_> {
-        let (by_transfer, held) = (HashMap::new(), Held::default());
+        let (by_transfer, held) = (HashMap::new(), HeldTime::default());
         Intakes { by_transfer, session, stream: (0, 1), last: None, own: None, took, held }
     }
 

@@ -28,7 +28,7 @@ pub(super) struct Failing {
 }
 
 /// A file that stays open until it is begun again.
-pub(super) struct Held {
+pub(super) struct HeldFile {
     at: Instant,
     path: RelativePath,
     file: File,
@@ -80,7 +80,7 @@ impl FilesFeed {
         // What could not be read by this handle may be by another.
         if !is_source && self.held.len() < self.at_once / HELD_PART {
             let Growing { path, file, cuts, is_replaced, .. } = file;
-            self.held.insert(identity, Held { at, path, file, cuts, is_replaced });
+            self.held.insert(identity, HeldFile { at, path, file, cuts, is_replaced });
         }
         Some(again)
     }
@@ -93,7 +93,7 @@ impl FilesFeed {
         let now = self.now();
         let due = self.held.iter().filter(|(_, held)| now >= held.at).map(|(identity, _)| *identity);
         for identity in due.collect::<Vec<_>>() {
-            let Some(Held { path, file, cuts, is_replaced, .. }) = self.held.remove(&identity) else {
+            let Some(HeldFile { path, file, cuts, is_replaced, .. }) = self.held.remove(&identity) else {
                 continue;
             };
             self.begin(path, file, identity, cuts, taker)?;

@@ -41,11 +41,11 @@ pub(super) struct Scan<'a> {
 
 /// How a name came to be looked at.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum FoundBy {
     /// Whoever asked for the copy named it: without it the copy is not whole.
-    ByName,
+    Name,
     /// It is in a directory that is copied.
-    ByTree,
+    Tree,
 }
 
 /// What to do with a name after it was looked at.
@@ -97,7 +97,7 @@ impl<'a> Scan<'a> {
         } else {
             let path = RelativePath::root().join(&root.top).unwrap_or_default();
             self.above.clear();
-            match self.name(&root.dir, &root.top, Kind::Unknown, path, &mut device, Asked::ByName) {
+            match self.name(&root.dir, &root.top, Kind::Unknown, path, &mut device, FoundBy::Name) {
                 Next::Descend(dir) => Some(dir),
                 Next::Go => None,
             }
@@ -159,7 +159,7 @@ impl<'a> Scan<'a> {
                 self.above.clear();
                 self.above.extend(walk.identities());
             }
-            if let Next::Descend(child) = self.name(&dir, &name, kind, path.clone(), device, Asked::ByTree)
+            if let Next::Descend(child) = self.name(&dir, &name, kind, path.clone(), device, FoundBy::Tree)
                 && let Err(error) = source.with_descriptors(|| walk.enter(&name, child.clone()))
             {
                 let failure = failed("list", &path, &error);
@@ -190,7 +190,7 @@ impl<'a> Scan<'a> {
         kind: Kind,
         path: RelativePath,
         device: &mut Option<u64>,
-        asked: Asked,
+        found_by: FoundBy,
     ) -> Next {
         let source = self.source;
         let options = &source.options;
@@ -224,7 +224,7 @@ impl<'a> Scan<'a> {
         };
         if let Some((what, reason)) = unwanted(stat.kind, &options.preserve) {
             // Links are left out only where that was asked for.
-            match asked == Asked::ByName && stat.kind != Kind::Symlink {
+            match found_by == FoundBy::Name && stat.kind != Kind::Symlink {
                 true => {
                     let failure = Failure::new(FailureKind::Unsupported, "copy", format!("it is {what}"));
                     self.trouble(path.clone(), failure.at(&path).because(reason));
@@ -429,7 +429,7 @@ impl<'a> Scan<'a> {
                 });
                 match spot.and_then(|spot| spot.dir.stat(&spot.name).map(|_| spot)) {
                     Ok(spot) => {
-                        self.name(&spot.dir, &spot.name, Kind::Unknown, path, &mut None, Asked::ByName);
+                        self.name(&spot.dir, &spot.name, Kind::Unknown, path, &mut None, FoundBy::Name);
                     }
                     Err(error) => {
                         let failure = match source.unfollowed(&path) {

@@ -63,7 +63,7 @@ fn handed(channel: &mut Channel, attachment: u64, asks: &Consume) -> (Vec<u64>, 
                 let logged = channel.log.get(position).unwrap();
                 let Kind::Frame { producer, sequence, set, .. } = &logged.kind else { panic!("{logged:?}") };
                 let Item::Frame(head) = frame(producer, *sequence, *set, 3) else { unreachable!() };
-                let held = Held { head: *head, payload: Payload::from(b"abc".to_vec()) };
+                let held = HeldFrame { head: *head, payload: Payload::from(b"abc".to_vec()) };
                 channel.loaded(&key, &asks.consumer, number, at, Some(Arc::new(held)));
                 continue;
             }

@@ -49,7 +49,7 @@ fn a_frame_that_was_read_for_a_lane_that_began_anew_meanwhile_is_not_taken_for_a
     let held = |position: u64| {
         let item = frame(&producer(), position, Some((7, position as u32)), 3);
         let Item::Frame(head) = item else { unreachable!() };
-        Some(Arc::new(Held { head: *head, payload: Payload::from(b"abc".to_vec()) }))
+        Some(Arc::new(HeldFrame { head: *head, payload: Payload::from(b"abc".to_vec()) }))
     };
     let (number, at, position) = read(&mut channel, 11);
     channel.loaded(&key, &asks.consumer, number, at, held(position));

@@ -1,20 +1,18 @@
 //! docs/figures: the papers' figures repeated with this program, drawn from the results of `thalweg bench` in
 //! `bench/results`.
 
-use crate::bench::page;
-use crate::{findings, tools};
+use crate::bench::tell;
+use crate::generate::{bench_guide, results};
 use anyhow::{Result, bail};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use thalweg_lab::bench::record::{About, Results};
+use thalweg_lab::bench::record::Results;
 use thalweg_lab::plot::{Figure, WIDTH, svg};
 use thalweg_lab::report::{figures, sentence};
 
 /// Where they are.
 pub const DIRECTORY: &str = "docs/figures";
-
-const RESULTS: &str = "bench/results";
 
 /// Suites, and which of their figures are shown, in the order of the papers; a report has all of them. A `*` at the end
 /// is for all figures whose names begin so, one for each value of a parameter.
@@ -77,7 +75,7 @@ beside it, as in [docs/performance.md](../performance.md).
 pub fn files() -> Result<BTreeMap<PathBuf, Vec<u8>>> {
     let mut files = BTreeMap::new();
     let mut page = HEAD.to_owned();
-    let committed = results()?;
+    let committed = results::all()?;
     for (suite, shown) in SHOWN {
         let Some((path, results)) = plainest(&committed, suite) else { continue };
         let about = &results.about;
@@ -85,7 +83,7 @@ pub fn files() -> Result<BTreeMap<PathBuf, Vec<u8>>> {
             write!(page, "\n## {suite}\n\n{}\n\n```sh\n{}\n```\n", sentence(&about.question), about.command);
         if *suite == "congest"
             && let Some((_, slots)) = plainest(&committed, "slots")
-            && let Some(told) = findings::cold_starts(results, slots)
+            && let Some(told) = bench_guide::cold_starts(results, slots)
         {
             let _ = writeln!(page, "\n{told}");
         }
@@ -102,8 +100,13 @@ pub fn files() -> Result<BTreeMap<PathBuf, Vec<u8>>> {
             }
             found.into_iter().for_each(|figure| draw(figure, &mut page, &mut files));
         }
-        let _ =
-            writeln!(page, "\nResult: [{0}](../../{0}){1}{2}.", path.display(), commit(about), weak(about));
+        let _ = writeln!(
+            page,
+            "\nResult: [{0}](../../{0}){1}{2}.",
+            path.display(),
+            tell::commit(about),
+            tell::weak_behind(about)
+        );
     }
     files.insert(Path::new(DIRECTORY).join("README.md"), page.into_bytes());
     Ok(files)
@@ -113,42 +116,6 @@ pub fn files() -> Result<BTreeMap<PathBuf, Vec<u8>>> {
 fn plainest<'a>(results: &'a [(PathBuf, Results)], suite: &str) -> Option<&'a (PathBuf, Results)> {
     let of_it = results.iter().filter(|(_, results)| results.about.suite == suite);
     of_it.min_by_key(|(path, _)| path.as_os_str().len())
-}
-
-/// The result files of samples: those of rows, and of an older form, which lie beside them, are passed over.
-///
-/// # Errors
-/// If the directory cannot be read.
-pub fn results() -> Result<Vec<(PathBuf, Results)>> {
-    let mut all = Vec::new();
-    for file in tools::files_below(&tools::root().join(RESULTS))? {
-        // What a run that was stopped had by then.
-        if file.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b".")) {
-            continue;
-        }
-        let Ok(results) = Results::read(&file) else { continue };
-        let path = file.strip_prefix(tools::root()).unwrap_or(&file).to_owned();
-        all.push((path, results));
-    }
-    all.sort_by(|(a, _), (b, _)| a.cmp(b));
-    Ok(all)
-}
-
-/// The day on which a result was begun: `2026-11-22`.
-pub fn day(about: &About) -> &str {
-    about.date.split('T').next().unwrap_or_default()
-}
-
-/// Which commit of the program made a result, as it is put behind something else; nothing where the result does not say
-/// it.
-pub fn commit(about: &About) -> String {
-    about.commit.as_ref().map_or(String::new(), |commit| format!(", commit {commit}"))
-}
-
-/// That a result is to be taken with care, and why, as the other pages say it; nothing where there is no reason.
-pub fn weak(about: &About) -> String {
-    let reasons = page::weak_reasons(about);
-    if reasons.is_empty() { String::new() } else { format!("; weak: {}", reasons.join("; ")) }
 }
 
 fn draw(figure: &Figure, page: &mut String, files: &mut BTreeMap<PathBuf, Vec<u8>>) {
@@ -176,8 +143,8 @@ mod tests {
         let files = files().unwrap();
         let page = String::from_utf8(files[&Path::new(DIRECTORY).join("README.md")].clone()).unwrap();
         let mut weak_ones = 0;
-        for (path, results) in results().unwrap() {
-            let (path, reasons) = (path.display().to_string(), page::weak_reasons(&results.about));
+        for (path, results) in results::all().unwrap() {
+            let (path, reasons) = (path.display().to_string(), tell::weak_reasons(&results.about));
             let Some(line) = page.lines().find(|line| line.starts_with("Result: ") && line.contains(&path))
             else {
                 continue;

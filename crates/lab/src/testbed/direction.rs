@@ -67,7 +67,7 @@ const PLANS_MAX: usize = 1024;
 /// Dropped packets leave the kernel's queue in their turn, which costs it no search; beyond so many, at once.
 const DROPPED_HELD_MAX: usize = 4096;
 
-/// What others may see and change while a lane runs.
+/// What others may see and change while a direction runs.
 #[derive(Debug)]
 pub struct Shared {
     wire: Mutex<Wire>,
@@ -125,7 +125,7 @@ impl Shared {
 }
 
 /// See the module.
-pub struct Lane {
+pub struct Direction {
     parts: u16,
     mtu_bytes: u32,
     shared: Arc<Shared>,
@@ -140,7 +140,7 @@ pub struct Lane {
     verdicts: Messages,
 }
 
-/// The two queues of a lane.
+/// The two queues of a direction.
 #[derive(Debug, Clone, Copy)]
 pub struct Numbers {
     /// Of super-packets.
@@ -187,12 +187,12 @@ struct Plan {
     segments: VecDeque<Segment>,
 }
 
-impl Lane {
+impl Direction {
     /// Takes over the queues, in the network namespace of the calling thread.
     ///
     /// # Errors
     /// As [`Socket::take_queue`], with the operation named.
-    pub fn open(numbers: Numbers, mtu_bytes: u32, shared: Arc<Shared>) -> io::Result<Lane> {
+    pub fn open(numbers: Numbers, mtu_bytes: u32, shared: Arc<Shared>) -> io::Result<Direction> {
         let socket = Socket::open().map_err(|error| during("open a netfilter socket", &error))?;
         socket
             .set_receive_buffer(RECEIVE_BUFFER_BYTES)
@@ -215,7 +215,7 @@ impl Lane {
                 .map_err(|error| during("open a raw socket", &error.into()))?;
         thalweg_sys::socket::set_time_stamps(&copies)
             .map_err(|error| during("ask for time stamps", &error))?;
-        Ok(Lane {
+        Ok(Direction {
             parts: numbers.parts,
             mtu_bytes,
             shared,

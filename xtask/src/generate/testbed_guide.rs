@@ -1,7 +1,8 @@
 //! The table of docs/guide/testbed.md: how well the emulated path keeps what it is asked to, from the committed result
 //! of `thalweg bench path`.
 
-use crate::{figures, tools};
+use crate::bench::tell;
+use crate::generate::results;
 use anyhow::Result;
 use std::fmt::Write;
 use thalweg_lab::bench::record::{Quantity, Results, Sample};
@@ -18,20 +19,20 @@ pub const PAGE: &str = "docs/guide/testbed.md";
 /// # Errors
 /// If the guide has no marks, or a result cannot be read.
 pub fn page() -> Result<String> {
-    let results = figures::results()?;
+    let results = results::all()?;
     let found = results.iter().find(|(_, results)| results.about.suite == "path");
     let table = found.map_or_else(
         || "Not measured yet: `thalweg bench path --out bench/results/path.jsonl` (root), then `cargo xtask gen`.\n".into(),
         |(_, results)| table(results),
     );
-    tools::with_results(PAGE, &table)
+    results::shown_in(PAGE, &table)
 }
 
 fn table(results: &Results) -> String {
     let about = &results.about;
     let mut out = format!(
         "{}, {}, {}, {} cores, {}; `{}`:\n\n| asked | should be | off by (median) | may be off by | within | wire, CPU-s/GB |\n|---|---|---|---|---|---|\n",
-        figures::day(about),
+        tell::day(about),
         about.built(),
         about.machine.cpu,
         about.machine.cores,

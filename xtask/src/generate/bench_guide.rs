@@ -1,7 +1,7 @@
 //! The table of docs/guide/bench.md: what each suite found here, from the committed results of `thalweg bench`.
 
-use crate::bench::page::Goal;
-use crate::{figures, tools};
+use crate::bench::tell::{self, Goal};
+use crate::generate::results;
 use anyhow::Result;
 use std::fmt::Write;
 use std::path::Path;
@@ -48,7 +48,7 @@ const ROWS: &[Row] = &[
 /// # Errors
 /// If the guide has no marks, or a result cannot be read.
 pub fn page() -> Result<String> {
-    let results = figures::results()?;
+    let results = results::all()?;
     let mut table = "| question | found | runs, result |\n|---|---|---|\n".to_owned();
     for (suite, question, of) in ROWS {
         for (path, results) in results.iter().filter(|(_, results)| results.about.suite == *suite) {
@@ -57,15 +57,15 @@ pub fn page() -> Result<String> {
             }
         }
     }
-    tools::with_results(PAGE, &table)
+    results::shown_in(PAGE, &table)
 }
 
 fn source(results: &Results, path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let date = figures::day(&results.about);
-    let commit = figures::commit(&results.about);
+    let date = tell::day(&results.about);
+    let commit = tell::commit(&results.about);
     let runs = results.about.iterations;
-    let weak = figures::weak(&results.about);
+    let weak = tell::weak_behind(&results.about);
     // Beside each figure that was taken through the emulated path: a real one would not do this work here.
     let cost = results.path_cpu_s_per_gb();
     let cost = cost.map(|cost| format!("; the path itself {} CPU-s/GB", number(cost))).unwrap_or_default();
@@ -562,7 +562,7 @@ mod tests {
 
     /// Of `bytes` in requests of 1 and 4 MiB from 1 and 16 threads; the rate is 1 MB/s for each of these.
     fn orders(bytes: u64) -> Results {
-        let mut results = figures::results().unwrap().remove(0).1;
+        let mut results = results::all().unwrap().remove(0).1;
         results.samples.clear();
         for (threads, mib) in [(1.0, 1.0), (1.0, 4.0), (16.0, 1.0), (16.0, 4.0)] {
             let sample = Sample { bytes, wall_s: bytes as f64 / (threads * mib * 1e6), ..Sample::default() };
@@ -753,7 +753,7 @@ mod tests {
 
     #[test]
     fn every_committed_result_of_a_suite_has_its_row() {
-        for (path, results) in figures::results().unwrap() {
+        for (path, results) in results::all().unwrap() {
             let Some((.., of)) = ROWS.iter().find(|(suite, ..)| *suite == results.about.suite) else {
                 continue;
             };

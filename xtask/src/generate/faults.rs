@@ -1,19 +1,12 @@
-//! What `cargo xtask torture --kills --out FILE` found, as JSON lines, and as the tables of docs/faults.md.
-//!
-//! First what it was found on, then one object for each test: `test`, `seed`, `outcome` (`ok`, `skipped`, `FAILED`),
-//! `seconds`, and what the test counted (`Count` in crates/cli/tests/support/count.rs), however it ended: `ended` says
-//! whether it came to its end. `strikes` has each by itself: `of`, `under_way` (whether there was anything to break),
-//! `had` (what was marked, delivered or done by then), `from` (where it was seen to go on before the next strike, or
-//! null). A strike counts that has both; the tests make those that do not again (`Plan` in
-//! crates/cli/tests/support/plan.rs).
+//! The tables of docs/faults.md, from the committed result of `cargo xtask torture --kills`: what a row of it says,
+//! [`crate::torture::outcome`] has.
 
-use crate::bench::record;
 use crate::bench::rows::Rows;
-use crate::tools;
+use crate::checkout;
+use crate::generate::results;
 use anyhow::{Context, Result, ensure};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::fmt::Write;
-use thalweg_lab::bench::record::About;
 
 /// The page.
 pub const PAGE: &str = "docs/faults.md";
@@ -21,42 +14,17 @@ pub const PAGE: &str = "docs/faults.md";
 /// What it shows.
 const RESULT: &str = "bench/results/kills.jsonl";
 
-/// How a test says what it counted.
-const COUNTED: &str = "counted: ";
-
-/// What the outcomes are of.
-///
-/// # Errors
-/// If the system does not tell.
-pub fn about(command: &str) -> Result<About> {
-    record::about("kills", command)
-}
-
-/// How a test of this suite and name ended, and what it said.
-pub fn outcome(test: (&str, &str), seed: u64, ended: (&str, f64), said: &str) -> Value {
-    let counted = said.lines().filter_map(|line| line.split_once(COUNTED)).map(|(_, counted)| counted);
-    let counted = counted.filter_map(|counted| serde_json::from_str::<Value>(counted).ok()).next_back();
-    let mut outcome = json!({
-        "test": format!("{} {}", test.0, test.1), "seed": seed, "outcome": ended.0, "seconds": ended.1,
-    });
-    // A test that failed counted too: that is what it is asked for.
-    if let (Value::Object(outcome), Some(Value::Object(counted))) = (&mut outcome, counted) {
-        outcome.extend(counted);
-    }
-    outcome
-}
-
 /// The page with the table between its marks.
 ///
 /// # Errors
 /// If it has no marks, or the result is none.
 pub fn page() -> Result<String> {
-    let path = tools::root().join(RESULT);
+    let path = checkout::root().join(RESULT);
     let table = match path.exists() {
         true => table(&std::fs::read_to_string(&path)?).with_context(|| RESULT)?,
         false => format!("Not counted yet: `cargo xtask torture --kills --out {RESULT}`.\n"),
     };
-    tools::with_results(PAGE, &table)
+    results::shown_in(PAGE, &table)
 }
 
 /// What became of the strikes at one target.
@@ -166,6 +134,8 @@ fn text_of(value: &Value) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::torture::outcome;
+    use serde_json::json;
 
     /// What a test says of three strikes, with this many items lost.
     fn said(lost: u64, ended: bool) -> String {

@@ -1,8 +1,8 @@
 //! The sections of docs/performance.md from committed results of `thalweg bench`: about data that are still being made,
 //! and about predictions (those of `cargo xtask bench` have another form: [`crate::bench::record`]).
 
-use crate::bench::page::{self, Goal, number};
-use crate::figures;
+use crate::bench::tell::{self, Goal, number};
+use crate::generate::results;
 use anyhow::Result;
 use std::fmt::Write;
 use thalweg_lab::bench::record::{About, NOT_ACCOUNTED, Quantity, Results, Sample, counting};
@@ -70,7 +70,7 @@ const SECTIONS: [Section; 5] = [
 /// # Errors
 /// If a result cannot be read.
 pub fn sections() -> Result<String> {
-    let results = figures::results()?;
+    let results = results::all()?;
     let mut out = String::new();
     for section in &SECTIONS {
         write!(out, "\n## {}\n\n{}\n\n", section.title, section.asks)?;
@@ -86,9 +86,9 @@ pub fn sections() -> Result<String> {
                 writeln!(out, "The emulated path's own cost: {} CPU-s/GB carried.\n", number(cost))?;
             }
             let machine = &results.about.machine;
-            let weakness = page::weakness(fewest_runs(results), machine.load, machine.cores.into());
-            let void = results.void().map(|void| page::void_of(&void));
-            for line in [weakness, page::rootless(results.about.commit.as_deref()), void].iter().flatten() {
+            let weakness = tell::weakness(fewest_runs(results), machine.load, machine.cores.into());
+            let void = results.void().map(|void| tell::void_of(&void));
+            for line in [weakness, tell::rootless(results.about.commit.as_deref()), void].iter().flatten() {
                 writeln!(out, "{line}\n")?;
             }
             writeln!(out, "{}", origin(&results.about))?;
@@ -113,11 +113,11 @@ fn origin(about: &About) -> String {
     format!(
         "`{}`: {}. {}; load before it began {}; {}{}.",
         about.command,
-        page::runs_of(about.iterations as usize),
-        page::machine_of(about),
+        tell::runs_of(about.iterations as usize),
+        tell::machine_of(about),
         about.machine.load,
-        figures::day(about),
-        figures::commit(about),
+        tell::day(about),
+        tell::commit(about),
     )
 }
 
@@ -402,7 +402,7 @@ mod tests {
     fn a_goal_is_judged_without_the_runs_that_are_void() {
         let of = |series: &str| Sample { series: series.into(), wall_s: 1.0, ..Sample::default() };
         let void = |sample: Sample| sample.measured(LOST_BY_A_SLOW_MACHINE, 1.0, "1");
-        let mut results = figures::results().unwrap().remove(0).1;
+        let mut results = results::all().unwrap().remove(0).1;
 
         let copied = |series: &str, wall_s: f64| {
             let sample = Sample { bytes: 1 << 30, wall_s, ..of(series) };
@@ -460,7 +460,7 @@ mod tests {
     #[test]
     fn a_result_is_as_weak_as_its_case_with_the_fewest_runs_that_count() {
         let of = |series: &str, run| Sample { series: series.into(), run, ..Sample::default() };
-        let mut results = figures::results().unwrap().remove(0).1;
+        let mut results = results::all().unwrap().remove(0).1;
         results.samples = (1..=3).flat_map(|run| [of("a", run), of("b", run)]).collect();
         assert_eq!(fewest_runs(&results), 3);
         let void = results.samples.remove(0).measured(LOST_BY_A_SLOW_MACHINE, 1.0, "1");
@@ -482,7 +482,7 @@ mod tests {
             sample = sample.measured(predict::TOOK, took, "s").measured(predict::OFF, 0.25, "1");
             sample.measured(predict::IN_RANGE, is_within, "1")
         };
-        let mut results = figures::results().unwrap().remove(0).1;
+        let mut results = results::all().unwrap().remove(0).1;
         results.samples = vec![
             sample(predict::BY_PROBE, 4.0, 0.0),
             sample(predict::BY_PROBE, 2.5, 1.0),

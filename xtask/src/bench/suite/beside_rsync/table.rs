@@ -1,8 +1,7 @@
-//! The table in README.md, made from the results of the suite `beside-rsync`.
+//! The table that tells this suite, in README.md.
 
-use crate::bench::page;
 use crate::bench::record::{self, Results};
-use crate::figures;
+use crate::bench::tell;
 use anyhow::{Context, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -53,7 +52,7 @@ pub fn table(results: &Results) -> Result<String> {
                 write!(out, " | | |")?;
                 continue;
             };
-            let against = |of: fn(&Runs) -> &Series| page::ratio_median(of(theirs), of(ours));
+            let against = |of: fn(&Runs) -> &Series| tell::ratio_median(of(theirs), of(ours));
             let (wall, cpu) = (against(|runs| &runs.wall_s), against(|runs| &runs.cpu_s_per_gb));
             write!(out, " {} | {} | {wall:.2} ×, {cpu:.2} × |", ours.shown(), theirs.shown())?;
         }
@@ -73,9 +72,9 @@ pub fn table(results: &Results) -> Result<String> {
     // It says its version with more spaces than it needs.
     let rsync = about.more.get(record::RSYNC).map_or("rsync", String::as_str);
     let rsync: Vec<&str> = rsync.split_whitespace().collect();
-    let (load, cores) = page::busyness(about);
-    let rootless = page::rootless_why(about.commit.as_deref()).map(str::to_owned);
-    let weak: Vec<String> = [page::weak(runs, load, cores), rootless].into_iter().flatten().collect();
+    let (load, cores) = tell::busyness(about);
+    let rootless = tell::rootless_why(about.commit.as_deref()).map(str::to_owned);
+    let weak: Vec<String> = [tell::weak(runs, load, cores), rootless].into_iter().flatten().collect();
     let weak = if weak.is_empty() { String::new() } else { format!(" Weak: {}.", weak.join("; ")) };
     write!(
         out,
@@ -83,10 +82,10 @@ pub fn table(results: &Results) -> Result<String> {
          compared afterwards. CPU is that of all processes of both sides. {}. rsync's daemon does not encrypt. \
          {}; {}; {}{}.{weak}\n",
         sizes.join("; "),
-        page::machine_of(about),
+        tell::machine_of(about),
         rsync.join(" "),
-        figures::day(about),
-        figures::commit(about),
+        tell::day(about),
+        tell::commit(about),
     )?;
     Ok(out)
 }
@@ -97,7 +96,7 @@ impl Runs {
             .wall_s
             .values()
             .fold((f64::MAX, f64::MIN), |(least, most), value| (least.min(*value), most.max(*value)));
-        format!("{:.2} ({least:.2}–{most:.2})", page::median_of(&self.wall_s))
+        format!("{:.2} ({least:.2}–{most:.2})", tell::median_of(&self.wall_s))
     }
 }
 

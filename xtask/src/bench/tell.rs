@@ -1,0 +1,221 @@
+//! How results are told: whether a goal is met, medians with their intervals, on what something was measured, and why
+//! that is to be taken with care. Suites, other chores that measure, and the pages made of results all say it so.
+
+use crate::bench::record::Results;
+use thalweg_lab::bench::record::About;
+use thalweg_lab::bench::statistics::{self, Series};
+
+/// A bound that is to be kept.
+#[derive(Debug, Clone, Copy)]
+pub enum Goal {
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+impl Goal {
+    /// `met`, or by how much it is missed.
+    pub fn verdict(self, value: f64) -> String {
+        self.verdict_showing(value, |bound| bound.to_string())
+    }
+
+    /// The same, with its bound in words.
+    pub fn verdict_showing(self, value: f64, shown: impl Fn(f64) -> String) -> String {
+        let (word, bound, missed_by) = match self {
+            Goal::AtMost(bound) => ("at most", bound, value / bound - 1.0),
+            Goal::AtLeast(bound) => ("at least", bound, 1.0 - value / bound),
+        };
+        let bound = shown(bound);
+        if value.is_nan() {
+            return format!("{word} {bound}: not measured");
+        }
+        match missed_by <= 0.0 {
+            true => format!("{word} {bound}: met"),
+            false => format!("{word} {bound}: **missed by {:.1} %**", missed_by * 100.0),
+        }
+    }
+}
+
+/// What a line begins with that says why a result is to be taken with care.
+pub const WEAK: &str = "**Weak:** ";
+
+/// Counted runs below which a result is weak: of two nobody knows which is the odd one.
+pub const RUNS_MIN: usize = 3;
+
+/// That line, of a result with so many runs from a machine with this load (mean number of runnable processes in the
+/// minute before) and so many cores; nothing where there is no reason.
+pub fn weakness(runs: usize, load: f64, cores: f64) -> Option<String> {
+    weak(runs, load, cores).map(|why| format!("{WEAK}{why}."))
+}
+
+/// The reasons alone.
+pub fn weak(runs: usize, load: f64, cores: f64) -> Option<String> {
+    let few = (runs < RUNS_MIN).then(|| format!("{}, fewer than {RUNS_MIN}", runs_of(runs)));
+    let reasons: Vec<String> = [few, busy(load, cores)].into_iter().flatten().collect();
+    (!reasons.is_empty()).then(|| reasons.join("; "))
+}
+
+/// All reasons why a result of `thalweg bench` is to be taken with care.
+pub fn weak_reasons(about: &About) -> Vec<String> {
+    let machine = &about.machine;
+    let weak = weak(about.iterations as usize, machine.load, machine.cores.into());
+    let rootless = rootless_why(about.commit.as_deref()).map(str::to_owned);
+    [weak, rootless].into_iter().flatten().collect()
+}
+
+/// The same line, of a result whose program nobody can build again: by the commit that it says, if it says one.
+pub fn rootless(commit: Option<&str>) -> Option<String> {
+    rootless_why(commit).map(|why| format!("{WEAK}{why}."))
+}
+
+/// The reason alone.
+pub fn rootless_why(commit: Option<&str>) -> Option<&'static str> {
+    match commit {
+        None | Some("" | "unknown") => Some("the program's commit is not known"),
+        Some(commit) if commit.ends_with("-dirty") => Some("sources had been changed since the commit"),
+        Some(_) => None,
+    }
+}
+
+/// That a machine had more to do than it has cores before a measurement began; nothing where it had not, or nobody
+/// knows.
+pub fn busy(load: f64, cores: f64) -> Option<String> {
+    (load > cores).then(|| format!("busy machine: load {load:.2} before it began, on {cores} cores"))
+}
+
+/// Load and cores of what a result was measured on; 0 where it does not say.
+pub fn busyness(about: &About) -> (f64, f64) {
+    (about.machine.load, about.machine.cores.into())
+}
+
+/// On what a result was measured: `AMD EPYC (2 cores), Linux 6.12.1, ext4`.
+pub fn machine_of(about: &About) -> String {
+    let machine = &about.machine;
+    format!("{} ({} cores), {}, {}", machine.cpu, machine.cores, machine.kernel, machine.file_system)
+}
+
+/// `1 run`, `3 runs`.
+pub fn runs_of(runs: usize) -> String {
+    format!("{runs} run{}", if runs == 1 { "" } else { "s" })
+}
+
+/// The line that says that so many runs over an emulated path were spoilt.
+pub fn void_of(so_many: &str) -> String {
+    format!(
+        "**{so_many}**: this machine was too slow for the path and lost packets of it; they are in no figure."
+    )
+}
+
+/// The median of a series.
+pub fn median_of(series: &Series) -> f64 {
+    statistics::median(&statistics::values(series))
+}
+
+/// Largest over smallest of a series.
+pub fn spread_of(series: &Series) -> f64 {
+    statistics::spread(&statistics::values(series))
+}
+
+/// `median [low–high]`
+pub fn with_interval(series: &Series) -> String {
+    shown(&statistics::values(series))
+}
+
+/// Median of the ratios within rounds, with its interval.
+pub fn ratio(above: &Series, below: &Series) -> String {
+    shown(&statistics::ratios(above, below))
+}
+
+/// Median of the ratios within rounds.
+pub fn ratio_median(above: &Series, below: &Series) -> f64 {
+    statistics::median(&statistics::ratios(above, below))
+}
+
+/// Median of these with its interval; one alone has none.
+pub fn shown(values: &[f64]) -> String {
+    let median = statistics::median(values);
+    match statistics::median_interval(values) {
+        Some(_) if values.len() == 1 => number(median),
+        Some(interval) => {
+            format!("{} [{}–{}]", number(median), number(interval.low), number(interval.high))
+        }
+        None => "not measured".to_owned(),
+    }
+}
+
+/// What the emulated path itself cost in these runs, in CPU seconds for 10⁹ bytes that it carried: median with its
+/// interval.
+pub fn wire_cost(results: &Results, scenario: &str, tool: &str) -> String {
+    let costs = results.wire_cpu_s_per_gb(scenario, tool);
+    match costs.is_empty() && results.of(scenario, tool).next().is_some() {
+        true => "not recorded".to_owned(),
+        false => with_interval(&costs),
+    }
+}
+
+/// Three significant digits or more.
+pub fn number(value: f64) -> String {
+    match value.abs() {
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        size if size >= 1.0 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+/// The day on which a result was begun: `2026-11-22`.
+pub fn day(about: &About) -> &str {
+    about.date.split('T').next().unwrap_or_default()
+}
+
+/// Which commit of the program made a result, as it is put behind something else; nothing where the result does not say
+/// it.
+pub fn commit(about: &About) -> String {
+    about.commit.as_ref().map_or(String::new(), |commit| format!(", commit {commit}"))
+}
+
+/// These reasons, as they are put behind something else; nothing where there is none.
+pub fn weak_behind(about: &About) -> String {
+    let reasons = weak_reasons(about);
+    if reasons.is_empty() { String::new() } else { format!("; weak: {}", reasons.join("; ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_lab::bench::record::Machine;
+
+    #[test]
+    fn a_goal_that_is_missed_says_by_how_much() {
+        assert_eq!(Goal::AtMost(1.15).verdict(1.10), "at most 1.15: met");
+        assert_eq!(Goal::AtMost(2.0).verdict(3.0), "at most 2: **missed by 50.0 %**");
+        assert_eq!(Goal::AtLeast(0.8).verdict(0.8), "at least 0.8: met");
+        assert_eq!(Goal::AtLeast(0.8).verdict(0.6), "at least 0.8: **missed by 25.0 %**");
+        assert_eq!(Goal::AtLeast(0.8).verdict(f64::NAN), "at least 0.8: not measured");
+    }
+
+    #[test]
+    fn a_result_of_a_program_that_nobody_can_build_again_is_weak() {
+        assert_eq!((rootless(Some("bc7c365")), rootless_why(Some("bc7c365"))), (None, None));
+        let dirty = rootless(Some("bc7c365-dirty")).unwrap();
+        assert_eq!(dirty, "**Weak:** sources had been changed since the commit.");
+        for unknown in [None, Some("unknown")] {
+            assert_eq!(rootless(unknown).unwrap(), "**Weak:** the program's commit is not known.");
+        }
+    }
+
+    #[test]
+    fn the_load_is_read_as_the_results_have_it() {
+        let machine = Machine { load: 2.28, cores: 2, ..Machine::default() };
+        let (load, cores) = busyness(&About { machine, ..About::default() });
+        assert_eq!(busy(load, cores).unwrap(), "busy machine: load 2.28 before it began, on 2 cores");
+        let (load, cores) = busyness(&About::default());
+        assert_eq!(busy(load, cores), None);
+    }
+
+    #[test]
+    fn a_figure_is_shown_with_its_interval() {
+        let series = Series::from([(1, 1.0), (2, 12.0), (3, 200.0)]);
+        assert_eq!(with_interval(&series), "12.0 [1.00–200]");
+        assert_eq!(with_interval(&Series::new()), "not measured");
+    }
+}

@@ -1,0 +1,73 @@
+//! Cargo, and what it builds.
+
+use crate::{checkout, command};
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Cargo itself.
+pub fn program() -> std::ffi::OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+/// Builds the program and tells where it is.
+///
+/// # Errors
+/// If it does not build.
+pub fn build_release() -> Result<PathBuf> {
+    // Cargo tells what it compiles: in a fresh clone that takes minutes.
+    command::run(Command::new(program()).args(["build", "--release", "--package", "thalweg"]))?;
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| checkout::root().join("target"), PathBuf::from);
+    Ok(target.join("release/thalweg"))
+}
+
+/// A program that cargo built of one target: of a test, a benchmark.
+pub struct Built {
+    /// The target's name: of a crate's own tests that of its library or program.
+    pub name: String,
+    pub program: PathBuf,
+    /// The directory of its crate, in which cargo runs it.
+    pub directory: PathBuf,
+}
+
+/// Builds by `cargo test` or `cargo bench` what these words name, and runs none of it.
+///
+/// # Errors
+/// If it does not build.
+pub fn built(words: &[&str]) -> Result<Vec<Built>> {
+    let output = Command::new(program())
+        .args(words)
+        .args(["--no-run", "--message-format=json-render-diagnostics"])
+        .current_dir(checkout::root())
+        .stderr(std::process::Stdio::inherit())
+        .output()?;
+    if !output.status.success() {
+        bail!("cargo {} ended with {}", words.join(" "), output.status);
+    }
+    let text = String::from_utf8(output.stdout)?;
+    let told = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    Ok(told
+        .filter(|message| message["profile"]["test"] == true)
+        .filter_map(|message| one(&message))
+        .collect())
+}
+
+/// The program that a message of cargo's tells of, if it does.
+fn one(message: &serde_json::Value) -> Option<Built> {
+    Some(Built {
+        name: message["target"]["name"].as_str()?.to_owned(),
+        program: message["executable"].as_str()?.into(),
+        directory: Path::new(message["manifest_path"].as_str()?).parent()?.to_owned(),
+    })
+}
+
+/// Builds the benchmark of the parts of a transfer, and tells where its program is.
+///
+/// # Errors
+/// If it does not build.
+pub fn build_primitives() -> Result<PathBuf> {
+    let found = built(&["bench", "--quiet", "--package", "thalweg-mover", "--bench", "primitives"])?;
+    let primitives = found.into_iter().find(|built| built.name == "primitives");
+    Ok(primitives.context("the benchmark `primitives` does not build")?.program)
+}
