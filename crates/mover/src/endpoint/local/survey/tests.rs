@@ -276,7 +276,10 @@ fn a_directory_of_more_names_than_are_sorted_at_once_says_that_they_come_in_no_o
         list_in_order(&SurveyPlace { path, below: None, follow_links: false }, true, &mut |listed| {
             match listed {
                 Listed::Found(Found::Entry(entry)) => last = entry.path.to_string(),
-                Listed::Unordered => unordered.push(last.clone()),
+                Listed::Unordered(directory) => {
+                    assert_eq!(directory.to_string(), last);
+                    unordered.push(last.clone());
+                }
                 Listed::Found(Found::Trouble(failure)) => panic!("{failure}"),
             }
             Ok(())
@@ -333,7 +336,7 @@ fn files_are_told_in_the_order_of_a_listing_however_many_are_digested_at_a_time(
                     next += 1;
                 }
                 Digested::Alive => {}
-                Digested::Trouble(failure) => panic!("{failure}"),
+                other => panic!("{other:?}"),
             }
             Ok(())
         })
