@@ -299,6 +299,11 @@ impl FarMovers {
         let reached = self.reach(whom)?;
         reached.far.dial(self.how.questions.clone(), event::nobody())
     }
+
+    /// What such a session is begun with.
+    pub(crate) fn questions(&mut self, whom: &Whom) -> Result<(Arc<FarMover>, LinkSettings)> {
+        Ok((self.reach(whom)?.far, self.how.questions.clone()))
+    }
 }
 
 impl Drop for FarMovers {

@@ -87,12 +87,7 @@ pub(crate) fn answer(
     }
 }
 
-fn list(
-    pen: &Pen<'_>,
-    place: &SurveyPlace,
-    recursive: bool,
-    after: Option<&RelativePath>,
-) -> Result<()> {
+fn list(pen: &Pen<'_>, place: &SurveyPlace, recursive: bool, after: Option<&RelativePath>) -> Result<()> {
     let mut batch: Vec<Entry> = Vec::new();
     let mut batch_bytes = 0;
     survey::list_behind(place, recursive, after, &mut |listed| match listed {

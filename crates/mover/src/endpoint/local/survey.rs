@@ -280,7 +280,8 @@ pub fn digest_behind(
     after: Option<&RelativePath>,
     sink: &mut dyn FnMut(Digested) -> Result<()>,
 ) -> Result<()> {
-    digest_chosen(place, how, workers, (&|_| true, after), sink)
+    let every: &dyn Fn(&RelativePath) -> bool = &|_| true;
+    digest_chosen(place, how, workers, (every, after), sink)
 }
 
 /// As [`digest`], of the files whose paths, as in a listing, are wanted; others are not even opened.
