@@ -536,11 +536,11 @@ fn a_check_outlasts_an_outage_in_which_the_daemon_forgets_its_session() {
 #[test]
 fn a_check_whose_far_side_stays_away_says_for_how_long_it_was_waited_for_and_what_to_do() {
     let compared = Compared::new();
-    let job = compared.under_way("3s", 500_000);
+    let job = compared.under_way("6s", 500_000);
     compared.proxy.refuse(true);
     assert!(compared.proxy.cut());
     let ran = job.end(LIMIT).expect(3);
-    assert!(ran.stderr.contains("no progress for 3 s: "), "{}", ran.stderr);
+    assert!(ran.stderr.contains("no progress for 6 s: "), "{}", ran.stderr);
     assert!(ran.stderr.contains("hint: "), "{}", ran.stderr);
     // What was not told is not there for that.
     assert!(!ran.stdout.contains("zz") && !ran.stdout.contains("compared by digest"), "{}", ran.stdout);
