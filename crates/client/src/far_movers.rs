@@ -84,7 +84,8 @@ impl Default for SshOptions {
     }
 }
 
-/// For how long a far mover that ssh started waits for who only asks: an answer that was cut off is not resumed.
+/// For how long a far mover that ssh started waits for who only asks, where nobody says otherwise: most answers that are
+/// cut off are not resumed.
 const ASKING_PATIENCE: Duration = Duration::from_secs(30);
 
 impl How {
