@@ -2,6 +2,9 @@
 
 mod support;
 
+#[path = "places/outages.rs"]
+mod outages;
+
 use std::ffi::{OsStr, OsString};
 use std::fs::Permissions;
 use std::os::unix::ffi::OsStrExt;

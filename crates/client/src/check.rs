@@ -14,6 +14,9 @@
 //! What a side cannot list may hold anything: what the other side has there is not told as a difference. Only that it
 //! cannot be read here is told.
 //!
+//! A link to a far place may be lost meanwhile: it is dialled again, and what it had told is not told again
+//! ([`Reach::outlasting`]).
+//!
 //! What the filter leaves out is neither compared nor told. It is left out here, of what both sides tell.
 
 use crate::events::kind_word;
@@ -77,6 +80,8 @@ pub struct Found {
     pub unreadable: u64,
     /// FIFOs and devices that only the source has, and nobody asked for.
     pub left_out: u64,
+    /// Links to far places that were lost, and in whose place another one came.
+    pub links_lost: u64,
 }
 
 impl Found {
@@ -106,7 +111,8 @@ pub fn check(
     tell: &mut Tell<'_>,
     stop: &Arc<Stop>,
 ) -> Result<Found> {
-    let [source, destination] = places.map(|place| place.until(stop));
+    let lost_before = links_lost(places);
+    let [source, destination] = places.map(|place| place.until(stop).outlasting());
     let sides = [&source, &destination];
     let mut report = Differences::new(true, meter, tell);
     let listed = compare_listings(sides, devices, selected, &mut report)?;
@@ -114,7 +120,12 @@ pub fn check(
     if listed.has_alike {
         compare_digests(sides, listed.single, selected, &mut report)?;
     }
-    Ok(report.found)
+    Ok(Found { links_lost: links_lost(places) - lost_before, ..report.found })
+}
+
+/// Of both; one that both are reached by counts for each.
+fn links_lost(places: [&Reach; 2]) -> u64 {
+    places.map(Reach::links_lost).iter().sum()
 }
 
 /// What the listings of both sides showed.
@@ -222,13 +233,12 @@ fn compare_digests(
 
 /// Tells entries that are selected, and with each whether the place is that one entry: it has no name of its own then.
 fn list(reach: &Reach, selected: &Selected, tell: &Teller<'_, (Entry, bool)>) -> Result<()> {
-    let (mut is_directory, mut is_told) = (false, false);
+    let mut is_directory = false;
     reach.list_in_order(true, &mut |listed| match listed {
         Listed::Found(survey::Found::Entry(entry)) => {
             is_directory |= entry.path.is_root();
             let path = if is_directory { entry.path.clone() } else { RelativePath::root() };
-            is_told = selected.has(&path, matches!(entry.kind, Kind::Directory));
-            match is_told {
+            match selected.has(&path, matches!(entry.kind, Kind::Directory)) {
                 true => tell.say(Piece::Item(path, (entry, !is_directory))),
                 false => tell.go_on(),
             }
@@ -237,8 +247,10 @@ fn list(reach: &Reach, selected: &Selected, tell: &Teller<'_, (Entry, bool)>) ->
             tell.say(Piece::Trouble(failure))
         }
         // What is in a directory that is left out is left out too.
-        Listed::Unordered if is_told => tell.say(Piece::Unordered),
-        Listed::Found(survey::Found::Trouble(_)) | Listed::Unordered => tell.go_on(),
+        Listed::Unordered(directory) if selected.has(&directory, true) => {
+            tell.say(Piece::Unordered(directory))
+        }
+        Listed::Found(survey::Found::Trouble(_)) | Listed::Unordered(_) => tell.go_on(),
     })
 }
 
@@ -263,7 +275,7 @@ fn digest(
         Digested::Trouble(failure) if single || selected.is_concerned(&failure) => {
             tell.say(Piece::Trouble(failure))
         }
-        Digested::Trouble(_) | Digested::Alive => tell.go_on(),
+        Digested::Trouble(_) | Digested::Unordered(_) | Digested::Alive => tell.go_on(),
     })
 }
 

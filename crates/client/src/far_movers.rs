@@ -84,7 +84,8 @@ impl Default for SshOptions {
     }
 }
 
-/// For how long a far mover that ssh started waits for who only asks: an answer that was cut off is not resumed.
+/// For how long a far mover that ssh started waits for who only asks, where nobody says otherwise: most answers that are
+/// cut off are not resumed.
 const ASKING_PATIENCE: Duration = Duration::from_secs(30);
 
 impl How {
@@ -298,6 +299,11 @@ impl FarMovers {
     pub fn dial(&mut self, whom: &Whom) -> Result<Client> {
         let reached = self.reach(whom)?;
         reached.far.dial(self.how.questions.clone(), event::nobody())
+    }
+
+    /// What such a session is begun with.
+    pub(crate) fn questions(&mut self, whom: &Whom) -> Result<(Arc<FarMover>, LinkSettings)> {
+        Ok((self.reach(whom)?.far, self.how.questions.clone()))
     }
 }
 

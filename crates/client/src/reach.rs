@@ -2,6 +2,8 @@
 
 use crate::far_movers::{self, FarMovers, Whom};
 use crate::place::{Place, joined};
+use far::{Far, stopped};
+use position::Position;
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -15,10 +17,18 @@ use thalweg_wire::message::{self, Question, Reply};
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{Digest, Entry, Evidence, RelativePath};
 
+/// Who is asked there, and over how many links.
+mod far;
+
+/// How far an answer was heard.
+mod position;
+
 /// See the module.
 #[derive(Clone)]
 pub struct Reach {
     at: At,
+    /// See [`Reach::outlasting`].
+    outlasts: bool,
     /// See [`Reach::following_links`].
     follow_links: bool,
     /// Ends questions.
@@ -28,7 +38,7 @@ pub struct Reach {
 #[derive(Clone)]
 enum At {
     Local(PathBuf),
-    Far(Arc<Client>, message::Place),
+    Far(Arc<Far>, message::Place),
 }
 
 /// Bytes asked for at once, the next such piece being under way: bounds the memory of a slow reader.
@@ -38,13 +48,17 @@ impl Reach {
     /// A path of this machine.
     #[must_use]
     pub fn local(path: PathBuf) -> Reach {
-        Reach { at: At::Local(path), follow_links: false, stop: None }
+        Reach::at(At::Local(path))
     }
 
-    /// A place at a far mover.
+    /// A place at a far mover, asked by this session alone.
     #[must_use]
     pub fn far(client: Arc<Client>, place: message::Place) -> Reach {
-        Reach { at: At::Far(client, place), follow_links: false, stop: None }
+        Reach::at(At::Far(Arc::new(Far::new(client, None)), place))
+    }
+
+    fn at(at: At) -> Reach {
+        Reach { at, outlasts: false, follow_links: false, stop: None }
     }
 
     /// Whether it is a path of this machine.
@@ -59,6 +73,24 @@ impl Reach {
     #[must_use]
     pub fn until(&self, stop: &Arc<Stop>) -> Reach {
         Reach { stop: Some(stop.clone()), ..self.clone() }
+    }
+
+    /// The same place, of which listings, digests and looks outlast a link that is lost: another one is dialled, in a
+    /// session of its own if need be, and the answer goes on behind what was heard, as long as there is progress within
+    /// the patience of questions. What comes or goes meanwhile is told once at most. Here, and of a place that was made
+    /// by [`Reach::far`], it changes nothing.
+    #[must_use]
+    pub fn outlasting(&self) -> Reach {
+        Reach { outlasts: true, ..self.clone() }
+    }
+
+    /// How many links to its far mover were lost, in whose place another one came.
+    #[must_use]
+    pub fn links_lost(&self) -> u64 {
+        match &self.at {
+            At::Local(_) => 0,
+            At::Far(far, _) => far.links_lost(),
+        }
     }
 
     /// The same place, of which what symbolic links lead to is listed and digested instead of the links, if `follow`:
@@ -82,7 +114,9 @@ impl Reach {
     /// As [`Reach::open`].
     pub fn of(named: Place, far_movers: &mut FarMovers) -> Result<Reach> {
         if let Some((whom, place)) = Whom::of(&named).zip(far_movers::place_there(&named)) {
-            return Ok(Reach::far(Arc::new(far_movers.dial(&whom)?), place));
+            let client = Arc::new(far_movers.dial(&whom)?);
+            let far = Far::new(client, Some(far_movers.questions(&whom)?));
+            return Ok(Reach::at(At::Far(Arc::new(far), place)));
         }
         match named {
             Place::Local(path) => Ok(Reach::local(path)),
@@ -138,19 +172,19 @@ impl Reach {
     /// # Errors
     /// As [`Reach::open`], for the first that cannot be reached.
     pub fn all(named: Vec<Place>, far_movers: &mut FarMovers) -> Result<Vec<Reach>> {
-        let mut known: Vec<(Whom, Arc<Client>)> = Vec::new();
+        let mut known: Vec<(Whom, Arc<Far>)> = Vec::new();
         let mut reached = Vec::with_capacity(named.len());
         for named in named {
             let there = Whom::of(&named).zip(far_movers::place_there(&named));
             if let Some((whom, place)) = &there
-                && let Some((_, client)) = known.iter().find(|(known, _)| known == whom)
+                && let Some((_, far)) = known.iter().find(|(known, _)| known == whom)
             {
-                reached.push(Reach::far(client.clone(), place.clone()));
+                reached.push(Reach::at(At::Far(far.clone(), place.clone())));
                 continue;
             }
             let reach = Reach::of(named, far_movers)?;
-            if let (Some((whom, _)), At::Far(client, _)) = (there, &reach.at) {
-                known.push((whom, client.clone()));
+            if let (Some((whom, _)), At::Far(far, _)) = (there, &reach.at) {
+                known.push((whom, far.clone()));
             }
             reached.push(reach);
         }
@@ -164,7 +198,7 @@ impl Reach {
     pub fn list(&self, recursive: bool, sink: &mut dyn FnMut(Found) -> Result<()>) -> Result<()> {
         self.list_in_order(recursive, &mut |listed| match listed {
             Listed::Found(found) => sink(found),
-            Listed::Unordered => Ok(()),
+            Listed::Unordered(_) => Ok(()),
         })
     }
 
@@ -178,20 +212,31 @@ impl Reach {
                 self.go_on()?;
                 sink(listed)
             }),
-            At::Far(client, place) => {
-                let (place, follow_links) = (place.clone(), self.follow_links);
-                for reply in self.ask(client, Question::List { place, recursive, follow_links })? {
-                    match reply? {
-                        Reply::Entries(entries) if entries.is_empty() => sink(Listed::Unordered)?,
-                        Reply::Entries(entries) => {
-                            let mut found = entries.into_iter().map(Found::Entry);
-                            found.try_for_each(|found| sink(Listed::Found(found)))?;
+            At::Far(far, place) => {
+                let follow_links = self.follow_links;
+                let question = |at: &Position| Question::List {
+                    place: place.clone(),
+                    recursive,
+                    follow_links,
+                    after: at.after(),
+                };
+                self.hear(far, &question, &mut |reply, at| match reply {
+                    Reply::Entries(entries) => entries.into_iter().try_for_each(|entry| {
+                        match at.hear_path(&entry.path)? {
+                            true => sink(Listed::Found(Found::Entry(entry))),
+                            false => Ok(()),
                         }
-                        Reply::Trouble(failure) => sink(Listed::Found(Found::Trouble(failure)))?,
-                        _ => return Err(unexpected()),
-                    }
-                }
-                Ok(())
+                    }),
+                    Reply::Unordered(directory) => match at.hear_unordered(&directory) {
+                        true => sink(Listed::Unordered(directory)),
+                        false => Ok(()),
+                    },
+                    Reply::Trouble(failure) => match at.hear_trouble(&failure) {
+                        true => sink(Listed::Found(Found::Trouble(failure))),
+                        false => Ok(()),
+                    },
+                    _ => Err(unexpected()),
+                })
             }
         }
     }
@@ -222,26 +267,36 @@ impl Reach {
                     sink(digested)
                 })
             }
-            At::Far(client, place) => {
+            At::Far(far, place) => {
                 let chunk_bytes = match how {
                     DigestAs::Plain => 0,
                     DigestAs::Marked { segment_bytes } => segment_bytes,
                 };
-                let (place, follow_links) = (place.clone(), self.follow_links);
-                for reply in self.ask(client, Question::Digest { place, chunk_bytes, follow_links })? {
-                    match reply? {
-                        Reply::Digests(digests) if digests.is_empty() => sink(Digested::Alive)?,
-                        Reply::Digests(digests) => {
-                            digests.into_iter().try_for_each(|(path, bytes, digest)| match wanted(&path) {
-                                true => sink(Digested::File(path, bytes, digest)),
-                                false => sink(Digested::Alive),
-                            })?
+                let follow_links = self.follow_links;
+                let question = |at: &Position| Question::Digest {
+                    place: place.clone(),
+                    chunk_bytes,
+                    follow_links,
+                    after: at.after(),
+                };
+                self.hear(far, &question, &mut |reply, at| match reply {
+                    Reply::Digests(digests) if digests.is_empty() => sink(Digested::Alive),
+                    Reply::Digests(digests) => digests.into_iter().try_for_each(|(path, bytes, digest)| {
+                        match at.hear_path(&path)? && wanted(&path) {
+                            true => sink(Digested::File(path, bytes, digest)),
+                            false => sink(Digested::Alive),
                         }
-                        Reply::Trouble(failure) => sink(Digested::Trouble(failure))?,
-                        _ => return Err(unexpected()),
-                    }
-                }
-                Ok(())
+                    }),
+                    Reply::Unordered(directory) => match at.hear_unordered(&directory) {
+                        true => sink(Digested::Unordered(directory)),
+                        false => Ok(()),
+                    },
+                    Reply::Trouble(failure) => match at.hear_trouble(&failure) {
+                        true => sink(Digested::Trouble(failure)),
+                        false => Ok(()),
+                    },
+                    _ => Err(unexpected()),
+                })
             }
         }
     }
@@ -258,7 +313,7 @@ impl Reach {
                 Ok(())
             }
             Digested::Trouble(failure) => Err(failure),
-            Digested::File(..) | Digested::Alive => Ok(()),
+            Digested::File(..) | Digested::Unordered(_) | Digested::Alive => Ok(()),
         })?;
         found.ok_or_else(|| Failure::new(FailureKind::NotFound, "digest", "it is no regular file"))
     }
@@ -288,15 +343,17 @@ impl Reach {
     fn look(&self, follow: bool) -> Result<Entry> {
         match &self.at {
             At::Local(path) => survey::look(&local(path), follow),
-            At::Far(client, place) => {
+            At::Far(far, place) => {
                 let mut seen = None;
+                let question = |_: &Position| Question::Look { place: place.clone(), follow };
                 // Heard to the end: a server works on a bounded number of questions at a time.
-                for reply in self.ask(client, Question::Look { place: place.clone(), follow })? {
-                    match reply? {
-                        Reply::Entries(entries) if seen.is_none() => seen = entries.into_iter().next(),
-                        _ => return Err(unexpected()),
+                self.hear(far, &question, &mut |reply, at| match reply {
+                    Reply::Entries(entries) if seen.is_none() || at.is_again() => {
+                        seen = entries.into_iter().next();
+                        Ok(())
                     }
-                }
+                    _ => Err(unexpected()),
+                })?;
                 seen.ok_or_else(unexpected)
             }
         }
@@ -307,10 +364,11 @@ impl Reach {
     /// # Errors
     /// As [`survey::read`], and what the connection says.
     pub fn read(&self, sink: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-        let At::Far(client, place) = &self.at else { return self.read_range(0, u64::MAX, None, sink) };
+        let At::Far(far, place) = &self.at else { return self.read_range(0, u64::MAX, None, sink) };
+        let client = far.client();
         let ask = |offset| {
             let question = Question::Read { place: place.clone(), offset, bytes: WINDOW_BYTES, seen: None };
-            self.ask(client, question)
+            self.ask(&client, question)
         };
         let mut offset = 0;
         let mut next = ask(offset)?;
@@ -344,9 +402,9 @@ impl Reach {
                 self.go_on()?;
                 sink(piece)
             }),
-            At::Far(client, place) => {
+            At::Far(far, place) => {
                 let question = Question::Read { place: place.clone(), offset, bytes, seen };
-                hear_bytes(self.ask(client, question)?, sink).map(drop)
+                hear_bytes(self.ask(&far.client(), question)?, sink).map(drop)
             }
         }
     }
@@ -364,9 +422,10 @@ impl Reach {
                 }
                 self.go_on()
             }),
-            At::Far(client, place) => {
+            At::Far(far, place) => {
                 let before = *count;
-                for reply in self.ask(client, Question::Remove { place: place.clone(), recursive })? {
+                let question = Question::Remove { place: place.clone(), recursive };
+                for reply in self.ask(&far.client(), question)? {
                     match reply? {
                         Reply::Removed(so_far) => *count = before.saturating_add(so_far),
                         Reply::Trouble(failure) => trouble(failure),
@@ -386,9 +445,9 @@ impl Reach {
                 let base = base.clone().into_os_string().into_vec();
                 At::Local(OsString::from_vec(joined(base, path)).into())
             }
-            At::Far(client, place) => {
+            At::Far(far, place) => {
                 let path = joined(place.path.clone(), path);
-                At::Far(client.clone(), message::Place { export: place.export.clone(), path })
+                At::Far(far.clone(), message::Place { export: place.export.clone(), path })
             }
         };
         Reach { at, ..self.clone() }
@@ -399,6 +458,17 @@ impl Reach {
         SurveyPlace { follow_links: self.follow_links, ..local(path) }
     }
 
+    /// See [`Far::hear`].
+    fn hear(
+        &self,
+        far: &Far,
+        question: &dyn Fn(&Position) -> Question,
+        take: &mut dyn FnMut(Reply, &mut Position) -> Result<()>,
+    ) -> Result<()> {
+        let stop = self.stop.clone().unwrap_or_default();
+        far.hear((self.outlasts, &*stop), question, take)
+    }
+
     fn ask(&self, client: &Client, question: Question) -> Result<Heard<'_>> {
         Ok(Heard { answers: client.ask(question)?, reach: self })
     }
@@ -406,7 +476,7 @@ impl Reach {
     /// Fails once it is asked to stop.
     fn go_on(&self) -> Result<()> {
         match self.stop.as_ref().is_some_and(|stop| stop.is_asked()) {
-            true => Err(Failure::new(FailureKind::Stopped, "ask the server", "stopped on request")),
+            true => Err(stopped()),
             false => Ok(()),
         }
     }

@@ -75,6 +75,7 @@ pub fn check(
             "entries": found.entries, "files": found.files, "bytes": found.bytes, "same": found.same,
             "missing": found.missing, "extra": found.extra, "differing": found.differing,
             "unreadable": found.unreadable, "left_out": found.left_out,
+            "links_lost": found.links_lost,
         }))
     })
 }

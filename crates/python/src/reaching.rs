@@ -128,7 +128,9 @@ impl Reaching {
 
     /// For questions.
     pub fn to_ask(&self) -> Result<FarMovers> {
-        Ok(FarMovers::new(How { questions: self.link()?, ..self.asking()? }))
+        let questions = self.link()?;
+        // As long as we dial one again, ssh's waits for us.
+        Ok(FarMovers::new(How { patience: questions.patience, questions, ..self.asking()? }))
     }
 
     fn asking(&self) -> Result<How> {

@@ -43,18 +43,18 @@ pub(crate) fn answer(
             let program = format!("thalweg {}", env!("CARGO_PKG_VERSION"));
             pen.say(Reply::About { program, exports: host.exports().names() })
         }
-        Question::List { place, recursive, follow_links } => {
+        Question::List { place, recursive, follow_links, after } => {
             let place = surveyed(host, &place, follow_links);
-            place.and_then(|place| list(&pen, &place, recursive))
+            place.and_then(|place| list(&pen, &place, recursive, after.as_ref()))
         }
         Question::Look { place, follow } => look(host, &pen, &place, follow),
         Question::Read { place, offset, bytes, seen } => {
             read(host, &pen, &place, (offset, bytes), seen, &mut done)
         }
-        Question::Digest { place, chunk_bytes, follow_links } => {
+        Question::Digest { place, chunk_bytes, follow_links, after } => {
             DigestAs::of_question(chunk_bytes).and_then(|how| {
                 let place = surveyed(host, &place, follow_links)?;
-                digest(&pen, &place, (how, &crew.take()), &mut done)
+                digest(&pen, &place, (how, &crew.take()), after.as_ref(), &mut done)
             })
         }
         Question::Remove { place, recursive } => remove(host, &pen, &place, recursive, &mut done),
@@ -87,10 +87,10 @@ pub(crate) fn answer(
     }
 }
 
-fn list(pen: &Pen<'_>, place: &SurveyPlace, recursive: bool) -> Result<()> {
+fn list(pen: &Pen<'_>, place: &SurveyPlace, recursive: bool, after: Option<&RelativePath>) -> Result<()> {
     let mut batch: Vec<Entry> = Vec::new();
     let mut batch_bytes = 0;
-    survey::list_in_order(place, recursive, &mut |listed| match listed {
+    survey::list_behind(place, recursive, after, &mut |listed| match listed {
         Listed::Found(Found::Entry(entry)) => {
             batch_bytes += entry.heap_bytes() + ITEM_BYTES;
             batch.push(entry);
@@ -101,12 +101,12 @@ fn list(pen: &Pen<'_>, place: &SurveyPlace, recursive: bool) -> Result<()> {
             pen.say(Reply::Entries(std::mem::take(&mut batch)))
         }
         Listed::Found(Found::Trouble(failure)) => pen.say(Reply::Trouble(failure)),
-        Listed::Unordered => {
+        Listed::Unordered(directory) => {
             batch_bytes = 0;
             if !batch.is_empty() {
                 pen.say(Reply::Entries(std::mem::take(&mut batch)))?;
             }
-            pen.say(Reply::Entries(Vec::new()))
+            pen.say(Reply::Unordered(directory))
         }
     })?;
     if batch.is_empty() { Ok(()) } else { pen.say(Reply::Entries(batch)) }
@@ -137,12 +137,13 @@ fn digest(
     pen: &Pen<'_>,
     place: &SurveyPlace,
     (how, hands): (DigestAs, &Hands<'_>),
+    after: Option<&RelativePath>,
     done: &mut Done,
 ) -> Result<()> {
     let mut batch: Vec<(RelativePath, u64, Digest)> = Vec::new();
     let mut batch_bytes = 0;
     let mut told = Instant::now();
-    survey::digest(place, how, hands.count(), &mut |digested| {
+    survey::digest_behind(place, how, hands.count(), after, &mut |digested| {
         match digested {
             Digested::File(path, bytes, digest) => {
                 done.count_one(bytes);
@@ -152,6 +153,13 @@ fn digest(
             Digested::Trouble(failure) => {
                 done.failed += 1;
                 pen.say(Reply::Trouble(failure))?;
+            }
+            Digested::Unordered(directory) => {
+                batch_bytes = 0;
+                if !batch.is_empty() {
+                    pen.say(Reply::Digests(std::mem::take(&mut batch)))?;
+                }
+                pen.say(Reply::Unordered(directory))?;
             }
             Digested::Alive => {}
         }

@@ -2,6 +2,7 @@
 
 use crate::{DecodeError, limits};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::cmp::Ordering;
 use std::fmt;
 
 /// A path relative to the root of a transfer. Holds no empty, `.` or `..` component, no leading, trailing or
@@ -74,6 +75,17 @@ impl RelativePath {
     /// True for the root of the transfer.
     pub fn is_root(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Whether it is in this directory, at any depth; everything, the root too, is in the root.
+    pub fn is_below(&self, directory: &RelativePath) -> bool {
+        let rest = self.0.strip_prefix(directory.as_bytes());
+        directory.is_root() || rest.is_some_and(|rest| rest.starts_with(b"/"))
+    }
+
+    /// By the order of listings: component by component, so that what is in a directory follows it at once.
+    pub fn cmp_in_listing(&self, other: &RelativePath) -> Ordering {
+        self.0.split(|&byte| byte == b'/').cmp(other.0.split(|&byte| byte == b'/'))
     }
 
     /// Number of components; 0 for the root.

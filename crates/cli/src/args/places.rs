@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use thalweg_client::far_movers::{FarMovers, How};
 use thalweg_client::verify::parse_key;
+use thalweg_mover::run::client::LinkSettings;
 
 /// Options of everything that only asks.
 #[derive(Debug, clap::Args)]
@@ -126,9 +127,21 @@ pub struct CheckArgs {
     /// Which names.
     #[command(flatten)]
     pub filter: FilterArgs,
+    /// Give up without progress for so long: a link that is lost is dialled again until then
+    #[arg(long, value_name = "TIME", default_value = "10min", value_parser = units::parse_stall)]
+    pub patience: Duration,
     /// Whom to ask.
     #[command(flatten)]
     pub ask: AskArgs,
+}
+
+impl CheckArgs {
+    /// The far movers of its places: as long as we dial one again, ssh's waits for us.
+    pub fn far_movers(&self, places: &Places) -> FarMovers {
+        let patience = self.patience;
+        let questions = LinkSettings { patience, ..LinkSettings::default() };
+        FarMovers::new(How { patience, questions, ..self.ask.how(places) })
+    }
 }
 
 /// Options of verify.

@@ -32,7 +32,7 @@ pub fn check(args: &CheckArgs, places: &Places) -> Result<Exit> {
         // It is asked for where words are read.
         (None, None) => return Err(Failure::new(FailureKind::Usage, "check", "there is no second place")),
     };
-    let mut far_movers = args.ask.far_movers(places);
+    let mut far_movers = args.far_movers(places);
     let mut teller = Teller::new(args.ask.json, [args.source.clone(), destination.clone()]);
     let source = Reach::open(&args.source, &mut far_movers)?.following_links(args.copy_links);
     let destination = Reach::open(destination, &mut far_movers)?.following_links(args.copy_links);
@@ -51,7 +51,7 @@ fn check_list(args: &CheckArgs, list: &Path, selected: &Selected, places: &Place
         true => List::of(list, Box::new(BufReader::new(std::io::stdin()))),
         false => List::open(list)?,
     };
-    let mut far_movers = args.ask.far_movers(places);
+    let mut far_movers = args.far_movers(places);
     let place = Reach::open(&args.source, &mut far_movers)?;
     let mut teller = Teller::new(args.ask.json, [list.into(), args.source.clone()]);
     let found = teller
@@ -123,6 +123,7 @@ fn end(json: bool, found: &Found, said: &str) -> Result<Exit> {
             "event": "checked", "exit": exit.code(), "entries": found.entries, "files": found.files,
             "bytes": found.bytes, "missing": found.missing, "extra": found.extra,
             "differing": found.differing, "unreadable": found.unreadable, "left_out": found.left_out,
+            "links_lost": found.links_lost,
         })),
         false => out::line(said),
     };
@@ -144,7 +145,7 @@ fn of_both(found: &Found) -> String {
     };
     format!(
         "{}: {} on both sides, {} in {} compared by digest; {} missing, {} extra, {} differ, \
-         {} unreadable{left_out}",
+         {} unreadable{left_out}{}",
         verdict(found),
         units::entries(found.entries),
         units::size(found.bytes),
@@ -153,19 +154,30 @@ fn of_both(found: &Found) -> String {
         found.extra.unwrap_or(0),
         found.differing,
         found.unreadable,
+        outages(found),
     )
+}
+
+/// How often the link was lost, if it was.
+fn outages(found: &Found) -> String {
+    match found.links_lost {
+        0 => String::new(),
+        1 => "; the link was lost once".to_owned(),
+        count => format!("; the link was lost {count} times"),
+    }
 }
 
 /// Of a list: nobody looked for what else is there.
 fn of_list(found: &Found) -> String {
     format!(
         "{}: {} of the list looked at, {} as it says; {} missing, {} differ, {} unreadable, \
-         extra not looked for",
+         extra not looked for{}",
         verdict(found),
         units::files(found.files),
         units::size(found.bytes),
         found.missing,
         found.differing,
         found.unreadable,
+        outages(found),
     )
 }

@@ -15,8 +15,8 @@ pub(super) const AHEAD: usize = 1024;
 /// What a side tells.
 pub(super) enum Piece<T> {
     Item(RelativePath, T),
-    /// What is in the last item comes in no order.
-    Unordered,
+    /// What is in this directory comes in no order.
+    Unordered(RelativePath),
     Trouble(Failure),
     End(Result<()>),
 }
@@ -110,7 +110,7 @@ pub(super) fn pair_all<T>(sides: &mut [Side<T>; 2], meet: &mut Meet<'_, T>) -> R
     while !(sides[0].ended && sides[1].ended) {
         let behind = usize::from(
             sides[0].ended
-                || (!sides[1].ended && in_order(&sides[0].last, &sides[1].last) == Ordering::Greater),
+                || (!sides[1].ended && sides[0].last.cmp_in_listing(&sides[1].last) == Ordering::Greater),
         );
         match sides[behind].hear.recv() {
             Ok(Piece::Item(path, item)) => {
@@ -123,10 +123,7 @@ pub(super) fn pair_all<T>(sides: &mut [Side<T>; 2], meet: &mut Meet<'_, T>) -> R
                     None => drop(sides[behind].alone.insert(path, item)),
                 }
             }
-            Ok(Piece::Unordered) => {
-                let last = sides[behind].last.clone();
-                sides[behind].unordered.push(last);
-            }
+            Ok(Piece::Unordered(directory)) => sides[behind].unordered.push(directory),
             Ok(Piece::Trouble(failure)) => meet(Met::Trouble(behind, failure))?,
             Ok(Piece::End(end)) => {
                 sides[behind].ended = true;
@@ -166,8 +163,8 @@ impl<T> Side<T> {
     /// # Errors
     /// `Protocol` where it goes back in the order that it keeps: what it passed by was told to be missing.
     fn go_to(&mut self, path: &RelativePath) -> Result<()> {
-        self.unordered.retain(|directory| is_below(path, directory));
-        if in_order(path, &self.last) == Ordering::Less && self.unordered.is_empty() {
+        self.unordered.retain(|directory| path.is_below(directory));
+        if path.cmp_in_listing(&self.last) == Ordering::Less && self.unordered.is_empty() {
             let cause = "its names come in no order, and it does not say so: is thalweg older there?";
             return Err(Failure::new(FailureKind::Protocol, "list", cause).at(path));
         }
@@ -177,8 +174,8 @@ impl<T> Side<T> {
 
     /// Whether it does not tell this path any more.
     fn has_passed(&self, path: &RelativePath) -> bool {
-        let is_behind = || in_order(path, &self.last) == Ordering::Less;
-        self.ended || (is_behind() && !self.unordered.iter().any(|directory| is_below(path, directory)))
+        let is_behind = || path.cmp_in_listing(&self.last) == Ordering::Less;
+        self.ended || (is_behind() && !self.unordered.iter().any(|directory| path.is_below(directory)))
     }
 }
 
@@ -188,7 +185,7 @@ struct InOrder(RelativePath);
 
 impl Ord for InOrder {
     fn cmp(&self, other: &Self) -> Ordering {
-        in_order(&self.0, &other.0)
+        self.0.cmp_in_listing(&other.0)
     }
 }
 
@@ -196,17 +193,6 @@ impl PartialOrd for InOrder {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
-}
-
-/// Whether a path is in a directory, at any depth.
-fn is_below(path: &RelativePath, directory: &RelativePath) -> bool {
-    let rest = path.as_bytes().strip_prefix(directory.as_bytes());
-    directory.is_root() || rest.is_some_and(|rest| rest.starts_with(b"/"))
-}
-
-/// The order of listings: component by component.
-fn in_order(a: &RelativePath, b: &RelativePath) -> Ordering {
-    a.as_bytes().split(|&byte| byte == b'/').cmp(b.as_bytes().split(|&byte| byte == b'/'))
 }
 
 #[cfg(test)]
@@ -226,7 +212,7 @@ mod tests {
                 let (name, is_unordered) = name.strip_suffix('/').map_or((*name, false), |name| (name, true));
                 tell.send(Piece::Item(path(name), ())).unwrap();
                 if is_unordered {
-                    tell.send(Piece::Unordered).unwrap();
+                    tell.send(Piece::Unordered(path(name))).unwrap();
                 }
             }
             tell.send(Piece::End(Ok(()))).unwrap();

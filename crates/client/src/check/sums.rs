@@ -60,7 +60,8 @@ pub fn check_list(
     tell: &mut Tell<'_>,
     stop: &Arc<Stop>,
 ) -> Result<Found> {
-    let place = place.until(stop);
+    let lost_before = place.links_lost();
+    let place = place.until(stop).outlasting();
     place.refuse_misspelt()?;
     let is_single = !matches!(place.entry(b"")?.kind, Kind::Directory);
     let lines = Mutex::new(List { is_single, ..list });
@@ -134,7 +135,7 @@ pub fn check_list(
             }
         }
     }
-    Ok(report.found)
+    Ok(Found { links_lost: place.links_lost() - lost_before, ..report.found })
 }
 
 /// Takes the next line and compares what stands there; `None` at the end. What fails as a whole is an error.

@@ -16,6 +16,10 @@ pub(super) fn of(failure: &Failure) -> Option<&'static str> {
         (FailureKind::Connection, Reason::NotAnswered) => {
             "is `thalweg serve` running there, and may this host reach its port? The same command resumes"
         }
+        (FailureKind::Connection, Reason::BeginsAnew) => {
+            "see that the far side can be reached, then run the same command again: it begins anew. --patience says how long an \
+             outage may last"
+        }
         (_, Reason::NotMeasured) => "name a TCP port that is open there, or leave --to out",
         (FailureKind::Connection, _) => RESUME,
         _ => return None,

@@ -541,7 +541,7 @@ impl Client {
 
     /// The epoch of the link that stands; one that is lost is waited for, as long as for an answer and until it
     /// `is_given_up`.
-    pub(super) fn wait_for_link(&self, is_given_up: &dyn Fn() -> bool) -> u64 {
+    pub fn wait_for_link(&self, is_given_up: &dyn Fn() -> bool) -> u64 {
         let until = Instant::now() + self.answer_timeout;
         let may_come = || self.session.lost_since().is_some() && !self.session.is_closed();
         let mut boxes = self.boxes();

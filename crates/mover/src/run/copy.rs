@@ -205,7 +205,7 @@ impl Stop {
     }
 
     /// Waits for so long; false once it is asked for.
-    pub(super) fn pause(&self, time: Duration) -> bool {
+    pub fn pause(&self, time: Duration) -> bool {
         let until = Instant::now() + time;
         while !self.is_asked() {
             let left = until.saturating_duration_since(Instant::now());
@@ -329,8 +329,9 @@ pub fn copy(
     job.run()
 }
 
-/// What heals: also before there ever was a link, where a peer that answers may do so better the next time.
-const HEALS: Policy = Policy {
+/// What heals of copies and of questions: also before there ever was a link, where a peer that answers may do so better
+/// the next time.
+pub const HEALS: Policy = Policy {
     first_max: 3,
     away: &[Reason::NotAnswered, Reason::NotResolved, Reason::FarNotReached],
     handshake: true,

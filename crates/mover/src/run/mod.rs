@@ -85,7 +85,7 @@ impl Clock {
 }
 
 /// A random number from 0 to 1, for pauses.
-fn chance() -> f64 {
+pub fn chance() -> f64 {
     let mut random = [0; 4];
     // Without randomness pauses are as long as others.
     let _ = aws_lc_rs::rand::fill(&mut random);

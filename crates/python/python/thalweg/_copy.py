@@ -240,6 +240,8 @@ class Checked(Tabled):
     unreadable: int
     #: FIFOs and devices that only the source has, without ``devices``: no difference.
     left_out: int
+    #: Links to far places that were lost, and in whose place another one came.
+    links_lost: int
     #: Events ``difference`` and ``error`` (with its ``place``); the first 10,000.
     findings: list[Event] = field(repr=False, hash=False)
 

@@ -68,7 +68,7 @@ class Asking(TypedDict, total=False):
     bootstrap: bool
     #: Dial only addresses of this family, by ssh too. Default: any.
     family: Family | None
-    #: Give up without progress for so many seconds, more than 0. Default: 600; who only asks waits 60 at most.
+    #: Give up without progress for so many seconds, more than 0. Default: 600; one answer is waited for 60 at most.
     patience_s: float
     #: Drop a link that acknowledges nothing for so many seconds, 0.1 or more, and dial again. Default: 30.
     stall_timeout_s: float

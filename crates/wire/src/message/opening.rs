@@ -410,9 +410,9 @@ mod tests {
             let place = Place { export: Some("e".repeat(export)), path: vec![b'p'; path] };
             let mut messages: Vec<Message> = requests(&place).map(opens).into();
             let questions = [
-                Question::List { place: place.clone(), recursive: true, follow_links: false },
+                Question::List { place: place.clone(), recursive: true, follow_links: false, after: None },
                 Question::Read { place: place.clone(), offset: 0, bytes: 0, seen: None },
-                Question::Digest { place: place.clone(), chunk_bytes: 0, follow_links: false },
+                Question::Digest { place: place.clone(), chunk_bytes: 0, follow_links: false, after: None },
                 Question::Remove { place: place.clone(), recursive: false },
                 Question::Channel { place: place.clone() },
                 Question::Measure { place: place.clone(), part: Part::Read, millis: 1, threads: 1 },

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Question {
     /// Entries below a place; all levels if `recursive`. Answered by `Entries`, then `End`. A directory comes before
-    /// what is in it, names in the order of their bytes; an empty `Entries` says that those of the directory told last
-    /// do not.
+    /// what is in it, names in the order of their bytes; of a directory whose names do not, `Unordered` says so before
+    /// they come.
     List {
         /// Where.
         place: Place,
@@ -19,6 +19,9 @@ pub enum Question {
         recursive: bool,
         /// What symbolic links lead to instead of the links; in an export none that leads out.
         follow_links: bool,
+        /// Only what comes behind this path: an earlier answer, whose link was lost, told all that is before it. Of
+        /// directories on the way there `Unordered` and `Trouble` come again.
+        after: Option<RelativePath>,
     },
     /// Content of a file from `offset`, at most `bytes`. Answered by `Bytes`, then `End`.
     Read {
@@ -31,7 +34,8 @@ pub enum Question {
         /// What it was when it was seen; if it is that no more, the answer ends with `Changed`.
         seen: Option<Evidence>,
     },
-    /// Digests of the files below a place. Answered by `Digests`, then `End`.
+    /// Digests of the files below a place, in the order of a listing. Answered by `Digests` and, as of a listing,
+    /// `Unordered`, then `End`.
     Digest {
         /// Where.
         place: Place,
@@ -40,6 +44,8 @@ pub enum Question {
         chunk_bytes: u64,
         /// As of a listing.
         follow_links: bool,
+        /// As of a listing.
+        after: Option<RelativePath>,
     },
     /// Remove a file or, if `recursive`, a tree. Answered by `Removed`, then `End`.
     Remove {
@@ -172,4 +178,6 @@ pub enum Reply {
     Slot(Slot),
     /// All slots.
     Slots(SlotTable),
+    /// The names of this directory, which come next, are in no order.
+    Unordered(RelativePath),
 }

@@ -555,9 +555,10 @@ fn reasons() -> Vec<Sample<Reason>> {
 
 fn questions() -> Vec<Sample<Question>> {
     each! { Question;
-        Question::List { .. } => "list": list_of(false), "list and follow links": list_of(true);
+        Question::List { .. } => "list": list_of(false), "list on and follow links": list_of(true);
         Question::Read { .. } => "read": read(None), "read on": read(Some(evidence()));
-        Question::Digest { .. } => "digest": digest_of(false), "digest and follow links": digest_of(true);
+        Question::Digest { .. } => "digest": digest_of(false),
+            "digest on and follow links": digest_of(true);
         Question::Remove { .. } => "remove": Question::Remove { place: place(), recursive: false };
         Question::About => "about": Question::About;
         Question::Channel { .. } => "channel": Question::Channel { place: place() };
@@ -568,11 +569,13 @@ fn questions() -> Vec<Sample<Question>> {
 }
 
 fn list_of(follow_links: bool) -> Question {
-    Question::List { place: place(), recursive: true, follow_links }
+    let after = follow_links.then(|| path(b"a"));
+    Question::List { place: place(), recursive: true, follow_links, after }
 }
 
 fn digest_of(follow_links: bool) -> Question {
-    Question::Digest { place: place(), chunk_bytes: 1 << 20, follow_links }
+    let after = follow_links.then(|| path(b"a"));
+    Question::Digest { place: place(), chunk_bytes: 1 << 20, follow_links, after }
 }
 
 fn read(seen: Option<Evidence>) -> Question {
@@ -656,6 +659,7 @@ fn replies() -> Vec<Sample<Reply>> {
         Reply::Channel(_) => "channel": Reply::Channel(Box::new(frames::status()));
         Reply::Trouble(_) => "trouble": Reply::Trouble(failure());
         Reply::End(_) => "end": Reply::End(None), "end failure": Reply::End(Some(failure()));
+        Reply::Unordered(_) => "unordered": Reply::Unordered(path(b"a"));
     }
 }
 

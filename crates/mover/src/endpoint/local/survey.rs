@@ -20,6 +20,7 @@ use crate::endpoint::OPEN;
 use crate::failure::{Failure, FailureKind, Reason, Result};
 use following::End;
 use several::{Job, digest_several};
+use std::cmp::Ordering;
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -62,9 +63,8 @@ pub enum Found {
 pub enum Listed {
     /// The next thing in the listing.
     Found(Found),
-    /// The directory told last has so many names that they come in no order; what is in each of them follows it none
-    /// the less.
-    Unordered,
+    /// This directory has so many names that they come in no order; what is in each of them follows it none the less.
+    Unordered(RelativePath),
 }
 
 /// A piece of an answer about digests.
@@ -74,6 +74,8 @@ pub enum Digested {
     File(RelativePath, u64, Digest),
     /// Something that could not be read; the answer goes on.
     Trouble(Failure),
+    /// As of a listing: what comes next is in this directory.
+    Unordered(RelativePath),
     /// Still at work on a large file.
     Alive,
 }
@@ -131,7 +133,7 @@ const READINGS_MAX: u32 = 3;
 pub fn list(place: &SurveyPlace, recursive: bool, sink: &mut dyn FnMut(Found) -> Result<()>) -> Result<()> {
     list_in_order(place, recursive, &mut |listed| match listed {
         Listed::Found(found) => sink(found),
-        Listed::Unordered => Ok(()),
+        Listed::Unordered(_) => Ok(()),
     })
 }
 
@@ -144,7 +146,21 @@ pub fn list_in_order(
     recursive: bool,
     sink: &mut dyn FnMut(Listed) -> Result<()>,
 ) -> Result<()> {
-    visit(place, recursive, &mut |seen| {
+    list_behind(place, recursive, None, sink)
+}
+
+/// As [`list_in_order`], of what comes behind `after`: for one who has seen all that is before it. Of directories on
+/// the way there it is told again whether they have an order, and what could not be looked at.
+///
+/// # Errors
+/// As [`list`].
+pub fn list_behind(
+    place: &SurveyPlace,
+    recursive: bool,
+    after: Option<&RelativePath>,
+    sink: &mut dyn FnMut(Listed) -> Result<()>,
+) -> Result<()> {
+    visit(place, recursive, after, &mut |seen| {
         sink(match seen {
             Seen::Name { dir, name, path, stat } => match listed(dir, name, path, stat) {
                 Ok(entry) => Listed::Found(Found::Entry(entry)),
@@ -152,7 +168,8 @@ pub fn list_in_order(
             },
             Seen::Root(stat) => Listed::Found(Found::Entry(directory(stat))),
             Seen::Trouble(failure) => Listed::Found(Found::Trouble(failure)),
-            Seen::Unordered => Listed::Unordered,
+            Seen::Unordered(directory) => Listed::Unordered(directory),
+            Seen::Passed => return Ok(()),
         })
     })
 }
@@ -252,6 +269,21 @@ pub fn digest(
     digest_wanted(place, how, workers, &|_| true, sink)
 }
 
+/// As [`digest`], of what comes behind `after`, as of [`list_behind`].
+///
+/// # Errors
+/// As [`digest`].
+pub fn digest_behind(
+    place: &SurveyPlace,
+    how: DigestAs,
+    workers: usize,
+    after: Option<&RelativePath>,
+    sink: &mut dyn FnMut(Digested) -> Result<()>,
+) -> Result<()> {
+    let every: &dyn Fn(&RelativePath) -> bool = &|_| true;
+    digest_chosen(place, how, workers, (every, after), sink)
+}
+
 /// As [`digest`], of the files whose paths, as in a listing, are wanted; others are not even opened.
 ///
 /// # Errors
@@ -263,11 +295,21 @@ pub fn digest_wanted(
     wanted: &dyn Fn(&RelativePath) -> bool,
     sink: &mut dyn FnMut(Digested) -> Result<()>,
 ) -> Result<()> {
+    digest_chosen(place, how, workers, (wanted, None), sink)
+}
+
+fn digest_chosen(
+    place: &SurveyPlace,
+    how: DigestAs,
+    workers: usize,
+    (wanted, after): (&dyn Fn(&RelativePath) -> bool, Option<&RelativePath>),
+    sink: &mut dyn FnMut(Digested) -> Result<()>,
+) -> Result<()> {
     if let Spot::Name { dir, name, stat } = place.find()? {
         let path = RelativePath::new(name.clone()).unwrap_or_default();
         let (dir, name, stat) = place.end(dir, name, stat)?;
         let file = match stat.kind {
-            _ if !wanted(&path) => return sink(Digested::Alive),
+            _ if !wanted(&path) || turn(&path, after) != Turn::Next => return sink(Digested::Alive),
             Kind::Symlink => open_file(place)?,
             Kind::File => match dir.open_read(&name) {
                 Ok(file) => file,
@@ -281,14 +323,16 @@ pub fn digest_wanted(
         return sink(digested);
     }
     digest_several(how, workers, sink, |several| {
-        visit(place, true, &mut |seen| match seen {
+        visit(place, true, after, &mut |seen| match seen {
             // A sink that is gone says so at what nobody wants, too.
             Seen::Name { path, .. } if !wanted(&path) => several.alive(),
             Seen::Name { dir, name, path, stat } if stat.kind == Kind::File => {
                 several.digest(Job { dir: dir.clone(), name: name.to_vec(), path })
             }
             Seen::Trouble(failure) => several.trouble(failure),
-            Seen::Name { .. } | Seen::Root(_) | Seen::Unordered => several.tell_what_came(),
+            Seen::Unordered(directory) => several.unordered(directory),
+            Seen::Passed => several.alive(),
+            Seen::Name { .. } | Seen::Root(_) => several.tell_what_came(),
         })
     })
 }
@@ -542,21 +586,54 @@ enum Seen<'a> {
         stat: &'a Stat,
     },
     Trouble(Failure),
-    /// The names of the directory seen last come in no order.
-    Unordered,
+    /// The names of this directory come in no order.
+    Unordered(RelativePath),
+    /// Something that comes before what is visited.
+    Passed,
 }
 
-fn visit(place: &SurveyPlace, recursive: bool, see: &mut dyn FnMut(Seen<'_>) -> Result<()>) -> Result<()> {
+/// Where a path stands to the one behind which a visit goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// Before it, with all that is in it.
+    Passed,
+    /// It is that path, or a directory on the way there: of what is in it something may be next.
+    OnTheWay,
+    /// Behind it.
+    Next,
+}
+
+fn turn(path: &RelativePath, after: Option<&RelativePath>) -> Turn {
+    let Some(after) = after else { return Turn::Next };
+    match path.cmp_in_listing(after) {
+        Ordering::Greater => Turn::Next,
+        Ordering::Equal => Turn::OnTheWay,
+        Ordering::Less if after.is_below(path) => Turn::OnTheWay,
+        Ordering::Less => Turn::Passed,
+    }
+}
+
+fn visit(
+    place: &SurveyPlace,
+    recursive: bool,
+    after: Option<&RelativePath>,
+    see: &mut dyn FnMut(Seen<'_>) -> Result<()>,
+) -> Result<()> {
     let root = match place.find()? {
         Spot::Directory(dir) => Arc::new(dir),
         Spot::Name { dir, name, stat } => {
             let path = RelativePath::new(name.clone()).unwrap_or_default();
             let (dir, name, stat) = place.end(dir, name, stat)?;
-            return see(Seen::Name { dir: &dir, name: &name, path, stat: &stat });
+            return match turn(&path, after) {
+                Turn::Next => see(Seen::Name { dir: &dir, name: &name, path, stat: &stat }),
+                Turn::Passed | Turn::OnTheWay => see(Seen::Passed),
+            };
         }
     };
     let stat = root.stat_self().map_err(|error| place.failed("read metadata", &error))?;
-    see(Seen::Root(&stat))?;
+    if after.is_none() {
+        see(Seen::Root(&stat))?;
+    }
     let reopen = |path: &[u8]| match place.follow_links {
         true => place.open_dir(&place.words_of(path)),
         false => root.open_beneath(path, Links::Refuse),
@@ -564,7 +641,7 @@ fn visit(place: &SurveyPlace, recursive: bool, see: &mut dyn FnMut(Seen<'_>) -> 
     let mut walk = Walk::new(Box::new(reopen));
     walk.enter(b"", root.clone()).map_err(|error| place.failed("list", &error))?;
     if walk.is_unordered() {
-        see(Seen::Unordered)?;
+        see(Seen::Unordered(RelativePath::root()))?;
     }
     loop {
         let (name, kind) = match walk.next() {
@@ -587,6 +664,11 @@ fn visit(place: &SurveyPlace, recursive: bool, see: &mut dyn FnMut(Seen<'_>) -> 
                 continue;
             }
         };
+        let turn = turn(&path, after);
+        if turn == Turn::Passed {
+            see(Seen::Passed)?;
+            continue;
+        }
         let looked = walk.dir().and_then(|dir| dir.stat(&name).map(|stat| (dir, stat)));
         let (dir, stat) = match looked {
             Ok(looked) => looked,
@@ -623,11 +705,14 @@ fn visit(place: &SurveyPlace, recursive: bool, see: &mut dyn FnMut(Seen<'_>) -> 
             continue;
         }
         let at = end.as_deref().unwrap_or(&name);
-        see(Seen::Name { dir: &dir, name: at, path: path.clone(), stat: &stat })?;
+        see(match turn {
+            Turn::Next => Seen::Name { dir: &dir, name: at, path: path.clone(), stat: &stat },
+            Turn::Passed | Turn::OnTheWay => Seen::Passed,
+        })?;
         if descends {
             let child = child.map_or_else(|| dir.open_beneath(&name, Links::Refuse), Ok);
             match child.and_then(|child| walk.enter(&name, Arc::new(child))) {
-                Ok(()) if walk.is_unordered() => see(Seen::Unordered)?,
+                Ok(()) if walk.is_unordered() => see(Seen::Unordered(path))?,
                 Ok(()) => {}
                 Err(error) => see(Seen::Trouble(failed("list", &path, &error)))?,
             }

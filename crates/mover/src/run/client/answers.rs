@@ -40,6 +40,11 @@ impl Answers {
         self
     }
 
+    /// Whether the link on which it was asked stands; without it no more pieces come than did.
+    pub fn has_link(&self) -> bool {
+        self.session.epoch() == self.epoch && !self.session.is_closed()
+    }
+
     /// The next piece; `None` also when it `is_given_up` meanwhile, which is looked at every quarter of a second.
     pub fn piece(&mut self, is_given_up: &dyn Fn() -> bool) -> Option<Result<Reply>> {
         if self.ended {
@@ -48,7 +53,7 @@ impl Answers {
         let until = Instant::now() + self.patience;
         loop {
             // Looked at before the queue: what came until then is in it.
-            let is_lost = self.session.epoch() != self.epoch || self.session.is_closed();
+            let is_lost = !self.has_link();
             let left = match is_lost {
                 true => Duration::ZERO,
                 false => until.saturating_duration_since(Instant::now()),

@@ -176,9 +176,14 @@ impl Several<'_, '_> {
 
     /// Something that the walk could not look at.
     pub(super) fn trouble(&mut self, failure: Failure) -> Result<()> {
-        let number = self.number(failure.path.as_ref().map_or(0, |path| path.as_bytes().len()))?;
-        self.early.insert(number, Digested::Trouble(failure));
-        self.tell_what_came()
+        let path_bytes = failure.path.as_ref().map_or(0, |path| path.as_bytes().len());
+        self.tell_in_turn(Digested::Trouble(failure), path_bytes)
+    }
+
+    /// A directory whose names come in no order.
+    pub(super) fn unordered(&mut self, directory: RelativePath) -> Result<()> {
+        let path_bytes = directory.as_bytes().len();
+        self.tell_in_turn(Digested::Unordered(directory), path_bytes)
     }
 
     /// The walk goes on: a sink that is gone says so.
@@ -193,6 +198,13 @@ impl Several<'_, '_> {
             self.early.insert(number, digested);
         }
         self.tell_next()
+    }
+
+    /// What needs no worker.
+    fn tell_in_turn(&mut self, digested: Digested, path_bytes: usize) -> Result<()> {
+        let number = self.number(path_bytes)?;
+        self.early.insert(number, digested);
+        self.tell_what_came()
     }
 
     /// The walk is over: waits for the rest.

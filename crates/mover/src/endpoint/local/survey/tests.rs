@@ -276,7 +276,10 @@ fn a_directory_of_more_names_than_are_sorted_at_once_says_that_they_come_in_no_o
         list_in_order(&SurveyPlace { path, below: None, follow_links: false }, true, &mut |listed| {
             match listed {
                 Listed::Found(Found::Entry(entry)) => last = entry.path.to_string(),
-                Listed::Unordered => unordered.push(last.clone()),
+                Listed::Unordered(directory) => {
+                    assert_eq!(directory.to_string(), last);
+                    unordered.push(last.clone());
+                }
                 Listed::Found(Found::Trouble(failure)) => panic!("{failure}"),
             }
             Ok(())
@@ -287,6 +290,66 @@ fn a_directory_of_more_names_than_are_sorted_at_once_says_that_they_come_in_no_o
     assert_eq!(unordered(scratch.path().to_owned()), ["many"]);
     assert_eq!(unordered(scratch.path().join("many")), ["."]);
     assert!(unordered(scratch.path().join("few")).is_empty());
+    let place = SurveyPlace { path: scratch.path().to_owned(), below: None, follow_links: false };
+    let mut told = Vec::new();
+    digest_wanted(&place, DigestAs::Plain, WORKERS, &|_| false, &mut |piece| {
+        if let Digested::Unordered(directory) = piece {
+            told.push(directory.to_string());
+        }
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(told, ["many"], "digests");
+}
+
+#[test]
+fn what_comes_behind_a_path_is_told_and_nothing_that_is_before_it() {
+    let scratch = tempfile::tempdir().unwrap();
+    for path in ["a", "b/c/d", "b/c/e", "b/f", "b-g", "h/i"] {
+        let path = scratch.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, "").unwrap();
+    }
+    let place = SurveyPlace { path: scratch.path().to_owned(), below: None, follow_links: false };
+    let listed = |after: Option<&RelativePath>| {
+        let mut all = Vec::new();
+        list_behind(&place, true, after, &mut |listed| {
+            match listed {
+                Listed::Found(Found::Entry(entry)) => all.push(entry.path),
+                other => panic!("{other:?}"),
+            }
+            Ok(())
+        })
+        .unwrap();
+        all
+    };
+    let digested = |after: Option<&RelativePath>, workers| {
+        let mut all = Vec::new();
+        digest_behind(&place, DigestAs::Plain, workers, after, &mut |piece| {
+            if let Digested::File(path, ..) = piece {
+                all.push(path);
+            }
+            Ok(())
+        })
+        .unwrap();
+        all
+    };
+    let all = listed(None);
+    assert_eq!(all.len(), 10);
+    for (at, after) in all.iter().enumerate() {
+        assert_eq!(listed(Some(after)), &all[at + 1..], "{after}");
+        let is_file = |path: &&RelativePath| scratch.path().join(path.to_string()).is_file();
+        let files: Vec<RelativePath> = all[at + 1..].iter().filter(is_file).cloned().collect();
+        for workers in [0, WORKERS] {
+            assert_eq!(digested(Some(after), workers), files, "{after}");
+        }
+    }
+    // Whether or not it is still there.
+    let gone = RelativePath::new(b"b/c/dd".to_vec()).unwrap();
+    assert_eq!(listed(Some(&gone)), &all[5..]);
+    // A place that is one file.
+    let place = SurveyPlace { path: scratch.path().join("a"), below: None, follow_links: false };
+    list_behind(&place, true, Some(&all[1]), &mut |listed| panic!("{listed:?}")).unwrap();
 }
 
 #[test]
@@ -333,7 +396,7 @@ fn files_are_told_in_the_order_of_a_listing_however_many_are_digested_at_a_time(
                     next += 1;
                 }
                 Digested::Alive => {}
-                Digested::Trouble(failure) => panic!("{failure}"),
+                other => panic!("{other:?}"),
             }
             Ok(())
         })

@@ -1,0 +1,115 @@
+//! A comparison with a far place whose link is lost in the middle: it goes on where it was, or says why it cannot.
+
+use super::support::copies::LIMIT;
+use super::support::job::{Running, with};
+use super::support::proxy::Proxy;
+use super::support::{Daemon, Scratch, wait_until};
+use super::{daemon, with_ticket};
+
+/// Two trees whose listings and digests take seconds at [`SLOW`], and which differ in three files, with a daemon that
+/// has the second one, and a wire to it.
+struct Compared {
+    scratch: Scratch,
+    daemon: Daemon,
+    proxy: Proxy,
+}
+
+/// Bytes a second.
+const SLOW: u64 = 400 << 10;
+
+impl Compared {
+    fn new() -> Compared {
+        let scratch = Scratch::in_memory();
+        let name = |number: usize| format!("d{}/{number:05}-{}", number / 1000, "n".repeat(100));
+        for tree in ["from", "export"] {
+            for number in 0..12_000 {
+                let path = scratch.path(tree).join(name(number));
+                if number % 1000 == 0 {
+                    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                }
+                std::fs::write(path, number.to_string()).unwrap();
+            }
+        }
+        let there = |number| scratch.path("export").join(name(number));
+        std::fs::remove_file(there(1)).unwrap();
+        std::fs::write(there(5005), "5500").unwrap();
+        std::fs::write(there(11_000).with_file_name("zz"), "").unwrap();
+        let daemon = daemon(&scratch);
+        let proxy = Proxy::new(&daemon.address());
+        proxy.limit(SLOW);
+        Compared { scratch, daemon, proxy }
+    }
+
+    /// Compares them, over this place.
+    fn check(&self, place: &str, patience: &str) -> Running {
+        let from = self.scratch.path("from").display().to_string();
+        let words = ["check", "--patience", patience, &from, place];
+        Running::start(with(with_ticket(&self.scratch, &self.daemon), words))
+    }
+
+    /// Compares them over the wire, and waits until so many bytes passed it.
+    fn under_way(&self, patience: &str, passed: u64) -> Running {
+        let mut job = self.check(&self.proxy.place("ro", ""), patience);
+        self.wait_for(passed, &mut job);
+        job
+    }
+
+    fn wait_for(&self, passed: u64, job: &mut Running) {
+        wait_until(LIMIT, || self.proxy.passed() > passed || job.is_over());
+        assert!(!job.is_over(), "it was over after {} bytes", self.proxy.passed());
+    }
+
+    /// Waits for its end, which has to say the same as that of a comparison whose link stood, and this of the link.
+    fn assert_same_end(&self, job: Running, of_link: &str) {
+        let (whole, ran) = (self.check(&self.daemon.place("ro", ""), "60s").end(LIMIT), job.end(LIMIT));
+        assert_eq!((whole.code, ran.code), (Some(2), Some(2)), "{}{}", whole.stderr, ran.stderr);
+        let told = ran.stdout.trim_end().strip_suffix(of_link);
+        let told = told.unwrap_or_else(|| panic!("{}", ran.stdout));
+        let sorted = |told: &str| {
+            let mut lines: Vec<String> = told.lines().map(str::to_owned).collect();
+            lines.sort();
+            lines
+        };
+        assert_eq!(sorted(told), sorted(&whole.stdout));
+        assert_eq!(whole.stdout.lines().count(), 4, "{}", whole.stdout);
+    }
+}
+
+#[test]
+fn a_check_whose_link_is_lost_goes_on_and_finds_what_it_would_have_found() {
+    let compared = Compared::new();
+    let mut job = compared.under_way("60s", 500_000);
+    // In the listing, and in the digests.
+    for passed in [900_000, 1_400_000, 2_400_000] {
+        assert!(compared.proxy.cut());
+        compared.wait_for(passed, &mut job);
+    }
+    assert!(compared.proxy.cut());
+    compared.assert_same_end(job, "; the link was lost 4 times");
+}
+
+/// A daemon keeps a session without transfers for seconds.
+#[test]
+fn a_check_outlasts_an_outage_in_which_the_daemon_forgets_its_session() {
+    let compared = Compared::new();
+    let job = compared.under_way("5min", 500_000);
+    compared.proxy.refuse(true);
+    assert!(compared.proxy.cut());
+    let forgot = || compared.scratch.server_log().contains("the client did not come back");
+    assert!(wait_until(LIMIT, forgot), "{}", compared.scratch.server_log());
+    compared.proxy.refuse(false);
+    compared.assert_same_end(job, "; the link was lost once");
+}
+
+#[test]
+fn a_check_whose_far_side_stays_away_says_for_how_long_it_was_waited_for_and_what_to_do() {
+    let compared = Compared::new();
+    let job = compared.under_way("6s", 500_000);
+    compared.proxy.refuse(true);
+    assert!(compared.proxy.cut());
+    let ran = job.end(LIMIT).expect(3);
+    assert!(ran.stderr.contains("no progress for 6 s: "), "{}", ran.stderr);
+    assert!(ran.stderr.contains("hint: "), "{}", ran.stderr);
+    // What was not told is not there for that.
+    assert!(!ran.stdout.contains("zz") && !ran.stdout.contains("compared by digest"), "{}", ran.stdout);
+}

@@ -1,0 +1,218 @@
+//! A far mover that questions go to. An answer is heard over as many links as it takes, if that is wanted.
+//!
+//! 1. The question is asked, and heard piece by piece.
+//! 2. If its link is lost, another one is waited for, or dialled in a session of its own where the far mover has
+//!    forgotten the session by then: one without transfers it keeps for seconds.
+//! 3. The question is asked again, behind what was heard: no piece of one link's answer counts as one of another's.
+//!
+//! It is given up by the rules of copies, [`Attempts`]: when there is no progress within the patience of the link.
+
+use super::position::Position;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use thalweg_mover::event;
+use thalweg_mover::failure::{Failure, FailureKind, Reason, Result};
+use thalweg_mover::mutex::lock;
+use thalweg_mover::retry::attempts::Attempts;
+use thalweg_mover::run::chance;
+use thalweg_mover::run::client::{Client, LinkSettings};
+use thalweg_mover::run::copy::{HEALS, Stop};
+use thalweg_mover::run::far_mover::FarMover;
+use thalweg_wire::message::{Question, Reply};
+
+/// Beyond our patience a session has so long to say why there is no link: its own began a little later, with the loss.
+const LAST_WORD: Duration = Duration::from_secs(5);
+/// After a dial that came to nothing nobody dials for so long: many may wait for the same link.
+const DIAL_REST: Duration = Duration::from_millis(500);
+/// What fails.
+const ASK: &str = "ask the server";
+
+/// See the module.
+pub(super) struct Far {
+    /// What another session is begun with; `None`: the first is the only one.
+    another: Option<(Arc<FarMover>, LinkSettings)>,
+    now: Mutex<Now>,
+}
+
+struct Now {
+    client: Arc<Client>,
+    /// The link that was asked last.
+    link: u64,
+    links_lost: u64,
+    /// A dial that came to nothing, and when.
+    failed: Option<(Instant, Failure)>,
+}
+
+/// Why an answer ends before its end.
+enum Cut {
+    /// Its link was lost, or there is none.
+    Lost(Failure),
+    Final(Failure),
+}
+
+impl Far {
+    /// By this session; where it is over, by `another` one.
+    pub(super) fn new(client: Arc<Client>, another: Option<(Arc<FarMover>, LinkSettings)>) -> Far {
+        let link = client.session.epoch();
+        Far { another, now: Mutex::new(Now { client, link, links_lost: 0, failed: None }) }
+    }
+
+    /// The session by which it is asked now.
+    pub(super) fn client(&self) -> Arc<Client> {
+        lock(&self.now).client.clone()
+    }
+
+    /// Links that were lost, and in whose place another one came.
+    pub(super) fn links_lost(&self) -> u64 {
+        lock(&self.now).links_lost
+    }
+
+    /// Has pieces of the answer taken until its end. With `outlasts` over as many links as it takes: then `question`
+    /// says what is asked for by what was heard.
+    ///
+    /// # Errors
+    /// `Stopped`; the server's reason; what `take` says; `Connection`, with `outlasts` for an outage longer than the
+    /// patience.
+    pub(super) fn hear(
+        &self,
+        (outlasts, stop): (bool, &Stop),
+        question: &dyn Fn(&Position) -> Question,
+        take: &mut dyn FnMut(Reply, &mut Position) -> Result<()>,
+    ) -> Result<()> {
+        let mut at = Position::default();
+        let Some((_, settings)) = self.another.as_ref().filter(|_| outlasts) else {
+            let heard = hear_once(&self.client(), stop, &mut at, question, take, &mut |_| {});
+            return heard.map_err(|cut| match cut {
+                Cut::Lost(failure) | Cut::Final(failure) => failure,
+            });
+        };
+        let patience = settings.patience;
+        let mut attempts = Attempts::new(HEALS, patience, Instant::now());
+        attempts.linked();
+        loop {
+            attempts.begin();
+            let spent = attempts.dial(Instant::now());
+            let until = Instant::now() + patience.saturating_sub(spent) + LAST_WORD;
+            let heard = match self.standing(until, stop) {
+                Ok(client) => {
+                    attempts.linked();
+                    hear_once(&client, stop, &mut at, question, take, &mut |at| {
+                        let (items, work) = at.progress();
+                        attempts.reached(items, work, Instant::now());
+                    })
+                }
+                Err(cut) => Err(cut),
+            };
+            let failure = match heard {
+                Ok(()) => return Ok(()),
+                Err(Cut::Final(failure)) => return Err(failure),
+                Err(Cut::Lost(failure)) => failure,
+            };
+            if !at.lose_link() {
+                let cause = format!("{}; more came of one directory than is kept in mind", failure.cause);
+                return Err(Failure::new(failure.kind, ASK, cause).because(Reason::BeginsAnew));
+            }
+            let Some(pause) = attempts.failed(&failure, Instant::now(), chance()) else {
+                return Err(given_up(failure, patience));
+            };
+            tracing::info!(%failure, "the link of an answer was lost");
+            if !stop.pause(pause) {
+                return Err(stopped());
+            }
+        }
+    }
+
+    /// A session whose link stands, by `until` at the latest.
+    fn standing(&self, until: Instant, stop: &Stop) -> std::result::Result<Arc<Client>, Cut> {
+        loop {
+            let client = {
+                let mut now = lock(&self.now);
+                if now.client.session.is_closed() {
+                    self.begin_another(&mut now).map_err(Cut::Lost)?;
+                }
+                if now.client.session.lost_since().is_none() {
+                    // Read behind that: the number of one that comes is higher.
+                    let link = now.client.session.epoch();
+                    now.links_lost += u64::from(link != now.link);
+                    now.link = link;
+                    return Ok(now.client.clone());
+                }
+                now.client.clone()
+            };
+            if stop.is_asked() {
+                return Err(Cut::Final(stopped()));
+            }
+            if Instant::now() >= until {
+                let cause = "the link was lost, and none came in its place";
+                return Err(Cut::Lost(Failure::new(FailureKind::Connection, ASK, cause)));
+            }
+            client.wait_for_link(&|| stop.is_asked() || Instant::now() >= until);
+        }
+    }
+
+    /// Dials in place of a session that is over. Others wait for it meanwhile rather than dial as well.
+    fn begin_another(&self, now: &mut Now) -> Result<()> {
+        let Some((far, settings)) = &self.another else { return Err(now.client.session.why_closed(ASK)) };
+        if let Some((at, failure)) = &now.failed
+            && at.elapsed() < DIAL_REST
+        {
+            return Err(failure.clone());
+        }
+        match far.dial(settings.clone(), event::nobody()) {
+            Ok(client) => {
+                let link = client.session.epoch();
+                let links_lost = now.links_lost + 1;
+                *now = Now { client: Arc::new(client), link, links_lost, failed: None };
+                Ok(())
+            }
+            Err(failure) => {
+                now.failed = Some((Instant::now(), failure.clone()));
+                Err(failure)
+            }
+        }
+    }
+}
+
+/// Asks on the link that stands, and hears the answer as long as it does. `heard` sees after each piece how far it is.
+fn hear_once(
+    client: &Client,
+    stop: &Stop,
+    at: &mut Position,
+    question: &dyn Fn(&Position) -> Question,
+    take: &mut dyn FnMut(Reply, &mut Position) -> Result<()>,
+    heard: &mut dyn FnMut(&Position),
+) -> std::result::Result<(), Cut> {
+    let mut answers = client.ask(question(at)).map_err(Cut::Lost)?;
+    loop {
+        let piece = match stop.is_asked() {
+            true => None,
+            false => answers.piece(&|| stop.is_asked()),
+        };
+        match piece {
+            // The rest is not asked for.
+            None if stop.is_asked() => return Err(Cut::Final(stopped())),
+            None => return Ok(()),
+            Some(Ok(reply)) => {
+                at.hear_piece();
+                take(reply, at).map_err(Cut::Final)?;
+                heard(at);
+            }
+            Some(Err(failure)) if answers.has_link() => return Err(Cut::Final(failure)),
+            Some(Err(failure)) => return Err(Cut::Lost(failure)),
+        }
+    }
+}
+
+pub(super) fn stopped() -> Failure {
+    Failure::new(FailureKind::Stopped, ASK, "stopped on request")
+}
+
+/// What is said of the last failure: of an outage that it lasted longer than the patience.
+fn given_up(failure: Failure, patience: Duration) -> Failure {
+    if failure.kind != FailureKind::Connection {
+        return failure;
+    }
+    let cause = format!("no progress for {} s: {}", patience.as_secs(), failure.cause);
+    let whole = Failure::new(failure.kind, &failure.operation, cause).because(failure.reason);
+    whole.because(Reason::BeginsAnew)
+}
