@@ -30,13 +30,14 @@ pub fn read(text: &str, moment: impl Fn(i64) -> String) -> Result<Results, NotIm
         let why = left_out.first().map_or("it has no jobs", |line: &LeftOut| line.why.as_str());
         return Err(NotImported(format!("fio measured nothing: {why}")));
     };
+    let to = named(samples.iter().filter_map(|sample| sample.parameters.get("file")?.word()), "files");
     let origin = Origin {
         suite: SUITE.name,
         question: "imported from fio",
         program: first["fio version"].as_str().unwrap_or_default().replacen('-', " ", 1),
         date: moment(first["timestamp"].as_i64().unwrap_or_default()),
         machine: Machine::default(),
-        to: named(samples.iter().filter_map(|sample| sample.parameters.get("file")?.word()), "files"),
+        to: if to.is_empty() { "an unknown file".to_owned() } else { to },
     };
     Ok(origin.results(samples, left_out))
 }
