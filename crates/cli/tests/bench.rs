@@ -421,6 +421,35 @@ fn an_imported_result_is_shown_like_our_own() {
     assert_eq!(odd.status.code(), Some(1), "{}", says(&odd));
 }
 
+/// Which program it was is in the file, whatever that is called.
+#[test]
+fn results_of_fio_and_pscheduler_are_imported_by_what_is_in_them() {
+    let scratch = Scratch::new();
+    let write = json!({
+        "io_bytes": 1 << 30, "runtime": 2000, "total_ios": 1024, "iops": 512.0,
+        "clat_ns": {"min": 1000, "max": 9000, "mean": 3000.0, "N": 1024, "percentile": {"50.000000": 3000}},
+    });
+    let options = json!({"rw": "write", "bs": "1m", "direct": "1", "filename": "/srv/data"});
+    let job = json!({"jobname": "w", "groupid": 0, "error": 0, "job options": options, "write": write});
+    let fio = json!({"fio version": "fio-3.36", "timestamp": 1, "jobs": [job]});
+    let test = json!({"type": "rtt", "spec": {"dest": "far"}});
+    let trips = json!({"succeeded": true, "roundtrips": [{"rtt": "PT0.01S"}], "loss": 0});
+    let rtt = json!({"test": test, "result": trips});
+    let (source, out) = (scratch.path("far.txt"), scratch.path("far.jsonl"));
+    let import = |text: &str| {
+        std::fs::write(&source, text).unwrap();
+        let words = ["bench", "import", source.to_str().unwrap(), "--out", out.to_str().unwrap()];
+        thalweg(&scratch, &words)
+    };
+    let disk = import(&fio.to_string());
+    assert!(disk.status.success() && says(&disk).contains("write, direct, sequential"), "{}", says(&disk));
+    let trips = import(&rtt.to_string());
+    assert!(trips.status.success() && says(&trips).contains("pScheduler, round trips"), "{}", says(&trips));
+    let cut = import(&fio.to_string().replace("2000", "\"long\""));
+    assert_eq!(cut.status.code(), Some(1), "{}", says(&cut));
+    assert!(says(&cut).contains("at `/jobs/0/write/runtime` a number was expected"), "{}", says(&cut));
+}
+
 /// A script can tell: the table is no success if frames vanished.
 #[test]
 fn a_result_with_runs_that_failed_ends_with_two_and_neither_they_nor_void_ones_are_in_a_median() {

@@ -166,6 +166,28 @@ fn what_was_named_and_could_not_be_looked_at_is_named_and_ends_with_an_error() {
     }
 }
 
+/// The port is open at an address of the other family, which would have been dialled without the option.
+#[test]
+fn the_path_is_that_to_addresses_of_the_family_that_was_asked_for() {
+    let scratch = Scratch::new();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("listen");
+    let to = listener.local_addr().expect("an address").to_string();
+    let told = |words: &[&str]| {
+        let output = scratch.run(words);
+        let text = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
+        (output.status.code(), String::from_utf8_lossy(&text).into_owned())
+    };
+    let (code, text) = told(&["doctor", "-6", "--to", &to]);
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains(&format!("could not connect to {to}: no address of IPv6 (-6)")), "{text}");
+    let (code, text) = told(&["doctor", "-4", "--to", &to]);
+    assert_eq!(code, Some(0), "{text}");
+    // Nobody would be dialled.
+    let (code, text) = told(&["doctor", "-4"]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("--to"), "{text}");
+}
+
 /// By one who may change all of it, and where there is something to change.
 #[test]
 fn a_look_changes_nothing() {

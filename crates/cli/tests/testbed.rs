@@ -148,6 +148,9 @@ fn a_path_of_a_paper_comes_up_as_it_is_told() {
         is_it(preset, ms, gbit);
     }
     testbed.set(&["--preset", "petabyte", "--rate", "50Mbit/s"]);
+    let status = testbed.json("status", &[]);
+    let scaling = status["scaling"].as_array().expect("what is not as in the paper");
+    assert_eq!((scaling.len(), scaling[0]["to"].as_str()), (1, Some("50 Mbit/s")), "{status}");
     is_it("petabyte, slower", 6.0, 0.05);
     within(|| {
         let told = testbed.iperf3(&["-t", "2", "-O", "1", "-C", "cubic"]);

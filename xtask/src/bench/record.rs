@@ -48,9 +48,11 @@ impl Load<'_> {
     }
 }
 
-/// Parameters: what was copied, and where a suite has both, whether that was `warm` or `cold`.
+/// Parameters: what was copied; where a suite has both, whether that was `warm` or `cold`; and over which path, in
+/// words, where not all samples of a suite take the one that the result names.
 const SCENARIO: &str = "scenario";
 pub const CACHE: &str = "cache";
+pub const PATH: &str = "path";
 
 /// Measured: seconds until the tool had ended, before the final sync (which is in here for a tool that syncs by
 /// itself).

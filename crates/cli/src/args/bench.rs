@@ -45,8 +45,9 @@ pub enum BenchCommand {
     Predict(RunArgs),
     /// A disk by request, depth, way, order: throughput and latency (000 section III-D, 004)
     Storage(RunArgs),
-    /// Make a result file of what another program measured: iperf3 --json, one run or several behind each other; of no
-    /// other program: what GridFTP, ping or perfSONAR say may be written as samples, see docs/guide/bench.md
+    /// Make a result file of what another program measured: iperf3 --json, fio --output-format=json (3.0 or later),
+    /// pscheduler --format json (throughput, rtt, latency), one run or several behind each other; which it is, is told by
+    /// what is in it. What other programs say may be written as samples, see docs/guide/bench.md
     Import(ImportArgs),
     /// Show a result file as a table
     Show(ShowResultArgs),
@@ -159,7 +160,7 @@ pub struct RunArgs {
 /// Options of `thalweg bench import`.
 #[derive(Debug, clap::Args)]
 pub struct ImportArgs {
-    /// What `iperf3 --json` wrote
+    /// What `iperf3 --json`, `fio --output-format=json` or `pscheduler task --format json` wrote
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Write the result here [default: FILE with the ending .jsonl]

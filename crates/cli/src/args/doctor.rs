@@ -1,8 +1,10 @@
 //! Options of doctor.
 
+use crate::args::link::FamilyArgs;
 use crate::exit;
 use std::net::SocketAddrV6;
 use std::path::PathBuf;
+use thalweg_mover::link::Family;
 
 /// Options of doctor.
 #[derive(Debug, clap::Args)]
@@ -16,6 +18,12 @@ pub struct DoctorArgs {
     /// by that round trip time
     #[arg(long, value_name = "HOST:PORT", value_parser = parse_to)]
     pub to: Option<String>,
+    /// With --to, dial only addresses of IPv4
+    #[arg(short = '4', long, requires = "to", conflicts_with = "ipv6")]
+    pub ipv4: bool,
+    /// With --to, dial only addresses of IPv6
+    #[arg(short = '6', long, requires = "to")]
+    pub ipv6: bool,
     /// Try proposed kernel settings in a testbed, before against after (at the round trip time of --to, else 50 ms; at
     /// the rate of the line up to 4 Gbit/s, 1 Gbit/s where no card says), and recommend only what helps; with --apply,
     /// change only that. Needs root and takes about a minute
@@ -41,6 +49,13 @@ pub struct DoctorArgs {
     /// Read and change the machine whose /proc, /sys, /etc and /run are below DIR; nothing is measured; for tests
     #[arg(long, value_name = "DIR", hide = true, requires = "state", conflicts_with_all = ["paths", "to"])]
     pub root: Option<PathBuf>,
+}
+
+impl DoctorArgs {
+    /// The family of addresses that are dialled, if only those of one are.
+    pub fn family(&self) -> Option<Family> {
+        FamilyArgs { ipv4: self.ipv4, ipv6: self.ipv6 }.only()
+    }
 }
 
 /// A port of another machine. What is none is no way that could not be measured.

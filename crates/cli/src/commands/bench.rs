@@ -100,7 +100,7 @@ fn import_file(args: &ImportArgs) -> Result<Exit> {
     // What is longer ends in the middle, and is refused as no JSON.
     file.by_ref().take(RESULT_BYTES_MAX).read_to_string(&mut text).map_err(failed)?;
     let odd = |why| at_path(Failure::new(FailureKind::Usage, "import results", why), &args.file);
-    let results = import::iperf3(&text, units::moment).map_err(odd)?;
+    let results = import::results(&text, units::moment).map_err(odd)?;
     let out_file = args.out.clone().unwrap_or_else(|| args.file.with_extension("jsonl"));
     if out_file.as_os_str() == "-" {
         let cause = "--out names a file, and `-` is none: --json tells the cases on stdout";

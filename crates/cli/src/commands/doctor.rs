@@ -40,7 +40,7 @@ pub fn doctor(args: &DoctorArgs, places: &Places) -> Result<Exit> {
     let paths = distinct(args.paths.iter().map(|path| found(path, places)).collect::<Result<_>>()?);
     let probes = match args.root {
         Some(_) => Probes::default(),
-        None => Probes::take(&devices(&roots), &paths, args.to.as_deref()),
+        None => Probes::take(&devices(&roots), &paths, args.to.as_deref().map(|to| (to, args.family()))),
     };
     let mut report = examine(&roots, &probes, &paths);
     let trials = match args.prove {

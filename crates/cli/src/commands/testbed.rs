@@ -10,6 +10,7 @@ use std::time::Duration;
 use thalweg_cli::args::testbed::{
     DownArgs, ListArgs, NAME, PathArgs, RunArgs, SetArgs, ShowArgs, TestbedCommand, UpArgs, WhichArgs,
 };
+use thalweg_lab::bench::record::Scaled;
 use thalweg_lab::testbed::daemon::{DirectionStatus, Request, Status};
 use thalweg_lab::testbed::registry::{Record, Registry, Removed, become_program};
 use thalweg_lab::testbed::spec::{Paths, STOCK, Spec, TUNED};
@@ -67,6 +68,7 @@ fn up(args: &UpArgs) -> Result<Exit> {
         return Ok(Exit::Done);
     }
     out::line(&format!("testbed `{}` is up: {}", spec.name, shown(&spec.paths)))?;
+    tell_scaling(&spec)?;
     for host in &record.hosts {
         out::line(&format!("  {:<9} {}", host.name, host.address))?;
     }
@@ -74,6 +76,14 @@ fn up(args: &UpArgs) -> Result<Exit> {
     out::line(&format!("run a program in a host: thalweg testbed run{which} left CMD"))?;
     out::line(&format!("remove all of it: thalweg testbed down{which}"))?;
     Ok(Exit::Done)
+}
+
+/// What is not as the paper has it whose path it is.
+fn tell_scaling(spec: &Spec) -> Result<()> {
+    for Scaled { what, from, to } in spec.scaling() {
+        out::line(&format!("  scaled: {what}: {from} -> {to}"))?;
+    }
+    Ok(())
 }
 
 /// What was typed, or the preset's.
@@ -88,18 +98,28 @@ fn warn_if_too_fast(paths: &Paths) {
     }
 }
 
-/// A warning if a direction has a rate that its thread does not carry.
+/// A warning if a direction has a rate that its thread does not carry; of a preset with what carries its round trip
+/// time, or as many bytes under way.
 fn too_fast(paths: &Paths) -> Option<String> {
     let rates = [&paths.forward, &paths.back].map(|path| path.rate_bits_per_s);
     let fastest = rates.into_iter().flatten().max()?;
     let words = |rate: u64| units::bit_rate(rate as f64);
     let kept = presets::RATE_KEPT_BITS_PER_S;
+    let smaller = paths.preset.as_deref().map(|preset| {
+        let (gbit, slower) = (kept / 1_000_000_000, fastest as f64 / kept as f64);
+        let rtt_ms = paths.rtt_ns() as f64 / 1e6 * slower;
+        format!(
+            ": `--preset {preset} --rate {gbit}Gbit/s` has its round trip time, and with `--rtt {rtt_ms:.1}ms` as many bytes \
+             under way"
+        )
+    });
     (fastest > kept).then(|| {
         format!(
             "warning: a rate of {} is not kept: one thread carries each direction, and above some {} it is too slow; name \
-             a smaller --rate (`thalweg testbed check` measures what is kept)",
+             a smaller --rate (`thalweg testbed check` measures what is kept){}",
             words(fastest),
-            words(kept)
+            words(kept),
+            smaller.unwrap_or_default()
         )
     })
 }
@@ -157,6 +177,7 @@ fn set(args: &SetArgs) -> Result<Exit> {
         json::line(&described(&registry.running(&args.which.name)?, Some(&status)))?;
     } else {
         out::line(&format!("testbed `{}` from now on: {}", args.which.name, shown(&status.spec.paths)))?;
+        tell_scaling(&status.spec)?;
     }
     Ok(Exit::Done)
 }
@@ -180,6 +201,7 @@ fn status(args: &ShowArgs) -> Result<Exit> {
         status.seconds,
         shown(&status.spec.paths)
     ))?;
+    tell_scaling(&status.spec)?;
     for host in &record.hosts {
         out::line(&format!("  {:<9} {}", host.name, host.address))?;
     }
@@ -310,6 +332,7 @@ fn apply(args: &PathArgs, no_rate: bool, paths: &mut Paths) {
     if let Some(preset) = args.preset.as_deref().and_then(presets::find) {
         paths.forward.delay_ns = preset.rtt_ns / 2;
         paths.back.delay_ns = preset.rtt_ns - preset.rtt_ns / 2;
+        paths.preset = Some(preset.name.to_owned());
         paths.forward.rate_bits_per_s = Some(preset.rate_bits_per_s);
         paths.back.rate_bits_per_s = Some(preset.rate_bits_per_s);
     }
@@ -435,9 +458,10 @@ fn described(record: &Record, status: Option<&Status>) -> Value {
         .iter()
         .map(|host| json!({"name": host.name, "side": host.side, "address": host.address}))
         .collect();
+    let spec = status.map_or(&record.spec, |status| &status.spec);
     json!({
         "event": "testbed", "name": record.spec.name, "state": "up", "id": record.id, "pid": record.pid,
-        "hosts": hosts, "spec": status.map_or(&record.spec, |status| &status.spec),
+        "hosts": hosts, "spec": spec, "scaling": spec.scaling(),
         "status": status.map(|status| json!({
             "seconds": status.seconds, "cpu_seconds": status.cpu_seconds,
             "cpu_seconds_per_gb": status.cpu_seconds_per_gb, "forward": status.forward, "back": status.back,
@@ -486,6 +510,11 @@ mod tests {
         for options in ["--preset metro", "--preset petabyte", "--rtt 1ms --back-rate 31Gbit/s"] {
             let warning = of(options).unwrap_or_else(|| panic!("{options}"));
             assert!(warning.contains("is not kept") && warning.contains("--rate"), "{warning}");
+            assert_eq!(warning.contains("bytes under way"), options.contains("--preset"), "{warning}");
+        }
+        let metro = of("--preset metro").expect("a warning");
+        for words in ["`--preset metro --rate 30Gbit/s`", "`--rtt 33.3ms`"] {
+            assert!(metro.contains(words), "{metro}");
         }
         for options in ["--rtt 1ms", "--preset streaming", "--preset metro --rate 9.6Gbit/s"] {
             assert_eq!(of(options), None, "{options}");

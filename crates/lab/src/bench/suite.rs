@@ -51,7 +51,7 @@ mod slots;
 
 pub mod predict;
 
-pub(super) mod storage;
+pub(crate) mod storage;
 
 /// See the module.
 #[derive(Debug)]

@@ -10,6 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use thalweg_mover::link::Family;
 use thalweg_mover::link::sealed::{SECRET_BYTES, Sealer};
 use thalweg_mover::plan::IO_DEPTH;
 use thalweg_mover::run::client::{Connect, TcpConnect};
@@ -132,8 +133,9 @@ pub struct Way {
 }
 
 impl Probes {
-    /// Tries and measures on this machine: some 300 ms, and up to five seconds for each of `paths`.
-    pub fn take(devices: &[String], paths: &[PathBuf], to: Option<&str>) -> Probes {
+    /// Tries and measures on this machine: some 300 ms, and up to five seconds for each of `paths`. `to`: a port of
+    /// another machine, and the family of its addresses if only those of one are dialled.
+    pub fn take(devices: &[String], paths: &[PathBuf], to: Option<(&str, Option<Family>)>) -> Probes {
         let cards = devices.iter().map(|device| (device.clone(), card(device))).collect();
         Probes {
             cards,
@@ -143,7 +145,9 @@ impl Probes {
             core_bytes_per_s: Some(core_rate()),
             testbed: Some(in_words(testbed())),
             disks: paths.iter().map(|path| (path.clone(), in_words(disk(path)))).collect(),
-            way: to.map(|to| way(to).map_err(|why| format!("{}: {why}", Escaped(to.as_bytes())))),
+            way: to.map(|(to, only)| {
+                way(to, only).map_err(|why| format!("{}: {why}", Escaped(to.as_bytes())))
+            }),
         }
     }
 }
@@ -338,8 +342,8 @@ fn median(mut request: impl FnMut(usize) -> io::Result<()>) -> io::Result<Durati
 
 /// To the address that a transfer would dial first. The first connection contains that the name is looked up, and which
 /// address answers; the others do not.
-fn way(to: &str) -> Tried<Way> {
-    let connect = TcpConnect::new(vec![to.to_owned()]);
+fn way(to: &str, only: Option<Family>) -> Tried<Way> {
+    let connect = TcpConnect::new(vec![to.to_owned()]).only(only);
     let mut rtt = CONNECT_TIME;
     let mut mtu_bytes = 0;
     for _ in 0..CONNECTIONS {
@@ -363,7 +367,7 @@ mod tests {
     fn the_way_to_a_name_is_that_to_whichever_of_its_addresses_answers() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let way = way(&format!("localhost:{port}")).unwrap();
+        let way = way(&format!("localhost:{port}"), None).unwrap();
         assert!(way.mtu_bytes > 0, "{way:?}");
         drop(listener);
     }

@@ -6,7 +6,7 @@ use super::reading::{self, Choice, Measure, Over};
 use super::suite::{Hold, Kind, PLANS, Plan};
 use crate::bench::record::{PathKind, Quantity, Results, Sample};
 use crate::bench::statistics::{Summary, mean, median};
-use crate::bench::suite::path;
+use crate::bench::suite::{path, storage};
 use crate::plot::palette::SERIES;
 use crate::plot::unit::Unit;
 use crate::plot::{
@@ -37,12 +37,17 @@ pub struct Made {
 /// one all the same.
 pub fn figures(results: &Results, foreign: &[&Results]) -> Vec<Figure> {
     let suite = results.about.suite.as_str();
-    // What others measured over a network says nothing about disks.
-    let has_network = matches!(results.about.path, PathKind::Loopback | PathKind::Testbed { .. });
-    let foreign = if has_network { foreign } else { &[] };
+    // What others measured over a network says nothing about disks, and of a disk nothing about networks.
+    let is_of_disk = |other: &Results| other.about.suite == storage::SUITE.name;
+    let foreign = foreign.iter().copied().filter(|other| match results.about.path {
+        PathKind::Loopback | PathKind::Testbed { .. } => !is_of_disk(other),
+        PathKind::Disk => is_of_disk(other) && suite == storage::SUITE.name,
+        PathKind::Simulated | PathKind::Foreign { .. } => false,
+    });
+    let foreign: Vec<&Results> = foreign.collect();
     let mut figures: Vec<Figure> = Vec::new();
     for plan in PLANS.iter().filter(|plan| plan.suite == suite) {
-        figures.extend(of_plan(plan, results, foreign).into_iter().map(|made| made.figure));
+        figures.extend(of_plan(plan, results, &foreign).into_iter().map(|made| made.figure));
     }
     if figures.is_empty() {
         figures.extend(of_any(results));
@@ -64,15 +69,20 @@ fn of_plan(plan: &Plan, results: &Results, foreign: &[&Results]) -> Vec<Made> {
             // How ours were measured says nothing of another program.
             let note = Some(plan.note).filter(|note| !note.is_empty() && !results.is_foreign());
             let mut notes: Vec<String> = note.map(str::to_owned).into_iter().collect();
+            // Distances and loads of others are told beside theirs.
+            let is_word = |(_, value): &&(String, Quantity)| value.word().is_some();
+            let mut shared: Choice = choice.iter().filter(is_word).cloned().collect();
             for (name, hold) in plan.held {
                 let values = reading::values(&samples, name);
+                shared.extend(kept(&values, *hold).map(|kept| ((*name).to_owned(), kept.clone())));
                 if let (Some(kept), true) = (kept(&values, *hold), values.len() > 1) {
                     samples.retain(|sample| sample.parameters.get(*name) == Some(kept));
                     let shown = reading::words(results, name, kept);
                     notes.push(format!("{}: {shown}; the table has the others.", reading::label(name)));
                 }
             }
-            let (body, measure) = body(&plan.kind, results, &samples, foreign, &mut notes)?;
+            let others = others(foreign, &shared, &mut notes);
+            let (body, measure) = body(&plan.kind, results, &samples, &others, &mut notes)?;
             notes.extend(measure.map(|measure| reading::intervals(results, measure)));
             let words: Vec<String> =
                 choice.iter().map(|(name, value)| reading::words(results, name, value)).collect();
@@ -91,6 +101,24 @@ fn of_plan(plan: &Plan, results: &Results, foreign: &[&Results]) -> Vec<Made> {
             Some(Made { figure, chosen })
         })
         .collect()
+}
+
+/// What others measured where the same was chosen, as far as they say; what they did at another place is told to be
+/// left out.
+fn others<'a>(foreign: &[&'a Results], shared: &Choice, notes: &mut Vec<String>) -> Vec<Other<'a>> {
+    let is_elsewhere = |sample: &&Sample| {
+        shared.iter().any(|(name, value)| sample.parameters.get(name).is_some_and(|of| of != value))
+    };
+    let mut others = Vec::new();
+    for results in foreign.iter().copied() {
+        let (elsewhere, samples): (Samples<'_>, Samples<'_>) = results.counting().partition(is_elsewhere);
+        if !elsewhere.is_empty() {
+            let program = &results.about.program;
+            notes.push(format!("What {program} measured in another way is left out; its own table has it."));
+        }
+        others.push((results, samples));
+    }
+    others
 }
 
 /// The value that is shown, of values that rise.
@@ -134,16 +162,19 @@ fn choices(results: &Results, apart: &[&str]) -> Vec<Choice> {
 
 pub type Samples<'a> = Vec<&'a Sample>;
 
+/// A result of another program, and those of its samples that are shown.
+type Other<'a> = (&'a Results, Samples<'a>);
+
 fn body(
     kind: &Kind,
     results: &Results,
     samples: &Samples<'_>,
-    foreign: &[&Results],
+    others: &[Other<'_>],
     notes: &mut Vec<String>,
 ) -> Option<(Body, Option<Measure>)> {
     match *kind {
         Kind::Over { x, scale, measure } => {
-            let curves = over(results, samples, foreign, (x, scale), measure, notes)?;
+            let curves = over(results, samples, others, (x, scale), measure, notes)?;
             Some((Body::Curves(curves), Some(measure)))
         }
         Kind::Bars { groups, measure } => {
@@ -178,16 +209,16 @@ fn body(
 fn over(
     results: &Results,
     samples: &Samples<'_>,
-    foreign: &[&Results],
+    others: &[Other<'_>],
     (x, scale): (&str, Scale),
     measure: Measure,
     notes: &mut Vec<String>,
 ) -> Option<Curves> {
     let Over { mut series, mut is_less } = reading::series(results, samples, x, measure);
     let mut limits = Vec::new();
-    for other in foreign {
+    for (other, theirs) in others {
         let (over, alone): (Samples<'_>, Samples<'_>) =
-            other.counting().partition(|sample| sample.parameter(x).is_some());
+            theirs.iter().copied().partition(|sample| sample.parameter(x).is_some());
         let more = reading::series(other, &over, x, measure);
         is_less |= more.is_less;
         series.extend(more.series.into_iter().map(|series| {
@@ -465,6 +496,9 @@ fn of_any(results: &Results) -> Option<Figure> {
     let body = match x {
         Some(x) => {
             let series = told_apart(reading::series(results, &samples, x, Measure::Rate).series, &mut notes);
+            if series.is_empty() {
+                return None;
+            }
             let x = Axis::new(&reading::label(x), reading::unit(results, x), Scale::Steps);
             Body::Curves(Curves { x, y: axis(), series, limits: Vec::new(), remarks: Vec::new() })
         }

@@ -541,6 +541,29 @@ fn what_others_measured_stands_in_figures_of_a_network_and_not_of_a_disk() {
 }
 
 #[test]
+fn a_disk_that_another_program_measured_stands_beside_ours_in_its_direction_and_at_its_depth() {
+    let of = |direction: &str, request: f64, depth: f64| {
+        let set = [("request_size", request), ("depth", depth)];
+        sample(&format!("{direction}, direct, sequential"), 1.0, &set).with("direction", direction.into())
+    };
+    let both = |request: f64, depth: f64| ["read", "write"].map(|way| of(way, request, depth));
+    let at = |depth: f64| [both(4096.0, depth), both(65_536.0, depth)];
+    let own = results("storage", PathKind::Disk, [at(1.0), at(16.0)].concat().concat());
+    let path = PathKind::Foreign { to: "a disk".into(), rtt_s: None };
+    let mut theirs = results("storage", path, [at(4.0), at(16.0)].concat().concat());
+    theirs.about.program = "fio 3.36".into();
+    let of_network = over_distance("latency", gigabit(), "tuned");
+    let all = figures(&[own, of_network, theirs]);
+    let read = named(&all, "storage-rate-read");
+    assert_eq!(names(&curves(read).series), ["direct, sequential", "fio 3.36: read, direct, sequential"]);
+    assert!(curves(read).limits.is_empty(), "{:?}", curves(read).limits);
+    let left_out = "What fio 3.36 measured in another way is left out; its own table has it.";
+    assert!(read.notes.iter().any(|note| note == left_out), "{:?}", read.notes);
+    let latency = curves(named(&all, "latency-rate"));
+    assert_eq!((names(&latency.series), latency.limits.len()), (vec!["tuned"], 1), "only the line");
+}
+
+#[test]
 fn others_stand_at_their_distance_or_as_a_level_for_each_way_in_which_they_measured() {
     let foreign = |samples: Vec<Sample>| {
         results("iperf3", PathKind::Foreign { to: "there".into(), rtt_s: None }, samples)

@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn what_is_rare_is_counted_among_more_packets_and_jitter_is_measured() {
-        let parts = |path: Path| parts_of(&Paths { forward: path, back: Path::default() });
+        let parts = |path: Path| parts_of(&Paths { forward: path, ..Paths::default() });
         let lossy = |loss| parts(Path { loss, ..Path::default() });
         assert!(parts(Path::default()).contains(&Part::Spread));
         assert!(lossy(0.0).contains(&Part::Packets) && lossy(1e-2).contains(&Part::Packets));

@@ -79,7 +79,7 @@ pub struct DirectionStatus {
 ///
 /// # Errors
 /// If it cannot begin, or a direction ends.
-pub fn serve(spec: Spec, directory: &std::path::Path) -> Result<()> {
+pub fn serve(mut spec: Spec, directory: &std::path::Path) -> Result<()> {
     let mut record = Record {
         id: new_id()?,
         pid: std::process::id(),
@@ -112,7 +112,7 @@ pub fn serve(spec: Spec, directory: &std::path::Path) -> Result<()> {
     let begun = Instant::now();
     // One that cannot be heard is the asker's loss.
     for stream in listener.incoming().flatten() {
-        let _ = directions.answer(&stream, &spec, begun);
+        let _ = directions.answer(&stream, &mut spec, begun);
     }
     Ok(())
 }
@@ -193,7 +193,7 @@ impl Directions {
         self.back.set_own_ns(own_ns);
     }
 
-    fn answer(&self, stream: &UnixStream, spec: &Spec, begun: Instant) -> std::io::Result<()> {
+    fn answer(&self, stream: &UnixStream, spec: &mut Spec, begun: Instant) -> std::io::Result<()> {
         stream.set_read_timeout(Some(REQUEST_WAIT))?;
         stream.set_write_timeout(Some(REQUEST_WAIT))?;
         let mut line = String::new();
@@ -204,6 +204,7 @@ impl Directions {
                 self.take_own_off(&paths);
                 self.forward.set_path(paths.forward);
                 self.back.set_path(paths.back);
+                spec.paths.preset = paths.preset;
                 self.status(spec, begun)
             }),
             Err(error) => Err(error.to_string()),
@@ -219,7 +220,7 @@ impl Directions {
         let cpu_seconds = thalweg_sys::cpu_time::process_cpu().as_secs_f64();
         let bytes = forward.counters.bytes + back.counters.bytes;
         let mut spec = spec.clone();
-        spec.paths = Paths { forward: forward_path, back: back_path };
+        (spec.paths.forward, spec.paths.back) = (forward_path, back_path);
         Status {
             spec,
             seconds: begun.elapsed().as_secs_f64(),

@@ -1,6 +1,9 @@
 //! What a testbed is to be: hosts, path, settings of the hosts' kernels.
 
+use super::presets;
 use super::wire::{Path, default_queue_bytes};
+use crate::bench::record::Scaled;
+use crate::plot::unit::Unit;
 use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
 
@@ -24,6 +27,9 @@ pub struct Paths {
     pub forward: Path,
     /// From right to left.
     pub back: Path,
+    /// The name of the preset that they were made from; options may have changed them since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preset: Option<String>,
 }
 
 /// What a testbed is to be.
@@ -77,6 +83,33 @@ impl Spec {
             return Err(format!("`{key}` is no setting of a network namespace (net.…)"));
         }
         self.paths.check()
+    }
+
+    /// What is not as the paper has it whose path it was made from; nothing where it was made from none.
+    pub fn scaling(&self) -> Vec<Scaled> {
+        let Some(preset) = self.paths.preset.as_deref().and_then(presets::find) else { return Vec::new() };
+        let (forward, back) = (&self.paths.forward, &self.paths.back);
+        let rate = |rate: Option<u64>| match rate {
+            Some(rate) => Unit::BitsPerS.show(rate as f64),
+            None => "no limit".to_owned(),
+        };
+        let rates = [forward, back].map(|path| path.rate_bits_per_s);
+        let rates = match rates[0] == rates[1] {
+            true => rate(rates[0]),
+            false => format!("{} forward, {} back", rate(rates[0]), rate(rates[1])),
+        };
+        let time = |time_ns: u64| Unit::Seconds.show(time_ns as f64 / 1e9);
+        let all = [
+            ("rate of the line", rate(Some(preset.rate_bits_per_s)), rates),
+            ("round trip time", time(preset.rtt_ns), time(self.paths.rtt_ns())),
+            ("MTU", format!("{} B", preset.mtu_bytes), format!("{} B", self.mtu_bytes)),
+        ];
+        let changed = all.into_iter().filter(|(_, from, to)| from != to);
+        let scaled = |(what, from, to): (&str, String, String)| {
+            let (what, from) = (what.to_owned(), format!("{from} ({})", preset.source));
+            Scaled { what, from, to }
+        };
+        changed.map(scaled).collect()
     }
 
     /// All hosts with their addresses, left ones first.
@@ -214,6 +247,41 @@ mod tests {
         for bad in ["", "..", "a/b", "a b", &"x".repeat(33)] {
             assert!(check_name(bad).is_err(), "{bad}");
         }
+    }
+
+    /// What options change of a preset is told as what a suite changes of its paper.
+    #[test]
+    fn what_is_not_as_the_paper_has_it_is_told_with_the_paper() {
+        let preset = presets::find("metro").unwrap();
+        let mut spec = Spec {
+            name: "x".into(),
+            left: 1,
+            right: 1,
+            mtu_bytes: preset.mtu_bytes,
+            paths: Paths::default(),
+            seed: 0,
+            sysctls: Vec::new(),
+        };
+        assert_eq!(spec.scaling(), [], "it stands for no paper's path");
+        spec.paths.preset = Some(preset.name.to_owned());
+        for path in [&mut spec.paths.forward, &mut spec.paths.back] {
+            (path.delay_ns, path.rate_bits_per_s) = (preset.rtt_ns / 2, Some(preset.rate_bits_per_s));
+        }
+        assert_eq!(spec.scaling(), []);
+        let told = |spec: &Spec| -> Vec<String> {
+            spec.scaling().iter().map(|one| format!("{}: {} -> {}", one.what, one.from, one.to)).collect()
+        };
+        spec.paths.forward.rate_bits_per_s = Some(1_000_000_000);
+        spec.paths.back.rate_bits_per_s = Some(1_000_000_000);
+        let source = preset.source;
+        assert_eq!(told(&spec), [format!("rate of the line: 100 Gbit/s ({source}) -> 1 Gbit/s")]);
+        spec.paths.back.rate_bits_per_s = None;
+        spec.paths.forward.delay_ns = preset.rtt_ns;
+        spec.mtu_bytes = 9000;
+        let rtt = format!("round trip time: 10 ms ({source}) -> 15 ms");
+        let mtu = format!("MTU: 1500 B ({source}) -> 9000 B");
+        let rate = format!("rate of the line: 100 Gbit/s ({source}) -> 1 Gbit/s forward, no limit back");
+        assert_eq!(told(&spec), [rate, rtt, mtu]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::{Suite, loopback};
 use crate::bench::control_group::{SlowDisk, Way};
 use crate::bench::network::{self, Testbed};
-use crate::bench::record::{Load, Results, SEARCH, Sample, scenario_of};
+use crate::bench::record::{Load, PATH, Results, SEARCH, Sample, scenario_of};
 use crate::bench::tell::{self, Goal};
 use crate::bench::workspace::{Times, Volume};
 use crate::bench::{Bench, data, workspace};
@@ -12,6 +12,8 @@ use crate::{toolchain, trees};
 use anyhow::{Context, Result};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use thalweg_lab::bench::MTU_BYTES;
+use thalweg_lab::bench::record::PathKind;
 
 pub const SUITE: Suite = Suite {
     name: "auto",
@@ -22,7 +24,7 @@ pub const SUITE: Suite = Suite {
            1.05 × the wall time of the best, on six shapes.",
     takes: "about 40 minutes, 6 GB of disk; the long links need `thalweg testbed`",
     runs: 5,
-    // Of four shapes of six; those of a long link are over an emulated path, and are called so.
+    // Of most shapes; each sample says which path its own is.
     path: loopback,
     run,
     tell,
@@ -36,6 +38,8 @@ const CHUNKS: [&str; 3] = ["1MiB", "4MiB", "16MiB"];
 const DEPTHS: [Option<&str>; 3] = [Some("2"), Some("8"), None];
 const LINK_BITS_PER_S: u64 = 1_000_000_000;
 const LONG_LINK: [&str; 4] = ["--rtt", "100ms", "--rate", "1Gbit/s"];
+/// The round trip time of it.
+const LONG_LINK_RTT_S: f64 = 0.1;
 const DISK_BYTES_PER_S: u64 = 200_000_000;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -62,6 +66,23 @@ const SHAPES: [Shape; 6] = [
     Shape { name: "slow destination disk", narrow: Narrow::DestinationDisk, files: 1, bytes: 256 << 20 },
     Shape { name: "small files on a long link", narrow: Narrow::LongLink, files: 20_000, bytes: 4096 },
 ];
+
+impl Shape {
+    /// Over which path its copies go, in words.
+    fn path(&self) -> String {
+        match self.narrow {
+            Narrow::LongLink => {
+                let (rtt_s, rate_bits_per_s) = (Some(LONG_LINK_RTT_S), Some(LINK_BITS_PER_S));
+                PathKind::Testbed { rtt_s, rate_bits_per_s, loss: None, mtu_bytes: MTU_BYTES }.to_string()
+            }
+            Narrow::ThinLink => {
+                let gbit = LINK_BITS_PER_S as f64 / 1e9;
+                format!("{}, {gbit} Gbit/s in both directions together", PathKind::Loopback)
+            }
+            Narrow::Nothing | Narrow::SourceDisk | Narrow::DestinationDisk => PathKind::Loopback.to_string(),
+        }
+    }
+}
 
 /// What is set by hand; nothing is automatic.
 #[derive(Clone)]
@@ -149,6 +170,7 @@ struct Site<'a> {
     workspace: &'a workspace::Workspace,
     daemon: Daemon,
     narrow: Narrow,
+    path: String,
     disk: Option<SlowDisk>,
     testbed: Option<Testbed<'a>>,
     source: PathBuf,
@@ -193,12 +215,13 @@ impl<'a> Site<'a> {
             }
             None => Daemon::start(&workspace.thalweg, &workspace.scratch, &exports, enter)?,
         };
-        Ok(Site { workspace, daemon, narrow: shape.narrow, disk, testbed, source, export })
+        let (narrow, path) = (shape.narrow, shape.path());
+        Ok(Site { workspace, daemon, narrow, path, disk, testbed, source, export })
     }
 
-    /// One copy, with what the emulated path cost where there is one.
+    /// One copy, with its path, and what that cost where it is an emulated one.
     fn measure(&self, settings: &Settings, turn: usize, load: &Load<'_>) -> Result<Sample> {
-        let copy = || Ok(load.took(&self.copy(settings, turn)?));
+        let copy = || Ok(load.took(&self.copy(settings, turn)?).with(PATH, self.path.as_str().into()));
         match &self.testbed {
             Some(testbed) => testbed.over(copy),
             None => copy(),
@@ -271,4 +294,18 @@ fn tell(results: &Results) -> Result<String> {
         )?;
     }
     Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_shape_says_which_path_its_copies_take() {
+        let paths: Vec<String> = SHAPES.iter().map(Shape::path).collect();
+        let far = format!("emulated path, 100 ms, 1 Gbit/s, MTU {MTU_BYTES}");
+        let thin = "loopback, 1 Gbit/s in both directions together";
+        assert_eq!(paths, ["loopback", thin, &far, "loopback", "loopback", &far]);
+        assert_eq!(LONG_LINK, ["--rtt", "100ms", "--rate", "1Gbit/s"]);
+    }
 }

@@ -9,7 +9,8 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(try_from = "Written")]
 pub struct About {
-    /// Its name as it is typed: `sweep bulk`, `latency`, …; `iperf3` of what was imported.
+    /// Its name as it is typed: `sweep bulk`, `latency`, …; of what was imported `iperf3`, `pscheduler`, or the one
+    /// whose figures it has: `storage` of fio.
     pub suite: String,
     /// The question that it answers, with its source.
     pub question: String,

@@ -53,7 +53,7 @@ const FILL_TIME_MIN: Duration = Duration::from_secs(10);
 
 /// Latencies that a sample keeps: with several hundred samples of [`VALUES_MAX`](crate::bench::record::VALUES_MAX) a
 /// result would take some 30 MB. P99 is off by a quarter of a per cent of their number at most.
-const LATENCIES_MAX: usize = 400;
+pub const LATENCIES_MAX: usize = 400;
 
 const REQUESTS: [u64; 5] = [4 << 10, 64 << 10, 256 << 10, MIB, 4 * MIB];
 const DEPTHS: [u32; 3] = [1, 4, 16];

@@ -197,7 +197,7 @@ mod tests {
         let later = Path { late_by_ns: 5_000_000, ..slow.clone() };
         assert!(is_counted(&later) && counted.not_passed("forward", &later).is_none());
         // More packets are no help there, and are where they are close enough.
-        let parts = |path: Path| parts_of(&Paths { forward: path, back: Path::default() });
+        let parts = |path: Path| parts_of(&Paths { forward: path, ..Paths::default() });
         assert!(parts(Path { reorder: 1e-4, ..slow }).contains(&Part::Packets));
         assert!(parts(Path { reorder: 1e-4, ..Path::default() }).contains(&Part::RarePackets));
     }
