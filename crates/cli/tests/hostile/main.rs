@@ -157,6 +157,16 @@ fn cp_with(
     with(with(with(with(job, patience), ["--ticket"]), [&server.ticket]), args)
 }
 
+/// Whether the client ends its session for a breach of the protocol, and says so: it runs out of patience with
+/// anybody.
+fn is_told_breach(line: &mut Line) -> bool {
+    let why = line.hear_some(AT_ONCE, |message| match message {
+        Message::Goodbye(why) => Some(why),
+        _ => None,
+    });
+    why.flatten().is_some_and(|why| why.kind == FailureKind::Protocol)
+}
+
 fn resident_bytes(pid: u32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = text.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
