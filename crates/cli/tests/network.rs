@@ -159,7 +159,7 @@ impl Wire {
     fn under_way(&self, is_push: bool, (stall, patience): (&str, &str), bytes: u64) -> Running {
         self.proxy.limit(RATE);
         let mut job = self.copy(is_push, &["--stall-timeout", stall, "--patience", patience]);
-        wait_until(LIMIT, || self.proxy.passed() >= bytes || job.is_over());
+        assert!(wait_until(LIMIT, || self.proxy.passed() >= bytes || job.is_over()));
         assert!(!job.is_over());
         job
     }
@@ -211,7 +211,7 @@ fn connections_end(is_push: bool) {
     let mut landed = 0;
     for cut in 0..cuts {
         let until = wire.total / cuts * cut + random.below(wire.total / cuts);
-        wait_until(LIMIT, || wire.proxy.passed() > until || job.is_over());
+        assert!(wait_until(LIMIT, || wire.proxy.passed() > until || job.is_over()));
         landed += u64::from(wire.proxy.cut());
     }
     job.end(LIMIT).expect(0);
@@ -295,6 +295,10 @@ fn a_stream_dies_in_silence(is_push: bool) {
     let job = wire.under_way(is_push, ("10s", "60s"), wire.total / 4);
     // The control connection came first.
     wire.proxy.kill_quietly(2..3);
+    // Long before anybody could have noticed.
+    let (since, passed) = (Instant::now(), wire.proxy.passed());
+    assert!(wait_until(LIMIT, || wire.proxy.passed() >= passed + wire.total / 4));
+    assert!(in_time("N-6", since.elapsed(), Duration::from_secs(2)), "the other stream was held up");
     let ran = job.end(LIMIT).expect(0);
     assert!(!ran.stderr.contains("link lost"), "the other stream carried on: {}", ran.stderr);
     wire.assert_exact();

@@ -27,7 +27,7 @@ use support::chance::{has, in_time, skipped};
 use support::job::{Ran, Running, with};
 use support::peer::*;
 use support::{Daemon, Scratch, facts, noise, wait_until};
-use thalweg_mover::link::{Identity, Ticket, resume_proof, stream_proof};
+use thalweg_mover::link::{Identity, resume_proof, stream_proof};
 use thalweg_wire::frame::{Encoding, FrameKind, Inner, PackItem};
 use thalweg_wire::hello::{Answer, Hello, Purpose, ServerHello, System};
 use thalweg_wire::message::{

@@ -257,16 +257,11 @@ fn ten_thousand_opens_cost_their_sender_the_session_and_the_daemon_nothing() {
 #[test]
 fn clients_that_come_and_go_do_not_use_up_the_sessions() {
     let mut world = World::new();
-    for _ in 0..300 {
+    for number in 0..300 {
         // Cut in the middle, and with garbage.
-        let ticket = Ticket::read(&world.daemon.ticket).unwrap();
-        let Ok(mut client) = std::panic::catch_unwind(|| {
-            HostileClient::begin_as(ticket.identity().unwrap(), ticket.server, &world.daemon.address())
-        }) else {
-            break;
-        };
+        let mut client = world.client();
         client.line.say_body(&[0xff; 8]);
-        client.line.is_ended(AT_ONCE);
+        assert!(client.line.is_ended(AT_ONCE), "session {number}");
     }
     world.still_serves("after 300 sessions that ended badly");
 }

@@ -227,8 +227,9 @@ fn silences(steps: &[Step], pulls: bool) -> Vec<String> {
                     let want = if step == Step::Never { Some(0) } else { Some(3) };
                     let stands = scratch.path("to").exists();
                     // The patience, a dial, and what a busy machine takes.
+                    let what = format!("silence at {step:?}, heartbeats {beats}");
                     let is_good = ran.code == want
-                        && in_time("silence", ran.took, Duration::from_secs(18))
+                        && in_time(&what, ran.took, Duration::from_secs(18))
                         && (!pulls || step >= Step::Receipt || !stands);
                     let line = format!(
                         "{step:?}, heartbeats {beats}: {:?} after {:.1} s: {}",

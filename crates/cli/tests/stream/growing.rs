@@ -560,7 +560,7 @@ fn a_directory_is_waited_for_and_streamed_with_its_files() {
     let (from, to) = (scratch.path("from"), scratch.path("to"));
     let slash = Path::new(&format!("{}/", from.display())).to_owned();
     let mut job = start(&scratch, &["--wait", "--until-marker", "DONE"], &slash, &to);
-    std::thread::sleep(Duration::from_millis(300));
+    until_it_watches(&job);
     assert!(!job.is_over());
     std::fs::create_dir(&from).unwrap();
     append(&from.join("a"), b"content");
@@ -572,7 +572,7 @@ fn a_directory_is_waited_for_and_streamed_with_its_files() {
     let file = scratch.path("file");
     let slash = Path::new(&format!("{}/", file.display())).to_owned();
     let job = start(&scratch, &["--wait"], &slash, &to);
-    std::thread::sleep(Duration::from_millis(300));
+    until_it_watches(&job);
     append(&file, b"content");
     let ran = job.end(LIMIT).expect(3);
     assert!(ran.stderr.contains(&format!("`{}/`: Not a directory", file.display())), "{}", ran.stderr);
@@ -593,7 +593,7 @@ fn until_it_watches(job: &Running) {
         std::fs::read_to_string(about.path()).is_ok_and(|about| about.contains("inotify wd:"))
     };
     let watches = || std::fs::read_dir(&descriptors).is_ok_and(|all| all.flatten().any(is_watch));
-    wait_until(Duration::from_secs(30), watches);
+    let _ = wait_until(Duration::from_secs(30), watches);
 }
 
 #[test]

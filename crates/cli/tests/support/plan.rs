@@ -49,7 +49,7 @@ impl Plan {
     pub fn next(&mut self, most_ms: u64, mut went_on: impl FnMut() -> bool) -> Option<u64> {
         let is_hasty = !self.left.is_empty() && self.random.below(HASTY) == 0;
         if !is_hasty {
-            wait_until(GOES_ON, &mut went_on);
+            let _ = wait_until(GOES_ON, &mut went_on);
         }
         std::thread::sleep(Duration::from_millis(REST_MS + self.random.below(most_ms)));
         let has_gone_on = went_on();
