@@ -4,6 +4,7 @@
 
 use super::{is_ci, skips};
 use crate::cargo::{self, Built};
+use crate::{checkout, command};
 use anyhow::{Context, Result, ensure};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
@@ -80,7 +81,10 @@ pub fn run() -> Result<()> {
         flag::register_conditional_shutdown(signal, 1, stop.clone())?;
         flag::register(signal, stop.clone())?;
     }
-    let jobs = |built: Vec<Built>| built.iter().map(Job::new).collect::<Vec<_>>();
+    let program = static_program();
+    let jobs = |built: Vec<Built>| {
+        built.iter().map(|built| Job::new(built, program.as_deref())).collect::<Vec<_>>()
+    };
     let mut ended = Ended::default();
     at_once(jobs(others), AT_ONCE, &stop, &mut ended)?;
     at_once(jobs(measuring), 1, &stop, &mut ended)?;
@@ -97,6 +101,26 @@ pub fn run() -> Result<()> {
          reason to xtask/src/test/skips.rs"
     );
     Ok(())
+}
+
+/// The variable that names a static program of ours.
+const STATIC: &str = "THALWEG_STATIC";
+
+/// A static program for the tests of `--bootstrap`, as it is given away: without symbols, for each of these tests sends
+/// it. `None` where it is named, or cannot be made: then they say so.
+fn static_program() -> Option<PathBuf> {
+    if std::env::var_os(STATIC).is_some() {
+        return None;
+    }
+    let triple = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
+    let build = ["build", "--quiet", "--package", "thalweg", "--target", &triple];
+    command::run(Command::new(cargo::program()).args(build)).ok()?;
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| checkout::root().join("target"), PathBuf::from);
+    let built = target.join(triple).join("debug/thalweg");
+    let stripped = built.with_file_name("thalweg-static");
+    command::run(Command::new("strip").arg("-o").args([&stripped, &built])).ok()?;
+    Some(stripped)
 }
 
 /// Jobs that nobody does, for root; another is kept out by modes in any case.
@@ -123,9 +147,10 @@ struct Job {
 }
 
 impl Job {
-    fn new(built: &Built) -> Job {
+    fn new(built: &Built, static_program: Option<&Path>) -> Job {
         let mut command = Command::new(&built.program);
         command.current_dir(&built.directory);
+        command.envs(static_program.map(|program| (STATIC, program)));
         Job { name: built.name.clone(), program: built.program.clone(), command, wanted: &[] }
     }
 

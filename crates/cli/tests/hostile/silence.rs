@@ -192,7 +192,7 @@ pub(super) fn send_until(
 }
 
 /// Steps that are tried at the same time: clients are programs that start, and more of them would wait for each other.
-const STEPS_AT_ONCE: usize = 4;
+const STEPS_AT_ONCE: usize = 6;
 
 /// Each step with heartbeats and without, some at the same time: the client ends by itself, within its patience.
 fn all_silences(steps: &[Step], pulls: bool) {
