@@ -97,8 +97,8 @@ pub fn run() -> Result<()> {
     );
     ensure!(
         !is_ci() || unexpected == 0,
-        "tests skipped what CI has to test, {unexpected} times, see above: install what they lack, or add the \
-         reason to xtask/src/test/skips.rs"
+        "tests skipped what CI has to test, {unexpected} times, see above: install what they lack, or add \
+         the reason to xtask/src/test/skips.rs"
     );
     Ok(())
 }

@@ -157,8 +157,8 @@ fn cp_with(
     with(with(with(with(job, patience), ["--ticket"]), [&server.ticket]), args)
 }
 
-/// Whether the client ends its session for a breach of the protocol, and says so: it runs out of patience with
-/// anybody.
+/// Whether the client's goodbye says that the protocol was broken. That it ends alone says nothing: it does so with
+/// whoever is silent.
 fn is_told_breach(line: &mut Line) -> bool {
     let why = line.hear_some(AT_ONCE, |message| match message {
         Message::Goodbye(why) => Some(why),
