@@ -32,8 +32,8 @@ pub fn in_own_session(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(in_child) }
 }
 
-/// Kills (SIGKILL) a child that was started with `process_group(0)`, and all that it started and that did not leave this
-/// group. To be called before the child is waited for: afterwards its number may be another's.
+/// Kills (SIGKILL) a child that was started with `process_group(0)`, and all that it started and that did not leave
+/// this group. To be called before the child is waited for: afterwards its number may be another's.
 ///
 /// # Errors
 /// If nobody is left in the group, or some may not be killed.
