@@ -31,6 +31,6 @@ pub fn install(packages: &[(&str, &str)]) -> Result<()> {
             .args(missing));
     }
     println!("==> missing, and not installed (that needs root and apt): {}", missing.join(", "));
-    println!("    what needs them fails and says so");
+    println!("    what needs them is skipped, and says so");
     Ok(())
 }

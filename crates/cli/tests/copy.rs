@@ -614,7 +614,8 @@ fn a_report_is_durable_with_its_name() {
     strace.env("THALWEG_STATE", scratch.path("client-state"));
     assert!(strace.status().expect("strace").success());
     let calls = std::fs::read_to_string(trace).unwrap();
-    assert!(calls.contains("/reports>"), "{calls}");
+    let of = |path: &str| calls.find(path).unwrap_or_else(|| panic!("no sync of `{path}`: {calls}"));
+    assert!(of("/reports/report>") < of("/reports>"), "the name before what it names: {calls}");
 }
 
 #[test]

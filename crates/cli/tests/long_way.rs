@@ -77,7 +77,7 @@ fn n5_a_path_of_300_ms_at_1_gbit_per_s() {
 #[test]
 fn n5_a_path_that_swallows_large_packets_in_the_middle_is_dialled_anew() {
     let Some(site) = Site::up(&["--rtt", "10ms", "--rate", "200Mbit/s"]) else { return };
-    let mut job = site.push(32 * MIB, &["--bwlimit", "4MB/s", "--stall-timeout", "5s"]);
+    let mut job = site.push(32 * MIB, &["--bwlimit", "4MB/s", "--stall-timeout", "5s", "-v"]);
     let arrived =
         || std::fs::read_dir(site.testbed.scratch.path("to")).is_ok_and(|mut names| names.next().is_some());
     assert!(wait_until(LIMIT, || arrived() || job.is_over()));
@@ -86,6 +86,8 @@ fn n5_a_path_that_swallows_large_packets_in_the_middle_is_dialled_anew() {
     let card = card.and_then(|name| name.split('@').next()).expect("a card").to_owned();
     site.testbed.run(&["right", "ip", "link", "set", "dev", &card, "mtu", "600"]);
     assert!(!job.is_over(), "it was too quick for this test");
-    job.end(LIMIT).expect(0);
+    let ran = job.end(LIMIT).expect(0);
+    let is_lost = ["stream-lost", "link-lost"].iter().any(|event| ran.stdout.contains(event));
+    assert!(is_lost, "nothing was dialled anew: {}", ran.stdout);
     site.assert_exact();
 }

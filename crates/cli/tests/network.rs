@@ -159,7 +159,7 @@ impl Wire {
     fn under_way(&self, is_push: bool, (stall, patience): (&str, &str), bytes: u64) -> Running {
         self.proxy.limit(RATE);
         let mut job = self.copy(is_push, &["--stall-timeout", stall, "--patience", patience]);
-        wait_until(LIMIT, || self.proxy.passed() >= bytes || job.is_over());
+        assert!(wait_until(LIMIT, || self.proxy.passed() >= bytes || job.is_over()));
         assert!(!job.is_over());
         job
     }
@@ -211,7 +211,7 @@ fn connections_end(is_push: bool) {
     let mut landed = 0;
     for cut in 0..cuts {
         let until = wire.total / cuts * cut + random.below(wire.total / cuts);
-        wait_until(LIMIT, || wire.proxy.passed() > until || job.is_over());
+        assert!(wait_until(LIMIT, || wire.proxy.passed() > until || job.is_over()));
         landed += u64::from(wire.proxy.cut());
     }
     job.end(LIMIT).expect(0);
@@ -295,6 +295,10 @@ fn a_stream_dies_in_silence(is_push: bool) {
     let job = wire.under_way(is_push, ("10s", "60s"), wire.total / 4);
     // The control connection came first.
     wire.proxy.kill_quietly(2..3);
+    // Long before anybody could have noticed.
+    let (since, passed) = (Instant::now(), wire.proxy.passed());
+    assert!(wait_until(LIMIT, || wire.proxy.passed() >= passed + wire.total / 8));
+    assert!(in_time("N-6", since.elapsed(), Duration::from_secs(2)), "the other stream was held up");
     let ran = job.end(LIMIT).expect(0);
     assert!(!ran.stderr.contains("link lost"), "the other stream carried on: {}", ran.stderr);
     wire.assert_exact();
@@ -354,7 +358,7 @@ fn c4_a_daemon_that_stands_still_longer_than_a_stall_goes_on() {
 /// are no progress: the patience ends all the same.
 #[test]
 fn p16_a_peer_that_only_ever_greets_us_does_not_hold_us() {
-    for is_push in [true, false] {
+    let greets = |is_push: bool| {
         let wire = Wire::new(is_push);
         let job = wire.under_way(is_push, ("2s", "8s"), wire.total / 3);
         wire.proxy.mute_after(60_000);
@@ -365,13 +369,18 @@ fn p16_a_peer_that_only_ever_greets_us_does_not_hold_us() {
         wire.proxy.mute_after(u64::MAX);
         wire.copy(is_push, &[]).end(LIMIT).expect(0);
         wire.assert_exact();
-    }
+    };
+    std::thread::scope(|scope| {
+        for is_push in [true, false] {
+            scope.spawn(move || greets(is_push));
+        }
+    });
 }
 
 /// P16: and bytes that drip keep the link, but not the job: within the patience something must be verified.
 #[test]
 fn p16_a_drip_does_not_hold_us_beyond_the_patience() {
-    for is_push in [true, false] {
+    let drips = |is_push: bool| {
         let wire = Wire::new(is_push);
         let job = wire.under_way(is_push, ("2s", "8s"), wire.total / 3);
         // A segment of 1 MiB takes 43 s.
@@ -382,7 +391,12 @@ fn p16_a_drip_does_not_hold_us_beyond_the_patience() {
         wire.proxy.limit(0);
         wire.copy(is_push, &[]).end(LIMIT).expect(0);
         wire.assert_exact();
-    }
+    };
+    std::thread::scope(|scope| {
+        for is_push in [true, false] {
+            scope.spawn(move || drips(is_push));
+        }
+    });
 }
 
 /// The far side hears us and its answers vanish; when they come again the job goes on.
@@ -438,7 +452,7 @@ fn p16_a_slow_path_is_not_a_stalled_one() {
 fn p16_a_frame_that_takes_longer_than_the_stall_timeout_arrives() {
     std::thread::scope(|scope| {
         for is_push in [true, false] {
-            scope.spawn(move || over_a_slow_path(is_push, 2 << 20, 64 << 10, "6s"));
+            scope.spawn(move || over_a_slow_path(is_push, 1 << 20, 64 << 10, "6s"));
         }
     });
 }
@@ -485,7 +499,7 @@ fn a_rate_so_low_that_a_frame_takes_longer_than_a_stall_is_no_stall() {
                 for name in ["from", "to"] {
                     std::fs::create_dir(scratch.path(name)).unwrap();
                 }
-                std::fs::write(scratch.path("from/file"), support::noise(1, 128 << 10)).unwrap();
+                std::fs::write(scratch.path("from/file"), support::noise(1, 80 << 10)).unwrap();
                 let export = scratch.path(if is_push { "to" } else { "from" });
                 let daemon = scratch.daemon_with(&[("data", &export)], &["--stall-timeout", "5s"]);
                 let ticket = scratch.path("ticket").display().to_string();

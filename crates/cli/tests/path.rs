@@ -480,7 +480,8 @@ impl LittleOfACore {
 impl Drop for LittleOfACore {
     fn drop(&mut self) {
         for group in [self.0.join("below"), self.0.clone()] {
-            wait_until(Duration::from_secs(5), || !group.exists() || std::fs::remove_dir(&group).is_ok());
+            let is_gone = || !group.exists() || std::fs::remove_dir(&group).is_ok();
+            let _ = wait_until(Duration::from_secs(5), is_gone);
         }
     }
 }

@@ -711,6 +711,11 @@ fn s1_a_destination_that_becomes_a_link_leads_nobody_out() {
         assert_eq!(facts(&outside), before, "after {copies} copies: {}", ran.stderr);
     }
     let swaps = swapper.end();
+    // And one that nobody disturbs succeeds.
+    let job = with(copy(&scratch, Some(&daemon), &["cp", "--quiet"]), [scratch.path("from/")]);
+    Running::start(with(job, [daemon.place("data", "")])).end(LIMIT).expect(0);
+    let content = |root: &str| std::fs::read(scratch.path(root).join("dir/f19")).unwrap();
+    assert!(content("export") == content("from"));
     say(&format!("S-1 destination: {swaps} swaps, {copies} copies"));
     assert_eq!(facts(&outside), before);
     assert!(swaps >= 2000, "only {swaps} swaps: the machine is too busy for this to say anything");
@@ -758,6 +763,10 @@ fn s1_a_source_that_becomes_a_link_gives_nothing_of_the_outside() {
         }
     }
     let swaps = swapper.end();
+    // And one that nobody disturbs succeeds.
+    let job = with(copy(&scratch, Some(&daemon), &["cp", "--quiet"]), [daemon.place("data", "")]);
+    Running::start(with(job, [scratch.path("to")])).end(LIMIT).expect(0);
+    assert!(std::fs::read(scratch.path("to/dir/f19")).unwrap() == noise(19, 5000 + 7000 * 19));
     say(&format!("S-1 source: {swaps} swaps, {copies} copies"));
     assert!(swaps >= 2000, "only {swaps} swaps: the machine is too busy for this to say anything");
     let _ = std::io::stderr().flush();

@@ -166,7 +166,7 @@ fn an_outage_heals_for_both_directions() {
     site.proxy.limit(40 << 20);
     let mut job = site.both_ways(&[]);
     for share in [5, 2] {
-        wait_until(LIMIT, || site.proxy.passed() > site.total / share || job.is_over());
+        assert!(wait_until(LIMIT, || site.proxy.passed() > site.total / share || job.is_over()));
         assert!(!job.is_over());
         site.proxy.refuse(true);
         site.proxy.cut();
@@ -187,7 +187,7 @@ fn a_daemon_that_is_started_anew_is_found_by_both_directions() {
     let site = Site::new();
     site.proxy.limit(40 << 20);
     let mut job = site.both_ways(&[]);
-    wait_until(LIMIT, || site.proxy.passed() > site.total / 3 || job.is_over());
+    assert!(wait_until(LIMIT, || site.proxy.passed() > site.total / 3 || job.is_over()));
     assert!(!job.is_over());
     let address = site.daemon.address();
     let Site { scratch, proxy, daemon, total } = site;
@@ -569,7 +569,8 @@ fn frames_that_come_into_a_session_have_its_streams_sent_by_the_congestion_contr
     let (before, asked, came, after) = std::thread::scope(|scope| {
         let copy = scope.spawn(|| copy::copy(&from, &To::Null, &wishes, &here.identity, &watch, &stop));
         let used = || used.lock().unwrap().clone();
-        wait_until(LIMIT, || used().len() == 2 || copy.is_finished());
+        // What came of both is looked at when the copy is over.
+        let _ = wait_until(LIMIT, || used().len() == 2 || copy.is_finished());
         let before = used();
         let asked = permitted.iter().find(|name| !before.contains(name)).cloned();
         let opening = Opening {
@@ -592,7 +593,7 @@ fn frames_that_come_into_a_session_have_its_streams_sent_by_the_congestion_contr
         };
         let consumer = frames::consume(opening, wishes);
         let goes_by = |name: &String| used() == [name.clone(), name.clone()];
-        wait_until(LIMIT, || asked.as_ref().is_none_or(goes_by) || copy.is_finished());
+        let _ = wait_until(LIMIT, || asked.as_ref().is_none_or(goes_by) || copy.is_finished());
         let after = used();
         let came = consumer.map(|(_, keeper)| keeper.stop());
         // Whatever came of it: else the copy goes on.

@@ -1,8 +1,8 @@
-//! Child processes that do not outlive who started them, and those that have a session of their own.
+//! Child processes that do not outlive who started them, and those that have a session or a group of their own.
 
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Child, Command};
 
 /// Has the kernel kill the child (SIGKILL) as soon as the thread that starts it ends, however that ends. Holds across
 /// an `exec`, also into another network namespace, but not for what the child itself starts, and not for programs that
@@ -30,6 +30,16 @@ pub fn in_own_session(command: &mut Command) -> &mut Command {
     // JUSTIFICATION: what a child does between fork and exec can only be said so.
     // SAFETY: one system call, nothing is allocated and no lock is taken.
     unsafe { command.pre_exec(in_child) }
+}
+
+/// Kills (SIGKILL) a child that was started with `process_group(0)`, and all that it started and that did not leave
+/// this group. To be called before the child is waited for: afterwards its number may be another's.
+///
+/// # Errors
+/// If nobody is left in the group, or some may not be killed.
+pub fn kill_group(leader: &Child) -> io::Result<()> {
+    let group = rustix::process::Pid::from_child(leader);
+    Ok(rustix::process::kill_process_group(group, rustix::process::Signal::KILL)?)
 }
 
 #[cfg(test)]
@@ -62,6 +72,19 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(session, Ok(own));
+    }
+
+    #[test]
+    fn a_group_is_killed_with_what_its_leader_started() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 600 & echo; wait"]).process_group(0);
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut said = child.stdout.take().unwrap();
+        said.read_exact(&mut [0]).unwrap();
+        kill_group(&child).unwrap();
+        // Both ends of the pipe are closed, long before their time.
+        said.read_to_end(&mut Vec::new()).unwrap();
+        child.wait().unwrap();
     }
 
     #[test]

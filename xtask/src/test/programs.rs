@@ -1,12 +1,20 @@
 //! The programs of tests, several at once. Most of them wait most of the time, for a link, a daemon or a clock: one
 //! after the other, as `cargo test` runs them, they leave two cores idle for four fifths of half an hour. What measures
-//! runs by itself afterwards.
+//! runs by itself afterwards, and at the end, as nobody, what root cannot test.
 
+use super::{is_ci, skips};
 use crate::cargo::{self, Built};
-use anyhow::{Context, Result, bail, ensure};
+use crate::{checkout, command};
+use anyhow::{Context, Result, ensure};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How many run at once, each with its own threads. More would make those wait that have work to do.
@@ -25,80 +33,204 @@ const LIMIT: Duration = Duration::from_secs(20 * 60);
 /// How often is looked whether one has ended.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// Whom modes keep out, unlike root: the number of his user and of his group.
+const NOBODY: u32 = 65534;
+
+/// What root cannot test, by program, in full as the program names it.
+const AS_NOBODY: [(&str, &[&str]); 3] = [
+    (
+        "local_endpoint",
+        &[
+            "scanning::an_unreadable_directory_is_trouble_and_the_rest_goes_on",
+            "staging::a_file_that_its_owner_may_not_read_is_read_back_all_the_same",
+            "what_a_user_may_not_keep_is_a_loss_and_takes_the_set_id_bits_with_it",
+        ],
+    ),
+    (
+        "thalweg_mover",
+        &[
+            "endpoint::conformance::local::a_local_source_keeps_what_sources_promise",
+            "endpoint::local::staging::territory::tests::\
+             what_final_modes_keep_us_out_of_is_cleared_up_all_the_same_and_closed_again",
+        ],
+    ),
+    ("kinds", &["a_directory_that_may_not_be_read_can_be_passed"]),
+];
+
 /// Builds and runs the tests of all crates, but those in the documentation.
 ///
 /// # Errors
-/// If they do not build; at the end, with the names of those that failed.
+/// If they do not build; at the end, with the names of those that failed, and in CI with what they skipped though it
+/// has what that takes.
 pub fn run() -> Result<()> {
     let all = cargo::built(&["test", "--workspace"])?;
-    for name in MEASURING.iter().chain(&LONG) {
+    for name in MEASURING.iter().chain(&LONG).chain(AS_NOBODY.iter().map(|(name, _)| name)) {
         ensure!(
             all.iter().any(|built| built.name == *name),
             "no program of tests has the name {name} any more"
         );
     }
+    let home = tempfile::tempdir().context("a directory of nobody's")?;
+    let by_nobody = by_nobody(&all, home.path())?;
     let (measuring, mut others): (Vec<Built>, Vec<Built>) =
         all.into_iter().partition(|built| MEASURING.contains(&built.name.as_str()));
     others.sort_by_key(|built| LONG.iter().position(|long| *long == built.name).unwrap_or(LONG.len()));
-    let mut failed = at_once(others, AT_ONCE)?;
-    failed.extend(at_once(measuring, 1)?);
-    if failed.is_empty() {
-        return Ok(());
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // Before what sets it: so the first does nothing here, and the second ends at once.
+        flag::register_conditional_shutdown(signal, 1, stop.clone())?;
+        flag::register(signal, stop.clone())?;
     }
-    bail!("tests failed in {}: `cargo test --workspace` with that name runs them alone", failed.join(", "));
+    let program = static_program();
+    let jobs = |built: Vec<Built>| {
+        built.iter().map(|built| Job::new(built, program.as_deref())).collect::<Vec<_>>()
+    };
+    let mut ended = Ended::default();
+    at_once(jobs(others), AT_ONCE, &stop, &mut ended)?;
+    at_once(jobs(measuring), 1, &stop, &mut ended)?;
+    at_once(by_nobody, 1, &stop, &mut ended)?;
+    let unexpected = skips::tell(&ended.skipped);
+    let failed = ended.failed.join(", ");
+    ensure!(
+        failed.is_empty(),
+        "tests failed in {failed}: `cargo test --workspace` with that name runs them alone"
+    );
+    ensure!(
+        !is_ci() || unexpected == 0,
+        "tests skipped what CI has to test, {unexpected} times, see above: install what they lack, or add \
+         the reason to xtask/src/test/skips.rs"
+    );
+    Ok(())
 }
 
-/// Runs all of them, so many at a time, in their order. The names of those that failed.
-fn at_once(programs: Vec<Built>, limit: usize) -> Result<Vec<String>> {
-    let mut failed = Vec::new();
+/// The variable that names a static program of ours.
+const STATIC: &str = "THALWEG_STATIC";
+
+/// A static program for the tests of `--bootstrap`, as it is given away: without symbols, for each of these tests sends
+/// it. `None` where it is named, or cannot be made: then they say so.
+fn static_program() -> Option<PathBuf> {
+    if std::env::var_os(STATIC).is_some() {
+        return None;
+    }
+    let triple = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
+    let build = ["build", "--quiet", "--package", "thalweg", "--target", &triple];
+    command::run(Command::new(cargo::program()).args(build)).ok()?;
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| checkout::root().join("target"), PathBuf::from);
+    let built = target.join(triple).join("debug/thalweg");
+    let stripped = built.with_file_name("thalweg-static");
+    command::run(Command::new("strip").arg("-o").args([&stripped, &built])).ok()?;
+    Some(stripped)
+}
+
+/// Jobs that nobody does, for root; another is kept out by modes in any case.
+fn by_nobody(all: &[Built], home: &Path) -> Result<Vec<Job>> {
+    if thalweg_sys::user::effective_uid() != 0 {
+        return Ok(Vec::new());
+    }
+    std::os::unix::fs::chown(home, Some(NOBODY), Some(NOBODY)).context("give nobody a directory")?;
+    let mut jobs = Vec::new();
+    for (name, wanted) in AS_NOBODY {
+        let programs = all.iter().filter(|built| built.name == name);
+        jobs.extend(programs.map(|built| Job::by_nobody(built, wanted, home)));
+    }
+    Ok(jobs)
+}
+
+/// A program to be run, and how.
+struct Job {
+    name: String,
+    program: PathBuf,
+    command: Command,
+    /// Tests that have to be among those that succeed: a filter that fits none is no error to libtest.
+    wanted: &'static [&'static str],
+}
+
+impl Job {
+    fn new(built: &Built, static_program: Option<&Path>) -> Job {
+        let mut command = Command::new(&built.program);
+        command.current_dir(&built.directory);
+        command.envs(static_program.map(|program| (STATIC, program)));
+        Job { name: built.name.clone(), program: built.program.clone(), command, wanted: &[] }
+    }
+
+    fn by_nobody(built: &Built, wanted: &'static [&'static str], home: &Path) -> Job {
+        let mut command = Command::new("setpriv");
+        command
+            .args([format!("--reuid={NOBODY}"), format!("--regid={NOBODY}")])
+            .arg("--clear-groups")
+            .arg(&built.program)
+            .arg("--exact")
+            .args(wanted)
+            .current_dir(home)
+            .env("TMPDIR", home);
+        let name = format!("{} as nobody", built.name);
+        Job { name, program: built.program.clone(), command, wanted }
+    }
+}
+
+/// What became of programs.
+#[derive(Default)]
+struct Ended {
+    /// The names of those that failed.
+    failed: Vec<String>,
+    /// What was skipped, behind the name of the program.
+    skipped: Vec<(String, String)>,
+}
+
+/// Runs all of them, so many at a time, in their order, until they are to `stop`.
+fn at_once(jobs: Vec<Job>, limit: usize, stop: &AtomicBool, ended: &mut Ended) -> Result<()> {
     let mut running: Vec<Running> = Vec::new();
-    let mut left = programs.into_iter();
+    let mut left = jobs.into_iter();
     loop {
         while running.len() < limit
-            && let Some(built) = left.next()
+            && let Some(job) = left.next()
         {
-            running.push(Running::start(built)?);
+            running.push(Running::start(job)?);
         }
         if running.is_empty() {
-            return Ok(failed);
+            return Ok(());
         }
         let mut still = Vec::new();
         for mut one in running {
             match one.ended()? {
                 None => still.push(one),
                 Some(is_good) => {
-                    one.tell()?;
-                    if !is_good {
-                        failed.push(std::mem::take(&mut one.built.name));
+                    let has_run_all = one.tell(&mut ended.skipped)?;
+                    if !(is_good && has_run_all) {
+                        ended.failed.push(std::mem::take(&mut one.job.name));
                     }
                 }
             }
         }
         running = still;
+        ensure!(!stop.load(Ordering::Relaxed), "stopped");
         std::thread::sleep(LOOK);
     }
 }
 
-/// A program that runs, in our process group: Ctrl-C ends it and what it started. What it says goes into a file without
-/// a name, and is told in one piece.
+/// A program that runs, with all that it started in a process group of its own, which ends with it where it is ended.
+/// What it says goes into a file without a name, and is told in one piece.
 struct Running {
-    built: Built,
+    job: Job,
     child: Child,
     said: File,
     since: Instant,
 }
 
 impl Running {
-    fn start(built: Built) -> Result<Running> {
+    fn start(mut job: Job) -> Result<Running> {
         let said = tempfile::tempfile().context("a file for what the tests say")?;
-        let child = Command::new(&built.program)
-            .current_dir(&built.directory)
+        let child = job
+            .command
+            .arg("--show-output")
             .stdin(Stdio::null())
             .stdout(said.try_clone()?)
             .stderr(said.try_clone()?)
+            .process_group(0)
             .spawn()
-            .with_context(|| format!("start {}", built.program.display()))?;
-        Ok(Running { built, child, said, since: Instant::now() })
+            .with_context(|| format!("start {}", job.program.display()))?;
+        Ok(Running { job, child, said, since: Instant::now() })
     }
 
     /// Whether it went well, once it has ended.
@@ -109,25 +241,36 @@ impl Running {
         if self.since.elapsed() < LIMIT {
             return Ok(None);
         }
-        println!("{} did not end within {} minutes", self.built.name, LIMIT.as_secs() / 60);
+        println!("{} did not end within {} minutes", self.job.name, LIMIT.as_secs() / 60);
         self.end();
         Ok(Some(false))
     }
 
     fn end(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
-            let _ = self.child.kill();
+            let _ = thalweg_sys::child::kill_group(&self.child);
             let _ = self.child.wait();
         }
     }
 
-    fn tell(&mut self) -> Result<()> {
+    /// Tells what it said, and whether all ran that had to.
+    fn tell(&mut self, skipped: &mut Vec<(String, String)>) -> Result<bool> {
         let mut said = Vec::new();
         self.said.seek(SeekFrom::Start(0))?;
         self.said.read_to_end(&mut said)?;
+        let said = String::from_utf8_lossy(&said);
         let seconds = self.since.elapsed().as_secs();
-        println!("{}, {seconds} s:{}", self.built.program.display(), String::from_utf8_lossy(&said));
-        Ok(())
+        println!("{}, {seconds} s:{}", self.job.program.display(), skips::shown(&said));
+        skipped.extend(skips::lines(&said).map(|line| (self.job.name.clone(), line.to_owned())));
+        let mut has_run_all = true;
+        for test in self.job.wanted {
+            let good = format!("test {test} ... ok");
+            if !said.lines().any(|line| line == good) {
+                println!("{}: {test} did not run, or failed", self.job.name);
+                has_run_all = false;
+            }
+        }
+        Ok(has_run_all)
     }
 }
 

@@ -118,7 +118,7 @@ fn c3_a_daemon_killed_at_each_call_it_makes() {
             let address = daemon.address();
             let place = daemon.place("data", "");
             let mut job = Running::start(with(push(&scratch, &place), ["--patience", "30s"]));
-            wait_until(LIMIT, || job.is_over() || !daemon.is_alive());
+            assert!(wait_until(LIMIT, || job.is_over() || !daemon.is_alive()));
             moments += u32::from(!daemon.is_alive());
             let words = format!("daemon killed at {call} number {when}");
             assert_eq!(wrong_names(&to, &expected, &mut BTreeMap::new()), Vec::<String>::new(), "{words}");

@@ -22,10 +22,10 @@ struct Killed {
 /// Kills `job` as soon as `writer` has written `bytes` more than `before`, or when it is over.
 fn kill_after(mut job: Running, writer: u32, before: u64, bytes: u64) -> Killed {
     let mut written = 0;
-    wait_until(LIMIT, || {
+    assert!(wait_until(LIMIT, || {
         written = bytes_written(writer).unwrap_or(before).saturating_sub(before).max(written);
         written >= bytes || job.is_over()
-    });
+    }));
     let took = job.started.elapsed();
     job.kill();
     Killed { bytes: written, took }
@@ -199,7 +199,7 @@ fn c9_a_copy_that_is_killed_for_want_of_memory_resumes() {
         let command = local_copy(&scratch, &to);
         let mut job = Running::start(group.around(&command));
         // One that only crawls is of no more use.
-        wait_until(Duration::from_secs(20), || job.is_over());
+        let _ = wait_until(Duration::from_secs(20), || job.is_over());
         let ran = job.kill();
         assert!(ran.code.is_none_or(|code| code == 0 || code == 137), "{:?}: {}", ran.code, ran.stderr);
         killed += u32::from(ran.code != Some(0));

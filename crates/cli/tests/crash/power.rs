@@ -86,7 +86,8 @@ fn c6_a_power_cut_at_any_moment_leaves_only_whole_names_and_resumes() {
             let mut job = Running::start(Strace::inject("pwrite64:delay_enter=12000").around(&command));
             let moment = random.below(total);
             let pid = job.pid();
-            wait_until(LIMIT, || bytes_written(pid).is_none_or(|bytes| bytes >= moment) || job.is_over());
+            let is_there = || bytes_written(pid).is_none_or(|bytes| bytes >= moment);
+            assert!(wait_until(LIMIT, || is_there() || job.is_over()));
             if !disk.cut_power(row) {
                 break;
             }

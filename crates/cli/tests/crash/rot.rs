@@ -15,7 +15,7 @@ fn interrupted(scratch: &Scratch, to: &Path) -> Vec<PathBuf> {
     let command = with(local_copy(scratch, to), ["--io-depth", "1"]);
     let mut job = Running::start(slow.around(&command));
     // Some chunks of what is under way are recorded: a digest of each has 32 bytes.
-    wait_until(LIMIT, || journal_bytes(to) > 400 || job.is_over());
+    assert!(wait_until(LIMIT, || journal_bytes(to) > 400 || job.is_over()));
     job.kill();
     let staging = std::fs::read_dir(to.join(".thalweg-staging")).expect("a staging directory").next();
     let staging = staging.expect("a job's directory").unwrap().path();

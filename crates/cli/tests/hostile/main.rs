@@ -27,7 +27,7 @@ use support::chance::{has, in_time, skipped};
 use support::job::{Ran, Running, with};
 use support::peer::*;
 use support::{Daemon, Scratch, facts, noise, wait_until};
-use thalweg_mover::link::{Identity, Ticket, resume_proof, stream_proof};
+use thalweg_mover::link::{Identity, resume_proof, stream_proof};
 use thalweg_wire::frame::{Encoding, FrameKind, Inner, PackItem};
 use thalweg_wire::hello::{Answer, Hello, Purpose, ServerHello, System};
 use thalweg_wire::message::{
@@ -155,6 +155,16 @@ fn cp_with(
 ) -> std::process::Command {
     let job = with(scratch.thalweg(), ["cp", "--streams", "1", "--chunk", "64KiB"]);
     with(with(with(with(job, patience), ["--ticket"]), [&server.ticket]), args)
+}
+
+/// Whether the client's goodbye says that the protocol was broken. That it ends alone says nothing: it does so with
+/// whoever is silent.
+fn is_told_breach(line: &mut Line) -> bool {
+    let why = line.hear_some(AT_ONCE, |message| match message {
+        Message::Goodbye(why) => Some(why),
+        _ => None,
+    });
+    why.flatten().is_some_and(|why| why.kind == FailureKind::Protocol)
 }
 
 fn resident_bytes(pid: u32) -> u64 {

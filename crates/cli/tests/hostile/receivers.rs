@@ -106,31 +106,37 @@ fn a_receiver_that_lies_about_what_it_has_does_not_get_exit_0() {
     let scratch = Scratch::new();
     std::fs::write(scratch.path("file"), b"five!").unwrap();
     std::fs::write(scratch.path("large"), noise(3, 5 * CHUNK as usize)).unwrap();
-    type Lie = (&'static str, Vec<T>);
+    // With whether it is one that no receiver may say: of others the client only fails.
+    type Lie = (&'static str, bool, Vec<T>);
     let settled = |outcome| T::Settled(vec![(EntryId(0), outcome)]);
     let finished = || T::Finished(Totals { done: 1, ..Totals::default() });
     let lies: Vec<Lie> = vec![
-        ("finished at once", vec![finished()]),
+        ("finished at once", true, vec![finished()]),
         (
             "want beyond the end",
+            true,
             vec![T::Want(vec![(EntryId(0), Want::Missing(vec![Run { first: 77, count: 1 }]))])],
         ),
-        ("want of nothing", vec![T::Want(vec![(EntryId(77), Want::Whole)])]),
+        ("want of nothing", true, vec![T::Want(vec![(EntryId(77), Want::Whole)])]),
         (
             "ack beyond the end",
+            true,
             vec![T::Ack(AckLevel::Verified, vec![(EntryId(0), Run { first: 77, count: 1 })])],
         ),
-        ("an offer", vec![T::Offer(vec![file(0, "planted", 5)])]),
+        ("an offer", true, vec![T::Offer(vec![file(0, "planted", 5)])]),
         (
             "repair without end",
+            true,
             (0..200).map(|_| T::Repair(vec![(EntryId(0), Run { first: 0, count: 1 })])).collect(),
         ),
         (
             "abort",
+            false,
             vec![T::Abort(Failure::new(FailureKind::Internal, "write", "no\u{1b}[31m\u{9b}\u{7f}more"))],
         ),
         (
             "failed",
+            false,
             vec![
                 settled(Outcome::Failed(Failure::new(
                     FailureKind::Io,
@@ -140,10 +146,10 @@ fn a_receiver_that_lies_about_what_it_has_does_not_get_exit_0() {
                 finished(),
             ],
         ),
-        ("no receipt", vec![settled(done(Some(digest_of(b"five!")))), finished()]),
-        ("another digest", vec![settled(done(Some(Digest([9; 32])))), finished()]),
+        ("no receipt", false, vec![settled(done(Some(digest_of(b"five!")))), finished()]),
+        ("another digest", false, vec![settled(done(Some(Digest([9; 32])))), finished()]),
     ];
-    for (words, lie) in lies {
+    for (words, is_breach, lie) in lies {
         for name in ["file", "large"] {
             let server = HostileServer::new(&scratch, "bad-ticket");
             let source = scratch.path(name).display().to_string();
@@ -181,7 +187,10 @@ fn a_receiver_that_lies_about_what_it_has_does_not_get_exit_0() {
                 let signed = server.receipt(Side::Receiver, (&line, &open), &claimed, totals);
                 line.tell(T::Receipt(Box::new(signed)));
             }
-            line.is_ended(Duration::from_secs(3));
+            let is_refused = match is_breach {
+                true => is_told_breach(&mut line),
+                false => line.is_ended(Duration::from_secs(3)),
+            };
             drop(line);
             drop(server);
             let ran = job.end(Duration::from_secs(60));
@@ -192,6 +201,9 @@ fn a_receiver_that_lies_about_what_it_has_does_not_get_exit_0() {
                 ran.stderr.lines().last().unwrap_or("")
             );
             assert_ne!(ran.code, Some(0), "{words} {name}: {}{}", ran.stdout, ran.stderr);
+            // Its goodbye may be lost where we had more to say than it heard.
+            let is_refused = is_refused || ran.stderr.contains("talk to the receiver");
+            assert!(!is_breach || is_refused, "{words} {name}: {}", ran.stderr);
             let is_in_time = in_time(words, ran.took, Duration::from_secs(20));
             assert!(is_in_time, "{words} {name}: {:?}\n{}", ran.took, ran.stderr);
             assert_inert(&ran, words);

@@ -59,15 +59,24 @@ fn a_server_that_sends_names_links_and_devices_of_its_own_writes_nothing_outside
     let before = facts(&scratch.path("outside"));
     let outside = scratch.path("outside").display().to_string();
     let many = || SourceForm::Many;
-    for (at, raw) in
-        [&b"../planted"[..], b"/tmp/planted", b"x/../../planted", b"x//y", b"x\0"].into_iter().enumerate()
-    {
-        let ran = pull_from(&scratch, &format!("names-{at}"), many(), |_, line| {
-            line.say_body(&offer_of_raw_path(raw));
-            line.is_ended(Duration::from_secs(3));
-        });
-        assert!(matches!(ran.code, Some(2 | 3)), "{}", ran.stderr);
-        assert!(!scratch.path("planted").exists());
+    let absolute = scratch.path("planted").display().to_string();
+    let names = ["../planted", &absolute, "x/../../planted", "x//y", "x\0"];
+    // Neither needs content: nothing but its name keeps it from being made.
+    let made = [("file", file(0, PLACEHOLDER, 0)), ("directory", directory(0, PLACEHOLDER))];
+    for (at, name) in names.into_iter().enumerate() {
+        for (kind, entry) in &made {
+            let to = format!("names-{at}-{kind}");
+            let ran = pull_from(&scratch, &to, many(), |_, line| {
+                line.say_body(&with_raw_path(T::Offer(vec![entry.clone()]), name.as_bytes()));
+                line.tell(T::OfferEnd(ScanTotals { entries: 1, bytes: 0, failed: 0, complete: true }));
+                assert!(line.is_ended(AT_ONCE), "{kind} {name:?}");
+            });
+            assert!(matches!(ran.code, Some(2 | 3)), "{kind} {name:?}: {}", ran.stderr);
+            for planted in ["planted", &format!("{to}/x")] {
+                let found = std::fs::symlink_metadata(scratch.path(planted));
+                assert!(found.is_err(), "{kind} {name:?}: {planted}");
+            }
+        }
     }
     let ran = pull_from(&scratch, "links", many(), |server, line| {
         let entries = [

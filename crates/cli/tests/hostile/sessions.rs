@@ -257,16 +257,11 @@ fn ten_thousand_opens_cost_their_sender_the_session_and_the_daemon_nothing() {
 #[test]
 fn clients_that_come_and_go_do_not_use_up_the_sessions() {
     let mut world = World::new();
-    for _ in 0..300 {
+    for number in 0..300 {
         // Cut in the middle, and with garbage.
-        let ticket = Ticket::read(&world.daemon.ticket).unwrap();
-        let Ok(mut client) = std::panic::catch_unwind(|| {
-            HostileClient::begin_as(ticket.identity().unwrap(), ticket.server, &world.daemon.address())
-        }) else {
-            break;
-        };
+        let mut client = world.client();
         client.line.say_body(&[0xff; 8]);
-        client.line.is_ended(AT_ONCE);
+        assert!(client.line.is_ended(AT_ONCE), "session {number}");
     }
     world.still_serves("after 300 sessions that ended badly");
 }
@@ -536,59 +531,64 @@ fn a_client_of_another_version_is_told_which_ones_there_are() {
     world.still_serves("after other versions");
 }
 
+/// A client that pushes to a server of its own, which has read its hello.
+fn greeted(scratch: &Scratch) -> (HostileServer, Running, thalweg_mover::link::Connection) {
+    std::fs::write(scratch.path("file"), b"x").unwrap();
+    let server = HostileServer::new(scratch, "bad-ticket");
+    let places = [scratch.path("file").display().to_string(), server.place("x")];
+    let job = Running::start(cp(scratch, &server, &places));
+    let mut connection = server.accept(SOON).expect("the client comes");
+    connection.read_hello(SOON).expect("a hello");
+    (server, job, connection)
+}
+
+/// All at once: each client tries again until its patience ends.
 #[test]
 fn a_server_of_another_version_ends_the_client_with_a_clear_sentence() {
-    let scratch = Scratch::new();
-    std::fs::write(scratch.path("file"), b"x").unwrap();
     type Case = (&'static str, u16, (u16, u16), Answer, &'static str);
+    let not_the_highest = "the peer chose a version that is not the highest in common";
     let cases: [Case; 7] = [
         ("one up", 0, (2, 2), Answer::Version, "update the older side"),
         ("one down", 0, (0, 0), Answer::Version, "update the older side"),
-        ("says yes to version 0", 0, (1, 1), Answer::Accepted, "version"),
-        ("says yes to version 2", 2, (1, 2), Answer::Accepted, "version"),
-        ("versions stripped", 1, (2, 3), Answer::Accepted, "version"),
-        ("no session", 1, (1, 1), Answer::Accepted, "session"),
-        ("unknown session", 1, (1, 1), Answer::UnknownSession, "session"),
+        ("says yes to version 0", 0, (1, 1), Answer::Accepted, not_the_highest),
+        ("says yes to version 2", 2, (1, 2), Answer::Accepted, not_the_highest),
+        ("versions stripped", 1, (2, 3), Answer::Accepted, not_the_highest),
+        ("no session", 1, (1, 1), Answer::Accepted, "the peer gave no session"),
+        ("unknown session", 1, (1, 1), Answer::UnknownSession, "does not know this session"),
     ];
-    for (words, version, versions, answer, sentence) in cases {
-        let server = HostileServer::new(&scratch, "bad-ticket");
-        let job = Running::start(cp(
-            &scratch,
-            &server,
-            &[scratch.path("file").display().to_string(), server.place("x")],
-        ));
-        let mut connection = server.accept(SOON).expect("the client comes");
-        connection.read_hello(SOON).expect("a hello");
-        let session = if words == "no session" { [0; 16] } else { [9; 16] };
-        let hello = ServerHello {
-            version,
-            versions,
-            answer,
-            cipher: CIPHER,
-            features: 0,
-            session,
-            system: System::default(),
-        };
-        connection.answer(&hello, SOON).expect("answered");
-        let ran = job.end(Duration::from_secs(60));
-        assert_eq!(ran.code, Some(3), "{words}: {}", ran.stderr);
-        assert!(ran.stderr.contains(sentence), "{words}: {}", ran.stderr);
-        assert!(in_time(words, ran.took, Duration::from_secs(15)), "{words}: {:?}", ran.took);
-    }
-    // Garbage for an answer.
-    for seed in 0..5 {
-        let server = HostileServer::new(&scratch, "bad-ticket");
-        let job = Running::start(cp(
-            &scratch,
-            &server,
-            &[scratch.path("file").display().to_string(), server.place("x")],
-        ));
-        let mut connection = server.accept(SOON).expect("the client comes");
-        connection.read_hello(SOON).expect("a hello");
-        connection.write_all(&noise(seed, 64), SOON).expect("answered");
-        let ran = job.end(Duration::from_secs(60));
-        assert_eq!(ran.code, Some(3), "{}", ran.stderr);
-    }
+    std::thread::scope(|scope| {
+        for (words, version, versions, answer, sentence) in cases {
+            scope.spawn(move || {
+                let scratch = Scratch::new();
+                let (_server, job, mut connection) = greeted(&scratch);
+                let session = if words == "no session" { [0; 16] } else { [9; 16] };
+                let hello = ServerHello {
+                    version,
+                    versions,
+                    answer,
+                    cipher: CIPHER,
+                    features: 0,
+                    session,
+                    system: System::default(),
+                };
+                connection.answer(&hello, SOON).expect("answered");
+                let ran = job.end(Duration::from_secs(60));
+                assert_eq!(ran.code, Some(3), "{words}: {}", ran.stderr);
+                assert!(ran.stderr.contains(sentence), "{words}: {}", ran.stderr);
+                assert!(in_time(words, ran.took, Duration::from_secs(15)), "{words}: {:?}", ran.took);
+            });
+        }
+        // Garbage for an answer.
+        for seed in 0..5 {
+            scope.spawn(move || {
+                let scratch = Scratch::new();
+                let (_server, job, mut connection) = greeted(&scratch);
+                connection.write_all(&noise(seed, 64), SOON).expect("answered");
+                let ran = job.end(Duration::from_secs(60));
+                assert_eq!(ran.code, Some(3), "{}", ran.stderr);
+            });
+        }
+    });
 }
 
 /// A number is used once: what is on its way to a transfer that is over shall not reach another.

@@ -192,7 +192,7 @@ pub(super) fn send_until(
 }
 
 /// Steps that are tried at the same time: clients are programs that start, and more of them would wait for each other.
-const STEPS_AT_ONCE: usize = 4;
+const STEPS_AT_ONCE: usize = 6;
 
 /// Each step with heartbeats and without, some at the same time: the client ends by itself, within its patience.
 fn all_silences(steps: &[Step], pulls: bool) {
@@ -227,8 +227,9 @@ fn silences(steps: &[Step], pulls: bool) -> Vec<String> {
                     let want = if step == Step::Never { Some(0) } else { Some(3) };
                     let stands = scratch.path("to").exists();
                     // The patience, a dial, and what a busy machine takes.
+                    let what = format!("silence at {step:?}, heartbeats {beats}");
                     let is_good = ran.code == want
-                        && in_time("silence", ran.took, Duration::from_secs(18))
+                        && in_time(&what, ran.took, Duration::from_secs(18))
                         && (!pulls || step >= Step::Receipt || !stands);
                     let line = format!(
                         "{step:?}, heartbeats {beats}: {:?} after {:.1} s: {}",

@@ -440,7 +440,7 @@ fn a_link_outlives_a_reading_again_that_takes_longer_than_a_stall_and_so_does_on
     if !Strace::available("stream reading") {
         return;
     }
-    for is_cut in [false, true] {
+    let outlives = |is_cut: bool| {
         let scratch = Scratch::in_memory();
         let (from, export) = (scratch.path("from"), scratch.path("export"));
         let to = export.join("x");
@@ -466,7 +466,12 @@ fn a_link_outlives_a_reading_again_that_takes_longer_than_a_stall_and_so_does_on
         assert!(ran.stderr.contains(READS_AGAIN), "{}", ran.stderr);
         assert!(!ran.stderr.contains("acknowledged nothing"), "{}", ran.stderr);
         assert!(std::fs::read(&to).unwrap() == whole);
-    }
+    };
+    std::thread::scope(|scope| {
+        for is_cut in [false, true] {
+            scope.spawn(move || outlives(is_cut));
+        }
+    });
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn a_stream_that_only_its_user_ends_goes_on_by_itself_when_a_full_disk_has_room_
     if !can_mount("stream full follow") {
         return;
     }
-    for way in ["local", "push", "pull"] {
+    let goes_on = |way: &'static str| {
         let scratch = Scratch::new();
         let volume = Volume::in_memory(scratch.root(), "small", "size=4m");
         let (source, to, report) = (scratch.path("source"), volume.path.join("log"), scratch.path("report"));
@@ -117,7 +117,12 @@ fn a_stream_that_only_its_user_ends_goes_on_by_itself_when_a_full_disk_has_room_
         let ran = job.end(LIMIT).expect(130);
         assert_eq!(errors(&ran.stderr), 0, "{way}: {}", ran.stderr);
         assert!(!reported().contains("\"failed\""), "{way}: {}", reported());
-    }
+    };
+    std::thread::scope(|scope| {
+        for way in ["local", "push", "pull"] {
+            scope.spawn(move || goes_on(way));
+        }
+    });
 }
 
 /// Fills a disk, so that not even a name can begin there.
@@ -131,7 +136,7 @@ fn a_stream_that_cannot_begin_on_a_full_disk_begins_when_there_is_room_if_only_i
     if !can_mount("stream full start") {
         return;
     }
-    for way in ["local", "push", "pull"] {
+    let begins = |way: &'static str| {
         let scratch = Scratch::new();
         let volume = Volume::in_memory(scratch.root(), "small", "size=1m");
         let (source, filler) = (scratch.path("source"), volume.path.join("filler"));
@@ -175,7 +180,12 @@ fn a_stream_that_cannot_begin_on_a_full_disk_begins_when_there_is_room_if_only_i
         assert!(wait_until(LIMIT, waits), "{way}: {:?}", job.said());
         signal(job.pid(), Signal::SIGINT);
         job.end(LIMIT).expect(130);
-    }
+    };
+    std::thread::scope(|scope| {
+        for way in ["local", "push", "pull"] {
+            scope.spawn(move || begins(way));
+        }
+    });
 }
 
 #[test]

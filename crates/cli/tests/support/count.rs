@@ -183,6 +183,8 @@ impl Count {
     pub fn over(mut self) {
         self.is_told = true;
         self.tell();
+        assert!(self.whole > 0, "{}: nothing had to come", self.kind);
+        assert!(self.strikes.iter().any(|strike| strike.is_under_way), "{}: nothing was struck", self.kind);
         let back = self.back + self.back_at_strikes();
         assert_eq!(back, 0, "{}: a mark went back", self.kind);
         let wrong = (self.lost, self.twice.saturating_sub(self.twice_at_most), self.foreign);

@@ -53,6 +53,7 @@ pub const NOBODY: u32 = 65534;
 
 impl Scratch {
     pub fn new() -> Scratch {
+        chance::watch_the_machine();
         let root = std::env::var_os("THALWEG_TEST_DIR").map_or_else(std::env::temp_dir, PathBuf::from);
         let directory = tempfile::TempDir::new_in(root).expect("a scratch directory");
         Scratch { directory, _volume: None, _around: None }
@@ -61,6 +62,7 @@ impl Scratch {
     /// The same in memory: for what is about links, limits and processors, and must come out the same beside a disk
     /// that is slower than the bottleneck of the test. On disk, which is told, where there is no such room.
     pub fn in_memory() -> Scratch {
+        chance::watch_the_machine();
         let shared = Path::new("/dev/shm");
         let room = thalweg_sys::Dir::open(shared).and_then(|shared| shared.file_system());
         let has_room = room.is_ok_and(|room| {
@@ -228,6 +230,7 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 const HANG: Duration = Duration::from_secs(300);
 
 /// Looks every few milliseconds; false if it did not become true in time.
+#[must_use]
 pub fn wait_until(at_most: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     let until = Instant::now() + at_most;
     loop {

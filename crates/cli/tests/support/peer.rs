@@ -408,7 +408,7 @@ impl HostileServer {
     pub fn accept_raw(&self, at_most: Duration) -> Option<TcpStream> {
         self.listener.set_nonblocking(true).expect("a mode");
         let mut accepted = None;
-        wait_until(at_most, || {
+        let _ = wait_until(at_most, || {
             accepted = self.listener.accept().ok().map(|(socket, _)| socket);
             accepted.is_some()
         });

@@ -11,13 +11,14 @@ const GOES_ON: Duration = Duration::from_secs(30);
 /// yet.
 const HASTY: u64 = 4;
 /// Shortest rest.
-const REST_MS: u64 = 50;
+const REST_MS_MIN: u64 = 50;
 
 /// See the module.
 pub struct Plan {
     random: Random,
     /// Kinds, in the order from the last to the first.
     left: Vec<u64>,
+    rest_ms_min: u64,
     /// So many more are made again.
     again: usize,
     last: Option<Strike>,
@@ -36,7 +37,7 @@ impl Plan {
         for at in (1..left.len()).rev() {
             left.swap(at, random.below(at as u64 + 1) as usize);
         }
-        Plan { random, again: left.len(), left, last: None }
+        Plan { random, again: left.len(), left, rest_ms_min: REST_MS_MIN, last: None }
     }
 
     /// Most that are made.
@@ -49,9 +50,9 @@ impl Plan {
     pub fn next(&mut self, most_ms: u64, mut went_on: impl FnMut() -> bool) -> Option<u64> {
         let is_hasty = !self.left.is_empty() && self.random.below(HASTY) == 0;
         if !is_hasty {
-            wait_until(GOES_ON, &mut went_on);
+            let _ = wait_until(GOES_ON, &mut went_on);
         }
-        std::thread::sleep(Duration::from_millis(REST_MS + self.random.below(most_ms)));
+        std::thread::sleep(Duration::from_millis(self.rest_ms_min + self.random.below(most_ms)));
         let has_gone_on = went_on();
         if let Some(last) = self.last.take()
             && (last.is_missed || !has_gone_on)
@@ -77,7 +78,7 @@ impl Plan {
 #[test]
 fn a_strike_that_missed_or_was_not_seen_to_be_survived_is_made_again_within_a_bound() {
     let made = |went_on: bool, missed: &[usize]| {
-        let mut plan = Plan::new(&mut Random::new("plan"), 2, 3);
+        let mut plan = Plan { rest_ms_min: 0, ..Plan::new(&mut Random::new("plan"), 2, 3) };
         let mut kinds = Vec::new();
         // Nobody waits here for what never goes on.
         while let Some(kind) = plan.next(1, || went_on) {

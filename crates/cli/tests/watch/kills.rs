@@ -147,7 +147,7 @@ fn keepers_guards_watchers_and_links_that_go_at_any_moment_lose_nothing_and_anal
         let mut of_new_runs = Vec::new();
         if kind == 0 {
             put();
-            wait_until(KEEPER_LIMIT, || {
+            let _ = wait_until(KEEPER_LIMIT, || {
                 of_new_runs = keepers(&state);
                 of_new_runs.retain(|(_, record)| !met.contains(record));
                 !of_new_runs.is_empty()

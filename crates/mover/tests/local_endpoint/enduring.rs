@@ -102,7 +102,7 @@ fn what_is_copied_into_a_directory_has_what_that_hands_down_to_what_is_made_in_i
     let not_copied_on_write = ("mkfs.btrfs -qf", "btrfs", "chattr +C a b");
     for (make, kind, hand_down) in PROJECTS.into_iter().chain([not_copied_on_write]) {
         let Some(mount) = Mount::new(make, kind) else {
-            eprintln!("skipped in part: {kind} cannot be mounted here");
+            eprintln!("skipped in part: what `{make}` makes cannot be mounted here");
             continue;
         };
         let target = mount.path.join("t");
@@ -140,7 +140,7 @@ fn a_dry_run_foretells_that_no_hard_link_leads_from_one_project_into_another() {
     }
     for (make, kind, hand_down) in PROJECTS {
         let Some(mount) = Mount::new(make, kind) else {
-            eprintln!("skipped in part: {kind} cannot be mounted here");
+            eprintln!("skipped in part: what `{make}` makes cannot be mounted here");
             continue;
         };
         let (trees, target) = (trees(), mount.path.join("t"));
@@ -189,7 +189,7 @@ fn who_may_not_write_where_a_directory_hands_down_its_flags_stages_beside_it() {
     ];
     for (make, kind, hand_down) in cases {
         let Some(mount) = Mount::new(make, kind) else {
-            eprintln!("skipped in part: {kind} cannot be mounted here");
+            eprintln!("skipped in part: what `{make}` makes cannot be mounted here");
             continue;
         };
         let trees = trees();

@@ -516,6 +516,7 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        let _ = std::process::Command::new("umount").arg(&self.path).status();
+        // Also from under what a test that failed has open there.
+        let _ = std::process::Command::new("umount").arg("-l").arg(&self.path).status();
     }
 }

@@ -175,7 +175,7 @@ fn attributes_and_acls_come_along() {
 #[test]
 fn an_unreadable_directory_is_trouble_and_the_rest_goes_on() {
     if is_root() {
-        eprintln!("skipped: root may read everything; see the test that drops its rights");
+        eprintln!("skipped: root may read everything");
         return;
     }
     let trees = trees();
@@ -564,7 +564,7 @@ fn where_a_file_lies_is_what_the_file_system_says() {
         }
         Err(failure) => {
             assert_eq!(failure.kind, FailureKind::Unsupported, "{failure}");
-            println!("skipped: {}", failure.cause);
+            println!("skipped: the layout of a file: {}", failure.cause);
             return;
         }
     };

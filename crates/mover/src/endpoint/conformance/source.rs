@@ -451,7 +451,7 @@ fn nothing_outside_is_read(bed: &dyn SourceBed) {
 
 fn what_is_shut_in_is_trouble(bed: &dyn SourceBed) {
     if !bed.change(Act::IsShutIn) {
-        eprintln!("skipped: nothing can be shut in here; root, for one, may list everything");
+        eprintln!("skipped: nothing can be shut in here: root may list everything");
         return;
     }
     let (found, totals) = scan(&*bed.source(), None);

@@ -64,7 +64,7 @@ const SESSION: hello::SessionId = [3; 16];
 
 /// Whether the rest of a test can be done.
 fn kernel_has(cipher: Cipher) -> bool {
-    probed(cipher).inspect_err(|why| println!("skipped: {why}")).is_ok()
+    probed(cipher).inspect_err(|why| println!("skipped: kTLS: {why}")).is_ok()
 }
 
 /// Both ends over TCP with this suite, client first.
