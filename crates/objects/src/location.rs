@@ -1,0 +1,1 @@
+//! Buckets and keys as users write them.
