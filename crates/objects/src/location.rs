@@ -41,8 +41,8 @@ impl Location {
         let (bucket, key) = rest.split_once('/').unwrap_or((rest, ""));
         // What stands before it may be a secret, and is not repeated.
         if bucket.contains('@') {
-            let cause = "a place in a bucket names no user: who you are to the store is told by the environment, \
-                         or by a profile";
+            let cause = "a place in a bucket names no user: who you are to the store is told by the \
+                         environment, or by a profile";
             return Err(usage(cause.to_owned()));
         }
         check_bucket(bucket)?;

@@ -241,8 +241,8 @@ fn look(means: &Means) -> Result<(Found, &'static str)> {
         }
     }
     let cause = format!(
-        "nobody says who you are to the store: {}. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a \
-         profile of `~/.aws/config` that has keys; for what everybody may read there is `anonymous`",
+        "nobody says who you are to the store: {}. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name \
+         a profile of `~/.aws/config` that has keys; for what everybody may read there is `anonymous`",
         findings.join("; ")
     );
     Err(Failure::new(FailureKind::Permission, GET, cause))

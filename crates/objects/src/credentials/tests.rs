@@ -432,15 +432,15 @@ fn old_ones_are_used_while_they_hold_if_a_renewal_fails_and_not_a_moment_longer(
     });
     home.set("AWS_CONTAINER_CREDENTIALS_FULL_URI", &service.url("/"));
     let credentials = home.credentials(&Options::default());
-    assert_eq!((key(&credentials), service.asked().len()), ("OLD".into(), 1));
-    assert_eq!((key(&credentials), service.asked().len()), ("OLD".into(), 1));
+    assert_eq!((key(&credentials), service.asked().len()), ("OLD".to_owned(), 1));
+    assert_eq!((key(&credentials), service.asked().len()), ("OLD".to_owned(), 1));
     fails.store(1, Ordering::SeqCst);
     home.advance(Duration::from_secs(16 * 60));
     // One look, and none for each request.
-    assert_eq!((key(&credentials), service.asked().len()), ("OLD".into(), 2));
-    assert_eq!((key(&credentials), service.asked().len()), ("OLD".into(), 2));
+    assert_eq!((key(&credentials), service.asked().len()), ("OLD".to_owned(), 2));
+    assert_eq!((key(&credentials), service.asked().len()), ("OLD".to_owned(), 2));
     home.advance(Duration::from_secs(11));
-    assert_eq!((key(&credentials), service.asked().len()), ("OLD".into(), 3));
+    assert_eq!((key(&credentials), service.asked().len()), ("OLD".to_owned(), 3));
     home.advance(Duration::from_secs(4 * 60));
     for _ in 0..2 {
         let failure = credentials.now().unwrap_err();
