@@ -37,9 +37,6 @@ mod instance;
 #[cfg(test)]
 pub(crate) mod testing;
 
-#[cfg(test)]
-mod tests;
-
 pub use profile::Profile;
 
 use crate::options::{Settled, Surroundings};
@@ -278,3 +275,6 @@ const GET: &str = "get credentials for the store";
 fn failed(kind: FailureKind, source: &str, cause: impl fmt::Display) -> Failure {
     Failure::new(kind, GET, format!("{source}: {cause}"))
 }
+
+#[cfg(test)]
+mod tests;

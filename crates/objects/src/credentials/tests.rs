@@ -3,6 +3,7 @@
 use super::testing::{Asked, Home, Service};
 use super::*;
 use crate::options::Options;
+use std::net::TcpListener;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 const PROFILE_A: &str = "[profile a]\naws_access_key_id = PROFILE\naws_secret_access_key = canary-profile\n";
@@ -346,11 +347,23 @@ fn where_nobody_says_who_we_are_each_place_is_named_with_what_was_found_and_what
     }
     assert_eq!(service.asked().len(), 2);
     // Nobody listens where somebody did a moment ago.
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     home.set("AWS_EC2_METADATA_SERVICE_ENDPOINT", &format!("http://{free}"));
     let nobody = failure(&home);
     assert_eq!(nobody.kind, FailureKind::Permission);
     assert!(nobody.cause.contains(&format!("http://{free}: Connection refused")), "{nobody}");
+}
+
+#[test]
+fn a_machine_that_never_answers_is_asked_twice_and_given_up() {
+    let mut home = Home::new();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    home.unset("AWS_EC2_METADATA_DISABLED");
+    home.set("AWS_EC2_METADATA_SERVICE_ENDPOINT", &format!("http://{}", silent.local_addr().unwrap()));
+    let nobody = failure(&home);
+    assert!(nobody.cause.contains("no answer within 1 s"), "{nobody}");
+    silent.set_nonblocking(true).unwrap();
+    assert_eq!(silent.incoming().map_while(|connection| connection.ok()).count(), 2);
 }
 
 #[test]
