@@ -1,0 +1,1 @@
+//! What stores answer: XML, errors, dates.

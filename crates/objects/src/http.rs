@@ -1,0 +1,1 @@
+//! Requests: one agent, limits of time.

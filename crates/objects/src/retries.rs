@@ -1,0 +1,1 @@
+//! What is asked again, and when.

@@ -1,0 +1,1 @@
+//! A store in memory that can be told to fail.
