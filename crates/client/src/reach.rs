@@ -1,6 +1,7 @@
-//! A place that questions are asked about, here or at a far mover: one face for both.
+//! A place that questions are asked about, here, at a far mover or in a bucket: one face for all.
 
 use crate::far_movers::{self, FarMovers, Whom};
+use crate::objects::Bucket;
 use crate::place::{Place, joined};
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
@@ -29,6 +30,7 @@ pub struct Reach {
 enum At {
     Local(PathBuf),
     Far(Arc<Client>, message::Place),
+    Object(Bucket),
 }
 
 /// Bytes asked for at once, the next such piece being under way: bounds the memory of a slow reader.
@@ -45,6 +47,12 @@ impl Reach {
     #[must_use]
     pub fn far(client: Arc<Client>, place: message::Place) -> Reach {
         Reach { at: At::Far(client, place), follow_links: false, stop: None }
+    }
+
+    /// A place in a bucket.
+    #[must_use]
+    pub fn object(bucket: Bucket) -> Reach {
+        Reach { at: At::Object(bucket), follow_links: false, stop: None }
     }
 
     /// Whether it is a path of this machine.
@@ -86,7 +94,15 @@ impl Reach {
         }
         match named {
             Place::Local(path) => Ok(Reach::local(path)),
-            _ => {
+            Place::Object { location, settings } => {
+                Ok(Reach::object(far_movers.bucket(&location, &settings)?))
+            }
+            Place::Zero(_)
+            | Place::Dataset(_)
+            | Place::Null
+            | Place::Simulated(_)
+            | Place::Daemon { .. }
+            | Place::Ssh { .. } => {
                 let cause = "`zero:` and `null:` have nothing in them";
                 Err(Failure::new(FailureKind::Usage, "read place", cause))
             }
@@ -193,6 +209,7 @@ impl Reach {
                 }
                 Ok(())
             }
+            At::Object(bucket) => bucket.list(recursive, &|| self.go_on(), sink),
         }
     }
 
@@ -243,6 +260,7 @@ impl Reach {
                 }
                 Ok(())
             }
+            At::Object(bucket) => bucket.digest_wanted(how, wanted, &|| self.go_on(), sink),
         }
     }
 
@@ -281,6 +299,8 @@ impl Reach {
         let path = match &self.at {
             At::Local(path) => path.as_os_str().as_bytes(),
             At::Far(_, place) => place.path.as_slice(),
+            // There are no links.
+            At::Object(bucket) => return bucket.look(),
         };
         self.look(path.ends_with(b"/") || path.ends_with(b"/."))
     }
@@ -299,6 +319,7 @@ impl Reach {
                 }
                 seen.ok_or_else(unexpected)
             }
+            At::Object(bucket) => bucket.look(),
         }
     }
 
@@ -348,13 +369,14 @@ impl Reach {
                 let question = Question::Read { place: place.clone(), offset, bytes, seen };
                 hear_bytes(self.ask(client, question)?, sink).map(drop)
             }
+            At::Object(bucket) => bucket.read(offset, bytes, seen, &|| self.go_on(), sink),
         }
     }
 
     /// Removes it. `count` grows by the entries that went, also where it fails; what could not go is told.
     ///
     /// # Errors
-    /// As [`survey::remove`], and what the connection says.
+    /// As [`survey::remove`], and what the connection or the store says.
     pub fn remove(&self, recursive: bool, count: &mut u64, trouble: &mut dyn FnMut(Failure)) -> Result<()> {
         match &self.at {
             At::Local(path) => survey::remove(&local(path), recursive, &mut |removed| {
@@ -375,6 +397,7 @@ impl Reach {
                 }
                 Ok(())
             }
+            At::Object(bucket) => bucket.remove(recursive, count, &|| self.go_on(), trouble),
         }
     }
 
@@ -390,6 +413,7 @@ impl Reach {
                 let path = joined(place.path.clone(), path);
                 At::Far(client.clone(), message::Place { export: place.export.clone(), path })
             }
+            At::Object(bucket) => At::Object(bucket.below(path)),
         };
         Reach { at, ..self.clone() }
     }
