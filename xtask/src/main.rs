@@ -6,6 +6,8 @@ mod tools;
 
 mod servers;
 
+mod stores;
+
 mod demo;
 
 mod test;

@@ -2,7 +2,7 @@
 
 mod programs;
 
-use crate::{check, instructions, ktls, python, tools};
+use crate::{check, instructions, ktls, python, stores, tools};
 use anyhow::Result;
 use std::process::Command;
 
@@ -62,6 +62,7 @@ pub fn run(args: &Args) -> Result<()> {
         let _ = Command::new("rustup").args(["target", "add", &target]).current_dir(tools::root()).status();
         tools::install(PACKAGES)?;
         tools::install(VALGRIND)?;
+        stores::install()?;
     }
     if args.programs {
         return programs::run();
