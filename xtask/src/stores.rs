@@ -1,5 +1,5 @@
-//! Object stores that tests copy to and from (`crates/cli/tests/objects`), two of them: what one takes for S3's protocol
-//! the other may not. They lie in `stores` beside what is built, and are installed anew when their versions change.
+//! Object stores that tests copy to and from (`crates/cli/tests/objects`), two of them: what one takes for S3's
+//! protocol the other may not. They lie in `stores` beside what is built, and are installed anew when their versions change.
 
 use crate::{python, tools};
 use anyhow::Result;
@@ -30,7 +30,8 @@ pub fn install() -> Result<()> {
         println!("==> installing {version}");
         match install(&home) {
             Ok(()) => std::fs::write(&stamp, version)?,
-            Err(error) => println!("    not installed: {error:#}; the tests with it are skipped, or fail in CI"),
+            // What needs it is skipped, or fails in CI.
+            Err(error) => println!("    not installed: {error:#}"),
         }
     }
     Ok(())

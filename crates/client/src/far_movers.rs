@@ -306,8 +306,8 @@ impl FarMovers {
         Ok(reached)
     }
 
-    /// A place in a bucket. Its store is opened the first time; one that does not answer is tried again for as long as a far
-    /// mover is waited for.
+    /// A place in a bucket. Its store is opened the first time; one that does not answer is tried again for as long as a
+    /// far mover is waited for.
     ///
     /// # Errors
     /// As [`Bucket::open`].

@@ -245,7 +245,9 @@ impl Job {
                 paths.iter().map(|path| to.join(name_of(path.as_os_str().as_bytes()))).collect()
             }
             From::Far(_, places) => places.iter().map(|place| to.join(name_of(&place.path))).collect(),
-            From::Zero(_) | From::Noise(..) | From::Dataset(_) | From::Simulated(_) | From::Given(_) => vec![to],
+            From::Zero(_) | From::Noise(..) | From::Dataset(_) | From::Simulated(_) | From::Given(_) => {
+                vec![to]
+            }
         }
     }
 

@@ -4,10 +4,11 @@
 use crate::place::joined;
 use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use thalweg_mover::endpoint::{Destination, Source};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::mutex::lock;
 use thalweg_mover::run::copy::{GivenDestination, GivenSource};
 use thalweg_objects::destination::{DestinationOptions, ObjectDestination, chunk_bytes_for};
 use thalweg_objects::location::why_no_path;
@@ -21,17 +22,18 @@ pub use thalweg_objects::options::{Options, Style};
 /// What is there, its bytes and digests, and removing it.
 mod questions;
 
-pub use questions::{LeftUpload, UploadState};
+pub use questions::{Cleaning, LeftUpload, UploadState};
 
 /// What the configuration says of a bucket. Default: nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settings {
     /// How its store is reached, and who we are to it.
     pub options: Options,
-    /// Directories are kept as objects without content whose keys end in a slash. Default: those without files are lost.
+    /// Directories are kept as objects without content whose keys end in a slash. Default: those without files are
+    /// lost.
     pub directory_markers: bool,
-    /// Files have the time at which the store got them, so that nothing is asked of each of them. Default: the time that
-    /// is kept beside the object, where there is one.
+    /// Files have the time at which the store got them, so that nothing is asked of each of them. Default: the time
+    /// that is kept beside the object, where there is one.
     pub server_times: bool,
 }
 
@@ -43,16 +45,16 @@ pub struct Bucket {
     settings: Settings,
 }
 
-/// Streams that read a bucket, if nobody asks for a number: each waits for an answer most of the time. The same number of
-/// requests is under way where objects are written.
+/// Streams that read a bucket, if nobody asks for a number: each waits for an answer most of the time. As many requests
+/// are under way where objects are written.
 const STREAMS: u16 = 16;
 
 /// What is not a name in the place of what was meant: no store takes it.
 const NO_KEY: char = '\0';
 
 impl Bucket {
-    /// Opens its store. Nothing is asked of it yet, but credentials may be looked for. `patience`: how long a store that
-    /// does not answer is tried again.
+    /// Opens its store, which is asked for nothing yet. `patience`: how long a store that does not answer is tried
+    /// again.
     ///
     /// # Errors
     /// `Usage` for a key that is no path, and for settings, also those of the environment and of profiles, that make no
@@ -95,16 +97,21 @@ impl Bucket {
     pub fn destination(&self, state: &Path) -> Result<GivenDestination> {
         check(&self.location)?;
         let (store, location, state) = (self.store.clone(), self.location.clone(), state.to_owned());
-        let directory_markers = self.settings.directory_markers;
+        let options = DestinationOptions { directory_markers: self.settings.directory_markers };
+        // Of the last attempt, for its last word.
+        let last: Arc<Mutex<Option<Arc<ObjectDestination>>>> = Arc::default();
+        let opened = last.clone();
         Ok(GivenDestination {
             open: Arc::new(move |form, terms| {
-                let options = DestinationOptions { directory_markers, ..DestinationOptions::default() };
-                let (store, state) = (store.clone(), Some(state.clone()));
+                let (store, terms, options) = (store.clone(), terms.clone(), options.clone());
                 let destination =
-                    ObjectDestination::open(store, &location, form, terms.clone(), state, options)?;
-                let destination: Arc<dyn Destination> = Arc::new(destination);
+                    ObjectDestination::open(store, &location, form, terms, Some(&state), options)?;
+                let destination = Arc::new(destination);
+                *lock(&opened) = Some(destination.clone());
+                let destination: Arc<dyn Destination> = destination;
                 Ok(destination)
             }),
+            note: Arc::new(move || lock(&last).take()?.note()),
             name: self.name(),
             way: self.store.name(),
             chunk_bytes: |asked| chunk_bytes_for(asked, None),

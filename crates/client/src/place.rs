@@ -211,7 +211,9 @@ impl Place {
             }
             Place::Daemon { path, .. } | Place::Ssh { path, .. } if !path.ends_with(b"/") => path.push(b'/'),
             // A bucket means its contents.
-            Place::Object { location: Location { key, .. }, .. } if !key.is_empty() && !key.ends_with('/') => {
+            Place::Object { location: Location { key, .. }, .. }
+                if !key.is_empty() && !key.ends_with('/') =>
+            {
                 key.push('/');
             }
             _ => {}

@@ -72,8 +72,8 @@ impl Ends {
     /// Reaches the far one, if one is far. `state` is where our own keys are.
     ///
     /// # Errors
-    /// `Usage` for what cannot be an end of a stream; `Unsupported` for a bucket, and if both are far; when the far mover
-    /// cannot be reached.
+    /// `Usage` for what cannot be an end of a stream; `Unsupported` for a bucket, and if both are far; when the far
+    /// mover cannot be reached.
     pub fn reach(source: End, destination: End, far_movers: &mut FarMovers, state: &Path) -> Result<Ends> {
         if let (End::Named(from), End::Named(to)) = (&source, &destination)
             && Whom::of(from).and(Whom::of(to)).is_some()

@@ -106,8 +106,8 @@ pub struct RmArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exits with 0 if both are the same, with 2 if not.")]
 pub struct CheckArgs {
-    /// PATH, [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH or s3://BUCKET/KEY. Names are relative to it, as of a copy of
-    /// `SRC/`
+    /// PATH, [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH or s3://BUCKET/KEY. Names are relative to it, as of a copy
+    /// of `SRC/`
     #[arg(value_name = "SRC")]
     pub source: OsString,
     /// PATH, [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH or s3://BUCKET/KEY; none with --sums
@@ -178,16 +178,19 @@ pub struct VerifyArgs {
 /// Options of gc.
 #[derive(Debug, clap::Args)]
 pub struct GcArgs {
-    /// A directory of this machine; or s3://BUCKET[/PREFIX], where uploads are what copies leave behind, of any program
+    /// A directory of this machine; or s3://BUCKET[/PREFIX], where uploads that nobody completed are what is left
     #[arg(value_name = "DIR", required = true)]
     pub places: Vec<OsString>,
     /// Remove what no copy uses; without it only list. Copies that would resume from it begin anew
     #[arg(long)]
     pub yes: bool,
-    /// Remove only what has not changed for so long, for instance 7d: a copy may still resume from the rest. In a bucket
-    /// what was begun so long ago; nothing is removed there without
+    /// Remove only what has not changed for so long, for instance 7d: a copy may still resume from the rest. In a
+    /// bucket what was begun so long ago, by whatever program; without, only what copies with this state directory left
     #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     pub older_than: Option<Duration>,
+    /// Where thalweg keeps its keys and what it remembers: which uploads to a bucket it left
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
     /// Events as JSON, one a line, on stdout
     #[arg(long)]
     pub json: bool,

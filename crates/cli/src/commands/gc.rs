@@ -9,7 +9,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 use thalweg_client::far_movers::{FarMovers, How, SshOptions};
-use thalweg_client::objects::{Bucket, LeftUpload, UploadState};
+use thalweg_client::identity;
+use thalweg_client::objects::{Bucket, Cleaning, LeftUpload, UploadState};
 use thalweg_mover::endpoint::local::staging::leftover::{Leftover, LeftoverState, leftovers};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 
@@ -28,14 +29,7 @@ pub fn gc(args: &GcArgs, places: &Places) -> Result<Exit> {
     let mut stores = FarMovers::new(How::to_ask(places, None, SshOptions::default()));
     let mut read = |typed: &OsString| match Place::parse(typed, places)? {
         Place::Local(path) => Ok(Cleaned::Directory(path)),
-        Place::Object { location, settings } => match args.yes && args.older_than.is_none() {
-            true => {
-                let cause = "an upload that is under way looks like one that was left: say how old what goes is, for \
-                             instance --older-than 7d";
-                Err(Failure::new(FailureKind::Usage, "clean up", cause))
-            }
-            false => stores.bucket(&location, &settings).map(Cleaned::Bucket),
-        },
+        Place::Object { location, settings } => stores.bucket(&location, &settings).map(Cleaned::Bucket),
         far => {
             let cause = format!(
                 "`{far}`: only directories of this machine and buckets are cleaned up: run `thalweg gc` where they are"
@@ -55,7 +49,10 @@ pub fn gc(args: &GcArgs, places: &Places) -> Result<Exit> {
                 }
             }
             Cleaned::Bucket(bucket) => {
-                for left in bucket.left_uploads(args.yes, older_than, now, &mut trouble)? {
+                let state = identity::state_directory(args.state.as_deref())?;
+                let (removes, older_than) = (args.yes, args.older_than);
+                let cleaning = Cleaning { removes, older_than, state: &state, now };
+                for left in bucket.left_uploads(&cleaning, &mut trouble)? {
                     tell_upload(args, &left);
                 }
             }
@@ -82,6 +79,7 @@ fn tell_leftover(args: &GcArgs, left: &Leftover) {
 fn tell_upload(args: &GcArgs, left: &LeftUpload) {
     let (word, more) = match left.state {
         UploadState::Left => ("left", "remove it with --yes"),
+        UploadState::Unknown => ("unknown", "no copy from here left it: --older-than says how old what goes is"),
         UploadState::Recent => ("recent", "--older-than keeps it"),
         UploadState::Removed => ("removed", "it was not completed"),
     };

@@ -85,8 +85,8 @@ impl Server {
         let (child, port) = begin(kind, &scratch, &[]);
         let endpoint = format!("http://127.0.0.1:{port}");
         let server = Server { child, kind, scratch, endpoint, ca: None };
-        let created = server.agent().put(server.bucket().create_bucket(&credentials()).sign(SIGNED_FOR).as_str());
-        let status = created.send_empty().expect("an answer").status().as_u16();
+        let url = server.bucket().create_bucket(&credentials()).sign(SIGNED_FOR);
+        let status = server.agent().put(url.as_str()).send_empty().expect("an answer").status().as_u16();
         assert!((200..300).contains(&status), "the bucket is not made: {status}");
         Some(server)
     }
@@ -210,8 +210,8 @@ impl Server {
     /// Bytes of uploads that were not completed.
     pub fn unfinished_bytes(&self) -> u64 {
         let told = self.run(&["gc", "--json", &self.place("")]);
-        let events = told.stdout.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-        events.filter_map(|event| event["bytes"].as_u64()).sum()
+        let event = |line: &str| serde_json::from_str::<serde_json::Value>(line).ok();
+        told.stdout.lines().filter_map(event).filter_map(|event| event["bytes"].as_u64()).sum()
     }
 
     fn bucket(&self) -> Bucket {
@@ -270,5 +270,6 @@ fn begin(kind: Kind, scratch: &Scratch, more: &[std::ffi::OsString]) -> (Child, 
         let _ = child.kill();
         let _ = child.wait();
     }
-    panic!("{kind:?} did not start\n{}", std::fs::read_to_string(scratch.path("store.log")).unwrap_or_default());
+    let log = std::fs::read_to_string(scratch.path("store.log")).unwrap_or_default();
+    panic!("{kind:?} did not start\n{log}");
 }

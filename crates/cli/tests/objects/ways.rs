@@ -39,8 +39,8 @@ fn a_bucket_is_filled_from_a_daemon_and_copied_to_it() {
         assert_eq!(server.keys(), ["run/in/small", "run/large"]);
         server.ok(&["cp", "--ticket", &ticket, &server.place("run/"), &daemon.place("back", "")]);
         assert_made(server, "back");
-        let again =
-            server.ok(&["cp", "--json", "--ticket", &ticket, &server.place("run/"), &daemon.place("back", "")]);
+        let (from, to) = (server.place("run/"), daemon.place("back", ""));
+        let again = server.ok(&["cp", "--json", "--ticket", &ticket, &from, &to]);
         assert_eq!(again.number("bytes_received"), 0);
     });
 }
@@ -76,7 +76,8 @@ fn a_store_is_reached_by_tls_with_an_authority_that_is_named_and_not_without() {
     std::fs::write(&config, text).unwrap();
     let config = config.display().to_string();
     let mut command = server.thalweg();
-    command.env_remove("AWS_ENDPOINT_URL").args(["--config", &config, "cp", &server.path("from/"), "@lab/x/"]);
+    command.env_remove("AWS_ENDPOINT_URL");
+    command.args(["--config", &config, "cp", &server.path("from/"), "@lab/x/"]);
     Running::start(command).end(HANG).expect(0);
     let ca = server.ca.as_ref().unwrap().display().to_string();
     let mut command = server.thalweg();

@@ -8,6 +8,8 @@
 
 use super::{Bucket, check};
 use crate::threads;
+use std::collections::HashSet;
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -15,6 +17,7 @@ use std::time::{Duration, SystemTime};
 use thalweg_mover::endpoint::local::survey::{DigestAs, Digested, Found, Listed, PIECE_BYTES};
 use thalweg_mover::failure::{Failure, FailureKind, Reason, Result, shown_path};
 use thalweg_mover::mutex::lock;
+use thalweg_objects::destination::ObjectDestination;
 use thalweg_objects::location::{Location, why_no_path};
 use thalweg_objects::store;
 use thalweg_objects::store::Seen;
@@ -50,12 +53,27 @@ pub struct LeftUpload {
 /// Whether an upload may go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UploadState {
-    /// It may be under way: it is too young, or nobody knows its age.
+    /// No copy of ours is known to have left it: it may be under way.
+    Unknown,
+    /// It is younger than what is to go.
     Recent,
     /// It would be removed.
     Left,
     /// It is.
     Removed,
+}
+
+/// Which uploads go.
+#[derive(Debug, Clone, Copy)]
+pub struct Cleaning<'a> {
+    /// Abort them; else they are only told.
+    pub removes: bool,
+    /// Only what was begun so long ago. If that is given, also what nobody knows who makes.
+    pub older_than: Option<Duration>,
+    /// Where uploads of ours are noted.
+    pub state: &'a Path,
+    /// The time.
+    pub now: SystemTime,
 }
 
 /// What a walk finds.
@@ -232,7 +250,8 @@ impl Bucket {
     /// Removes the object, or with `recursive` all that is in the directory; counts what is gone.
     ///
     /// # Errors
-    /// `NotFound`; `Usage` for a bucket; `Conflict` for a directory without `recursive`; what the store and `go_on` say.
+    /// `NotFound`; `Usage` for a bucket; `Conflict` for a directory without `recursive`; what the store and `go_on`
+    /// say.
     pub(crate) fn remove(
         &self,
         recursive: bool,
@@ -276,21 +295,21 @@ impl Bucket {
         }
     }
 
-    /// Uploads below it that were begun longer ago than `older_than`, and others; with `removes` these are aborted. Whose
-    /// they are no store tells: one that is under way looks like one that was left.
+    /// Uploads below it that were not completed, and aborts those that may go. No store tells whose they are, and one that
+    /// is under way looks like one that was left: those of ours are told by what is noted here.
     ///
     /// # Errors
-    /// What the store says of the list; what it says of one goes to `trouble`.
+    /// What the store says of the list, the kernel of the notes; what the store says of one goes to `trouble`.
     pub fn left_uploads(
         &self,
-        removes: bool,
-        older_than: Duration,
-        now: SystemTime,
+        cleaning: &Cleaning<'_>,
         trouble: &mut dyn FnMut(Failure),
     ) -> Result<Vec<LeftUpload>> {
+        let ours = ObjectDestination::leftovers(&self.store, cleaning.state)?;
+        let ours: HashSet<String> = ours.into_iter().map(|left| left.upload).collect();
         let mut all = Vec::new();
         for upload in self.store.uploads(&self.location.key)? {
-            let age = upload.begun.and_then(|begun| now.duration_since(system_time(begun)?).ok());
+            let age = upload.begun.and_then(|begun| cleaning.now.duration_since(system_time(begun)?).ok());
             let parts = match self.store.parts(&upload) {
                 Ok(parts) => parts,
                 // Somebody completed it meanwhile.
@@ -300,11 +319,13 @@ impl Bucket {
                     continue;
                 }
             };
-            let is_old = age.is_some_and(|age| age >= older_than);
-            let state = match (is_old, removes) {
-                (false, _) => UploadState::Recent,
-                (true, false) => UploadState::Left,
-                (true, true) => match self.store.abort(&upload) {
+            let is_young = cleaning.older_than.is_some_and(|least| age.is_none_or(|age| age < least));
+            let is_known = cleaning.older_than.is_some() || ours.contains(&upload.id);
+            let state = match (is_known, is_young, cleaning.removes) {
+                (false, ..) => UploadState::Unknown,
+                (true, true, _) => UploadState::Recent,
+                (true, false, false) => UploadState::Left,
+                (true, false, true) => match self.store.abort(&upload) {
                     Ok(()) => UploadState::Removed,
                     Err(failure) => {
                         trouble(failure);

@@ -337,7 +337,13 @@ pub fn copy(
         removed: Arc::default(),
     };
     watch.meter.came(0);
-    job.run()
+    let result = job.run();
+    if let To::Given(to) = to
+        && let Some(text) = (to.note)()
+    {
+        (watch.events)(Event::Note(text));
+    }
+    result
 }
 
 /// What heals: also before there ever was a link, where a peer that answers may do so better the next time.

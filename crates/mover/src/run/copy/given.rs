@@ -31,6 +31,8 @@ pub type OpenDestination = Arc<dyn Fn(&SourceForm, &Terms) -> Result<Arc<dyn Des
 pub struct GivenDestination {
     /// Opens it.
     pub open: OpenDestination,
+    /// What is to be told of it when the copy is over, whatever became of that: what it keeps for the next attempt.
+    pub note: Arc<dyn Fn() -> Option<String> + Send + Sync>,
     /// As [`GivenSource::name`].
     pub name: Vec<u8>,
     /// As [`GivenSource::way`].
@@ -98,15 +100,24 @@ mod tests {
                 notes.lock().unwrap().push(terms.clone());
                 Ok(Arc::new(NullDestination::default()))
             }),
+            note: Arc::new(|| Some("nothing is kept".to_owned())),
             name: b"given://there".to_vec(),
             way: "given".to_owned(),
             chunk_bytes: |asked| asked.unwrap_or(16 * MIB).max(8 * MIB),
         });
         let identity = Identity::generate("somebody").unwrap();
-        let (events, link_events) = (event::nobody(), event::nobody());
-        let watch = Watch { events, link_events, meter: Arc::default(), evidence: None };
+        let told: Arc<Mutex<Vec<String>>> = Arc::default();
+        let hears = told.clone();
+        let events: event::Events = Arc::new(move |event| {
+            if let event::Event::Note(text) = event {
+                hears.lock().unwrap().push(text);
+            }
+        });
+        let watch = Watch { events, link_events: event::nobody(), meter: Arc::default(), evidence: None };
         let result = copy(&source(name), &to, wishes, &identity, &watch, &Stop::default());
         let opened = opened.lock().unwrap().clone();
+        let is_told = told.lock().unwrap().iter().any(|text| text == "nothing is kept");
+        assert_eq!(is_told, !opened.is_empty(), "what is to be told at the end of a copy that began");
         (result, opened)
     }
 
