@@ -105,7 +105,7 @@ impl Bucket {
             open: Arc::new(move |form, terms| {
                 let (store, terms, options) = (store.clone(), terms.clone(), options.clone());
                 let destination =
-                    ObjectDestination::open(store, &location, form, terms, Some(&state), options)?;
+                    ObjectDestination::open(store, &location, form, terms, Some(state.as_path()), options)?;
                 let destination = Arc::new(destination);
                 *lock(&opened) = Some(destination.clone());
                 let destination: Arc<dyn Destination> = destination;

@@ -164,12 +164,13 @@ impl Bucket {
         sink: &mut dyn FnMut(Digested) -> Result<()>,
     ) -> Result<()> {
         let single = self.object()?;
+        let workers = if single.is_some() { 1 } else { WORKERS };
         let is_over = AtomicBool::new(false);
         let (give, take) = sync_channel::<Job>(UNDER_WAY);
         let take = Mutex::new(take);
         let (tell, hear) = sync_channel::<Digested>(UNDER_WAY);
         std::thread::scope(|scope| {
-            for number in 0..if single.is_some() { 1 } else { WORKERS } {
+            for number in 0..workers {
                 let (tell, take, is_over) = (tell.clone(), &take, &is_over);
                 let work = move || {
                     while let Some(job) = next(take) {
@@ -333,7 +334,7 @@ impl Bucket {
                     }
                 },
             };
-            let bytes = parts.iter().map(|part| part.bytes).sum();
+            let bytes = parts.iter().fold(0u64, |sum, part| sum.saturating_add(part.bytes));
             all.push(LeftUpload { key: shown_path(upload.key.as_bytes()), bytes, age, state });
         }
         Ok(all)
@@ -619,10 +620,10 @@ fn ended_early() -> Failure {
     Failure::new(FailureKind::Internal, "digest", "a thread ended early")
 }
 
-/// `None` before 1970.
+/// `None` before 1970, and where no clock comes.
 fn system_time(time: Time) -> Option<SystemTime> {
     let seconds = u64::try_from(time.seconds).ok()?;
-    Some(SystemTime::UNIX_EPOCH + Duration::new(seconds, time.nanos))
+    SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
 }
 
 #[cfg(test)]

@@ -94,13 +94,15 @@ mod tests {
     /// Copies, and tells the terms that the destination was opened with.
     fn copied(name: &str, wishes: &Wishes) -> (Result<Report>, Vec<Terms>) {
         let opened: Arc<Mutex<Vec<Terms>>> = Arc::default();
-        let notes = opened.clone();
+        let (notes, asked) = (opened.clone(), opened.clone());
         let to = To::Given(GivenDestination {
             open: Arc::new(move |_, terms| {
                 notes.lock().unwrap().push(terms.clone());
                 Ok(Arc::new(NullDestination::default()))
             }),
-            note: Arc::new(|| Some("nothing is kept".to_owned())),
+            note: Arc::new(move || {
+                (!asked.lock().unwrap().is_empty()).then(|| "nothing is kept".to_owned())
+            }),
             name: b"given://there".to_vec(),
             way: "given".to_owned(),
             chunk_bytes: |asked| asked.unwrap_or(16 * MIB).max(8 * MIB),
