@@ -18,6 +18,8 @@ mod toolchain;
 
 mod servers;
 
+mod stores;
+
 mod demo;
 
 mod test;

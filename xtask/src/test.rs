@@ -4,7 +4,7 @@ mod programs;
 
 mod skips;
 
-use crate::{cargo, check, checkout, command, instructions, ktls, packages, python};
+use crate::{cargo, check, checkout, command, instructions, ktls, packages, python, stores};
 use anyhow::Result;
 use std::process::Command;
 
@@ -74,6 +74,7 @@ pub fn run(args: &Args) -> Result<()> {
         let _ = Command::new("rustup").args(add).current_dir(checkout::root()).status();
         packages::install(PACKAGES)?;
         packages::install(VALGRIND)?;
+        stores::install()?;
     }
     if args.programs {
         return programs::run();

@@ -21,6 +21,7 @@ use std::ffi::OsString;
 use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use thalweg_client::objects::{SCHEME, Settings, Style};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_wire::path::Escaped;
 use toml::Spanned;
@@ -91,6 +92,10 @@ const NAMESAKES: [(&str, &[&str]); 3] = [
     // Numbers of a law.
     ("model", &["chunk", "window"]),
 ];
+
+/// Keys of a [place.NAME] that is in a bucket.
+const OF_BUCKETS: [&str; 8] =
+    ["endpoint", "region", "profile", "style", "ca", "anonymous", "directory-markers", "server-times"];
 
 /// How the variables begin.
 const PREFIX: &str = "THALWEG_";
@@ -398,19 +403,29 @@ impl File<'_> {
             return Err(self.refuse(name.span(), "the name of a place has letters, digits, `.`, `_` and `-`"));
         }
         let (mut url, mut ticket) = (None, None);
+        let (mut settings, mut of_bucket) = (Settings::default(), None);
         for (key, value) in table.iter() {
+            let option: &str = key.get_ref().as_ref();
+            if OF_BUCKETS.contains(&option) {
+                self.set_of_bucket(&mut settings, option, value)?;
+                of_bucket = of_bucket.or(Some((option, key.span())));
+                continue;
+            }
             let DeValue::String(text) = value.get_ref() else {
                 return Err(self.refuse(value.span(), "a text is expected"));
             };
-            match key.get_ref().as_ref() {
+            match option {
                 "url" => {
-                    Configured { url: text.to_string(), ticket: None }
+                    Configured { url: text.to_string(), ticket: None, settings: Settings::default() }
                         .check()
                         .map_err(|failure| self.refuse(value.span(), &failure.cause))?;
                     url = Some(text.to_string());
                 }
                 "ticket" => ticket = Some((self.file(text), value.span())),
-                name => return Err(self.refuse(key.span(), &not_known(name, ["url", "ticket"].into_iter()))),
+                _ => {
+                    let known = ["url", "ticket"].into_iter().chain(OF_BUCKETS);
+                    return Err(self.refuse(key.span(), &not_known(option, known)));
+                }
             }
         }
         let Some(url) = url else { return Err(self.refuse(name.span(), "the place has no `url`")) };
@@ -419,7 +434,47 @@ impl File<'_> {
         {
             return Err(self.refuse(span.clone(), "only a daemon (tw://) has a ticket"));
         }
-        places.insert(name.get_ref(), Configured { url, ticket: ticket.map(|(file, _)| file) });
+        if let Some((key, span)) = of_bucket
+            && !url.starts_with(SCHEME)
+        {
+            return Err(self.refuse(span, &format!("only a bucket ({SCHEME}) has `{key}`")));
+        }
+        places.insert(name.get_ref(), Configured { url, ticket: ticket.map(|(file, _)| file), settings });
+        Ok(())
+    }
+
+    /// Reads what one of [`OF_BUCKETS`] says.
+    fn set_of_bucket(&self, settings: &mut Settings, name: &str, value: &Spanned<DeValue<'_>>) -> Result<()> {
+        let refuse = |why: &str| Err(self.refuse(value.span(), why));
+        let options = &mut settings.options;
+        let flag = match name {
+            "anonymous" => Some(&mut options.anonymous),
+            "directory-markers" => Some(&mut settings.directory_markers),
+            "server-times" => Some(&mut settings.server_times),
+            _ => None,
+        };
+        if let Some(flag) = flag {
+            let DeValue::Boolean(is_set) = value.get_ref() else {
+                return refuse("`true` or `false` is expected");
+            };
+            *flag = *is_set;
+            return Ok(());
+        }
+        let DeValue::String(text) = value.get_ref() else { return refuse("a text is expected") };
+        match name {
+            "endpoint" if !text.starts_with("https://") && !text.starts_with("http://") => {
+                return refuse("an endpoint is https://HOST[:PORT], or http:// where nothing is to be encrypted");
+            }
+            "endpoint" => options.endpoint = Some(text.to_string()),
+            "region" => options.region = Some(text.to_string()),
+            "profile" => options.profile = Some(text.to_string()),
+            "ca" => options.ca = Some(self.file(text)),
+            _ => match text.as_ref() {
+                "path" => options.style = Some(Style::Path),
+                "virtual" => options.style = Some(Style::VirtualHost),
+                _ => return refuse("`path` or `virtual` is expected"),
+            },
+        }
         Ok(())
     }
 
@@ -700,6 +755,13 @@ mod tests {
             ("[place.a]\nurl = \"tw://\"", 2, "expected tw://host"),
             ("[place.a]\nurl = \"/local\"", 2, "tw://HOST"),
             ("[place.a]\nurl = \"host:x\"\nticket = \"t\"", 3, "only a daemon"),
+            ("[place.a]\nurl = \"host:x\"\nregion = \"r\"", 3, "only a bucket (s3://) has `region`"),
+            ("[place.a]\nurl = \"s3://data\"\nanonymous = \"yes\"", 3, "`true` or `false`"),
+            ("[place.a]\nurl = \"s3://data\"\nregion = true", 3, "a text is expected"),
+            ("[place.a]\nurl = \"s3://data\"\nendpoint = \"host\"", 3, "an endpoint is https://HOST"),
+            ("[place.a]\nurl = \"s3://data\"\nstyle = \"dns\"", 3, "`path` or `virtual`"),
+            ("[place.a]\nurl = \"s3://data\"\nregoin = \"r\"", 3, "did you mean `region`?"),
+            ("[place.a]\nurl = \"s3://Data\"", 2, "lower-case letters"),
             ("[place.a]\nurl = \"host:x\"\nport = 1", 3, "a text is expected"),
             ("[place.a]\nurl = \"host:x\"\nkey = \"1\"", 3, "`key` is not known here"),
             ("[place.a]\ntickt = \"x\"", 2, "`tickt` is not known here: did you mean `ticket`?"),
@@ -708,6 +770,24 @@ mod tests {
             let cause = refused(text);
             assert!(cause.starts_with(&format!("/x/config.toml:{line}: ")) && cause.contains(why), "{cause}");
         }
+    }
+
+    #[test]
+    fn places_in_buckets_have_their_store_beside_their_name() {
+        let text = "[place.lab]\nurl = \"s3://data/base\"\nendpoint = \"https://store.example\"\nregion = \"lab\"\n\
+                    profile = \"me\"\nstyle = \"path\"\nca = \"store.pem\"\nanonymous = true\n\
+                    directory-markers = true\nserver-times = true\n";
+        let (_, places) = apply(text).unwrap();
+        let Place::Object { location, settings } = Place::parse(OsStr::new("@lab/x"), &places).unwrap() else {
+            panic!("it is in a bucket")
+        };
+        assert_eq!((location.bucket.as_str(), location.key.as_str()), ("data", "base/x"));
+        let options = &settings.options;
+        assert_eq!(options.endpoint.as_deref(), Some("https://store.example"));
+        assert_eq!((options.region.as_deref(), options.profile.as_deref()), (Some("lab"), Some("me")));
+        assert_eq!(options.style, Some(Style::Path));
+        assert_eq!(options.ca.as_deref(), Some(Path::new("/x/store.pem")));
+        assert!(options.anonymous && settings.directory_markers && settings.server_times);
     }
 
     #[test]

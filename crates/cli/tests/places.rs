@@ -263,7 +263,8 @@ fn what_cannot_be_named_costs_nothing_that_could_be() {
     let above = format!("{kept}/../..");
     for bad in [
         "@nosite/x",
-        "s3://bucket/x",
+        "s3a://bucket/x",
+        "s3://bucket",
         "tw://h",
         "zero:1",
         ".",

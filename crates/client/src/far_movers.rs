@@ -1,5 +1,7 @@
-//! Far movers that a command needs: places at the same daemon or ssh host share one.
+//! Far movers that a command needs: places at the same daemon or ssh host share one. So do places in one bucket its
+//! store.
 
+use crate::objects::{Bucket, Location, Settings};
 use crate::place::{Place, Places, plain};
 use crate::ssh;
 use std::ffi::{OsStr, OsString};
@@ -26,7 +28,7 @@ pub struct How {
     pub ticket: Option<PathBuf>,
     /// How to start one by ssh.
     pub ssh: SshOptions,
-    /// For how long one started by ssh keeps a session without a link.
+    /// For how long one started by ssh keeps a session without a link, and a store that does not answer is tried again.
     pub patience: Duration,
     /// After how long a silent link counts as lost there.
     pub stall_timeout: Duration,
@@ -127,15 +129,22 @@ pub struct Reached {
 pub struct FarMovers {
     how: How,
     known: Vec<(Whom, Reached)>,
+    buckets: Vec<Bucket>,
 }
 
 impl Whom {
-    /// The far mover that a place is at; `None` for places of this machine.
+    /// The far mover that a place is at; `None` for places of this machine, and in buckets.
     pub fn of(place: &Place) -> Option<Whom> {
         match place {
             Place::Daemon { address, ticket, .. } => Some(Whom::Daemon(address.clone(), ticket.clone())),
             Place::Ssh { host, port, .. } => Some(Whom::Ssh(host.clone(), *port)),
-            Place::Local(_) | Place::Zero(_) | Place::Dataset(_) | Place::Simulated(_) | Place::Null => None,
+            // Whoever has the client talks to the store.
+            Place::Local(_)
+            | Place::Zero(_)
+            | Place::Dataset(_)
+            | Place::Simulated(_)
+            | Place::Null
+            | Place::Object { .. } => None,
         }
     }
 
@@ -149,14 +158,19 @@ impl Whom {
     }
 }
 
-/// A place as its far mover knows it; `None` for places of this machine.
+/// A place as its far mover knows it; `None` for places of this machine, and in buckets.
 pub fn place_there(place: &Place) -> Option<message::Place> {
     match place {
         Place::Daemon { export, path, .. } => {
             Some(message::Place { export: Some(export.clone()), path: path.clone() })
         }
         Place::Ssh { path, .. } => Some(ssh::place(path.clone())),
-        Place::Local(_) | Place::Zero(_) | Place::Dataset(_) | Place::Simulated(_) | Place::Null => None,
+        Place::Local(_)
+        | Place::Zero(_)
+        | Place::Dataset(_)
+        | Place::Simulated(_)
+        | Place::Null
+        | Place::Object { .. } => None,
     }
 }
 
@@ -223,12 +237,13 @@ pub fn holds(outer: &Place, inner: &Place) -> bool {
     is_same_mover && is_same_export && is_same_root && is_below && !climbs(&outer) && !climbs(&inner)
 }
 
-/// Whether a place is a name in a directory, which can be removed: `/`, `.`, an export itself and what ends in `..` are
-/// not. Places that have nothing in them (`zero:`) count as such; nobody gets to remove them.
+/// Whether a place is a name in a directory, which can be removed: `/`, `.`, an export or a bucket itself and what ends
+/// in `..` are not. Places that have nothing in them (`zero:`) count as such; nobody gets to remove them.
 pub fn has_name(place: &Place) -> bool {
     let is_name = |path: &[u8]| Path::new(OsStr::from_bytes(path)).file_name().is_some();
     match (place, place_there(place)) {
         (Place::Local(path), _) => path.file_name().is_some(),
+        (Place::Object { location, .. }, _) => !location.key.is_empty(),
         // An export is left by no path: its daemon refuses every `..`.
         (_, Some(message::Place { export: Some(_), path })) => {
             is_name(&path) && !path.split(|&byte| byte == b'/').any(|part| part == b"..")
@@ -241,7 +256,7 @@ pub fn has_name(place: &Place) -> bool {
 impl FarMovers {
     /// None yet.
     pub fn new(how: How) -> FarMovers {
-        FarMovers { how, known: Vec::new() }
+        FarMovers { how, known: Vec::new(), buckets: Vec::new() }
     }
 
     /// Reads a place.
@@ -290,6 +305,20 @@ impl FarMovers {
         };
         self.known.push((whom.clone(), reached.clone()));
         Ok(reached)
+    }
+
+    /// A place in a bucket. Its store is opened the first time; one that does not answer is tried again for as long as a
+    /// far mover is waited for.
+    ///
+    /// # Errors
+    /// As [`Bucket::open`].
+    pub fn bucket(&mut self, location: &Location, settings: &Settings) -> Result<Bucket> {
+        if let Some(known) = self.buckets.iter().find(|bucket| bucket.holds(location, settings)) {
+            return Ok(known.at(location));
+        }
+        let bucket = Bucket::open(location, settings, self.how.patience)?;
+        self.buckets.push(bucket.clone());
+        Ok(bucket)
     }
 
     /// A session of its own with the far mover there, for questions.

@@ -1,6 +1,8 @@
 //! One copy, from places as they are written to its report: what every caller does the same way.
 
 use crate::far_movers::{self, FarMovers, Whom};
+#[cfg(doc)]
+use crate::objects::Bucket;
 use crate::place::{Place, Places};
 use crate::profiles::{self, ByHand, Foreknown, Profiles};
 use crate::{identity, not_here, routes};
@@ -73,12 +75,12 @@ impl Asked {
         let destination = sources.pop().ok_or_else(|| usage("the destination is missing"))?;
         let Some(first) = sources.first() else { return Err(usage("the source is missing")) };
         let at = Whom::of(first);
-        let is_made = not_here::is_made;
+        let is_alone = not_here::is_alone;
         if sources.iter().any(|source| matches!(source, Place::Null)) {
             return Err(usage("`null:` is no source"));
         }
-        if sources.iter().any(|source| Whom::of(source) != at || is_made(source) != is_made(first))
-            || is_made(first) && sources.len() > 1
+        if sources.iter().any(|source| Whom::of(source) != at || is_alone(source) != is_alone(first))
+            || is_alone(first) && sources.len() > 1
         {
             return Err(not_here::several_places(&sources, &destination));
         }
@@ -120,24 +122,22 @@ impl Asked {
     /// Reaches them. `state` is where our own keys are: those of a ticket, which its daemon has too, sign nothing.
     ///
     /// # Errors
-    /// As [`FarMovers::reach`] and [`identity::own`].
+    /// As [`FarMovers::reach`] and [`identity::own`]; of places in buckets as [`Bucket::source`] and
+    /// [`Bucket::destination`].
     pub fn reach(self, far_movers: &mut FarMovers, state: &Path) -> Result<Job> {
         let names = self.names();
-        let mut reach = |place: &Place| -> Result<Option<(Arc<FarMover>, message::Place)>> {
-            let Some((whom, there)) = Whom::of(place).zip(far_movers::place_there(place)) else {
-                return Ok(None);
-            };
-            Ok(Some((far_movers.reach(&whom)?.far, there)))
-        };
-        let to = match (reach(&self.destination)?, self.destination) {
+        let to = match (there(&self.destination, far_movers)?, self.destination) {
             (Some((far, place)), _) => To::Far(far, place),
             (None, Place::Local(path)) => To::Local(path),
             (None, Place::Simulated(spec)) => To::Simulated(spec),
+            (None, Place::Object { location, settings }) => {
+                To::Given(far_movers.bucket(&location, &settings)?.destination(state)?)
+            }
             (None, _) => To::Null,
         };
         let mut from: Option<From> = None;
         for source in self.sources {
-            match (reach(&source)?, source, &mut from) {
+            match (there(&source, far_movers)?, source, &mut from) {
                 (Some((_, place)), _, Some(From::Far(_, places))) => places.push(place),
                 (Some((far, place)), ..) => from = Some(From::Far(far, vec![place])),
                 (None, Place::Local(path), Some(From::Local(paths))) => paths.push(path),
@@ -145,12 +145,21 @@ impl Asked {
                 (None, Place::Zero(bytes), _) => from = Some(From::Zero(bytes)),
                 (None, Place::Dataset(spec), _) => from = Some(From::Dataset(spec)),
                 (None, Place::Simulated(spec), _) => from = Some(From::Simulated(spec)),
+                (None, Place::Object { location, settings }, _) => {
+                    from = Some(From::Given(far_movers.bucket(&location, &settings)?.source()?));
+                }
                 (None, ..) => return Err(usage("this is no source")),
             }
         }
         let signer = Arc::new(identity::own(state)?);
         Ok(Job { from: from.ok_or_else(|| usage("the source is missing"))?, to, signer, names })
     }
+}
+
+/// The far mover that a place is at, and the place as that knows it; `None` for others.
+fn there(place: &Place, far_movers: &mut FarMovers) -> Result<Option<(Arc<FarMover>, message::Place)>> {
+    let Some((whom, there)) = Whom::of(place).zip(far_movers::place_there(place)) else { return Ok(None) };
+    Ok(Some((far_movers.reach(&whom)?.far, there)))
 }
 
 /// Refuses copies of one command of which one would delete what another writes: for copies that delete.
@@ -209,7 +218,8 @@ impl Job {
         match &self.to {
             To::Local(_) => Some(Host::Own),
             To::Far(far, _) => Some(Host::Far(far)),
-            To::Null | To::Scratch(..) | To::Simulated(_) => None,
+            // Nothing is deleted there.
+            To::Null | To::Scratch(..) | To::Simulated(_) | To::Given(_) => None,
         }
     }
 
@@ -228,14 +238,16 @@ impl Job {
                     None => PathBuf::from(path),
                 }
             }
-            To::Null | To::Scratch(..) | To::Simulated(_) => return Vec::new(),
+            To::Null | To::Scratch(..) | To::Simulated(_) | To::Given(_) => return Vec::new(),
         };
         match &self.from {
             From::Local(paths) => {
                 paths.iter().map(|path| to.join(name_of(path.as_os_str().as_bytes()))).collect()
             }
             From::Far(_, places) => places.iter().map(|place| to.join(name_of(&place.path))).collect(),
-            From::Zero(_) | From::Noise(..) | From::Dataset(_) | From::Simulated(_) => vec![to],
+            From::Zero(_) | From::Noise(..) | From::Dataset(_) | From::Simulated(_) | From::Given(_) => {
+                vec![to]
+            }
         }
     }
 

@@ -9,6 +9,8 @@ pub mod options;
 
 pub mod threads;
 
+pub mod objects;
+
 pub mod place;
 
 mod not_here;

@@ -16,6 +16,13 @@ the same time: thalweg cp HOST1:PART1 DST --and HOST2:PART2 DST";
 pub(crate) const PIPE: &str = "a pipe is no place here: what stdin gives goes with `thalweg stream - DST`, and files \
 come to stdout with `thalweg cat SRC` (a file of that name is `./-`)";
 
+/// Why a stream does not come from a bucket.
+pub(crate) const STREAM_FROM_BUCKET: &str = "an object is complete: `thalweg cat` prints one, and `thalweg cp` copies it";
+
+/// Why a stream does not go into a bucket.
+pub(crate) const STREAM_TO_BUCKET: &str = "an object is there only when it is whole: stream into a directory, and copy from \
+there what is complete, with `thalweg cp` or `thalweg watch`";
+
 /// Why `HOST::MODULE` is no place.
 pub(crate) const RSYNC_MODULE: &str = "rsync's daemon speaks another protocol; the same host by ssh is HOST:PATH, \
 and with `thalweg serve` there tw://HOST/EXPORT/PATH (a name that begins with a colon is HOST:./:NAME)";
@@ -78,7 +85,7 @@ pub(crate) fn several_places(sources: &[Place], destination: &Place) -> Failure 
     let mut groups: Vec<Vec<&Place>> = Vec::new();
     for source in sources {
         let is_together = |group: &&mut Vec<&Place>| {
-            Whom::of(group[0]) == Whom::of(source) && !is_made(group[0]) && !is_made(source)
+            Whom::of(group[0]) == Whom::of(source) && !is_alone(group[0]) && !is_alone(source)
         };
         match groups.iter_mut().find(is_together) {
             Some(group) => group.push(source),
@@ -98,9 +105,9 @@ pub(crate) fn several_places(sources: &[Place], destination: &Place) -> Failure 
     Failure::new(FailureKind::Usage, "read the places", cause)
 }
 
-/// Whether its content is made here, without a disk.
-pub(crate) fn is_made(place: &Place) -> bool {
-    matches!(place, Place::Zero(_) | Place::Dataset(_) | Place::Simulated(_))
+/// Whether it is the only source of its copy: its content is made here, without a disk, or it is in a bucket.
+pub(crate) fn is_alone(place: &Place) -> bool {
+    matches!(place, Place::Zero(_) | Place::Dataset(_) | Place::Simulated(_) | Place::Object { .. })
 }
 
 /// Why a place `SCHEME://...` is not one of ours, and what does it instead.
@@ -108,34 +115,43 @@ pub(crate) fn foreign(text: &[u8]) -> String {
     let shown = quoted(text);
     let all = Escaped(text).to_string();
     let (scheme, rest) = all.split_once("://").unwrap_or((&all, ""));
-    let piped = |out: &str, into: &str| {
+    // A shell takes what a download brought before it broke for all of it, and says so only with pipefail.
+    let from = |out: &str| {
         format!(
-            "a file goes through a pipe, and is verified as far as that: {out} | thalweg stream - DST, or thalweg cat SRC | {into}"
+            "what it gives goes through a pipe, and is verified from there on: set -o pipefail; {out} | thalweg stream - DST \
+             (without pipefail a download that breaks off counts as its end)"
         )
     };
+    let piped = |out: &str, into: &str| {
+        format!(
+            "{}, or set -o pipefail; thalweg stream SRC - | {into} (use what is written there only if this ends with 0)",
+            from(out)
+        )
+    };
+    let object = quoted(format!("s3://{rest}").as_bytes());
     let advice = match scheme.to_ascii_lowercase().as_str() {
-        "s3" => format!(
-            "object stores are not here yet; with their own program {}",
-            piped(&format!("aws s3 cp {shown} -"), &format!("aws s3 cp - {shown}"))
+        "s3" | "s3a" | "s3n" => format!("a place in a bucket is written {object}"),
+        "gs" | "gcs" => format!(
+            "Google's store speaks S3's protocol, too: write {object}, with AWS_ENDPOINT_URL=https://storage.googleapis.com (or \
+             `endpoint` of a [place.NAME]) and the HMAC keys of an account as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         ),
-        "gs" => format!(
-            "object stores are not here yet; with their own program {}",
-            piped(&format!("gcloud storage cat {shown}"), &format!("gcloud storage cp - {shown}"))
+        "oss" | "cos" | "obs" | "b2" | "r2" | "oci" => format!(
+            "such a store speaks S3's protocol, too: write {object}, with the URL of its S3 endpoint as AWS_ENDPOINT_URL, or as \
+             `endpoint` of a [place.NAME]"
         ),
-        "az" | "azure" | "abfs" | "abfss" | "wasb" | "wasbs" | "adl" | "swift" | "oss" | "b2" | "r2" | "oci" => {
+        "az" | "azure" | "abfs" | "abfss" | "wasb" | "wasbs" | "adl" | "swift" => {
             format!(
-                "object stores are not here yet; with rclone {}",
-                piped("rclone cat REMOTE:PATH", "rclone rcat REMOTE:PATH")
+                "object stores of this kind are not here; with rclone {}",
+                piped("rclone cat REMOTE:PATH", "rclone rcat --size BYTES REMOTE:PATH")
             )
         }
         "hdfs" | "webhdfs" => format!(
             "Hadoop's file system is not here; with its own program {}",
             piped(&format!("hdfs dfs -cat {shown}"), &format!("hdfs dfs -put - {shown}"))
         ),
-        "http" | "https" | "ftp" | "ftps" => format!(
-            "web servers are not here; what one gives goes through a pipe, and is verified from there on: curl -fL {shown} | \
-             thalweg stream - DST"
-        ),
+        "http" | "https" | "ftp" | "ftps" => {
+            format!("web servers are not here; {}", from(&format!("curl -fL {shown}")))
+        }
         "scp" | "sftp" => format!("by ssh the same host is {}", quoted(format!("ssh://{rest}").as_bytes())),
         "rsync" => "rsync's daemon speaks another protocol; the same host by ssh is HOST:PATH, and with `thalweg serve` there \
                     tw://HOST/EXPORT/PATH"
@@ -153,7 +169,7 @@ pub(crate) fn foreign(text: &[u8]) -> String {
         }
         _ => "this kind of place is not supported".to_owned(),
     };
-    format!("{advice} (known are tw://, ssh://, HOST:PATH and paths of this machine)")
+    format!("{advice} (known are tw://, ssh://, HOST:PATH, s3:// and paths of this machine)")
 }
 
 /// A place as a word of a command line.
@@ -273,6 +289,10 @@ mod tests {
                 .ends_with("thalweg cp h1:x h1:z here/ --and h2:y here/")
         );
         assert!(cause(&["zero:1", "zero:1"], "a").ends_with("thalweg cp zero:1 a --and zero:1 a"));
+        assert!(
+            cause(&["s3://one/x", "s3://one/y"], "a")
+                .ends_with("thalweg cp s3://one/x a --and s3://one/y a")
+        );
         // Two of three would be far.
         assert_eq!(cause(&["h1:x", "here"], "h2:y"), "all sources must be at one place");
     }
@@ -280,13 +300,15 @@ mod tests {
     #[test]
     fn other_kinds_of_places_are_told_what_does_it_instead() {
         for (text, told) in [
-            (
-                "s3://b/a key",
-                "aws s3 cp 's3://b/a key' - | thalweg stream - DST, or thalweg cat SRC | aws s3 cp - 's3://b/a key'",
-            ),
-            ("gs://b/k", "gcloud storage cat gs://b/k | thalweg stream - DST"),
-            ("az://b/k", "rclone cat REMOTE:PATH | thalweg stream - DST"),
-            ("https://h/x?y=1&z", "curl -fL 'https://h/x?y=1&z' | thalweg stream - DST"),
+            ("S3://b/a key", "written 's3://b/a key' "),
+            ("s3a://b/k", "written s3://b/k "),
+            ("gs://b/k", "write s3://b/k, with AWS_ENDPOINT_URL=https://storage.googleapis.com"),
+            ("gcs://b/k", "write s3://b/k, with AWS_ENDPOINT_URL=https://storage.googleapis.com"),
+            ("cos://b/k", "write s3://b/k, with the URL of its S3 endpoint"),
+            ("az://b/k", "set -o pipefail; rclone cat REMOTE:PATH | thalweg stream - DST"),
+            ("az://b/k", "set -o pipefail; thalweg stream SRC - | rclone rcat --size BYTES REMOTE:PATH"),
+            ("hdfs://h/k", "set -o pipefail; thalweg stream SRC - | hdfs dfs -put - hdfs://h/k"),
+            ("https://h/x?y=1&z", "set -o pipefail; curl -fL 'https://h/x?y=1&z' | thalweg stream - DST"),
             ("sftp://me@h:22/x", "by ssh the same host is ssh://me@h:22/x"),
             ("file:///etc/passwd", "as it is: /etc/passwd"),
             ("file://localhost/etc/passwd", "as it is: /etc/passwd"),

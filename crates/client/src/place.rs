@@ -1,6 +1,7 @@
 //! Places as users write them.
 
 use crate::not_here;
+use crate::objects::{self, Location, SCHEME, Settings};
 use crate::options::{dataset, units};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -47,6 +48,13 @@ pub enum Place {
         /// Path at the host, bytes.
         path: Vec<u8>,
     },
+    /// `s3://bucket[/key]`.
+    Object {
+        /// Bucket and key.
+        location: Location,
+        /// What the configuration says of it.
+        settings: Settings,
+    },
 }
 
 /// A place that the configuration gives a name.
@@ -56,6 +64,8 @@ pub struct Configured {
     pub url: String,
     /// The daemon's ticket.
     pub ticket: Option<PathBuf>,
+    /// How the store of a bucket is reached.
+    pub settings: Settings,
 }
 
 /// Places by their names in the configuration: `@NAME/path`.
@@ -96,11 +106,11 @@ impl Configured {
     /// `Usage`, saying what is wrong.
     pub fn check(&self) -> Result<()> {
         match self.join(OsStr::new("/x")) {
-            Ok(Place::Daemon { .. } | Place::Ssh { .. }) => Ok(()),
+            Ok(Place::Daemon { .. } | Place::Ssh { .. } | Place::Object { .. }) => Ok(()),
             Ok(_) => Err(Failure::new(
                 FailureKind::Usage,
                 "read place",
-                "a place is tw://HOST[:PORT][/EXPORT/PATH] or [USER@]HOST:PATH",
+                "a place is tw://HOST[:PORT][/EXPORT/PATH], [USER@]HOST:PATH or s3://BUCKET[/PREFIX]",
             )),
             Err(failure) => Err(failure),
         }
@@ -127,8 +137,10 @@ impl Configured {
             text.push(OsStr::from_bytes(below));
         }
         let mut named = Place::parse(&text, &Places::default())?;
-        if let Place::Daemon { ticket, .. } = &mut named {
-            ticket.clone_from(&self.ticket);
+        match &mut named {
+            Place::Daemon { ticket, .. } => ticket.clone_from(&self.ticket),
+            Place::Object { settings, .. } => settings.clone_from(&self.settings),
+            _ => {}
         }
         Ok(named)
     }
@@ -161,6 +173,7 @@ impl std::fmt::Display for Place {
                     Escaped(path)
                 )
             }
+            Place::Object { location, .. } => Escaped(location.to_string().as_bytes()).fmt(f),
             Place::Ssh { host, port, path } => {
                 let host = bracketed(host);
                 let host = Escaped(host.as_bytes());
@@ -197,6 +210,12 @@ impl Place {
                 local.as_mut_os_string().push("/")
             }
             Place::Daemon { path, .. } | Place::Ssh { path, .. } if !path.ends_with(b"/") => path.push(b'/'),
+            // A bucket means its contents.
+            Place::Object { location: Location { key, .. }, .. }
+                if !key.is_empty() && !key.ends_with('/') =>
+            {
+                key.push('/');
+            }
             _ => {}
         }
     }
@@ -239,6 +258,7 @@ impl Place {
             Place::Daemon { path, .. } | Place::Ssh { path, .. } => {
                 *path = joined(std::mem::take(path), name);
             }
+            Place::Object { location, .. } => location.key = objects::key_below(&location.key, name),
             Place::Zero(_) | Place::Dataset(_) | Place::Null | Place::Simulated(_) => {}
         }
         named
@@ -266,6 +286,11 @@ impl Place {
         }
         if let Some(rest) = bytes.strip_prefix(b"tw://") {
             return daemon(rest).map_err(usage);
+        }
+        if bytes.starts_with(SCHEME.as_bytes()) {
+            let text = std::str::from_utf8(bytes).map_err(|_| usage("a key is text (UTF-8)"))?;
+            let location = Location::parse(text)?;
+            return Ok(Place::Object { location, settings: Settings::default() });
         }
         if let Some(rest) = bytes.strip_prefix(b"ssh://") {
             let (authority, path) = match rest.iter().position(|&b| b == b'/') {
@@ -509,6 +534,44 @@ mod tests {
         }
     }
 
+    #[test]
+    fn places_in_buckets_have_keys_and_are_shown_as_they_are_read() {
+        let object = |key: &str| Place::Object {
+            location: Location { bucket: "data".into(), key: key.into() },
+            settings: Settings::default(),
+        };
+        for (text, key) in [
+            ("s3://data", ""),
+            ("s3://data/run7", "run7"),
+            ("s3://data/run7/", "run7/"),
+            ("s3://data/a b/c%20d", "a b/c%20d"),
+        ] {
+            assert_eq!(parse(text), object(key), "{text}");
+            assert_eq!(parse(text).to_string(), text);
+        }
+        assert_eq!(parse("s3://data/run7").below(b"a/b"), object("run7/a/b"));
+        assert_eq!(parse("s3://data").below(b"a"), object("a"));
+        for (text, key) in [("s3://data", ""), ("s3://data/x", "x/"), ("s3://data/x/", "x/")] {
+            let mut place = parse(text);
+            place.mean_contents();
+            assert_eq!(place, object(key), "{text}");
+        }
+        for bad in ["s3://", "s3://Data/x", "s3://data//x", "s3://data/../x", "s3://KEY@data/x"] {
+            let refused = Place::parse(OsStr::new(bad), &Places::default()).unwrap_err();
+            assert_eq!(refused.kind, FailureKind::Usage, "{bad}: {refused}");
+        }
+        let options = objects::Options { anonymous: true, ..objects::Options::default() };
+        let settings = Settings { options, ..Settings::default() };
+        let mut places = Places::default();
+        let url = "s3://data/base/".to_owned();
+        places.insert("site", Configured { url, ticket: None, settings: settings.clone() });
+        for (text, key) in [("@site", "base/"), ("@site/", "base/"), ("@site/x/y", "base/x/y")] {
+            let location = Location { bucket: "data".into(), key: key.into() };
+            let named = Place::parse(OsStr::new(text), &places).unwrap();
+            assert_eq!(named, Place::Object { location, settings: settings.clone() }, "{text}");
+        }
+    }
+
     /// Each would else be a name that nobody meant, made without a word.
     #[test]
     fn what_means_something_else_to_other_tools_is_refused_and_has_another_spelling() {
@@ -638,7 +701,7 @@ mod tests {
 
     #[test]
     fn another_scheme_is_not_a_host() {
-        for bad in ["thalweg://h/data", "s3://bucket/x", "rsync://h/x", "https://h/x"] {
+        for bad in ["thalweg://h/data", "s3a://bucket/x", "gs://bucket/x", "rsync://h/x", "https://h/x"] {
             let error = Place::parse(OsStr::new(bad), &Places::default()).unwrap_err();
             assert!(error.to_string().contains("known are tw://"), "{error}");
         }

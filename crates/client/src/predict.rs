@@ -113,7 +113,9 @@ pub fn size(
     stop: &Arc<Stop>,
 ) -> Result<Size> {
     Ok(match &job.from {
-        From::Local(_) | From::Far(..) => count(&Reach::open(source, far_movers)?.until(stop), time)?,
+        From::Local(_) | From::Far(..) | From::Given(_) => {
+            count(&Reach::open(source, far_movers)?.until(stop), time)?
+        }
         From::Zero(bytes) => made(*bytes),
         From::Simulated(spec) => made(spec.bytes),
         From::Noise(bytes, _) => made(*bytes),

@@ -258,12 +258,14 @@ impl Profiles {
             From::Zero(_) | From::Noise(..) | From::Dataset(_) => "zero:".to_owned(),
             From::Far(far, places) => at(far, places.first()?),
             From::Simulated(array) => simulated(array),
+            From::Given(given) => given.way.clone(),
         };
         let destination = match to {
             To::Local(path) | To::Scratch(path, _) => file_system(path),
             To::Null => "null:".to_owned(),
             To::Far(far, place) => at(far, place),
             To::Simulated(array) => simulated(array),
+            To::Given(given) => given.way.clone(),
         };
         let words: Vec<String> = [source, destination].into_iter().chain(by_hand.0.iter().cloned()).collect();
         Some(self.history.key(&words))

@@ -1,6 +1,7 @@
-//! A place that questions are asked about, here or at a far mover: one face for both.
+//! A place that questions are asked about, here, at a far mover or in a bucket: one face for all.
 
 use crate::far_movers::{self, FarMovers, Whom};
+use crate::objects::Bucket;
 use crate::place::{Place, joined};
 use far::{Far, stopped};
 use position::Position;
@@ -39,6 +40,7 @@ pub struct Reach {
 enum At {
     Local(PathBuf),
     Far(Arc<Far>, message::Place),
+    Object(Bucket),
 }
 
 /// Bytes asked for at once, the next such piece being under way: bounds the memory of a slow reader.
@@ -59,6 +61,12 @@ impl Reach {
 
     fn at(at: At) -> Reach {
         Reach { at, outlasts: false, follow_links: false, stop: None }
+    }
+
+    /// A place in a bucket.
+    #[must_use]
+    pub fn object(bucket: Bucket) -> Reach {
+        Reach::at(At::Object(bucket))
     }
 
     /// Whether it is a path of this machine.
@@ -120,7 +128,15 @@ impl Reach {
         }
         match named {
             Place::Local(path) => Ok(Reach::local(path)),
-            _ => {
+            Place::Object { location, settings } => {
+                Ok(Reach::object(far_movers.bucket(&location, &settings)?))
+            }
+            Place::Zero(_)
+            | Place::Dataset(_)
+            | Place::Null
+            | Place::Simulated(_)
+            | Place::Daemon { .. }
+            | Place::Ssh { .. } => {
                 let cause = "`zero:` and `null:` have nothing in them";
                 Err(Failure::new(FailureKind::Usage, "read place", cause))
             }
@@ -238,6 +254,7 @@ impl Reach {
                     _ => Err(unexpected()),
                 })
             }
+            At::Object(bucket) => bucket.list(recursive, &|| self.go_on(), sink),
         }
     }
 
@@ -298,6 +315,7 @@ impl Reach {
                     _ => Err(unexpected()),
                 })
             }
+            At::Object(bucket) => bucket.digest_wanted(how, wanted, &|| self.go_on(), sink),
         }
     }
 
@@ -336,6 +354,8 @@ impl Reach {
         let path = match &self.at {
             At::Local(path) => path.as_os_str().as_bytes(),
             At::Far(_, place) => place.path.as_slice(),
+            // There are no links.
+            At::Object(bucket) => return bucket.look(),
         };
         self.look(path.ends_with(b"/") || path.ends_with(b"/."))
     }
@@ -356,6 +376,7 @@ impl Reach {
                 })?;
                 seen.ok_or_else(unexpected)
             }
+            At::Object(bucket) => bucket.look(),
         }
     }
 
@@ -406,13 +427,14 @@ impl Reach {
                 let question = Question::Read { place: place.clone(), offset, bytes, seen };
                 hear_bytes(self.ask(&far.client(), question)?, sink).map(drop)
             }
+            At::Object(bucket) => bucket.read(offset, bytes, seen, &|| self.go_on(), sink),
         }
     }
 
     /// Removes it. `count` grows by the entries that went, also where it fails; what could not go is told.
     ///
     /// # Errors
-    /// As [`survey::remove`], and what the connection says.
+    /// As [`survey::remove`], and what the connection or the store says.
     pub fn remove(&self, recursive: bool, count: &mut u64, trouble: &mut dyn FnMut(Failure)) -> Result<()> {
         match &self.at {
             At::Local(path) => survey::remove(&local(path), recursive, &mut |removed| {
@@ -434,6 +456,7 @@ impl Reach {
                 }
                 Ok(())
             }
+            At::Object(bucket) => bucket.remove(recursive, count, &|| self.go_on(), trouble),
         }
     }
 
@@ -449,6 +472,7 @@ impl Reach {
                 let path = joined(place.path.clone(), path);
                 At::Far(far.clone(), message::Place { export: place.export.clone(), path })
             }
+            At::Object(bucket) => At::Object(bucket.below(path)),
         };
         Reach { at, ..self.clone() }
     }

@@ -72,8 +72,8 @@ impl Ends {
     /// Reaches the far one, if one is far. `state` is where our own keys are.
     ///
     /// # Errors
-    /// `Usage` for what cannot be an end of a stream; `Unsupported` if both are far; when the far mover cannot be
-    /// reached.
+    /// `Usage` for what cannot be an end of a stream; `Unsupported` for a bucket, and if both are far; when the far
+    /// mover cannot be reached.
     pub fn reach(source: End, destination: End, far_movers: &mut FarMovers, state: &Path) -> Result<Ends> {
         if let (End::Named(from), End::Named(to)) = (&source, &destination)
             && Whom::of(from).and(Whom::of(to)).is_some()
@@ -83,6 +83,7 @@ impl Ends {
         let from = match source {
             End::Pipe(pipe) => FlowFrom::Pipe(pipe),
             End::Named(Place::Local(path)) => FlowFrom::Local(path),
+            End::Named(Place::Object { .. }) => return Err(unsupported(not_here::STREAM_FROM_BUCKET)),
             End::Named(named) => match far(&named, far_movers)? {
                 Some((far, place)) => FlowFrom::Far(far, place),
                 None => return Err(usage("this is no source of a stream")),
@@ -92,6 +93,7 @@ impl Ends {
             End::Pipe(pipe) => FlowTo::Pipe(pipe),
             End::Named(Place::Local(path)) => FlowTo::Local(path),
             End::Named(Place::Null) => FlowTo::Null,
+            End::Named(Place::Object { .. }) => return Err(unsupported(not_here::STREAM_TO_BUCKET)),
             End::Named(named) => match far(&named, far_movers)? {
                 Some((far, place)) => FlowTo::Far(far, place),
                 None => return Err(usage("this is no destination of a stream")),
@@ -201,5 +203,12 @@ pub fn pipe(number: RawFd) -> Result<OwnedFd> {
 }
 
 fn usage(cause: &str) -> Failure {
-    Failure::new(FailureKind::Usage, "read the places of a stream", cause)
+    Failure::new(FailureKind::Usage, READ_PLACES, cause)
 }
+
+fn unsupported(cause: &str) -> Failure {
+    Failure::new(FailureKind::Unsupported, READ_PLACES, cause)
+}
+
+/// What fails where places cannot be the ends of a stream.
+const READ_PLACES: &str = "read the places of a stream";

@@ -135,14 +135,26 @@ export = [\"data=/srv/data\", \"archive=/srv/archive:ro\"]
 [place.site]
 url = \"tw://dtn.example.org/data\"
 ticket = \"site.ticket\"
+
+[place.archive]
+url = \"s3://archive/beamline\"
+endpoint = \"https://store.example.org\"
+profile = \"archive\"
 ```
 
 ## Places
 
 `[place.NAME]` gives a place a name: `@NAME/path` is the path below `url` wherever a place is accepted, `@NAME` the place \
-itself. `url` is `tw://HOST[:PORT][/EXPORT[/PATH]]` or an ssh place; `ticket` names the ticket file of that daemon (relative \
+itself. `url` is `tw://HOST[:PORT][/EXPORT[/PATH]]`, an ssh place or `s3://BUCKET[/PREFIX]`; `ticket` names the ticket file of that daemon (relative \
 to the configuration file; `~/` is your home) and goes over `--ticket`. A file of this machine that begins with `@` is \
-written `./@...`. Secrets stand in ticket files only, never in a configuration, in the environment or on a command line.
+written `./@...`. Secrets stand in ticket files only, never in a configuration, in the environment or on a command line; those \
+for object stores stand where the AWS tools have them.
+
+A place in a bucket may have: `endpoint`, the URL of the store (`http://` where nothing is to be encrypted); `region`; \
+`profile`, one of the AWS configuration; `style`, `path` or `virtual`: where the bucket stands in a URL; `ca`, a file of \
+certificates to trust (PEM); `anonymous = true`, where requests are not to be signed; `directory-markers = true`, which keeps \
+directories as empty objects; `server-times = true`, which asks no object for the time of its file. What is not said is \
+looked for in the environment and the AWS configuration ([object stores](../guide/objects.md)).
 
 ## Variables that are no options
 

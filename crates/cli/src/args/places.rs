@@ -44,7 +44,7 @@ impl AskArgs {
 /// Options of ls.
 #[derive(Debug, clap::Args)]
 pub struct LsArgs {
-    /// PATH, [USER@]HOST:PATH or tw://HOST[:PORT]/EXPORT/PATH; tw://HOST[:PORT]/ alone has exports
+    /// PATH, [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH or s3://BUCKET/KEY; tw://HOST[:PORT]/ alone has exports
     #[arg(value_name = "PLACE", default_value = ".")]
     pub place: OsString,
     /// With kind, mode, owner, bytes and time
@@ -64,7 +64,7 @@ pub struct LsArgs {
 /// Options of du.
 #[derive(Debug, clap::Args)]
 pub struct DuArgs {
-    /// PATH, [USER@]HOST:PATH or tw://HOST[:PORT]/EXPORT/PATH
+    /// PATH, [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH or s3://BUCKET/KEY
     #[arg(value_name = "PLACE", default_value = ".")]
     pub place: OsString,
     /// Only the sum. Always on; accepted for your fingers, as is `-h` beside it
@@ -81,7 +81,7 @@ pub struct DuArgs {
 /// Options of cat.
 #[derive(Debug, clap::Args)]
 pub struct CatArgs {
-    /// PATH, [USER@]HOST:PATH or tw://HOST[:PORT]/EXPORT/PATH
+    /// PATH, [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH or s3://BUCKET/KEY
     #[arg(value_name = "PLACE", required = true)]
     pub places: Vec<OsString>,
     /// Whom to ask.
@@ -92,7 +92,7 @@ pub struct CatArgs {
 /// Options of rm.
 #[derive(Debug, clap::Args)]
 pub struct RmArgs {
-    /// PATH, [USER@]HOST:PATH or tw://HOST[:PORT]/EXPORT/PATH
+    /// PATH, [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH or s3://BUCKET/KEY
     #[arg(value_name = "PLACE", required = true)]
     pub places: Vec<OsString>,
     /// Directories, with everything in them
@@ -107,10 +107,11 @@ pub struct RmArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exits with 0 if both are the same, with 2 if not.")]
 pub struct CheckArgs {
-    /// PATH, [USER@]HOST:PATH or tw://HOST[:PORT]/EXPORT/PATH. Names are relative to it, as of a copy of `SRC/`
+    /// PATH, [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH or s3://BUCKET/KEY. Names are relative to it, as of a copy
+    /// of `SRC/`
     #[arg(value_name = "SRC")]
     pub source: OsString,
-    /// PATH, [USER@]HOST:PATH or tw://HOST[:PORT]/EXPORT/PATH; none with --sums
+    /// PATH, [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH or s3://BUCKET/KEY; none with --sums
     #[arg(value_name = "DST", required_unless_present = "sums", conflicts_with = "sums")]
     pub destination: Option<OsString>,
     /// Compare the files of SRC with this list (`-`: stdin), as `b3sum` or `thalweg verify --as-b3sum` writes it; names
@@ -155,7 +156,7 @@ pub struct VerifyArgs {
     /// What `--receipt` wrote
     #[arg(value_name = "RECEIPT")]
     pub receipt: PathBuf,
-    /// Where it was copied to: PATH, [USER@]HOST:PATH or tw://HOST[:PORT]/EXPORT/PATH
+    /// Where it was copied to: PATH, [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH or s3://BUCKET/KEY
     #[arg(
         value_name = "PLACE",
         required_unless_present_any = ["as_b3sum", "show"],
@@ -190,15 +191,19 @@ pub struct VerifyArgs {
 /// Options of gc.
 #[derive(Debug, clap::Args)]
 pub struct GcArgs {
-    /// A directory of this machine
+    /// A directory of this machine; or s3://BUCKET[/PREFIX], where uploads that nobody completed are what is left
     #[arg(value_name = "DIR", required = true)]
     pub places: Vec<OsString>,
     /// Remove what no copy uses; without it only list. Copies that would resume from it begin anew
     #[arg(long)]
     pub yes: bool,
-    /// Remove only what has not changed for so long, for instance 7d: a copy may still resume from the rest
+    /// Remove only what has not changed for so long, for instance 7d: a copy may still resume from the rest. In a
+    /// bucket what was begun so long ago, by whatever program; without, only what copies with this state directory left
     #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     pub older_than: Option<Duration>,
+    /// Where thalweg keeps its keys and what it remembers: which uploads to a bucket it left
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
     /// Events as JSON, one a line, on stdout
     #[arg(long)]
     pub json: bool,

@@ -19,7 +19,8 @@ pub struct WatchArgs {
     /// begin with a dot) are left alone
     #[arg(value_name = "DIR")]
     pub source: OsString,
-    /// Where its items go, under their names. One of both places is on this machine
+    /// Where its items go, under their names: the same, or s3://BUCKET[/KEY]. One of both places is on this
+    /// machine, or in a bucket
     #[arg(value_name = "DST")]
     pub destination: OsString,
     /// Run this program, on this machine, for each item once it has arrived, is verified and durable. It is told about

@@ -55,7 +55,7 @@ impl Compared {
     }
 
     fn wait_for(&self, passed: u64, job: &mut Running) {
-        wait_until(LIMIT, || self.proxy.passed() > passed || job.is_over());
+        assert!(wait_until(LIMIT, || self.proxy.passed() > passed || job.is_over()), "nothing passes");
         assert!(!job.is_over(), "it was over after {} bytes", self.proxy.passed());
     }
 

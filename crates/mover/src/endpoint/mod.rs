@@ -37,6 +37,8 @@ pub mod simulated;
 
 pub mod sparing;
 
+pub mod filtered;
+
 #[cfg(any(test, feature = "sim"))]
 pub mod testing;
 

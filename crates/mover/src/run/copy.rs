@@ -23,8 +23,11 @@ use thalweg_wire::RelativePath;
 use thalweg_wire::message::{
     Check, FilterRule, Place, Preserve, PullTrial, PushTrial, Totals, TransferNumber, VerifyLevel,
 };
+use thalweg_wire::path::Escaped;
 
 mod attempt;
+
+mod given;
 
 mod places;
 
@@ -40,6 +43,7 @@ mod meter;
 
 pub use crate::run::sender::Sources;
 pub use crate::transfer::stays::{Left, Stays};
+pub use given::{GivenDestination, GivenSource, OpenDestination};
 pub use meter::Meter;
 pub use removal::refuse_sources;
 
@@ -56,6 +60,8 @@ pub enum From {
     Dataset(DatasetSpec),
     /// A file on a simulated array.
     Simulated(ArraySpec),
+    /// A source that whoever asks made.
+    Given(GivenSource),
     /// Places at a far mover.
     Far(Arc<FarMover>, Vec<Place>),
 }
@@ -71,6 +77,8 @@ pub enum To {
     Scratch(PathBuf, u64),
     /// Nowhere, by way of a simulated array.
     Simulated(ArraySpec),
+    /// A destination that whoever asks made.
+    Given(GivenDestination),
     /// A place at a far mover.
     Far(Arc<FarMover>, Place),
 }
@@ -288,8 +296,9 @@ pub type EvidenceSink = Arc<dyn Fn(&Evidence) + Send + Sync>;
 /// # Errors
 /// When nothing could be done, or not everything: the failure of the last attempt. Single entries that failed
 /// are no error here; they are events and counted in the totals. `Usage` for deletion with a list of names, and
-/// for a receipt of a dry run or of a trial; `Usage` where source files are to be removed and may not be, and
-/// `Permission` where the far side says so.
+/// for a receipt of a dry run or of a trial; `Unsupported` for deletion at a given destination, and for a list of names
+/// of a given source; `Usage` where source files are to be removed and may not be, and `Permission` where the far side
+/// says so.
 pub fn copy(
     from: &From,
     to: &To,
@@ -306,6 +315,10 @@ pub fn copy(
     if wishes.receipt.is_some() && (wishes.dry_run || wishes.trial.is_some()) {
         let cause = "what changes nothing, or keeps nothing, has no receipt: nobody signs it";
         return Err(Failure::new(FailureKind::Usage, "copy", cause));
+    }
+    if let (Some(_), To::Given(to)) = (wishes.fidelity.delete_max, to) {
+        let cause = format!("nothing is deleted at {} (--delete): copy without it", Escaped(&to.name));
+        return Err(Failure::new(FailureKind::Unsupported, "copy", cause));
     }
     removal::check(from, to, wishes)?;
     let mut job = Job {
@@ -326,7 +339,13 @@ pub fn copy(
         removed: Arc::default(),
     };
     watch.meter.came(0);
-    job.run()
+    let result = job.run();
+    if let To::Given(to) = to
+        && let Some(text) = (to.note)()
+    {
+        (watch.events)(Event::Note(text));
+    }
+    result
 }
 
 /// What heals of copies and of questions: also before there ever was a link, where a peer that answers may do so better

@@ -5,7 +5,7 @@
 >>> report.bytes_done, report.sentence  # doctest: +SKIP
 
 Places are written as for the program: ``path``, ``[user@]host:path``, ``ssh://``, ``tw://host[:port]/export/path``,
-``zero:SIZE``, ``null:``; a trailing slash on a source means its contents. What a copy promises is what the program promises:
+``s3://bucket/key``, ``zero:SIZE``, ``null:``; a trailing slash on a source means its contents. What a copy promises is what the program promises:
 it returns when everything is verified and durable; the same call resumes what was interrupted.
 
 The interpreter lock is released while data move; calls may be made from several threads at once. Ctrl-C ends a call in

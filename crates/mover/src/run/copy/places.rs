@@ -2,6 +2,7 @@
 
 use super::{From, Job, To, Wishes, removal};
 use crate::endpoint::dataset::DatasetSource;
+use crate::endpoint::filtered::FilteredSource;
 use crate::endpoint::local::destination::{DestinationPlace, LocalDestination};
 use crate::endpoint::local::overlap;
 use crate::endpoint::local::source::{LocalSource, ScanOptions, SourceRoot};
@@ -70,6 +71,18 @@ impl Job<'_> {
                     None => Ok((source, form)),
                 }
             }
+            From::Given(given) => {
+                let selection = &self.wishes.selection;
+                if !selection.only.is_empty() {
+                    let cause = "names of a list are not looked up there (--files-from): --include and --exclude choose";
+                    return Err(Failure::new(FailureKind::Unsupported, "open", cause));
+                }
+                let source: Arc<dyn Source> = match selection.filter.is_empty() {
+                    true => given.source.clone(),
+                    false => Arc::new(FilteredSource::new(given.source.clone(), self.filter()?)),
+                };
+                Ok((source, given.form.clone()))
+            }
             From::Far(..) => Err(Failure::new(FailureKind::Internal, "open", "the source is far")),
         }
     }
@@ -106,6 +119,7 @@ impl Job<'_> {
                 }
                 Ok(Arc::new(destination))
             }
+            To::Given(given) => (given.open)(form, terms),
             To::Far(..) => Err(Failure::new(FailureKind::Internal, "open", "the destination is far")),
         }
     }
@@ -133,7 +147,12 @@ impl Job<'_> {
         };
         match self.from {
             From::Far(_, places) => places.iter().for_each(&mut add_place),
-            From::Local(_) | From::Zero(_) | From::Noise(..) | From::Dataset(_) | From::Simulated(_) => {}
+            From::Local(_)
+            | From::Zero(_)
+            | From::Noise(..)
+            | From::Dataset(_)
+            | From::Simulated(_)
+            | From::Given(_) => {}
         }
         if let To::Far(_, place) = self.to {
             add_place(place);
@@ -155,10 +174,15 @@ impl Job<'_> {
                 add(&spec.bytes.to_le_bytes());
                 add(&spec.seed.to_le_bytes());
             }
+            From::Given(given) => add(&given.name),
             From::Far(far, _) => add(far.name().as_bytes()),
         }
-        if let To::Local(path) = self.to {
-            add(std::path::absolute(path).unwrap_or_else(|_| path.clone()).as_os_str().as_bytes());
+        match self.to {
+            To::Local(path) => {
+                add(std::path::absolute(path).unwrap_or_else(|_| path.clone()).as_os_str().as_bytes());
+            }
+            To::Given(given) => add(&given.name),
+            To::Null | To::Scratch(..) | To::Simulated(_) | To::Far(..) => {}
         }
         let mut key = [0; 16];
         key.copy_from_slice(&hasher.finalize().as_bytes()[..16]);

@@ -25,6 +25,7 @@ pub(super) fn check(from: &From, to: &To, wishes: &Wishes) -> Result<()> {
         (From::Zero(_) | From::Noise(..) | From::Dataset(_) | From::Simulated(_), _) => {
             refused("there are none in this source")
         }
+        (From::Given(_), _) => refused("not of such a source: what it has is removed by other means"),
         (From::Local(_) | From::Far(..), To::Null | To::Scratch(..) | To::Simulated(_)) => {
             refused("the destination keeps nothing")
         }
@@ -36,7 +37,7 @@ pub(super) fn check(from: &From, to: &To, wishes: &Wishes) -> Result<()> {
             let cause = "with --copy-links (-L) what is copied has its name elsewhere";
             refused(cause)
         }
-        (From::Local(_) | From::Far(..), To::Local(_) | To::Far(..)) => Ok(()),
+        (From::Local(_) | From::Far(..), To::Local(_) | To::Given(_) | To::Far(..)) => Ok(()),
     }
 }
 

@@ -67,7 +67,7 @@ impl Job<'_> {
             // What is packed lies beside what it is made of.
             asked.memory_bytes = asked.memory_bytes.map(|bytes| bytes / 2);
         }
-        plan::plan(&asked, &path)
+        self.plan_of_given(plan::plan(&self.asked_of_given(asked), &path))
     }
 
     /// Tells what it goes by, once the far side, if there is one, has opened the place: before that nothing is begun.

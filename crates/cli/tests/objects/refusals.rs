@@ -1,0 +1,89 @@
+//! What is refused, and with which words.
+
+use super::servers::{Kind, SECRET, each, with};
+use super::support::Scratch;
+use super::support::job::{Ran, Running};
+use std::time::Duration;
+
+const HANG: Duration = Duration::from_secs(300);
+
+fn said(ran: &Ran) -> String {
+    format!("{}{}", ran.stdout, ran.stderr)
+}
+
+/// Moto checks none.
+#[test]
+fn wrong_credentials_are_told_without_a_secret() {
+    with(Kind::Versity, "credentials", |server| {
+        std::fs::write(server.scratch.path("f"), b"x").unwrap();
+        let wrong = "canary-of-a-wrong-secret";
+        for key in ["AKIDOFATEST", "AKIDOFNOBODY"] {
+            let mut command = server.thalweg();
+            command.env("AWS_ACCESS_KEY_ID", key).env("AWS_SECRET_ACCESS_KEY", wrong);
+            command.env("THALWEG_LOG", "debug");
+            command.args(["cp", &server.path("f"), &server.place("f")]);
+            let refused = Running::start(command).end(HANG).expect(3);
+            let told = said(&refused);
+            assert!(told.contains("error: ") && told.contains("data"), "{told}");
+            assert!(!told.contains(wrong) && !told.contains(SECRET), "{told}");
+            assert!(!told.contains("X-Amz-Signature"), "{told}");
+        }
+        assert_eq!(server.keys(), [""; 0]);
+    });
+}
+
+#[test]
+fn a_bucket_that_is_not_there_and_a_key_that_nothing_has_are_told_by_name() {
+    each("absent", |server| {
+        std::fs::write(server.scratch.path("f"), b"x").unwrap();
+        let (file, down) = (server.path("f"), server.path("down"));
+        for (from, to, name) in [
+            (file.as_str(), "s3://no-such-bucket/f", "no-such-bucket"),
+            ("s3://no-such-bucket/f", down.as_str(), "no-such-bucket"),
+            ("s3://data/no-such-key", down.as_str(), "no-such-key"),
+        ] {
+            let refused = server.run(&["cp", from, to]).expect(3);
+            assert!(refused.stderr.contains(name), "{from}: {}", refused.stderr);
+        }
+        assert!(!server.scratch.path("down").exists());
+    });
+}
+
+/// Nobody is asked: there is no store.
+#[test]
+fn what_is_not_here_of_buckets_says_what_does_it() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("tree")).unwrap();
+    std::fs::write(scratch.path("tree/f"), b"x").unwrap();
+    let tree = scratch.path("tree").display().to_string();
+    for (words, code, told) in [
+        (&["sync", "--delete", &tree, "s3://data/x/"][..], 3, "nothing is deleted at s3://data/x/"),
+        (&["stream", &tree, "s3://data/x/"], 3, "thalweg watch"),
+        (&["stream", "s3://data/x", &tree], 3, "thalweg cat"),
+        (&["rm", "-r", "s3://data"], 1, "no name of its own"),
+        (&["cp", "s3://data/a", "s3://data/b", &tree], 1, "--and"),
+        (&["cp", "s3://data/a//b", &tree], 1, "two slashes"),
+        (&["cp", "gs://data/a", &tree], 1, "AWS_ENDPOINT_URL=https://storage.googleapis.com"),
+        (&["watch", "s3://data/a", &tree], 1, "what is watched is a directory"),
+    ] {
+        let mut command = scratch.thalweg();
+        command.env("HOME", scratch.root()).env("AWS_ENDPOINT_URL", "http://127.0.0.1:1");
+        command.env("AWS_ACCESS_KEY_ID", "k").env("AWS_SECRET_ACCESS_KEY", "s").args(words);
+        let refused = Running::start(command).end(HANG).expect(code);
+        assert!(said(&refused).contains(told), "{words:?}: {}", said(&refused));
+    }
+}
+
+#[test]
+fn source_files_in_a_bucket_stay_and_files_that_go_into_one_may_go() {
+    each("removal", |server| {
+        server.put("a", b"x");
+        let (there, down) = (server.place("a"), server.path("down"));
+        let refused = server.run(&["cp", "--remove-source-files", &there, &down]).expect(1);
+        assert!(refused.stderr.contains("--remove-source-files"), "{}", refused.stderr);
+        std::fs::write(server.scratch.path("f"), b"y").unwrap();
+        server.ok(&["cp", "--remove-source-files", &server.path("f"), &server.place("moved")]);
+        assert!(!server.scratch.path("f").exists());
+        assert_eq!(server.keys(), ["a", "moved"]);
+    });
+}

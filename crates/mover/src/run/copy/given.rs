@@ -1,0 +1,168 @@
+//! Ends that whoever asks for a copy made: places of which the mover knows nothing but what they promise.
+
+use super::{From, Job, To};
+use crate::endpoint::{Destination, Source};
+use crate::failure::Result;
+use crate::plan::{Asked, Plan};
+use std::sync::Arc;
+use thalweg_wire::message::{SourceForm, Terms};
+
+/// A source that is not the mover's own. It is scanned once for each attempt of the copy.
+#[derive(Clone)]
+pub struct GivenSource {
+    /// What is scanned and read.
+    pub source: Arc<dyn Source>,
+    /// As far as names at the destination depend on it.
+    pub form: SourceForm,
+    /// What it is called, at most [`PATH_BYTES_MAX`](thalweg_wire::limits::PATH_BYTES_MAX): part of the key by which a
+    /// second attempt finds what the first left behind.
+    pub name: Vec<u8>,
+    /// What is remembered of ways that begin there goes by it, whatever is copied.
+    pub way: String,
+    /// So many streams at least keep it busy, if nobody asks for a number.
+    pub streams: u16,
+}
+
+/// Opens a destination for what has this form, on these terms; once for each attempt.
+pub type OpenDestination = Arc<dyn Fn(&SourceForm, &Terms) -> Result<Arc<dyn Destination>> + Send + Sync>;
+
+/// A destination that is not the mover's own. What it says is durable is kept; it deletes nothing.
+#[derive(Clone)]
+pub struct GivenDestination {
+    /// Opens it.
+    pub open: OpenDestination,
+    /// What is to be told of it when the copy is over, whatever became of that: what it keeps for the next attempt.
+    pub note: Arc<dyn Fn() -> Option<String> + Send + Sync>,
+    /// As [`GivenSource::name`].
+    pub name: Vec<u8>,
+    /// As [`GivenSource::way`].
+    pub way: String,
+    /// Bytes of a chunk that suit it, of what the user asks for: a size that
+    /// [`is_chunk_size`](thalweg_wire::limits::is_chunk_size) takes.
+    pub chunk_bytes: fn(Option<u64>) -> u64,
+}
+
+impl Job<'_> {
+    /// What was asked for, with chunks as a given destination takes them.
+    pub(super) fn asked_of_given(&self, asked: Asked) -> Asked {
+        match self.to {
+            To::Given(to) => Asked { chunk_bytes: Some((to.chunk_bytes)(asked.chunk_bytes)), ..asked },
+            _ => asked,
+        }
+    }
+
+    /// The plan with what given ends need. Streams that were asked for stay.
+    pub(super) fn plan_of_given(&self, mut plan: Plan) -> Plan {
+        if matches!(self.to, To::Given(_)) {
+            plan.chunk_bytes.why = "each is one part at the destination".to_owned();
+        }
+        if let From::Given(from) = self.from
+            && !plan.are_streams_asked
+            && plan.streams.value < from.streams.min(plan.streams_max)
+        {
+            plan.streams.value = from.streams.min(plan.streams_max);
+            plan.streams.why = "each waits for the source's answers".to_owned();
+        }
+        plan
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoint::synthetic::{NullDestination, ZeroSource};
+    use crate::event;
+    use crate::failure::{Failure, FailureKind};
+    use crate::link::Identity;
+    use crate::run::copy::{Report, Stop, Watch, Wishes, copy};
+    use std::sync::Mutex;
+    use thalweg_wire::RelativePath;
+    use thalweg_wire::message::FilterRule;
+
+    const MIB: u64 = 1 << 20;
+
+    fn source(name: &str) -> From {
+        From::Given(GivenSource {
+            source: Arc::new(ZeroSource { bytes: MIB }),
+            form: SourceForm::Single { name: b"zero".to_vec() },
+            name: name.as_bytes().to_vec(),
+            way: "given".to_owned(),
+            streams: 16,
+        })
+    }
+
+    /// Copies, and tells the terms that the destination was opened with.
+    fn copied(name: &str, wishes: &Wishes) -> (Result<Report>, Vec<Terms>) {
+        let opened: Arc<Mutex<Vec<Terms>>> = Arc::default();
+        let (notes, asked) = (opened.clone(), opened.clone());
+        let to = To::Given(GivenDestination {
+            open: Arc::new(move |_, terms| {
+                notes.lock().unwrap().push(terms.clone());
+                Ok(Arc::new(NullDestination::default()))
+            }),
+            note: Arc::new(move || {
+                (!asked.lock().unwrap().is_empty()).then(|| "nothing is kept".to_owned())
+            }),
+            name: b"given://there".to_vec(),
+            way: "given".to_owned(),
+            chunk_bytes: |asked| asked.unwrap_or(16 * MIB).max(8 * MIB),
+        });
+        let identity = Identity::generate("somebody").unwrap();
+        let told: Arc<Mutex<Vec<String>>> = Arc::default();
+        let hears = told.clone();
+        let events: event::Events = Arc::new(move |event| {
+            if let event::Event::Note(text) = event {
+                hears.lock().unwrap().push(text);
+            }
+        });
+        let watch = Watch { events, link_events: event::nobody(), meter: Arc::default(), evidence: None };
+        let result = copy(&source(name), &to, wishes, &identity, &watch, &Stop::default());
+        let opened = opened.lock().unwrap().clone();
+        let is_told = told.lock().unwrap().iter().any(|text| text == "nothing is kept");
+        assert_eq!(is_told, !opened.is_empty(), "what is to be told at the end of a copy that began");
+        (result, opened)
+    }
+
+    #[test]
+    fn given_ends_are_read_and_written_with_streams_and_chunks_that_suit_them() {
+        let (report, opened) = copied("given://a", &Wishes::default());
+        let report = report.unwrap();
+        assert_eq!((report.totals.done, report.totals.bytes_done), (1, MIB));
+        assert_eq!((report.plan.streams.value, report.plan.chunk_bytes.value), (16, 16 * MIB));
+        assert_eq!(opened[0].chunk_bytes, 16 * MIB);
+        let mut wishes = Wishes::default();
+        wishes.movement.asked.streams = Some(2);
+        wishes.movement.asked.chunk_bytes = Some(4 * MIB);
+        let (report, _) = copied("given://a", &wishes);
+        let plan = report.unwrap().plan;
+        assert_eq!((plan.streams.value, plan.chunk_bytes.value), (2, 8 * MIB));
+    }
+
+    /// What an attempt left belongs to copies of the same source only.
+    #[test]
+    fn copies_of_ends_with_other_names_are_other_jobs() {
+        let key = |name: &str| copied(name, &Wishes::default()).1[0].job_key;
+        assert_eq!(key("given://a"), key("given://a"));
+        assert_ne!(key("given://a"), key("given://b"));
+    }
+
+    #[test]
+    fn what_given_ends_do_not_offer_is_refused_and_filters_hold() {
+        let refused = |change: &dyn Fn(&mut Wishes)| {
+            let mut wishes = Wishes::default();
+            change(&mut wishes);
+            let (result, opened) = copied("given://a", &wishes);
+            let failure: Failure = result.unwrap_err();
+            assert!(opened.is_empty(), "{failure}");
+            failure.kind
+        };
+        assert_eq!(refused(&|wishes| wishes.fidelity.delete_max = Some(1)), FailureKind::Unsupported);
+        assert_eq!(refused(&|wishes| wishes.removes_sources = true), FailureKind::Usage);
+        let named = |wishes: &mut Wishes| wishes.selection.only = vec![RelativePath::root()];
+        assert_eq!(refused(&named), FailureKind::Unsupported);
+        let mut wishes = Wishes::default();
+        wishes.selection.filter = vec![FilterRule { include: false, pattern: "zero".to_owned() }];
+        let (report, _) = copied("given://a", &wishes);
+        assert_eq!(report.unwrap().totals.done, 0);
+    }
+}
