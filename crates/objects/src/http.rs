@@ -1,1 +1,333 @@
 //! Requests: one agent, limits of time.
+//!
+//! A request is sent once; whether it is sent again is decided by [`crate::retries`]. Redirects are not followed.
+//!
+//! No words from here hold an address: it is signed, and whoever has it can do for an hour what it says.
+
+use std::borrow::Cow;
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
+use ureq::RequestExt as _;
+use ureq::http::{self, HeaderMap, Method};
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
+use url::Url;
+
+/// In this time a connection is made, TLS included.
+pub const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+/// In this time a store begins to answer, and has told all of an answer that is no object's content.
+pub const ANSWER_LIMIT: Duration = Duration::from_secs(60);
+/// The same where a store puts the parts of an object together: that may take it minutes.
+pub const COMPLETE_LIMIT: Duration = Duration::from_secs(600);
+/// A connection that moves nothing for so long is given up.
+pub const STALL_LIMIT: Duration = Duration::from_secs(60);
+/// Connections that wait for their next request: one for each thread of a large copy.
+const IDLE_CONNECTIONS_MAX: usize = 64;
+/// How long one waits: stores close theirs after some 20 s or later.
+const IDLE_LIMIT: Duration = Duration::from_secs(15);
+/// What an answer's words may be read by at a time.
+const PIECE_BYTES: usize = 16 << 10;
+
+/// What fails where certificates of authorities are read.
+const READ_CERTIFICATES: &str = "read the certificates of authorities";
+
+/// What sends requests: connections are kept and used again. It believes the system's authorities, or those in the
+/// PEM file `ca` alone.
+///
+/// A proxy is taken from the environment (`ALL_PROXY`, `HTTPS_PROXY`, `NO_PROXY`).
+///
+/// # Errors
+/// If `ca` cannot be read or has no certificate in it. A system without any is told of at the first handshake.
+pub fn agent(ca: Option<&Path>) -> Result<ureq::Agent> {
+    let authorities = match ca {
+        Some(path) => {
+            let found = rustls_native_certs::load_certs_from_paths(Some(path), None);
+            if found.certs.is_empty() {
+                let cause = found.errors.first().map_or("no certificate is in it".to_owned(), ToString::to_string);
+                return Err(failure::at_path(Failure::new(FailureKind::Usage, READ_CERTIFICATES, cause), path));
+            }
+            found.certs
+        }
+        None => rustls_native_certs::load_native_certs().certs,
+    };
+    let authorities = authorities.iter().map(|authority| Certificate::from_der(authority).to_owned());
+    let tls = TlsConfig::builder()
+        .root_certs(RootCerts::from(authorities.collect::<Vec<_>>()))
+        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
+        .build();
+    let config = ureq::Agent::config_builder()
+        .tls_config(tls)
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .user_agent(concat!("thalweg/", env!("CARGO_PKG_VERSION")))
+        // What is stored is to arrive, not what it expands to.
+        .accept_encoding("identity")
+        .timeout_connect(Some(CONNECT_LIMIT))
+        .timeout_recv_response(Some(ANSWER_LIMIT))
+        .timeout_per_read(Some(STALL_LIMIT))
+        .timeout_per_write(Some(STALL_LIMIT))
+        .max_idle_connections(IDLE_CONNECTIONS_MAX)
+        .max_idle_connections_per_host(IDLE_CONNECTIONS_MAX)
+        .max_idle_age(IDLE_LIMIT)
+        .build();
+    Ok(ureq::Agent::new_with_config(config))
+}
+
+/// One request, signed. It has no `Debug`: its address is a secret.
+pub struct Request<'a> {
+    /// `GET` and the like.
+    pub method: Method,
+    /// Where, with the signature.
+    pub address: Url,
+    /// Names in lower case.
+    pub headers: &'a [(&'static str, Cow<'a, str>)],
+    /// What is sent. `None`: not even a length.
+    pub content: Option<&'a [u8]>,
+    /// In this time the answer begins.
+    pub limit: Duration,
+    /// The store may refuse before the content is sent: it is given a second for that.
+    pub asks_first: bool,
+}
+
+/// Why there is no answer, or not all of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trouble {
+    /// In words, without address and secrets.
+    pub words: String,
+    /// What a hint goes by.
+    pub reason: Reason,
+    /// Whether it may go better another time.
+    pub passes: bool,
+}
+
+impl Trouble {
+    /// One that may go better another time.
+    fn passing(words: impl ToString) -> Trouble {
+        Trouble { words: words.to_string(), reason: Reason::Other, passes: true }
+    }
+
+    /// One that stays.
+    fn lasting(words: impl ToString) -> Trouble {
+        Trouble { passes: false, ..Trouble::passing(words) }
+    }
+
+    /// A body that ends before it should.
+    pub fn cut() -> Trouble {
+        Trouble::passing("it ends too early")
+    }
+
+    /// The same, for this reason.
+    fn because(self, reason: Reason) -> Trouble {
+        Trouble { reason, ..self }
+    }
+
+    /// What becomes of an error; no words of it hold an address.
+    fn of(error: ureq::Error, limit: Duration) -> Trouble {
+        use ureq::Timeout as T;
+        match error {
+            ureq::Error::Io(error) => Trouble::of_io(error),
+            ureq::Error::Rustls(error) => Trouble::of_tls(&error),
+            ureq::Error::Timeout(T::PerRead | T::PerWrite) => {
+                Trouble::passing(format!("nothing moved for {} s", STALL_LIMIT.as_secs()))
+            }
+            ureq::Error::Timeout(T::Connect | T::Resolve) => {
+                Trouble::passing(format!("there is no connection after {} s", CONNECT_LIMIT.as_secs()))
+                    .because(Reason::NotAnswered)
+            }
+            ureq::Error::Timeout(_) => {
+                Trouble::passing(format!("there is no answer after {} s", limit.as_secs()))
+            }
+            ureq::Error::HostNotFound => {
+                Trouble::passing("the name of its host is not found").because(Reason::NotResolved)
+            }
+            ureq::Error::ConnectionFailed => {
+                Trouble::passing("there is no connection").because(Reason::NotAnswered)
+            }
+            ureq::Error::ConnectProxyFailed(_) => Trouble::passing("the proxy does not connect to it"),
+            ureq::Error::Protocol(_) => Trouble::passing("what it answers is no HTTP"),
+            ureq::Error::LargeResponseHeader(..) => Trouble::lasting("the head of its answer is too large"),
+            ureq::Error::Http(_) => Trouble::lasting("HTTP cannot say this"),
+            _ => Trouble::lasting("it cannot be asked"),
+        }
+    }
+
+    /// What the kernel says, or what somebody put into its clothes.
+    fn of_io(error: io::Error) -> Trouble {
+        let inner = error.get_ref();
+        if let Some(error) = inner.and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+            return Trouble::of_tls(error);
+        }
+        if inner.is_some_and(|inner| inner.is::<ureq::Error>()) {
+            return match ureq::Error::from(error) {
+                // It would come back here.
+                ureq::Error::Io(_) => Trouble::passing("the connection fails"),
+                error => Trouble::of(error, ANSWER_LIMIT),
+            };
+        }
+        let reason = match error.kind() {
+            io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::HostUnreachable
+            | io::ErrorKind::NetworkUnreachable => Reason::NotAnswered,
+            _ => Reason::Other,
+        };
+        Trouble::passing(failure::of_io("send", &error).cause).because(reason)
+    }
+
+    fn of_tls(error: &rustls::Error) -> Trouble {
+        let words = format!("TLS: {error}");
+        match error {
+            rustls::Error::InvalidCertificate(_) => Trouble::lasting(words).because(Reason::NotTrusted),
+            _ => Trouble::passing(words),
+        }
+    }
+}
+
+/// An answer, of which the head is here.
+pub struct Answer {
+    /// Its number.
+    pub status: u16,
+    /// Its head.
+    pub headers: HeaderMap,
+    body: ureq::Body,
+}
+
+impl Answer {
+    /// What follows the head, as words. Returns only when all of it is here.
+    ///
+    /// # Errors
+    /// If it breaks, is longer than `bytes_max`, or takes longer than `limit`.
+    pub fn words(self, bytes_max: usize, limit: Duration) -> std::result::Result<String, Trouble> {
+        let begun = Instant::now();
+        let mut body = Content { reader: self.body.into_reader() };
+        let mut bytes = Vec::new();
+        let mut piece = vec![0; PIECE_BYTES];
+        loop {
+            let got = body.read(&mut piece)?;
+            if got == 0 {
+                return Ok(String::from_utf8_lossy(&bytes).into_owned());
+            }
+            bytes.extend_from_slice(&piece[..got]);
+            if bytes.len() > bytes_max {
+                return Err(Trouble::lasting(format!("its answer has more than {bytes_max} bytes")));
+            }
+            if begun.elapsed() > limit {
+                return Err(Trouble::passing(format!("its answer does not end within {} s", limit.as_secs())));
+            }
+        }
+    }
+
+    /// What follows the head, as it comes.
+    pub fn content(self) -> Content {
+        Content { reader: self.body.into_reader() }
+    }
+}
+
+/// An object's bytes on their way.
+pub struct Content {
+    reader: ureq::BodyReader<'static>,
+}
+
+impl Content {
+    /// Some of the next bytes; none at the end.
+    ///
+    /// # Errors
+    /// If the connection breaks before the end that was announced, or stalls.
+    pub fn read(&mut self, buffer: &mut [u8]) -> std::result::Result<usize, Trouble> {
+        loop {
+            match self.reader.read(buffer) {
+                Ok(got) => return Ok(got),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Trouble::of_io(error)),
+            }
+        }
+    }
+}
+
+/// Sends it once and waits for the head of the answer, whatever that says.
+///
+/// # Errors
+/// If there is no answer.
+pub fn send(agent: &ureq::Agent, request: &Request<'_>) -> std::result::Result<Answer, Trouble> {
+    let mut built = http::Request::builder().method(request.method.clone()).uri(request.address.as_str());
+    for (name, value) in request.headers {
+        built = built.header(*name, value.as_ref());
+    }
+    if request.asks_first {
+        built = built.header("expect", "100-continue");
+    }
+    // A proxy cannot reach this machine by that name.
+    let near = is_loopback(&request.address);
+    let answer = match request.content {
+        Some(content) => run(agent, built.body(content), request.limit, near),
+        None => run(agent, built.body(()), request.limit, near),
+    };
+    let (head, body) = answer.map_err(|error| Trouble::of(error, request.limit))?.into_parts();
+    Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
+}
+
+fn run<S: ureq::AsSendBody>(
+    agent: &ureq::Agent,
+    request: http::Result<http::Request<S>>,
+    limit: Duration,
+    near: bool,
+) -> std::result::Result<http::Response<ureq::Body>, ureq::Error> {
+    let request = request.map_err(ureq::Error::Http)?;
+    let mut config = request.with_agent(agent).configure().timeout_recv_response(Some(limit));
+    if near {
+        config = config.proxy(None);
+    }
+    config.run()
+}
+
+fn is_loopback(address: &Url) -> bool {
+    match address.host() {
+        Some(url::Host::Domain(name)) => name == "localhost",
+        Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_certificates_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("ca.pem");
+        std::fs::write(&path, "none\n").unwrap();
+        let failure = agent(Some(&path)).err().unwrap();
+        assert_eq!(failure.kind, FailureKind::Usage);
+        assert!(failure.to_string().contains("ca.pem"), "{failure}");
+        assert!(agent(Some(&directory.path().join("missing"))).is_err());
+    }
+
+    #[test]
+    fn no_words_of_an_error_hold_the_address_that_it_is_about() {
+        let secret = "http://h/?X-Amz-Signature=5ec2e7".to_owned();
+        for error in [
+            ureq::Error::BadUri(secret.clone()),
+            ureq::Error::RequireHttpsOnly(secret.clone()),
+            ureq::Error::ConnectProxyFailed(secret.clone()),
+            ureq::Error::Other(secret.into()),
+        ] {
+            let trouble = Trouble::of(error, ANSWER_LIMIT);
+            assert!(!trouble.words.contains("5ec2e7"), "{trouble:?}");
+        }
+    }
+
+    #[test]
+    fn a_certificate_that_is_not_trusted_is_final_and_a_connection_that_breaks_is_not() {
+        let bad = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
+        let trouble = Trouble::of_io(io::Error::new(io::ErrorKind::InvalidData, bad));
+        assert_eq!((trouble.passes, trouble.reason), (false, Reason::NotTrusted));
+        let trouble = Trouble::of_io(io::ErrorKind::ConnectionReset.into());
+        assert_eq!((trouble.passes, trouble.reason), (true, Reason::Other));
+        // As a body's reader tells it.
+        let stalled = io::Error::other(ureq::Error::Timeout(ureq::Timeout::PerRead));
+        assert!(Trouble::of_io(stalled).passes);
+    }
+}

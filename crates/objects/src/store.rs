@@ -1,1 +1,313 @@
 //! One bucket.
+//!
+//! A [`Store`] asks and is answered; what it is told is checked, and what does not go is tried again or said. It knows
+//! keys and bytes, no trees: those are [`crate::source`]'s and [`crate::destination`]'s.
+//!
+//! What it promises:
+//! - A request that may pass is made again, as [`crate::retries`] decides, for as long as the patience lasts.
+//! - An object is read as it was seen, or the reader hears that it changed.
+//! - What is written arrived as it was sent: the store compares a checksum that travels with it, and says so.
+//! - Addresses are signed for an hour, and in no error, log or `Debug`; nor are keys and tokens.
+//!
+//! What it does not: two who write one key at a time are told apart only by [`If`].
+
+use crate::credentials::Credentials;
+use crate::http::{self, Content};
+use crate::location::Location;
+use crate::options::{Options, Surroundings};
+use crate::retries::Budget;
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use thalweg_mover::failure::{Failure, FailureKind, Result, shown_path};
+use thalweg_mover::mutex::lock;
+use thalweg_wire::{Digest, Time};
+use url::Url;
+
+mod about;
+
+mod asking;
+
+mod listing;
+
+mod reading;
+
+mod writing;
+
+#[cfg(test)]
+mod tests;
+
+/// Bytes of a key.
+pub const KEY_BYTES_MAX: usize = 1024;
+/// Parts of one upload.
+pub const PARTS_MAX: u16 = 10_000;
+
+/// An object as it was seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// Its length in bytes.
+    pub size: u64,
+    /// Its version, as the store names it: no checksum, and without quotes. Empty if the store has none.
+    pub etag: String,
+    /// When it was written, by the store's clock.
+    pub modified: Time,
+    /// How it is kept, if the store says so: `GLACIER`.
+    pub storage_class: Option<String>,
+}
+
+/// An object of a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// Its key.
+    pub key: String,
+    /// What the list tells of it.
+    pub seen: Seen,
+}
+
+/// A piece of a list: keys and prefixes, each in the order of their bytes, all behind those of the page before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    /// Objects.
+    pub objects: Vec<Listed>,
+    /// What keys begin with up to the next `/`, where that was asked for.
+    pub prefixes: Vec<String>,
+    /// How to ask for the next piece. `None`: this is the last one.
+    pub next: Option<String>,
+}
+
+/// What is kept beside an object, under rclone's names, and `blake3`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct About {
+    /// When the content was last changed, by its source's clock.
+    pub mtime: Option<Time>,
+    /// Type and permissions, as `stat` has them.
+    pub mode: Option<u32>,
+    /// Its owner's number.
+    pub uid: Option<u32>,
+    /// Its group's number.
+    pub gid: Option<u32>,
+    /// The content's digest.
+    pub blake3: Option<Digest>,
+}
+
+/// All that is told of an object without its content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    /// What lists tell, too. Its time is to the second only.
+    pub seen: Seen,
+    /// What is kept beside it. What cannot be read counts as not there.
+    pub about: About,
+    /// CRC64NVME of the whole object, if the store tells it.
+    pub crc64: Option<u64>,
+}
+
+/// Whether an object is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum If {
+    /// In any case.
+    Any,
+    /// Only if there is none of this key.
+    Absent,
+    /// Only in place of this version.
+    Is(String),
+}
+
+/// A part of an upload that arrived.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// From 1.
+    pub number: u16,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// Its version.
+    pub etag: String,
+    /// CRC64NVME: ours of what was sent, or the store's, if a list tells it.
+    pub crc64: Option<u64>,
+}
+
+/// An upload in parts that was begun.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Upload {
+    /// Of the object that it becomes.
+    pub key: String,
+    /// What the store calls it.
+    pub id: String,
+    /// When, by the store's clock; `None` of one that was begun just now.
+    pub begun: Option<Time>,
+}
+
+/// How a store is known to verify what it is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Checks {
+    /// Nothing was written yet. Both travel.
+    Unknown,
+    /// By CRC64NVME: it says in its answer what it computed.
+    Crc64,
+    /// By `Content-MD5`, which every store compares and none tells.
+    Md5,
+}
+
+/// A bucket. Threads share it: each request has a connection of its own.
+pub struct Store {
+    name: String,
+    bucket_name: String,
+    agent: ureq::Agent,
+    credentials: Credentials,
+    surroundings: Surroundings,
+    is_amazon: bool,
+    style: rusty_s3::UrlStyle,
+    /// Where it is, as far as known: the endpoint, and the bucket there.
+    bucket: Mutex<(Url, Arc<rusty_s3::Bucket>)>,
+    /// The store's clock minus ours, in seconds.
+    skew_seconds: AtomicI64,
+    /// It answered, whatever it said.
+    answered: AtomicBool,
+    checks: AtomicU8,
+    /// One more for each request: no two have the same jitter.
+    requests: AtomicU64,
+    /// The oldest first.
+    bodies: Mutex<VecDeque<Body>>,
+}
+
+/// An object on its way, the rest of which somebody will read.
+struct Body {
+    key: String,
+    etag: String,
+    /// Where the next byte stands.
+    at: u64,
+    /// Up to where it goes, exclusive.
+    through: u64,
+    content: Content,
+}
+
+impl Store {
+    /// The bucket of `location`, whatever its key. Nothing is asked yet.
+    ///
+    /// # Errors
+    /// If options, profile or certificates make no sense, or the bucket's name is none for a host.
+    pub fn open(location: &Location, options: &Options, surroundings: &Surroundings) -> Result<Store> {
+        let settled = options.settle(&location.bucket, surroundings)?;
+        let agent = http::agent(settled.ca.as_deref())?;
+        let bucket = bucket(&settled.endpoint, settled.style, &location.bucket, &settled.region)?;
+        let mut name = format!("s3://{}", location.bucket);
+        if !settled.is_amazon {
+            // Without user and password, which an address may have.
+            name = format!("{name} ({})", settled.endpoint.origin().ascii_serialization());
+        }
+        Ok(Store {
+            name,
+            bucket_name: location.bucket.clone(),
+            credentials: Credentials::of(&settled, surroundings.clone(), agent.clone()),
+            agent,
+            surroundings: surroundings.clone(),
+            is_amazon: settled.is_amazon,
+            style: settled.style,
+            bucket: Mutex::new((settled.endpoint, Arc::new(bucket))),
+            skew_seconds: AtomicI64::new(0),
+            answered: AtomicBool::new(false),
+            checks: AtomicU8::new(Checks::Unknown as u8),
+            requests: AtomicU64::new(0),
+            bodies: Mutex::new(VecDeque::new()),
+        })
+    }
+
+    /// `s3://BUCKET`, and where that is, if it is not Amazon's.
+    pub fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    /// How the store verifies uploads, as far as it showed.
+    pub fn checks(&self) -> Checks {
+        match self.checks.load(Ordering::Relaxed) {
+            known if known == Checks::Crc64 as u8 => Checks::Crc64,
+            known if known == Checks::Md5 as u8 => Checks::Md5,
+            _ => Checks::Unknown,
+        }
+    }
+
+    fn learn(&self, checks: Checks) {
+        self.checks.store(checks as u8, Ordering::Relaxed);
+    }
+
+    /// For one thing that is asked, however often.
+    fn budget(&self) -> Budget {
+        let number = self.requests.fetch_add(1, Ordering::Relaxed);
+        Budget::new(self.surroundings.patience, self.surroundings.seed ^ number)
+    }
+
+    fn bucket(&self) -> Arc<rusty_s3::Bucket> {
+        lock(&self.bucket).1.clone()
+    }
+
+    /// Goes by another region from now on. `false`: there is no address for that.
+    fn move_to(&self, region: &str) -> bool {
+        let mut held = lock(&self.bucket);
+        let (endpoint, here) = &*held;
+        if here.region() == region {
+            // Another thread heard it first.
+            return true;
+        }
+        let there = if self.is_amazon { endpoint_in(endpoint, here.region(), region) } else { Some(endpoint.clone()) };
+        let Some(there) = there else { return false };
+        let Ok(moved) = bucket(&there, self.style, &self.bucket_name, region) else { return false };
+        tracing::info!(bucket = %self.bucket_name, region, "the bucket is in another region");
+        *held = (there, Arc::new(moved));
+        true
+    }
+
+    /// A key of this bucket for people, in backquotes.
+    fn place(&self, key: Option<&str>) -> String {
+        match key {
+            Some(key) => format!("`s3://{}/{}`", self.bucket_name, shown_path(key.as_bytes())),
+            None => format!("`s3://{}`", self.bucket_name),
+        }
+    }
+
+    /// A failure of `operation` that is about `key`.
+    fn failure(&self, kind: FailureKind, operation: &str, key: Option<&str>, words: impl fmt::Display) -> Failure {
+        Failure::new(kind, operation, format!("{}: {words}", self.place(key)))
+    }
+
+    /// Whether requests can name this key: addresses resolve dots as paths do, and without a key mean the bucket.
+    fn check_key(&self, operation: &str, key: &str) -> Result<()> {
+        let words = if key.is_empty() {
+            "an object has a key"
+        } else if key.len() > KEY_BYTES_MAX {
+            "a key has at most 1024 bytes"
+        } else if key.split('/').any(|component| matches!(component, "." | "..")) {
+            "no address can name a key with `.` or `..` between slashes"
+        } else {
+            return Ok(());
+        };
+        Err(self.failure(FailureKind::Unsupported, operation, Some(key), words))
+    }
+}
+
+/// Its name: everything else is a secret, or changes.
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Store").field(&self.name).finish()
+    }
+}
+
+fn bucket(endpoint: &Url, style: rusty_s3::UrlStyle, name: &str, region: &str) -> Result<rusty_s3::Bucket> {
+    rusty_s3::Bucket::new(endpoint.clone(), style, name.to_owned(), region.to_owned()).map_err(|error| {
+        let cause = format!("`s3://{name}`: {error}");
+        Failure::new(FailureKind::Usage, "open the bucket", cause)
+    })
+}
+
+/// Amazon's endpoint of another region.
+fn endpoint_in(endpoint: &Url, from: &str, to: &str) -> Option<Url> {
+    let host = endpoint.host_str()?;
+    let labels = host.split('.').map(|label| if label == from { to } else { label });
+    let mut there = labels.collect::<Vec<_>>().join(".");
+    if there == host {
+        // The address without a region.
+        there = format!("s3.{to}.amazonaws.com");
+    }
+    let mut endpoint = endpoint.clone();
+    endpoint.set_host(Some(&there)).ok()?;
+    Some(endpoint)
+}

@@ -1,0 +1,194 @@
+//! Objects on their way to who reads them.
+//!
+//! A body is asked for up to where its reader will go on, and kept between two reads: one request for a chunk, not one
+//! for each buffer. One that breaks is asked for again from the byte where it broke, of the same version.
+
+use super::about::{etag, word};
+use super::asking::{Refused, Wish};
+use super::{Body, Seen, Store};
+use crate::answers::quoted_etag;
+use crate::http::Trouble;
+use crate::retries::{ATTEMPTS_MAX, Budget};
+use rusty_s3::Method;
+use std::time::{Duration, Instant};
+use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::mutex::lock;
+
+const READ: &str = "read the object";
+
+/// Bodies that are kept for the next read: one for each of many threads.
+const BODIES_MAX: usize = 64;
+/// A body that brought so much before it broke went on: what failed before counts no more.
+const PROGRESS_BYTES: usize = 64 << 10;
+
+impl Store {
+    /// Fills `buffer` from byte `offset` on, of the version that was `seen`; tells how many bytes that were: fewer only
+    /// at the object's end. `through` is up to where who reads will go on in order, exclusive: the next read that
+    /// begins where this one ended goes on in the same body. At most 64 bodies are kept, then the oldest is given up.
+    ///
+    /// # Errors
+    /// `Changed` if the object is another one by now; `NotFound` if it is gone; what the store says, if it refuses.
+    pub fn read(&self, key: &str, seen: &Seen, offset: u64, through: u64, buffer: &mut [u8]) -> Result<usize> {
+        let end = offset.saturating_add(buffer.len() as u64).min(seen.size);
+        if offset >= end {
+            return Ok(0);
+        }
+        // Fits: it is at most what the buffer has.
+        let wanted = (end - offset) as usize;
+        let through = through.clamp(end, seen.size);
+        let mut budget = self.budget();
+        let (mut filled, mut since) = (0, 0);
+        while filled < wanted {
+            let at = offset + filled as u64;
+            let begun = Instant::now();
+            let mut body = match self.kept(key, &seen.etag, at) {
+                Some(body) => body,
+                None => self.body(key, seen, at, through, &mut budget).map_err(|failure| failure.in_range(at, end))?,
+            };
+            let (got, trouble) = body.fill(&mut buffer[filled..wanted]);
+            filled += got;
+            since += got;
+            let Some(trouble) = trouble else {
+                self.keep(body);
+                continue;
+            };
+            if since >= PROGRESS_BYTES {
+                budget.refill();
+                since = 0;
+            }
+            let words = format!("the object breaks off: {}", trouble.words);
+            let failure = self.failure(FailureKind::Connection, READ, Some(key), words).because(trouble.reason);
+            let failure = failure.in_range(offset + filled as u64, end);
+            if !trouble.passes {
+                return Err(failure);
+            }
+            let took = if got > 0 { Duration::ZERO } else { begun.elapsed() };
+            let Some(wait) = budget.wait(took, None, ATTEMPTS_MAX) else { return Err(failure) };
+            tracing::debug!(%failure, ?wait, "the rest is asked for again");
+            (self.surroundings.pause)(wait);
+        }
+        Ok(filled)
+    }
+
+    /// A new body, from `at` to `through`.
+    fn body(&self, key: &str, seen: &Seen, at: u64, through: u64, budget: &mut Budget) -> Result<Body> {
+        let mut wish = Wish::new(READ, "s3:GetObject", Method::Get, Some(key));
+        wish.headers.push(("range", format!("bytes={at}-{}", through - 1).into()));
+        if !seen.etag.is_empty() {
+            wish.headers.push(("if-match", quoted_etag(&seen.etag).into()));
+        }
+        wish.words_max = None;
+        let got = match self.ask_within(&wish, budget) {
+            Ok(got) => got,
+            Err(Refused { status: 412 | 416, .. }) => return Err(self.changed(key)),
+            Err(refused) => return Err(refused.into()),
+        };
+        // A store that does not know the condition answers with what there is.
+        let now = etag(&got.headers);
+        if !seen.etag.is_empty() && !now.is_empty() && now != seen.etag {
+            return Err(self.changed(key));
+        }
+        // A store may give less than was asked for: then the rest is asked for when it is its turn.
+        let through = match (got.status, word(&got.headers, "content-range").and_then(range)) {
+            (206, Some((first, last, size))) => {
+                if size.is_some_and(|size| size != seen.size) {
+                    return Err(self.changed(key));
+                }
+                if first != at || last >= through {
+                    return Err(self.nonsense(&wish, "it has another range than was asked for"));
+                }
+                last + 1
+            }
+            // All of it, where all was asked for.
+            (200, _) if at == 0 && through == seen.size => {
+                let length = word(&got.headers, "content-length").and_then(|words| words.parse::<u64>().ok());
+                if length.is_some_and(|length| length != seen.size) {
+                    return Err(self.changed(key));
+                }
+                through
+            }
+            (200, _) => return Err(self.nonsense(&wish, "it has all of the object, and a range was asked for")),
+            _ => return Err(self.nonsense(&wish, "it does not say which range it has")),
+        };
+        let content = got.content.ok_or_else(|| self.nonsense(&wish, "it has no content"))?;
+        Ok(Body { key: key.to_owned(), etag: seen.etag.clone(), at, through, content })
+    }
+
+    fn changed(&self, key: &str) -> Failure {
+        self.failure(FailureKind::Changed, READ, Some(key), "the object is another one by now")
+    }
+
+    /// The body that goes on at this byte, if one is kept.
+    fn kept(&self, key: &str, etag: &str, at: u64) -> Option<Body> {
+        let mut bodies = lock(&self.bodies);
+        let place = bodies.iter().position(|body| body.at == at && body.key == key && body.etag == etag)?;
+        bodies.remove(place)
+    }
+
+    /// Keeps what somebody will go on with; of one at its end, the connection.
+    fn keep(&self, mut body: Body) {
+        if body.at >= body.through {
+            // Only at the end of a body a connection is free for the next request.
+            let _ = body.content.read(&mut [0]);
+            return;
+        }
+        // Dropped outside of the lock: that may close a connection.
+        let oldest = {
+            let mut bodies = lock(&self.bodies);
+            bodies.push_back(body);
+            if bodies.len() > BODIES_MAX { bodies.pop_front() } else { None }
+        };
+        drop(oldest);
+    }
+}
+
+impl Body {
+    /// Reads into `buffer` until that is full or the body is at its end; tells how much, and what went wrong.
+    fn fill(&mut self, buffer: &mut [u8]) -> (usize, Option<Trouble>) {
+        let left = usize::try_from(self.through - self.at).unwrap_or(usize::MAX);
+        let wanted = buffer.len().min(left);
+        let mut filled = 0;
+        while filled < wanted {
+            match self.content.read(&mut buffer[filled..wanted]) {
+                Ok(0) => return (filled, Some(Trouble::cut())),
+                Ok(got) => {
+                    filled += got;
+                    self.at += got as u64;
+                }
+                Err(trouble) => return (filled, Some(trouble)),
+            }
+        }
+        (filled, None)
+    }
+}
+
+/// `bytes 0-9/100`: first and last byte, and the object's length if it is known.
+fn range(words: &str) -> Option<(u64, u64, Option<u64>)> {
+    let (range, size) = words.strip_prefix("bytes ")?.split_once('/')?;
+    let (first, last) = range.split_once('-')?;
+    let size = if size == "*" { None } else { Some(size.parse().ok()?) };
+    let (first, last) = (first.parse().ok()?, last.parse().ok()?);
+    (first <= last).then_some((first, last, size))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_range_is_read_and_one_that_makes_no_sense_is_not() {
+        assert_eq!(range("bytes 2-9/100"), Some((2, 9, Some(100))));
+        assert_eq!(range("bytes 2-9/*"), Some((2, 9, None)));
+        for bad in ["", "bytes */100", "bytes 9-2/100", "2-9/100", "bytes 2-9", "bytes 2-9/x"] {
+            assert_eq!(range(bad), None, "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn noise_is_no_range_and_never_a_panic(words in "(bytes )?[-0-9/*]{0,48}") {
+            let _ = range(&words);
+        }
+    }
+}
