@@ -4,18 +4,22 @@
 //! 2. Read it back, if asked.
 //! 3. Record chunks, sync the record. In between, copy what the destination has already, throw away what failed, and
 //!    write the catalogue.
-//! 4. Give complete entries their names: by a thread of its own, for a disk that syncs leaves the CPU idle.
+//! 4. Give complete entries their names: by a thread of its own, for a disk that syncs leaves the CPU idle; by several
+//!    where the destination says so.
 //!
 //! The receiver machine says when and in which order; these threads only do it.
 
 use crate::endpoint::{PartialFile, Ready, Staged};
 use crate::failure::{self, Failure, FailureKind, Result};
+use crate::mutex::lock;
 use crate::stage::read::{ChunkReader, Segment};
 use crate::stage::receiving::{OpenPartial, Receiving};
 use crate::stage::{Stage, Stopwatch};
 use crate::transfer::receiver::{Finished, Named, RoundResult, RoundStep};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use thalweg_wire::digest::Rule;
 use thalweg_wire::message::{Outcome, Run};
 use thalweg_wire::{Digest, Entry, EntryId, RelativePath, digest};
@@ -116,6 +120,14 @@ fn do_step(run: &dyn Receiving, step: &RoundStep, watch: &mut Stopwatch) -> Roun
             for (id, chunks) in chunks {
                 let Some(file) = run.partial(*id) else { continue };
                 for &(chunk, digest) in chunks {
+                    match file.partial.is_checked(chunk) {
+                        Some(true) => continue,
+                        Some(false) => {
+                            damaged.push((*id, chunk));
+                            continue;
+                        }
+                        None => {}
+                    }
                     match read_chunk_back(
                         &file.rule,
                         &*file.partial,
@@ -176,14 +188,41 @@ fn finish(run: &dyn Receiving, entries: &[(EntryId, Digest)], may_wait: bool) ->
             _ => Err(Failure::new(FailureKind::Internal, "finish", "its content is gone")),
         }
     };
-    entries.iter().map(|&(id, digest)| (id, finish(id, digest))).collect()
+    at_once(run.destination().finishes_at_once(), entries, |&(id, digest)| (id, finish(id, digest)))
+}
+
+/// What `act` makes of each item, in their order, by so many threads at most. Where there are no threads to be had, by
+/// this one.
+fn at_once<T: Sync, R: Send>(threads: usize, items: &[T], act: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let threads = threads.min(items.len());
+    if threads <= 1 {
+        return items.iter().map(act).collect();
+    }
+    let (next, made) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(items.len())));
+    let work = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(at) else { return };
+            let result = act(item);
+            lock(&made).push((at, result));
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..threads {
+            let _ = thread::Builder::new().name("names".to_owned()).spawn_scoped(scope, work);
+        }
+        work();
+    });
+    let mut made = made.into_inner().unwrap_or_else(PoisonError::into_inner);
+    made.sort_unstable_by_key(|&(at, _)| at);
+    made.into_iter().map(|(_, result)| result).collect()
 }
 
 /// Copies a chunk of the file that stands there into the partial. All of it is read and digested before anything is
 /// written: memory for a chunk.
 fn copy_existing(run: &dyn Receiving, entry: &Arc<Entry>, chunk: u64, digest: Digest, watch: &mut Stopwatch) {
     let terms = run.terms();
-    let (mut content, mut segments) = (Vec::new(), Vec::new());
+    let (mut content, mut zeros, mut segments) = (Vec::new(), Vec::new(), Vec::new());
     let mut read = || -> Result<Digest> {
         let mut reader = ChunkReader::new(run.destination().existing(entry)?, entry, chunk, terms);
         let mut buffer = vec![0; terms.segment_bytes as usize];
@@ -194,7 +233,10 @@ fn copy_existing(run: &dyn Receiving, entry: &Arc<Entry>, chunk: u64, digest: Di
                     content.push((offset, buffer[..bytes].to_vec()));
                 }
                 // A partial is made of zeros.
-                Segment::Zeros(bytes) => segments.extend(reader.rule.zeros(offset, bytes)),
+                Segment::Zeros(bytes) => {
+                    segments.extend(reader.rule.zeros(offset, bytes));
+                    zeros.push((offset, bytes));
+                }
             }
         }
         Ok(reader.join(&segments))
@@ -208,9 +250,14 @@ fn copy_existing(run: &dyn Receiving, entry: &Arc<Entry>, chunk: u64, digest: Di
     }
     // An error has been told; without it, it is not wanted any more.
     let Ok(Some(file)) = run.open_partial(entry.id) else { return };
-    for (offset, bytes) in content {
-        if let Err(error) = file.partial.write_at(&bytes, offset) {
-            let end = offset + bytes.len() as u64;
+    let written = content.into_iter().map(|(offset, bytes): (u64, Vec<u8>)| {
+        (offset, bytes.len() as u64, file.partial.write_at(&bytes, offset))
+    });
+    let left =
+        zeros.into_iter().map(|(offset, bytes)| (offset, bytes, file.partial.leave_zeros(bytes, offset)));
+    for (offset, bytes, result) in written.chain(left) {
+        if let Err(error) = result {
+            let end = offset + bytes;
             let failure = failure::of_io("write", &error).at(&entry.path).in_range(offset, end);
             run.write_failed(entry.id, failure);
             return;
@@ -270,5 +317,25 @@ impl Held {
             Held::Partial(file) => Ready::Partial(file.partial),
             Held::Staged(_, staged) => Ready::Staged(staged),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+
+    #[test]
+    fn what_is_done_by_several_threads_comes_in_order_and_at_the_same_time() {
+        // Each waits for the other: one after the other they would wait for ever.
+        let both = Barrier::new(2);
+        let doubled = at_once(2, &[3, 4], |number| {
+            both.wait();
+            number * 2
+        });
+        assert_eq!(doubled, [6, 8]);
+        assert_eq!(at_once(16, &[1, 2, 3], |number| number + 1), [2, 3, 4]);
+        assert_eq!(at_once(1, &[1], |number| number + 1), [2]);
+        assert!(at_once(16, &[], |number: &i32| *number).is_empty());
     }
 }
