@@ -11,15 +11,13 @@
 
 use crate::endpoint::{PartialFile, Ready, Staged};
 use crate::failure::{self, Failure, FailureKind, Result};
-use crate::mutex::lock;
+use crate::several::at_once;
 use crate::stage::read::{ChunkReader, Segment};
 use crate::stage::receiving::{OpenPartial, Receiving};
 use crate::stage::{Stage, Stopwatch};
 use crate::transfer::receiver::{Finished, Named, RoundResult, RoundStep};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvError};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 use thalweg_wire::digest::Rule;
 use thalweg_wire::message::{Outcome, Run};
 use thalweg_wire::{Digest, Entry, EntryId, RelativePath, digest};
@@ -188,34 +186,7 @@ fn finish(run: &dyn Receiving, entries: &[(EntryId, Digest)], may_wait: bool) ->
             _ => Err(Failure::new(FailureKind::Internal, "finish", "its content is gone")),
         }
     };
-    at_once(run.destination().finishes_at_once(), entries, |&(id, digest)| (id, finish(id, digest)))
-}
-
-/// What `act` makes of each item, in their order, by so many threads at most. Where there are no threads to be had, by
-/// this one.
-fn at_once<T: Sync, R: Send>(threads: usize, items: &[T], act: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let threads = threads.min(items.len());
-    if threads <= 1 {
-        return items.iter().map(act).collect();
-    }
-    let (next, made) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(items.len())));
-    let work = || {
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(item) = items.get(at) else { return };
-            let result = act(item);
-            lock(&made).push((at, result));
-        }
-    };
-    thread::scope(|scope| {
-        for _ in 1..threads {
-            let _ = thread::Builder::new().name("names".to_owned()).spawn_scoped(scope, work);
-        }
-        work();
-    });
-    let mut made = made.into_inner().unwrap_or_else(PoisonError::into_inner);
-    made.sort_unstable_by_key(|&(at, _)| at);
-    made.into_iter().map(|(_, result)| result).collect()
+    at_once("names", run.destination().finishes_at_once(), entries, |&(id, digest)| (id, finish(id, digest)))
 }
 
 /// Copies a chunk of the file that stands there into the partial. All of it is read and digested before anything is
@@ -317,25 +288,5 @@ impl Held {
             Held::Partial(file) => Ready::Partial(file.partial),
             Held::Staged(_, staged) => Ready::Staged(staged),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::Barrier;
-
-    #[test]
-    fn what_is_done_by_several_threads_comes_in_order_and_at_the_same_time() {
-        // Each waits for the other: one after the other they would wait for ever.
-        let both = Barrier::new(2);
-        let doubled = at_once(2, &[3, 4], |number| {
-            both.wait();
-            number * 2
-        });
-        assert_eq!(doubled, [6, 8]);
-        assert_eq!(at_once(16, &[1, 2, 3], |number| number + 1), [2, 3, 4]);
-        assert_eq!(at_once(1, &[1], |number| number + 1), [2]);
-        assert!(at_once(16, &[], |number: &i32| *number).is_empty());
     }
 }
