@@ -1,11 +1,11 @@
 //! A bucket as a source.
 //!
-//! 1. Pages of the flat listing are asked for one ahead of what is looked at.   2. What an object was as a file is kept
-//!    beside it, and only a look at each tells it: so many looks at once.   3. Entries go to the sink, directories made of
-//!    the keys that have them in front.
+//! 1. Pages of the flat listing are asked for one ahead of what is looked at.
+//! 2. What an object was as a file is kept beside it, and only a look at each tells it: so many looks at once.
+//! 3. Entries go to the sink, directories made of the keys that have them in front.
 //!
-//! One moment: what is read is of one version, whatever takes its name meanwhile (the store refuses to mix them), and the
-//! look behind the last byte asks the store anew, so that an object that was overwritten is offered anew.
+//! One moment: what is read is of one version, whatever takes its name meanwhile (the store refuses to mix them), and
+//! the look behind the last byte asks the store anew, so that an object that was overwritten is offered anew.
 //!
 //! Memory does not grow with the bucket: two pages, [`DIRECTORIES_KEPT`] directories, and the versions of the objects
 //! that were offered last.
@@ -137,7 +137,11 @@ impl ObjectSource {
         ObjectSource::of(store, location, options)
     }
 
-    fn of(bucket: AnyBucket, location: &Location, options: SourceOptions) -> Result<(ObjectSource, SourceForm)> {
+    fn of(
+        bucket: AnyBucket,
+        location: &Location,
+        options: SourceOptions,
+    ) -> Result<(ObjectSource, SourceForm)> {
         let key = location.key.as_str();
         let is_contents = key.is_empty() || key.ends_with('/');
         let is_single = !is_contents && bucket.head(key)?.is_some();
@@ -399,6 +403,17 @@ struct Opened {
     chunk_bytes: u64,
 }
 
+/// This version of an object, to be read by offset, chunk by chunk.
+pub(crate) fn open_version(
+    bucket: &AnyBucket,
+    key: String,
+    seen: Seen,
+    chunk_bytes: u64,
+) -> Arc<dyn SourceFile> {
+    let version = Version { seen, mtime: None };
+    Arc::new(Opened { bucket: bucket.clone(), key, version, server_times: true, chunk_bytes })
+}
+
 impl SourceFile for Opened {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let size = self.version.seen.size;
@@ -506,8 +521,8 @@ impl<'a> Scan<'a> {
         }
         if !self.is_ordered && self.has_forgotten {
             let cause = format!(
-                "the store lists keys out of order, and more than {DIRECTORIES_KEPT} directories of them are not told \
-                 apart: what follows `{}` is left out",
+                "the store lists keys out of order, and more than {DIRECTORIES_KEPT} directories are not told apart: \
+                 what follows `{}` is left out",
                 shown_path(self.last.as_bytes())
             );
             self.trouble(RelativePath::root(), Failure::new(FailureKind::Unsupported, LIST, cause));
@@ -642,7 +657,8 @@ impl<'a> Scan<'a> {
 
     /// A key that no file can have: told at the nearest directory above that has a path.
     fn no_path(&mut self, key: &str, why: &str) {
-        let cause = format!("the key `{}` {why}, so that no file can have its name", shown_path(key.as_bytes()));
+        let shown = shown_path(key.as_bytes());
+        let cause = format!("the key `{shown}` {why}, so that no file can have its name");
         let below = key.strip_prefix(self.source.base.as_str()).unwrap_or_default();
         let mut path = RelativePath::new(self.source.top.clone()).unwrap_or_default();
         for component in below.split('/') {

@@ -189,14 +189,14 @@ impl Bucket for Memory {
         self.pass();
         self.may_fail()?;
         self.check(key, only)?;
-        self.set_about(key, content, about.clone(), None);
+        self.set_about(key, content, *about, None);
         Ok(self.get(key).unwrap().seen)
     }
 
     fn begin(&self, key: &str, about: &About) -> Result<Upload> {
         self.ask("begin");
         let id = format!("u{}", self.versions.fetch_add(1, Ordering::Relaxed));
-        let parted = Parted { key: key.to_owned(), about: about.clone(), parts: BTreeMap::new() };
+        let parted = Parted { key: key.to_owned(), about: *about, parts: BTreeMap::new() };
         lock(&self.uploads).insert(id.clone(), parted);
         Ok(Upload { key: key.to_owned(), id, begun: None })
     }
