@@ -10,9 +10,22 @@ use thalweg_wire::path::Escaped;
 /// Result of everything in the mover that a user may hear of.
 pub type Result<T> = std::result::Result<T, Failure>;
 
-/// The failure of `operation` for the reason that the kernel gave.
+/// The failure of `operation` for the reason that the kernel gave; or whoever else was asked ([`to_io`]).
 pub fn of_io(operation: &str, error: &io::Error) -> Failure {
+    if let Some(told) = told_by(error) {
+        return Failure { operation: operation.to_owned(), ..told.clone() };
+    }
     Failure::new(kind_of_io(error), operation, describe(error)).because(reason_of_io(error))
+}
+
+/// An error that is this failure, where one of the kernel is expected: [`of_io`] makes it a failure of the same kind and
+/// cause again.
+pub fn to_io(failure: Failure) -> io::Error {
+    io::Error::other(failure)
+}
+
+fn told_by(error: &io::Error) -> Option<&Failure> {
+    error.get_ref().and_then(|inner| inner.downcast_ref::<Failure>())
 }
 
 /// The same failure, with what stands `before` its cause: a path as the user wrote it.
@@ -128,6 +141,9 @@ pub fn of_namespace(error: &io::Error) -> Failure {
 /// The class that a kernel error belongs to.
 pub fn kind_of_io(error: &io::Error) -> FailureKind {
     use io::ErrorKind as E;
+    if let Some(told) = told_by(error) {
+        return told.kind;
+    }
     match error.kind() {
         // A limit that is used up, as that of a quota is.
         _ if lacks_descriptors(error) => FailureKind::Space,
@@ -262,6 +278,15 @@ mod tests {
         let failure = of_io("write", &error);
         assert_eq!((failure.kind, failure.reason), (FailureKind::Space, Reason::NoInodes));
         assert_eq!(failure.to_string(), "write failed: no inodes left");
+    }
+
+    #[test]
+    fn a_failure_that_went_as_an_error_has_its_kind_cause_and_reason_again() {
+        let told = Failure::new(FailureKind::Changed, "read the object", "another version stands there")
+            .because(Reason::NotReplaced);
+        let failure = of_io("read", &to_io(told)).in_range(0, 7);
+        assert_eq!((failure.kind, failure.reason), (FailureKind::Changed, Reason::NotReplaced));
+        assert_eq!(failure.to_string(), "read failed at bytes 0..7: another version stands there");
     }
 
     #[test]

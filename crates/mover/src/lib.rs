@@ -13,6 +13,8 @@ mod numbers;
 
 pub mod mutex;
 
+pub mod several;
+
 pub mod memory;
 
 pub mod filter;

@@ -16,6 +16,8 @@ pub mod answers;
 
 pub mod store;
 
+mod bucket;
+
 pub mod source;
 
 pub mod destination;

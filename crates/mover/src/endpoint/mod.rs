@@ -276,6 +276,21 @@ pub trait PartialFile: Send + Sync {
     /// The file system refused direct I/O after all.
     fn refuse_direct(&self) {}
 
+    /// Hears of a hole of the source that is not written: so many bytes at `offset` are the zeros that the file is made
+    /// of.
+    ///
+    /// # Errors
+    /// As [`PartialFile::write_at`].
+    fn leave_zeros(&self, _bytes: u64, _offset: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Whether a chunk that was synced is known to rest as it was written without being read back: whoever keeps it
+    /// compared a checksum. `None`: it is to be read.
+    fn is_checked(&self, _chunk: u64) -> Option<bool> {
+        None
+    }
+
     /// Reads back from the medium, past the page cache where that can be had.
     ///
     /// # Errors
@@ -397,6 +412,12 @@ pub trait Destination: Send + Sync {
     /// `Conflict` if something else stands there by now; `Permission`, `Io`, `Space`.
     fn finish(&self, entry: &Entry, ready: Ready, digest: Digest)
     -> Result<Vec<thalweg_wire::message::Loss>>;
+
+    /// How many may get their names at the same time, each by a thread of its own: more than one where a name costs the
+    /// wait for somebody else's answer.
+    fn finishes_at_once(&self) -> usize {
+        1
+    }
 
     /// Throws away a partial or a staged file. Best effort: what stays is cleaned up later.
     fn discard(&self, ready: Ready);

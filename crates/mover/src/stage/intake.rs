@@ -148,7 +148,12 @@ impl Intake {
         }
         let copy = if inner.is_again { Copy::Again } else { Copy::First };
         let claimed = self.writes.claim(chunk.copy, is_first.then_some(copy));
-        if !claimed || !(is_zeros || self.writes.write(chunk.copy, payload, inner.offset)) {
+        let is_taken = claimed
+            && match is_zeros {
+                true => self.writes.leave_zeros(chunk.copy, bytes, inner.offset),
+                false => self.writes.write(chunk.copy, payload, inner.offset),
+            };
+        if !is_taken {
             self.drop_chunk();
             return Ok(());
         }

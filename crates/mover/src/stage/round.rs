@@ -4,12 +4,14 @@
 //! 2. Read it back, if asked.
 //! 3. Record chunks, sync the record. In between, copy what the destination has already, throw away what failed, and
 //!    write the catalogue.
-//! 4. Give complete entries their names: by a thread of its own, for a disk that syncs leaves the CPU idle.
+//! 4. Give complete entries their names: by a thread of its own, for a disk that syncs leaves the CPU idle; by several
+//!    where the destination says so.
 //!
 //! The receiver machine says when and in which order; these threads only do it.
 
 use crate::endpoint::{PartialFile, Ready, Staged};
 use crate::failure::{self, Failure, FailureKind, Result};
+use crate::several::at_once;
 use crate::stage::read::{ChunkReader, Segment};
 use crate::stage::receiving::{OpenPartial, Receiving};
 use crate::stage::{Stage, Stopwatch};
@@ -116,6 +118,14 @@ fn do_step(run: &dyn Receiving, step: &RoundStep, watch: &mut Stopwatch) -> Roun
             for (id, chunks) in chunks {
                 let Some(file) = run.partial(*id) else { continue };
                 for &(chunk, digest) in chunks {
+                    match file.partial.is_checked(chunk) {
+                        Some(true) => continue,
+                        Some(false) => {
+                            damaged.push((*id, chunk));
+                            continue;
+                        }
+                        None => {}
+                    }
                     match read_chunk_back(
                         &file.rule,
                         &*file.partial,
@@ -176,14 +186,14 @@ fn finish(run: &dyn Receiving, entries: &[(EntryId, Digest)], may_wait: bool) ->
             _ => Err(Failure::new(FailureKind::Internal, "finish", "its content is gone")),
         }
     };
-    entries.iter().map(|&(id, digest)| (id, finish(id, digest))).collect()
+    at_once("names", run.destination().finishes_at_once(), entries, |&(id, digest)| (id, finish(id, digest)))
 }
 
 /// Copies a chunk of the file that stands there into the partial. All of it is read and digested before anything is
 /// written: memory for a chunk.
 fn copy_existing(run: &dyn Receiving, entry: &Arc<Entry>, chunk: u64, digest: Digest, watch: &mut Stopwatch) {
     let terms = run.terms();
-    let (mut content, mut segments) = (Vec::new(), Vec::new());
+    let (mut content, mut zeros, mut segments) = (Vec::new(), Vec::new(), Vec::new());
     let mut read = || -> Result<Digest> {
         let mut reader = ChunkReader::new(run.destination().existing(entry)?, entry, chunk, terms);
         let mut buffer = vec![0; terms.segment_bytes as usize];
@@ -194,7 +204,10 @@ fn copy_existing(run: &dyn Receiving, entry: &Arc<Entry>, chunk: u64, digest: Di
                     content.push((offset, buffer[..bytes].to_vec()));
                 }
                 // A partial is made of zeros.
-                Segment::Zeros(bytes) => segments.extend(reader.rule.zeros(offset, bytes)),
+                Segment::Zeros(bytes) => {
+                    segments.extend(reader.rule.zeros(offset, bytes));
+                    zeros.push((offset, bytes));
+                }
             }
         }
         Ok(reader.join(&segments))
@@ -208,9 +221,14 @@ fn copy_existing(run: &dyn Receiving, entry: &Arc<Entry>, chunk: u64, digest: Di
     }
     // An error has been told; without it, it is not wanted any more.
     let Ok(Some(file)) = run.open_partial(entry.id) else { return };
-    for (offset, bytes) in content {
-        if let Err(error) = file.partial.write_at(&bytes, offset) {
-            let end = offset + bytes.len() as u64;
+    let written = content.into_iter().map(|(offset, bytes): (u64, Vec<u8>)| {
+        (offset, bytes.len() as u64, file.partial.write_at(&bytes, offset))
+    });
+    let left =
+        zeros.into_iter().map(|(offset, bytes)| (offset, bytes, file.partial.leave_zeros(bytes, offset)));
+    for (offset, bytes, result) in written.chain(left) {
+        if let Err(error) = result {
+            let end = offset + bytes;
             let failure = failure::of_io("write", &error).at(&entry.path).in_range(offset, end);
             run.write_failed(entry.id, failure);
             return;

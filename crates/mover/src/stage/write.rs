@@ -158,6 +158,16 @@ impl Writes {
         self.copies.get_mut(number).is_some_and(|copy| !copy.failed)
     }
 
+    /// A segment of a copy that was claimed is a hole, of which nothing is written. False as of [`Writes::write`].
+    pub fn leave_zeros(&mut self, number: CopyNumber, bytes: u64, offset: u64) -> bool {
+        let Some(copy) = self.copies.get_mut(number) else { return false };
+        let left = copy.file.partial.leave_zeros(bytes, offset);
+        if let Err(error) = left {
+            self.failed(number, &error, offset, offset + bytes);
+        }
+        self.copies.get_mut(number).is_some_and(|copy| !copy.failed)
+    }
+
     /// The claimed segment was handed over, and another follows.
     pub fn go_on(&mut self, number: CopyNumber) {
         self.handed_over(number, |_| {});

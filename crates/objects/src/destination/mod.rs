@@ -1,1 +1,728 @@
 //! A bucket as a destination.
+//!
+//! A file becomes an object of its path below the prefix. A small one is put as it comes, whole and verified; of a
+//! large one each chunk is a part of an upload, which gets its name when all are there. So nothing but whole content
+//! stands under a key, and what stood there when it was decided is replaced only if it still does ([`If`]): where the
+//! store takes no such conditions a look before does, and who changes it in between is not noticed.
+//!
+//! What the store answered for is durable; an object of one chunk that is not small is, when it has its name. After
+//! success no upload of ours is left; after failure all stay, noted in the state directory ([`notes`]), and the next
+//! attempt goes on with them.
+//!
+//! - [`decide`] looks at what stands there ([`standing`]), what an earlier run remembers, and what an attempt left;
+//! - [`partial`] gathers chunks and hands them over, within [`bounds`].
+
+use self::bounds::{Budget, MEMORY_BYTES_MAX, Permit, STALE, STALL_MAX, THREADS_MAX, Threads};
+use self::decide::Childless;
+use self::notes::Notes;
+use self::partial::ObjectPartial;
+use self::standing::Standing;
+use crate::bucket::{AnyBucket, Bucket};
+use crate::location::Location;
+use crate::store::{About, If, Seen, Store, Upload};
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak, mpsc};
+use std::time::Duration;
+use thalweg_mover::endpoint::together::Together;
+use thalweg_mover::endpoint::{
+    Conclusion, Decision, Destination, OPEN_DESTINATION, PartialFile, Reading, Ready, Small, SourceFile,
+    Staged,
+};
+use thalweg_mover::failure::{self, Reason, VERIFY, counted, shown_path};
+use thalweg_mover::journal::catalogue::Catalogue;
+use thalweg_mover::mutex::lock;
+use thalweg_mover::{Failure, FailureKind, Result};
+use thalweg_wire::message::{Loss, Outcome, SourceForm, Terms, VerifyLevel};
+use thalweg_wire::{Digest, Entry, EntryId, RelativePath, Time, hex, limits};
+
+mod bounds;
+
+mod standing;
+
+mod notes;
+
+mod partial;
+
+mod decide;
+
+const READ_BACK: &str = "read the object back";
+
+/// Parts that an upload may have.
+pub const PARTS_MAX: u64 = 10_000;
+/// Stores take no smaller part but the last; chunks are powers of two, so the smallest has 8 MiB.
+pub const PART_BYTES_MIN: u64 = 5 << 20;
+const CHUNK_BYTES_MIN: u64 = PART_BYTES_MIN.next_power_of_two();
+/// The usual chunk: files of up to 167 GB.
+const CHUNK_BYTES: u64 = 16 << 20;
+const _: () = assert!(limits::is_chunk_size(CHUNK_BYTES_MIN) && limits::is_chunk_size(CHUNK_BYTES));
+
+/// Bytes of a chunk for a transfer to a bucket: what is `wanted`, else 16 MiB, but at least 8 MiB, and as much as the
+/// largest file takes that is known before, in 10,000 parts; at most 64 MiB.
+pub fn chunk_bytes_for(wanted: Option<u64>, largest_known: Option<u64>) -> u64 {
+    let least = largest_known.unwrap_or(0).div_ceil(PARTS_MAX).max(CHUNK_BYTES_MIN);
+    wanted.unwrap_or(CHUNK_BYTES).max(least).min(limits::CHUNK_BYTES_MAX).next_power_of_two()
+}
+
+/// How a bucket is written.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DestinationOptions {
+    /// Directories become objects without content whose keys end in a slash: empty ones are kept, and the modes and
+    /// times of all. It costs a request for each.
+    pub directory_markers: bool,
+}
+
+/// See the module.
+pub struct ObjectDestination {
+    shared: Arc<Shared>,
+    terms: Terms,
+    options: DestinationOptions,
+    /// Of all keys; empty or with a slash at its end.
+    prefix: String,
+    /// A single file gets another name.
+    rename: Option<(Vec<u8>, String)>,
+    standing: Standing,
+    catalogue: Mutex<Option<Catalogue>>,
+    flights: Mutex<HashMap<EntryId, Flight>>,
+    /// Their listing is too old: the transfer itself may have put something there.
+    again: Mutex<HashSet<RelativePath>>,
+    childless: Mutex<Childless>,
+    is_told_unconditional: AtomicBool,
+    left: Mutex<Option<String>>,
+}
+
+/// An entry that is decided and not settled.
+#[derive(Default)]
+struct Flight {
+    /// What stood there.
+    seen: Option<Seen>,
+    /// The version that stands there now, and the digest of its content.
+    done: Option<(String, Digest)>,
+}
+
+impl Flight {
+    fn condition(&self) -> If {
+        match &self.seen {
+            Some(seen) => If::Is(seen.etag.clone()),
+            None => If::Absent,
+        }
+    }
+}
+
+/// What partials and threads have in common.
+struct Shared {
+    bucket: AnyBucket,
+    chunk_bytes: u64,
+    budget: Arc<Budget>,
+    threads: Arc<Threads>,
+    notes: Mutex<Notes>,
+    partials: Mutex<HashMap<u64, Weak<ObjectPartial>>>,
+    takes_no_conditions: AtomicBool,
+    /// Parts that ended.
+    steps: AtomicU64,
+}
+
+impl Shared {
+    fn step(&self) {
+        self.steps.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn steps(&self) -> u64 {
+        self.steps.load(Ordering::Relaxed)
+    }
+
+    /// Memory for so many bytes, when there is some.
+    fn permit(&self, bytes: u64) -> Result<Permit> {
+        self.budget.take(bytes, |waited| {
+            if waited > STALE {
+                self.drop_stale();
+            }
+            if waited < STALL_MAX { Ok(()) } else { Err(self.stalled(waited)) }
+        })
+    }
+
+    fn stalled(&self, waited: Duration) -> Failure {
+        let cause = format!("{} has taken nothing for {} s", self.bucket.name(), waited.as_secs());
+        Failure::new(FailureKind::Io, "write the object", cause)
+    }
+
+    fn drop_stale(&self) {
+        let partials: Vec<_> = lock(&self.partials).values().filter_map(Weak::upgrade).collect();
+        partials.iter().for_each(|partial| partial.drop_stale());
+    }
+
+    /// Does `act` under a condition, or, for a store that takes none, after a look.
+    fn conditional(&self, key: &str, only: &If, act: impl Fn(&If) -> Result<Seen>) -> Result<Seen> {
+        let is_refused = |failure: &Failure| {
+            matches!(failure.kind, FailureKind::Unsupported | FailureKind::Usage)
+                && !matches!(only, If::Any)
+        };
+        if !self.takes_no_conditions.load(Ordering::Relaxed) {
+            match act(only) {
+                Err(failure) if is_refused(&failure) => {}
+                made => return made,
+            }
+        }
+        self.look(key, only)?;
+        let made = act(&If::Any)?;
+        if !self.takes_no_conditions.swap(true, Ordering::Relaxed) {
+            tracing::warn!("the store takes no conditional writes");
+        }
+        Ok(made)
+    }
+
+    /// Whether what stands at a key is what a condition says.
+    fn look(&self, key: &str, only: &If) -> Result<()> {
+        let head = self.bucket.head(key)?;
+        let holds = match (only, &head) {
+            (If::Any, _) | (If::Absent, None) => true,
+            (If::Is(etag), Some(head)) => head.seen.etag == *etag,
+            _ => false,
+        };
+        let cause = "something else stands there than when it was decided";
+        if holds { Ok(()) } else { Err(Failure::new(FailureKind::Conflict, "write the object", cause)) }
+    }
+
+    /// Puts a whole object. One that stands there with the same content and time is ours: an answer was lost, and the
+    /// store asked again.
+    fn put(&self, key: &str, content: &[u8], about: &About, only: &If) -> Result<Seen> {
+        match self.conditional(key, only, |only| self.bucket.put(key, content, about, only)) {
+            Err(failure) if failure.kind == FailureKind::Conflict => {
+                let found = self.bucket.head(key).ok().flatten().filter(|head| {
+                    about.blake3.is_some()
+                        && head.about.blake3 == about.blake3
+                        && head.about.mtime == about.mtime
+                        && head.seen.size == content.len() as u64
+                });
+                found.map(|head| head.seen).ok_or(failure)
+            }
+            put => put,
+        }
+    }
+}
+
+impl ObjectDestination {
+    /// Opens a place in a bucket as rsync reads a path: for a single file a key without a slash at its end, below which
+    /// nothing is, is its new name; everything else is a prefix. `state` is where the catalogue and the note of uploads
+    /// are kept; without it time and size alone recognise what is unchanged, and no upload outlasts the transfer.
+    /// Nothing is written yet.
+    ///
+    /// # Errors
+    /// `Unsupported` if names are to be deleted; `Usage` for chunks below 8 MiB; `Conflict` if an object has the name
+    /// of a directory; `Busy` if a transfer with the same job key runs here; as [`Store::list`] and [`Store::head`].
+    pub fn open(
+        store: Arc<Store>,
+        location: &Location,
+        form: &SourceForm,
+        terms: Terms,
+        state: Option<&Path>,
+        options: DestinationOptions,
+    ) -> Result<ObjectDestination> {
+        if terms.chunk_bytes < CHUNK_BYTES_MIN {
+            let cause = format!(
+                "a chunk becomes a part of an object, which has at least {CHUNK_BYTES_MIN} bytes, and not {}",
+                terms.chunk_bytes
+            );
+            return Err(Failure::new(FailureKind::Usage, OPEN_DESTINATION, cause));
+        }
+        let budget = Budget::new(MEMORY_BYTES_MAX);
+        ObjectDestination::of(store, location, form, terms, state, options, budget)
+    }
+
+    fn of(
+        bucket: AnyBucket,
+        location: &Location,
+        form: &SourceForm,
+        terms: Terms,
+        state: Option<&Path>,
+        options: DestinationOptions,
+        budget: Arc<Budget>,
+    ) -> Result<ObjectDestination> {
+        if terms.delete_max.is_some() {
+            let cause = "what the source lacks is not deleted in a bucket: not here yet";
+            return Err(Failure::new(FailureKind::Unsupported, OPEN_DESTINATION, cause));
+        }
+        let (prefix, rename) = place(&bucket, &location.key, form)?;
+        let identity = [bucket.name().as_bytes(), b"\0", prefix.as_bytes()].concat();
+        let catalogue = state.and_then(|state| open_catalogue(state, &identity, terms.dry_run));
+        let notes = match state.filter(|_| !terms.dry_run) {
+            Some(state) => {
+                let job = hex::hex(&terms.job_key);
+                Notes::open(state, &[&identity[..], b"\0", job.as_bytes()].concat(), &bucket.name())?
+            }
+            None => Notes::none(),
+        };
+        let shared = Shared {
+            bucket: bucket.clone(),
+            chunk_bytes: terms.chunk_bytes,
+            budget,
+            threads: Arc::default(),
+            notes: Mutex::new(notes),
+            partials: Mutex::default(),
+            takes_no_conditions: AtomicBool::new(false),
+            steps: AtomicU64::new(0),
+        };
+        Ok(ObjectDestination {
+            shared: Arc::new(shared),
+            terms,
+            options,
+            standing: Standing::new(bucket, prefix.clone()),
+            prefix,
+            rename,
+            catalogue: Mutex::new(catalogue),
+            flights: Mutex::default(),
+            again: Mutex::default(),
+            childless: Mutex::default(),
+            is_told_unconditional: AtomicBool::new(false),
+            left: Mutex::default(),
+        })
+    }
+
+    /// After the end: what is left in the store for the next attempt, for the user to know.
+    pub fn note(&self) -> Option<String> {
+        lock(&self.left).clone()
+    }
+
+    /// Uploads that transfers to this bucket left and none has now, as the state directory knows them.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn leftovers(store: &Store, state: &Path) -> Result<Vec<Leftover>> {
+        leftovers_of(&store.name(), state)
+    }
+
+    /// Ends those. Returns how many are gone now.
+    ///
+    /// # Errors
+    /// As [`Store::abort`]; those before are gone.
+    pub fn end_leftovers(store: &Store, leftovers: &[Leftover]) -> Result<u64> {
+        end_leftovers_in(store, leftovers)
+    }
+
+    /// The path below the prefix and the key of an entry.
+    fn key_of(&self, path: &RelativePath) -> Result<(String, String)> {
+        let refused = |cause: &str| {
+            let failure = Failure::new(FailureKind::Unsupported, "write the object", cause);
+            failure.at(path)
+        };
+        let below = match &self.rename {
+            Some((from, to)) if path.as_bytes() == from => to.clone(),
+            _ => match std::str::from_utf8(path.as_bytes()) {
+                Ok(below) => below.to_owned(),
+                Err(_) => return Err(refused("its name is not UTF-8, which keys are")),
+            },
+        };
+        let key = format!("{}{below}", self.prefix);
+        if key.len() > KEY_BYTES_MAX {
+            return Err(refused("its key would have more than 1024 bytes"));
+        }
+        Ok((below, key))
+    }
+
+    /// What an object is to have beside it.
+    fn about(&self, entry: &Entry) -> About {
+        let preserve = &self.terms.preserve;
+        About {
+            mtime: preserve.times.then_some(entry.evidence.mtime),
+            mode: preserve.mode.then_some(entry.mode),
+            uid: preserve.owner.then_some(entry.uid),
+            gid: preserve.owner.then_some(entry.gid),
+            blake3: None,
+        }
+    }
+
+    fn losses(&self, entry: &Entry) -> Vec<Loss> {
+        let mut losses = Vec::new();
+        if self.terms.preserve.xattrs {
+            losses.extend(entry.xattrs.iter().map(|xattr| Loss {
+                what: format!("xattr {}", shown_path(&xattr.name)),
+                why: "an object has none".to_owned(),
+            }));
+        }
+        if self.shared.takes_no_conditions.load(Ordering::Relaxed)
+            && !self.is_told_unconditional.swap(true, Ordering::Relaxed)
+        {
+            losses.push(Loss {
+                what: "condition".to_owned(),
+                why: "the store takes no conditional writes: who writes the same key just then is not noticed"
+                    .to_owned(),
+            });
+        }
+        losses
+    }
+
+    fn partial(&self, number: u64) -> Option<Arc<ObjectPartial>> {
+        lock(&self.shared.partials).get(&number).and_then(Weak::upgrade)
+    }
+
+    fn register(&self, number: u64, partial: &Arc<ObjectPartial>) -> Arc<dyn PartialFile> {
+        lock(&self.shared.partials).insert(number, Arc::downgrade(partial));
+        Arc::new(partial::Open(partial.clone()))
+    }
+
+    fn condition(&self, entry: &Entry) -> If {
+        lock(&self.flights).get(&entry.id).map_or(If::Absent, Flight::condition)
+    }
+
+    /// What puts a small file.
+    fn small(&self, lane: u32, file: &Small<'_>) -> Result<Put> {
+        let entry = file.entry;
+        let (_, key) = self.key_of(&entry.path)?;
+        let (about, only, shared) = (self.about(entry), self.condition(entry), self.shared.clone());
+        let (number, path, losses) = (entry.id.0, entry.path.clone(), self.losses(entry));
+        Ok(Box::new(move |content: &[u8]| {
+            let blake3 = Some(Digest(*blake3::hash(content).as_bytes()));
+            let put = shared.put(&key, content, &About { blake3, ..about }, &only);
+            let seen = put.map_err(|failure| of_all(failure).at(&path))?;
+            // What `discard` and the look behind go by.
+            let name = Some(format!("{}\0{key}", seen.etag).into_bytes().into_boxed_slice());
+            Ok(Staged { lane, number, name, losses })
+        }))
+    }
+
+    fn stage_all(&self, lane: u32, files: &[Small<'_>]) -> Vec<Result<Staged>> {
+        if let [file] = files {
+            return vec![self.small(lane, file).and_then(|put| put(file.content))];
+        }
+        let (tells, told) = mpsc::channel();
+        let mut staged: Vec<Option<Result<Staged>>> = files.iter().map(|_| None).collect();
+        for (at, file) in files.iter().enumerate() {
+            let permit = self.shared.permit(file.content.len() as u64);
+            match self.small(lane, file).and_then(|put| permit.map(|permit| (put, permit))) {
+                Err(failure) => staged[at] = Some(Err(failure)),
+                Ok((put, permit)) => {
+                    let (tells, content) = (tells.clone(), file.content.to_vec());
+                    self.shared.threads.give(Box::new(move || {
+                        let result = put(&content);
+                        drop((content, permit));
+                        let _ = tells.send((at, result));
+                    }));
+                }
+            }
+        }
+        drop(tells);
+        for (at, result) in told {
+            staged[at] = Some(result);
+        }
+        let lost = || Failure::new(FailureKind::Stopped, "write the object", "the transfer ended before");
+        staged.into_iter().map(|staged| staged.unwrap_or_else(|| Err(lost()))).collect()
+    }
+
+    fn finish_entry(&self, entry: &Entry, ready: Ready, digest: Digest) -> Result<Vec<Loss>> {
+        let (etag, losses) = match ready {
+            Ready::Staged(staged) => {
+                let etag = version_of(&staged).map(|(etag, _)| etag.to_owned());
+                (etag, staged.losses)
+            }
+            Ready::Partial(open) => {
+                let number = open.number();
+                let gone = || Failure::new(FailureKind::Internal, "finish", "its content is gone");
+                let partial = self.partial(number).ok_or_else(gone)?;
+                let finished = partial.finish(&self.condition(entry), digest).map_err(of_all);
+                let is_its_own =
+                    |failure: &Failure| !matches!(failure.kind, FailureKind::Space | FailureKind::Io);
+                if finished.as_ref().is_err_and(is_its_own) {
+                    partial.discard();
+                }
+                lock(&self.shared.partials).remove(&number);
+                let seen = finished?;
+                // Parts were compared by their checksums; what was put as a whole is read.
+                let is_one = entry.evidence.size <= self.terms.chunk_bytes;
+                if self.terms.verify >= VerifyLevel::Readback && is_one {
+                    let (_, key) = self.key_of(&entry.path)?;
+                    let found = self.digest(&key, &seen)?;
+                    if found != digest {
+                        self.remove_ours(&key, &seen.etag);
+                        let cause = format!("read back, the object is {found} and not {digest}");
+                        let failure = Failure::new(FailureKind::Damage, VERIFY, cause);
+                        return Err(failure.because(Reason::Damaged));
+                    }
+                }
+                (Some(seen.etag), self.losses(entry))
+            }
+        };
+        if let (Some(etag), Some(flight)) = (etag, lock(&self.flights).get_mut(&entry.id)) {
+            flight.done = Some((etag, digest));
+        }
+        Ok(losses)
+    }
+
+    /// Digest of a whole version, read again.
+    fn digest(&self, key: &str, seen: &Seen) -> Result<Digest> {
+        let mut hasher = blake3::Hasher::new();
+        let mut buffer = vec![0; seen.size.min(READ_BYTES) as usize];
+        let mut at = 0;
+        while at < seen.size {
+            let bytes = self.shared.bucket.read(key, seen, at, seen.size, &mut buffer)?;
+            if bytes == 0 {
+                let cause = "the object is shorter than it was written";
+                return Err(Failure::new(FailureKind::Io, READ_BACK, cause));
+            }
+            hasher.update(&buffer[..bytes]);
+            at += bytes as u64;
+            buffer.truncate((seen.size - at).min(READ_BYTES) as usize);
+        }
+        Ok(Digest(*hasher.finalize().as_bytes()))
+    }
+
+    /// Removes what we put, if it is still that. Best effort.
+    fn remove_ours(&self, key: &str, etag: &str) {
+        let head = self.shared.bucket.head(key).ok().flatten();
+        if head.is_some_and(|head| head.seen.etag == etag)
+            && let Err(failure) = self.shared.bucket.remove(key)
+        {
+            tracing::warn!(%failure, "an object that was withdrawn is left in the store");
+        }
+    }
+}
+
+/// Puts a small file of this content.
+type Put = Box<dyn FnOnce(&[u8]) -> Result<Staged> + Send>;
+
+/// Read at once of what is read back.
+const READ_BYTES: u64 = 4 << 20;
+
+/// The longest key that stores take, in bytes of UTF-8.
+const KEY_BYTES_MAX: usize = 1024;
+
+/// The version of a staged object, and its key.
+fn version_of(staged: &Staged) -> Option<(&str, &str)> {
+    std::str::from_utf8(staged.name.as_ref()?).ok()?.split_once('\0')
+}
+
+/// A store that is not reached is a matter of all entries.
+fn of_all(failure: Failure) -> Failure {
+    match failure.kind {
+        FailureKind::Connection => Failure { kind: FailureKind::Io, ..failure },
+        _ => failure,
+    }
+}
+
+/// What is kept beside an object, to be compared.
+fn words_of(about: &About) -> String {
+    let About { mtime, mode, uid, gid, .. } = about;
+    format!("{:?} {mode:?} {uid:?} {gid:?}", mtime.map(|time| (time.seconds, time.nanos)))
+}
+
+/// Whether all that is wanted beside an object is there.
+fn has(beside: &About, wanted: &About) -> bool {
+    wanted.mtime.is_none_or(|mtime| beside.mtime == Some(mtime))
+        && wanted.mode.is_none_or(|mode| beside.mode == Some(mode))
+        && wanted.uid.is_none_or(|uid| beside.uid == Some(uid))
+        && wanted.gid.is_none_or(|gid| beside.gid == Some(gid))
+}
+
+/// The prefix of all keys, and the new name of a single file.
+fn place(bucket: &AnyBucket, key: &str, form: &SourceForm) -> Result<(String, Option<(Vec<u8>, String)>)> {
+    if key.is_empty() || key.ends_with('/') {
+        return Ok((key.to_owned(), None));
+    }
+    let prefix = format!("{key}/");
+    match form {
+        SourceForm::Single { name } => {
+            let page = bucket.list(&prefix, true, None)?;
+            if !page.objects.is_empty() || !page.prefixes.is_empty() {
+                return Ok((prefix, None));
+            }
+            let (above, last) = key.rsplit_once('/').map_or(("", key), |(above, last)| (above, last));
+            let prefix = if above.is_empty() { String::new() } else { format!("{above}/") };
+            Ok((prefix, Some((name.clone(), last.to_owned()))))
+        }
+        SourceForm::Many => match bucket.head(key)? {
+            None => Ok((prefix, None)),
+            Some(_) => {
+                let shown = shown_path(key.as_bytes());
+                let cause = format!("an object has the name of the directory: `{shown}`");
+                Err(Failure::new(FailureKind::Conflict, OPEN_DESTINATION, cause))
+            }
+        },
+    }
+}
+
+/// Without it time and size alone decide.
+fn open_catalogue(state: &Path, identity: &[u8], only_reads: bool) -> Option<Catalogue> {
+    let opened = match only_reads {
+        true => Catalogue::open_to_read(state, identity),
+        false => Catalogue::open(state, identity),
+    };
+    opened.unwrap_or_else(|error| {
+        tracing::warn!(%error, "nothing is remembered of what was copied");
+        None
+    })
+}
+
+/// An upload that was left.
+#[derive(Debug, Clone)]
+pub struct Leftover {
+    /// The key that its object was to have.
+    pub key: String,
+    /// Its name at the store.
+    pub upload: String,
+    /// Bytes of its parts, as far as they are noted.
+    pub bytes: u64,
+    note: PathBuf,
+}
+
+fn leftovers_of(bucket: &str, state: &Path) -> Result<Vec<Leftover>> {
+    let found = notes::leftovers(state, bucket)
+        .map_err(|error| failure::of_io("look for unfinished uploads", &error))?;
+    let of_note = |(note, uploads): (PathBuf, Vec<notes::Noted>)| {
+        uploads.into_iter().map(move |noted| Leftover {
+            bytes: noted.parts.values().map(|part| part.bytes).sum(),
+            key: noted.key,
+            upload: noted.id,
+            note: note.clone(),
+        })
+    };
+    Ok(found.into_iter().flat_map(of_note).collect())
+}
+
+fn end_leftovers_in(bucket: &dyn Bucket, leftovers: &[Leftover]) -> Result<u64> {
+    for left in leftovers {
+        abort(bucket, &Upload { key: left.key.clone(), id: left.upload.clone(), begun: None })?;
+    }
+    leftovers.iter().for_each(|left| notes::forget(&left.note));
+    Ok(leftovers.len() as u64)
+}
+
+/// Ends an upload; one that is gone is ended.
+fn abort(bucket: &dyn Bucket, upload: &Upload) -> Result<()> {
+    match bucket.abort(upload) {
+        Err(failure) if failure.kind != FailureKind::NotFound => Err(failure),
+        _ => Ok(()),
+    }
+}
+
+impl Destination for ObjectDestination {
+    fn decide(&self, entry: &Entry, reading: Reading<'_>) -> Decision {
+        self.decide_entry(entry, reading)
+    }
+
+    fn offered_before(&self, path: &RelativePath) {
+        lock(&self.again).insert(path.clone());
+    }
+
+    /// A bucket has no links: the second name comes as a file of its own.
+    fn link(&self, _: &Entry) -> Decision {
+        Decision::Fresh
+    }
+
+    fn begin(&self, entry: &Entry) -> Result<Arc<dyn PartialFile>> {
+        if self.terms.dry_run {
+            return Err(Failure::new(FailureKind::Internal, "write the object", "it is a dry run"));
+        }
+        let (_, key) = self.key_of(&entry.path)?;
+        self.forget_older(&key)?;
+        let number = lock(&self.shared.notes).new_number();
+        let partial = ObjectPartial::new(&self.shared, number, key, entry, self.about(entry));
+        Ok(self.register(number, &partial))
+    }
+
+    fn existing(&self, entry: &Entry) -> Result<Arc<dyn SourceFile>> {
+        self.open_existing(entry)
+    }
+
+    fn keep(&self, entry: &Entry, digest: Digest) -> Decision {
+        self.keep_compared(entry, digest)
+    }
+
+    fn stage(&self, lane: u32, files: &[Small<'_>], _: &mut Together) -> Vec<Result<Staged>> {
+        self.stage_all(lane, files)
+    }
+
+    fn sync(&self, partials: &[Arc<dyn PartialFile>]) -> Result<()> {
+        for partial in partials.iter().filter_map(|partial| self.partial(partial.number())) {
+            partial.wait().map_err(of_all)?;
+        }
+        Ok(())
+    }
+
+    fn read_staged_back(&self, staged: &Staged, bytes: u64) -> Result<Digest> {
+        let gone = || Failure::new(FailureKind::Internal, READ_BACK, "its name is gone");
+        let (etag, key) = version_of(staged).ok_or_else(gone)?;
+        let seen =
+            Seen { size: bytes, etag: etag.to_owned(), modified: Time::default(), storage_class: None };
+        self.digest(key, &seen).map_err(of_all)
+    }
+
+    fn record(&self, chunks: &[(u64, Vec<(u64, Digest)>)]) -> Result<()> {
+        for (number, chunks) in chunks {
+            if let Some(partial) = self.partial(*number) {
+                let parts = partial.noted(chunks);
+                lock(&self.shared.notes).add(*number, parts)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(&self, entry: &Entry, ready: Ready, digest: Digest) -> Result<Vec<Loss>> {
+        self.finish_entry(entry, ready, digest)
+    }
+
+    fn finishes_at_once(&self) -> usize {
+        THREADS_MAX
+    }
+
+    fn discard(&self, ready: Ready) {
+        match ready {
+            Ready::Staged(staged) => {
+                if let Some((etag, key)) = version_of(&staged) {
+                    self.remove_ours(key, etag);
+                }
+            }
+            Ready::Partial(open) => {
+                let partial = self.partial(open.number());
+                lock(&self.shared.partials).remove(&open.number());
+                if let Some(partial) = partial {
+                    partial.discard();
+                }
+            }
+        }
+    }
+
+    fn settled(&self, entry: &Entry, outcome: &Outcome) {
+        self.note_settled(entry, outcome);
+    }
+
+    fn conclude(&self, _: bool, goes_on: &dyn Fn()) -> Conclusion {
+        goes_on();
+        Conclusion { revised: lock(&self.childless).take(), ..Conclusion::default() }
+    }
+
+    fn close(&self, success: bool) {
+        self.shared.threads.close();
+        let mut notes = lock(&self.shared.notes);
+        let is_kept = !success && notes.lasts();
+        let mut left = 0;
+        for (number, noted) in notes.all() {
+            let stays = is_kept || abort(&*self.shared.bucket, &noted.upload()).is_err();
+            match stays {
+                true => left += 1,
+                false => notes.end(number),
+            }
+        }
+        notes.close();
+        drop(notes);
+        lock(&self.catalogue).take();
+        if left > 0 {
+            let uploads = counted(left, "unfinished upload is", "unfinished uploads are");
+            let note = format!(
+                "{uploads} kept in {} for the next attempt, and paid for: `thalweg gc` ends them",
+                self.shared.bucket.name()
+            );
+            tracing::info!("{note}");
+            *lock(&self.left) = Some(note);
+        }
+    }
+}
+
+/// Threads do not outlast it, whoever forgot to end it.
+impl Drop for ObjectDestination {
+    fn drop(&mut self) {
+        self.shared.threads.close();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -378,3 +378,41 @@ fn zeros_that_nobody_would_write_are_refused_of_a_file_without_holes() {
     let failure = intake.take(&frame(FrameKind::Zeros, Encoding::Raw, SEGMENT), &mut buffer, 0).unwrap_err();
     assert_eq!(failure.kind, FailureKind::Protocol);
 }
+
+/// A partial that is told of its holes.
+#[derive(Default)]
+struct Hears(Mutex<Vec<(u64, u64)>>);
+
+impl PartialFile for Hears {
+    fn number(&self) -> u64 {
+        1
+    }
+
+    fn write_at(&self, _: &[u8], _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn leave_zeros(&self, bytes: u64, offset: u64) -> io::Result<()> {
+        self.0.lock().unwrap().push((offset, bytes));
+        Ok(())
+    }
+
+    fn read_back(&self, _: &mut [u8], _: u64) -> io::Result<usize> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+#[test]
+fn who_gathers_a_chunk_hears_of_the_zeros_that_are_not_written() {
+    let (told, scratch, hears) = (Told::new(Disk::default()), scratch(true), Arc::new(Hears::default()));
+    let entry = Entry { kind: Kind::File { sparse: true, marked: false }, ..(*scratch.partial.entry).clone() };
+    let partial: Arc<dyn PartialFile> = hears.clone();
+    *told.partial.lock().unwrap() = Some(OpenPartial { entry: Arc::new(entry), partial, ..scratch.partial });
+    let mut intake = Intake::new(told, 0);
+    let mut buffer = FrameBuffer::new(SEGMENT).unwrap();
+    let rule = Rule { file_bytes: 1 << 20, segment_bytes: SEGMENT as u64, marked: false };
+    let digest = rule.zeros(0, SEGMENT as u64).unwrap();
+    let zeros = Inner { digest, ..frame(FrameKind::Zeros, Encoding::Raw, SEGMENT) };
+    intake.take(&zeros, &mut buffer, 0).unwrap();
+    assert_eq!(*hears.0.lock().unwrap(), [(0, SEGMENT as u64)]);
+}

@@ -1,0 +1,106 @@
+//! What the endpoints need of a bucket: so much of [`Store`], so that their tests have one in memory.
+
+use crate::store::{About, Head, If, Page, Part, Seen, Store, Upload};
+use std::sync::Arc;
+use thalweg_mover::Result;
+use thalweg_wire::{Evidence, Time};
+
+/// One bucket, as [`Store`] says it of each call.
+pub(crate) trait Bucket: Send + Sync {
+    /// What it is called, with the endpoint where that is not Amazon's.
+    fn name(&self) -> String;
+    /// One page of what is below `prefix`.
+    fn list(&self, prefix: &str, delimiter: bool, after: Option<&str>) -> Result<Page>;
+    /// What stands at a key.
+    fn head(&self, key: &str) -> Result<Option<Head>>;
+    /// Bytes of one version.
+    fn read(&self, key: &str, seen: &Seen, offset: u64, through: u64, buffer: &mut [u8]) -> Result<usize>;
+    /// A whole object.
+    fn put(&self, key: &str, content: &[u8], about: &About, only: &If) -> Result<Seen>;
+    /// An object in parts.
+    fn begin(&self, key: &str, about: &About) -> Result<Upload>;
+    /// One of them.
+    fn put_part(&self, upload: &Upload, number: u16, content: &[u8]) -> Result<Part>;
+    /// Those that are there.
+    fn parts(&self, upload: &Upload) -> Result<Vec<Part>>;
+    /// Gives an object in parts its name.
+    fn complete(&self, upload: &Upload, parts: &[Part], only: &If) -> Result<Seen>;
+    /// Throws its parts away.
+    fn abort(&self, upload: &Upload) -> Result<()>;
+    /// Removes an object.
+    fn remove(&self, key: &str) -> Result<()>;
+}
+
+impl Bucket for Store {
+    fn name(&self) -> String {
+        Store::name(self)
+    }
+
+    fn list(&self, prefix: &str, delimiter: bool, after: Option<&str>) -> Result<Page> {
+        Store::list(self, prefix, delimiter, after)
+    }
+
+    fn head(&self, key: &str) -> Result<Option<Head>> {
+        Store::head(self, key)
+    }
+
+    fn read(&self, key: &str, seen: &Seen, offset: u64, through: u64, buffer: &mut [u8]) -> Result<usize> {
+        Store::read(self, key, seen, offset, through, buffer)
+    }
+
+    fn put(&self, key: &str, content: &[u8], about: &About, only: &If) -> Result<Seen> {
+        Store::put(self, key, content, about, only)
+    }
+
+    fn begin(&self, key: &str, about: &About) -> Result<Upload> {
+        Store::begin(self, key, about)
+    }
+
+    fn put_part(&self, upload: &Upload, number: u16, content: &[u8]) -> Result<Part> {
+        Store::put_part(self, upload, number, content)
+    }
+
+    fn parts(&self, upload: &Upload) -> Result<Vec<Part>> {
+        Store::parts(self, upload)
+    }
+
+    fn complete(&self, upload: &Upload, parts: &[Part], only: &If) -> Result<Seen> {
+        Store::complete(self, upload, parts, only)
+    }
+
+    fn abort(&self, upload: &Upload) -> Result<()> {
+        Store::abort(self, upload)
+    }
+
+    fn remove(&self, key: &str) -> Result<()> {
+        match Store::remove(self, &[key.to_owned()])?.pop() {
+            Some((_, failure)) => Err(failure),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The bucket of both endpoints.
+pub(crate) type AnyBucket = Arc<dyn Bucket>;
+
+/// What shows that an object is still the version that was seen: its etag takes the place of an inode. `mtime` is its
+/// own time where that is kept beside it, else the store's.
+pub(crate) fn evidence_of(seen: &Seen, mtime: Option<Time>) -> Evidence {
+    Evidence {
+        size: seen.size,
+        mtime: mtime.unwrap_or(seen.modified),
+        ctime: seen.modified,
+        device: 0,
+        inode: version_of(&seen.etag),
+    }
+}
+
+/// 64 bits of an etag's BLAKE3.
+pub(crate) fn version_of(etag: &str) -> u64 {
+    let mut first = [0; 8];
+    first.copy_from_slice(&blake3::hash(etag.as_bytes()).as_bytes()[..8]);
+    u64::from_le_bytes(first)
+}
+
+#[cfg(test)]
+pub(crate) mod memory;

@@ -1,0 +1,249 @@
+//! A bucket in memory, for tests: conditional, with parts, and able to fail, to wait and to be changed by others.
+
+use super::Bucket;
+use crate::store::{About, Head, If, Listed, Page, Part, Seen, Upload};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use thalweg_mover::mutex::lock;
+use thalweg_mover::{Failure, FailureKind, Result};
+use thalweg_wire::Time;
+
+#[derive(Clone)]
+pub(crate) struct Object {
+    pub(crate) content: Vec<u8>,
+    pub(crate) seen: Seen,
+    pub(crate) about: About,
+}
+
+struct Parted {
+    key: String,
+    about: About,
+    parts: BTreeMap<u16, (Vec<u8>, Part)>,
+}
+
+#[derive(Default)]
+pub(crate) struct Memory {
+    objects: Mutex<BTreeMap<String, Object>>,
+    uploads: Mutex<HashMap<String, Parted>>,
+    versions: AtomicU64,
+    /// Requests by name.
+    pub(crate) asked: Mutex<BTreeMap<&'static str, u64>>,
+    /// Keys per page; 1000 if 0.
+    pub(crate) page_keys: AtomicUsize,
+    /// Puts and parts that fail from now on.
+    pub(crate) fails: AtomicU64,
+    /// It takes no conditions.
+    pub(crate) refuses_conditions: AtomicBool,
+    /// Pages come backwards.
+    pub(crate) lists_backwards: AtomicBool,
+    /// Parts wait until it is open again.
+    gate: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Memory {
+    pub(crate) fn new() -> Arc<Memory> {
+        Arc::default()
+    }
+
+    /// As somebody else would.
+    pub(crate) fn set(&self, key: &str, content: &[u8]) {
+        self.set_about(key, content, About::default(), None);
+    }
+
+    pub(crate) fn set_about(&self, key: &str, content: &[u8], about: About, storage_class: Option<&str>) {
+        let version = self.versions.fetch_add(1, Ordering::Relaxed);
+        let seen = Seen {
+            size: content.len() as u64,
+            etag: format!("\"v{version}\""),
+            modified: Time { seconds: 1_700_000_000 + version as i64, nanos: 0 },
+            storage_class: storage_class.map(str::to_owned),
+        };
+        lock(&self.objects).insert(key.to_owned(), Object { content: content.to_vec(), seen, about });
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<Object> {
+        lock(&self.objects).get(key).cloned()
+    }
+
+    pub(crate) fn forget(&self, key: &str) {
+        lock(&self.objects).remove(key);
+    }
+
+    pub(crate) fn keys(&self) -> Vec<String> {
+        lock(&self.objects).keys().cloned().collect()
+    }
+
+    /// Uploads that have no end, and their parts.
+    pub(crate) fn hidden(&self) -> Vec<usize> {
+        lock(&self.uploads).values().map(|upload| upload.parts.len()).collect()
+    }
+
+    pub(crate) fn count(&self, request: &str) -> u64 {
+        lock(&self.asked).get(request).copied().unwrap_or(0)
+    }
+
+    /// Parts wait from now on, or go on.
+    pub(crate) fn hold(&self, holds: bool) {
+        *lock(&self.gate) = holds;
+        self.opened.notify_all();
+    }
+
+    fn ask(&self, request: &'static str) {
+        *lock(&self.asked).entry(request).or_default() += 1;
+    }
+
+    fn pass(&self) {
+        let mut held = lock(&self.gate);
+        while *held {
+            held = self.opened.wait(held).unwrap();
+        }
+    }
+
+    fn may_fail(&self) -> Result<()> {
+        let left = self.fails.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        match left {
+            Ok(_) => Err(failure(FailureKind::Connection, "503 SlowDown, asked again for 60 s")),
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn check(&self, key: &str, only: &If) -> Result<()> {
+        if self.refuses_conditions.load(Ordering::Relaxed) && !matches!(only, If::Any) {
+            return Err(failure(FailureKind::Unsupported, "501 NotImplemented"));
+        }
+        let objects = lock(&self.objects);
+        let holds = match only {
+            If::Any => true,
+            If::Absent => !objects.contains_key(key),
+            If::Is(etag) => objects.get(key).is_some_and(|object| object.seen.etag == *etag),
+        };
+        if holds { Ok(()) } else { Err(failure(FailureKind::Conflict, "412 PreconditionFailed")) }
+    }
+}
+
+fn failure(kind: FailureKind, cause: &str) -> Failure {
+    Failure::new(kind, "write the object", cause)
+}
+
+fn no_upload() -> Failure {
+    failure(FailureKind::NotFound, "404 NoSuchUpload")
+}
+
+impl Bucket for Memory {
+    fn name(&self) -> String {
+        "s3://memory".to_owned()
+    }
+
+    fn list(&self, prefix: &str, delimiter: bool, after: Option<&str>) -> Result<Page> {
+        self.ask("list");
+        let most = match self.page_keys.load(Ordering::Relaxed) {
+            0 => 1000,
+            most => most,
+        };
+        let objects = lock(&self.objects);
+        let mut keys: Vec<&String> = objects.keys().filter(|key| key.starts_with(prefix)).collect();
+        if self.lists_backwards.load(Ordering::Relaxed) {
+            keys.reverse();
+        }
+        let from: usize = after.map_or(0, |after| after.parse().unwrap());
+        let (mut page, mut prefixes) = (Vec::new(), BTreeSet::new());
+        for key in keys.iter().skip(from).take(most) {
+            let rest = &key[prefix.len()..];
+            match rest.find('/').filter(|_| delimiter) {
+                Some(at) => {
+                    prefixes.insert(format!("{prefix}{}", &rest[..=at]));
+                }
+                None => page.push(Listed { key: (*key).clone(), seen: objects[*key].seen.clone() }),
+            }
+        }
+        let next = (from + most < keys.len()).then(|| (from + most).to_string());
+        Ok(Page { objects: page, prefixes: prefixes.into_iter().collect(), next })
+    }
+
+    fn head(&self, key: &str) -> Result<Option<Head>> {
+        self.ask("head");
+        let object = self.get(key);
+        Ok(object.map(|object| Head { seen: object.seen, about: object.about, crc64: None }))
+    }
+
+    fn read(&self, key: &str, seen: &Seen, offset: u64, through: u64, buffer: &mut [u8]) -> Result<usize> {
+        self.ask("read");
+        let object = self.get(key).ok_or_else(|| failure(FailureKind::NotFound, "404 NoSuchKey"))?;
+        if object.seen.etag != seen.etag {
+            return Err(failure(FailureKind::Changed, "412 PreconditionFailed"));
+        }
+        if object.seen.storage_class.as_deref() == Some("GLACIER") {
+            return Err(failure(FailureKind::Permission, "403 InvalidObjectState"));
+        }
+        assert!(offset + buffer.len() as u64 <= through || through == seen.size, "{through}");
+        let from = object.content.len().min(offset as usize);
+        let bytes = buffer.len().min(object.content.len() - from);
+        buffer[..bytes].copy_from_slice(&object.content[from..from + bytes]);
+        Ok(bytes)
+    }
+
+    fn put(&self, key: &str, content: &[u8], about: &About, only: &If) -> Result<Seen> {
+        self.ask("put");
+        self.pass();
+        self.may_fail()?;
+        self.check(key, only)?;
+        self.set_about(key, content, *about, None);
+        Ok(self.get(key).unwrap().seen)
+    }
+
+    fn begin(&self, key: &str, about: &About) -> Result<Upload> {
+        self.ask("begin");
+        let id = format!("u{}", self.versions.fetch_add(1, Ordering::Relaxed));
+        let parted = Parted { key: key.to_owned(), about: *about, parts: BTreeMap::new() };
+        lock(&self.uploads).insert(id.clone(), parted);
+        Ok(Upload { key: key.to_owned(), id, begun: None })
+    }
+
+    fn put_part(&self, upload: &Upload, number: u16, content: &[u8]) -> Result<Part> {
+        self.ask("part");
+        self.pass();
+        self.may_fail()?;
+        let etag = format!("\"p{}\"", self.versions.fetch_add(1, Ordering::Relaxed));
+        let part = Part { number, bytes: content.len() as u64, etag, crc64: None };
+        let mut uploads = lock(&self.uploads);
+        let parted = uploads.get_mut(&upload.id).ok_or_else(no_upload)?;
+        parted.parts.insert(number, (content.to_vec(), part.clone()));
+        Ok(part)
+    }
+
+    fn parts(&self, upload: &Upload) -> Result<Vec<Part>> {
+        self.ask("parts");
+        let uploads = lock(&self.uploads);
+        let parted = uploads.get(&upload.id).ok_or_else(no_upload)?;
+        Ok(parted.parts.values().map(|(_, part)| part.clone()).collect())
+    }
+
+    fn complete(&self, upload: &Upload, parts: &[Part], only: &If) -> Result<Seen> {
+        self.ask("complete");
+        self.check(&upload.key, only)?;
+        let parted = lock(&self.uploads).remove(&upload.id).ok_or_else(no_upload)?;
+        let mut content = Vec::new();
+        for (at, part) in parts.iter().enumerate() {
+            assert_eq!(usize::from(part.number), at + 1);
+            let (bytes, there) = &parted.parts[&part.number];
+            assert_eq!(there.etag, part.etag);
+            content.extend_from_slice(bytes);
+        }
+        self.set_about(&parted.key, &content, parted.about, None);
+        Ok(self.get(&parted.key).unwrap().seen)
+    }
+
+    fn abort(&self, upload: &Upload) -> Result<()> {
+        self.ask("abort");
+        lock(&self.uploads).remove(&upload.id);
+        Ok(())
+    }
+
+    fn remove(&self, key: &str) -> Result<()> {
+        self.ask("remove");
+        self.forget(key);
+        Ok(())
+    }
+}

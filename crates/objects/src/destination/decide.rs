@@ -1,0 +1,315 @@
+//! What is lacking: what stands there, what an earlier run remembers, and what an attempt left.
+
+use super::notes::Noted;
+use super::partial::ObjectPartial;
+use super::standing::Found;
+use super::{Flight, ObjectDestination, PARTS_MAX, abort, has, of_all, words_of};
+use crate::bucket::version_of;
+use crate::source::open_version;
+use crate::store::{About, If, Part, Seen};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Instant;
+use thalweg_mover::endpoint::{Decision, Left, Reading, Revised, SourceFile};
+use thalweg_mover::failure::Reason;
+use thalweg_mover::journal::catalogue::{Catalogue, Remembered, bind};
+use thalweg_mover::mutex::lock;
+use thalweg_mover::{Failure, FailureKind, Result};
+use thalweg_wire::digest::chunk_count;
+use thalweg_wire::message::{Check, Loss, Outcome};
+use thalweg_wire::{Digest, Entry, Evidence, Kind, RelativePath};
+
+const COMPARE: &str = "compare";
+/// Directories without files that are told one by one.
+const CHILDLESS_MAX: usize = 64 << 10;
+
+/// Directories in which no file came: a bucket does not keep them.
+#[derive(Default)]
+pub(super) struct Childless(BTreeSet<RelativePath>);
+
+impl Childless {
+    fn directory(&mut self, path: &RelativePath) {
+        if self.0.len() < CHILDLESS_MAX {
+            self.0.insert(path.clone());
+        }
+    }
+
+    fn file(&mut self, path: &RelativePath) {
+        let mut above = above(path);
+        while let Some(path) = above.filter(|path| self.0.remove(path)) {
+            above = self::above(&path);
+        }
+    }
+
+    pub(super) fn take(&mut self) -> Vec<Revised> {
+        let lost = || Loss {
+            what: "directory".to_owned(),
+            why: "a bucket keeps none without a file in it, unless by markers".to_owned(),
+        };
+        let revised = |path| Revised {
+            path,
+            was_unchanged: false,
+            outcome: Outcome::Done { digest: None, losses: vec![lost()] },
+        };
+        std::mem::take(&mut self.0).into_iter().map(revised).collect()
+    }
+}
+
+fn above(path: &RelativePath) -> Option<RelativePath> {
+    RelativePath::new(path.split()?.0.to_vec()).ok()
+}
+
+impl ObjectDestination {
+    pub(super) fn decide_entry(&self, entry: &Entry, reading: Reading<'_>) -> Decision {
+        let decided = match &entry.kind {
+            Kind::Directory => self.directory(entry),
+            Kind::File { .. } => self.file(entry, reading),
+            Kind::Symlink { .. } => Ok(skipped("a bucket keeps no symbolic links")),
+            Kind::Fifo | Kind::Device { .. } if !self.terms.preserve.devices => {
+                Ok(skipped("entries of this kind are not asked for"))
+            }
+            Kind::Fifo => Ok(skipped("a bucket keeps no FIFOs")),
+            Kind::Device { .. } => Ok(skipped("a bucket keeps no devices")),
+            Kind::HardLink { .. } => Ok(Decision::Fresh),
+        };
+        decided.unwrap_or_else(|failure| settled(Outcome::Failed(failure_at(failure, &entry.path)), false))
+    }
+
+    /// What stands there: as listed, unless the transfer may have changed it itself.
+    fn find(&self, path: &RelativePath, below: &str) -> Result<Found> {
+        if lock(&self.again).remove(path) { self.standing.ask(below) } else { self.standing.find(below) }
+    }
+
+    fn directory(&self, entry: &Entry) -> Result<Decision> {
+        if entry.path.is_root() {
+            return Ok(settled(Outcome::Unchanged { digest: None }, false));
+        }
+        let (below, key) = self.key_of(&entry.path)?;
+        let found = self.find(&entry.path, &below)?;
+        if found.object.is_some() {
+            return Err(conflict("an object has the name of the directory"));
+        }
+        let is_there = settled(Outcome::Unchanged { digest: None }, false);
+        if self.terms.dry_run {
+            return Ok(if found.is_directory { is_there } else { done(Vec::new()) });
+        }
+        if !self.options.directory_markers {
+            if found.is_directory {
+                return Ok(is_there);
+            }
+            lock(&self.childless).directory(&entry.path);
+            return Ok(done(Vec::new()));
+        }
+        let (marker, about) = (format!("{key}/"), self.about(entry));
+        let stands = if found.is_directory { self.shared.bucket.head(&marker)? } else { None };
+        if stands.is_some_and(|head| has(&head.about, &about)) {
+            return Ok(is_there);
+        }
+        self.shared.bucket.put(&marker, &[], &about, &If::Any)?;
+        Ok(done(self.losses(entry)))
+    }
+
+    fn file(&self, entry: &Entry, reading: Reading<'_>) -> Result<Decision> {
+        lock(&self.childless).file(&entry.path);
+        let (below, key) = self.key_of(&entry.path)?;
+        let found = self.find(&entry.path, &below)?;
+        if found.is_directory {
+            return Err(conflict("keys below it stand there, so that it would be a file and a directory"));
+        }
+        let mut candidate = None;
+        if let Some(seen) = &found.object {
+            if let Some(reason) = self.reason_to_leave(entry, &key, seen)? {
+                return Ok(skipped(reason));
+            }
+            match self.terms.check {
+                Check::Evidence => {
+                    if let Some(decision) = self.unchanged(entry, &key, seen)? {
+                        return Ok(decision);
+                    }
+                }
+                Check::Digest => candidate = Some(seen.size),
+                Check::Nothing => {}
+            }
+        }
+        let chunks = chunk_count(entry.evidence.size, self.terms.chunk_bytes);
+        if chunks > PARTS_MAX {
+            let cause = format!(
+                "it would have {chunks} parts of {} bytes, and an object has {PARTS_MAX} at most: ask for \
+                 larger chunks, up to 64 MiB, with `--chunk`",
+                self.terms.chunk_bytes
+            );
+            let failure = Failure::new(FailureKind::Unsupported, "write the object", cause);
+            return Err(failure.because(Reason::FileTooLarge));
+        }
+        let flight = Flight { seen: found.object, done: None };
+        lock(&self.flights).insert(entry.id, flight);
+        let left = if self.terms.dry_run { None } else { self.resume(entry, &key, reading)? };
+        match (left, candidate) {
+            (None, None) => Ok(Decision::Fresh),
+            (left, candidate) => Ok(Decision::Wanted { left, candidate }),
+        }
+    }
+
+    fn reason_to_leave(&self, entry: &Entry, key: &str, seen: &Seen) -> Result<Option<&'static str>> {
+        if self.terms.ignore_existing {
+            return Ok(Some("it exists at the destination"));
+        }
+        if self.terms.update {
+            let head = self.shared.bucket.head(key)?;
+            let time = head.and_then(|head| head.about.mtime).unwrap_or(seen.modified);
+            if time > entry.evidence.mtime {
+                return Ok(Some("the destination's is newer"));
+            }
+        }
+        Ok(None)
+    }
+
+    /// By size and what the catalogue remembers of both sides; where it remembers nothing, by the time beside the
+    /// object.
+    fn unchanged(&self, entry: &Entry, key: &str, seen: &Seen) -> Result<Option<Decision>> {
+        if seen.size != entry.evidence.size {
+            return Ok(None);
+        }
+        let find = |catalogue: &Catalogue| catalogue.find(&entry.path).ok()?;
+        let remembered = lock(&self.catalogue).as_ref().and_then(find);
+        if let Some(Remembered { evidence, digest }) = remembered {
+            let is_same = evidence == bind(&entry.evidence, &shown(seen.size, &seen.etag));
+            let outcome = Outcome::Unchanged { digest: Some(digest) };
+            return Ok(is_same.then(|| settled(outcome, false)));
+        }
+        let Some(head) = self.shared.bucket.head(key)? else { return Ok(None) };
+        if head.seen.etag != seen.etag || head.about.mtime != Some(entry.evidence.mtime) {
+            return Ok(None);
+        }
+        Ok(Some(self.kept(entry, &head.about, None)))
+    }
+
+    /// The content stays, and with it what is beside it: that is written with content only.
+    fn kept(&self, entry: &Entry, beside: &About, digest: Option<Digest>) -> Decision {
+        if has(beside, &self.about(entry)) {
+            return settled(Outcome::Unchanged { digest }, false);
+        }
+        let why = "an object gets its mode, owner and time with its content only, which is the same";
+        let losses = vec![Loss { what: "metadata".to_owned(), why: why.to_owned() }];
+        settled(Outcome::Done { digest, losses }, false)
+    }
+
+    /// What an attempt left of this file. What it left of another one is thrown away.
+    fn resume(&self, entry: &Entry, key: &str, reading: Reading<'_>) -> Result<Option<Left>> {
+        let Some((number, noted)) = lock(&self.shared.notes).find(key) else { return Ok(None) };
+        let size = entry.evidence.size;
+        if !reading(0, size) {
+            return Ok(None);
+        }
+        let about = self.about(entry);
+        let is_same = noted.evidence == entry.evidence
+            && noted.chunk_bytes == self.terms.chunk_bytes
+            && noted.about == words_of(&about);
+        let parts = if is_same { self.sound(&noted)? } else { Vec::new() };
+        if parts.is_empty() {
+            self.forget(number, &noted)?;
+            return Ok(None);
+        }
+        reading(size, size);
+        let present = parts.iter().map(|(part, digest)| (u64::from(part.number) - 1, *digest)).collect();
+        let partial = ObjectPartial::new(&self.shared, number, key.to_owned(), entry, about);
+        partial.go_on(noted.upload(), parts.into_iter().map(|(part, _)| part).collect());
+        Ok(Some(Left { partial: self.register(number, &partial), present }))
+    }
+
+    /// Parts that stand in the store as they are noted.
+    fn sound(&self, noted: &Noted) -> Result<Vec<(Part, Digest)>> {
+        let parts = match self.shared.bucket.parts(&noted.upload()) {
+            // It expired, or somebody ended it.
+            Err(failure) if failure.kind == FailureKind::NotFound => return Ok(Vec::new()),
+            parts => parts?,
+        };
+        let sound = parts.into_iter().filter_map(|part| {
+            let known = noted.parts.get(&part.number).filter(|known| part.number > 0 && known.is(&part))?;
+            let digest = known.digest()?;
+            Some((part, digest))
+        });
+        Ok(sound.collect())
+    }
+
+    /// Throws away what was begun for a key before.
+    pub(super) fn forget_older(&self, key: &str) -> Result<()> {
+        let older = lock(&self.shared.notes).find(key);
+        older.map_or(Ok(()), |(number, noted)| self.forget(number, &noted))
+    }
+
+    fn forget(&self, number: u64, noted: &Noted) -> Result<()> {
+        abort(&*self.shared.bucket, &noted.upload()).map_err(of_all)?;
+        lock(&self.shared.notes).end(number);
+        Ok(())
+    }
+
+    /// What stood there when the entry was decided, if it still does.
+    fn still(&self, entry: &Entry) -> Result<Option<(String, Seen, About)>> {
+        let seen = lock(&self.flights).get(&entry.id).and_then(|flight| flight.seen.clone());
+        let (_, key) = self.key_of(&entry.path)?;
+        let head = self.shared.bucket.head(&key)?;
+        Ok(match (seen, head) {
+            (Some(seen), Some(head)) if seen.etag == head.seen.etag => Some((key, head.seen, head.about)),
+            _ => None,
+        })
+    }
+
+    pub(super) fn open_existing(&self, entry: &Entry) -> Result<Arc<dyn SourceFile>> {
+        let (key, seen, _) = self.still(entry)?.ok_or_else(|| {
+            let cause = "something else stands at the destination than when it was decided";
+            Failure::new(FailureKind::Changed, COMPARE, cause).at(&entry.path)
+        })?;
+        Ok(open_version(&self.shared.bucket, key, seen, self.terms.chunk_bytes))
+    }
+
+    pub(super) fn keep_compared(&self, entry: &Entry, digest: Digest) -> Decision {
+        match self.still(entry) {
+            Ok(None) => Decision::Fresh,
+            Ok(Some((_, seen, about))) => {
+                if let Some(flight) = lock(&self.flights).get_mut(&entry.id) {
+                    flight.done = Some((seen.etag, digest));
+                }
+                self.kept(entry, &about, Some(digest))
+            }
+            Err(failure) => settled(Outcome::Failed(failure_at(failure, &entry.path)), false),
+        }
+    }
+
+    pub(super) fn note_settled(&self, entry: &Entry, outcome: &Outcome) {
+        let flight = lock(&self.flights).remove(&entry.id);
+        let done = flight.and_then(|flight| flight.done);
+        let (Some((etag, digest)), Outcome::Done { .. } | Outcome::Unchanged { .. }) = (done, outcome) else {
+            return;
+        };
+        if let Some(catalogue) = &mut *lock(&self.catalogue) {
+            let evidence = bind(&entry.evidence, &shown(entry.evidence.size, &etag));
+            let _ = catalogue.put(&entry.path, Remembered { evidence, digest }, Instant::now());
+        }
+    }
+}
+
+/// What the catalogue goes by: when it was put the store does not always tell.
+fn shown(size: u64, etag: &str) -> Evidence {
+    Evidence { size, inode: version_of(etag), ..Evidence::default() }
+}
+
+fn failure_at(failure: Failure, path: &RelativePath) -> Failure {
+    if failure.path.is_some() { failure } else { failure.at(path) }
+}
+
+fn conflict(cause: &str) -> Failure {
+    Failure::new(FailureKind::Conflict, "write the object", cause)
+}
+
+fn settled(outcome: Outcome, made: bool) -> Decision {
+    Decision::Settled { outcome, made }
+}
+
+fn done(losses: Vec<Loss>) -> Decision {
+    settled(Outcome::Done { digest: None, losses }, false)
+}
+
+fn skipped(reason: &str) -> Decision {
+    settled(Outcome::Skipped(reason.to_owned()), false)
+}

@@ -1,0 +1,260 @@
+//! Uploads that are under way, noted in the state directory: what an attempt leaves the next one finds and goes on
+//! with, and `thalweg gc` ends.
+//!
+//! One file for a job, locked by whoever runs it, a line for each thing that happened. A line is durable before what it
+//! says is told; what follows the first damaged line is not believed. Without a state directory nothing outlasts the
+//! transfer.
+
+use crate::store::{Part, Upload};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use thalweg_mover::failure::{self, Reason};
+use thalweg_mover::{Failure, FailureKind, Result};
+use thalweg_wire::{Digest, Evidence};
+
+const OPEN_NOTES: &str = "open the note of uploads";
+const NOTE: &str = "note the upload";
+const EXTENSION: &str = "uploads";
+/// A note is not read any further: some 4 million parts.
+const NOTE_BYTES_MAX: u64 = 512 << 20;
+
+/// What is noted of one part: by these it is known again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct NotedPart {
+    pub(super) number: u16,
+    pub(super) bytes: u64,
+    pub(super) etag: String,
+    /// Of its chunk.
+    digest: String,
+}
+
+impl NotedPart {
+    pub(super) fn new(part: &Part, digest: Digest) -> NotedPart {
+        NotedPart {
+            number: part.number,
+            bytes: part.bytes,
+            etag: part.etag.clone(),
+            digest: digest.to_string(),
+        }
+    }
+
+    pub(super) fn digest(&self) -> Option<Digest> {
+        self.digest.parse().ok()
+    }
+
+    /// Whether this is what stands in the store.
+    pub(super) fn is(&self, part: &Part) -> bool {
+        (self.number, self.bytes, &self.etag) == (part.number, part.bytes, &part.etag)
+    }
+}
+
+/// One upload.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Noted {
+    pub(super) key: String,
+    pub(super) id: String,
+    /// Of the source's file.
+    pub(super) evidence: Evidence,
+    pub(super) chunk_bytes: u64,
+    /// What the object is to have beside it.
+    pub(super) about: String,
+    #[serde(skip)]
+    pub(super) parts: BTreeMap<u16, NotedPart>,
+}
+
+impl Noted {
+    pub(super) fn upload(&self) -> Upload {
+        Upload { key: self.key.clone(), id: self.id.clone(), begun: None }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+enum Line {
+    /// The first: whose uploads these are.
+    Of { bucket: String },
+    Begin { number: u64, noted: Noted },
+    Parts { number: u64, parts: Vec<NotedPart> },
+    End { number: u64 },
+}
+
+/// See the module.
+pub(super) struct Notes {
+    file: Option<(File, PathBuf)>,
+    live: BTreeMap<u64, Noted>,
+    next: u64,
+}
+
+impl Notes {
+    /// Nothing is kept.
+    pub(super) fn none() -> Notes {
+        Notes { file: None, live: BTreeMap::new(), next: 1 }
+    }
+
+    /// Those of the job that `identity` names, in the directory `state`.
+    pub(super) fn open(state: &Path, identity: &[u8], bucket: &str) -> Result<Notes> {
+        let of_io = |error: io::Error| failure::of_io(OPEN_NOTES, &error);
+        std::fs::create_dir_all(state).map_err(|error| failure::of_state(&error))?;
+        let name = blake3::hash(identity).to_hex();
+        let path = state.join(format!("{}.{EXTENSION}", &name[..32]));
+        let Some(mut file) = open_locked(&path, true).map_err(of_io)? else {
+            let cause = "another transfer of the same job runs, and has what is unfinished there";
+            return Err(Failure::new(FailureKind::Busy, OPEN_NOTES, cause).because(Reason::DestinationTaken));
+        };
+        let (end, read_of, live, next) = read(&mut file).map_err(of_io)?;
+        let mut notes = Notes { file: Some((file, path)), live, next };
+        if read_of.as_deref() != Some(bucket) {
+            notes.live.clear();
+            notes.truncate(0).map_err(of_io)?;
+            notes.append(&Line::Of { bucket: bucket.to_owned() }, true)?;
+        } else {
+            notes.truncate(end).map_err(of_io)?;
+        }
+        Ok(notes)
+    }
+
+    fn truncate(&mut self, end: u64) -> io::Result<()> {
+        let Some((file, _)) = &mut self.file else { return Ok(()) };
+        file.set_len(end)?;
+        file.seek(SeekFrom::Start(end)).map(drop)
+    }
+
+    fn append(&mut self, line: &Line, is_durable: bool) -> Result<()> {
+        let Some((file, _)) = &mut self.file else { return Ok(()) };
+        let of_line = |error| Failure::new(FailureKind::Internal, NOTE, error);
+        let mut bytes = serde_json::to_vec(line).map_err(of_line)?;
+        bytes.push(b'\n');
+        let sync = |file: &File| if is_durable { file.sync_data() } else { Ok(()) };
+        file.write_all(&bytes).and_then(|()| sync(file)).map_err(|error| failure::of_io(NOTE, &error))
+    }
+
+    /// A number that no upload has had.
+    pub(super) fn new_number(&mut self) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        number
+    }
+
+    /// An upload begins.
+    pub(super) fn begin(&mut self, number: u64, noted: Noted) -> Result<()> {
+        self.append(&Line::Begin { number, noted: noted.clone() }, true)?;
+        self.live.insert(number, noted);
+        Ok(())
+    }
+
+    /// Parts of it are in the store.
+    pub(super) fn add(&mut self, number: u64, parts: Vec<NotedPart>) -> Result<()> {
+        if parts.is_empty() || !self.live.contains_key(&number) {
+            return Ok(());
+        }
+        let line = Line::Parts { number, parts };
+        self.append(&line, true)?;
+        if let (Line::Parts { parts, .. }, Some(noted)) = (line, self.live.get_mut(&number)) {
+            noted.parts.extend(parts.into_iter().map(|part| (part.number, part)));
+        }
+        Ok(())
+    }
+
+    /// It is complete, or thrown away. What of this is lost is found to be gone at the store.
+    pub(super) fn end(&mut self, number: u64) {
+        if self.live.remove(&number).is_some() {
+            let _ = self.append(&Line::End { number }, false);
+        }
+    }
+
+    /// What is under way for a key.
+    pub(super) fn find(&self, key: &str) -> Option<(u64, Noted)> {
+        self.live.iter().find(|(_, noted)| noted.key == key).map(|(number, noted)| (*number, noted.clone()))
+    }
+
+    /// All that is under way.
+    pub(super) fn all(&self) -> Vec<(u64, Noted)> {
+        self.live.iter().map(|(number, noted)| (*number, noted.clone())).collect()
+    }
+
+    /// Whether what is under way outlasts the transfer.
+    pub(super) fn lasts(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// Lets go of it; the file goes with the last upload.
+    pub(super) fn close(&mut self) {
+        if let Some((_file, path)) = self.file.take()
+            && self.live.is_empty()
+        {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// The file of a note, unless somebody has it.
+fn open_locked(path: &Path, makes: bool) -> io::Result<Option<File>> {
+    let mut options = OpenOptions::new();
+    let file = options.read(true).write(true).create(makes).truncate(false).mode(0o600).open(path)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+type ReadNote = (u64, Option<String>, BTreeMap<u64, Noted>, u64);
+
+/// What a note says, up to its first damaged line, and where that begins.
+fn read(file: &mut File) -> io::Result<ReadNote> {
+    let mut bytes = Vec::new();
+    file.take(NOTE_BYTES_MAX).read_to_end(&mut bytes)?;
+    let (mut end, mut of, mut live, mut next) = (0, None, BTreeMap::<u64, Noted>::new(), 1);
+    for line in bytes.split_inclusive(|&byte| byte == b'\n') {
+        let Some(text) = line.strip_suffix(b"\n") else { break };
+        let Ok(read) = serde_json::from_slice::<Line>(text) else { break };
+        match read {
+            Line::Of { bucket } => of = Some(bucket),
+            Line::Begin { number, noted } => {
+                next = next.max(number.saturating_add(1));
+                live.insert(number, noted);
+            }
+            Line::Parts { number, parts } => {
+                if let Some(noted) = live.get_mut(&number) {
+                    noted.parts.extend(parts.into_iter().map(|part| (part.number, part)));
+                }
+            }
+            Line::End { number } => {
+                live.remove(&number);
+            }
+        }
+        end += line.len() as u64;
+    }
+    Ok((end, of, live, next))
+}
+
+/// Uploads in a bucket of this name that no transfer has, and the note of each.
+pub(super) fn leftovers(state: &Path, bucket: &str) -> io::Result<Vec<(PathBuf, Vec<Noted>)>> {
+    let mut found = Vec::new();
+    let names = match std::fs::read_dir(state) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
+        names => names?,
+    };
+    for name in names {
+        let path = name?.path();
+        if path.extension().is_none_or(|extension| extension != EXTENSION) {
+            continue;
+        }
+        let Some(mut file) = open_locked(&path, false)? else { continue };
+        let (_, of, live, _) = read(&mut file)?;
+        if of.as_deref() == Some(bucket) {
+            found.push((path, live.into_values().collect()));
+        }
+    }
+    Ok(found)
+}
+
+/// Removes a note whose uploads are ended, unless a transfer has taken it meanwhile.
+pub(super) fn forget(path: &Path) {
+    if let Ok(Some(_held)) = open_locked(path, false) {
+        let _ = std::fs::remove_file(path);
+    }
+}

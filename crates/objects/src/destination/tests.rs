@@ -1,0 +1,487 @@
+use super::*;
+use crate::bucket::memory::Memory;
+use std::slice;
+use std::time::Duration;
+use thalweg_wire::digest::{Rule, chunk_count};
+use thalweg_wire::message::{Check, Disk, Preserve};
+use thalweg_wire::{Evidence, Kind};
+
+const CHUNK: u64 = 64 << 10;
+/// Bytes in memory at once.
+const MEMORY: u64 = 8 * CHUNK;
+
+fn terms() -> Terms {
+    Terms { preserve: Preserve::ALL, job_key: [5; 16], ..Terms::of(CHUNK, CHUNK as u32) }
+}
+
+fn open_as(
+    bucket: &Arc<Memory>,
+    terms: Terms,
+    state: Option<&Path>,
+    options: DestinationOptions,
+) -> Result<ObjectDestination> {
+    let location = Location { bucket: "memory".to_owned(), key: "to/".to_owned() };
+    let budget = Budget::new(MEMORY);
+    ObjectDestination::of(bucket.clone(), &location, &SourceForm::Many, terms, state, options, budget)
+}
+
+fn open(bucket: &Arc<Memory>, state: Option<&Path>) -> ObjectDestination {
+    open_as(bucket, terms(), state, DestinationOptions::default()).unwrap()
+}
+
+fn entry(id: u64, name: &[u8], kind: Kind, bytes: usize) -> Entry {
+    let time = Time { seconds: 1_600_000_000, nanos: 5 };
+    Entry {
+        id: EntryId(id),
+        path: RelativePath::new(name.to_vec()).unwrap(),
+        kind,
+        mode: 0o640,
+        uid: 7,
+        gid: 8,
+        evidence: Evidence { size: bytes as u64, mtime: time, ctime: time, device: 1, inode: 100 + id },
+        xattrs: Vec::new(),
+    }
+}
+
+fn file(id: u64, name: &str, bytes: usize) -> Entry {
+    entry(id, name.as_bytes(), Kind::File { sparse: false, marked: false }, bytes)
+}
+
+fn noise(bytes: usize, seed: u8) -> Vec<u8> {
+    let mut content = vec![0; bytes];
+    blake3::Hasher::new().update(&[seed]).finalize_xof().fill(&mut content);
+    content
+}
+
+fn digest_of(content: &[u8]) -> Digest {
+    Digest(*blake3::hash(content).as_bytes())
+}
+
+fn decide(to: &ObjectDestination, entry: &Entry) -> Decision {
+    to.decide(entry, &|_, _| true)
+}
+
+#[track_caller]
+fn assert_fresh(to: &ObjectDestination, entry: &Entry) {
+    assert!(matches!(decide(to, entry), Decision::Fresh), "{}", entry.path);
+}
+
+fn outcome(to: &ObjectDestination, entry: &Entry) -> Outcome {
+    let Decision::Settled { outcome, .. } = decide(to, entry) else { panic!("{} is wanted", entry.path) };
+    outcome
+}
+
+/// Writes these chunks, as segments of a stream, makes them durable and notes them.
+fn write(
+    to: &ObjectDestination,
+    partial: &Arc<dyn PartialFile>,
+    content: &[u8],
+    chunks: &[u64],
+) -> Result<()> {
+    let rule = Rule { file_bytes: content.len() as u64, segment_bytes: CHUNK, marked: false };
+    let mut noted = Vec::new();
+    for &chunk in chunks {
+        let start = (chunk * CHUNK) as usize;
+        let bytes = &content[start..content.len().min(start + CHUNK as usize)];
+        for (at, piece) in bytes.chunks(10_000).enumerate() {
+            let offset = (start + at * 10_000) as u64;
+            partial.write_at(piece, offset).map_err(|error| failure::of_io("write", &error))?;
+        }
+        noted.push((chunk, rule.segment(chunk * CHUNK, bytes).unwrap()));
+    }
+    to.sync(slice::from_ref(partial))?;
+    to.record(&[(partial.number(), noted)])
+}
+
+fn all(content: &[u8]) -> Vec<u64> {
+    (0..chunk_count(content.len() as u64, CHUNK)).collect()
+}
+
+fn name(to: &ObjectDestination, entry: &Entry, ready: Ready, content: &[u8]) -> Result<Vec<Loss>> {
+    let digest = digest_of(content);
+    let losses = to.finish(entry, ready, digest)?;
+    to.settled(entry, &Outcome::Done { digest: Some(digest), losses: losses.clone() });
+    Ok(losses)
+}
+
+fn send(to: &ObjectDestination, entry: &Entry, content: &[u8]) {
+    assert_fresh(to, entry);
+    let partial = to.begin(entry).unwrap();
+    write(to, &partial, content, &all(content)).unwrap();
+    name(to, entry, Ready::Partial(partial), content).unwrap();
+}
+
+fn stage(to: &ObjectDestination, files: &[(Entry, Vec<u8>)]) -> Vec<Result<Staged>> {
+    let files: Vec<Small<'_>> = files.iter().map(|(entry, content)| Small { entry, content }).collect();
+    to.stage(3, &files, &mut Together::new(&Disk::default()))
+}
+
+fn content(bucket: &Memory, key: &str) -> Option<Vec<u8>> {
+    bucket.get(key).map(|object| object.content)
+}
+
+#[test]
+fn small_files_are_put_together_whole_with_what_is_kept_beside_them_and_are_known_the_next_time() {
+    let (bucket, state) = (Memory::new(), tempfile::tempdir().unwrap());
+    let to = open(&bucket, Some(state.path()));
+    let files: Vec<(Entry, Vec<u8>)> = (0..16)
+        .map(|id| (file(id, &format!("d/f{id}"), 1000 * id as usize), noise(1000 * id as usize, id as u8)))
+        .collect();
+    files.iter().for_each(|(entry, _)| assert_fresh(&to, entry));
+    for ((entry, bytes), staged) in files.iter().zip(stage(&to, &files)) {
+        let staged = staged.unwrap();
+        assert_eq!(to.read_staged_back(&staged, bytes.len() as u64).unwrap(), digest_of(bytes));
+        name(&to, entry, Ready::Staged(staged), bytes).unwrap();
+        let object = bucket.get(&format!("to/{}", entry.path)).unwrap();
+        assert!(object.content == *bytes);
+        assert_eq!((object.about.mtime, object.about.mode), (Some(entry.evidence.mtime), Some(0o640)));
+        assert_eq!((object.about.uid, object.about.blake3), (Some(7), Some(digest_of(bytes))));
+    }
+    // One listing says that there was nothing, of the directory below too.
+    assert_eq!((bucket.count("put"), bucket.count("list"), bucket.count("head")), (16, 1, 0));
+    to.close(true);
+    // By the catalogue without a look, without it by the time beside the object.
+    for (state, looks) in [(Some(state.path()), 0), (None, 16)] {
+        let (before, to) = (bucket.count("head"), open(&bucket, state));
+        for (entry, _) in &files {
+            assert!(matches!(outcome(&to, entry), Outcome::Unchanged { .. }), "{}", entry.path);
+        }
+        assert_eq!(bucket.count("head") - before, looks);
+        let mut changed = files[1].0.clone();
+        changed.evidence.mtime.seconds += 1;
+        assert_fresh(&to, &changed);
+    }
+    // Somebody else's of the same size and time is not what is remembered.
+    let about = bucket.get("to/d/f1").unwrap().about;
+    bucket.set_about("to/d/f1", &[1; 1000], about, None);
+    assert_fresh(&open(&bucket, Some(state.path())), &files[1].0);
+}
+
+#[test]
+fn a_large_file_has_its_name_when_all_of_it_is_there_and_one_of_a_chunk_is_put_at_once() {
+    let bucket = Memory::new();
+    let to = open(&bucket, None);
+    let (large, single) = (noise(3 * CHUNK as usize + 77, 1), noise(CHUNK as usize - 1, 2));
+    let entries = [file(1, "large", large.len()), file(2, "single", single.len())];
+    for (entry, bytes) in entries.iter().zip([&large, &single]) {
+        assert_fresh(&to, entry);
+        let partial = to.begin(entry).unwrap();
+        write(&to, &partial, bytes, &all(bytes)).unwrap();
+        assert!(bucket.keys().is_empty());
+        assert_eq!(partial.is_checked(0), Some(true));
+        name(&to, entry, Ready::Partial(partial), bytes).unwrap();
+        assert!(content(&bucket, &format!("to/{}", entry.path)).unwrap() == *bytes);
+        bucket.forget(&format!("to/{}", entry.path));
+    }
+    assert_eq!((bucket.count("begin"), bucket.count("part"), bucket.count("put")), (1, 4, 1));
+    // What is thrown away leaves nothing.
+    let entry = file(3, "c", large.len());
+    assert_fresh(&to, &entry);
+    let partial = to.begin(&entry).unwrap();
+    write(&to, &partial, &large, &[0]).unwrap();
+    to.discard(Ready::Partial(partial));
+    assert!(bucket.hidden().is_empty() && bucket.keys().is_empty());
+    assert_eq!(to.shared.budget.bytes(), 0);
+    to.close(true);
+}
+
+#[test]
+fn what_was_noted_is_gone_on_with_and_nothing_else() {
+    let (bucket, state) = (Memory::new(), tempfile::tempdir().unwrap());
+    let bytes = noise(4 * CHUNK as usize + 77, 1);
+    let entry = file(1, "a", bytes.len());
+    let half_way = || {
+        let to = open(&bucket, Some(state.path()));
+        assert_fresh(&to, &entry);
+        let partial = to.begin(&entry).unwrap();
+        write(&to, &partial, &bytes, &[0, 2]).unwrap();
+        // Nobody noted this one.
+        partial.write_at(&bytes[3 * CHUNK as usize..4 * CHUNK as usize], 3 * CHUNK).unwrap();
+        to.close(false);
+        assert!(to.note().unwrap().contains("1 unfinished upload is kept"), "{:?}", to.note());
+    };
+    half_way();
+    let to = open(&bucket, Some(state.path()));
+    let Decision::Wanted { left: Some(left), candidate: None } = decide(&to, &entry) else {
+        panic!("nothing is left")
+    };
+    assert_eq!(left.present.iter().map(|(chunk, _)| *chunk).collect::<Vec<_>>(), [0, 2]);
+    let before = bucket.count("part");
+    write(&to, &left.partial, &bytes, &[1, 3, 4]).unwrap();
+    name(&to, &entry, Ready::Partial(left.partial), &bytes).unwrap();
+    assert_eq!(bucket.count("part") - before, 3);
+    assert!(content(&bucket, "to/a").unwrap() == bytes);
+    to.close(true);
+    assert!(bucket.hidden().is_empty() && to.note().is_none());
+    // Of another file it is thrown away.
+    bucket.forget("to/a");
+    half_way();
+    let to = open(&bucket, Some(state.path()));
+    let mut other = entry.clone();
+    other.evidence.inode += 1;
+    assert_fresh(&to, &other);
+    assert!(bucket.hidden().is_empty());
+    to.close(true);
+    // A transfer that keeps no state leaves nothing either.
+    let to = open(&bucket, None);
+    assert_fresh(&to, &entry);
+    let partial = to.begin(&entry).unwrap();
+    write(&to, &partial, &bytes, &[0]).unwrap();
+    to.close(false);
+    assert!(bucket.hidden().is_empty());
+}
+
+#[test]
+fn one_transfer_at_a_time_has_the_uploads_of_a_job_and_what_all_left_can_be_ended() {
+    let (bucket, state) = (Memory::new(), tempfile::tempdir().unwrap());
+    let bytes = noise(2 * CHUNK as usize, 1);
+    let to = open(&bucket, Some(state.path()));
+    let again = open_as(&bucket, terms(), Some(state.path()), DestinationOptions::default());
+    assert_eq!(again.err().unwrap().reason, Reason::DestinationTaken);
+    let entry = file(1, "a", bytes.len());
+    assert_fresh(&to, &entry);
+    let partial = to.begin(&entry).unwrap();
+    write(&to, &partial, &bytes, &[0]).unwrap();
+    // Not while it runs.
+    assert!(leftovers_of("s3://memory", state.path()).unwrap().is_empty());
+    to.close(false);
+    let left = leftovers_of("s3://memory", state.path()).unwrap();
+    assert_eq!((left.len(), left[0].key.as_str(), left[0].bytes), (1, "to/a", CHUNK));
+    assert!(leftovers_of("s3://another", state.path()).unwrap().is_empty());
+    assert_eq!(end_leftovers_in(&*bucket, &left).unwrap(), 1);
+    assert!(bucket.hidden().is_empty() && leftovers_of("s3://memory", state.path()).unwrap().is_empty());
+}
+
+#[test]
+fn a_part_that_fails_fails_the_sync_and_counts_when_it_comes_again() {
+    let bucket = Memory::new();
+    let to = open(&bucket, None);
+    let bytes = noise(2 * CHUNK as usize, 1);
+    let entry = file(1, "a", bytes.len());
+    assert_fresh(&to, &entry);
+    let partial = to.begin(&entry).unwrap();
+    bucket.fails.store(1, Ordering::Relaxed);
+    let failure = write(&to, &partial, &bytes, &[1]).unwrap_err();
+    // The store is not reached: that is no matter of this entry alone.
+    assert_eq!((failure.kind, failure.range), (FailureKind::Io, Some((CHUNK, 2 * CHUNK))));
+    assert!(failure.cause.contains("SlowDown"), "{failure}");
+    write(&to, &partial, &bytes, &[0, 1]).unwrap();
+    name(&to, &entry, Ready::Partial(partial), &bytes).unwrap();
+    assert!(content(&bucket, "to/a").unwrap() == bytes);
+    to.close(true);
+}
+
+#[test]
+fn what_stands_there_by_then_is_a_conflict_and_stays() {
+    for is_there in [false, true] {
+        let bucket = Memory::new();
+        if is_there {
+            ["to/a", "to/b", "to/c"].iter().for_each(|key| bucket.set(key, b"old"));
+        }
+        let to = open(&bucket, None);
+        let bytes = noise(2 * CHUNK as usize, 1);
+        let entries = [("a", 2 * CHUNK as usize), ("b", 1000), ("c", 10_000)];
+        let [large, small, single] = entries.map(|(name, size)| file(size as u64, name, size));
+        [&large, &small, &single].iter().for_each(|entry| assert_fresh(&to, entry));
+        let partial = to.begin(&large).unwrap();
+        write(&to, &partial, &bytes, &[0, 1]).unwrap();
+        let one = to.begin(&single).unwrap();
+        write(&to, &one, &bytes[..10_000], &[0]).unwrap();
+        ["to/a", "to/b", "to/c"].iter().for_each(|key| bucket.set(key, b"somebody else's"));
+        let refused = [
+            name(&to, &large, Ready::Partial(partial), &bytes).unwrap_err(),
+            name(&to, &single, Ready::Partial(one), &bytes[..10_000]).unwrap_err(),
+            stage(&to, &[(small, bytes[..1000].to_vec())]).remove(0).unwrap_err(),
+        ];
+        assert!(refused.iter().all(|failure| failure.kind == FailureKind::Conflict), "{refused:?}");
+        for key in ["to/a", "to/b", "to/c"] {
+            assert_eq!(content(&bucket, key).unwrap(), b"somebody else's");
+        }
+        assert!(bucket.hidden().is_empty());
+    }
+}
+
+#[test]
+fn a_store_without_conditions_is_told_once_and_looked_at_before() {
+    let bucket = Memory::new();
+    bucket.refuses_conditions.store(true, Ordering::Relaxed);
+    let to = open(&bucket, None);
+    let large = noise(2 * CHUNK as usize, 1);
+    let mut told = 0;
+    for id in 1..=3 {
+        let entry = file(id, &format!("f{id}"), large.len());
+        assert_fresh(&to, &entry);
+        let partial = to.begin(&entry).unwrap();
+        write(&to, &partial, &large, &[0, 1]).unwrap();
+        if id == 3 {
+            bucket.set("to/f3", b"somebody else's");
+            let failure = name(&to, &entry, Ready::Partial(partial), &large).unwrap_err();
+            assert_eq!(failure.kind, FailureKind::Conflict);
+        } else {
+            told += name(&to, &entry, Ready::Partial(partial), &large).unwrap().len();
+        }
+    }
+    assert_eq!(told, 1);
+}
+
+#[test]
+fn memory_is_bounded_while_the_store_takes_nothing() {
+    let bucket = Memory::new();
+    let to = open(&bucket, None);
+    let bytes = noise(40 * CHUNK as usize, 1);
+    let entry = file(1, "a", bytes.len());
+    assert_fresh(&to, &entry);
+    let partial = to.begin(&entry).unwrap();
+    bucket.hold(true);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            write(&to, &partial, &bytes, &all(&bytes)).unwrap();
+            is_over.store(true, Ordering::Release);
+        });
+        while to.shared.budget.bytes() < MEMORY {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(to.shared.budget.bytes(), MEMORY);
+        assert!(!is_over.load(Ordering::Acquire));
+        bucket.hold(false);
+        writer.join().unwrap();
+    });
+    assert_eq!(to.shared.budget.bytes(), 0);
+    name(&to, &entry, Ready::Partial(partial), &bytes).unwrap();
+    assert!(content(&bucket, "to/a").unwrap() == bytes);
+}
+
+#[test]
+fn objects_of_one_chunk_wait_in_half_of_the_memory_at_most() {
+    let bucket = Memory::new();
+    let to = open(&bucket, None);
+    let bytes = noise(CHUNK as usize, 1);
+    let files: Vec<Entry> = (1..=20).map(|id| file(id, &format!("f{id}"), bytes.len())).collect();
+    let partials: Vec<Arc<dyn PartialFile>> = files
+        .iter()
+        .map(|entry| {
+            assert_fresh(&to, entry);
+            let partial = to.begin(entry).unwrap();
+            write(&to, &partial, &bytes, &[0]).unwrap();
+            partial
+        })
+        .collect();
+    for (entry, partial) in files.iter().zip(partials) {
+        name(&to, entry, Ready::Partial(partial), &bytes).unwrap();
+        assert!(content(&bucket, &format!("to/{}", entry.path)).unwrap() == bytes);
+    }
+    assert!(bucket.count("put") > 0 && bucket.count("complete") > 0);
+}
+
+#[test]
+fn holes_are_zeros_though_nothing_of_them_comes() {
+    let bucket = Memory::new();
+    let to = open(&bucket, None);
+    let mut bytes = vec![0; 4 * CHUNK as usize + 77];
+    bytes[CHUNK as usize + 3..][..1000].copy_from_slice(&noise(1000, 1));
+    let entry = entry(1, b"a", Kind::File { sparse: true, marked: true }, bytes.len());
+    assert_fresh(&to, &entry);
+    let partial = to.begin(&entry).unwrap();
+    // The second chunk comes in two pieces, one of them a hole; the others are holes as a whole.
+    let (start, half) = (CHUNK as usize, CHUNK as usize / 2);
+    partial.write_at(&bytes[start..start + half], CHUNK).unwrap();
+    partial.leave_zeros(CHUNK / 2, CHUNK + CHUNK / 2).unwrap();
+    to.sync(slice::from_ref(&partial)).unwrap();
+    name(&to, &entry, Ready::Partial(partial), &bytes).unwrap();
+    assert!(content(&bucket, "to/a").unwrap() == bytes);
+}
+
+#[test]
+fn what_a_bucket_cannot_hold_is_told_by_name() {
+    let bucket = Memory::new();
+    let to = open(&bucket, None);
+    let plain = Kind::File { sparse: false, marked: false };
+    let long = vec![b"x".repeat(250); 5].join(&b'/');
+    for name in [&b"\xff"[..], &long[..]] {
+        let Outcome::Failed(failure) = outcome(&to, &entry(1, name, plain.clone(), 1)) else { panic!() };
+        assert_eq!(failure.kind, FailureKind::Unsupported);
+        assert_eq!(failure.path.unwrap().as_bytes(), name);
+    }
+    let target = b"x".to_vec();
+    for kind in [Kind::Symlink { target }, Kind::Fifo, Kind::Device { block: true, major: 1, minor: 2 }] {
+        assert!(matches!(outcome(&to, &entry(2, b"s", kind, 0)), Outcome::Skipped(_)));
+    }
+    // A file where keys below it stand, a directory where an object has its name.
+    bucket.set("to/d/x", b"");
+    bucket.set("to/o", b"");
+    let to = open(&bucket, None);
+    for offered in [file(1, "d", 1), entry(2, b"o", Kind::Directory, 0)] {
+        let Outcome::Failed(failure) = outcome(&to, &offered) else { panic!("{}", offered.path) };
+        assert_eq!(failure.kind, FailureKind::Conflict);
+    }
+    // More parts than an upload has.
+    let huge = entry(3, b"huge", plain, ((PARTS_MAX + 1) * CHUNK) as usize);
+    let Outcome::Failed(failure) = outcome(&to, &huge) else { panic!() };
+    assert!(failure.reason == Reason::FileTooLarge && failure.cause.contains("10001"), "{failure}");
+    let refused = open_as(&bucket, Terms { delete_max: Some(1), ..terms() }, None, Default::default());
+    assert_eq!(refused.err().unwrap().kind, FailureKind::Unsupported);
+}
+
+#[test]
+fn empty_directories_are_told_as_lost_or_kept_by_markers() {
+    let bucket = Memory::new();
+    let directories = [b"d".as_slice(), b"d/e", b"empty"].map(|name| entry(1, name, Kind::Directory, 0));
+    let (sent, bytes) = (file(2, "d/e/f", 5000), noise(5000, 1));
+    let to = open(&bucket, None);
+    directories.iter().for_each(|entry| assert!(matches!(outcome(&to, entry), Outcome::Done { .. })));
+    send(&to, &sent, &bytes);
+    let lost: Vec<String> = to.conclude(true, &|| {}).revised.iter().map(|it| it.path.to_string()).collect();
+    assert_eq!(lost, ["empty"]);
+    let markers = DestinationOptions { directory_markers: true };
+    for is_first in [true, false] {
+        let to = open_as(&bucket, terms(), None, markers.clone()).unwrap();
+        for entry in &directories {
+            let outcome = outcome(&to, entry);
+            assert_eq!(matches!(outcome, Outcome::Unchanged { .. }), !is_first, "{}", entry.path);
+        }
+        assert!(to.conclude(true, &|| {}).revised.is_empty());
+    }
+    assert_eq!(bucket.get("to/empty/").unwrap().about.mode, Some(0o640));
+}
+
+#[test]
+fn what_stands_there_is_left_alone_or_compared_where_that_is_asked_for() {
+    let bucket = Memory::new();
+    bucket.set("to/a", b"what stands there");
+    let entry = file(1, "a", 17);
+    let open = |terms| open_as(&bucket, terms, None, Default::default()).unwrap();
+    for terms in [Terms { ignore_existing: true, ..terms() }, Terms { update: true, ..terms() }] {
+        assert!(matches!(outcome(&open(terms), &entry), Outcome::Skipped(_)));
+    }
+    let to = open(Terms { check: Check::Digest, ..terms() });
+    assert!(matches!(decide(&to, &entry), Decision::Wanted { left: None, candidate: Some(17) }));
+    let mut found = [0; 17];
+    assert_eq!(to.existing(&entry).unwrap().read_at(&mut found, 0).unwrap(), 17);
+    let digest = digest_of(&found);
+    assert!(matches!(to.keep(&entry, digest), Decision::Settled { .. }));
+    bucket.set("to/a", b"what stands HERE.");
+    assert_eq!(to.existing(&entry).err().unwrap().kind, FailureKind::Changed);
+    assert!(matches!(to.keep(&entry, digest), Decision::Fresh));
+}
+
+#[test]
+fn a_single_file_gets_the_name_that_is_given_unless_that_is_a_directory() {
+    let bucket: AnyBucket = Memory::new();
+    let single = SourceForm::Single { name: b"a".to_vec() };
+    let renamed = |key: &str| place(&bucket, key, &single).unwrap();
+    assert_eq!(renamed("x/new"), ("x/".to_owned(), Some((b"a".to_vec(), "new".to_owned()))));
+    assert_eq!(renamed("x/"), ("x/".to_owned(), None));
+    bucket.put("x/new/y", b"", &About::default(), &If::Any).unwrap();
+    assert_eq!(renamed("x/new"), ("x/new/".to_owned(), None));
+    bucket.put("o", b"", &About::default(), &If::Any).unwrap();
+    assert_eq!(place(&bucket, "o", &SourceForm::Many).unwrap_err().kind, FailureKind::Conflict);
+}
+
+#[test]
+fn chunks_are_as_large_as_the_largest_file_asks_for() {
+    assert_eq!(chunk_bytes_for(None, None), 16 << 20);
+    assert_eq!(chunk_bytes_for(Some(1 << 20), None), 8 << 20);
+    assert_eq!(chunk_bytes_for(Some(8 << 20), Some(200_000_000_000)), 32 << 20);
+    assert_eq!(chunk_bytes_for(None, Some(u64::MAX)), 64 << 20);
+}

@@ -1,0 +1,194 @@
+use super::*;
+use crate::bucket::memory::Memory;
+
+#[derive(Default)]
+struct Found {
+    entries: Vec<Entry>,
+    troubles: Vec<(String, Failure)>,
+    most: Option<usize>,
+}
+
+impl ScanSink for Found {
+    fn entry(&mut self, entry: Entry) -> Option<EntryId> {
+        if self.most.is_some_and(|most| self.entries.len() >= most) {
+            return None;
+        }
+        entry.check().unwrap();
+        self.entries.push(entry);
+        Some(EntryId(self.entries.len() as u64))
+    }
+
+    fn trouble(&mut self, path: RelativePath, failure: Failure) {
+        self.troubles.push((path.to_string(), failure));
+    }
+
+    fn skipped(&mut self, _: RelativePath, _: &str) {}
+}
+
+fn at(key: &str) -> Location {
+    Location { bucket: "memory".to_owned(), key: key.to_owned() }
+}
+
+fn open(bucket: &Arc<Memory>, key: &str) -> (ObjectSource, SourceForm) {
+    ObjectSource::of(bucket.clone(), &at(key), SourceOptions::default()).unwrap()
+}
+
+fn scan(source: &ObjectSource) -> (Found, ScanTotals) {
+    let mut found = Found::default();
+    let totals = source.scan(&mut found);
+    (found, totals)
+}
+
+fn names(found: &Found) -> Vec<String> {
+    found.entries.iter().map(|entry| entry.path.to_string()).collect()
+}
+
+fn with(keys: &[&str]) -> Arc<Memory> {
+    let bucket = Memory::new();
+    keys.iter().for_each(|key| bucket.set(key, key.as_bytes()));
+    bucket
+}
+
+#[test]
+fn a_key_is_a_file_a_directory_or_what_is_in_one_as_a_path_is() {
+    let bucket = with(&["run/a", "run/d/b", "runs"]);
+    let (source, form) = open(&bucket, "run/a");
+    assert!(matches!(form, SourceForm::Single { name } if name == b"a"));
+    assert_eq!(names(&scan(&source).0), ["a"]);
+    for (key, expected) in [
+        ("run", &["run", "run/a", "run/d", "run/d/b"][..]),
+        ("run/", &["a", "d", "d/b"][..]),
+        ("", &["run", "run/a", "run/d", "run/d/b", "runs"][..]),
+    ] {
+        let (source, form) = open(&bucket, key);
+        assert!(matches!(form, SourceForm::Many), "{key}");
+        let (found, totals) = scan(&source);
+        assert_eq!(names(&found), expected, "{key}");
+        assert!(totals.complete && totals.entries == expected.len() as u64, "{totals:?}");
+        for entry in found.entries.iter().filter(|entry| matches!(entry.kind, Kind::File { .. })) {
+            let mut buffer = vec![0; entry.evidence.size as usize];
+            source.read_small(entry, &mut buffer).unwrap();
+            assert!(String::from_utf8(buffer).unwrap().ends_with(&entry.path.to_string()));
+        }
+    }
+    let missing = ObjectSource::of(bucket, &at("ru"), SourceOptions::default()).err().unwrap();
+    assert_eq!(missing.kind, FailureKind::NotFound);
+    assert!(missing.cause.contains("`ru`") && missing.cause.contains("`ru/`"), "{missing}");
+}
+
+#[test]
+fn keys_that_are_no_paths_are_told_each_and_the_rest_comes() {
+    let long = "x".repeat(256);
+    let keys = ["a//b", "d/../e", "./f", "/g", "nul\0", "d/full/", &long, "good", "d/good"];
+    let bucket = with(&keys);
+    bucket.set("d/empty/", b"");
+    bucket.page_keys.store(2, std::sync::atomic::Ordering::Relaxed);
+    let (found, totals) = scan(&open(&bucket, "").0);
+    assert_eq!(names(&found), ["d", "d/empty", "d/good", "good"]);
+    assert_eq!((totals.failed, totals.complete), (7, false));
+    let told: Vec<String> = found.troubles.iter().map(|(_, failure)| failure.cause.clone()).collect();
+    for said in [
+        "`a//b` has two slashes in a row",
+        "`d/../e` has `.` or `..`",
+        "`nul\\x00` has a zero byte",
+        "`d/full/` ends with a slash, and has content",
+        "xxx` has a component of more than 255 bytes",
+    ] {
+        assert!(told.iter().any(|told| told.contains(said)), "{said}: {told:?}");
+    }
+}
+
+#[test]
+fn an_object_that_has_the_name_of_a_directory_is_told_and_what_is_in_that_comes() {
+    let (found, totals) = scan(&open(&with(&["a", "a-b", "a/c", "b"]), "").0);
+    let mut offered = names(&found);
+    offered.sort_unstable();
+    assert_eq!(offered, ["a", "a-b", "a/c", "b"]);
+    let is_directory = |entry: &Entry| matches!(entry.kind, Kind::Directory);
+    assert!(found.entries.iter().all(|entry| is_directory(entry) == (entry.path.as_bytes() == b"a")));
+    assert_eq!((totals.failed, found.troubles[0].0.as_str()), (1, "a"));
+}
+
+#[test]
+fn a_store_that_lists_out_of_order_has_each_directory_offered_once() {
+    let bucket = with(&["a/b/c", "a/x", "d/a", "e"]);
+    bucket.lists_backwards.store(true, std::sync::atomic::Ordering::Relaxed);
+    bucket.set("a/z/1", b"");
+    let (found, _) = scan(&open(&bucket, "").0);
+    let mut offered = names(&found);
+    let count = offered.len();
+    offered.sort_unstable();
+    offered.dedup();
+    assert_eq!(offered.len(), count, "{offered:?}");
+    for (at, entry) in found.entries.iter().enumerate() {
+        let above = entry.path.split().unwrap().0;
+        let is_before = || found.entries[..at].iter().any(|entry| entry.path.as_bytes() == above);
+        assert!(above.is_empty() || is_before(), "{}", entry.path);
+    }
+}
+
+#[test]
+fn what_is_kept_beside_an_object_is_what_the_file_has_unless_the_stores_time_is_asked_for() {
+    let bucket = Memory::new();
+    let time = Time { seconds: 1_600_000_000, nanos: 7 };
+    let about = About { mtime: Some(time), mode: Some(0o750), uid: Some(3), gid: Some(4), blake3: None };
+    bucket.set_about("a", b"x", about, None);
+    let entry = scan(&open(&bucket, "").0).0.entries.remove(0);
+    assert_eq!((entry.evidence.mtime, entry.mode, entry.uid, entry.gid), (time, 0o750, 3, 4));
+    let options = SourceOptions { server_times: true, ..SourceOptions::default() };
+    let (source, _) = ObjectSource::of(bucket.clone(), &at(""), options).unwrap();
+    let looks = bucket.count("head");
+    let entry = scan(&source).0.entries.remove(0);
+    assert_eq!(entry.evidence.mtime, bucket.get("a").unwrap().seen.modified);
+    assert_eq!((entry.mode, bucket.count("head")), (0o644, looks));
+}
+
+#[test]
+fn a_small_object_costs_a_look_and_a_read() {
+    let bucket = with(&["a"]);
+    let (source, _) = open(&bucket, "");
+    let entry = scan(&source).0.entries.remove(0);
+    source.read_small(&entry, &mut [0; 1]).unwrap();
+    assert_eq!((bucket.count("head"), bucket.count("read")), (1, 1));
+}
+
+#[test]
+fn an_object_that_was_overwritten_is_changed_wherever_that_shows() {
+    let bucket = with(&["a", "b"]);
+    let (source, _) = open(&bucket, "");
+    let (found, _) = scan(&source);
+    let entry = &found.entries[0];
+    let file = source.open(entry).unwrap();
+    assert_eq!(file.evidence().unwrap(), entry.evidence);
+    bucket.set("a", b"A");
+    // What was begun goes on in no other version, and the look behind it says so.
+    let error = file.read_at(&mut [0; 1], 0).unwrap_err();
+    assert_eq!(failure::of_io("read", &error).kind, FailureKind::Changed);
+    assert_ne!(file.evidence().unwrap(), entry.evidence);
+    assert_eq!(source.read_small(entry, &mut [0; 9]).unwrap_err().kind, FailureKind::Changed);
+    assert_eq!(source.open(entry).err().unwrap().kind, FailureKind::Changed);
+    let now = source.look_again(entry).unwrap();
+    let mut buffer = [0; 1];
+    assert_eq!((source.read_small(&now, &mut buffer).unwrap(), &buffer), (1, b"A"));
+    bucket.forget("a");
+    assert_eq!(source.look_again(entry).unwrap_err().kind, FailureKind::NotFound);
+    assert_eq!(source.read_small(&now, &mut buffer).unwrap_err().kind, FailureKind::NotFound);
+}
+
+#[test]
+fn an_archived_object_is_told_with_what_helps() {
+    let bucket = with(&["b"]);
+    bucket.set_about("a", b"x", About::default(), Some("GLACIER"));
+    let (found, totals) = scan(&open(&bucket, "").0);
+    assert_eq!((names(&found), totals.failed), (vec!["b".to_owned()], 1));
+    assert!(found.troubles[0].1.cause.contains("restore"), "{:?}", found.troubles);
+}
+
+#[test]
+fn a_sink_that_has_had_enough_ends_the_listing() {
+    let bucket = with(&["a", "b", "c/d"]);
+    bucket.page_keys.store(1, std::sync::atomic::Ordering::Relaxed);
+    let mut found = Found { most: Some(1), ..Found::default() };
+    let totals = open(&bucket, "").0.scan(&mut found);
+    assert_eq!((totals.entries, totals.complete), (1, false));
+}
