@@ -184,8 +184,8 @@ impl<T> Side<T> {
         Ok(())
     }
 
-    /// What is in this directory comes in no order; in one that such a directory has in it, that is said already. It is
-    /// the last path or one that this is in, as after an outage, or comes next: so there are no more of them than levels.
+    /// What is in this directory comes in no order; of one that is in such a directory, that is said already. It is the
+    /// last path or one that this is in, as after an outage, or comes next: so there are no more of them than levels.
     ///
     /// # Errors
     /// As [`Side::go_to`].

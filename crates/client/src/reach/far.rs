@@ -5,8 +5,8 @@
 //!    forgotten the session by then: one without transfers it keeps for seconds.
 //! 3. The question is asked again, behind what was heard: no piece of one link's answer counts as one of another's.
 //!
-//! It is given up by the rules of copies, [`Attempts`]: when nothing came of it within the patience of the link. And when
-//! a bounded number of links in a row brought pieces, but no new path.
+//! It is given up by the rules of copies, [`Attempts`]: when nothing came of it within the patience of the link. And
+//! when a bounded number of links in a row brought pieces, but no new path.
 
 use super::position::Position;
 use std::sync::{Arc, Mutex};

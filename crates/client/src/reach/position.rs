@@ -14,8 +14,8 @@ use std::hash::BuildHasher;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_wire::RelativePath;
 
-/// Names of one directory, and troubles, whose hashes are kept: 36 MiB for each. Where there are more, a link that is
-/// lost ends the answer.
+/// Paths in one directory, at all levels, and troubles, whose hashes are kept: 36 MiB for each. Where there are more, a
+/// link that is lost ends the answer.
 const KEPT_MAX: usize = 2 << 20;
 
 /// Links that may be lost in a row, of each of which something came but no new path: a file that is digested anew over
@@ -127,7 +127,7 @@ impl Position {
         self.is_again = true;
         self.links += u32::from(std::mem::take(&mut self.has_piece));
         if self.names.is_cut || self.troubles.is_cut {
-            return Some("more came of one directory than is kept in mind".to_owned());
+            return Some("more came of one directory and what is in it than is kept in mind".to_owned());
         }
         (self.links >= LINKS_MAX).then(|| format!("nothing new came over {LINKS_MAX} links in a row"))
     }
