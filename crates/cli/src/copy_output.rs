@@ -53,6 +53,7 @@ impl Teller {
     /// # Errors
     /// If the report cannot be written, or no thread be had.
     pub fn start(args: &CopyArgs, meters: &[Arc<Meter>]) -> Result<Teller> {
+        out::tell_of(meters.len());
         let over = Arc::new(AtomicBool::new(false));
         let ticker = args.json.then(|| {
             let (meters, over) = (meters.to_vec(), over.clone());

@@ -76,6 +76,11 @@ pub fn tell_later(text: String, state: Option<usize>) {
     }
 }
 
+/// What is told later is of so many copies.
+pub fn tell_of(copies: usize) {
+    LATER.tell_of(copies);
+}
+
 /// Whether so much of what is told later waits that less is to come.
 pub fn is_behind() -> bool {
     LATER.is_behind()

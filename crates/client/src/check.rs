@@ -98,8 +98,8 @@ impl Found {
 
 /// Compares a source with a destination. FIFOs and devices that only the source has are no difference without
 /// `devices`: a copy leaves them out too. `meter` counts files that are on both sides and alike so far, and those whose
-/// digests were compared: a file counts when both sides have read it to its end. When it is asked to stop, it ends as
-/// questions do ([`Reach::until`]).
+/// digests were compared: a file counts when both sides have read it to its end. When `stop` is asked for, it ends as
+/// questions do ([`Reach::until`]); it asks for that itself where it fails.
 ///
 /// # Errors
 /// `Stopped`; when a place cannot be listed at all; what the connection says; what `tell` says.
@@ -115,10 +115,10 @@ pub fn check(
     let [source, destination] = places.map(|place| place.until(stop).outlasting());
     let sides = [&source, &destination];
     let mut report = Differences::new(true, meter, tell);
-    let listed = compare_listings(sides, devices, selected, &mut report)?;
+    let listed = compare_listings(sides, devices, selected, &mut report, stop)?;
     meter.scan_over.store(true, Ordering::Relaxed);
     if listed.has_alike {
-        compare_digests(sides, listed.single, selected, &mut report)?;
+        compare_digests(sides, listed.single, selected, &mut report, stop)?;
     }
     Ok(Found { links_lost: links_lost(places) - lost_before, ..report.found })
 }
@@ -144,6 +144,7 @@ fn compare_listings(
     devices: bool,
     selected: &Selected,
     report: &mut Differences<'_, '_>,
+    stop: &Stop,
 ) -> Result<Compared> {
     let mut compared = Compared::default();
     let mut awaited: BTreeSet<&RelativePath> = selected.names().collect();
@@ -185,6 +186,7 @@ fn compare_listings(
         |tell| list(source, selected, tell),
         |tell| list(destination, selected, tell),
         Order::Listed,
+        stop,
         &mut meet,
     )?;
     let nobody_knows = |path: &RelativePath| report.closed.iter().any(|closed| closed.may_cover(path));
@@ -202,6 +204,7 @@ fn compare_digests(
     single: [bool; 2],
     selected: &Selected,
     report: &mut Differences<'_, '_>,
+    stop: &Stop,
 ) -> Result<()> {
     let how = DigestAs::Marked { segment_bytes: u64::from(plan::SEGMENT_BYTES) };
     let known = std::mem::take(&mut report.known);
@@ -227,6 +230,7 @@ fn compare_digests(
         |tell| digest(source, how, single[0], (selected, &known), tell),
         |tell| digest(destination, how, single[1], (selected, &known), tell),
         Order::Mostly,
+        stop,
         &mut meet,
     )
 }
@@ -328,13 +332,41 @@ mod tests {
                         false => digest(&Reach::local(path), DigestAs::Plain, false, every, tell),
                     }
                 };
-                let ended = both(side(0), side(1), Order::Mostly, &mut |_| Ok(()));
+                let ended = both(side(0), side(1), Order::Mostly, &Stop::default(), &mut |_| Ok(()));
                 let _ = tell.send(ended);
             }
         });
         for failing in ["source", "destination"] {
             let ended = hear.recv_timeout(HANG).unwrap_or_else(|_| panic!("the {failing} failed in vain"));
             assert_eq!(ended.unwrap_err().cause, "the link is gone", "{failing}");
+        }
+    }
+
+    /// As over a link that is down: it hears nothing that it could tell.
+    #[test]
+    fn a_side_that_fails_ends_the_other_while_that_waits_for_a_link() {
+        let (tell, hear) = mpsc::channel();
+        std::thread::spawn(move || {
+            for failing in [0, 1] {
+                let asked = Stop::default();
+                let stop = &asked;
+                let failed = |kind, cause: &str| Err(Failure::new(kind, "ask the server", cause));
+                let side = |number| {
+                    move |_: &Teller<'_, ()>| {
+                        if number == failing {
+                            return failed(FailureKind::Permission, "the directory is closed");
+                        }
+                        while stop.pause(HANG) {}
+                        failed(FailureKind::Stopped, "stopped on request")
+                    }
+                };
+                let ended = both(side(0), side(1), Order::Listed, stop, &mut |_| Ok(()));
+                let _ = tell.send(ended);
+            }
+        });
+        for failing in ["source", "destination"] {
+            let ended = hear.recv_timeout(HANG).unwrap_or_else(|_| panic!("the {failing} failed in vain"));
+            assert_eq!(ended.unwrap_err().cause, "the directory is closed", "{failing}");
         }
     }
 

@@ -84,9 +84,9 @@ impl Reach {
     }
 
     /// The same place, of which listings, digests and looks outlast a link that is lost: another one is dialled, in a
-    /// session of its own if need be, and the answer goes on behind what was heard, as long as there is progress within
-    /// the patience of questions. What comes or goes meanwhile is told once at most. Here, and of a place that was made
-    /// by [`Reach::far`], it changes nothing.
+    /// session of its own if need be, and the answer goes on behind what was heard, as long as something comes of it
+    /// within the patience of questions, and something new within a bounded number of links. What comes or goes
+    /// meanwhile is told once at most. Here, and of a place that was made by [`Reach::far`], it changes nothing.
     #[must_use]
     pub fn outlasting(&self) -> Reach {
         Reach { outlasts: true, ..self.clone() }

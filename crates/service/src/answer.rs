@@ -9,7 +9,7 @@ use crate::sessions::{Host, Origin};
 use crate::slots::{self, Asker};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use thalweg_mover::endpoint::local::survey::{self, DigestAs, Digested, Found, Listed, Removed, SurveyPlace};
@@ -54,7 +54,7 @@ pub(crate) fn answer(
         Question::Digest { place, chunk_bytes, follow_links, after } => {
             DigestAs::of_question(chunk_bytes).and_then(|how| {
                 let place = surveyed(host, &place, follow_links)?;
-                digest(&pen, &place, (how, &crew.take()), after.as_ref(), &mut done)
+                digest(&pen, &place, (how, &crew.take(pen.epoch)), after.as_ref(), &mut done)
             })
         }
         Question::Remove { place, recursive } => remove(host, &pen, &place, recursive, &mut done),
@@ -334,22 +334,28 @@ impl Room {
 }
 
 /// Those of a session that digest several files at a time: for one question, whatever others there are meanwhile. They
-/// have one each, as who asks for single files asks for many at once.
+/// have one each, as who asks for single files asks for many at once. An answer whose link is gone has them no more,
+/// though it does not know that yet: the rest of it is asked for on another.
 #[derive(Default)]
 pub struct Crew {
-    is_taken: AtomicBool,
+    /// One more than the link of the question that has them; 0: none has.
+    holder: AtomicU64,
 }
 
 impl Crew {
-    fn take(&self) -> Hands<'_> {
-        Hands { of: (!self.is_taken.swap(true, Ordering::AcqRel)).then_some(self) }
+    /// For a question of the link of this [`Session::epoch`].
+    fn take(&self, epoch: u64) -> Hands<'_> {
+        let holder = epoch + 1;
+        let is_free = |held: u64| (held < holder).then_some(holder);
+        let taken = self.holder.fetch_update(Ordering::AcqRel, Ordering::Acquire, is_free);
+        Hands { of: taken.is_ok().then_some((self, holder)) }
     }
 }
 
 /// Who digests for one question.
 struct Hands<'a> {
-    /// `None`: the one that answers it.
-    of: Option<&'a Crew>,
+    /// With what it holds them by; `None`: the one that answers it.
+    of: Option<(&'a Crew, u64)>,
 }
 
 impl Hands<'_> {
@@ -360,8 +366,9 @@ impl Hands<'_> {
 
 impl Drop for Hands<'_> {
     fn drop(&mut self) {
-        if let Some(crew) = self.of {
-            crew.is_taken.store(false, Ordering::Release);
+        if let Some((crew, holder)) = self.of {
+            // Another link's question may have them by now.
+            let _ = crew.holder.compare_exchange(holder, 0, Ordering::AcqRel, Ordering::Relaxed);
         }
     }
 }
@@ -433,12 +440,26 @@ mod tests {
     #[test]
     fn one_question_of_a_session_digests_several_files_at_a_time_and_another_when_it_is_over() {
         let crew = Crew::default();
-        let (first, second) = (crew.take(), crew.take());
+        let (first, second) = (crew.take(1), crew.take(1));
         assert_eq!((first.count(), second.count()), (survey::WORKERS, 1));
         // It never had what it would give back.
         drop(second);
-        assert_eq!(crew.take().count(), 1);
+        assert_eq!(crew.take(1).count(), 1);
         drop(first);
-        assert_eq!(crew.take().count(), survey::WORKERS);
+        assert_eq!(crew.take(1).count(), survey::WORKERS);
+    }
+
+    #[test]
+    fn the_rest_of_an_answer_is_digested_as_fast_as_its_beginning_though_that_is_not_over() {
+        let crew = Crew::default();
+        let before = crew.take(1);
+        let rest = crew.take(3);
+        assert_eq!(rest.count(), survey::WORKERS);
+        // One of the link that is gone takes them from nobody, nor does its end.
+        assert_eq!(crew.take(1).count(), 1);
+        drop(before);
+        assert_eq!(crew.take(3).count(), 1);
+        drop(rest);
+        assert_eq!(crew.take(3).count(), survey::WORKERS);
     }
 }

@@ -218,6 +218,12 @@ impl Host {
         }
         // Before the answer: with that the client has the stream, which ends with its link.
         let epoch = session.link_epoch();
+        if epoch.is_none() && session.lost_since().is_some() {
+            answer.answer = Answer::Busy;
+            connection.answer(&answer, left(until))?;
+            let cause = "the link of its session is lost";
+            return Err(Failure::new(FailureKind::Busy, "add a stream", cause));
+        }
         connection.answer(&answer, left(until))?;
         self.add_stream(&session, epoch, hello.stream, connection)
     }

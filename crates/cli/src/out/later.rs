@@ -6,22 +6,25 @@
 //!
 //! Memory has a bound, and no line is lost:
 //! - A state, such as progress, takes the place of the one before it that still waits.
-//! - From [`BEHIND_BYTES`] on [`Later::is_behind`]: a copy then begins no more entries. What is in flight still ends, and
-//!   is told.
-//! - At [`BYTES_MAX`], which takes more than that, who tells waits as for the reader itself.
+//! - From [`BEHIND_BYTES`] on [`Later::is_behind`]: a copy then begins no more entries. What is in flight still ends,
+//!   and is told.
+//! - At [`BYTES_MAX`] for each copy, which takes more than that, who tells waits as for the reader itself.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use thalweg_mover::mutex::lock;
 
 /// Some 16,000 entries with names of usual length.
 const BEHIND_BYTES: usize = 4 << 20;
-/// More than the lines of all entries in flight with such names have.
+/// More than the lines of all entries that a copy has in flight with such names have.
 const BYTES_MAX: usize = 64 << 20;
 
 /// See the module.
 pub(super) struct Later {
     waiting: Mutex<Waiting>,
+    /// That are told of.
+    copies: AtomicUsize,
     came: Condvar,
     went: Condvar,
 }
@@ -42,7 +45,13 @@ struct Line {
 impl Later {
     pub const fn new() -> Later {
         let waiting = Waiting { lines: VecDeque::new(), bytes: 0, is_writing: false };
-        Later { waiting: Mutex::new(waiting), came: Condvar::new(), went: Condvar::new() }
+        let (waiting, copies) = (Mutex::new(waiting), AtomicUsize::new(1));
+        Later { waiting, copies, came: Condvar::new(), went: Condvar::new() }
+    }
+
+    /// So many copies, one at least, are told of: as much more may wait.
+    pub fn tell_of(&self, copies: usize) {
+        self.copies.store(copies.max(1), Ordering::Release);
     }
 
     /// Puts a line behind those that wait; the newest of a `state`, in the place of an older one.
@@ -54,7 +63,8 @@ impl Later {
         {
             waiting.bytes -= older.text.len();
         }
-        while waiting.bytes > 0 && waiting.bytes + text.len() > BYTES_MAX {
+        let bytes_max = BYTES_MAX * self.copies.load(Ordering::Acquire);
+        while waiting.bytes > 0 && waiting.bytes + text.len() > bytes_max {
             waiting = self.went.wait(waiting).unwrap_or_else(PoisonError::into_inner);
         }
         waiting.bytes += text.len();
@@ -153,6 +163,17 @@ mod tests {
         assert_eq!(told.iter().take(4).count(), 4);
         later.drain();
         assert!(!later.is_behind());
+    }
+
+    #[test]
+    fn as_much_of_each_of_several_copies_may_wait_as_of_one() {
+        let (later, told) = read();
+        later.tell_of(2);
+        let line = "x".repeat(BYTES_MAX / 2);
+        // Nobody reads meanwhile.
+        (0..4).for_each(|_| later.put(line.clone(), None));
+        assert_eq!(lock(&later.waiting).bytes, 2 * BYTES_MAX);
+        assert_eq!(told.iter().take(4).count(), 4);
     }
 
     #[test]

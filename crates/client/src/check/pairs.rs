@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::mutex::lock;
+use thalweg_mover::run::copy::Stop;
 use thalweg_wire::RelativePath;
 
 /// Pieces that one side may be ahead.
@@ -48,6 +49,8 @@ pub(super) struct Teller<'a, T> {
     pieces: SyncSender<Piece<T>>,
     /// Why the comparison is over before its end: what one side says of the other is not why.
     over: &'a Mutex<Option<Failure>>,
+    /// Ends what a side waits for.
+    stop: &'a Stop,
 }
 
 impl<T> Teller<'_, T> {
@@ -63,43 +66,52 @@ impl<T> Teller<'_, T> {
 
     fn end(&self, end: Result<()>) {
         if let Err(failure) = &end {
-            lock(self.over).get_or_insert_with(|| failure.clone());
+            end_all(self.over, self.stop, failure);
         }
         // A receiver that failed itself does not hear it.
         let _ = self.pieces.send(Piece::End(end));
     }
 }
 
+/// Notes why the comparison is over, if nothing was before it, and has both sides stop: one that waits for a link says
+/// nothing meanwhile, and would not hear it otherwise.
+fn end_all(over: &Mutex<Option<Failure>>, stop: &Stop, why: &Failure) {
+    lock(over).get_or_insert_with(|| why.clone());
+    stop.stop();
+}
+
 fn failed_elsewhere() -> Failure {
     Failure::new(FailureKind::Stopped, "check", "the other side failed")
 }
 
-/// Runs both sides at once and pairs what they tell by path. When one side fails, so does all at once, for its reason.
+/// Runs both sides at once and pairs what they tell by path. When one side fails, so does all at once, for its reason;
+/// `stop`, which ends both, is asked for then.
 pub(super) fn both<T: Send>(
     left: impl FnOnce(&Teller<'_, T>) -> Result<()> + Send,
     right: impl FnOnce(&Teller<'_, T>) -> Result<()> + Send,
     order: Order,
+    stop: &Stop,
     meet: &mut Meet<'_, T>,
 ) -> Result<()> {
     let over = Mutex::new(None);
     let paired = std::thread::scope(|scope| {
         let (tell_left, hear_left) = sync_channel(AHEAD);
         let (tell_right, hear_right) = sync_channel(AHEAD);
-        let tell_left = Teller { pieces: tell_left, over: &over };
-        let tell_right = Teller { pieces: tell_right, over: &over };
+        let tell_left = Teller { pieces: tell_left, over: &over, stop };
+        let tell_right = Teller { pieces: tell_right, over: &over, stop };
         let started = threads::spawn_scoped(scope, "source", move || tell_left.end(left(&tell_left)));
         let started = started.and_then(|_| {
             threads::spawn_scoped(scope, "destination", move || tell_right.end(right(&tell_right)))
         });
         if let Err(failure) = &started {
             // Before the side that did start finds nobody who hears it.
-            lock(&over).get_or_insert_with(|| failure.clone());
+            end_all(&over, stop, failure);
         }
         // They hear until it is said why: a side that finds nobody who hears it would say another reason.
         let mut sides = [Side::new(hear_left, order), Side::new(hear_right, order)];
         let paired = started.and_then(|_| pair_all(&mut sides, meet));
         if let Err(failure) = &paired {
-            lock(&over).get_or_insert_with(|| failure.clone());
+            end_all(&over, stop, failure);
         }
         paired
     });
@@ -123,7 +135,7 @@ pub(super) fn pair_all<T>(sides: &mut [Side<T>; 2], meet: &mut Meet<'_, T>) -> R
                     None => drop(sides[behind].alone.insert(path, item)),
                 }
             }
-            Ok(Piece::Unordered(directory)) => sides[behind].unordered.push(directory),
+            Ok(Piece::Unordered(directory)) => sides[behind].enter_unordered(directory)?,
             Ok(Piece::Trouble(failure)) => meet(Met::Trouble(behind, failure))?,
             Ok(Piece::End(end)) => {
                 sides[behind].ended = true;
@@ -169,6 +181,22 @@ impl<T> Side<T> {
             return Err(Failure::new(FailureKind::Protocol, "list", cause).at(path));
         }
         self.last = path.clone();
+        Ok(())
+    }
+
+    /// What is in this directory comes in no order; of one that is in such a directory, that is said already. It is the
+    /// last path or one that this is in, as after an outage, or comes next: so there are no more of them than levels.
+    ///
+    /// # Errors
+    /// As [`Side::go_to`].
+    fn enter_unordered(&mut self, directory: RelativePath) -> Result<()> {
+        if self.unordered.iter().any(|outer| directory == *outer || directory.is_below(outer)) {
+            return Ok(());
+        }
+        if self.last != directory && !self.last.is_below(&directory) {
+            self.go_to(&directory)?;
+        }
+        self.unordered.push(directory);
         Ok(())
     }
 
@@ -265,5 +293,24 @@ mod tests {
         assert_eq!(silent.unwrap_err().kind, FailureKind::Protocol);
         let mostly = met(Order::Mostly, [&["a/z", "a/b"], &["a/b", "a/z"]]).unwrap();
         assert_eq!(mostly, ["a/z", "a/b"]);
+    }
+
+    #[test]
+    fn a_side_keeps_no_more_directories_without_order_than_there_are_levels() {
+        let (_tell, hear) = sync_channel::<Piece<()>>(1);
+        let mut side = Side::new(hear, Order::Listed);
+        for number in 0..1000 {
+            side.enter_unordered(path(&format!("a{number:03}"))).unwrap();
+            side.enter_unordered(path(&format!("a{number:03}"))).unwrap();
+            side.enter_unordered(path(&format!("a{number:03}/{number}"))).unwrap();
+            assert_eq!(side.unordered.len(), 1);
+        }
+        side.go_to(&path("b/c/d")).unwrap();
+        // As after an outage in which they grew.
+        side.enter_unordered(path("b/c")).unwrap();
+        side.enter_unordered(path("b")).unwrap();
+        assert_eq!(side.unordered, [path("b/c"), path("b")]);
+        side.go_to(&path("c")).unwrap();
+        assert_eq!(side.enter_unordered(path("a")).unwrap_err().kind, FailureKind::Protocol);
     }
 }

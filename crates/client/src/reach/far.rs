@@ -5,7 +5,8 @@
 //!    forgotten the session by then: one without transfers it keeps for seconds.
 //! 3. The question is asked again, behind what was heard: no piece of one link's answer counts as one of another's.
 //!
-//! It is given up by the rules of copies, [`Attempts`]: when there is no progress within the patience of the link.
+//! It is given up by the rules of copies, [`Attempts`]: when nothing came of it within the patience of the link. And
+//! when a bounded number of links in a row brought pieces, but no new path.
 
 use super::position::Position;
 use std::sync::{Arc, Mutex};
@@ -15,7 +16,7 @@ use thalweg_mover::failure::{Failure, FailureKind, Reason, Result};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::retry::attempts::Attempts;
 use thalweg_mover::run::chance;
-use thalweg_mover::run::client::{Client, LinkSettings};
+use thalweg_mover::run::client::{ANSWER_TIMEOUT, Answers, Client, LinkSettings};
 use thalweg_mover::run::copy::{HEALS, Stop};
 use thalweg_mover::run::far_mover::FarMover;
 use thalweg_wire::message::{Question, Reply};
@@ -24,6 +25,8 @@ use thalweg_wire::message::{Question, Reply};
 const LAST_WORD: Duration = Duration::from_secs(5);
 /// After a dial that came to nothing nobody dials for so long: many may wait for the same link.
 const DIAL_REST: Duration = Duration::from_millis(500);
+/// Between two looks whether somebody else's dial is over.
+const DIAL_LOOK: Duration = Duration::from_millis(50);
 /// What fails.
 const ASK: &str = "ask the server";
 
@@ -39,6 +42,8 @@ struct Now {
     /// The link that was asked last.
     link: u64,
     links_lost: u64,
+    /// Somebody dials.
+    is_dialling: bool,
     /// A dial that came to nothing, and when.
     failed: Option<(Instant, Failure)>,
 }
@@ -54,7 +59,8 @@ impl Far {
     /// By this session; where it is over, by `another` one.
     pub(super) fn new(client: Arc<Client>, another: Option<(Arc<FarMover>, LinkSettings)>) -> Far {
         let link = client.session.epoch();
-        Far { another, now: Mutex::new(Now { client, link, links_lost: 0, failed: None }) }
+        let now = Now { client, link, links_lost: 0, is_dialling: false, failed: None };
+        Far { another, now: Mutex::new(now) }
     }
 
     /// The session by which it is asked now.
@@ -79,37 +85,33 @@ impl Far {
         question: &dyn Fn(&Position) -> Question,
         take: &mut dyn FnMut(Reply, &mut Position) -> Result<()>,
     ) -> Result<()> {
-        let mut at = Position::default();
         let Some((_, settings)) = self.another.as_ref().filter(|_| outlasts) else {
-            let heard = hear_once(&self.client(), stop, &mut at, question, take, &mut |_| {});
-            return heard.map_err(|cut| match cut {
+            let mut at = Position::default();
+            let answers = self.client().ask(question(&at))?;
+            return hear_once(answers, stop, &mut at, take, &mut || {}).map_err(|cut| match cut {
                 Cut::Lost(failure) | Cut::Final(failure) => failure,
             });
         };
-        let patience = settings.patience;
+        let (mut at, patience) = (Position::kept(), settings.patience);
         let mut attempts = Attempts::new(HEALS, patience, Instant::now());
         attempts.linked();
         loop {
             attempts.begin();
             let spent = attempts.dial(Instant::now());
             let until = Instant::now() + patience.saturating_sub(spent) + LAST_WORD;
-            let heard = match self.standing(until, stop) {
-                Ok(client) => {
-                    attempts.linked();
-                    hear_once(&client, stop, &mut at, question, take, &mut |at| {
-                        let (items, work) = at.progress();
-                        attempts.reached(items, work, Instant::now());
-                    })
-                }
-                Err(cut) => Err(cut),
-            };
+            let heard = self.standing(until, stop).and_then(|client| {
+                attempts.linked();
+                // What is slow to begin is no outage, however short the patience for one.
+                let answers = client.ask(question(&at)).map_err(Cut::Lost)?.within(ANSWER_TIMEOUT);
+                hear_once(answers, stop, &mut at, take, &mut || attempts.goes_well(Instant::now()))
+            });
             let failure = match heard {
                 Ok(()) => return Ok(()),
                 Err(Cut::Final(failure)) => return Err(failure),
                 Err(Cut::Lost(failure)) => failure,
             };
-            if !at.lose_link() {
-                let cause = format!("{}; more came of one directory than is kept in mind", failure.cause);
+            if let Some(why) = at.lose_link() {
+                let cause = format!("{}; {why}", failure.cause);
                 return Err(Failure::new(failure.kind, ASK, cause).because(Reason::BeginsAnew));
             }
             let Some(pause) = attempts.failed(&failure, Instant::now(), chance()) else {
@@ -122,48 +124,66 @@ impl Far {
         }
     }
 
-    /// A session whose link stands, by `until` at the latest.
+    /// A session whose link stands, by `until` at the latest, but for the time of a dial.
     fn standing(&self, until: Instant, stop: &Stop) -> std::result::Result<Arc<Client>, Cut> {
         loop {
+            if stop.is_asked() {
+                return Err(Cut::Final(stopped()));
+            }
             let client = {
                 let mut now = lock(&self.now);
-                if now.client.session.is_closed() {
-                    self.begin_another(&mut now).map_err(Cut::Lost)?;
-                }
-                if now.client.session.lost_since().is_none() {
-                    // Read behind that: the number of one that comes is higher.
-                    let link = now.client.session.epoch();
+                if !now.client.session.is_closed()
+                    && let Some(link) = now.client.session.link_epoch()
+                {
                     now.links_lost += u64::from(link != now.link);
                     now.link = link;
                     return Ok(now.client.clone());
                 }
                 now.client.clone()
             };
-            if stop.is_asked() {
-                return Err(Cut::Final(stopped()));
+            if client.session.is_closed() && self.begin_another().map_err(Cut::Lost)? {
+                continue;
             }
             if Instant::now() >= until {
                 let cause = "the link was lost, and none came in its place";
                 return Err(Cut::Lost(Failure::new(FailureKind::Connection, ASK, cause)));
             }
-            client.wait_for_link(&|| stop.is_asked() || Instant::now() >= until);
+            if client.session.is_closed() {
+                stop.pause(DIAL_LOOK);
+            } else {
+                client.wait_for_link(&|| stop.is_asked() || Instant::now() >= until);
+            }
         }
     }
 
-    /// Dials in place of a session that is over. Others wait for it meanwhile rather than dial as well.
-    fn begin_another(&self, now: &mut Now) -> Result<()> {
-        let Some((far, settings)) = &self.another else { return Err(now.client.session.why_closed(ASK)) };
-        if let Some((at, failure)) = &now.failed
-            && at.elapsed() < DIAL_REST
-        {
-            return Err(failure.clone());
-        }
-        match far.dial(settings.clone(), event::nobody()) {
+    /// Dials in place of a session that is over, and says whether there is another one; false: somebody dials already.
+    fn begin_another(&self) -> Result<bool> {
+        let (far, settings) = {
+            let mut now = lock(&self.now);
+            if !now.client.session.is_closed() {
+                return Ok(true);
+            }
+            let Some((far, settings)) = &self.another else { return Err(now.client.session.why_closed(ASK)) };
+            if now.is_dialling {
+                return Ok(false);
+            }
+            if let Some((at, failure)) = &now.failed
+                && at.elapsed() < DIAL_REST
+            {
+                return Err(failure.clone());
+            }
+            now.is_dialling = true;
+            (far, settings)
+        };
+        // Without the lock: others can be stopped meanwhile, and ask how many links were lost.
+        let dialled = far.dial(settings.clone(), event::nobody());
+        let mut now = lock(&self.now);
+        now.is_dialling = false;
+        match dialled {
             Ok(client) => {
-                let link = client.session.epoch();
-                let links_lost = now.links_lost + 1;
-                *now = Now { client: Arc::new(client), link, links_lost, failed: None };
-                Ok(())
+                (now.link, now.client, now.failed) = (client.session.epoch(), Arc::new(client), None);
+                now.links_lost += 1;
+                Ok(true)
             }
             Err(failure) => {
                 now.failed = Some((Instant::now(), failure.clone()));
@@ -173,16 +193,14 @@ impl Far {
     }
 }
 
-/// Asks on the link that stands, and hears the answer as long as it does. `heard` sees after each piece how far it is.
+/// Hears an answer as long as its link stands. `heard` is called after each piece.
 fn hear_once(
-    client: &Client,
+    mut answers: Answers,
     stop: &Stop,
     at: &mut Position,
-    question: &dyn Fn(&Position) -> Question,
     take: &mut dyn FnMut(Reply, &mut Position) -> Result<()>,
-    heard: &mut dyn FnMut(&Position),
+    heard: &mut dyn FnMut(),
 ) -> std::result::Result<(), Cut> {
-    let mut answers = client.ask(question(at)).map_err(Cut::Lost)?;
     loop {
         let piece = match stop.is_asked() {
             true => None,
@@ -195,10 +213,13 @@ fn hear_once(
             Some(Ok(reply)) => {
                 at.hear_piece();
                 take(reply, at).map_err(Cut::Final)?;
-                heard(at);
+                heard();
             }
-            Some(Err(failure)) if answers.has_link() => return Err(Cut::Final(failure)),
-            Some(Err(failure)) => return Err(Cut::Lost(failure)),
+            // A connection may be lost at the other end alone, which then says so over another one.
+            Some(Err(failure)) if failure.kind == FailureKind::Connection || !answers.has_link() => {
+                return Err(Cut::Lost(failure));
+            }
+            Some(Err(failure)) => return Err(Cut::Final(failure)),
         }
     }
 }

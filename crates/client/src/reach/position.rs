@@ -5,7 +5,8 @@
 //! that: it is told again, and names that were heard are left out, by their hashes. So is trouble, which has no place
 //! in the order.
 //!
-//! Not guaranteed: anything about names that come and go meanwhile; each is heard once at most.
+//! Not guaranteed: anything about names that come and go meanwhile; each is heard once at most. Of troubles in the same
+//! words that name no path, those that come on another link may be taken for what was heard.
 
 use std::collections::HashSet;
 use std::collections::hash_map::RandomState;
@@ -13,13 +14,19 @@ use std::hash::BuildHasher;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_wire::RelativePath;
 
-/// Names of one directory, and troubles, whose hashes are kept: 36 MiB for each. Where there are more, a link that is
-/// lost ends the answer.
+/// Paths in one directory, at all levels, and troubles, whose hashes are kept: 36 MiB for each. Where there are more, a
+/// link that is lost ends the answer.
 const KEPT_MAX: usize = 2 << 20;
 
-/// See the module.
+/// Links that may be lost in a row, of each of which something came but no new path: a file that is digested anew over
+/// each of them would take for ever.
+const LINKS_MAX: u32 = 16;
+
+/// See the module. By default nothing is kept: that of an answer on one link.
 #[derive(Default)]
 pub(super) struct Position {
+    /// Whether another answer may go on here.
+    is_kept: bool,
     /// All that comes before this, and the path itself, was heard.
     after: Option<RelativePath>,
     /// The outermost directory, of those that the answer is in, whose names come in no order.
@@ -29,22 +36,18 @@ pub(super) struct Position {
     troubles: Hashes,
     /// A link was lost before.
     is_again: bool,
-    /// Paths that were heard.
-    items: u64,
-    work: Work,
-}
-
-/// Pieces that were heard: while the far side is at work on something that takes long, they are all that comes of it.
-#[derive(Default)]
-struct Work {
-    /// Up to the last item.
-    before: u64,
-    /// Since that, on this link.
-    since: u64,
-    most: u64,
+    /// Something came on this link.
+    has_piece: bool,
+    /// Links on which something came, and which were lost since the last new path.
+    links: u32,
 }
 
 impl Position {
+    /// Of an answer that goes on over as many links as it takes.
+    pub(super) fn kept() -> Position {
+        Position { is_kept: true, ..Position::default() }
+    }
+
     /// Behind what the answer goes on; `None`: from its beginning.
     pub(super) fn after(&self) -> Option<RelativePath> {
         self.after.clone()
@@ -57,8 +60,7 @@ impl Position {
 
     /// A piece came.
     pub(super) fn hear_piece(&mut self) {
-        self.work.since += 1;
-        self.work.most = self.work.most.max(self.work.before + self.work.since);
+        self.has_piece = true;
     }
 
     /// A path came. Whether it did for the first time.
@@ -66,12 +68,15 @@ impl Position {
     /// # Errors
     /// `Protocol` for one that is not behind what the answer was asked for.
     pub(super) fn hear_path(&mut self, path: &RelativePath) -> Result<bool> {
+        if !self.is_kept {
+            return Ok(true);
+        }
         if self.unordered.as_ref().is_some_and(|directory| !path.is_below(directory)) {
             (self.unordered, self.names) = (None, Hashes::default());
         }
         if self.unordered.is_some() {
             let is_new = self.names.insert(path.as_bytes()) || !self.is_again;
-            self.note_items(u64::from(is_new));
+            self.note_new(is_new);
             return Ok(is_new);
         }
         let is_behind = self.after.as_ref().is_none_or(|after| path.cmp_in_listing(after).is_gt());
@@ -80,15 +85,23 @@ impl Position {
             return Err(Failure::new(FailureKind::Protocol, "list", cause).at(path));
         }
         self.after = Some(path.clone());
-        self.note_items(1);
+        self.note_new(true);
         Ok(true)
     }
 
     /// The names of this directory come in no order. Whether that came for the first time.
     pub(super) fn hear_unordered(&mut self, directory: &RelativePath) -> bool {
+        if !self.is_kept {
+            return true;
+        }
         match &self.unordered {
             Some(outer) if outer == directory => return !self.is_again,
             Some(outer) if directory.is_below(outer) => return true,
+            // It had an order on an earlier link; what was heard of the one in it is told again none the less.
+            Some(inner) if inner.is_below(directory) => {
+                self.unordered = Some(directory.clone());
+                return true;
+            }
             _ => {}
         }
         (self.unordered, self.names) = (Some(directory.clone()), Hashes::default());
@@ -101,24 +114,27 @@ impl Position {
 
     /// Trouble came. Whether it did for the first time.
     pub(super) fn hear_trouble(&mut self, failure: &Failure) -> bool {
-        self.troubles.insert(format!("{failure:?}").as_bytes()) || !self.is_again
+        if !self.is_kept {
+            return true;
+        }
+        let is_new = self.troubles.insert(format!("{failure:?}").as_bytes()) || !self.is_again;
+        self.note_new(is_new);
+        is_new
     }
 
-    /// The link is lost. Whether an answer on another one may go on here.
-    pub(super) fn lose_link(&mut self) -> bool {
-        (self.is_again, self.work.since) = (true, 0);
-        !self.names.is_cut && !self.troubles.is_cut
+    /// The link is lost. Why an answer on another one may not go on here, if it may not.
+    pub(super) fn lose_link(&mut self) -> Option<String> {
+        self.is_again = true;
+        self.links += u32::from(std::mem::take(&mut self.has_piece));
+        if self.names.is_cut || self.troubles.is_cut {
+            return Some("more came of one directory and what is in it than is kept in mind".to_owned());
+        }
+        (self.links >= LINKS_MAX).then(|| format!("nothing new came over {LINKS_MAX} links in a row"))
     }
 
-    /// What grows as long as the answer gets on.
-    pub(super) fn progress(&self) -> (u64, u64) {
-        (self.items, self.work.most)
-    }
-
-    fn note_items(&mut self, items: u64) {
-        if items > 0 {
-            self.items += items;
-            (self.work.before, self.work.since) = (self.work.most, 0);
+    fn note_new(&mut self, is_new: bool) {
+        if is_new {
+            self.links = 0;
         }
     }
 }
@@ -164,10 +180,10 @@ mod tests {
 
     #[test]
     fn what_is_in_order_is_heard_behind_the_last_path_and_never_again() {
-        let mut at = Position::default();
+        let mut at = Position::kept();
         assert_eq!(at.after(), None);
         assert_eq!(new(&mut at, &["a", "a/b", "a-b"]), ["a", "a/b", "a-b"]);
-        assert!(at.lose_link());
+        assert_eq!(at.lose_link(), None);
         assert_eq!(at.after(), Some(path("a-b")));
         assert_eq!(at.hear_path(&path("a/c")).unwrap_err().kind, FailureKind::Protocol);
         assert_eq!(new(&mut at, &["b"]), ["b"]);
@@ -175,22 +191,22 @@ mod tests {
 
     #[test]
     fn a_directory_without_order_is_heard_again_and_of_its_names_those_that_are_new() {
-        let mut at = Position::default();
+        let mut at = Position::kept();
         assert_eq!(new(&mut at, &["a", "d", "d/", "d/z", "d/b"]).len(), 5);
-        assert!(at.lose_link());
+        assert_eq!(at.lose_link(), None);
         assert_eq!(at.after(), Some(path("d")));
         assert_eq!(new(&mut at, &["d/", "d/z", "d/a", "d/b", "e"]), ["d/a", "e"]);
         assert_eq!(at.after(), Some(path("e")));
         // One that had an order before is behind what was heard of it then.
-        let mut at = Position::default();
+        let mut at = Position::kept();
         assert_eq!(new(&mut at, &["d", "d/b"]).len(), 2);
-        assert!(at.lose_link());
+        assert_eq!(at.lose_link(), None);
         assert_eq!(new(&mut at, &["d/", "d/z", "d/c"]), ["d/", "d/z", "d/c"]);
-        assert!(at.lose_link());
+        assert_eq!(at.lose_link(), None);
         assert_eq!(at.after(), Some(path("d/b")));
         assert_eq!(new(&mut at, &["d/", "d/c", "d/z", "d/y"]), ["d/y"]);
         // Digests do not name the directory itself.
-        let mut at = Position::default();
+        let mut at = Position::kept();
         assert_eq!(new(&mut at, &["a", "d/"]).len(), 2);
         assert_eq!(at.after(), Some(path("d")));
     }
@@ -198,28 +214,54 @@ mod tests {
     #[test]
     fn trouble_is_heard_once_however_often_the_link_is_lost() {
         let trouble = |name: &str| Failure::new(FailureKind::Permission, "list", "no").at(&path(name));
-        let mut at = Position::default();
+        let mut at = Position::kept();
         assert!(at.hear_trouble(&trouble("a")));
-        assert!(at.lose_link());
+        assert_eq!(at.lose_link(), None);
         assert!(!at.hear_trouble(&trouble("a")) && at.hear_trouble(&trouble("b")));
-        assert!(at.lose_link());
+        assert_eq!(at.lose_link(), None);
         assert!(!at.hear_trouble(&trouble("b")));
     }
 
     #[test]
-    fn work_on_one_file_is_progress_until_it_is_only_what_an_earlier_link_had_too() {
-        let mut at = Position::default();
-        new(&mut at, &["a"]);
-        let worked = |at: &mut Position, pieces: u64| {
-            (0..pieces).for_each(|_| at.hear_piece());
-            at.progress()
+    fn what_is_in_a_directory_that_loses_its_order_between_two_links_is_heard_once() {
+        let mut at = Position::kept();
+        assert_eq!(new(&mut at, &["d", "d/a", "d/e", "d/e/", "d/e/z", "d/e/b"]).len(), 6);
+        assert_eq!(at.lose_link(), None);
+        assert_eq!(at.after(), Some(path("d/e")));
+        // The one in it is said again, which does no harm.
+        let again = ["d/", "d/e/", "d/e/z", "d/e/c", "d/e/b", "d/f"];
+        assert_eq!(new(&mut at, &again), ["d/", "d/e/", "d/e/c", "d/f"]);
+        assert_eq!(at.lose_link(), None);
+        assert_eq!(new(&mut at, &["d/", "d/f", "d/e/", "d/e/c", "d/g"]), ["d/e/", "d/g"]);
+    }
+
+    #[test]
+    fn a_file_of_which_no_link_brings_the_end_is_not_begun_for_ever() {
+        let mut at = Position::kept();
+        let lose = |at: &mut Position| {
+            at.hear_piece();
+            at.lose_link()
         };
-        assert_eq!(worked(&mut at, 3), (1, 3));
-        at.lose_link();
-        assert_eq!(worked(&mut at, 3), (1, 3));
-        assert_eq!(worked(&mut at, 1), (1, 4));
-        // Of the next one all of it is.
-        new(&mut at, &["b"]);
-        assert_eq!(worked(&mut at, 1), (2, 5));
+        for _ in 1..LINKS_MAX {
+            assert_eq!(lose(&mut at), None);
+        }
+        // It got on after all.
+        new(&mut at, &["a"]);
+        for _ in 1..LINKS_MAX {
+            assert_eq!(lose(&mut at), None);
+        }
+        // How often one is dialled in vain is bounded by time alone.
+        for _ in 0..LINKS_MAX {
+            assert_eq!(at.lose_link(), None);
+        }
+        assert!(lose(&mut at).is_some());
+    }
+
+    #[test]
+    fn of_an_answer_on_one_link_nothing_is_kept() {
+        let mut at = Position::default();
+        assert_eq!(new(&mut at, &["d", "d/", "d/z", "d/b", "d/b"]).len(), 5);
+        assert!(at.hear_trouble(&Failure::new(FailureKind::Permission, "list", "no")));
+        assert_eq!((at.after(), at.names.hashes.len(), at.troubles.hashes.len()), (None, 0, 0));
     }
 }

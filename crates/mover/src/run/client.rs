@@ -8,7 +8,7 @@ use crate::plan::Plan;
 use crate::run::session::{Owner, Session};
 use crate::run::thread;
 use crate::run::transfer::Transfer;
-use answers::{ANSWER_TIMEOUT, STEP};
+use answers::STEP;
 use dial::{Dialler, left};
 use keeper::{Keeper, UnderWay};
 use rustls::ClientConfig;
@@ -34,7 +34,7 @@ mod pulse;
 
 mod answers;
 
-pub use answers::Answers;
+pub use answers::{ANSWER_TIMEOUT, Answers};
 pub use dial::{CONNECT, Connect, DIAL_TIMEOUT, TcpConnect};
 pub(super) use race::{Answered, connect_any};
 

@@ -110,7 +110,7 @@ pub struct Session {
     waiting_for_share: AtomicUsize,
     /// Whether one began to since that was last said.
     waited_for_share: AtomicBool,
-    /// Whether a transfer ever had one in an export: where none has, streams ask for every portion without the lock.
+    /// Whether a transfer ever had one in an export: where none has, as at a client, streams look without the lock.
     any_transfer_shares: AtomicBool,
     this: Weak<Session>,
 }

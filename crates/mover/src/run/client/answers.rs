@@ -11,7 +11,7 @@ use thalweg_wire::limits;
 use thalweg_wire::message::{Message, Reply};
 
 /// Time in which a server must answer a question or begin its answer.
-pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 /// Between two looks whether an answer can still come.
 pub(super) const STEP: Duration = Duration::from_millis(250);
 

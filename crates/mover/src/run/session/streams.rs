@@ -24,7 +24,7 @@ use thalweg_wire::message::TransferNumber;
 
 impl Session {
     pub(super) fn send_loop(&self, stream: u16, serial: u64, writer: FrameWriter) -> Result<()> {
-        let mut out = Out { writer, session: self, stream: (stream, serial), transfer: None };
+        let mut out = Out { writer, session: self, stream: (stream, serial), transfer: None, own: None };
         let mut lanes: HashMap<TransferNumber, SendLane> = HashMap::new();
         let mut shared_buffer: Option<FrameBuffer> = None;
         let broken = |error: io::Error| failure::of_io("send", &error);
@@ -122,6 +122,20 @@ struct Out<'a> {
     stream: (u16, u64),
     /// Whose work it does.
     transfer: Option<TransferNumber>,
+    /// The transfer that it did work for last, of those that have a share of what their exports may move, and that.
+    own: Option<(TransferNumber, Arc<Share>)>,
+}
+
+impl Out<'_> {
+    /// The share of the transfer that it works for, if its export has one: it never gets another. That there is none is
+    /// not kept.
+    fn own_share(&mut self) -> Option<Arc<Share>> {
+        let number = self.transfer?;
+        if self.own.as_ref().is_none_or(|(of, _)| *of != number) {
+            self.own = Some((number, self.session.own_share(number)?));
+        }
+        self.own.as_ref().map(|(_, share)| share.clone())
+    }
 }
 
 impl Outlet for Out<'_> {
@@ -142,8 +156,7 @@ impl Outlet for Out<'_> {
         let (stream, serial) = self.stream;
         let session = self.session;
         let mut goes_on = || goes_on() && !session.is_over(stream, serial);
-        let own = self.transfer.and_then(|number| session.own_share(number));
-        let waited = own.and_then(|share| session.wait_in(&share, bytes, &mut goes_on, || {}));
+        let waited = self.own_share().and_then(|share| session.wait_in(&share, bytes, &mut goes_on, || {}));
         if waited.is_some_and(|waited| !waited.goes) {
             return true;
         }

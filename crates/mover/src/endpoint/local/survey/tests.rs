@@ -300,6 +300,26 @@ fn a_directory_of_more_names_than_are_sorted_at_once_says_that_they_come_in_no_o
     })
     .unwrap();
     assert_eq!(told, ["many"], "digests");
+    // Behind a path: of the directory itself all of it again, of a name in it those that are greater.
+    let behind = |after: &str| {
+        let after = RelativePath::new(after.as_bytes().to_vec()).unwrap();
+        let (mut unordered, mut names) = (0, 0);
+        list_behind(&place, true, Some(&after), &mut |listed| {
+            match listed {
+                Listed::Found(Found::Entry(_)) => names += 1,
+                Listed::Unordered(_) => unordered += 1,
+                Listed::Found(Found::Trouble(failure)) => panic!("{failure}"),
+            }
+            Ok(())
+        })
+        .unwrap();
+        (unordered, names)
+    };
+    let all = super::super::walk::SORTED_NAMES_MAX + 1;
+    assert_eq!(behind("few/x"), (1, 1 + all));
+    assert_eq!(behind("many"), (1, all));
+    assert_eq!(behind("many/9"), (1, 10 + 100 + 1000));
+    assert_eq!(behind("n"), (0, 0));
 }
 
 #[test]
