@@ -96,7 +96,7 @@ impl Reach {
     #[must_use]
     pub fn links_lost(&self) -> u64 {
         match &self.at {
-            At::Local(_) => 0,
+            At::Local(_) | At::Object(_) => 0,
             At::Far(far, _) => far.links_lost(),
         }
     }

@@ -315,7 +315,7 @@ impl FrameFiles {
                 let path = self.part(self.number, kind);
                 let made = File::create_new(&path).map_err(|error| at("make a file", &path, &error))?;
                 lock(&made, &path)?;
-                Ok(BufWriter::with_capacity(BUFFER_BYTES, made))
+                Ok::<_, Failure>(BufWriter::with_capacity(BUFFER_BYTES, made))
             };
             self.open = Some(Open {
                 raw: make("raw")?,

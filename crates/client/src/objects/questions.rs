@@ -133,7 +133,7 @@ impl Bucket {
             is_there = true;
             if !std::mem::replace(&mut told_root, true) {
                 sink(Listed::Found(Found::Entry(directory(RelativePath::root()))))?;
-                sink(Listed::Unordered)?;
+                sink(Listed::Unordered(RelativePath::root()))?;
             }
             sink(Listed::Found(match walked {
                 Walked::Directory(path) => Found::Entry(directory(path)),

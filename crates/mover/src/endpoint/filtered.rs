@@ -3,7 +3,7 @@
 //! What is below an excluded directory is left out with it, in whatever order the source tells it. Nothing is saved of
 //! what the source does to find it.
 
-use super::{Places, Removal, ScanSink, Source, SourceFile};
+use super::{ExtentMap, Removal, ScanSink, Source, SourceFile};
 use crate::failure::{Failure, Result};
 use crate::filter::{EXCLUDED_BY, Filter};
 use std::sync::Arc;
@@ -58,7 +58,7 @@ impl Source for FilteredSource {
         self.source.remove(path, seen, is_end)
     }
 
-    fn layout(&self, entry: &Entry) -> Result<Places> {
+    fn layout(&self, entry: &Entry) -> Result<ExtentMap> {
         self.source.layout(entry)
     }
 

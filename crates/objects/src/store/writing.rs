@@ -117,7 +117,7 @@ impl Store {
     /// `NotFound` if the upload is complete or given up; if the list makes no sense.
     pub fn parts(&self, upload: &Upload) -> Result<Vec<Part>> {
         let mut parts: Vec<Part> = Vec::new();
-        let mut after = None;
+        let mut after: Option<u16> = None;
         loop {
             let mut wish =
                 Wish::new(LIST_PARTS, "s3:ListMultipartUploadParts", Method::Get, Some(upload.key.as_str()));

@@ -115,7 +115,8 @@ mod tests {
                 hears.lock().unwrap().push(text);
             }
         });
-        let watch = Watch { events, link_events: event::nobody(), meter: Arc::default(), evidence: None };
+        let link_events = event::nobody();
+        let watch = Watch { events, is_behind: None, link_events, meter: Arc::default(), evidence: None };
         let result = copy(&source(name), &to, wishes, &identity, &watch, &Stop::default());
         let opened = opened.lock().unwrap().clone();
         let is_told = told.lock().unwrap().iter().any(|text| text == "nothing is kept");
