@@ -87,11 +87,12 @@ pub(crate) fn object_list(text: &str) -> Result<ObjectList, Broken> {
         let key = name_of(content, "Key", encoded)?;
         let size = content.number_of("Size").ok_or_else(|| lacks("Size", &key))?;
         let modified = content.words_of("LastModified").and_then(time_of);
+        let storage_class = content.words_of("StorageClass").filter(|class| !class.is_empty());
         list.objects.push(Object {
             size,
             etag: plain_etag(content.words_of("ETag").unwrap_or_default()),
             modified: modified.ok_or_else(|| lacks("LastModified", &key))?,
-            storage_class: content.words_of("StorageClass").filter(|class| !class.is_empty()).map(str::to_owned),
+            storage_class: storage_class.map(str::to_owned),
             key,
         });
     }
@@ -103,7 +104,9 @@ pub(crate) fn object_list(text: &str) -> Result<ObjectList, Broken> {
     list.token = match (truncated, token) {
         (Some(false), _) | (None, None) => None,
         (_, Some(token)) => Some(token.to_owned()),
-        (Some(true), None) => return Err("there is more of it, and it does not say how to ask for that".to_owned()),
+        (Some(true), None) => {
+            return Err("there is more of it, and it does not say how to ask for that".to_owned());
+        }
     };
     Ok(list)
 }
@@ -159,9 +162,10 @@ pub(crate) fn upload_list(text: &str) -> Result<(Vec<ListedUpload>, Option<(Stri
     let encoded = is_encoded(&root);
     let mut uploads = Vec::new();
     for upload in root.all("Upload") {
+        let id = upload.words_of("UploadId").filter(|id| !id.is_empty());
         uploads.push(ListedUpload {
             key: name_of(upload, "Key", encoded)?,
-            id: upload.words_of("UploadId").filter(|id| !id.is_empty()).ok_or("an upload has no number")?.to_owned(),
+            id: id.ok_or("an upload has no name")?.to_owned(),
             begun: upload.words_of("Initiated").and_then(time_of),
         });
     }
@@ -399,9 +403,9 @@ mod tests {
                 "DeleteResult",
                 "Error",
             ][root as usize];
-            let text = format!("<{name}><EncodingType>url</EncodingType><Contents><Key>{text}</Key></Contents></{name}>");
-            let _ = (object_list(&text), part_list(&text), upload_list(&text), not_removed(&text), refusal(&text));
-            let _ = (upload_id(&text), completed(&text));
+            let text = format!("<{name}><EncodingType>url</EncodingType><Key>{text}</Key></{name}>");
+            let _ = (object_list(&text), part_list(&text), upload_list(&text));
+            let _ = (not_removed(&text), refusal(&text), upload_id(&text), completed(&text));
         }
 
         #[test]

@@ -45,8 +45,10 @@ pub fn agent(ca: Option<&Path>) -> Result<ureq::Agent> {
         Some(path) => {
             let found = rustls_native_certs::load_certs_from_paths(Some(path), None);
             if found.certs.is_empty() {
-                let cause = found.errors.first().map_or("no certificate is in it".to_owned(), ToString::to_string);
-                return Err(failure::at_path(Failure::new(FailureKind::Usage, READ_CERTIFICATES, cause), path));
+                let error = found.errors.first();
+                let cause = error.map_or("no certificate is in it".to_owned(), ToString::to_string);
+                let failure = Failure::new(FailureKind::Usage, READ_CERTIFICATES, cause);
+                return Err(failure::at_path(failure, path));
             }
             found.certs
         }
@@ -252,7 +254,7 @@ impl Content {
 pub fn send(agent: &ureq::Agent, request: &Request<'_>) -> std::result::Result<Answer, Trouble> {
     let mut built = http::Request::builder().method(request.method.clone()).uri(request.address.as_str());
     for (name, value) in request.headers {
-        built = built.header(*name, value.as_ref());
+        built = built.header(*name, &**value);
     }
     if request.asks_first {
         built = built.header("expect", "100-continue");

@@ -13,7 +13,7 @@
 
 use crate::credentials::Credentials;
 use crate::http::{self, Content};
-use crate::location::Location;
+use crate::location::{KEY_BYTES_MAX, Location};
 use crate::options::{Options, Surroundings};
 use crate::retries::Budget;
 use std::collections::VecDeque;
@@ -38,8 +38,6 @@ mod writing;
 #[cfg(test)]
 mod tests;
 
-/// Bytes of a key.
-pub const KEY_BYTES_MAX: usize = 1024;
 /// Parts of one upload.
 pub const PARTS_MAX: u16 = 10_000;
 
@@ -248,7 +246,10 @@ impl Store {
             // Another thread heard it first.
             return true;
         }
-        let there = if self.is_amazon { endpoint_in(endpoint, here.region(), region) } else { Some(endpoint.clone()) };
+        let there = match self.is_amazon {
+            true => endpoint_in(endpoint, here.region(), region),
+            false => Some(endpoint.clone()),
+        };
         let Some(there) = there else { return false };
         let Ok(moved) = bucket(&there, self.style, &self.bucket_name, region) else { return false };
         tracing::info!(bucket = %self.bucket_name, region, "the bucket is in another region");
@@ -272,11 +273,11 @@ impl Store {
     /// Whether requests can name this key: addresses resolve dots as paths do, and without a key mean the bucket.
     fn check_key(&self, operation: &str, key: &str) -> Result<()> {
         let words = if key.is_empty() {
-            "an object has a key"
+            "an object has a key".to_owned()
         } else if key.len() > KEY_BYTES_MAX {
-            "a key has at most 1024 bytes"
+            format!("a key has at most {KEY_BYTES_MAX} bytes")
         } else if key.split('/').any(|component| matches!(component, "." | "..")) {
-            "no address can name a key with `.` or `..` between slashes"
+            "no address can name a key with `.` or `..` between slashes".to_owned()
         } else {
             return Ok(());
         };

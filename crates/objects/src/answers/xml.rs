@@ -34,7 +34,7 @@ impl<'a> Element<'a> {
 
     /// The words of the first of them, as they are.
     pub fn words_of(&self, name: &'static str) -> Option<&str> {
-        self.first(name).map(|element| element.words.as_ref())
+        self.first(name).map(|element| &*element.words)
     }
 
     /// The same as a number.
@@ -187,7 +187,8 @@ pub(crate) fn escape(words: &str) -> String {
 
 /// Whether XML can say this at all.
 pub(crate) fn is_sayable(words: &str) -> bool {
-    !words.chars().any(|c| (c < ' ' && !matches!(c, '\t' | '\n' | '\r')) || matches!(c, '\u{fffe}' | '\u{ffff}'))
+    let is_sayable = |c| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{fffd}' | '\u{10000}'..);
+    words.chars().all(is_sayable)
 }
 
 #[cfg(test)]
@@ -201,7 +202,7 @@ mod tests {
                     &#x41;&#66;</Key><Key><![CDATA[<raw>]]></Key><Empty/><Empty /></s3:List>";
         let list = parse(text).unwrap();
         assert_eq!(list.name, "List");
-        let keys = list.all("Key").map(|key| key.words.as_ref()).collect::<Vec<_>>();
+        let keys = list.all("Key").map(|key| &*key.words).collect::<Vec<_>>();
         assert_eq!(keys, ["a <b> &AB", "<raw>"]);
         assert_eq!(list.all("Empty").count(), 2);
         assert_eq!((list.words_of("Empty"), list.words_of("None")), (Some(""), None));

@@ -59,7 +59,7 @@ pub(super) struct Got {
 
 /// No success, and none to come.
 pub(super) struct Refused {
-    pub failure: Failure,
+    pub failure: Box<Failure>,
     /// HTTP's number; 0 if there was no answer.
     pub status: u16,
     /// The store's word for it.
@@ -70,13 +70,13 @@ pub(super) struct Refused {
 
 impl From<Refused> for Failure {
     fn from(refused: Refused) -> Failure {
-        refused.failure
+        *refused.failure
     }
 }
 
 impl From<Failure> for Refused {
     fn from(failure: Failure) -> Refused {
-        Refused { failure, status: 0, code: String::new(), lost: false }
+        Refused { failure: Box::new(failure), status: 0, code: String::new(), lost: false }
     }
 }
 
@@ -167,14 +167,17 @@ impl Store {
                     if let (Advice::Move, Some(region)) = (advice, &region) {
                         failure.cause = format!("{}; the bucket is in the region `{region}`", failure.cause);
                     }
-                    if advice != Advice::Later {
-                        return Err(Refused { failure, status, code: refusal.code, lost });
+                    if advice == Advice::Later {
+                        failure.kind = FailureKind::Connection;
                     }
-                    failure.kind = FailureKind::Connection;
+                    let refused = Refused { failure: Box::new(failure), status, code: refusal.code, lost };
+                    if advice != Advice::Later {
+                        return Err(refused);
+                    }
                     // One that is busy did nothing.
                     lost |= !matches!(status, 429 | 503);
                     let told = word(&headers, "retry-after").and_then(|words| words.parse().ok());
-                    (told.map(Duration::from_secs), Refused { failure, status, code: refusal.code, lost })
+                    (told.map(Duration::from_secs), Refused { lost, ..refused })
                 }
                 Err(trouble) => {
                     let failure = self.trouble(wish, &trouble);
@@ -236,7 +239,7 @@ impl Store {
         })?;
         let bucket = self.bucket();
         let key = wish.key.unwrap_or_default();
-        let mut query = wish.query.iter().map(|(name, value)| (*name, value.as_ref())).collect::<Vec<_>>();
+        let mut query = wish.query.iter().map(|(name, value)| (*name, &**value)).collect::<Vec<_>>();
         query.sort_unstable();
         let Some(credentials) = credentials else {
             let mut unsigned = bucket.get_object(None, key);
@@ -247,7 +250,7 @@ impl Store {
         };
         // Stores refuse those of this name that are not signed; others are theirs to see as they are.
         let signed = wish.headers.iter().filter(|(name, _)| name.starts_with("x-amz-"));
-        let mut signed = signed.map(|(name, value)| (*name, value.as_ref())).collect::<Vec<_>>();
+        let mut signed = signed.map(|(name, value)| (*name, &**value)).collect::<Vec<_>>();
         signed.sort_unstable();
         Ok(rusty_s3::signing::sign(
             &time,
@@ -315,10 +318,10 @@ impl Store {
         credentials: Option<&Credentials>,
     ) -> Failure {
         let mut words = format!("the store answers {status}");
-        for more in [&refusal.code, &refusal.message] {
+        for (before, more) in [(" ", &refusal.code), (": ", &refusal.message)] {
             if !more.is_empty() {
-                let before = if more == &refusal.code { " " } else { ": " };
-                words = format!("{words}{before}{}", clean(more, credentials));
+                words.push_str(before);
+                words.push_str(&clean(more, credentials));
             }
         }
         if status == 403 {
@@ -368,8 +371,8 @@ fn clean(words: &str, credentials: Option<&Credentials>) -> String {
     }
     // An address, signed: in whatever way it is written, its secrets stand behind this.
     let lower = words.to_ascii_lowercase();
-    let end = ["x-amz-signature", "x-amz-security-token", "x-amz-credential"].iter().filter_map(|n| lower.find(n));
-    if let Some(end) = end.min() {
+    let names = ["x-amz-signature", "x-amz-security-token", "x-amz-credential"];
+    if let Some(end) = names.into_iter().filter_map(|name| lower.find(name)).min() {
         words.truncate(end);
         words.push_str("...");
     }

@@ -18,6 +18,9 @@ const LOOK: &str = "look at the object";
 const REMOVE: &str = "remove objects";
 const LIST_UPLOADS: &str = "list unfinished uploads";
 
+/// What a list is told that would be asked for again and again.
+pub(super) const ENDLESS: &str = "its list goes on where it did before, and so would never end";
+
 /// Pages in a row that may be empty: a store that removed much may show some.
 const EMPTY_PAGES_MAX: u32 = 1000;
 /// Objects that one request removes.
@@ -98,7 +101,7 @@ impl Store {
         let next = match &list.token {
             None => None,
             Some(token) if after.is_some() && *token == place.token => {
-                return Err(self.nonsense(&wish, "its list goes on where it did before, and so would never end"));
+                return Err(self.nonsense(&wish, ENDLESS));
             }
             Some(token) => {
                 let empty_pages = if is_empty { place.empty_pages + 1 } else { 0 };
@@ -215,7 +218,7 @@ impl Store {
             let some = some.into_iter().filter(|upload| upload.key.starts_with(prefix));
             uploads.extend(some.map(|upload| Upload { key: upload.key, id: upload.id, begun: upload.begun }));
             if next.is_some() && next == after {
-                return Err(self.nonsense(&wish, "its list goes on where it did before, and so would never end"));
+                return Err(self.nonsense(&wish, ENDLESS));
             }
             after = next;
             if after.is_none() || uploads.len() >= UPLOADS_MAX {
@@ -240,7 +243,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn where_a_list_goes_on_is_read_back(last in any::<String>(), token in any::<String>(), empty_pages in any::<u32>()) {
+        fn where_a_list_goes_on_is_read_back(
+            last in any::<String>(),
+            token in any::<String>(),
+            empty_pages in any::<u32>(),
+        ) {
             let place = Place { last, token, empty_pages };
             prop_assert_eq!(Place::of(&place.words()), Some(place));
         }

@@ -43,7 +43,10 @@ impl Store {
             let begun = Instant::now();
             let mut body = match self.kept(key, &seen.etag, at) {
                 Some(body) => body,
-                None => self.body(key, seen, at, through, &mut budget).map_err(|failure| failure.in_range(at, end))?,
+                None => {
+                    let body = self.body(key, seen, at, through, &mut budget);
+                    body.map_err(|failure| failure.in_range(at, end))?
+                }
             };
             let (got, trouble) = body.fill(&mut buffer[filled..wanted]);
             filled += got;
