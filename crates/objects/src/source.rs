@@ -521,8 +521,8 @@ impl<'a> Scan<'a> {
         }
         if !self.is_ordered && self.has_forgotten {
             let cause = format!(
-                "the store lists keys out of order, and more than {DIRECTORIES_KEPT} directories are not told apart: \
-                 what follows `{}` is left out",
+                "the store lists keys out of order, and more than {DIRECTORIES_KEPT} directories are not told \
+                 apart: what follows `{}` is left out",
                 shown_path(self.last.as_bytes())
             );
             self.trouble(RelativePath::root(), Failure::new(FailureKind::Unsupported, LIST, cause));

@@ -267,7 +267,9 @@ impl ObjectDestination {
         match self.still(entry) {
             Ok(None) => Decision::Fresh,
             Ok(Some((_, seen, about))) => {
-                if let Some(flight) = lock(&self.flights).get_mut(&entry.id) {
+                if let Some(flight) = lock(&self.flights).get_mut(&entry.id)
+                    && !seen.etag.is_empty()
+                {
                     flight.done = Some((seen.etag, digest));
                 }
                 self.kept(entry, &about, Some(digest))

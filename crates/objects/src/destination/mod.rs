@@ -104,6 +104,8 @@ struct Flight {
 impl Flight {
     fn condition(&self) -> If {
         match &self.seen {
+            // A store that names no versions takes whatever comes.
+            Some(seen) if seen.etag.is_empty() => If::Any,
             Some(seen) => If::Is(seen.etag.clone()),
             None => If::Absent,
         }
@@ -442,6 +444,7 @@ impl ObjectDestination {
                 (Some(seen.etag), self.losses(entry))
             }
         };
+        let etag = etag.filter(|etag| !etag.is_empty());
         if let (Some(etag), Some(flight)) = (etag, lock(&self.flights).get_mut(&entry.id)) {
             flight.done = Some((etag, digest));
         }
@@ -469,7 +472,7 @@ impl ObjectDestination {
     /// Removes what we put, if it is still that. Best effort.
     fn remove_ours(&self, key: &str, etag: &str) {
         let head = self.shared.bucket.head(key).ok().flatten();
-        if head.is_some_and(|head| head.seen.etag == etag)
+        if head.is_some_and(|head| head.seen.etag == etag && !etag.is_empty())
             && let Err(failure) = self.shared.bucket.remove(key)
         {
             tracing::warn!(%failure, "an object that was withdrawn is left in the store");

@@ -124,7 +124,7 @@ impl Notes {
 
     fn append(&mut self, line: &Line, is_durable: bool) -> Result<()> {
         let Some((file, _)) = &mut self.file else { return Ok(()) };
-        let of_line = |error| Failure::new(FailureKind::Internal, NOTE, error);
+        let of_line = |error: serde_json::Error| Failure::new(FailureKind::Internal, NOTE, error);
         let mut bytes = serde_json::to_vec(line).map_err(of_line)?;
         bytes.push(b'\n');
         let sync = |file: &File| if is_durable { file.sync_data() } else { Ok(()) };

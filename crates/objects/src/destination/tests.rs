@@ -1,7 +1,6 @@
 use super::*;
 use crate::bucket::memory::Memory;
 use std::slice;
-use std::time::Duration;
 use thalweg_wire::digest::{Rule, chunk_count};
 use thalweg_wire::message::{Check, Disk, Preserve};
 use thalweg_wire::{Evidence, Kind};

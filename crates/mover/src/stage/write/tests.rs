@@ -4,11 +4,12 @@ use super::*;
 use crate::endpoint::synthetic::NullDestination;
 use crate::endpoint::{Conclusion, Destination, PartialFile, Ready, Staged};
 use crate::failure::{Failure, FailureKind, Result};
-use crate::stage::Accounts;
 use crate::stage::intake::Intake;
 use crate::stage::receiving::StagedFile;
-use crate::transfer::receiver::{Finished, RoundResult};
-use std::sync::Mutex;
+use crate::stage::round::{self, Job};
+use crate::stage::{Accounts, Stage};
+use crate::transfer::receiver::{Finished, RoundResult, RoundStep};
+use std::sync::{Mutex, mpsc};
 use thalweg_sys::{Dir, Pool};
 use thalweg_wire::digest::Rule;
 use thalweg_wire::frame::{Encoding, FrameKind, Inner};
@@ -118,7 +119,7 @@ impl Receiving for Told {
     fn writer_gone(&self, _: u64) {}
 
     fn partial(&self, _: EntryId) -> Option<OpenPartial> {
-        None
+        self.partial.lock().unwrap().clone()
     }
 
     fn staged(&self, _: EntryId) -> Option<(Arc<Entry>, Staged)> {
@@ -141,7 +142,9 @@ impl Receiving for Told {
         None
     }
 
-    fn round_done(&self, _: RoundResult) {}
+    fn round_done(&self, result: RoundResult) {
+        self.note(format!("{result:?}"));
+    }
 
     fn finished(&self, _: Finished) {}
 
@@ -379,7 +382,7 @@ fn zeros_that_nobody_would_write_are_refused_of_a_file_without_holes() {
     assert_eq!(failure.kind, FailureKind::Protocol);
 }
 
-/// A partial that is told of its holes.
+/// A partial that is told of its holes, and that somebody else checks: its first chunk is sound, and no other.
 #[derive(Default)]
 struct Hears(Mutex<Vec<(u64, u64)>>);
 
@@ -395,6 +398,10 @@ impl PartialFile for Hears {
     fn leave_zeros(&self, bytes: u64, offset: u64) -> io::Result<()> {
         self.0.lock().unwrap().push((offset, bytes));
         Ok(())
+    }
+
+    fn is_checked(&self, chunk: u64) -> Option<bool> {
+        Some(chunk == 0)
     }
 
     fn read_back(&self, _: &mut [u8], _: u64) -> io::Result<usize> {
@@ -415,4 +422,17 @@ fn who_gathers_a_chunk_hears_of_the_zeros_that_are_not_written() {
     let zeros = Inner { digest, ..frame(FrameKind::Zeros, Encoding::Raw, SEGMENT) };
     intake.take(&zeros, &mut buffer, 0).unwrap();
     assert_eq!(*hears.0.lock().unwrap(), [(0, SEGMENT as u64)]);
+}
+
+#[test]
+fn a_chunk_that_its_keeper_checked_is_not_read_back() {
+    let (told, scratch) = (Told::new(Disk::default()), scratch(true));
+    let partial = Arc::new(Hears::default());
+    *told.partial.lock().unwrap() = Some(OpenPartial { partial, ..scratch.partial });
+    let (jobs, queue) = mpsc::channel();
+    let chunks = vec![(EntryId(1), vec![(0, Digest::default()), (1, Digest::default())])];
+    jobs.send(Job::Step(RoundStep::ReadBack { chunks, files: Vec::new() })).unwrap();
+    jobs.send(Job::Stop).unwrap();
+    round::work(&*told, &queue, Stage::Sync);
+    assert_eq!(told.heard(), ["Damaged([(EntryId(1), 1)])"]);
 }
