@@ -36,7 +36,7 @@ pub use item::{
     ConsumerAt, FrameHead, GroupSet, HubStamp, ITEM_LENGTH_BYTES, Item, LossReason, LostRange, SetOver,
 };
 pub use status::{ChannelStatus, ConsumerStatus, ProducerStatus};
-pub use terms::{ChannelWishes, Consume, FrameFrom, FramePolicy, FrameRole, FrameTerms, HeldLevel};
+pub use terms::{ChannelWishes, Consume, FrameFrom, FramePolicy, FrameRole, FrameTerms, HasOf, HeldLevel};
 
 use super::check_count;
 use crate::{DecodeError, limits};
@@ -235,9 +235,10 @@ mod tests {
                 policy: FramePolicy::Block,
                 from: FrameFrom::Start,
                 instance: None,
-                has: vec![(producer.clone(), next)],
+                has: vec![HasOf { producer: producer.clone(), next, is_over: false }],
                 producers: 1,
                 keep_ms: 0,
+                patience_ms: limits::KEEP_MS_MAX,
             }))
         };
         let lost = |end| LostRange { producer: producer.clone(), first: 0, end, reason: LossReason::Dropped };

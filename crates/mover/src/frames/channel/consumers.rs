@@ -14,7 +14,7 @@ use std::sync::Arc;
 use thalweg_wire::hex::hex;
 use thalweg_wire::limits;
 use thalweg_wire::message::{
-    Consume, FrameFrom, FramePolicy, FramesMessage, Item, LossReason, LostRange, ProducerId,
+    Consume, FrameFrom, FramePolicy, FramesMessage, HasOf, Item, LossReason, LostRange, ProducerId,
 };
 
 /// What tells one consumer, or one group, from the others.
@@ -93,6 +93,7 @@ impl Channel {
         let was_here = consume.instance.is_some() || !consume.has.is_empty();
         let begins_now = consume.from == FrameFrom::Now && !was_here;
         let stand = self.stand_of(&key, consume);
+        let is_of_earlier = self.is_of_earlier(consume);
         let cursor = if begins_now { self.log.end() } else { self.log.base() };
         let is_new = !self.subscriptions.contains_key(&key);
         let name = match &consume.group {
@@ -120,11 +121,15 @@ impl Channel {
         if let Some(positions) = goes_on {
             one.go_on(positions, &self.log);
         }
-        if is_new {
-            for (producer, next) in &consume.has {
+        // What a member of a group has the others have not, and the other way round.
+        if is_new && consume.group.is_none() {
+            for HasOf { producer, next, .. } in &consume.has {
                 let next = one.expect.get(producer).map_or(*next, |expected| *next.max(expected));
                 one.expect(&Arc::new(producer.clone()), next);
             }
+        }
+        if is_of_earlier {
+            one.earlier.met(consume);
         }
         if !one.members.contains_key(&consume.consumer) && members >= limits::CONSUMERS_MAX {
             if one.members.is_empty() {
@@ -274,6 +279,7 @@ impl Channel {
         if one.members.is_empty() {
             self.note_left(key);
             if let Some(one) = self.subscriptions.remove(key) {
+                self.holds_for_spill = one.policy == FramePolicy::Spill;
                 self.hold_untaken(one, member.lane.drain());
             }
         } else {
@@ -410,9 +416,12 @@ impl Channel {
 
     /// Whether all producers are over, and as many as this consumer waits for.
     fn is_over(&self, key: &ConsumerKey) -> bool {
-        let wanted = self.subscriptions.get(key).map_or(1, |one| u64::from(one.producers));
+        if self.producers.values().any(|known| known.over == Over::No) {
+            return false;
+        }
         let known = self.producers.len() as u64 + self.retired.away();
-        known >= wanted && self.producers.values().all(|known| known.over != Over::No)
+        let Some(one) = self.subscriptions.get(key) else { return known >= 1 };
+        self.has_enough(&one.earlier, known, one.producers.into()) && !self.awaits(&one.earlier)
     }
 }
 

@@ -14,6 +14,8 @@
 
 mod consumers;
 
+mod earlier;
+
 mod log;
 
 mod next;
@@ -99,6 +101,8 @@ pub struct Channel {
     stands: BTreeMap<ConsumerKey, stands::Positions>,
     /// Without consumers, what stands at this position or later waits for one: what none that was here took.
     hold_from: u64,
+    /// The last consumer that went would have had that in the spill log rather than hold up producers.
+    holds_for_spill: bool,
     sets: OpenSets,
     /// Who declared a set or gave frames of it, and has not finished.
     makers: BTreeMap<u64, BTreeSet<ProducerId>>,
@@ -139,6 +143,7 @@ impl Channel {
             subscriptions: BTreeMap::new(),
             stands: BTreeMap::new(),
             hold_from: 0,
+            holds_for_spill: false,
             sets: OpenSets::new(limits::SETS_OPEN_MAX),
             makers: BTreeMap::new(),
             closed: BTreeSet::new(),

@@ -1,5 +1,6 @@
 //! A consumer, or a group that shares, as its hub knows it.
 
+use super::earlier::Earlier;
 use super::log::{Disk, Held, Kind, Logged};
 use super::producers::KnownProducer;
 use super::retired::Before;
@@ -184,6 +185,8 @@ pub(super) struct Subscription {
     /// What comes before the cursor.
     pub pending: VecDeque<Note>,
     pub producers: u32,
+    /// What it knows of producers from an earlier hub.
+    pub earlier: Earlier,
     /// Producers that the hub had forgotten when it came: of the others it was told everything.
     pub retired_before: u64,
     /// It was told what it did not get of those, or nothing of theirs is owed to it.
@@ -262,6 +265,7 @@ impl Subscription {
             expect: BTreeMap::new(),
             pending: VecDeque::new(),
             producers: 1,
+            earlier: Earlier::default(),
             retired_before: 0,
             is_told_of_retired: false,
             taken: 0,

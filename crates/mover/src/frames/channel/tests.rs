@@ -87,6 +87,7 @@ fn asks(who: u8, group: Option<&str>, policy: FramePolicy) -> Consume {
         has: Vec::new(),
         producers: 1,
         keep_ms: 0,
+        patience_ms: 0,
     }
 }
 

@@ -167,7 +167,7 @@ pub fn produce(opening: Opening, wishes: ProduceWishes) -> Result<(Arc<ProduceRu
 /// # Errors
 /// Why it cannot begin.
 pub fn consume(opening: Opening, wishes: ConsumeWishes) -> Result<(Arc<ConsumeRun>, Keeper)> {
-    let (run, asks) = consumer(opening.window_bytes, wishes)?;
+    let (run, asks) = consumer(opening.window_bytes, wishes, opening.link.patience)?;
     let keeper = keep(opening, End::Consumer(run.clone(), asks))?;
     Ok((run, keeper))
 }
@@ -182,7 +182,8 @@ pub fn consume_within(
     (window_bytes, kept): (u64, ChannelWishes),
     terms: Terms,
 ) -> Result<(Arc<ConsumeRun>, Keeper)> {
-    let (run, asks) = consumer(window_bytes, wishes)?;
+    // Between it and its hub is no link.
+    let (run, asks) = consumer(window_bytes, wishes, Duration::ZERO)?;
     let window = run.window();
     let frames = FrameTerms {
         window_bytes: window.bytes,
@@ -198,8 +199,12 @@ pub fn consume_within(
     Ok((run, Keeper { stop, thread: Mutex::new(Some(thread)) }))
 }
 
-/// What decides for a consumer, and what it asks the hub for.
-fn consumer(window_bytes: u64, wishes: ConsumeWishes) -> Result<(Arc<ConsumeRun>, Consume)> {
+/// What decides for a consumer, and what it asks the hub for. `patience`: how long it bears an outage.
+fn consumer(
+    window_bytes: u64,
+    wishes: ConsumeWishes,
+    patience: Duration,
+) -> Result<(Arc<ConsumeRun>, Consume)> {
     let items = match wishes.policy {
         FramePolicy::LatestOnly => LATEST_ITEMS,
         _ if wishes.group.is_some() => SHARED_ITEMS,
@@ -232,6 +237,7 @@ fn consumer(window_bytes: u64, wishes: ConsumeWishes) -> Result<(Arc<ConsumeRun>
         has: Vec::new(),
         producers: wishes.producers,
         keep_ms: keep_ms(wishes.keep),
+        patience_ms: keep_ms(patience),
     };
     Ok((run, asks))
 }

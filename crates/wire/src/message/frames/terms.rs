@@ -67,12 +67,26 @@ pub struct Consume {
     pub policy: FramePolicy,
     /// Where it begins.
     pub from: FrameFrom,
-    /// It has of these producers everything below these sequences, from an earlier session.
-    pub has: Vec<(ProducerId, u64)>,
+    /// What it has of producers, from an earlier session.
+    pub has: Vec<HasOf>,
     /// It ends when so many producers have finished, and all that are known.
     pub producers: u32,
     /// For so long its place is kept when its link is gone, in milliseconds.
     pub keep_ms: u32,
+    /// For so long it tries to come back: so long its place is kept when its link fell silent, if that is longer, and
+    /// so long it waits at another hub for producers that it knows, in milliseconds.
+    pub patience_ms: u32,
+}
+
+/// What a consumer has of a producer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HasOf {
+    /// Of whom.
+    pub producer: ProducerId,
+    /// Everything below this sequence. Of a member of a group it counts for nothing: the others have the rest.
+    pub next: u64,
+    /// It was told that this producer is over.
+    pub is_over: bool,
 }
 
 /// When the hub says that it has a frame.
@@ -136,13 +150,14 @@ impl FrameTerms {
             }
             FrameRole::Consume(consume) => {
                 check_keep(consume.keep_ms)?;
+                check_keep(consume.patience_ms)?;
                 if let Some(group) = &consume.group {
                     check_name("name of a group", group)?;
                 }
                 check_count("producers", consume.has.len(), limits::PRODUCERS_MAX)?;
-                consume.has.iter().try_for_each(|(producer, next)| {
-                    producer.check()?;
-                    check_number(*next)
+                consume.has.iter().try_for_each(|has| {
+                    has.producer.check()?;
+                    check_number(has.next)
                 })
             }
         }

@@ -3,7 +3,7 @@
 use super::{digest, within};
 use crate::message::{
     ChannelStatus, ChannelWishes, ClockOffset, Consume, ConsumerAt, ConsumerStatus, FrameFrom, FrameHead,
-    FramePolicy, FrameRole, FrameTerms, FramesMessage, GroupSet, HeldLevel, HubStamp, Item, LossReason,
+    FramePolicy, FrameRole, FrameTerms, FramesMessage, GroupSet, HasOf, HeldLevel, HubStamp, Item, LossReason,
     LostRange, ProducerId, ProducerStatus, SetOver,
 };
 use crate::spill::SpillRecord;
@@ -120,9 +120,10 @@ pub(super) fn terms() -> Vec<Sample<FrameTerms>> {
         group: Some("workers".into()),
         policy: FramePolicy::Block,
         from: FrameFrom::Start,
-        has: vec![(producer(), 300)],
+        has: vec![HasOf { producer: producer(), next: 300, is_over: true }],
         producers: 2,
         keep_ms: 30_000,
+        patience_ms: 600_000,
     };
     let produce = |first, level| FrameRole::Produce {
         producer: producer(),

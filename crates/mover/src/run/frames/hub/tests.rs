@@ -119,6 +119,7 @@ fn consume(who: u8) -> FrameRole {
         has: Vec::new(),
         producers: 1,
         keep_ms: 0,
+        patience_ms: 0,
     }))
 }
 
