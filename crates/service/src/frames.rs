@@ -71,6 +71,9 @@ impl Host {
             return Err(failure);
         }
         session.set_stream_options();
+        if let Some(peer) = session.peer_address() {
+            attached.set_address(peer.ip());
+        }
         line.opened();
         channel.begin();
         let keep = Keep::of(&frames.role, self.patience());
@@ -333,6 +336,7 @@ mod tests {
             let role = FrameRole::Consume(Box::new(Consume {
                 consumer: [1; 16],
                 process: [2; 16],
+                name: None,
                 instance: None,
                 group: None,
                 policy: FramePolicy::Block,

@@ -118,7 +118,8 @@ pub struct FramesPushArgs {
     /// Cut what is read into frames of so many bytes. A last one that has fewer is sent as it is, and told (exit 2)
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size, required_unless_present = "index")]
     pub frame_bytes: Option<u64>,
-    /// The files are indexes that `frames pull` wrote: send the frames that they name
+    /// The files are indexes that `frames pull` wrote: send the frames that they name, with the times at which these
+    /// were made; with --frames-per-s as if they were made now
     #[arg(long, conflicts_with_all = ["frame_bytes", "dtype", "shape"])]
     pub index: bool,
     /// Type of an element, as NumPy writes it, for instance <u2
@@ -170,7 +171,7 @@ pub struct FramesPullArgs {
     /// Directory for the files, - for the bare payloads to standard output, or null:
     #[arg(value_name = "DIR")]
     pub directory: OsString,
-    /// Frames of a file (default: all in one)
+    /// Frames of a file; the end of a set ends one too (default: all in one)
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<u64>(0..))]
     pub every: u64,
     /// What the files are called: NAME-000000.raw, and NAME-000000.jsonl beside it

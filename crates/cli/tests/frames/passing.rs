@@ -8,6 +8,7 @@ use crate::{
 use nix::sys::signal::Signal;
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 use thalweg_client::frames::{
@@ -91,6 +92,29 @@ fn a_file_goes_out_as_frames_and_comes_back_in_files_the_same() {
     Running::start(with(push, [again.as_str(), "--index", "-q"])).end(LIMIT).expect(0);
     let out = finish(pull);
     assert!(out.status.success() && out.stdout == content);
+}
+
+#[test]
+fn frames_of_an_index_keep_the_times_at_which_they_were_made_unless_they_are_pushed_at_a_rate() {
+    let (scratch, daemon) = stand();
+    std::fs::write(scratch.path("in"), noise(1, 5000)).unwrap();
+    let passes = |channel: &str, from: &Path, options: &[&str]| -> (PathBuf, Vec<u64>) {
+        let (place, got) = (daemon.place("data", channel), scratch.path(channel));
+        let pull = with(command(&scratch, "pull"), [place.as_str(), got.to_str().unwrap(), "-q"]);
+        let pull = Running::start(pull);
+        let push = with(command(&scratch, "push"), [from.to_str().unwrap(), place.as_str(), "-q"]);
+        Running::start(with(push, options)).end(LIMIT).expect(0);
+        pull.end(LIMIT).expect(0);
+        let index = got.join("frames-000000.jsonl");
+        let lines = std::fs::read_to_string(&index).unwrap();
+        let time = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["time_ns"].as_u64();
+        (index, lines.lines().filter_map(time).collect())
+    };
+    let (index, made) = passes("first", &scratch.path("in"), &["--frame-bytes", "1000"]);
+    assert_eq!(made.len(), 5);
+    assert_eq!(passes("again", &index, &["--index"]).1, made);
+    let paced = passes("paced", &index, &["--index", "--frames-per-s", "1000"]).1;
+    assert!(paced.len() == 5 && paced.iter().all(|time| *time > made[4]), "{paced:?} after {made:?}");
 }
 
 /// Nobody asked it to stop: whoever takes the frames is gone.

@@ -69,7 +69,8 @@ struct Open {
     bytes: u64,
     /// Bytes since they were last flushed.
     unflushed: u64,
-    /// Not all frames of it are synced. For what says that frames were lost nobody waits: there may be far more of it.
+    /// Not all frames and ends of sets of it are synced. For what says that frames were lost nobody waits: there may be
+    /// far more of it.
     is_dirty: bool,
     /// Its names in the directory are synced.
     is_entered: bool,
@@ -201,7 +202,7 @@ impl FrameFiles {
         flushed.map_err(|error| at("write frames", &self.directory, &error))
     }
 
-    /// The frames that were written so far are durable: who writes here next gives them their name, if this process is
+    /// The frames and the ends of sets that were written so far are durable: who writes here next gives them their name, if this process is
     /// killed. What was lost is [flushed](FrameFiles::flush).
     ///
     /// # Errors
@@ -244,7 +245,8 @@ impl FrameFiles {
         self.note(&line)
     }
 
-    /// Notes that a set is over.
+    /// Notes that a set is over. Where a file has a number of frames it gets its name with that, full or not: who
+    /// waits for the set waits for no frame of the next.
     ///
     /// # Errors
     /// As [`FrameFiles::frame`].
@@ -252,7 +254,11 @@ impl FrameFiles {
         let line = json!({
             "set_over": {"set": set.set, "frames": set.frames, "delivered": set.delivered, "missing": set.missing},
         });
-        self.note(&line)
+        self.note(&line)?;
+        if let Some(open) = &mut self.open {
+            open.is_dirty = true;
+        }
+        if self.every > 0 { self.close() } else { Ok(()) }
     }
 
     fn note(&mut self, line: &Value) -> Result<()> {

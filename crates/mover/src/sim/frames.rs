@@ -314,6 +314,7 @@ impl World {
             let asks = Consume {
                 consumer: [number as u8 + 1; 16],
                 process: [number as u8 + 1; 16],
+                name: None,
                 group: is_group.then(|| "all".to_owned()),
                 policy,
                 from: if random.percent(70) { FrameFrom::Start } else { FrameFrom::Now },

@@ -231,6 +231,7 @@ mod tests {
             FrameRole::Consume(Box::new(Consume {
                 consumer: [1; 16],
                 process: [2; 16],
+                name: None,
                 group: None,
                 policy: FramePolicy::Block,
                 from: FrameFrom::Start,

@@ -369,9 +369,9 @@ impl Job<'_> {
         let frame = NewFrame {
             set: args.set.map(|set| (set, index)).or(frame.set),
             deadline_ns: deadline_ns.or(frame.deadline_ns),
-            // When it was made is when it is sent, or was due, as a detector's would be: who is held up is not made
-            // later.
-            time_ns: due_ns,
+            // When it was made is what an index says; else when it is sent, or was due, as a detector's would be: who
+            // is held up is not made later.
+            time_ns: due_ns.or(frame.time_ns),
             ..frame
         };
         let prepared = self.sender.prepare(frame)?;

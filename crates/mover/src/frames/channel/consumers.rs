@@ -98,7 +98,7 @@ impl Channel {
         let is_new = !self.subscriptions.contains_key(&key);
         let name = match &consume.group {
             Some(group) => group.clone(),
-            None => hex(&consume.consumer[..6]),
+            None => consume.name.clone().unwrap_or_else(|| hex(&consume.consumer[..6])),
         };
         let one = self.subscriptions.entry(key.clone()).or_insert_with(|| {
             let is_group = consume.group.is_some();
@@ -242,6 +242,13 @@ impl Channel {
         if let Some(member) = self.member(attachment, key, who) {
             member.is_lost = true;
             member.lane.unlink();
+        }
+    }
+
+    /// A consumer is at this IP address.
+    pub fn set_consumer_address(&mut self, attachment: u64, key: &ConsumerKey, who: &[u8; 16], at: String) {
+        if let Some(member) = self.member(attachment, key, who) {
+            member.address = Some(at);
         }
     }
 

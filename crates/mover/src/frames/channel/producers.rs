@@ -172,6 +172,7 @@ impl KnownProducer {
             waiting: self.lane.waiting() as u64,
             is_linked: self.attachment.is_some(),
             is_finished: self.over == Over::Finished,
+            is_gone: self.over == Over::Gone,
             clock: self.clock,
         }
     }

@@ -121,6 +121,8 @@ pub(super) struct Member {
     pub is_lost: bool,
     /// The attachment that it had last.
     pub last_attachment: u64,
+    /// Where it is, or was last.
+    pub address: Option<String>,
     /// Its window is smaller than it asked for.
     pub is_narrow: bool,
     /// It goes on behind another process of its name.
@@ -141,6 +143,7 @@ impl Member {
             process,
             is_lost: false,
             last_attachment: 0,
+            address: None,
             is_narrow: false,
             goes_on: false,
             ended: false,
@@ -442,8 +445,11 @@ impl Subscription {
     }
 
     pub fn status(&self, behind: u64) -> ConsumerStatus {
+        let addresses: BTreeSet<&String> =
+            self.members.values().filter_map(|member| member.address.as_ref()).collect();
         ConsumerStatus {
             name: self.name.clone(),
+            addresses: addresses.into_iter().take(limits::STATUS_ADDRESSES_MAX).cloned().collect(),
             members: self.members.values().filter(|member| member.attachment.is_some()).count() as u32,
             policy: self.policy,
             behind: behind + self.returned.len() as u64,

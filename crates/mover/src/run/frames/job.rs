@@ -230,6 +230,7 @@ fn consumer(
     let asks = Consume {
         consumer,
         process: random()?,
+        name: wishes.name.filter(|name| ProducerId::new(name).is_ok()),
         group: wishes.group,
         policy: wishes.policy,
         from: wishes.from,

@@ -59,6 +59,8 @@ pub struct Consume {
     pub consumer: [u8; 16],
     /// Tells this process from others under its name: random, and the same in each of its sessions.
     pub process: [u8; 16],
+    /// What it is called where the hub tells of it, if that is plain.
+    pub name: Option<String>,
     /// Number of the lane that it has, if it comes back; another one, or none, means that it is another process.
     pub instance: Option<u64>,
     /// Shares what comes with all others of this group: each frame goes to one of them.
@@ -153,6 +155,9 @@ impl FrameTerms {
                 check_keep(consume.patience_ms)?;
                 if let Some(group) = &consume.group {
                     check_name("name of a group", group)?;
+                }
+                if let Some(name) = &consume.name {
+                    check_name("name of a consumer", name)?;
                 }
                 check_count("producers", consume.has.len(), limits::PRODUCERS_MAX)?;
                 consume.has.iter().try_for_each(|has| {

@@ -116,6 +116,7 @@ pub(super) fn terms() -> Vec<Sample<FrameTerms>> {
     let consume = || Consume {
         consumer: [8; 16],
         process: [9; 16],
+        name: Some("calib".into()),
         instance: Some(1 << 40),
         group: Some("workers".into()),
         policy: FramePolicy::Block,
@@ -178,12 +179,14 @@ pub(super) fn status() -> ChannelStatus {
             frames: 1440,
             bytes: 12 << 30,
             waiting: 2,
-            is_linked: true,
+            is_linked: false,
             is_finished: false,
+            is_gone: true,
             clock: clock(),
         }],
         consumers: vec![ConsumerStatus {
             name: "workers".into(),
+            addresses: vec!["10.0.0.9".into(), "2001:db8::9".into()],
             members: 2,
             policy: FramePolicy::Block,
             behind: 300,

@@ -12,6 +12,7 @@ use crate::run::frames::hub_producer::HubProducer;
 use crate::run::frames::new_attachment;
 use crate::run::frames::windows::{Asks, Lease};
 use crate::run::transfer::Transfer;
+use std::net::IpAddr;
 use std::sync::Arc;
 use thalweg_wire::message::{
     ChannelWishes, FramePolicy, FrameRole, FrameTerms, HeldLevel, ProducerId, Terms, TransferNumber,
@@ -165,6 +166,13 @@ impl Attached {
         match self {
             Attached::Producer(link) => link.is_replaced(),
             Attached::Consumer(link, _) => link.is_replaced(),
+        }
+    }
+
+    /// Where a consumer is: its channel's status tells it.
+    pub fn set_address(&self, address: IpAddr) {
+        if let Attached::Consumer(link, _) = self {
+            link.set_address(address);
         }
     }
 

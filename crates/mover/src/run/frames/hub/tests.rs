@@ -112,6 +112,7 @@ fn consume(who: u8) -> FrameRole {
     FrameRole::Consume(Box::new(Consume {
         consumer: [who; 16],
         process: [1; 16],
+        name: None,
         group: None,
         policy: FramePolicy::Block,
         from: FrameFrom::Start,
