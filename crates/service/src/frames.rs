@@ -93,9 +93,10 @@ impl Host {
         let watches = thread::guarded("frames", on_panic, see_it_go);
         // Nobody would see it go, and its window would stay taken.
         watches.inspect_err(|_| attached.give_up())?;
+        let channel = channel.terms();
         Ok(match &attached {
-            Attached::Producer(_) => Opened::Produce,
-            Attached::Consumer(_, instance) => Opened::Consume { instance: *instance },
+            Attached::Producer(_) => Opened::Produce { channel },
+            Attached::Consumer(_, instance) => Opened::Consume { instance: *instance, channel },
         })
     }
 

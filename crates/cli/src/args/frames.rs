@@ -140,6 +140,10 @@ pub struct FramesPushArgs {
     /// Name of this producer: one that comes again under its name goes on with its sequence (default: a random one)
     #[arg(long, value_name = "NAME")]
     pub producer: Option<String>,
+    /// Go on where a push of the same files under this --producer ended, also one that was killed: leave out as many
+    /// frames as the hub took of it. Without it they are sent once more, as further frames
+    #[arg(long, requires = "producer")]
+    pub resume: bool,
     /// A frame counts as sent when it is synced in the spill log of the hub, not when the hub holds it. Implies
     /// --record
     #[arg(long)]

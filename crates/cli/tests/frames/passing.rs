@@ -11,12 +11,14 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
+use thalweg_client::frames::files::FrameFiles;
 use thalweg_client::frames::{
-    ChannelWishes, Delivery, FrameFrom, FramePolicy, Hub, HubWishes, NewFrame, Receiver, ReceiverWishes,
-    Sender, SenderWishes,
+    ChannelWishes, Delivery, Frame, FrameFrom, FramePolicy, Hub, HubWishes, NewFrame, Receiver,
+    ReceiverWishes, Sender, SenderWishes,
 };
 use thalweg_mover::failure::FailureKind;
 use thalweg_mover::run::frames::wall_ns;
+use thalweg_wire::Digest;
 
 #[test]
 fn a_file_goes_out_as_frames_and_comes_back_in_files_the_same() {
@@ -115,6 +117,63 @@ fn frames_of_an_index_keep_the_times_at_which_they_were_made_unless_they_are_pus
     assert_eq!(passes("again", &index, &["--index"]).1, made);
     let paced = passes("paced", &index, &["--index", "--frames-per-s", "1000"]).1;
     assert!(paced.len() == 5 && paced.iter().all(|time| *time > made[4]), "{paced:?} after {made:?}");
+}
+
+#[test]
+fn a_push_that_goes_on_leaves_out_what_the_hub_has_of_its_files() {
+    let (scratch, daemon) = stand();
+    let content = noise(1, 4800);
+    let (first, second) = (scratch.path("first"), scratch.path("second"));
+    std::fs::write(&first, &content[..2500]).unwrap();
+    std::fs::write(&second, &content[2500..]).unwrap();
+    // Of six frames, in two files that both end in the middle of one, or of five that an index names, the hub has so
+    // many.
+    for (frames, index) in [(1, false), (3, false), (4, false), (2, true)] {
+        let place = daemon.place("data", &format!("x{frames}"));
+        let taker = receiver(&scratch, &place, by(FramePolicy::Block));
+        let maker = sender(&scratch, &place, "cam", SenderWishes::default());
+        push_all(&maker, "cam", 0, frames, 1000);
+        maker.finish(Some(LIMIT)).unwrap();
+        let push = with(command(&scratch, "push"), ["--producer", "cam", "--json", "--resume"]);
+        let push = match index {
+            false => with(with(push, ["--frame-bytes", "1000"]), [&first, &second]),
+            true => with(with(push, ["--index"]), [&indexed(&scratch)]),
+        };
+        let pushed = Running::start(with(push, [place.as_str()])).end(LIMIT);
+        let all = if index { 5 } else { 6 };
+        assert_eq!(pushed.number("next_sequence"), all, "{}", pushed.stdout);
+        assert_eq!(pushed.number("frames"), all - frames);
+        drop(taker);
+    }
+    let pipe = ["-", "tw://localhost/data/x", "--frame-bytes", "1000", "--producer", "cam", "--resume"];
+    let refused = Running::start(with(command(&scratch, "push"), pipe)).end(LIMIT).expect(1);
+    assert!(refused.stderr.contains("--resume"), "{}", refused.stderr);
+}
+
+/// An index of five frames.
+fn indexed(scratch: &Scratch) -> PathBuf {
+    let directory = scratch.path("indexed");
+    let mut files = FrameFiles::new(&directory, "frames", 0).unwrap();
+    for sequence in 0..5 {
+        let payload = noise(sequence, 10);
+        files
+            .frame(&Frame {
+                producer: "cam".into(),
+                sequence,
+                set: None,
+                time_ns: 7,
+                deadline_ns: None,
+                latency_ns: None,
+                dtype: String::new(),
+                shape: Vec::new(),
+                metadata: Vec::new(),
+                digest: Digest(*blake3::hash(&payload).as_bytes()),
+                payload: payload.into(),
+            })
+            .unwrap();
+    }
+    files.close().unwrap();
+    directory.join("frames-000000.jsonl")
 }
 
 /// Nobody asked it to stop: whoever takes the frames is gone.

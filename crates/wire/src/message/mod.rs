@@ -57,8 +57,8 @@ pub use failure::{Failure, FailureKind};
 pub use fate::{AckLevel, Loss, Outcome, Run, ScanTotals, Seal, SourceTotals, Totals, Want};
 pub use flow::{FlowBegin, FlowLeft, FlowMark, FlowMessage, FlowStand, FlowTerms, Origin, Until};
 pub use frames::{
-    ChannelStatus, ChannelWishes, ClockOffset, Consume, ConsumerAt, ConsumerStatus, FrameFrom, FrameHead,
-    FramePolicy, FrameRole, FrameTerms, FramesMessage, GroupSet, HasOf, HeldLevel, HubStamp,
+    ChannelStatus, ChannelTerms, ChannelWishes, ClockOffset, Consume, ConsumerAt, ConsumerStatus, FrameFrom,
+    FrameHead, FramePolicy, FrameRole, FrameTerms, FramesMessage, GroupSet, HasOf, HeldLevel, HubStamp,
     ITEM_LENGTH_BYTES, Item, LossReason, LostRange, ProducerId, ProducerStatus, SetOver,
 };
 pub use opening::{

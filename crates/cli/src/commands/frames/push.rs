@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -44,6 +44,9 @@ pub(super) fn push(args: &FramesPushArgs, places: &Places) -> Result<Exit> {
         return Err(Failure::new(FailureKind::Usage, "read the command line", "the channel is missing"));
     };
     let whole = Whole::of(args, from)?;
+    if args.resume {
+        check_resumable(from)?;
+    }
     let stop = Arc::new(Stop::default());
     let telling = "stopping: what was read goes to the hub first; once more to stop at once";
     let signal = signals::stop_on(stop.clone(), (!args.link.quiet).then_some(telling))?;
@@ -61,12 +64,19 @@ pub(super) fn push(args: &FramesPushArgs, places: &Places) -> Result<Exit> {
     };
     let began = Instant::now();
     let sender = Sender::open(place, args.link.how(places), wishes)?;
+    let before = if args.resume { sender.next_sequence() } else { 0 };
+    if before > 0 {
+        let text = format!("the hub has {} of {}", units::counted(before, "frame", "frames"), sender.producer());
+        teller.tell(&json!({"event": "note", "text": text}), || text.clone());
+    }
     let job = Job {
         args,
         whole,
         sender: &sender,
         stop: &stop,
         pace: Cell::new(None),
+        left_out: Cell::new(0),
+        before,
         sent: Cell::new(0),
         has_more: Cell::new(false),
         latest: Cell::new(0),
@@ -75,7 +85,8 @@ pub(super) fn push(args: &FramesPushArgs, places: &Places) -> Result<Exit> {
     let report = job.run(from);
     match report {
         Ok(report) => {
-            let unlike = whole.and_then(|whole| whole.unlike(job.sent.get(), job.has_more.get()));
+            let made = job.made();
+            let unlike = whole.and_then(|whole| whole.unlike(made, job.has_more.get()));
             let exit = match &unlike {
                 _ if stop.is_asked() => signal.exit(),
                 None => Exit::Done,
@@ -83,7 +94,7 @@ pub(super) fn push(args: &FramesPushArgs, places: &Places) -> Result<Exit> {
             };
             let torn = job.torn.take();
             let exit = if torn.is_empty() { exit } else { exit.worst(Exit::Partial) };
-            let whole = whole.map(|whole| (whole, job.sent.get()));
+            let whole = whole.map(|whole| (whole, made));
             tell_end(teller, &report, whole, &torn, sender.slot(), (began.elapsed(), exit));
             if let Some((failure, _)) = unlike.filter(|_| !stop.is_asked()) {
                 show::failure(&failure);
@@ -98,6 +109,18 @@ pub(super) fn push(args: &FramesPushArgs, places: &Places) -> Result<Exit> {
             };
             Ok(teller.failed(&failure, exit))
         }
+    }
+}
+
+/// Whether what was sent before can be told in these sources: a pipe gives it no second time.
+fn check_resumable(from: &[OsString]) -> Result<()> {
+    let is_file = |source: &&OsString| std::fs::metadata(source).is_ok_and(|metadata| metadata.is_file());
+    match from.iter().find(|source| *source == "-" || !is_file(source)) {
+        Some(source) => {
+            let cause = format!("{} is no regular file: --resume leaves out what was sent of it", named(source));
+            Err(Failure::new(FailureKind::Usage, "read the command line", cause))
+        }
+        None => Ok(()),
     }
 }
 
@@ -180,6 +203,12 @@ impl Torn {
     }
 }
 
+/// Frames that a file is cut into as it is now.
+fn count_cut_of(file: &File, frame_bytes: u64) -> u64 {
+    let bytes = file.metadata().map_or(0, |metadata| metadata.len());
+    if frame_bytes == 0 { 0 } else { bytes.div_ceil(frame_bytes) }
+}
+
 /// A source, for people.
 fn named(source: &OsStr) -> String {
     match source == "-" {
@@ -251,6 +280,9 @@ struct Job<'a> {
     stop: &'a Stop,
     /// Once the first frame is there.
     pace: Cell<Option<Pace>>,
+    /// Frames that the hub has of a push before this one, and those of them that were left out.
+    before: u64,
+    left_out: Cell<u64>,
     sent: Cell<u64>,
     /// There was a frame beyond the whole.
     has_more: Cell<bool>,
@@ -277,9 +309,9 @@ impl Job<'_> {
         }
         if let Some(set) = self.args.set
             && self.whole.is_none()
-            && self.sent.get() > 0
+            && self.made() > 0
         {
-            let frames = u32::try_from(self.sent.get()).unwrap_or(u32::MAX);
+            let frames = u32::try_from(self.made()).unwrap_or(u32::MAX);
             self.sender.declare_set(set, frames)?;
         }
         loop {
@@ -290,10 +322,33 @@ impl Job<'_> {
         }
     }
 
+    /// Frames of the sources up to here: those that were sent, and those that were before.
+    fn made(&self) -> u64 {
+        self.left_out.get() + self.sent.get()
+    }
+
+    /// Whether a frame of a source is left out.
+    fn is_left_out(&self) -> bool {
+        let is_left_out = self.left_out.get() < self.before;
+        self.left_out.set(self.left_out.get() + u64::from(is_left_out));
+        is_left_out
+    }
+
+    /// Goes past what was sent of a file before.
+    fn skip(&self, file: &mut File, frame_bytes: u64) -> Result<()> {
+        let frames = (self.before - self.left_out.get()).min(count_cut_of(file, frame_bytes));
+        self.left_out.set(self.left_out.get() + frames);
+        let skipped = file.seek(SeekFrom::Start(frames.saturating_mul(frame_bytes)));
+        skipped.map(|_| ()).map_err(|error| failure::of_io("read frames", &error))
+    }
+
     fn read(&self, source: &OsStr) -> Result<()> {
         let args = self.args;
         if args.index {
-            let mut sink = |frame| self.push(frame).and_then(|()| self.go_on());
+            let mut sink = |frame| match self.is_left_out() {
+                true => self.go_on(),
+                false => self.push(frame).and_then(|()| self.go_on()),
+            };
             // Of a pipe any number of bytes is read when this shall stop: nothing but lines comes by it.
             let mut lines = self.open(source, 1)?;
             return match files::by_lines(Path::new(source), &mut *lines, &mut sink) {
@@ -331,12 +386,15 @@ impl Job<'_> {
             false if is_fifo() => open_pipe(Path::new(source)).map(File::from),
             false => File::open(source),
         };
-        let file = opened.map_err(|error| {
+        let mut file = opened.map_err(|error| {
             let mut failure = failure::of_io("read frames", &error);
             failure.cause = format!("{}: {}", named(source), failure.cause);
             failure
         })?;
         if file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+            if self.args.resume && !self.args.index {
+                self.skip(&mut file, frame_bytes)?;
+            }
             return Ok(Box::new(file));
         }
         // A frame that is written at once is read at once.
@@ -356,7 +414,7 @@ impl Job<'_> {
     /// Pushes a frame as long as it takes, also when this shall stop: it was read, and no other push finds it again.
     fn push(&self, frame: NewFrame) -> Result<()> {
         let (args, sent) = (self.args, self.sent.get());
-        let index = u32::try_from(sent).unwrap_or(u32::MAX);
+        let index = u32::try_from(self.made()).unwrap_or(u32::MAX);
         if self.whole.is_some_and(|whole| index >= whole.frames) {
             self.has_more.set(true);
             return Err(Failure::new(FailureKind::Usage, "push frames", "the set has no more frames"));

@@ -28,7 +28,19 @@ pub struct ChannelWishes {
     pub is_recorded: bool,
     /// Bytes of the spill log, at most. Default: [`limits::SPILL_BYTES`].
     pub spill_bytes: Option<u64>,
-    /// While nobody consumes, frames go nowhere; else they wait, and in the end their producers do.
+    /// While nobody consumes, frames go nowhere; else they wait, and in the end their producers do. A producer may say
+    /// so later, too.
+    pub is_unattended: bool,
+}
+
+/// How a channel is kept, as its hub says when it is opened: whoever opened it first said how much.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct ChannelTerms {
+    /// Bytes of payloads that the hub holds in memory for it.
+    pub memory_bytes: u64,
+    /// Bytes of its spill log, at most, if it has one.
+    pub spill_bytes: Option<u64>,
+    /// While nobody consumes, frames go nowhere.
     pub is_unattended: bool,
 }
 

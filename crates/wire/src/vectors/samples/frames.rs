@@ -2,9 +2,9 @@
 
 use super::{digest, within};
 use crate::message::{
-    ChannelStatus, ChannelWishes, ClockOffset, Consume, ConsumerAt, ConsumerStatus, FrameFrom, FrameHead,
-    FramePolicy, FrameRole, FrameTerms, FramesMessage, GroupSet, HasOf, HeldLevel, HubStamp, Item, LossReason,
-    LostRange, ProducerId, ProducerStatus, SetOver,
+    ChannelStatus, ChannelTerms, ChannelWishes, ClockOffset, Consume, ConsumerAt, ConsumerStatus, FrameFrom,
+    FrameHead, FramePolicy, FrameRole, FrameTerms, FramesMessage, GroupSet, HasOf, HeldLevel, HubStamp, Item,
+    LossReason, LostRange, ProducerId, ProducerStatus, SetOver,
 };
 use crate::spill::SpillRecord;
 use crate::vectors::Sample;
@@ -98,7 +98,12 @@ pub(super) fn messages() -> Vec<Sample<FramesMessage>> {
         F::ClockIs(_) => "clock is": F::ClockIs(clock());
         F::WindowIs { .. } => "window is": F::WindowIs { bytes: 4 << 20 };
         F::SetHad { .. } => "set had": F::SetHad { set: 7, taken: vec![(0, 39), (300, 301)] };
+        F::EndSet { .. } => "end set": F::EndSet { set: 7, next: 700 };
     }
+}
+
+pub(super) fn channel() -> ChannelTerms {
+    ChannelTerms { memory_bytes: 256 << 20, spill_bytes: Some(1 << 34), is_unattended: true }
 }
 
 pub(super) fn terms() -> Vec<Sample<FrameTerms>> {

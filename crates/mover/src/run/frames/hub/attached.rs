@@ -103,6 +103,9 @@ impl HubChannel {
         let attached = match &frames.role {
             FrameRole::Produce { producer, process, first, level, .. } => {
                 state.machine.attach(attachment, (producer, *process), *first, *level, window)?;
+                if frames.channel.is_unattended {
+                    state.machine.set_unattended();
+                }
                 let is_durable = *level == HeldLevel::Durable;
                 state.link(attachment, Linked::new((number, outbox), (false, is_durable), owner, lease));
                 let end = HubEnd::new(self.clone(), attachment, (number, terms), false);

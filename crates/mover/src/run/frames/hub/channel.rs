@@ -14,7 +14,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use thalweg_wire::message::{ChannelStatus, ChannelWishes, TransferMessage};
+use thalweg_wire::message::{ChannelStatus, ChannelTerms, ChannelWishes, TransferMessage};
 
 /// For so long a producer that the log of an earlier hub knows may come back, before consumers are told that it is
 /// gone.
@@ -172,6 +172,11 @@ impl HubChannel {
     /// The log, if there is one.
     pub(in crate::run::frames) fn store(&self) -> Option<Arc<Store>> {
         self.lock().store.clone()
+    }
+
+    /// How it is kept.
+    pub fn terms(&self) -> ChannelTerms {
+        self.lock().machine.terms()
     }
 
     /// How it stands.
