@@ -32,7 +32,8 @@ pub struct SenderWishes {
     pub slot: Option<SlotAsked>,
     /// The link: patience is how long an outage is borne.
     pub link: LinkSettings,
-    /// Hears of links lost and back, and of what the slot promises.
+    /// Hears of links lost and back, of what the slot promises, of what of the channel is not as it was asked for, and
+    /// by which consumer this sender is held up.
     pub events: Events,
 }
 
