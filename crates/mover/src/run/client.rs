@@ -489,11 +489,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::open_push`].
-    pub fn open_consumer(
-        &self,
-        open: Open,
-        is_given_up: &dyn Fn() -> bool,
-    ) -> Result<(u64, ChannelTerms)> {
+    pub fn open_consumer(&self, open: Open, is_given_up: &dyn Fn() -> bool) -> Result<(u64, ChannelTerms)> {
         match self.open(open, is_given_up)? {
             Opened::Consume { instance, channel } => Ok((instance, channel)),
             _ => Err(self.other_kind()),
