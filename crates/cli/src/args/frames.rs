@@ -117,12 +117,17 @@ pub struct FramesPushArgs {
     #[arg(value_name = "FILE", required = true, num_args = 2..)]
     pub places: Vec<OsString>,
     /// Cut what is read into frames of so many bytes. A last one that has fewer is sent as it is, and told (exit 2)
-    #[arg(long, value_name = "SIZE", value_parser = units::parse_size, required_unless_present = "index")]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size,
+        required_unless_present_any = ["index", "framed"])]
     pub frame_bytes: Option<u64>,
     /// The files are indexes that `frames pull` wrote: send the frames that they name, with the times at which these
     /// were made; with --frames-per-s as if they were made now
     #[arg(long, conflicts_with_all = ["frame_bytes", "dtype", "shape"])]
     pub index: bool,
+    /// What is read has each frame behind a line of JSON, as another program writes it into a pipe: its bytes, and its
+    /// set, time, deadline, type, shape and metadata as far as it has them
+    #[arg(long, conflicts_with_all = ["frame_bytes", "index", "dtype", "shape", "set"])]
+    pub framed: bool,
     /// Type of an element, as NumPy writes it, for instance <u2
     #[arg(long, value_name = "DTYPE", default_value = "")]
     pub dtype: String,
@@ -177,6 +182,10 @@ pub struct FramesPullArgs {
     /// Directory for the files, - for the bare payloads to standard output, or null:
     #[arg(value_name = "DIR")]
     pub directory: OsString,
+    /// To standard output (-): each frame behind a line of JSON, for another program to read; lines of their own say
+    /// what was lost, and which sets are over
+    #[arg(long, conflicts_with_all = ["every", "file_name"])]
+    pub framed: bool,
     /// Frames of a file; the end of a set ends one too (default: all in one)
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<u64>(0..))]
     pub every: u64,

@@ -150,6 +150,43 @@ fn a_push_that_goes_on_leaves_out_what_the_hub_has_of_its_files() {
     assert!(refused.stderr.contains("--resume"), "{}", refused.stderr);
 }
 
+#[test]
+fn frames_go_through_the_pipe_of_another_program_as_they_are_and_it_says_of_sets_what_it_knows() {
+    let (scratch, daemon) = stand();
+    let content = noise(1, 5000);
+    let (input, got) = (scratch.path("in"), scratch.path("got"));
+    std::fs::write(&input, &content).unwrap();
+    let (first, second) = (daemon.place("data", "first"), daemon.place("data", "second"));
+    let mut pull = with(command(&scratch, "pull"), [first.as_str(), "-", "--framed", "-q"]);
+    let pull = pull.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start");
+    let push = [input.to_str().unwrap(), first.as_str(), "--frame-bytes", "1000", "--set", "4", "-q"];
+    let shape = ["--dtype", "<u2", "--shape", "500"];
+    Running::start(with(with(command(&scratch, "push"), push), shape)).end(LIMIT).expect(0);
+    let out = finish(pull);
+    assert!(out.status.success() && out.stdout.len() > content.len());
+    let mut framed = b"{\"declare_set\": {\"set\": 4, \"frames\": 7}}\n".to_vec();
+    framed.extend_from_slice(&out.stdout);
+    framed.extend_from_slice(b"{\"end_set\": 4}\n");
+    let pull = with(command(&scratch, "pull"), [second.as_str(), got.to_str().unwrap(), "--json"]);
+    let pull = Running::start(pull);
+    let push = with(command(&scratch, "push"), ["-", second.as_str(), "--framed", "-q"]);
+    let (push, mut stdin) = Running::fed(push);
+    stdin.write_all(&framed).unwrap();
+    drop(stdin);
+    push.end(LIMIT).expect(0);
+    let pulled = pull.end(LIMIT).expect(2);
+    let set = told(&pulled, "set");
+    assert_eq!((&set["frames"], &set["delivered"]), (&7.into(), &5.into()), "{set}");
+    assert!(std::fs::read(got.join("frames-000000.raw")).unwrap() == content);
+    let index = std::fs::read_to_string(got.join("frames-000000.jsonl")).unwrap();
+    let came: serde_json::Value = serde_json::from_str(index.lines().next().unwrap()).unwrap();
+    let line = out.stdout.split(|&byte| byte == b'\n').next().unwrap();
+    let went: serde_json::Value = serde_json::from_slice(line).unwrap();
+    for key in ["bytes", "set", "time_ns", "dtype", "shape", "digest"] {
+        assert!(!went[key].is_null() && went[key] == came[key], "{key}: {went} {came}");
+    }
+}
+
 /// An index of five frames.
 fn indexed(scratch: &Scratch) -> PathBuf {
     let directory = scratch.path("indexed");

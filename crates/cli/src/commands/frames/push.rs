@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use thalweg_cli::args::frames::FramesPushArgs;
 use thalweg_client::events;
 use thalweg_client::frames::files::{self, Cut};
+use thalweg_client::frames::framed::{self, Given};
 use thalweg_client::frames::{ChannelWishes, HeldLevel, NewFrame, ProducerReport, Sender, SenderWishes};
 use thalweg_mover::admission::SlotHeld;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
@@ -75,8 +76,10 @@ pub(super) fn push(args: &FramesPushArgs, places: &Places) -> Result<Exit> {
         sender: &sender,
         stop: &stop,
         pace: Cell::new(None),
-        left_out: Cell::new(0),
         before,
+        left_out: Cell::new(0),
+        is_pipe: Cell::new(false),
+        is_between: Cell::new(false),
         sent: Cell::new(0),
         has_more: Cell::new(false),
         latest: Cell::new(0),
@@ -223,6 +226,8 @@ struct Pipe<'a> {
     file: File,
     stop: &'a Stop,
     frame_bytes: u64,
+    /// Of frames of any size who reads says where they end.
+    is_between: Option<&'a Cell<bool>>,
     /// That were read.
     bytes: u64,
 }
@@ -231,7 +236,11 @@ impl Read for Pipe<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             // A frame of which something was read is read to its end, as long as it comes: nobody else can read it.
-            let (is_asked, is_between) = (self.stop.is_asked(), self.bytes.is_multiple_of(self.frame_bytes));
+            let is_asked = self.stop.is_asked();
+            let is_between = match self.is_between {
+                Some(is_between) => is_between.get(),
+                None => self.bytes.is_multiple_of(self.frame_bytes),
+            };
             if is_asked && is_between {
                 return Ok(0);
             }
@@ -283,6 +292,10 @@ struct Job<'a> {
     /// Frames that the hub has of a push before this one, and those of them that were left out.
     before: u64,
     left_out: Cell<u64>,
+    /// What is read is a pipe, or what else cannot be read twice; and of what it has framed it was read between two
+    /// records.
+    is_pipe: Cell<bool>,
+    is_between: Cell<bool>,
     sent: Cell<u64>,
     /// There was a frame beyond the whole.
     has_more: Cell<bool>,
@@ -344,6 +357,10 @@ impl Job<'_> {
 
     fn read(&self, source: &OsStr) -> Result<()> {
         let args = self.args;
+        if args.framed {
+            let mut from = self.open(source, 1)?;
+            return framed::read(&mut *from, &self.is_between, &mut |given| self.give(given));
+        }
         if args.index {
             let mut sink = |frame| match self.is_left_out() {
                 true => self.go_on(),
@@ -376,6 +393,17 @@ impl Job<'_> {
         Ok(())
     }
 
+    /// Gives what a program framed. What was read of a pipe goes too when this shall stop: nobody else can read it.
+    fn give(&self, given: Given) -> Result<()> {
+        match given {
+            Given::Frame(_) if self.is_left_out() => {}
+            Given::Frame(frame) => self.push(frame)?,
+            Given::Declare { set, frames } => self.sender.declare_set(set, frames)?,
+            Given::EndSet(set) => self.sender.end_set(set)?,
+        }
+        if self.is_pipe.get() { Ok(()) } else { self.go_on() }
+    }
+
     /// What a source gives, until this shall stop.
     fn open(&self, source: &OsStr, frame_bytes: u64) -> Result<Box<dyn Read + '_>> {
         let is_fifo = || std::fs::metadata(source).is_ok_and(|metadata| metadata.file_type().is_fifo());
@@ -391,8 +419,9 @@ impl Job<'_> {
             failure.cause = format!("{}: {}", named(source), failure.cause);
             failure
         })?;
-        if file.metadata().is_ok_and(|metadata| metadata.is_file()) {
-            if self.args.resume && !self.args.index {
+        self.is_pipe.set(!file.metadata().is_ok_and(|metadata| metadata.is_file()));
+        if !self.is_pipe.get() {
+            if self.args.resume && !self.args.index && !self.args.framed {
                 self.skip(&mut file, frame_bytes)?;
             }
             return Ok(Box::new(file));
@@ -400,7 +429,8 @@ impl Job<'_> {
         // A frame that is written at once is read at once.
         let most_bytes = usize::try_from(frame_bytes).unwrap_or(usize::MAX);
         let _ = widen_pipe(&file, most_bytes.min(PIPE_BYTES_MAX));
-        Ok(Box::new(Pipe { file, stop: self.stop, frame_bytes, bytes: 0 }))
+        let is_between = self.args.framed.then_some(&self.is_between);
+        Ok(Box::new(Pipe { file, stop: self.stop, frame_bytes, is_between, bytes: 0 }))
     }
 
     /// Whether there may be another frame.
