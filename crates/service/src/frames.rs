@@ -152,8 +152,9 @@ struct Keep {
     silent: Duration,
     /// Where its end of the link was closed.
     closed: Duration,
-    /// When its session is over: nobody counts it any more. In an outage its other end has this patience at least.
+    /// When its session is over: nobody counts it any more.
     ended: Duration,
+    /// When its session is over in an outage, if that is longer: so long it tries to come back.
     patience: Duration,
 }
 

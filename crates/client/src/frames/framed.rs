@@ -124,9 +124,12 @@ pub fn read(
             continue;
         }
         let (bytes, given) = given(&row).ok_or_else(|| bad(number, "it says nothing of a frame or a set"))?;
-        let Given::Frame(frame) = given else {
-            sink(given)?;
-            continue;
+        let frame = match given {
+            Given::Frame(frame) => frame,
+            other => {
+                sink(other)?;
+                continue;
+            }
         };
         let mut payload = shelf.room(usual).map_err(|_| no_memory())?;
         payload.read_all(from.by_ref().take(bytes)).map_err(failed)?;
