@@ -200,6 +200,16 @@ impl Sender {
         py.detach(|| sender.declare_set(set, frames)).map_err(|failure| raise(py, &failure))
     }
 
+    fn end_set(&self, py: Python<'_>, set: u64) -> PyResult<()> {
+        let sender = self.0.get(py)?;
+        py.detach(|| sender.end_set(set)).map_err(|failure| raise(py, &failure))
+    }
+
+    #[getter]
+    fn next_sequence(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.0.get(py)?.next_sequence())
+    }
+
     /// What it did, as JSON.
     fn finish(&self, py: Python<'_>, timeout_s: Option<f64>) -> PyResult<String> {
         let sender = self.0.get(py)?;

@@ -282,6 +282,17 @@ def test_the_latest_only_drops_and_names_every_frame_that_it_skips(channel: Chan
     assert got[-1] == 199 and lost
 
 
+def test_a_sender_ends_a_set_that_is_short_and_goes_on(channel: Channel) -> None:
+    with channel.receiver() as receiver, channel.sender() as sender:
+        sender.declare_set(1, 5)
+        sender.push(b"x", set=(1, 0))
+        assert sender.next_sequence == 1
+        sender.end_set(1)
+        report = next(what for what in receiver if isinstance(what, thalweg.SetReport))
+        assert (report.set, report.frames, report.delivered, report.missing) == (1, 5, 1, [(1, 5)])
+        sender.push(b"y", set=(2, 0))
+
+
 def test_a_set_is_complete_or_says_what_is_missing(channel: Channel) -> None:
     with channel.receiver() as receiver:
         with channel.sender() as sender:

@@ -71,6 +71,9 @@ impl Host {
             return Err(failure);
         }
         session.set_stream_options();
+        if let Some(peer) = session.peer_address() {
+            attached.set_address(peer.ip());
+        }
         line.opened();
         channel.begin();
         let keep = Keep::of(&frames.role, self.patience());
@@ -90,9 +93,10 @@ impl Host {
         let watches = thread::guarded("frames", on_panic, see_it_go);
         // Nobody would see it go, and its window would stay taken.
         watches.inspect_err(|_| attached.give_up())?;
+        let channel = channel.terms();
         Ok(match &attached {
-            Attached::Producer(_) => Opened::Produce,
-            Attached::Consumer(_, instance) => Opened::Consume { instance: *instance },
+            Attached::Producer(_) => Opened::Produce { channel },
+            Attached::Consumer(_, instance) => Opened::Consume { instance: *instance, channel },
         })
     }
 
@@ -150,6 +154,8 @@ struct Keep {
     closed: Duration,
     /// When its session is over: nobody counts it any more.
     ended: Duration,
+    /// When its session is over in an outage, if that is longer: so long it tries to come back.
+    patience: Duration,
 }
 
 impl Keep {
@@ -158,21 +164,25 @@ impl Keep {
         match role {
             FrameRole::Produce { keep_ms, .. } => {
                 let silent = Duration::from_millis((*keep_ms).into());
-                Keep { silent, closed: silent.min(PRODUCER_ENDED), ended: silent }
+                Keep { silent, closed: silent.min(PRODUCER_ENDED), ended: silent, patience: silent }
             }
             // One that was killed or stopped comes back under its name. A day would be much where nobody
-            // does.
+            // does. In an outage it comes back by itself, and what waits for it meanwhile goes by its policy.
             FrameRole::Consume(consume) => {
                 let keep = Duration::from_millis(consume.keep_ms.into());
-                Keep { silent: keep, closed: keep, ended: keep.min(patience) }
+                let theirs = Duration::from_millis(consume.patience_ms.into());
+                Keep { silent: keep.max(theirs), closed: keep, ended: keep.min(patience), patience: theirs }
             }
         }
     }
 
     /// Whether it was waited for long enough. `ended`: for how long its session has been over.
     fn is_over(self, gone: Duration, fell_silent: bool, ended: Option<Duration>) -> bool {
-        let most = if fell_silent { self.silent } else { self.closed };
-        gone > most || ended.is_some_and(|ended| ended > self.ended)
+        let (most, ended_most) = match fell_silent {
+            true => (self.silent, self.ended.max(self.patience)),
+            false => (self.closed, self.ended),
+        };
+        gone > most || ended.is_some_and(|ended| ended > ended_most)
     }
 }
 
@@ -323,11 +333,12 @@ mod tests {
     }
 
     #[test]
-    fn a_consumer_is_waited_for_a_day_only_while_its_session_stands() {
-        let of = |keep: Duration| {
+    fn a_consumer_is_waited_for_a_day_only_while_its_session_stands_or_it_has_patience() {
+        let of = |keep: Duration, patience: Duration| {
             let role = FrameRole::Consume(Box::new(Consume {
                 consumer: [1; 16],
                 process: [2; 16],
+                name: None,
                 instance: None,
                 group: None,
                 policy: FramePolicy::Block,
@@ -335,6 +346,7 @@ mod tests {
                 has: Vec::new(),
                 producers: 1,
                 keep_ms: keep.as_millis() as u32,
+                patience_ms: patience.as_millis() as u32,
             }));
             Keep::of(&role, 10 * MINUTE)
         };
@@ -342,10 +354,18 @@ mod tests {
         // It says goodbye as soon as it has its place, or falls silent for good.
         for fell_silent in [false, true] {
             let ended = 10 * MINUTE;
-            assert!(!of(day).is_over(ended, fell_silent, Some(ended)), "{fell_silent}");
-            assert!(of(day).is_over(ended + moment, fell_silent, Some(ended + moment)), "{fell_silent}");
-            assert!(!of(day).is_over(day, fell_silent, None), "{fell_silent}");
-            assert!(of(MINUTE).is_over(MINUTE + moment, fell_silent, Some(moment)), "{fell_silent}");
+            let (long, short) = (of(day, Duration::ZERO), of(MINUTE, Duration::ZERO));
+            assert!(!long.is_over(ended, fell_silent, Some(ended)), "{fell_silent}");
+            assert!(long.is_over(ended + moment, fell_silent, Some(ended + moment)), "{fell_silent}");
+            assert!(!long.is_over(day, fell_silent, None), "{fell_silent}");
+            assert!(short.is_over(MINUTE + moment, fell_silent, Some(moment)), "{fell_silent}");
+        }
+        // In an outage it comes back for as long as it has patience, also where its session is not waited for any more.
+        for patience in [5 * MINUTE, 60 * MINUTE] {
+            let keep = of(MINUTE, patience);
+            assert!(!keep.is_over(patience, true, Some(patience)), "{patience:?}");
+            assert!(keep.is_over(patience + moment, true, None), "{patience:?}");
+            assert!(keep.is_over(MINUTE + moment, false, None), "{patience:?}");
         }
     }
 }

@@ -137,6 +137,8 @@ pub const PRODUCERS_MAX: usize = 1024;
 pub const CONSUMERS_MAX: usize = 1024;
 /// Rows of each kind in a channel's status.
 pub const STATUS_ROWS_MAX: usize = 1024;
+/// Addresses in the row of a group.
+pub const STATUS_ADDRESSES_MAX: usize = 8;
 /// Bytes of a lane under way, from and to.
 pub const LANE_BYTES_MIN: u64 = 64 << 10;
 /// See [`LANE_BYTES_MIN`]. As [`FLOW_WINDOW_BYTES_MAX`].

@@ -46,7 +46,8 @@ pub struct ChannelArgs {
     /// What `thalweg serve` wrote: whom to expect and who we are
     #[arg(long, value_name = "FILE")]
     pub ticket: Option<PathBuf>,
-    /// Bytes that are under way and not taken, from 64KiB to 256MiB, or one larger frame
+    /// Bytes that are under way and not taken, from 64KiB to 256MiB, or one larger frame. No more than this goes in
+    /// each round trip; the hub gives a new one at most a quarter of what is left (`thalweg serve --frames-memory`)
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = parse_window)]
     pub window: u64,
     /// TCP connections (default: by round trip and cores, at most 4)
@@ -72,7 +73,7 @@ pub struct ChannelArgs {
     /// oldest are forgotten. A recorded log never gets less than it had
     #[arg(long, value_name = "SIZE", value_parser = parse_spill)]
     pub spill_size: Option<u64>,
-    /// If this opens the channel: frames that come while nobody consumes go nowhere, rather than wait
+    /// If this opens the channel, or pushes to it: frames that come while nobody consumes go nowhere, rather than wait
     #[arg(long)]
     pub unattended: bool,
     /// Drop a link that acknowledges nothing for so long, and dial again
@@ -116,11 +117,17 @@ pub struct FramesPushArgs {
     #[arg(value_name = "FILE", required = true, num_args = 2..)]
     pub places: Vec<OsString>,
     /// Cut what is read into frames of so many bytes. A last one that has fewer is sent as it is, and told (exit 2)
-    #[arg(long, value_name = "SIZE", value_parser = units::parse_size, required_unless_present = "index")]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_size,
+        required_unless_present_any = ["index", "framed"])]
     pub frame_bytes: Option<u64>,
-    /// The files are indexes that `frames pull` wrote: send the frames that they name
+    /// The files are indexes that `frames pull` wrote: send the frames that they name, with the times at which these
+    /// were made; with --frames-per-s as if they were made now
     #[arg(long, conflicts_with_all = ["frame_bytes", "dtype", "shape"])]
     pub index: bool,
+    /// What is read has each frame behind a line of JSON, as another program writes it into a pipe: its bytes, and its
+    /// set, time, deadline, type, shape and metadata as far as it has them
+    #[arg(long, conflicts_with_all = ["frame_bytes", "index", "dtype", "shape", "set"])]
+    pub framed: bool,
     /// Type of an element, as NumPy writes it, for instance <u2
     #[arg(long, value_name = "DTYPE", default_value = "")]
     pub dtype: String,
@@ -139,11 +146,16 @@ pub struct FramesPushArgs {
     /// Name of this producer: one that comes again under its name goes on with its sequence (default: a random one)
     #[arg(long, value_name = "NAME")]
     pub producer: Option<String>,
+    /// Go on where a push of the same files under this --producer ended, also one that was killed: leave out as many
+    /// frames as the hub has of it. Without this they are sent once more, as further frames
+    #[arg(long, requires = "producer")]
+    pub resume: bool,
     /// A frame counts as sent when it is synced in the spill log of the hub, not when the hub holds it. Implies
     /// --record
     #[arg(long)]
     pub durable: bool,
-    /// Nanoseconds, micro- or milliseconds, ... in which a frame should be with its consumers
+    /// Nanoseconds, micro- or milliseconds, ... in which a frame should be with its consumers. Those that come later
+    /// are counted, not dropped
     #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     pub deadline: Option<Duration>,
     /// Send so many frames a second, as far as they can be had. Each counts as made when it was due, also if it goes
@@ -170,7 +182,11 @@ pub struct FramesPullArgs {
     /// Directory for the files, - for the bare payloads to standard output, or null:
     #[arg(value_name = "DIR")]
     pub directory: OsString,
-    /// Frames of a file (default: all in one)
+    /// To standard output (-): each frame behind a line of JSON, for another program to read; lines of their own say
+    /// what was lost, and which sets are over
+    #[arg(long, conflicts_with_all = ["every", "file_name"])]
+    pub framed: bool,
+    /// Frames of a file; the end of a set ends one too (default: all in one)
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<u64>(0..))]
     pub every: u64,
     /// What the files are called: NAME-000000.raw, and NAME-000000.jsonl beside it
@@ -196,7 +212,8 @@ pub struct FramesPullArgs {
     /// away, within --keep
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// For so long the hub keeps the place of a consumer whose link is gone
+    /// For so long the hub keeps the place of a consumer whose link was closed, as by a kill; in an outage as long as
+    /// its --patience, if that is longer
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = units::parse_time)]
     pub keep: Duration,
     /// What the link could carry, for instance 10Gbit/s: with it the end has a Streaming Speed Score

@@ -67,13 +67,14 @@ fn tell_status(status: &ChannelStatus) -> Result<()> {
             units::count(limits::CHANNEL_FRAMES_MAX as u64),
         ))?;
     }
-    for ProducerStatus { producer, frames, bytes, waiting, is_linked, is_finished, clock } in
-        &status.producers
-    {
-        let state = match (is_finished, is_linked) {
-            (true, _) => "finished",
-            (false, true) => "linked",
-            (false, false) => "gone",
+    for row in &status.producers {
+        let ProducerStatus { producer, frames, bytes, waiting, is_linked, is_finished, is_gone, clock } = row;
+        let state = match (is_finished, is_linked, is_gone) {
+            (true, ..) => "finished",
+            (false, true, _) => "linked",
+            (false, false, true) => "gone",
+            // It is waited for.
+            (false, false, false) => "away",
         };
         out::line(&format!(
             "producer {producer}: {state}, {}, {}, {} waiting, clock {}",
@@ -84,7 +85,9 @@ fn tell_status(status: &ChannelStatus) -> Result<()> {
         ))?;
     }
     for row in &status.consumers {
-        let ConsumerStatus { name, members, policy, behind, in_flight, taken, bytes, lost, tail_ns } = row;
+        let ConsumerStatus { name, members, policy, behind, in_flight, taken, bytes, lost, tail_ns, .. } = row;
+        let at = row.addresses.join(", ");
+        let at = if at.is_empty() { at } else { format!(" at {at}") };
         let lost: Vec<String> = lost
             .iter()
             .map(|(reason, count)| format!("{} {}", units::count(*count), reason_name(*reason)))
@@ -96,7 +99,7 @@ fn tell_status(status: &ChannelStatus) -> Result<()> {
         let time = |ns: u64| if is_measured { units::time(ns as f64 / 1e9) } else { "-".to_owned() };
         let [p50, p90, p99, max] = tail_ns.map(time);
         out::line(&format!(
-            "consumer {name}: {}, {members} linked, {} behind, {} under way, {} taken, {}, {lost}; from hub to taken P50 {p50}, \
+            "consumer {name}{at}: {}, {members} linked, {} behind, {} under way, {} taken, {}, {lost}; from hub to taken P50 {p50}, \
              P90 {p90}, P99 {p99}, longest {max}",
             policy_name(*policy),
             units::count(*behind),
@@ -116,13 +119,14 @@ fn status_json(status: &ChannelStatus) -> Value {
     let producer = |row: &ProducerStatus| {
         json!({
             "producer": row.producer.as_str(), "frames": row.frames, "bytes": row.bytes, "waiting": row.waiting,
-            "linked": row.is_linked, "finished": row.is_finished, "clock": clock_json(Some(row.clock)),
+            "linked": row.is_linked, "finished": row.is_finished, "gone": row.is_gone,
+            "clock": clock_json(Some(row.clock)),
         })
     };
     let consumer = |row: &ConsumerStatus| {
         let [p50, p90, p99, max] = row.tail_ns.map(|ns| (row.tail_ns[3] > 0).then(|| seconds(ns)));
         json!({
-            "name": row.name, "members": row.members, "policy": policy_name(row.policy), "behind": row.behind,
+            "name": row.name, "addresses": row.addresses, "members": row.members, "policy": policy_name(row.policy), "behind": row.behind,
             "in_flight": row.in_flight, "taken": row.taken, "bytes": row.bytes, "lost": lost_json(&row.lost),
             "taken_after_s": {"p50": p50, "p90": p90, "p99": p99, "max": max},
         })

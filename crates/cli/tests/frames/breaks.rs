@@ -289,6 +289,31 @@ fn who_began_now_gets_from_the_hub_after_one_that_was_killed_what_came_since_and
 }
 
 #[test]
+fn a_consumer_whose_producer_ended_before_its_hub_was_killed_does_not_wait_for_it_for_good() {
+    let (scratch, daemon) = stand();
+    let (address, place, export) = (daemon.address(), daemon.place("data", "x"), scratch.path("export"));
+    // Longer than the next one takes to begin on a machine that is busy.
+    let link = LinkSettings { patience: Duration::from_secs(10), ..LinkSettings::default() };
+    // Room for some of the frames.
+    let wishes = ReceiverWishes { link, window_bytes: 64 << 10, ..by(FramePolicy::Block) };
+    let taker = receiver(&scratch, &place, wishes);
+    let maker = sender(&scratch, &place, "m", SenderWishes::default());
+    push_all(&maker, "m", 0, 20, BYTES);
+    maker.finish(Some(LIMIT)).expect("an end");
+    assert!(taker.next(Some(LIMIT)).unwrap().is_some());
+    daemon.kill();
+    let _daemon = scratch.daemon_at(&address, &[("data", &export)], &[], |command| command);
+    let report = loop {
+        match taker.next(Some(LIMIT)).unwrap() {
+            Some(Delivery::End(report)) => break report,
+            Some(_) => {}
+            None => panic!("it waits for good"),
+        }
+    };
+    assert_eq!(report.producers_gone, ["m"]);
+}
+
+#[test]
 fn producers_whose_windows_fill_their_hub_all_come_back_to_the_next_one() {
     const MAKERS: u32 = 16;
     let scratch = Scratch::new();

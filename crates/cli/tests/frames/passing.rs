@@ -8,14 +8,17 @@ use crate::{
 use nix::sys::signal::Signal;
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
+use thalweg_client::frames::files::FrameFiles;
 use thalweg_client::frames::{
-    ChannelWishes, Delivery, FrameFrom, FramePolicy, Hub, HubWishes, NewFrame, Receiver, ReceiverWishes,
-    Sender, SenderWishes,
+    ChannelWishes, Delivery, Frame, FrameFrom, FramePolicy, Hub, HubWishes, NewFrame, Receiver,
+    ReceiverWishes, Sender, SenderWishes,
 };
 use thalweg_mover::failure::FailureKind;
 use thalweg_mover::run::frames::wall_ns;
+use thalweg_wire::Digest;
 
 #[test]
 fn a_file_goes_out_as_frames_and_comes_back_in_files_the_same() {
@@ -91,6 +94,123 @@ fn a_file_goes_out_as_frames_and_comes_back_in_files_the_same() {
     Running::start(with(push, [again.as_str(), "--index", "-q"])).end(LIMIT).expect(0);
     let out = finish(pull);
     assert!(out.status.success() && out.stdout == content);
+}
+
+#[test]
+fn frames_of_an_index_keep_the_times_at_which_they_were_made_unless_they_are_pushed_at_a_rate() {
+    let (scratch, daemon) = stand();
+    std::fs::write(scratch.path("in"), noise(1, 5000)).unwrap();
+    let passes = |channel: &str, from: &Path, options: &[&str]| -> (PathBuf, Vec<u64>) {
+        let (place, got) = (daemon.place("data", channel), scratch.path(channel));
+        let pull = with(command(&scratch, "pull"), [place.as_str(), got.to_str().unwrap(), "-q"]);
+        let pull = Running::start(pull);
+        let push = with(command(&scratch, "push"), [from.to_str().unwrap(), place.as_str(), "-q"]);
+        Running::start(with(push, options)).end(LIMIT).expect(0);
+        pull.end(LIMIT).expect(0);
+        let index = got.join("frames-000000.jsonl");
+        let lines = std::fs::read_to_string(&index).unwrap();
+        let time = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["time_ns"].as_u64();
+        (index, lines.lines().filter_map(time).collect())
+    };
+    let (index, made) = passes("first", &scratch.path("in"), &["--frame-bytes", "1000"]);
+    assert_eq!(made.len(), 5);
+    assert_eq!(passes("again", &index, &["--index"]).1, made);
+    let paced = passes("paced", &index, &["--index", "--frames-per-s", "1000"]).1;
+    assert!(paced.len() == 5 && paced.iter().all(|time| *time > made[4]), "{paced:?} after {made:?}");
+}
+
+#[test]
+fn a_push_that_goes_on_leaves_out_what_the_hub_has_of_its_files() {
+    let (scratch, daemon) = stand();
+    let content = noise(1, 4800);
+    let (first, second) = (scratch.path("first"), scratch.path("second"));
+    std::fs::write(&first, &content[..2500]).unwrap();
+    std::fs::write(&second, &content[2500..]).unwrap();
+    // Of six frames, in two files that both end in the middle of one, or of five that an index names, the hub has so
+    // many.
+    for (frames, index) in [(1, false), (3, false), (4, false), (2, true)] {
+        let place = daemon.place("data", &format!("x{frames}"));
+        let taker = receiver(&scratch, &place, by(FramePolicy::Block));
+        let maker = sender(&scratch, &place, "cam", SenderWishes::default());
+        push_all(&maker, "cam", 0, frames, 1000);
+        maker.finish(Some(LIMIT)).unwrap();
+        let push = with(command(&scratch, "push"), ["--producer", "cam", "--json", "--resume"]);
+        let push = match index {
+            false => with(with(push, ["--frame-bytes", "1000"]), [&first, &second]),
+            true => with(with(push, ["--index"]), [&indexed(&scratch)]),
+        };
+        let pushed = Running::start(with(push, [place.as_str()])).end(LIMIT);
+        let all = if index { 5 } else { 6 };
+        assert_eq!(pushed.number("next_sequence"), all, "{}", pushed.stdout);
+        assert_eq!(pushed.number("frames"), all - frames);
+        drop(taker);
+    }
+    let pipe = ["-", "tw://localhost/data/x", "--frame-bytes", "1000", "--producer", "cam", "--resume"];
+    let refused = Running::start(with(command(&scratch, "push"), pipe)).end(LIMIT).expect(1);
+    assert!(refused.stderr.contains("--resume"), "{}", refused.stderr);
+}
+
+#[test]
+fn frames_go_through_the_pipe_of_another_program_as_they_are_and_it_says_of_sets_what_it_knows() {
+    let (scratch, daemon) = stand();
+    let content = noise(1, 5000);
+    let (input, got) = (scratch.path("in"), scratch.path("got"));
+    std::fs::write(&input, &content).unwrap();
+    let (first, second) = (daemon.place("data", "first"), daemon.place("data", "second"));
+    let mut pull = with(command(&scratch, "pull"), [first.as_str(), "-", "--framed", "-q"]);
+    let pull = pull.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start");
+    let push = [input.to_str().unwrap(), first.as_str(), "--frame-bytes", "1000", "--set", "4", "-q"];
+    let shape = ["--dtype", "<u2", "--shape", "500"];
+    Running::start(with(with(command(&scratch, "push"), push), shape)).end(LIMIT).expect(0);
+    let out = finish(pull);
+    assert!(out.status.success() && out.stdout.len() > content.len());
+    let mut framed = b"{\"declare_set\": {\"set\": 4, \"frames\": 7}}\n".to_vec();
+    framed.extend_from_slice(&out.stdout);
+    framed.extend_from_slice(b"{\"end_set\": 4}\n");
+    let pull = with(command(&scratch, "pull"), [second.as_str(), got.to_str().unwrap(), "--json"]);
+    let pull = Running::start(pull);
+    let push = with(command(&scratch, "push"), ["-", second.as_str(), "--framed", "-q"]);
+    let (push, mut stdin) = Running::fed(push);
+    stdin.write_all(&framed).unwrap();
+    drop(stdin);
+    push.end(LIMIT).expect(0);
+    let pulled = pull.end(LIMIT).expect(2);
+    let set = told(&pulled, "set");
+    assert_eq!((&set["frames"], &set["delivered"]), (&7.into(), &5.into()), "{set}");
+    assert!(std::fs::read(got.join("frames-000000.raw")).unwrap() == content);
+    let index = std::fs::read_to_string(got.join("frames-000000.jsonl")).unwrap();
+    let came: serde_json::Value = serde_json::from_str(index.lines().next().unwrap()).unwrap();
+    let line = out.stdout.split(|&byte| byte == b'\n').next().unwrap();
+    let went: serde_json::Value = serde_json::from_slice(line).unwrap();
+    for key in ["bytes", "set", "time_ns", "dtype", "shape", "digest"] {
+        assert!(!went[key].is_null() && went[key] == came[key], "{key}: {went} {came}");
+    }
+}
+
+/// An index of five frames.
+fn indexed(scratch: &Scratch) -> PathBuf {
+    let directory = scratch.path("indexed");
+    let mut files = FrameFiles::new(&directory, "frames", 0).unwrap();
+    for sequence in 0..5 {
+        let payload = noise(sequence, 10);
+        files
+            .frame(&Frame {
+                producer: "cam".into(),
+                sequence,
+                set: None,
+                time_ns: 7,
+                deadline_ns: None,
+                latency_ns: None,
+                dtype: String::new(),
+                shape: Vec::new(),
+                metadata: Vec::new(),
+                digest: Digest(*blake3::hash(&payload).as_bytes()),
+                payload: payload.into(),
+            })
+            .unwrap();
+    }
+    files.close().unwrap();
+    directory.join("frames-000000.jsonl")
 }
 
 /// Nobody asked it to stop: whoever takes the frames is gone.

@@ -110,6 +110,24 @@ fn a_push_that_is_stopped_while_it_is_held_up_gives_all_that_it_took_out_of_its_
 }
 
 #[test]
+fn a_push_that_is_held_up_says_by_whom() {
+    let (scratch, daemon) = stand();
+    let place = daemon.place("data", "x");
+    let named = ReceiverWishes { name: Some("calib".into()), ..slow(FramePolicy::Block) };
+    let taker = receiver(&scratch, &place, named);
+    let input = scratch.path("in");
+    std::fs::write(&input, vec![7; 80 * BYTES]).unwrap();
+    let push = [input.to_str().unwrap(), place.as_str(), "--frame-bytes", "100000", "--memory", "2MiB"];
+    let push = Running::start(with(command(&scratch, "push"), push));
+    let says = |word: &str| push.said().iter().any(|(_, line)| line.contains(word));
+    assert!(wait_until(LIMIT, || says(": consumer calib at 127.0.0.1, block, ")), "{:?}", push.said());
+    // Nor is the channel as it was asked for.
+    assert!(says("1048576 bytes of memory, not 2097152 (--memory)"), "{:?}", push.said());
+    push.kill();
+    drop(taker);
+}
+
+#[test]
 fn what_waits_for_a_first_consumer_holds_producers_up_unless_the_channel_is_unattended() {
     let (scratch, daemon) = stand();
     let maker = sender(&scratch, &daemon.place("data", "kept"), "m", fast());

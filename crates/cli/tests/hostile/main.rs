@@ -31,9 +31,9 @@ use thalweg_mover::link::{Identity, resume_proof, stream_proof};
 use thalweg_wire::frame::{Encoding, FrameKind, Inner, PackItem};
 use thalweg_wire::hello::{Answer, Hello, Purpose, ServerHello, System};
 use thalweg_wire::message::{
-    AckLevel, Check, Direction, Failure, FailureKind, Loss, Message, Open, Opened, Outcome, Place, Pull,
-    PullTrial, Push, PushTrial, Question, Reply, Request, Run, ScanTotals, Seal, SourceForm, Terms, Totals,
-    TransferMessage as T, TransferNumber, VerifyLevel, Want,
+    AckLevel, ChannelTerms, Check, Direction, Failure, FailureKind, Loss, Message, Open, Opened, Outcome,
+    Place, Pull, PullTrial, Push, PushTrial, Question, Reply, Request, Run, ScanTotals, Seal, SourceForm,
+    Terms, Totals, TransferMessage as T, TransferNumber, VerifyLevel, Want,
 };
 use thalweg_wire::receipt::{Side, Signatory, Signed, Statement, TransferKind};
 use thalweg_wire::{Digest, Entry, EntryId, Evidence, Kind, limits};

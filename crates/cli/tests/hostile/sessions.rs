@@ -27,7 +27,7 @@ fn a_message_of_a_wrong_length_or_of_garbage_ends_its_session_and_no_other() {
         ("bytes behind a message".into(), [&Message::Goodbye(None).encode().unwrap()[4..], b"more"].concat()),
         (
             "what only a server says".into(),
-            Message::Opened(ONE, Opened::Produce).encode().unwrap()[4..].to_vec(),
+            Message::Opened(ONE, Opened::Push { is_ephemeral: false }).encode().unwrap()[4..].to_vec(),
         ),
     ];
     for seed in 0..20 {

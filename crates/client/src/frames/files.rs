@@ -25,11 +25,12 @@ mod standing;
 mod tests;
 
 pub use cut::{Cut, count_cut, cut};
+pub(super) use index::LINE_BYTES_MAX;
 pub use index::{READ_INDEX, by_index, by_lines, count_indexed};
 pub use left::Recovered;
 
-use super::{Frame, LostRange, SetReport};
-use serde_json::{Value, json};
+use super::{Frame, LostRange, SetReport, framed};
+use serde_json::Value;
 use standing::Standing;
 use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
@@ -40,7 +41,6 @@ use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_sys::dir::make_lasting;
 use thalweg_sys::process::user_directory_mode;
 use thalweg_sys::{Dir, Replace};
-use thalweg_wire::hex::hex;
 use thalweg_wire::limits;
 
 /// Writes frames into files of a directory.
@@ -69,7 +69,8 @@ struct Open {
     bytes: u64,
     /// Bytes since they were last flushed.
     unflushed: u64,
-    /// Not all frames of it are synced. For what says that frames were lost nobody waits: there may be far more of it.
+    /// Not all frames and ends of sets of it are synced. For what says that frames were lost nobody waits: there may be
+    /// far more of it.
     is_dirty: bool,
     /// Its names in the directory are synced.
     is_entered: bool,
@@ -78,7 +79,7 @@ struct Open {
 /// Bytes that are collected before they are written.
 const BUFFER_BYTES: usize = 1 << 20;
 /// Memory of frames that were pushed, which later ones are read into: as much as may be under way.
-const REUSED_BYTES_MAX: usize = limits::LANE_BYTES_MAX as usize;
+pub(super) const REUSED_BYTES_MAX: usize = limits::LANE_BYTES_MAX as usize;
 /// Of so many frames that stand here it is known whether they come again: as many as a hub holds, which hands all of
 /// them out again if it does not know who took them.
 const STANDING_MAX: usize = limits::CHANNEL_FRAMES_MAX;
@@ -96,7 +97,7 @@ fn mark_of(time_ns: u64, digest: &str) -> Mark {
     Mark::from_le_bytes(bytes)
 }
 
-fn no_memory() -> Failure {
+pub(super) fn no_memory() -> Failure {
     Failure::new(FailureKind::Space, "read frames", "no memory for one")
 }
 
@@ -169,12 +170,8 @@ impl FrameFiles {
         let file = self.file_name(self.number, "raw");
         let (every, directory) = (self.every, self.directory.clone());
         let open = self.open()?;
-        let line = json!({
-            "file": file, "offset": open.bytes, "bytes": frame.payload.len(), "producer": frame.producer,
-            "sequence": frame.sequence, "set": frame.set, "time_ns": frame.time_ns,
-            "deadline_ns": frame.deadline_ns, "dtype": frame.dtype, "shape": frame.shape,
-            "metadata": hex(&frame.metadata), "digest": frame.digest.to_string(),
-        });
+        let mut line = framed::frame_line(frame);
+        (line["file"], line["offset"]) = (file.into(), open.bytes.into());
         let written = open.raw.write_all(&frame.payload).and_then(|()| writeln!(open.index, "{line}"));
         written.map_err(|error| at("write frames", &directory, &error))?;
         open.bytes += frame.payload.len() as u64;
@@ -201,7 +198,7 @@ impl FrameFiles {
         flushed.map_err(|error| at("write frames", &self.directory, &error))
     }
 
-    /// The frames that were written so far are durable: who writes here next gives them their name, if this process is
+    /// The frames and the ends of sets that were written so far are durable: who writes here next gives them their name, if this process is
     /// killed. What was lost is [flushed](FrameFiles::flush).
     ///
     /// # Errors
@@ -237,22 +234,20 @@ impl FrameFiles {
     /// # Errors
     /// As [`FrameFiles::frame`].
     pub fn lost(&mut self, lost: &LostRange) -> Result<()> {
-        let line = json!({
-            "lost": {"producer": lost.producer.as_str(), "first": lost.first, "end": lost.end,
-                "reason": super::reason_name(lost.reason)},
-        });
-        self.note(&line)
+        self.note(&framed::lost_line(lost))
     }
 
-    /// Notes that a set is over.
+    /// Notes that a set is over. Where a file has a number of frames it gets its name with that, full or not: who
+    /// waits for the set waits for no frame of the next.
     ///
     /// # Errors
     /// As [`FrameFiles::frame`].
     pub fn set_over(&mut self, set: &SetReport) -> Result<()> {
-        let line = json!({
-            "set_over": {"set": set.set, "frames": set.frames, "delivered": set.delivered, "missing": set.missing},
-        });
-        self.note(&line)
+        self.note(&framed::set_line(set))?;
+        if let Some(open) = &mut self.open {
+            open.is_dirty = true;
+        }
+        if self.every > 0 { self.close() } else { Ok(()) }
     }
 
     fn note(&mut self, line: &Value) -> Result<()> {

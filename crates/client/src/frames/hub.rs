@@ -43,6 +43,8 @@ impl HubWishes {
 pub struct Hub {
     listening: Option<Listening>,
     addresses: Vec<SocketAddr>,
+    /// The first at which it is reached from elsewhere.
+    reachable: String,
     /// What it proves who it is with.
     server: Fingerprint,
 }
@@ -69,16 +71,17 @@ impl Hub {
         let limits = HostLimits { channel_bytes_max, spill_bytes_max, ..HostLimits::default() };
         let host = Host::new(Identity::from_pem(&own.to_pem())?, Exports::open(vec![export])?, None, limits);
         let listening = accept::listen(host.clone(), &own, &trust, &wishes.listen)?;
-        let addresses = listening.addresses.clone();
+        let (addresses, all) = (listening.addresses.clone(), listening.reachable()?);
+        let reachable = all.first().cloned().unwrap_or_default();
         let ticket = Ticket {
-            addresses: listening.reachable()?,
+            addresses: all,
             server: own.fingerprint(),
             identity_pem: client.to_pem(),
         };
         ticket.write(&wishes.ticket)?;
         let server = own.fingerprint();
         lock_here().push((server, Arc::downgrade(&host)));
-        Ok(Hub { listening: Some(listening), addresses, server })
+        Ok(Hub { listening: Some(listening), addresses, reachable, server })
     }
 
     /// Where it listens.
@@ -86,7 +89,7 @@ impl Hub {
         &self.addresses
     }
 
-    /// The place of a channel, for who has the ticket.
+    /// The place of a channel, for who has the ticket: by the first address that others reach it at.
     ///
     /// # Errors
     /// `Usage` for a name with other characters than letters, digits, `-`, `_` and `.`.
@@ -96,7 +99,7 @@ impl Hub {
             let cause = "a name has letters, digits, `-`, `_` and `.`, and no `.` first";
             return Err(Failure::new(FailureKind::Usage, "name a channel", cause));
         }
-        Ok(format!("tw://{}/{EXPORT}/{channel}", self.addresses[0]).into())
+        Ok(format!("tw://{}/{EXPORT}/{channel}", self.reachable).into())
     }
 
     /// Why the spill log of a channel cannot be written for now, if it cannot: then its producers are held up.
@@ -138,3 +141,20 @@ pub(super) fn here(server: &Fingerprint) -> Option<Arc<Host>> {
 
 /// Name of its export.
 const EXPORT: &str = "hub";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_place_of_a_channel_is_where_others_reach_it_also_of_a_hub_that_listens_everywhere() {
+        let scratch = tempfile::tempdir().unwrap();
+        let ticket = scratch.path().join("ticket");
+        let listen = vec!["0.0.0.0:0".to_owned()];
+        let hub = Hub::start(&HubWishes { listen, ..HubWishes::new(scratch.path(), &ticket) }).unwrap();
+        let place = hub.place("scan42").unwrap().into_string().unwrap();
+        let first = Ticket::read(&ticket).unwrap().addresses[0].clone();
+        assert_eq!(place, format!("tw://{first}/hub/scan42"));
+        assert!(!place.contains("0.0.0.0"), "{place}");
+    }
+}

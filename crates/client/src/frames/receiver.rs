@@ -34,7 +34,8 @@ pub struct ReceiverWishes {
     pub name: Option<String>,
     /// It ends when so many producers have finished, and all that are known. Default: 1.
     pub producers: u32,
-    /// For so long the hub keeps its place when its link is gone. Default: 30 s.
+    /// For so long the hub keeps its place when its link was closed; when that fell silent, as long as the patience of
+    /// `link` if that is longer. Default: 30 s.
     pub keep: Duration,
     /// What the link could carry, in bits a second: the Streaming Speed Score is reckoned with it. Default: no score.
     pub link_bits_per_s: Option<u64>,
@@ -46,9 +47,9 @@ pub struct ReceiverWishes {
     pub channel: ChannelWishes,
     /// TCP connections. Default: by round trip and cores, at most 4.
     pub streams: Option<u16>,
-    /// The link: patience is how long an outage is borne.
+    /// The link: patience is how long an outage is borne, and how long producers of an earlier hub are waited for.
     pub link: LinkSettings,
-    /// Hears of links lost and back.
+    /// Hears of links lost and back, and of what of the channel is not as it was asked for.
     pub events: Events,
 }
 

@@ -32,7 +32,8 @@ pub struct SenderWishes {
     pub slot: Option<SlotAsked>,
     /// The link: patience is how long an outage is borne.
     pub link: LinkSettings,
-    /// Hears of links lost and back, and of what the slot promises.
+    /// Hears of links lost and back, of what the slot promises, of what of the channel is not as it was asked for, and
+    /// by which consumer this sender is held up.
     pub events: Events,
 }
 
@@ -133,6 +134,23 @@ impl Sender {
     /// `Usage` for a wrong number; why the sender failed.
     pub fn declare_set(&self, set: u64, frames: u32) -> Result<()> {
         self.run.declare(set, frames)
+    }
+
+    /// Says that no more of a set comes from this sender, which goes on with others: of a scan that was aborted. It is
+    /// over, and consumers are told what is missing, when all have said so or ended that declared it or gave frames of
+    /// it, and the hub has what they gave before. May be said again; of a set that is over it says nothing new. Without
+    /// a [declaration](Sender::declare_set) nobody is told of the set.
+    ///
+    /// # Errors
+    /// `Usage` after [`Sender::finish`]; why the sender failed.
+    pub fn end_set(&self, set: u64) -> Result<()> {
+        self.run.end_set(set)
+    }
+
+    /// The sequence of the next frame: so many the hub took before under this name, and this sender gave. One that goes
+    /// on with files after a kill leaves out as many.
+    pub fn next_sequence(&self) -> u64 {
+        self.run.next_sequence()
     }
 
     /// Says that no more will come, and waits until the hub has everything, at most so long; `None`: as long as it

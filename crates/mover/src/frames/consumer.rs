@@ -10,7 +10,7 @@ use crate::failure::Result;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use thalweg_wire::limits;
 use thalweg_wire::message::{
-    ClockOffset, FrameFrom, FrameHead, FramesMessage, Item, LossReason, LostRange, ProducerId,
+    ClockOffset, FrameFrom, FrameHead, FramesMessage, HasOf, Item, LossReason, LostRange, ProducerId,
 };
 
 /// Sets that are over and remembered.
@@ -140,12 +140,11 @@ impl Consumer {
 
     /// What it has of each producer, for a hub that may not know it; of more than may be told, of those that are not
     /// over, and were over last.
-    pub fn has(&self) -> Vec<(ProducerId, u64)> {
-        if self.is_group {
-            // What it has the others have not, and the other way round.
-            return Vec::new();
-        }
-        let of = |producer: &ProducerId| Some((producer.clone(), *self.expect.get(producer)?));
+    pub fn has(&self) -> Vec<HasOf> {
+        let of = |producer: &ProducerId| {
+            let (next, is_over) = (*self.expect.get(producer)?, self.is_over(producer));
+            Some(HasOf { producer: producer.clone(), next, is_over })
+        };
         if self.expect.len() <= limits::PRODUCERS_MAX {
             return self.expect.keys().filter_map(of).collect();
         }
@@ -283,7 +282,10 @@ impl Consumer {
             }
             Item::GroupSet(set) if self.is_group => self.set_over(SetReport::of_group(set), out),
             Item::SetOver(_) | Item::GroupSet(_) | Item::SetBegun { .. } | Item::ConsumerAt(_) => {}
-            Item::ProducerOver { producer, is_gone, .. } => {
+            Item::ProducerOver { producer, frames, is_gone } => {
+                // Of one that it got nothing of it says all the same that it is over.
+                let expected = self.expected(&producer, frames);
+                self.expect.entry(producer.clone()).or_insert(expected);
                 if is_gone {
                     let has_room = self.gone.len() < GONE_MAX || self.gone.contains(&producer);
                     let over = if has_room { &mut self.gone } else { &mut self.unnamed };
@@ -323,8 +325,8 @@ impl Consumer {
                 return;
             }
             name_lost(&producer, expected, sequence, LossReason::HubRestart, &mut queued.deliveries);
-            self.expect.insert(producer.clone(), sequence + 1);
         }
+        self.expect.insert(producer.clone(), sequence + 1);
         for over in [&mut self.gone, &mut self.unnamed, &mut self.silent] {
             over.remove(&producer);
         }
@@ -561,7 +563,8 @@ mod tests {
         assert!(consumer.expect.len() <= OVER_MAX && consumer.silent.len() <= OVER_MAX);
         let has = consumer.has();
         assert_eq!(has.len(), limits::PRODUCERS_MAX);
-        assert_eq!(has[0], (id(all - 1), 7), "those that were over last");
+        let last = HasOf { producer: id(all - 1), next: 7, is_over: true };
+        assert_eq!(has[0], last, "those that were over last");
         // One that is known goes on, one that was forgotten is what the hub says it is.
         for (producer, first, named) in [(id(all - 1), 9, vec![(7, 9), (9, 10)]), (id(0), 9, vec![(9, 10)])] {
             let deliveries = arrives(&mut consumer, lost(&producer, first, first + 1));
@@ -570,6 +573,27 @@ mod tests {
                 other => panic!("{other:?}"),
             });
             assert_eq!(ranges.collect::<Vec<_>>(), named);
+        }
+    }
+
+    #[test]
+    fn a_consumer_says_of_which_producers_it_was_told_that_they_are_over_also_in_a_group() {
+        for is_group in [false, true] {
+            let window = Window { bytes: 1 << 20, items: 16 };
+            let mut consumer = Consumer::new(window, FrameFrom::Start, is_group);
+            consumer.subscribed(1);
+            let id = |name: &str| ProducerId::new(name).unwrap();
+            let clock = ClockOffset { offset_ns: 0, bound_ns: 0 };
+            let bare = FrameHead::bare(id("cam"), 0, 0, Digest::default());
+            let frame = FrameHead { stamp: Some(HubStamp { taken_ns: 0, clock }), ..bare };
+            let over = |name, is_gone| Item::ProducerOver { producer: id(name), frames: 0, is_gone };
+            let items = [Item::Frame(Box::new(frame)), over("dog", false), over("owl", true)];
+            for (number, item) in (0..).zip(items) {
+                assert!(consumer.begin(1, number, &item).unwrap());
+                consumer.arrived(1, number, item, Payload::default(), 0).unwrap();
+            }
+            let has = |name, next, is_over| HasOf { producer: id(name), next, is_over };
+            assert_eq!(consumer.has(), [has("cam", 1, false), has("dog", 0, true), has("owl", 0, true)]);
         }
     }
 
@@ -593,11 +617,8 @@ mod tests {
         assert_eq!(consumer.report().producers_gone.len(), GONE_MAX);
         assert!(consumer.expect.len() <= OVER_MAX && consumer.unnamed.len() <= OVER_MAX);
         let has = consumer.has();
-        assert_eq!(
-            (has.len(), &has[0]),
-            (limits::PRODUCERS_MAX, &(id(all - 1), 7)),
-            "those that were over last"
-        );
+        let last = HasOf { producer: id(all - 1), next: 7, is_over: true };
+        assert_eq!((has.len(), &has[0]), (limits::PRODUCERS_MAX, &last), "those that were over last");
     }
 
     #[test]

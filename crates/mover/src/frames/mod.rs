@@ -46,8 +46,8 @@ pub use frame::{
     SenderFigures, SetReport,
 };
 pub use thalweg_wire::message::{
-    ChannelStatus, ChannelWishes, ClockOffset, ConsumerStatus, FrameFrom, FramePolicy, HeldLevel, LossReason,
-    LostRange, ProducerId, ProducerStatus,
+    ChannelStatus, ChannelTerms, ChannelWishes, ClockOffset, ConsumerStatus, FrameFrom, FramePolicy,
+    HeldLevel, LossReason, LostRange, ProducerId, ProducerStatus,
 };
 
 use crate::failure::{Failure, FailureKind};
@@ -68,6 +68,8 @@ pub const JOIN: &str = "join a channel";
 pub const WRITE_LOG: &str = "push frames through the hub's log";
 /// What fails where a set is not taken.
 pub const DECLARE: &str = "declare a set";
+/// What fails where a set is not ended.
+pub const END_SET: &str = "end a set";
 /// What fails where a spill log is not to be had.
 pub const OPEN_LOG: &str = "open the spill log";
 /// What fails where a spill log does not keep what was written to it.

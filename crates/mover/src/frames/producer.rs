@@ -28,6 +28,8 @@ pub struct Producer {
     lane: Option<Outgoing<Arc<Made>>>,
     /// Declared, and maybe not over.
     sets: BTreeMap<u64, u32>,
+    /// It makes no more of these, and the sequence before which that was said.
+    ended: BTreeMap<u64, u64>,
     finish: bool,
     finished: bool,
     clock: ClockOffset,
@@ -42,6 +44,7 @@ impl Producer {
             window,
             lane: None,
             sets: BTreeMap::new(),
+            ended: BTreeMap::new(),
             finish: false,
             finished: false,
             clock: UNKNOWN,
@@ -109,6 +112,23 @@ impl Producer {
         Ok(())
     }
 
+    /// No more of a set will come.
+    ///
+    /// # Errors
+    /// `Usage` after the end.
+    pub fn end_set(&mut self, set: u64) -> Result<()> {
+        if self.finish {
+            return Err(Failure::new(FailureKind::Usage, super::END_SET, "the producer has finished"));
+        }
+        let next = self.frames();
+        if self.ended.len() >= limits::SETS_OPEN_MAX {
+            self.ended.pop_first();
+        }
+        self.ended.insert(set, next);
+        self.say(FramesMessage::EndSet { set, next });
+        Ok(())
+    }
+
     /// No more will come.
     pub fn finish(&mut self) {
         if !std::mem::replace(&mut self.finish, true) {
@@ -158,6 +178,8 @@ impl Producer {
                 }
                 let declared = self.sets.iter().map(|(&set, &frames)| FramesMessage::Declare { set, frames });
                 self.says.extend(declared);
+                let ended = self.ended.iter().map(|(&set, &next)| FramesMessage::EndSet { set, next });
+                self.says.extend(ended);
                 if self.finish {
                     self.say_finish();
                 }
@@ -245,13 +267,19 @@ mod tests {
         let mut producer = Producer::new(ProducerId::new("cam").unwrap(), window);
         producer.hear(FramesMessage::Stand { epoch: 1, next: 0 }).unwrap();
         producer.declare(7, 2).unwrap();
+        producer.end_set(7).unwrap();
         // What was said was lost with the link.
         producer.unlink();
         producer.finish();
         assert_eq!(producer.take_message(), None, "the hub does not stand yet");
         producer.hear(FramesMessage::Stand { epoch: 2, next: 0 }).unwrap();
         let said: Vec<FramesMessage> = std::iter::from_fn(|| producer.take_message()).collect();
-        let wanted = [FramesMessage::Declare { set: 7, frames: 2 }, FramesMessage::Finish { frames: 0 }];
+        let wanted = [
+            FramesMessage::Declare { set: 7, frames: 2 },
+            FramesMessage::EndSet { set: 7, next: 0 },
+            FramesMessage::Finish { frames: 0 },
+        ];
         assert_eq!(said, wanted);
+        assert_eq!(producer.end_set(8).unwrap_err().kind, FailureKind::Usage);
     }
 }

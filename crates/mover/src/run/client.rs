@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use thalweg_wire::hello::{Cipher, Hello, Purpose, System};
 use thalweg_wire::limits;
 use thalweg_wire::message::{
-    Direction, Message, Open, Opened, Question, Reply, SourceForm, Steer, Terms, TransferNumber,
+    ChannelTerms, Direction, Message, Open, Opened, Question, Reply, SourceForm, Steer, Terms, TransferNumber,
 };
 use thalweg_wire::receipt::Signatory;
 
@@ -478,24 +478,24 @@ impl Client {
         }
     }
 
-    /// Opens the lane of a producer of frames.
+    /// Opens the lane of a producer of frames: how its channel is kept.
     ///
     /// # Errors
     /// As [`Client::open_push`].
-    pub fn open_producer(&self, open: Open, is_given_up: &dyn Fn() -> bool) -> Result<()> {
+    pub fn open_producer(&self, open: Open, is_given_up: &dyn Fn() -> bool) -> Result<ChannelTerms> {
         match self.open(open, is_given_up)? {
-            Opened::Produce => Ok(()),
+            Opened::Produce { channel } => Ok(channel),
             _ => Err(self.other_kind()),
         }
     }
 
-    /// Opens the lane of a consumer of frames: its number.
+    /// Opens the lane of a consumer of frames: its number, and how its channel is kept.
     ///
     /// # Errors
     /// As [`Client::open_push`].
-    pub fn open_consumer(&self, open: Open, is_given_up: &dyn Fn() -> bool) -> Result<u64> {
+    pub fn open_consumer(&self, open: Open, is_given_up: &dyn Fn() -> bool) -> Result<(u64, ChannelTerms)> {
         match self.open(open, is_given_up)? {
-            Opened::Consume { instance } => Ok(instance),
+            Opened::Consume { instance, channel } => Ok((instance, channel)),
             _ => Err(self.other_kind()),
         }
     }

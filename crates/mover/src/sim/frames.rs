@@ -4,15 +4,16 @@
 //! One seed is one story: some producers that push frames of any size, of sets some of them; some consumers, alone or
 //! in a group, each by a policy, and each with the window that it asks for or, in a third of the stories, with less; a
 //! channel with little memory, maybe with a spill log that is small too; and faults, by `seed % 7`: none; consumers
-//! that stall; streams that break; links that break, with whatever was on its way; kills of producers and consumers;
-//! restarts of the hub, which takes what was in memory with it, and of the log what was not synced; all of these.
+//! that stall; streams that break; links that break, with whatever was on its way, some for longer than the hub waits
+//! for a consumer; kills of producers and consumers; restarts of the hub, which takes what was in memory with it, and
+//! of the log what was not synced; all of these.
 //!
 //! # What is checked
 //! 1. Each consumer is delivered the frames of a producer in order, none twice, each as it was pushed.
 //! 2. Every sequence is delivered or named, exactly once; with `block` and `spill` (and room in the log), where no hub
-//!    was restarted, every one is delivered.
-//! 3. Members of a group together get each frame once, or one of them is told of its loss; after one was killed, or the
-//!    hub, none is missing, and some may come again.
+//!    was restarted, every one is delivered, also to the only consumer after the hub had given it up.
+//! 3. Members of a group together get each frame once, or one of them is told of its loss; after one was killed or
+//!    given up, or the hub killed, none is missing, and some may come again.
 //! 4. A set is reported as it was delivered; to the members of a group, as it was to all of them together.
 //! 5. Frames that a producer was told are durable survive the hub.
 //! 6. Memory has its bound.
@@ -106,6 +107,8 @@ struct Taker {
     reported: BTreeSet<u64>,
     stalled_until: u64,
     is_dead: bool,
+    /// The hub waited for it no longer, and it came back.
+    was_given_up: bool,
     ended: bool,
 }
 
@@ -132,6 +135,7 @@ struct World {
     faults: u64,
     restarts: u64,
     kills: u64,
+    given_up: u64,
     /// Frames that a producer was told the hub has for good.
     promised: BTreeMap<ProducerId, u64>,
     spilled: u64,
@@ -157,6 +161,8 @@ pub struct StoryTally {
     pub retired: u64,
     /// Consumers that were told that their window is smaller than they asked for.
     pub narrowed: u64,
+    /// Consumers that the hub waited for no longer, and that came back.
+    pub given_up: u64,
 }
 
 impl StoryTally {
@@ -167,6 +173,7 @@ impl StoryTally {
         self.read_back += other.read_back;
         self.retired += other.retired;
         self.narrowed += other.narrowed;
+        self.given_up += other.given_up;
         for (sums, more) in [(&mut self.lost, &other.lost), (&mut self.lost_in_groups, &other.lost_in_groups)]
         {
             more.iter().for_each(|(reason, count)| *sums.entry(*reason).or_default() += count);
@@ -273,6 +280,7 @@ impl World {
             faults: 0,
             restarts: 0,
             kills: 0,
+            given_up: 0,
             promised: BTreeMap::new(),
             spilled: 0,
             read_back: 0,
@@ -306,6 +314,7 @@ impl World {
             let asks = Consume {
                 consumer: [number as u8 + 1; 16],
                 process: [number as u8 + 1; 16],
+                name: None,
                 group: is_group.then(|| "all".to_owned()),
                 policy,
                 from: if random.percent(70) { FrameFrom::Start } else { FrameFrom::Now },
@@ -313,6 +322,7 @@ impl World {
                 has: Vec::new(),
                 producers: 1,
                 keep_ms: 0,
+                patience_ms: 0,
             };
             self.takers.push(Taker::new(asks, random.pick(&[1_000u64, 5_000, 50_000])));
         }
@@ -355,6 +365,7 @@ impl World {
             read_back: self.read_back,
             retired: self.retired,
             narrowed: self.narrowed,
+            given_up: self.given_up,
             ..StoryTally::default()
         };
         for taker in &self.takers {
@@ -603,8 +614,9 @@ impl World {
                 taker.expect(&frame.producer, frame.sequence, frame.sequence + 1, single)?;
                 let is_new =
                     taker.delivered.entry(frame.producer.clone()).or_default().insert(frame.sequence);
-                // A new hub does not know what of its log the members of a group had taken.
-                if !is_new && (single || self.restarts == 0) {
+                // A new hub does not know what of its log the members of a group had taken, nor does one that gave
+                // them all up.
+                if !is_new && (single || self.restarts + self.given_up == 0) {
                     return Err(format!("{} {} was delivered twice", frame.producer, frame.sequence));
                 }
                 if let Some((set, index)) = frame.set {
@@ -620,7 +632,7 @@ impl World {
                 }
                 let named = taker.named.entry(lost.producer.as_str().to_owned()).or_default();
                 for sequence in lost.first..lost.end {
-                    if !named.insert(sequence) && self.restarts + self.kills == 0 {
+                    if !named.insert(sequence) && self.restarts + self.kills + self.given_up == 0 {
                         return Err(format!("{} {sequence} was named twice", lost.producer));
                     }
                 }
@@ -638,7 +650,7 @@ impl World {
                 let adds_up = report.delivered + missing.len() as u32 == report.frames;
                 // Who comes back after a kill may add to a set of a group that was over; a new hub begins its count
                 // anew.
-                let is_exact = single || self.restarts + self.kills == 0;
+                let is_exact = single || self.restarts + self.kills + self.given_up == 0;
                 let is_true = match is_exact {
                     true => report.delivered == count && missing.is_disjoint(&had),
                     false => report.delivered <= count,
@@ -736,6 +748,7 @@ impl Taker {
             reported: BTreeSet::new(),
             stalled_until: 0,
             is_dead: false,
+            was_given_up: false,
             ended: false,
         }
     }
@@ -772,6 +785,6 @@ mod tests {
         }
         assert!(alone.contains_key(&LossReason::Forgotten), "{told:?}");
         assert!(told.faults > 0 && told.spilled > 0 && told.read_back > 0 && told.retired > 0, "{told:?}");
-        assert!(told.narrowed > 0, "{told:?}");
+        assert!(told.narrowed > 0 && told.given_up > 0, "{told:?}");
     }
 }

@@ -513,6 +513,17 @@ class Sender(_End[SenderOptions]):
         producers may; a set that is not complete is over when all that declared it or gave frames of it have ended."""
         self._native.declare_set(whole("set", set, 0, U64_MAX), whole("frames", frames, 1, 1 << 20))
 
+    def end_set(self, set: int) -> None:
+        """Says that no more of a set comes from this sender, which goes on with others: of a scan that was aborted. It is
+        over, and consumers are told what is missing, when all that declared it or gave frames of it have said so or ended,
+        and the hub has what they gave before."""
+        self._native.end_set(whole("set", set, 0, U64_MAX))
+
+    @property
+    def next_sequence(self) -> int:
+        """The sequence of the next frame: so many the hub took before under this name, and this sender gave."""
+        return self._native.next_sequence
+
     def finish(self, timeout_s: float | None = None) -> ProducerReport:
         """Says that no more will come, and waits until the hub has everything, at most ``timeout_s`` seconds. May be called
         again after :class:`~thalweg.BusyError`."""

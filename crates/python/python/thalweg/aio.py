@@ -369,6 +369,16 @@ class Sender(_End[_frames.Sender]):
         inner = self._there()
         await to_its_end(lambda: inner.declare_set(set, frames))
 
+    async def end_set(self, set: int) -> None:
+        """As :meth:`thalweg.Sender.end_set`."""
+        inner = self._there()
+        await to_its_end(lambda: inner.end_set(set))
+
+    @property
+    def next_sequence(self) -> int:
+        """As :attr:`thalweg.Sender.next_sequence`."""
+        return self._there().next_sequence
+
     async def finish(self, timeout_s: float | None = None) -> ProducerReport:
         """As :meth:`thalweg.Sender.finish`."""
         return await _in_steps(self._there().finish, timeout_s)

@@ -36,7 +36,9 @@ pub use item::{
     ConsumerAt, FrameHead, GroupSet, HubStamp, ITEM_LENGTH_BYTES, Item, LossReason, LostRange, SetOver,
 };
 pub use status::{ChannelStatus, ConsumerStatus, ProducerStatus};
-pub use terms::{ChannelWishes, Consume, FrameFrom, FramePolicy, FrameRole, FrameTerms, HeldLevel};
+pub use terms::{
+    ChannelTerms, ChannelWishes, Consume, FrameFrom, FramePolicy, FrameRole, FrameTerms, HasOf, HeldLevel,
+};
 
 use super::check_count;
 use crate::{DecodeError, limits};
@@ -151,6 +153,13 @@ pub enum FramesMessage {
         /// Indexes as ranges `(first, end)` in order; at most [`limits::SET_RANGES_MAX`].
         taken: Vec<(u32, u32)>,
     },
+    /// Producer: it makes no more of this set. Heeded when the hub has all that it made before; may be said again.
+    EndSet {
+        /// Which.
+        set: u64,
+        /// Its next sequence.
+        next: u64,
+    },
 }
 
 impl FramesMessage {
@@ -159,7 +168,8 @@ impl FramesMessage {
             FramesMessage::Declare { frames, .. } => check_set(*frames),
             FramesMessage::Stand { next, .. }
             | FramesMessage::Taken { next }
-            | FramesMessage::Again { number: next } => check_number(*next),
+            | FramesMessage::Again { number: next }
+            | FramesMessage::EndSet { next, .. } => check_number(*next),
             FramesMessage::Finish { frames } | FramesMessage::Finished { frames } => check_number(*frames),
             FramesMessage::SetHad { taken, .. } => check_ranges(taken, limits::SET_FRAMES_MAX),
             _ => Ok(()),
@@ -231,13 +241,15 @@ mod tests {
             FrameRole::Consume(Box::new(Consume {
                 consumer: [1; 16],
                 process: [2; 16],
+                name: None,
                 group: None,
                 policy: FramePolicy::Block,
                 from: FrameFrom::Start,
                 instance: None,
-                has: vec![(producer.clone(), next)],
+                has: vec![HasOf { producer: producer.clone(), next, is_over: false }],
                 producers: 1,
                 keep_ms: 0,
+                patience_ms: limits::KEEP_MS_MAX,
             }))
         };
         let lost = |end| LostRange { producer: producer.clone(), first: 0, end, reason: LossReason::Dropped };

@@ -57,9 +57,9 @@ pub use failure::{Failure, FailureKind};
 pub use fate::{AckLevel, Loss, Outcome, Run, ScanTotals, Seal, SourceTotals, Totals, Want};
 pub use flow::{FlowBegin, FlowLeft, FlowMark, FlowMessage, FlowStand, FlowTerms, Origin, Until};
 pub use frames::{
-    ChannelStatus, ChannelWishes, ClockOffset, Consume, ConsumerAt, ConsumerStatus, FrameFrom, FrameHead,
-    FramePolicy, FrameRole, FrameTerms, FramesMessage, GroupSet, HeldLevel, HubStamp, ITEM_LENGTH_BYTES,
-    Item, LossReason, LostRange, ProducerId, ProducerStatus, SetOver,
+    ChannelStatus, ChannelTerms, ChannelWishes, ClockOffset, Consume, ConsumerAt, ConsumerStatus, FrameFrom,
+    FrameHead, FramePolicy, FrameRole, FrameTerms, FramesMessage, GroupSet, HasOf, HeldLevel, HubStamp,
+    ITEM_LENGTH_BYTES, Item, LossReason, LostRange, ProducerId, ProducerStatus, SetOver,
 };
 pub use opening::{
     Direction, FilterRule, Open, Opened, Place, Pull, PullTrial, Push, PushTrial, Request, SourceForm,

@@ -1,6 +1,6 @@
 //! How a transfer begins: who sends what to which place.
 
-use super::{Failure, FlowTerms, FrameRole, FrameTerms, Terms, TransferNumber, check_count};
+use super::{ChannelTerms, Failure, FlowTerms, FrameRole, FrameTerms, Terms, TransferNumber, check_count};
 use crate::receipt::Signatory;
 use crate::{DecodeError, RelativePath, limits};
 use serde::{Deserialize, Serialize};
@@ -257,11 +257,16 @@ pub enum Opened {
         window_bytes: u64,
     },
     /// Its hub takes frames.
-    Produce,
+    Produce {
+        /// How the channel is kept.
+        channel: ChannelTerms,
+    },
     /// Its hub gives frames.
     Consume {
         /// Number of its lane: another one than before means that the lane begins anew.
         instance: u64,
+        /// As of a producer.
+        channel: ChannelTerms,
     },
     /// It does not begin, and why.
     Refused(Failure),
@@ -340,7 +345,7 @@ impl Opened {
                 check_window(*window_bytes)
             }
             Opened::Refused(why) => why.check(),
-            Opened::Push { .. } | Opened::Produce | Opened::Consume { .. } => Ok(()),
+            Opened::Push { .. } | Opened::Produce { .. } | Opened::Consume { .. } => Ok(()),
         }
     }
 }
@@ -473,7 +478,8 @@ mod tests {
                 assert_eq!(Message::decode(&bytes), refused, "{none}");
             }
         }
-        let mut answer = body(&Message::Opened(TransferNumber(1), Opened::Produce));
+        let produce = Opened::Produce { channel: ChannelTerms::default() };
+        let mut answer = body(&Message::Opened(TransferNumber(1), produce));
         for none in [5, 0x7f, 0xff] {
             answer[2] = none;
             assert_eq!(Message::decode(&answer), refused, "{none}");

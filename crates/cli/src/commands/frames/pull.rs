@@ -20,7 +20,7 @@ use thalweg_client::far_movers::How;
 use thalweg_client::frames::files::{FrameFiles, Recovered};
 use thalweg_client::frames::{
     self, ConsumerReport, Delivery, Frame, FramePolicy, Hub, HubWishes, LossReason, LostRange, Receiver,
-    ReceiverWishes, SetReport, reason_name,
+    ReceiverWishes, SetReport, framed, reason_name,
 };
 use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
 use thalweg_mover::run::copy::Stop;
@@ -438,13 +438,30 @@ fn tell_end(teller: Teller, report: &ConsumerReport, to: &To, took: Duration, ex
 enum To {
     Files(Box<FrameFiles>, u64),
     Pipe(std::io::Stdout, u64),
+    /// With a line before each, and lines of what was lost or is over.
+    Framed(std::io::Stdout, u64),
     Null(u64),
+}
+
+/// Whoever reads standard output may have gone.
+fn of_pipe(error: &std::io::Error) -> Failure {
+    let mut failure = failure::of_io("write frames", error);
+    if error.kind() == std::io::ErrorKind::BrokenPipe {
+        failure.kind = FailureKind::Stopped;
+    }
+    failure
 }
 
 impl To {
     fn open(args: &FramesPullArgs) -> Result<To> {
-        if args.directory == OsStr::new("-") {
-            return Ok(To::Pipe(std::io::stdout(), 0));
+        let is_pipe = args.directory == OsStr::new("-");
+        if args.framed && !is_pipe {
+            let cause = "--framed is for standard output: - in place of the directory";
+            return Err(Failure::new(FailureKind::Usage, "read the command line", cause));
+        }
+        if is_pipe {
+            let out = std::io::stdout();
+            return Ok(if args.framed { To::Framed(out, 0) } else { To::Pipe(out, 0) });
         }
         if args.directory == OsStr::new("null:") {
             return Ok(To::Null(0));
@@ -461,14 +478,12 @@ impl To {
             }
             To::Pipe(out, count) => {
                 *count += 1;
-                let written = out.write_all(&frame.payload).and_then(|()| out.flush());
-                written.map_err(|error| {
-                    let mut failure = failure::of_io("write frames", &error);
-                    if error.kind() == std::io::ErrorKind::BrokenPipe {
-                        failure.kind = FailureKind::Stopped;
-                    }
-                    failure
-                })
+                out.write_all(&frame.payload).and_then(|()| out.flush()).map_err(|error| of_pipe(&error))
+            }
+            To::Framed(out, count) => {
+                *count += 1;
+                let written = framed::write_frame(out, frame).and_then(|()| out.flush());
+                written.map_err(|error| of_pipe(&error))
             }
             To::Null(count) => {
                 *count += 1;
@@ -480,14 +495,16 @@ impl To {
     fn lost(&mut self, lost: &LostRange) -> Result<()> {
         match self {
             To::Files(files, _) => files.lost(lost),
-            _ => Ok(()),
+            To::Framed(out, _) => framed::write_lost(out, lost).map_err(|error| of_pipe(&error)),
+            To::Pipe(..) | To::Null(_) => Ok(()),
         }
     }
 
     fn set_over(&mut self, set: &SetReport) -> Result<()> {
         match self {
             To::Files(files, _) => files.set_over(set),
-            _ => Ok(()),
+            To::Framed(out, _) => framed::write_set(out, set).map_err(|error| of_pipe(&error)),
+            To::Pipe(..) | To::Null(_) => Ok(()),
         }
     }
 
@@ -495,7 +512,7 @@ impl To {
     fn frames(&self) -> u64 {
         match self {
             To::Files(files, count) => count - files.stood(),
-            To::Pipe(_, count) | To::Null(count) => *count,
+            To::Pipe(_, count) | To::Framed(_, count) | To::Null(count) => *count,
         }
     }
 
@@ -528,7 +545,7 @@ impl To {
     fn is_put_away(&self) -> bool {
         match self {
             To::Files(files, _) => !files.is_open(),
-            To::Pipe(..) | To::Null(_) => true,
+            To::Pipe(..) | To::Framed(..) | To::Null(_) => true,
         }
     }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use thalweg_cli::args::frames::FramesPushArgs;
 use thalweg_client::events;
 use thalweg_client::frames::files::{self, Cut};
+use thalweg_client::frames::framed::{self, Given};
 use thalweg_client::frames::{ChannelWishes, HeldLevel, NewFrame, ProducerReport, Sender, SenderWishes};
 use thalweg_mover::admission::SlotHeld;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
@@ -44,6 +45,9 @@ pub(super) fn push(args: &FramesPushArgs, places: &Places) -> Result<Exit> {
         return Err(Failure::new(FailureKind::Usage, "read the command line", "the channel is missing"));
     };
     let whole = Whole::of(args, from)?;
+    if args.resume {
+        check_resumable(from)?;
+    }
     let stop = Arc::new(Stop::default());
     let telling = "stopping: what was read goes to the hub first; once more to stop at once";
     let signal = signals::stop_on(stop.clone(), (!args.link.quiet).then_some(telling))?;
@@ -61,12 +65,21 @@ pub(super) fn push(args: &FramesPushArgs, places: &Places) -> Result<Exit> {
     };
     let began = Instant::now();
     let sender = Sender::open(place, args.link.how(places), wishes)?;
+    let before = if args.resume { sender.next_sequence() } else { 0 };
+    if before > 0 {
+        let text = format!("the hub has {} of {}", units::counted(before, "frame", "frames"), sender.producer());
+        teller.tell(&json!({"event": "note", "text": text}), || text.clone());
+    }
     let job = Job {
         args,
         whole,
         sender: &sender,
         stop: &stop,
         pace: Cell::new(None),
+        before,
+        left_out: Cell::new(0),
+        is_pipe: Cell::new(false),
+        is_between: Cell::new(false),
         sent: Cell::new(0),
         has_more: Cell::new(false),
         latest: Cell::new(0),
@@ -75,7 +88,8 @@ pub(super) fn push(args: &FramesPushArgs, places: &Places) -> Result<Exit> {
     let report = job.run(from);
     match report {
         Ok(report) => {
-            let unlike = whole.and_then(|whole| whole.unlike(job.sent.get(), job.has_more.get()));
+            let made = job.made();
+            let unlike = whole.and_then(|whole| whole.unlike(made, job.has_more.get()));
             let exit = match &unlike {
                 _ if stop.is_asked() => signal.exit(),
                 None => Exit::Done,
@@ -83,7 +97,7 @@ pub(super) fn push(args: &FramesPushArgs, places: &Places) -> Result<Exit> {
             };
             let torn = job.torn.take();
             let exit = if torn.is_empty() { exit } else { exit.worst(Exit::Partial) };
-            let whole = whole.map(|whole| (whole, job.sent.get()));
+            let whole = whole.map(|whole| (whole, made));
             tell_end(teller, &report, whole, &torn, sender.slot(), (began.elapsed(), exit));
             if let Some((failure, _)) = unlike.filter(|_| !stop.is_asked()) {
                 show::failure(&failure);
@@ -98,6 +112,18 @@ pub(super) fn push(args: &FramesPushArgs, places: &Places) -> Result<Exit> {
             };
             Ok(teller.failed(&failure, exit))
         }
+    }
+}
+
+/// Whether what was sent before can be told in these sources: a pipe gives it no second time.
+fn check_resumable(from: &[OsString]) -> Result<()> {
+    let is_file = |source: &&OsString| std::fs::metadata(source).is_ok_and(|metadata| metadata.is_file());
+    match from.iter().find(|source| *source == "-" || !is_file(source)) {
+        Some(source) => {
+            let cause = format!("{} is no regular file: --resume leaves out what was sent of it", named(source));
+            Err(Failure::new(FailureKind::Usage, "read the command line", cause))
+        }
+        None => Ok(()),
     }
 }
 
@@ -180,6 +206,12 @@ impl Torn {
     }
 }
 
+/// Frames that a file is cut into as it is now.
+fn count_cut_of(file: &File, frame_bytes: u64) -> u64 {
+    let bytes = file.metadata().map_or(0, |metadata| metadata.len());
+    if frame_bytes == 0 { 0 } else { bytes.div_ceil(frame_bytes) }
+}
+
 /// A source, for people.
 fn named(source: &OsStr) -> String {
     match source == "-" {
@@ -194,6 +226,8 @@ struct Pipe<'a> {
     file: File,
     stop: &'a Stop,
     frame_bytes: u64,
+    /// Of frames of any size who reads says where they end.
+    is_between: Option<&'a Cell<bool>>,
     /// That were read.
     bytes: u64,
 }
@@ -202,7 +236,11 @@ impl Read for Pipe<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             // A frame of which something was read is read to its end, as long as it comes: nobody else can read it.
-            let (is_asked, is_between) = (self.stop.is_asked(), self.bytes.is_multiple_of(self.frame_bytes));
+            let is_asked = self.stop.is_asked();
+            let is_between = match self.is_between {
+                Some(is_between) => is_between.get(),
+                None => self.bytes.is_multiple_of(self.frame_bytes),
+            };
             if is_asked && is_between {
                 return Ok(0);
             }
@@ -251,6 +289,13 @@ struct Job<'a> {
     stop: &'a Stop,
     /// Once the first frame is there.
     pace: Cell<Option<Pace>>,
+    /// Frames that the hub has of a push before this one, and those of them that were left out.
+    before: u64,
+    left_out: Cell<u64>,
+    /// What is read is a pipe, or what else cannot be read twice; and of what it has framed it was read between two
+    /// records.
+    is_pipe: Cell<bool>,
+    is_between: Cell<bool>,
     sent: Cell<u64>,
     /// There was a frame beyond the whole.
     has_more: Cell<bool>,
@@ -277,9 +322,9 @@ impl Job<'_> {
         }
         if let Some(set) = self.args.set
             && self.whole.is_none()
-            && self.sent.get() > 0
+            && self.made() > 0
         {
-            let frames = u32::try_from(self.sent.get()).unwrap_or(u32::MAX);
+            let frames = u32::try_from(self.made()).unwrap_or(u32::MAX);
             self.sender.declare_set(set, frames)?;
         }
         loop {
@@ -290,10 +335,37 @@ impl Job<'_> {
         }
     }
 
+    /// Frames of the sources up to here: those that were sent, and those that were before.
+    fn made(&self) -> u64 {
+        self.left_out.get() + self.sent.get()
+    }
+
+    /// Whether a frame of a source is left out.
+    fn is_left_out(&self) -> bool {
+        let is_left_out = self.left_out.get() < self.before;
+        self.left_out.set(self.left_out.get() + u64::from(is_left_out));
+        is_left_out
+    }
+
+    /// Goes past what was sent of a file before.
+    fn skip(&self, file: &mut File, frame_bytes: u64) -> Result<()> {
+        let frames = (self.before - self.left_out.get()).min(count_cut_of(file, frame_bytes));
+        self.left_out.set(self.left_out.get() + frames);
+        let skipped = file.seek(SeekFrom::Start(frames.saturating_mul(frame_bytes)));
+        skipped.map(|_| ()).map_err(|error| failure::of_io("read frames", &error))
+    }
+
     fn read(&self, source: &OsStr) -> Result<()> {
         let args = self.args;
+        if args.framed {
+            let mut from = self.open(source, 1)?;
+            return framed::read(&mut *from, &self.is_between, &mut |given| self.give(given));
+        }
         if args.index {
-            let mut sink = |frame| self.push(frame).and_then(|()| self.go_on());
+            let mut sink = |frame| match self.is_left_out() {
+                true => self.go_on(),
+                false => self.push(frame).and_then(|()| self.go_on()),
+            };
             // Of a pipe any number of bytes is read when this shall stop: nothing but lines comes by it.
             let mut lines = self.open(source, 1)?;
             return match files::by_lines(Path::new(source), &mut *lines, &mut sink) {
@@ -321,6 +393,17 @@ impl Job<'_> {
         Ok(())
     }
 
+    /// Gives what a program framed. What was read of a pipe goes too when this shall stop: nobody else can read it.
+    fn give(&self, given: Given) -> Result<()> {
+        match given {
+            Given::Frame(_) if self.is_left_out() => {}
+            Given::Frame(frame) => self.push(frame)?,
+            Given::Declare { set, frames } => self.sender.declare_set(set, frames)?,
+            Given::EndSet(set) => self.sender.end_set(set)?,
+        }
+        if self.is_pipe.get() { Ok(()) } else { self.go_on() }
+    }
+
     /// What a source gives, until this shall stop.
     fn open(&self, source: &OsStr, frame_bytes: u64) -> Result<Box<dyn Read + '_>> {
         let is_fifo = || std::fs::metadata(source).is_ok_and(|metadata| metadata.file_type().is_fifo());
@@ -331,18 +414,23 @@ impl Job<'_> {
             false if is_fifo() => open_pipe(Path::new(source)).map(File::from),
             false => File::open(source),
         };
-        let file = opened.map_err(|error| {
+        let mut file = opened.map_err(|error| {
             let mut failure = failure::of_io("read frames", &error);
             failure.cause = format!("{}: {}", named(source), failure.cause);
             failure
         })?;
-        if file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        self.is_pipe.set(!file.metadata().is_ok_and(|metadata| metadata.is_file()));
+        if !self.is_pipe.get() {
+            if self.args.resume && !self.args.index && !self.args.framed {
+                self.skip(&mut file, frame_bytes)?;
+            }
             return Ok(Box::new(file));
         }
         // A frame that is written at once is read at once.
         let most_bytes = usize::try_from(frame_bytes).unwrap_or(usize::MAX);
         let _ = widen_pipe(&file, most_bytes.min(PIPE_BYTES_MAX));
-        Ok(Box::new(Pipe { file, stop: self.stop, frame_bytes, bytes: 0 }))
+        let is_between = self.args.framed.then_some(&self.is_between);
+        Ok(Box::new(Pipe { file, stop: self.stop, frame_bytes, is_between, bytes: 0 }))
     }
 
     /// Whether there may be another frame.
@@ -356,7 +444,7 @@ impl Job<'_> {
     /// Pushes a frame as long as it takes, also when this shall stop: it was read, and no other push finds it again.
     fn push(&self, frame: NewFrame) -> Result<()> {
         let (args, sent) = (self.args, self.sent.get());
-        let index = u32::try_from(sent).unwrap_or(u32::MAX);
+        let index = u32::try_from(self.made()).unwrap_or(u32::MAX);
         if self.whole.is_some_and(|whole| index >= whole.frames) {
             self.has_more.set(true);
             return Err(Failure::new(FailureKind::Usage, "push frames", "the set has no more frames"));
@@ -369,9 +457,9 @@ impl Job<'_> {
         let frame = NewFrame {
             set: args.set.map(|set| (set, index)).or(frame.set),
             deadline_ns: deadline_ns.or(frame.deadline_ns),
-            // When it was made is when it is sent, or was due, as a detector's would be: who is held up is not made
-            // later.
-            time_ns: due_ns,
+            // When it was made is what an index says; else when it is sent, or was due, as a detector's would be: who
+            // is held up is not made later.
+            time_ns: due_ns.or(frame.time_ns),
             ..frame
         };
         let prepared = self.sender.prepare(frame)?;

@@ -12,7 +12,7 @@ use thalweg_wire::hex::unhex;
 use thalweg_wire::limits;
 
 /// The longest line of an index: what the longest head can be, written as JSON.
-pub(super) const LINE_BYTES_MAX: u64 = 4 * limits::ITEM_HEAD_BYTES_MAX as u64;
+pub(in crate::frames) const LINE_BYTES_MAX: u64 = 4 * limits::ITEM_HEAD_BYTES_MAX as u64;
 
 /// Frames that [`by_index`] reads by these indexes; `None` where one of them is a pipe, which can be read only once.
 ///

@@ -53,6 +53,27 @@ fn frames_come_out_of_files_as_they_went_in_and_no_file_has_its_name_too_early()
     assert_eq!((&seen[1].metadata[..], &seen[1].dtype[..]), (&b"\x00\xff"[..], "|u1"));
 }
 
+#[test]
+fn the_end_of_a_set_ends_its_file_and_is_synced_before_it_is_told_to_be_put_away() {
+    let report = SetReport { set: 4, frames: 2, delivered: 2, taken: 2, missing: vec![] };
+    let directory = tempfile::tempdir().unwrap();
+    let mut files = FrameFiles::new(directory.path(), "frames", 2).unwrap();
+    for sequence in 0..2 {
+        files.frame(&frame(sequence, &[sequence as u8; 5])).unwrap();
+    }
+    files.set_over(&report).unwrap();
+    // Behind a file that is full, too.
+    assert!(!files.is_open() && files.finished() == 2);
+    let last = std::fs::read_to_string(directory.path().join("frames-000001.jsonl")).unwrap();
+    assert!(last.contains("set_over"), "{last}");
+    // Where all are in one the file goes on.
+    let mut files = FrameFiles::new(directory.path(), "all", 0).unwrap();
+    files.set_over(&report).unwrap();
+    assert!(files.open.as_ref().is_some_and(|open| open.is_dirty));
+    files.sync().unwrap();
+    assert!(files.open.as_ref().is_some_and(|open| !open.is_dirty));
+}
+
 /// What is in a directory, hidden or not.
 fn names(directory: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(directory).unwrap();

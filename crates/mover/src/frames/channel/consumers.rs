@@ -14,7 +14,7 @@ use std::sync::Arc;
 use thalweg_wire::hex::hex;
 use thalweg_wire::limits;
 use thalweg_wire::message::{
-    Consume, FrameFrom, FramePolicy, FramesMessage, Item, LossReason, LostRange, ProducerId,
+    Consume, FrameFrom, FramePolicy, FramesMessage, HasOf, Item, LossReason, LostRange, ProducerId,
 };
 
 /// What tells one consumer, or one group, from the others.
@@ -93,11 +93,12 @@ impl Channel {
         let was_here = consume.instance.is_some() || !consume.has.is_empty();
         let begins_now = consume.from == FrameFrom::Now && !was_here;
         let stand = self.stand_of(&key, consume);
+        let is_of_earlier = self.is_of_earlier(consume);
         let cursor = if begins_now { self.log.end() } else { self.log.base() };
         let is_new = !self.subscriptions.contains_key(&key);
         let name = match &consume.group {
             Some(group) => group.clone(),
-            None => hex(&consume.consumer[..6]),
+            None => consume.name.clone().unwrap_or_else(|| hex(&consume.consumer[..6])),
         };
         let one = self.subscriptions.entry(key.clone()).or_insert_with(|| {
             let is_group = consume.group.is_some();
@@ -120,11 +121,15 @@ impl Channel {
         if let Some(positions) = goes_on {
             one.go_on(positions, &self.log);
         }
-        if is_new {
-            for (producer, next) in &consume.has {
+        // What a member of a group has the others have not, and the other way round.
+        if is_new && consume.group.is_none() {
+            for HasOf { producer, next, .. } in &consume.has {
                 let next = one.expect.get(producer).map_or(*next, |expected| *next.max(expected));
                 one.expect(&Arc::new(producer.clone()), next);
             }
+        }
+        if is_of_earlier {
+            one.earlier.met(consume);
         }
         if !one.members.contains_key(&consume.consumer) && members >= limits::CONSUMERS_MAX {
             if one.members.is_empty() {
@@ -240,6 +245,13 @@ impl Channel {
         }
     }
 
+    /// A consumer is at this IP address.
+    pub fn set_consumer_address(&mut self, attachment: u64, key: &ConsumerKey, who: &[u8; 16], at: String) {
+        if let Some(member) = self.member(attachment, key, who) {
+            member.address = Some(at);
+        }
+    }
+
     /// Whether a consumer's last attachment was this.
     pub fn is_last_consumer_attachment(&self, attachment: u64, key: &ConsumerKey, who: &[u8; 16]) -> bool {
         let member = self.subscriptions.get(key).and_then(|one| one.members.get(who));
@@ -274,6 +286,7 @@ impl Channel {
         if one.members.is_empty() {
             self.note_left(key);
             if let Some(one) = self.subscriptions.remove(key) {
+                self.holds_for_spill = one.policy == FramePolicy::Spill;
                 self.hold_untaken(one, member.lane.drain());
             }
         } else {
@@ -410,9 +423,12 @@ impl Channel {
 
     /// Whether all producers are over, and as many as this consumer waits for.
     fn is_over(&self, key: &ConsumerKey) -> bool {
-        let wanted = self.subscriptions.get(key).map_or(1, |one| u64::from(one.producers));
+        if self.producers.values().any(|known| known.over == Over::No) {
+            return false;
+        }
         let known = self.producers.len() as u64 + self.retired.away();
-        known >= wanted && self.producers.values().all(|known| known.over != Over::No)
+        let Some(one) = self.subscriptions.get(key) else { return known >= 1 };
+        self.has_enough(&one.earlier, known, one.producers.into()) && !self.awaits(&one.earlier)
     }
 }
 

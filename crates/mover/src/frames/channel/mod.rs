@@ -14,6 +14,8 @@
 
 mod consumers;
 
+mod earlier;
+
 mod log;
 
 mod next;
@@ -21,6 +23,8 @@ mod next;
 mod retired;
 
 mod room;
+
+mod set_ends;
 
 mod producers;
 
@@ -45,7 +49,8 @@ use std::sync::Arc;
 use subscription::Subscription;
 use thalweg_wire::limits;
 use thalweg_wire::message::{
-    ChannelStatus, ChannelWishes, FrameHead, FramesMessage, HeldLevel, HubStamp, Item, ProducerId, SetOver,
+    ChannelStatus, ChannelTerms, ChannelWishes, FrameHead, FramesMessage, HeldLevel, HubStamp, Item,
+    ProducerId, SetOver,
 };
 
 /// What is to be done.
@@ -99,6 +104,8 @@ pub struct Channel {
     stands: BTreeMap<ConsumerKey, stands::Positions>,
     /// Without consumers, what stands at this position or later waits for one: what none that was here took.
     hold_from: u64,
+    /// The last consumer that went would have had that in the spill log rather than hold up producers.
+    holds_for_spill: bool,
     sets: OpenSets,
     /// Who declared a set or gave frames of it, and has not finished.
     makers: BTreeMap<u64, BTreeSet<ProducerId>>,
@@ -139,6 +146,7 @@ impl Channel {
             subscriptions: BTreeMap::new(),
             stands: BTreeMap::new(),
             hold_from: 0,
+            holds_for_spill: false,
             sets: OpenSets::new(limits::SETS_OPEN_MAX),
             makers: BTreeMap::new(),
             closed: BTreeSet::new(),
@@ -159,6 +167,20 @@ impl Channel {
     /// Whether a recorded log that is full takes no more, where else its oldest frames go.
     pub fn set_keeps_all(&mut self, keeps_all: bool) {
         self.keeps_all = keeps_all;
+    }
+
+    /// While nobody consumes, frames go nowhere, from now on.
+    pub fn set_unattended(&mut self) {
+        self.is_unattended = true;
+    }
+
+    /// How it is kept.
+    pub fn terms(&self) -> ChannelTerms {
+        ChannelTerms {
+            memory_bytes: self.memory_bytes_max,
+            spill_bytes: self.spill.map(|spill| spill.bytes_max),
+            is_unattended: self.is_unattended,
+        }
     }
 
     /// Its terms, if there is one.
@@ -429,6 +451,11 @@ impl Channel {
                 let id = (*known.id).clone();
                 self.declare(&id, set, frames)?;
             }
+            FramesMessage::EndSet { set, next } => {
+                known.ends_set(set, next);
+                let id = known.id.clone();
+                self.end_sets(&id);
+            }
             other => return Err(not_said_by("a producer", &other)),
         }
         self.admit(now_ns);
@@ -539,7 +566,12 @@ impl Channel {
         }
         let cost = cost_of(item);
         if cost > memory_max || cost > spill_max {
-            let cause = format!("a frame of {} bytes is more than the channel holds", head.payload_bytes);
+            let of = match cost > memory_max {
+                true => format!("{memory_max} bytes of memory (--memory, within the daemon's --frames-memory)"),
+                false => format!("{spill_max} bytes in a quarter of its log (--spill-size)"),
+            };
+            let bytes = head.payload_bytes;
+            let cause = format!("a frame of {bytes} bytes is more than the channel holds: it has {of}");
             return Err(Failure::new(FailureKind::Usage, PUSH, cause));
         }
         known.lane.begin(epoch, number, item)
@@ -668,6 +700,7 @@ impl Channel {
 
     /// Whether a producer has ended, and all of it is held.
     fn conclude(&mut self, id: &ProducerId) {
+        self.end_sets(id);
         let Some(known) = self.producers.get_mut(id) else { return };
         if !known.is_complete() {
             return;
@@ -685,14 +718,8 @@ impl Channel {
         let Some(known) = self.producers.get_mut(id) else { return };
         known.over = over;
         let frames = known.next;
-        for makers in self.makers.values_mut() {
-            makers.remove(id);
-        }
-        // Whoever has frames of a set that wait for room, or are coming, is among those who make it.
-        for (set, makers) in &mut self.makers {
-            let under_way = |other: &&KnownProducer| other.over == Over::No && other.lane.has_of_set(*set);
-            makers.extend(self.producers.values().filter(under_way).map(|other| (*other.id).clone()));
-        }
+        let all: Vec<u64> = self.makers.keys().copied().collect();
+        all.into_iter().for_each(|set| self.makes_no_more(id, set));
         self.close_ended();
         let position =
             self.note(Item::ProducerOver { producer: id.clone(), frames, is_gone: over == Over::Gone });

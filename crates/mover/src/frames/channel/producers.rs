@@ -3,7 +3,7 @@
 use crate::frames::clock::UNKNOWN;
 use crate::frames::frame::Payload;
 use crate::frames::lane::{Incoming, Window};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use thalweg_wire::limits;
 use thalweg_wire::message::{ClockOffset, FramesMessage, HeldLevel, ProducerId, ProducerStatus};
@@ -49,6 +49,8 @@ pub(super) struct KnownProducer {
     pub over_position: u64,
     /// Sets that it declared or gave frames of before they were over: the highest that a producer says again.
     sets: BTreeSet<u64>,
+    /// Sets of which it makes no more, and its next sequence when it said so: the highest that a producer says again.
+    ended: BTreeMap<u64, u64>,
     /// It declared sets to an earlier hub, and this one may not know which.
     is_of_earlier: bool,
     told_durable: u64,
@@ -77,6 +79,7 @@ impl KnownProducer {
             last_position: 0,
             over_position: 0,
             sets: BTreeSet::new(),
+            ended: BTreeMap::new(),
             is_of_earlier: false,
             told_durable: next,
         }
@@ -106,6 +109,7 @@ impl KnownProducer {
     pub fn comes(&mut self, is_back: bool) {
         if !is_back {
             self.sets.clear();
+            self.ended.clear();
         }
         self.is_of_earlier = is_back && (self.is_of_earlier || self.last_attachment == 0);
     }
@@ -116,6 +120,22 @@ impl KnownProducer {
         if self.sets.len() > limits::SETS_OPEN_MAX {
             self.sets.pop_first();
         }
+    }
+
+    /// It makes no more of a set behind `next`.
+    pub fn ends_set(&mut self, set: u64, next: u64) {
+        self.ended.insert(set, next);
+        if self.ended.len() > limits::SETS_OPEN_MAX {
+            self.ended.pop_first();
+        }
+    }
+
+    /// The sets of which it makes no more, and all that it made is here.
+    pub fn take_ended(&mut self) -> Vec<u64> {
+        let next = self.next;
+        let ended: Vec<u64> = self.ended.iter().filter(|(_, at)| **at <= next).map(|(set, _)| *set).collect();
+        self.ended.retain(|_, at| *at > next);
+        ended
     }
 
     /// Whether it may have made a set before that was over.
@@ -172,6 +192,7 @@ impl KnownProducer {
             waiting: self.lane.waiting() as u64,
             is_linked: self.attachment.is_some(),
             is_finished: self.over == Over::Finished,
+            is_gone: self.over == Over::Gone,
             clock: self.clock,
         }
     }

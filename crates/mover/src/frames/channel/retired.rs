@@ -59,6 +59,11 @@ impl Retired {
         self.known.get(id).and_then(|before| before.process)
     }
 
+    /// Whether it is remembered.
+    pub fn has(&self, id: &ProducerId) -> bool {
+        self.known.contains_key(id)
+    }
+
     /// It comes again.
     pub fn take(&mut self, id: &ProducerId) -> Option<Before> {
         let before = self.known.remove(id);

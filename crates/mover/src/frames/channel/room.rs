@@ -54,7 +54,8 @@ impl Channel {
             Disk::At(_) => {}
             Disk::Writing => return false,
             Disk::No => {
-                let spills = self.is_needed_by(position, |policy| policy == FramePolicy::Spill);
+                let spills = self.is_needed_by(position, |policy| policy == FramePolicy::Spill)
+                    || self.holds_for_spill && self.is_awaited(position);
                 if spills && self.spill.is_some() {
                     self.spill_from(position);
                     return false;

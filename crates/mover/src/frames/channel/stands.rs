@@ -53,9 +53,13 @@ impl Channel {
 
     /// Where the log says that who asks stands: if it was at the hub that noted it, and not only has its name.
     pub(super) fn stand_of(&self, key: &ConsumerKey, asks: &Consume) -> Option<Positions> {
-        // A lane that this hub did not number: an earlier one's, whose clock may have been ahead of ours.
-        let was_there = asks.instance.is_some_and(|lane| lane <= self.serial || lane > self.instances);
-        self.stands.get(key).copied().filter(|_| was_there)
+        self.stands.get(key).copied().filter(|_| self.is_of_earlier(asks))
+    }
+
+    /// Whether who asks has a lane that this hub did not number: an earlier one's, whose clock may have been ahead of
+    /// ours.
+    pub(super) fn is_of_earlier(&self, asks: &Consume) -> bool {
+        asks.instance.is_some_and(|lane| lane <= self.serial || lane > self.instances)
     }
 
     /// Notes where a consumer begins, or goes on: one by itself only if what it has does not say it, or if the log has

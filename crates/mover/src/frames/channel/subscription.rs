@@ -1,5 +1,6 @@
 //! A consumer, or a group that shares, as its hub knows it.
 
+use super::earlier::Earlier;
 use super::log::{Disk, HeldFrame, Kind, Logged};
 use super::producers::KnownProducer;
 use super::retired::Before;
@@ -120,6 +121,8 @@ pub(super) struct Member {
     pub is_lost: bool,
     /// The attachment that it had last.
     pub last_attachment: u64,
+    /// Where it is, or was last.
+    pub address: Option<String>,
     /// Its window is smaller than it asked for.
     pub is_narrow: bool,
     /// It goes on behind another process of its name.
@@ -140,6 +143,7 @@ impl Member {
             process,
             is_lost: false,
             last_attachment: 0,
+            address: None,
             is_narrow: false,
             goes_on: false,
             ended: false,
@@ -184,6 +188,8 @@ pub(super) struct Subscription {
     /// What comes before the cursor.
     pub pending: VecDeque<Note>,
     pub producers: u32,
+    /// What it knows of producers from an earlier hub.
+    pub earlier: Earlier,
     /// Producers that the hub had forgotten when it came: of the others it was told everything.
     pub retired_before: u64,
     /// It was told what it did not get of those, or nothing of theirs is owed to it.
@@ -262,6 +268,7 @@ impl Subscription {
             expect: BTreeMap::new(),
             pending: VecDeque::new(),
             producers: 1,
+            earlier: Earlier::default(),
             retired_before: 0,
             is_told_of_retired: false,
             taken: 0,
@@ -438,8 +445,11 @@ impl Subscription {
     }
 
     pub fn status(&self, behind: u64) -> ConsumerStatus {
+        let addresses: BTreeSet<&String> =
+            self.members.values().filter_map(|member| member.address.as_ref()).collect();
         ConsumerStatus {
             name: self.name.clone(),
+            addresses: addresses.into_iter().take(limits::STATUS_ADDRESSES_MAX).cloned().collect(),
             members: self.members.values().filter(|member| member.attachment.is_some()).count() as u32,
             policy: self.policy,
             behind: behind + self.returned.len() as u64,

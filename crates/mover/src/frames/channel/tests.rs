@@ -80,6 +80,7 @@ fn asks(who: u8, group: Option<&str>, policy: FramePolicy) -> Consume {
     Consume {
         consumer: [who; 16],
         process: [1; 16],
+        name: None,
         group: group.map(str::to_owned),
         policy,
         from: FrameFrom::Start,
@@ -87,6 +88,7 @@ fn asks(who: u8, group: Option<&str>, policy: FramePolicy) -> Consume {
         has: Vec::new(),
         producers: 1,
         keep_ms: 0,
+        patience_ms: 0,
     }
 }
 

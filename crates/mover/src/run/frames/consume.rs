@@ -7,7 +7,7 @@ use crate::failure::{Failure, FailureKind, Result};
 use crate::frames::channel::What;
 use crate::frames::consumer::Consumer;
 use crate::frames::lane::Window;
-use crate::frames::{ConsumerReport, Delivery, FrameFrom, Payload, ProducerId, ReceiverFigures, not_said_by};
+use crate::frames::{ConsumerReport, Delivery, FrameFrom, Payload, ReceiverFigures, not_said_by};
 use crate::memory::Shelf;
 use crate::run::Outbox;
 use crate::run::transfer::{Crossed, PeerNow, Reception, Transfer, limited};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_wire::frame::Inner;
-use thalweg_wire::message::{FramesMessage, Heartbeat, Item, Terms, TransferMessage, TransferNumber};
+use thalweg_wire::message::{FramesMessage, HasOf, Heartbeat, Item, Terms, TransferMessage, TransferNumber};
 
 /// See the module. Outlives sessions.
 pub struct ConsumeRun {
@@ -46,7 +46,7 @@ impl ConsumeRun {
     }
 
     /// What it has of each producer.
-    pub fn has(&self) -> Vec<(ProducerId, u64)> {
+    pub fn has(&self) -> Vec<HasOf> {
         self.end.lock().machine.has()
     }
 

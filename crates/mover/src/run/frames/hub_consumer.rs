@@ -12,6 +12,7 @@ use crate::run::transfer::{Crossed, PeerNow, Reception, Transfer};
 use crate::stage::send::Outlet;
 use crate::stage::{Stage, Stopwatch};
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use thalweg_wire::frame::Inner;
 use thalweg_wire::message::{FramesMessage, Heartbeat, Terms, TransferMessage};
@@ -44,6 +45,11 @@ impl HubConsumer {
 
     pub(super) fn forget(&self) {
         self.end.channel.unlink(self.end.attachment);
+    }
+
+    pub(super) fn set_address(&self, address: IpAddr) {
+        let (attachment, at) = (self.end.attachment, address.to_canonical().to_string());
+        self.end.channel.act(|machine| machine.set_consumer_address(attachment, &self.key, &self.who, at));
     }
 
     pub(super) fn free_window(&self) {

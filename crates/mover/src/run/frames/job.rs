@@ -1,6 +1,7 @@
 //! A producer or a consumer and the sessions that it rides in: one after the other, as long as outages are borne.
 
 use super::consume::ConsumeRun;
+use super::held_up;
 use super::hub::HubChannel;
 use super::local::Joined;
 use super::produce::{self, ProduceRun};
@@ -28,8 +29,8 @@ use std::time::{Duration, Instant};
 use thalweg_wire::hex::hex;
 use thalweg_wire::limits;
 use thalweg_wire::message::{
-    Check, Consume, Direction, FrameRole, FrameTerms, Open, Place, Question, Reply, Request, Terms,
-    TransferNumber,
+    ChannelStatus, ChannelTerms, Check, Consume, Direction, FrameRole, FrameTerms, Open, Place, Question,
+    Reply, Request, Terms, TransferNumber,
 };
 
 /// Streams that are opened without being asked for: frames come one after the other, more streams only let them
@@ -49,6 +50,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// A hub that takes nothing for so long is asked why, and then so often.
 const ASK_WHY_AFTER: Duration = Duration::from_secs(1);
 const ASK_WHY_EVERY: Duration = Duration::from_secs(5);
+/// For so long a producer is held up before it is told by whom, and not again before so long.
+const TELL_AFTER: Duration = Duration::from_secs(5);
+const TELL_AGAIN: Duration = Duration::from_secs(60);
 /// Items under way to a consumer that shares: whoever is free takes the next.
 const SHARED_ITEMS: u32 = 16;
 /// Items under way to a consumer that gets only the latest: one to work on, one to come, and what was lost before each.
@@ -167,7 +171,7 @@ pub fn produce(opening: Opening, wishes: ProduceWishes) -> Result<(Arc<ProduceRu
 /// # Errors
 /// Why it cannot begin.
 pub fn consume(opening: Opening, wishes: ConsumeWishes) -> Result<(Arc<ConsumeRun>, Keeper)> {
-    let (run, asks) = consumer(opening.window_bytes, wishes)?;
+    let (run, asks) = consumer(opening.window_bytes, wishes, opening.link.patience)?;
     let keeper = keep(opening, End::Consumer(run.clone(), asks))?;
     Ok((run, keeper))
 }
@@ -182,7 +186,8 @@ pub fn consume_within(
     (window_bytes, kept): (u64, ChannelWishes),
     terms: Terms,
 ) -> Result<(Arc<ConsumeRun>, Keeper)> {
-    let (run, asks) = consumer(window_bytes, wishes)?;
+    // Between it and its hub is no link.
+    let (run, asks) = consumer(window_bytes, wishes, Duration::ZERO)?;
     let window = run.window();
     let frames = FrameTerms {
         window_bytes: window.bytes,
@@ -198,8 +203,12 @@ pub fn consume_within(
     Ok((run, Keeper { stop, thread: Mutex::new(Some(thread)) }))
 }
 
-/// What decides for a consumer, and what it asks the hub for.
-fn consumer(window_bytes: u64, wishes: ConsumeWishes) -> Result<(Arc<ConsumeRun>, Consume)> {
+/// What decides for a consumer, and what it asks the hub for. `patience`: how long it bears an outage.
+fn consumer(
+    window_bytes: u64,
+    wishes: ConsumeWishes,
+    patience: Duration,
+) -> Result<(Arc<ConsumeRun>, Consume)> {
     let items = match wishes.policy {
         FramePolicy::LatestOnly => LATEST_ITEMS,
         _ if wishes.group.is_some() => SHARED_ITEMS,
@@ -225,6 +234,7 @@ fn consumer(window_bytes: u64, wishes: ConsumeWishes) -> Result<(Arc<ConsumeRun>
     let asks = Consume {
         consumer,
         process: random()?,
+        name: wishes.name.filter(|name| ProducerId::new(name).is_ok()),
         group: wishes.group,
         policy: wishes.policy,
         from: wishes.from,
@@ -232,6 +242,7 @@ fn consumer(window_bytes: u64, wishes: ConsumeWishes) -> Result<(Arc<ConsumeRun>
         has: Vec::new(),
         producers: wishes.producers,
         keep_ms: keep_ms(wishes.keep),
+        patience_ms: keep_ms(patience),
     };
     Ok((run, asks))
 }
@@ -306,22 +317,22 @@ impl End {
         }
     }
 
-    /// Opens its lane at the hub: its end of the link, for the session.
+    /// Opens its lane at the hub: its end of the link, for the session; and how the channel is kept.
     fn attach(
         &self,
         open: Open,
         client: &Client,
         is_given_up: &dyn Fn() -> bool,
-    ) -> Result<Arc<dyn Transfer>> {
+    ) -> Result<(Arc<dyn Transfer>, ChannelTerms)> {
         let (number, terms, outbox) = (open.transfer, open.terms.clone(), client.session.outbox());
         match self {
             End::Producer(run, ..) => {
-                client.open_producer(open, is_given_up)?;
-                Ok(run.attach(number, terms, outbox))
+                let channel = client.open_producer(open, is_given_up)?;
+                Ok((run.attach(number, terms, outbox), channel))
             }
             End::Consumer(run, _) => {
-                let instance = client.open_consumer(open, is_given_up)?;
-                Ok(run.attach(number, terms, instance, outbox))
+                let (instance, channel) = client.open_consumer(open, is_given_up)?;
+                Ok((run.attach(number, terms, instance, outbox), channel))
             }
         }
     }
@@ -385,11 +396,13 @@ struct HeldUp {
     taken: u64,
     since: Instant,
     asked_at: Option<Instant>,
+    /// When it was told last, also of an earlier time.
+    told_at: Option<Instant>,
 }
 
-/// Why a hub cannot write the log of a channel, if it cannot. Only it knows: its producers see no more than that it
-/// takes nothing. A hub that does not answer is not waited for any more when `is_done` says so.
-fn trouble_of(client: &Client, place: &Place, is_done: &dyn Fn() -> bool) -> Option<String> {
+/// How a channel stands. Only its hub knows: its producers see no more than that it takes nothing. A hub that does not
+/// answer is not waited for any more when `is_done` says so.
+fn status_of(client: &Client, place: &Place, is_done: &dyn Fn() -> bool) -> Option<ChannelStatus> {
     let mut status = None;
     let mut answers = client.ask(Question::Channel { place: place.clone() }).ok()?;
     while let Some(reply) = answers.piece(is_done) {
@@ -397,7 +410,7 @@ fn trouble_of(client: &Client, place: &Place, is_done: &dyn Fn() -> bool) -> Opt
             status = Some(*told);
         }
     }
-    status?.spill_trouble
+    status
 }
 
 /// Has a thread keep the link, and waits until it stands for the first time.
@@ -485,11 +498,16 @@ impl Job {
         }
         let mut told = None;
         let terms = Terms { check: Check::Digest, ..self.opening.link.terms(&plan) };
-        let link = self.end.attach(self.open(number, terms), client, &|| self.is_done())?;
+        let (link, channel) = self.end.attach(self.open(number, terms), client, &|| self.is_done())?;
+        if self.first.is_some()
+            && let Some(text) = held_up::unlike(&self.opening.channel, &channel)
+        {
+            (self.opening.events)(Event::Note(text));
+        }
         client.add(number, link)?;
         client.want_streams(plan.streams.value, &plan);
         self.end.begin();
-        let mut held_up = HeldUp { taken: 0, since: Instant::now(), asked_at: None };
+        let mut held_up = HeldUp { taken: 0, since: Instant::now(), asked_at: None, told_at: None };
         loop {
             self.look_why(client, &mut held_up);
             if client.session.is_closed() {
@@ -519,14 +537,14 @@ impl Job {
         }
     }
 
-    /// Asks a hub that takes nothing whether it is its log that cannot be written, and tells it: else people look for
-    /// consumers that are slow.
+    /// Asks a hub that takes nothing whether it is its log that cannot be written, or for which consumer it waits, and
+    /// tells it: who makes frames sees neither.
     fn look_why(&self, client: &Client, held_up: &mut HeldUp) {
         let End::Producer(run, ..) = &self.end else { return };
         let figures = run.figures();
         let taken = figures.frames.saturating_sub(figures.waiting);
         if figures.waiting == 0 || taken != held_up.taken {
-            *held_up = HeldUp { taken, since: Instant::now(), asked_at: None };
+            *held_up = HeldUp { taken, since: Instant::now(), asked_at: None, ..*held_up };
             run.set_trouble(None);
             return;
         }
@@ -535,12 +553,23 @@ impl Job {
         if held_up.since.elapsed() < ASK_WHY_AFTER || is_asked || is_lost {
             return;
         }
-        let trouble = trouble_of(client, &self.opening.place, &|| self.is_done());
+        let status = status_of(client, &self.opening.place, &|| self.is_done());
         held_up.asked_at = Some(Instant::now());
-        if let Some(why) = &trouble
-            && run.set_trouble(trouble.clone())
+        let Some(status) = status else { return };
+        if let Some(why) = &status.spill_trouble {
+            if run.set_trouble(Some(why.clone())) {
+                (self.opening.events)(Event::Note(produce::cannot_write(why)));
+            }
+            return;
+        }
+        let held = held_up.since.elapsed();
+        let is_told = held_up.told_at.is_some_and(|at| at.elapsed() < TELL_AGAIN);
+        if held >= TELL_AFTER
+            && !is_told
+            && let Some(by) = held_up::by_whom(&status, run.producer())
         {
-            (self.opening.events)(Event::Note(produce::cannot_write(why)));
+            held_up.told_at = Some(Instant::now());
+            (self.opening.events)(Event::Note(format!("held up {} s: {by}", held.as_secs())));
         }
     }
 

@@ -28,6 +28,9 @@ pub mod produce;
 
 pub mod consume;
 
+// What is told of a channel that is not as it was wished for, or holds its producers up.
+mod held_up;
+
 pub mod job;
 
 mod local;

@@ -231,6 +231,23 @@ impl ProduceRun {
         Ok(())
     }
 
+    /// No more of a set will come.
+    ///
+    /// # Errors
+    /// `Usage` after the end, or why it failed as a whole.
+    pub fn end_set(&self, set: u64) -> Result<()> {
+        let mut state = self.end.lock();
+        state.check()?;
+        state.machine.end_set(set)?;
+        self.pump(&mut state);
+        Ok(())
+    }
+
+    /// The sequence of its next frame; 0 before the hub stood.
+    pub fn next_sequence(&self) -> u64 {
+        self.end.lock().machine.frames()
+    }
+
     /// Says that no more will come, and waits until the hub has everything.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! What is checked after each step, and in the end.
 
-use super::{Made, World};
+use super::{Made, Taker, World};
 use crate::frames::lane::cost;
 use std::collections::BTreeSet;
 use thalweg_wire::message::{FrameFrom, FramePolicy};
@@ -8,8 +8,8 @@ use thalweg_wire::message::{FrameFrom, FramePolicy};
 impl World {
     pub(super) fn look(&self) -> Result<(), String> {
         let memory_bytes = self.hub.memory_bytes();
-        // Besides, what those that were killed had not taken.
-        let killed = self.takers.iter().filter(|taker| taker.is_dead);
+        // Besides, what those that were killed or given up had not taken.
+        let killed = self.takers.iter().filter(|taker| taker.is_dead || taker.was_given_up);
         let memory_max = self.memory_max + killed.map(|taker| taker.window.bytes + cost(700, 0)).sum::<u64>();
         if memory_bytes > memory_max {
             return Err(format!("{memory_bytes} bytes in memory, of {memory_max}"));
@@ -24,9 +24,12 @@ impl World {
 
     pub(super) fn is_over(&self) -> bool {
         let is_made = self.makers.iter().all(|maker| maker.is_dead || maker.finished);
-        // Consumers of a hub that never heard of a producer wait for one, and rightly.
+        // Consumers that met no producer wait for one at a hub that never heard of any, and rightly.
         let is_orphaned = is_made && self.hub.has_no_producers();
-        is_made && self.takers.iter().all(|taker| taker.is_dead || taker.ended || is_orphaned)
+        let is_over = |taker: &Taker| {
+            taker.is_dead || taker.ended || is_orphaned && taker.machine.has().is_empty()
+        };
+        is_made && self.takers.iter().all(is_over)
     }
 
     pub(super) fn at_end(&self) -> Result<(), String> {
@@ -47,8 +50,9 @@ impl World {
                 let has_room = self.spill.is_none_or(|spill| spill.bytes_max > 1_000_000);
                 let keeps = taker.asks.policy == FramePolicy::Block
                     || taker.asks.policy == FramePolicy::Spill && has_room;
-                // Whoever is there from the start; and nothing of what others left behind.
-                if keeps && from_start && self.restarts == 0 && !taker.lost.is_empty() {
+                // Whoever is there from the start; and nothing of what others left behind, or took while it was away.
+                let was_there = !taker.was_given_up || self.takers.len() == 1;
+                if keeps && from_start && was_there && self.restarts == 0 && !taker.lost.is_empty() {
                     return Err(format!("{:?} lost {:?}", taker.asks.policy, taker.lost));
                 }
                 let promised = self.promised.get(&maker.id).copied().unwrap_or(0);
@@ -62,7 +66,7 @@ impl World {
                 self.check_group(maker)?;
             }
             let has_room = self.spill.is_none_or(|spill| spill.bytes_max > 1_000_000);
-            if is_group && self.restarts == 0 && self.kills == 0 && has_room {
+            if is_group && self.restarts + self.kills + self.given_up == 0 && has_room {
                 let keeps = !self.takers.iter().any(|taker| {
                     matches!(taker.asks.policy, FramePolicy::DropOldest { .. } | FramePolicy::LatestOnly)
                 });
@@ -75,7 +79,7 @@ impl World {
                 }
             }
         }
-        if self.restarts + self.kills == 0 {
+        if self.restarts + self.kills + self.given_up == 0 {
             // Every member hears of every set that is over.
             let members = || self.takers.iter().filter(|taker| taker.asks.group.is_some());
             if let Some(first) = members().next()
@@ -85,8 +89,8 @@ impl World {
                 return Err(format!("members of a group heard of different sets: {one:?} and {two:?}"));
             }
         }
-        // Without restarts no frame goes to two of a group.
-        if self.restarts == 0 {
+        // Without restarts no frame goes to two of a group that were both there.
+        if self.restarts + self.given_up == 0 {
             let mut seen: BTreeSet<(&str, u64)> = BTreeSet::new();
             for taker in self.takers.iter().filter(|taker| taker.asks.group.is_some() && !taker.is_dead) {
                 for (name, got) in &taker.delivered {
@@ -110,7 +114,7 @@ impl World {
         let told = members.flat_map(|taker| [&taker.delivered, &taker.named]).filter_map(|of| of.get(name));
         let mut together = BTreeSet::new();
         for sequence in told.flatten() {
-            if !together.insert(*sequence) && self.kills + self.restarts == 0 {
+            if !together.insert(*sequence) && self.kills + self.restarts + self.given_up == 0 {
                 return Err(format!("{name} {sequence} was told to two of a group"));
             }
         }

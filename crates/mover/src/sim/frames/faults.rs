@@ -2,6 +2,7 @@
 
 use super::{STREAMS, World};
 use crate::frames::channel::{Channel, Record};
+use std::time::Duration;
 use thalweg_wire::message::Item;
 
 impl World {
@@ -41,6 +42,9 @@ impl World {
                 };
                 wire.clear();
                 wire.up = false;
+                if !at_maker && self.random.percent(30) {
+                    self.give_up(taker)?;
+                }
             }
             4 => self.kill(at_maker, maker, taker)?,
             _ => self.restart_hub()?,
@@ -84,8 +88,22 @@ impl World {
             && self.random.percent(10)
         {
             self.hub.give_up_absent();
+            self.hub.give_up_earlier(Duration::from_nanos(self.now));
         }
         Ok(())
+    }
+
+    /// An outage takes longer than the hub waits for a consumer, which comes back all the same.
+    fn give_up(&mut self, taker: usize) -> Result<(), String> {
+        let taker = &mut self.takers[taker];
+        if taker.is_dead || taker.ended {
+            return Ok(());
+        }
+        (taker.was_given_up, taker.wire.needs_session) = (true, true);
+        self.given_up += 1;
+        self.hub.leave(taker.wire.attachment, &taker.key, &taker.asks.consumer);
+        self.hub.admit(self.now);
+        self.pump()
     }
 
     fn kill(&mut self, at_maker: bool, maker: usize, taker: usize) -> Result<(), String> {

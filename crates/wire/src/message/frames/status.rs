@@ -4,6 +4,7 @@ use super::{ClockOffset, FramePolicy, LossReason, ProducerId, check_name};
 use crate::message::check_count;
 use crate::{DecodeError, limits};
 use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
 
 /// What a hub tells of a channel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
@@ -44,6 +45,11 @@ impl ChannelStatus {
         self.producers.iter().try_for_each(|row| row.producer.check())?;
         self.consumers.iter().try_for_each(|row| {
             check_count("reasons", row.lost.len(), 16)?;
+            check_count("addresses", row.addresses.len(), limits::STATUS_ADDRESSES_MAX)?;
+            let is_address = |text: &String| text.parse::<IpAddr>().is_ok();
+            if !row.addresses.iter().all(is_address) {
+                return Err(DecodeError::Invalid { what: "address of a consumer" });
+            }
             check_name("name of a consumer", &row.name)
         })
     }
@@ -64,6 +70,8 @@ pub struct ProducerStatus {
     pub is_linked: bool,
     /// It has finished.
     pub is_finished: bool,
+    /// It did not finish, and is not waited for any more.
+    pub is_gone: bool,
     /// Its clock against the hub's.
     pub clock: ClockOffset,
 }
@@ -71,8 +79,10 @@ pub struct ProducerStatus {
 /// What a hub tells of a consumer, or of all of a group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConsumerStatus {
-    /// The group's name, or the consumer's number.
+    /// The group's name, or the consumer's, or its number.
     pub name: String,
+    /// Where its members are, or were last: IP addresses; at most [`limits::STATUS_ADDRESSES_MAX`].
+    pub addresses: Vec<String>,
     /// Members of a group; else 1, or 0 without a link.
     pub members: u32,
     /// Its policy.

@@ -28,7 +28,19 @@ pub struct ChannelWishes {
     pub is_recorded: bool,
     /// Bytes of the spill log, at most. Default: [`limits::SPILL_BYTES`].
     pub spill_bytes: Option<u64>,
-    /// While nobody consumes, frames go nowhere; else they wait, and in the end their producers do.
+    /// While nobody consumes, frames go nowhere; else they wait, and in the end their producers do. A producer may say
+    /// so later, too.
+    pub is_unattended: bool,
+}
+
+/// How a channel is kept, as its hub says when it is opened: whoever opened it first said how much.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct ChannelTerms {
+    /// Bytes of payloads that the hub holds in memory for it.
+    pub memory_bytes: u64,
+    /// Bytes of its spill log, at most, if it has one.
+    pub spill_bytes: Option<u64>,
+    /// While nobody consumes, frames go nowhere.
     pub is_unattended: bool,
 }
 
@@ -59,6 +71,8 @@ pub struct Consume {
     pub consumer: [u8; 16],
     /// Tells this process from others under its name: random, and the same in each of its sessions.
     pub process: [u8; 16],
+    /// What it is called where the hub tells of it, if that is plain.
+    pub name: Option<String>,
     /// Number of the lane that it has, if it comes back; another one, or none, means that it is another process.
     pub instance: Option<u64>,
     /// Shares what comes with all others of this group: each frame goes to one of them.
@@ -67,12 +81,26 @@ pub struct Consume {
     pub policy: FramePolicy,
     /// Where it begins.
     pub from: FrameFrom,
-    /// It has of these producers everything below these sequences, from an earlier session.
-    pub has: Vec<(ProducerId, u64)>,
+    /// What it has of producers, from an earlier session.
+    pub has: Vec<HasOf>,
     /// It ends when so many producers have finished, and all that are known.
     pub producers: u32,
     /// For so long its place is kept when its link is gone, in milliseconds.
     pub keep_ms: u32,
+    /// For so long it tries to come back: so long its place is kept when its link fell silent, if that is longer, and
+    /// so long it waits at another hub for producers that it knows, in milliseconds.
+    pub patience_ms: u32,
+}
+
+/// What a consumer has of a producer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HasOf {
+    /// Of whom.
+    pub producer: ProducerId,
+    /// Everything below this sequence. Of a member of a group it counts for nothing: the others have the rest.
+    pub next: u64,
+    /// It was told that this producer is over.
+    pub is_over: bool,
 }
 
 /// When the hub says that it has a frame.
@@ -136,13 +164,17 @@ impl FrameTerms {
             }
             FrameRole::Consume(consume) => {
                 check_keep(consume.keep_ms)?;
+                check_keep(consume.patience_ms)?;
                 if let Some(group) = &consume.group {
                     check_name("name of a group", group)?;
                 }
+                if let Some(name) = &consume.name {
+                    check_name("name of a consumer", name)?;
+                }
                 check_count("producers", consume.has.len(), limits::PRODUCERS_MAX)?;
-                consume.has.iter().try_for_each(|(producer, next)| {
-                    producer.check()?;
-                    check_number(*next)
+                consume.has.iter().try_for_each(|has| {
+                    has.producer.check()?;
+                    check_number(has.next)
                 })
             }
         }

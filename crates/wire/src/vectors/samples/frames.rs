@@ -2,9 +2,9 @@
 
 use super::{digest, within};
 use crate::message::{
-    ChannelStatus, ChannelWishes, ClockOffset, Consume, ConsumerAt, ConsumerStatus, FrameFrom, FrameHead,
-    FramePolicy, FrameRole, FrameTerms, FramesMessage, GroupSet, HeldLevel, HubStamp, Item, LossReason,
-    LostRange, ProducerId, ProducerStatus, SetOver,
+    ChannelStatus, ChannelTerms, ChannelWishes, ClockOffset, Consume, ConsumerAt, ConsumerStatus, FrameFrom,
+    FrameHead, FramePolicy, FrameRole, FrameTerms, FramesMessage, GroupSet, HasOf, HeldLevel, HubStamp, Item,
+    LossReason, LostRange, ProducerId, ProducerStatus, SetOver,
 };
 use crate::spill::SpillRecord;
 use crate::vectors::Sample;
@@ -98,7 +98,12 @@ pub(super) fn messages() -> Vec<Sample<FramesMessage>> {
         F::ClockIs(_) => "clock is": F::ClockIs(clock());
         F::WindowIs { .. } => "window is": F::WindowIs { bytes: 4 << 20 };
         F::SetHad { .. } => "set had": F::SetHad { set: 7, taken: vec![(0, 39), (300, 301)] };
+        F::EndSet { .. } => "end set": F::EndSet { set: 7, next: 700 };
     }
+}
+
+pub(super) fn channel() -> ChannelTerms {
+    ChannelTerms { memory_bytes: 256 << 20, spill_bytes: Some(1 << 34), is_unattended: true }
 }
 
 pub(super) fn terms() -> Vec<Sample<FrameTerms>> {
@@ -116,13 +121,15 @@ pub(super) fn terms() -> Vec<Sample<FrameTerms>> {
     let consume = || Consume {
         consumer: [8; 16],
         process: [9; 16],
+        name: Some("calib".into()),
         instance: Some(1 << 40),
         group: Some("workers".into()),
         policy: FramePolicy::Block,
         from: FrameFrom::Start,
-        has: vec![(producer(), 300)],
+        has: vec![HasOf { producer: producer(), next: 300, is_over: true }],
         producers: 2,
         keep_ms: 30_000,
+        patience_ms: 600_000,
     };
     let produce = |first, level| FrameRole::Produce {
         producer: producer(),
@@ -177,12 +184,14 @@ pub(super) fn status() -> ChannelStatus {
             frames: 1440,
             bytes: 12 << 30,
             waiting: 2,
-            is_linked: true,
+            is_linked: false,
             is_finished: false,
+            is_gone: true,
             clock: clock(),
         }],
         consumers: vec![ConsumerStatus {
             name: "workers".into(),
+            addresses: vec!["10.0.0.9".into(), "2001:db8::9".into()],
             members: 2,
             policy: FramePolicy::Block,
             behind: 300,

@@ -2,8 +2,8 @@
 
 use super::{Sample, failure, frames, one, path, place, signatory, within};
 use crate::message::{
-    Check, Direct, Disk, DiskSide, FilterRule, FlowTerms, Open, Opened, Order, Place, Preserve, Pull,
-    PullTrial, Push, PushTrial, Request, SourceForm, Terms, TransferNumber, Until, VerifyLevel,
+    ChannelTerms, Check, Direct, Disk, DiskSide, FilterRule, FlowTerms, Open, Opened, Order, Place, Preserve,
+    Pull, PullTrial, Push, PushTrial, Request, SourceForm, Terms, TransferNumber, Until, VerifyLevel,
 };
 
 pub(super) fn opens() -> Vec<Sample<Open>> {
@@ -76,8 +76,9 @@ pub(super) fn answers() -> Vec<Sample<Opened>> {
         Opened::FlowPush { .. } => "flow push": Opened::FlowPush { is_ephemeral: true, window_bytes: 4 << 20 };
         Opened::FlowPull { .. } => "flow pull":
             Opened::FlowPull { source: single(), is_ephemeral: false, window_bytes: 4 << 20 };
-        Opened::Produce => "produce": Opened::Produce;
-        Opened::Consume { .. } => "consume": Opened::Consume { instance: 1 << 40 };
+        Opened::Produce { .. } => "produce": Opened::Produce { channel: frames::channel() };
+        Opened::Consume { .. } => "consume":
+            Opened::Consume { instance: 1 << 40, channel: ChannelTerms::default() };
         Opened::Refused(_) => "refused": Opened::Refused(failure());
     }
 }

@@ -1,13 +1,14 @@
 //! The next hub of a channel: who goes on there, and where.
 
 use super::*;
-use thalweg_wire::message::GroupSet;
+use std::time::Duration;
+use thalweg_wire::message::{GroupSet, HasOf};
 
 #[test]
 fn a_new_process_under_a_name_goes_on_behind_what_consumers_have_from_an_earlier_hub() {
     let mut channel = Channel::new(&ChannelWishes::default(), 1 << 20, 0);
     let mut asks = asks(1, None, FramePolicy::Block);
-    asks.has = vec![(producer(), 100)];
+    asks.has = vec![HasOf { producer: producer(), next: 100, is_over: false }];
     asks.instance = Some(1);
     let key = subscribed(&mut channel, 11, &asks, WINDOW);
     let (epoch, next) = attached(&mut channel, 1, &producer(), None);
@@ -237,4 +238,63 @@ fn a_producer_of_whom_the_log_has_only_its_end_is_known_to_the_next_hub() {
     assert!(channel.has_ended(&key, &asks.consumer), "both are over");
     // One that comes again goes on with its sequence.
     assert_eq!(attached(&mut channel, 1, &producer(), None).1, 3);
+}
+
+#[test]
+fn producers_that_were_over_at_an_earlier_hub_count_for_who_was_told_of_it() {
+    let dog = ProducerId::new("dog").unwrap();
+    for group in [None, Some("workers")] {
+        let has = HasOf { producer: dog.clone(), next: 3, is_over: true };
+        let asks =
+            Consume { producers: 2, instance: Some(1), has: vec![has], ..asks(1, group, FramePolicy::Block) };
+        let subscribed = |channel: &mut Channel| subscribed(channel, 11, &asks, WINDOW);
+        let has_ended = |channel: &mut Channel, key: &ConsumerKey| {
+            handed(channel, 11, &asks);
+            channel.has_ended(key, &asks.consumer)
+        };
+        let mut channel = Channel::new(&ChannelWishes::default(), 1 << 20, 100);
+        let key = subscribed(&mut channel);
+        assert!(!has_ended(&mut channel, &key), "the other may come");
+        begun(&mut channel);
+        assert!(!has_ended(&mut channel, &key), "it came");
+        channel.hear(1, FramesMessage::Finish { frames: 0 }, 0).unwrap();
+        assert!(has_ended(&mut channel, &key), "{group:?}");
+        // One that comes again is not two.
+        let mut channel = Channel::new(&ChannelWishes::default(), 1 << 20, 100);
+        let key = subscribed(&mut channel);
+        attached(&mut channel, 1, &dog, Some(3));
+        channel.hear(1, FramesMessage::Finish { frames: 3 }, 0).unwrap();
+        assert!(!has_ended(&mut channel, &key), "{group:?}");
+    }
+}
+
+#[test]
+fn producers_of_an_earlier_hub_that_do_not_come_are_gone_when_a_consumer_has_no_more_patience() {
+    let (minute, moment) = (Duration::from_secs(60), Duration::from_millis(1));
+    let has = HasOf { producer: producer(), next: 5, is_over: false };
+    // It never heard of the others that it waits for.
+    let asks = Consume {
+        producers: 3,
+        instance: Some(1),
+        has: vec![has],
+        patience_ms: 60_000,
+        ..asks(1, None, FramePolicy::Block)
+    };
+    for comes_back in [false, true] {
+        let mut channel = Channel::new(&ChannelWishes::default(), 1 << 20, 100);
+        let key = subscribed(&mut channel, 11, &asks, WINDOW);
+        let mut next = 0;
+        let nothing: [Vec<(String, u64, u64)>; 3] = Default::default();
+        for now in [minute, 2 * minute - moment] {
+            channel.give_up_earlier(now);
+            assert_eq!(takes(&mut channel, 11, &asks, &mut next), nothing, "{now:?}");
+        }
+        if comes_back {
+            attached(&mut channel, 1, &producer(), Some(5));
+        }
+        channel.give_up_earlier(2 * minute);
+        let [delivered, lost, over] = takes(&mut channel, 11, &asks, &mut next);
+        assert_eq!((delivered.len(), lost.len(), over.len()), (0, 0, usize::from(!comes_back)));
+        assert_eq!(channel.has_ended(&key, &asks.consumer), !comes_back);
+    }
 }

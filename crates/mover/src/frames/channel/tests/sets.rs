@@ -54,6 +54,31 @@ fn a_set_is_over_when_all_that_made_it_have_ended_whoever_declared_it() {
 }
 
 #[test]
+fn a_set_that_its_producer_ends_is_over_when_the_hub_has_what_came_before_and_nobody_else_makes_it() {
+    let mut channel = recorded();
+    let epoch = begun(&mut channel);
+    let declare = |set| FramesMessage::Declare { set, frames: 1440 };
+    let end = |set, next| FramesMessage::EndSet { set, next };
+    channel.hear(1, declare(7), 0).unwrap();
+    push(&mut channel, epoch, 0, (7, 0));
+    channel.hear(1, end(7, 2), 0).unwrap();
+    assert_eq!(sets_over(&mut channel), [], "a frame of it is on its way");
+    push(&mut channel, epoch, 1, (7, 1));
+    assert_eq!(sets_over(&mut channel), [SetOver { set: 7, frames: 1440, taken: 2 }]);
+    // It goes on with the next, and says of the last again what was maybe not heard.
+    channel.hear(1, declare(7), 0).unwrap();
+    channel.hear(1, end(7, 2), 0).unwrap();
+    channel.hear(1, declare(8), 0).unwrap();
+    push(&mut channel, epoch, 2, (8, 0));
+    attached(&mut channel, 2, &ProducerId::new("dog").unwrap(), None);
+    channel.hear(2, declare(8), 0).unwrap();
+    channel.hear(1, end(8, 3), 0).unwrap();
+    assert_eq!(sets_over(&mut channel), [], "another one makes it");
+    channel.hear(2, end(8, 0), 0).unwrap();
+    assert_eq!(sets_over(&mut channel), [SetOver { set: 8, frames: 1440, taken: 1 }]);
+}
+
+#[test]
 fn a_set_that_is_over_is_refused_to_who_did_not_make_it() {
     let dog = ProducerId::new("dog").unwrap();
     let mut channel = recorded();

@@ -31,6 +31,28 @@ fn a_log_that_is_not_written_holds_a_bounded_number_of_bytes_that_consumers_took
     assert!(handed >= 1 && handed * FRAME <= 16 << 20, "{handed} frames wait to be written");
 }
 
+/// Its producers are not held up by an outage either.
+#[test]
+fn what_waits_for_a_consumer_that_spills_goes_to_the_log_and_what_waits_for_one_that_blocks_does_not() {
+    for (policy, is_held_up) in [(FramePolicy::Spill, false), (FramePolicy::Block, true)] {
+        let mut channel = Channel::new(&ChannelWishes::default(), 3 * cost(3, 0), 0);
+        channel.set_spill(SpillTerms { is_recorded: false, bytes_max: 1 << 30 });
+        let gone = asks(1, None, policy);
+        let key = subscribed(&mut channel, 11, &gone, WINDOW);
+        let epoch = begun(&mut channel);
+        channel.leave(11, &key, &gone.consumer);
+        for sequence in 0..10 {
+            push(&mut channel, epoch, sequence, (7, sequence as u32));
+            written(&mut channel);
+        }
+        assert_eq!(channel.is_held_up(1), is_held_up, "{policy:?}");
+        if !is_held_up {
+            let all: Vec<String> = (0..10).map(|sequence| format!("frame {sequence}")).collect();
+            assert_eq!(stays_for(&mut channel, 12, 2, 10), all);
+        }
+    }
+}
+
 #[test]
 fn a_frame_that_was_read_for_a_lane_that_began_anew_meanwhile_is_not_taken_for_another() {
     let mut first = recorded();

@@ -12,6 +12,7 @@ use crate::run::frames::hub_producer::HubProducer;
 use crate::run::frames::new_attachment;
 use crate::run::frames::windows::{Asks, Lease};
 use crate::run::transfer::Transfer;
+use std::net::IpAddr;
 use std::sync::Arc;
 use thalweg_wire::message::{
     ChannelWishes, FramePolicy, FrameRole, FrameTerms, HeldLevel, ProducerId, Terms, TransferNumber,
@@ -102,6 +103,9 @@ impl HubChannel {
         let attached = match &frames.role {
             FrameRole::Produce { producer, process, first, level, .. } => {
                 state.machine.attach(attachment, (producer, *process), *first, *level, window)?;
+                if frames.channel.is_unattended {
+                    state.machine.set_unattended();
+                }
                 let is_durable = *level == HeldLevel::Durable;
                 state.link(attachment, Linked::new((number, outbox), (false, is_durable), owner, lease));
                 let end = HubEnd::new(self.clone(), attachment, (number, terms), false);
@@ -165,6 +169,13 @@ impl Attached {
         match self {
             Attached::Producer(link) => link.is_replaced(),
             Attached::Consumer(link, _) => link.is_replaced(),
+        }
+    }
+
+    /// Where a consumer is: its channel's status tells it.
+    pub fn set_address(&self, address: IpAddr) {
+        if let Attached::Consumer(link, _) = self {
+            link.set_address(address);
         }
     }
 

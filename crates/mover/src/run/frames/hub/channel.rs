@@ -14,7 +14,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use thalweg_wire::message::{ChannelStatus, ChannelWishes, TransferMessage};
+use thalweg_wire::message::{ChannelStatus, ChannelTerms, ChannelWishes, TransferMessage};
 
 /// For so long a producer that the log of an earlier hub knows may come back, before consumers are told that it is
 /// gone.
@@ -31,6 +31,7 @@ pub struct HubChannel {
     pub(super) memory_bytes_max: u64,
     pub(super) windows: Arc<Windows>,
     shelf: Shelf,
+    began: Instant,
     pub(super) this: Weak<HubChannel>,
 }
 
@@ -75,6 +76,7 @@ impl HubChannel {
             memory_bytes_max,
             windows,
             shelf,
+            began: Instant::now(),
             this: this.clone(),
         })
     }
@@ -129,6 +131,7 @@ impl HubChannel {
 
     /// Producers of an earlier hub had time to come back.
     pub(super) fn give_up_absent(&self) {
+        self.act(|machine| machine.give_up_earlier(self.began.elapsed()));
         let is_due = |at: &mut Instant| at.elapsed() >= ABSENT_PATIENCE;
         if self.lock().opened_at.take_if(is_due).is_some() {
             self.act(Channel::give_up_absent);
@@ -169,6 +172,11 @@ impl HubChannel {
     /// The log, if there is one.
     pub(in crate::run::frames) fn store(&self) -> Option<Arc<Store>> {
         self.lock().store.clone()
+    }
+
+    /// How it is kept.
+    pub fn terms(&self) -> ChannelTerms {
+        self.lock().machine.terms()
     }
 
     /// How it stands.

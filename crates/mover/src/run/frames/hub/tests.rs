@@ -15,8 +15,8 @@ use std::sync::mpsc;
 use thalweg_sys::Dir;
 use thalweg_wire::Digest;
 use thalweg_wire::message::{
-    Consume, FrameHead, FramePolicy, FrameRole, FrameTerms, FramesMessage, HeldLevel, Item, Terms,
-    TransferMessage, TransferNumber,
+    ChannelTerms, Consume, FrameHead, FramePolicy, FrameRole, FrameTerms, FramesMessage, HeldLevel, Item,
+    Terms, TransferMessage, TransferNumber,
 };
 
 /// Keeps what was said.
@@ -112,6 +112,7 @@ fn consume(who: u8) -> FrameRole {
     FrameRole::Consume(Box::new(Consume {
         consumer: [who; 16],
         process: [1; 16],
+        name: None,
         group: None,
         policy: FramePolicy::Block,
         from: FrameFrom::Start,
@@ -119,6 +120,7 @@ fn consume(who: u8) -> FrameRole {
         has: Vec::new(),
         producers: 1,
         keep_ms: 0,
+        patience_ms: 0,
     }))
 }
 
@@ -278,6 +280,21 @@ fn what_a_consumer_left_in_memory_keeps_its_window_until_the_next_one_comes_or_i
     assert_eq!((kept(), channel.status().memory_bytes), (1 << 20, 2 * memory_bytes));
     takes(&second);
     assert_eq!((kept(), channel.status().memory_bytes), (0, 0));
+    channel.close();
+}
+
+#[test]
+fn a_producer_says_that_a_channel_is_unattended_also_if_another_one_opened_it() {
+    let channel = HubChannel::new(&ChannelWishes::default(), 1 << 20, None, spare());
+    let terms = Terms::of(plan::CHUNK_BYTES, plan::SEGMENT_BYTES);
+    let unattended = ChannelWishes { is_unattended: true, ..ChannelWishes::default() };
+    for (number, role, is_unattended) in [(1, consume(1), false), (2, produce(), true)] {
+        let frames = asks(&unattended, role);
+        let outbox = Box::new(Said::default());
+        channel.attach(TransferNumber(number), terms.clone(), &frames, outbox).unwrap();
+        let kept = ChannelTerms { memory_bytes: 1 << 20, spill_bytes: None, is_unattended };
+        assert_eq!(channel.terms(), kept);
+    }
     channel.close();
 }
 
