@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use thalweg_cli::args::filters;
-use thalweg_cli::place::{Configured, Place, Places};
+use thalweg_cli::place::{Configured, Place, Places, Settings};
 use thalweg_cli::receipt_file::{self, Part, Reader};
 use thalweg_cli::{args, config, units};
 use thalweg_mover::failure::FailureKind;
@@ -37,7 +37,10 @@ pub fn units(data: &[u8]) {
 /// A place or an error; no host is an option or a command.
 pub fn place(data: &[u8]) {
     let mut places = Places::default();
-    places.insert("site", Configured { url: "tw://host:1/data".to_owned(), ticket: None, settings: Settings::default() });
+    places.insert(
+        "site",
+        Configured { url: "tw://host:1/data".to_owned(), ticket: None, settings: Settings::default() },
+    );
     match Place::parse(OsStr::from_bytes(data), &places) {
         Ok(Place::Ssh { host, .. }) => assert!(!host.starts_with('-') && !host.contains(char::is_control)),
         Ok(mut named) => {

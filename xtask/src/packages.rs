@@ -25,10 +25,9 @@ pub fn install(packages: &[(&str, &str)]) -> Result<()> {
         println!("==> installing {}", missing.join(", "));
         command::run(Command::new("apt-get").args(["-qq", "update"]))?;
         let install = ["-qq", "install", "-y", "--no-install-recommends"];
-        return command::run(Command::new("apt-get")
-            .env("DEBIAN_FRONTEND", "noninteractive")
-            .args(install)
-            .args(missing));
+        return command::run(
+            Command::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive").args(install).args(missing),
+        );
     }
     println!("==> missing, and not installed (that needs root and apt): {}", missing.join(", "));
     println!("    what needs them is skipped, and says so");

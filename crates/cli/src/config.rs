@@ -463,7 +463,9 @@ impl File<'_> {
         let DeValue::String(text) = value.get_ref() else { return refuse("a text is expected") };
         match name {
             "endpoint" if !text.starts_with("https://") && !text.starts_with("http://") => {
-                return refuse("an endpoint is https://HOST[:PORT], or http:// where nothing is to be encrypted");
+                return refuse(
+                    "an endpoint is https://HOST[:PORT], or http:// where nothing is to be encrypted",
+                );
             }
             "endpoint" => options.endpoint = Some(text.to_string()),
             "region" => options.region = Some(text.to_string()),
@@ -778,7 +780,8 @@ mod tests {
                     profile = \"me\"\nstyle = \"path\"\nca = \"store.pem\"\nanonymous = true\n\
                     directory-markers = true\nserver-times = true\n";
         let (_, places) = apply(text).unwrap();
-        let Place::Object { location, settings } = Place::parse(OsStr::new("@lab/x"), &places).unwrap() else {
+        let Place::Object { location, settings } = Place::parse(OsStr::new("@lab/x"), &places).unwrap()
+        else {
             panic!("it is in a bucket")
         };
         assert_eq!((location.bucket.as_str(), location.key.as_str()), ("data", "base/x"));

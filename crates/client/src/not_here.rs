@@ -17,7 +17,8 @@ pub(crate) const PIPE: &str = "a pipe is no place here: what stdin gives goes wi
 come to stdout with `thalweg cat SRC` (a file of that name is `./-`)";
 
 /// Why a stream does not come from a bucket.
-pub(crate) const STREAM_FROM_BUCKET: &str = "an object is complete: `thalweg cat` prints one, and `thalweg cp` copies it";
+pub(crate) const STREAM_FROM_BUCKET: &str =
+    "an object is complete: `thalweg cat` prints one, and `thalweg cp` copies it";
 
 /// Why a stream does not go into a bucket.
 pub(crate) const STREAM_TO_BUCKET: &str = "an object is there only when it is whole: stream into a directory, and copy from \
@@ -290,8 +291,7 @@ mod tests {
         );
         assert!(cause(&["zero:1", "zero:1"], "a").ends_with("thalweg cp zero:1 a --and zero:1 a"));
         assert!(
-            cause(&["s3://one/x", "s3://one/y"], "a")
-                .ends_with("thalweg cp s3://one/x a --and s3://one/y a")
+            cause(&["s3://one/x", "s3://one/y"], "a").ends_with("thalweg cp s3://one/x a --and s3://one/y a")
         );
         // Two of three would be far.
         assert_eq!(cause(&["h1:x", "here"], "h2:y"), "all sources must be at one place");

@@ -1,7 +1,7 @@
 //! Places as users write them.
 
 use crate::not_here;
-use crate::objects::{self, Location, SCHEME, Settings};
+use crate::objects::{self, Location, SCHEME};
 use crate::options::{dataset, units};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -11,6 +11,8 @@ use thalweg_mover::endpoint::dataset::DatasetSpec;
 use thalweg_mover::endpoint::simulated::ArraySpec;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_wire::path::Escaped;
+
+pub use crate::objects::Settings;
 
 /// Port of a daemon if none is given.
 pub const DEFAULT_PORT: u16 = 8487;

@@ -237,12 +237,12 @@ impl Reach {
                     after: at.after(),
                 };
                 self.hear(far, &question, &mut |reply, at| match reply {
-                    Reply::Entries(entries) => entries.into_iter().try_for_each(|entry| {
-                        match at.hear_path(&entry.path)? {
+                    Reply::Entries(entries) => {
+                        entries.into_iter().try_for_each(|entry| match at.hear_path(&entry.path)? {
                             true => sink(Listed::Found(Found::Entry(entry))),
                             false => Ok(()),
-                        }
-                    }),
+                        })
+                    }
                     Reply::Unordered(directory) => match at.hear_unordered(&directory) {
                         true => sink(Listed::Unordered(directory)),
                         false => Ok(()),

@@ -343,7 +343,10 @@ mod tests {
             ("<html></html>", "ListBucketResult"),
             ("<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>", "more"),
             ("<ListBucketResult><Contents><Key>k</Key><Size>-1</Size></Contents></ListBucketResult>", "Size"),
-            ("<ListBucketResult><Contents><Key>k</Key><Size>1</Size></Contents></ListBucketResult>", "LastModified"),
+            (
+                "<ListBucketResult><Contents><Key>k</Key><Size>1</Size></Contents></ListBucketResult>",
+                "LastModified",
+            ),
             ("<ListBucketResult><Contents><Size>1</Size></Contents></ListBucketResult>", "Key"),
             (
                 "<ListBucketResult><EncodingType>url</EncodingType><Contents><Key>%ff</Key></Contents>\
@@ -387,9 +390,13 @@ mod tests {
     fn checksums_and_versions_are_written_as_they_are_read() {
         assert_eq!(crc64_of(&crc64_words(0x0102_0304_0506_0708)), Some(0x0102_0304_0506_0708));
         assert_eq!((crc64_of("AAAA"), crc64_of("!")), (None, None));
-        for (words, plain, quoted) in [("\"a\"", "a", "\"a\""), ("a", "a", "\"a\""), ("W/\"a\"", "W/\"a\"", "W/\"a\"")]
+        for (words, plain, quoted) in
+            [("\"a\"", "a", "\"a\""), ("a", "a", "\"a\""), ("W/\"a\"", "W/\"a\"", "W/\"a\"")]
         {
-            assert_eq!((plain_etag(words).as_str(), quoted_etag(&plain_etag(words)).as_str()), (plain, quoted));
+            assert_eq!(
+                (plain_etag(words).as_str(), quoted_etag(&plain_etag(words)).as_str()),
+                (plain, quoted)
+            );
         }
     }
 

@@ -215,7 +215,10 @@ impl Answer {
                 return Err(Trouble::lasting(format!("its answer has more than {bytes_max} bytes")));
             }
             if begun.elapsed() > limit {
-                return Err(Trouble::passing(format!("its answer does not end within {} s", limit.as_secs())));
+                return Err(Trouble::passing(format!(
+                    "its answer does not end within {} s",
+                    limit.as_secs()
+                )));
             }
         }
     }

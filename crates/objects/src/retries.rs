@@ -52,8 +52,16 @@ pub fn advice(refused: &Refused<'_>) -> Advice {
     match refused.code {
         "RequestTimeTooSkewed" => return Advice::SetClock,
         "ExpiredToken" | "ExpiredTokenException" | "TokenRefreshRequired" => return Advice::Renew,
-        "SlowDown" | "InternalError" | "ServiceUnavailable" | "RequestTimeout" | "RequestTimeoutException"
-        | "Throttling" | "ThrottlingException" | "TooManyRequests" | "OperationAborted" | "Busy" => {
+        "SlowDown"
+        | "InternalError"
+        | "ServiceUnavailable"
+        | "RequestTimeout"
+        | "RequestTimeoutException"
+        | "Throttling"
+        | "ThrottlingException"
+        | "TooManyRequests"
+        | "OperationAborted"
+        | "Busy" => {
             return Advice::Later;
         }
         _ => {}
@@ -71,8 +79,13 @@ pub fn advice(refused: &Refused<'_>) -> Advice {
 pub fn kind(status: u16, code: &str) -> FailureKind {
     match code {
         "NoSuchKey" | "NoSuchBucket" | "NoSuchUpload" | "NoSuchVersion" => return FailureKind::NotFound,
-        "AccessDenied" | "InvalidAccessKeyId" | "SignatureDoesNotMatch" | "ExpiredToken" | "InvalidToken"
-        | "RequestTimeTooSkewed" | "TokenRefreshRequired" => return FailureKind::Permission,
+        "AccessDenied"
+        | "InvalidAccessKeyId"
+        | "SignatureDoesNotMatch"
+        | "ExpiredToken"
+        | "InvalidToken"
+        | "RequestTimeTooSkewed"
+        | "TokenRefreshRequired" => return FailureKind::Permission,
         // It rests on tape.
         "InvalidObjectState" | "EntityTooLarge" | "NotImplemented" | "EntityTooSmall" => {
             return FailureKind::Unsupported;
@@ -186,7 +199,8 @@ mod tests {
     fn waits_grow_and_end_with_the_patience() {
         let patience = Duration::from_secs(60);
         let mut budget = Budget::new(patience, 7);
-        let waits = std::iter::from_fn(|| budget.wait(Duration::ZERO, None, ATTEMPTS_MAX)).collect::<Vec<_>>();
+        let waits =
+            std::iter::from_fn(|| budget.wait(Duration::ZERO, None, ATTEMPTS_MAX)).collect::<Vec<_>>();
         assert!(waits.iter().sum::<Duration>() <= patience);
         assert!(waits[0] >= WAIT_MIN / 2 && waits[0] <= WAIT_MIN);
         assert!(waits.iter().all(|wait| *wait <= WAIT_MAX));

@@ -266,7 +266,13 @@ impl Store {
     }
 
     /// A failure of `operation` that is about `key`.
-    fn failure(&self, kind: FailureKind, operation: &str, key: Option<&str>, words: impl fmt::Display) -> Failure {
+    fn failure(
+        &self,
+        kind: FailureKind,
+        operation: &str,
+        key: Option<&str>,
+        words: impl fmt::Display,
+    ) -> Failure {
         Failure::new(kind, operation, format!("{}: {words}", self.place(key)))
     }
 

@@ -382,7 +382,10 @@ impl Reply {
     }
 
     fn refusal(status: u16, code: &str) -> Reply {
-        Reply::new(status, format!("<Error><Code>{code}</Code><Message>Words of the store.</Message></Error>"))
+        Reply::new(
+            status,
+            format!("<Error><Code>{code}</Code><Message>Words of the store.</Message></Error>"),
+        )
     }
 
     fn with(mut self, name: &str, value: impl ToString) -> Reply {
@@ -443,8 +446,12 @@ impl State {
             "CreateMultipartUpload" => {
                 self.made += 1;
                 let id = format!("upload-{}", self.made);
-                let pending =
-                    Pending { key: key.to_owned(), beside: beside(asked), parts: BTreeMap::new(), begun: now };
+                let pending = Pending {
+                    key: key.to_owned(),
+                    beside: beside(asked),
+                    parts: BTreeMap::new(),
+                    begun: now,
+                };
                 self.uploads.insert(id.clone(), pending);
                 let words = format!("<UploadId>{id}</UploadId>");
                 Reply::new(
@@ -541,9 +548,7 @@ impl State {
             reply = reply.with("x-amz-checksum-crc64nvme", crc64_words(crc64(&object.content)));
         }
         reply.headers.extend(object.beside.iter().cloned());
-        reply
-            .with("etag", format!("\"{}\"", object.etag))
-            .with("last-modified", http_time(object.modified))
+        reply.with("etag", format!("\"{}\"", object.etag)).with("last-modified", http_time(object.modified))
     }
 
     fn list(&self, asked: &Asked) -> Reply {
@@ -610,7 +615,8 @@ impl State {
         let Some(pending) = self.uploads.get(&asked.query["uploadId"]) else {
             return Reply::refusal(404, "NoSuchUpload");
         };
-        let after = asked.query.get("part-number-marker").and_then(|words| words.parse().ok()).unwrap_or(0_u16);
+        let after =
+            asked.query.get("part-number-marker").and_then(|words| words.parse().ok()).unwrap_or(0_u16);
         let behind = || pending.parts.range(after.saturating_add(1)..);
         let mut words = String::new();
         let mut marker = 0;
@@ -649,7 +655,8 @@ impl State {
         let Ok(root) = xml::parse(&words) else { return Reply::refusal(400, "MalformedXML") };
         let mut content = Vec::new();
         for part in root.all("Part") {
-            let number = part.number_of("PartNumber").and_then(|number| u16::try_from(number).ok()).unwrap_or(0);
+            let number =
+                part.number_of("PartNumber").and_then(|number| u16::try_from(number).ok()).unwrap_or(0);
             match pending.parts.get(&number) {
                 Some(held) if part.words_of("ETag").map(plain_etag).as_ref() == Some(&held.etag) => {
                     content.extend_from_slice(&held.content);

@@ -51,12 +51,11 @@ pub(crate) fn answer(
         Question::Read { place, offset, bytes, seen } => {
             read(host, &pen, &place, (offset, bytes), seen, &mut done)
         }
-        Question::Digest { place, chunk_bytes, follow_links, after } => {
-            DigestAs::of_question(chunk_bytes).and_then(|how| {
+        Question::Digest { place, chunk_bytes, follow_links, after } => DigestAs::of_question(chunk_bytes)
+            .and_then(|how| {
                 let place = surveyed(host, &place, follow_links)?;
                 digest(&pen, &place, (how, &crew.take(pen.epoch)), after.as_ref(), &mut done)
-            })
-        }
+            }),
         Question::Remove { place, recursive } => remove(host, &pen, &place, recursive, &mut done),
         Question::Channel { place } => {
             host.channel_status(&place).and_then(|status| pen.say(Reply::Channel(Box::new(status))))

@@ -202,5 +202,4 @@ mod tests {
         assert_eq!(cost(vec![over(0.0)]), "0.250");
         assert_eq!((cost(vec![plain.clone()]), cost(vec![])), ("not recorded".into(), "not measured".into()));
     }
-
 }

@@ -82,9 +82,8 @@ pub fn run() -> Result<()> {
         flag::register(signal, stop.clone())?;
     }
     let program = static_program();
-    let jobs = |built: Vec<Built>| {
-        built.iter().map(|built| Job::new(built, program.as_deref())).collect::<Vec<_>>()
-    };
+    let jobs =
+        |built: Vec<Built>| built.iter().map(|built| Job::new(built, program.as_deref())).collect::<Vec<_>>();
     let mut ended = Ended::default();
     at_once(jobs(others), AT_ONCE, &stop, &mut ended)?;
     at_once(jobs(measuring), 1, &stop, &mut ended)?;

@@ -85,7 +85,8 @@ fn tell_status(status: &ChannelStatus) -> Result<()> {
         ))?;
     }
     for row in &status.consumers {
-        let ConsumerStatus { name, members, policy, behind, in_flight, taken, bytes, lost, tail_ns, .. } = row;
+        let ConsumerStatus { name, members, policy, behind, in_flight, taken, bytes, lost, tail_ns, .. } =
+            row;
         let at = row.addresses.join(", ");
         let at = if at.is_empty() { at } else { format!(" at {at}") };
         let lost: Vec<String> = lost

@@ -79,7 +79,9 @@ fn tell_leftover(args: &GcArgs, left: &Leftover) {
 fn tell_upload(args: &GcArgs, left: &LeftUpload) {
     let (word, more) = match left.state {
         UploadState::Left => ("left", "remove it with --yes"),
-        UploadState::Unknown => ("unknown", "no copy from here left it: --older-than says how old what goes is"),
+        UploadState::Unknown => {
+            ("unknown", "no copy from here left it: --older-than says how old what goes is")
+        }
         UploadState::Recent => ("recent", "--older-than keeps it"),
         UploadState::Removed => ("removed", "it was not completed"),
     };

@@ -45,7 +45,12 @@ struct Line {
 impl Later {
     pub const fn new() -> Later {
         let waiting = Waiting { lines: VecDeque::new(), bytes: 0, is_writing: false };
-        Later { waiting: Mutex::new(waiting), copies: AtomicUsize::new(1), came: Condvar::new(), went: Condvar::new() }
+        Later {
+            waiting: Mutex::new(waiting),
+            copies: AtomicUsize::new(1),
+            came: Condvar::new(),
+            went: Condvar::new(),
+        }
     }
 
     /// So many copies, one at least, are told of: as much more may wait.

@@ -96,11 +96,11 @@ fn a_stream_that_only_its_user_ends_goes_on_by_itself_when_a_full_disk_has_room_
         let job = stream();
         waits(&job);
         // With a session that ends meanwhile, too.
-        if let Some(before) = daemon.take() {
+        let _another = daemon.take().map(|before| {
             let address = before.address();
             before.kill();
-            daemon = Some(scratch.daemon_at(&address, &exports, &[], |command| command));
-        }
+            scratch.daemon_at(&address, &exports, &[], |command| command)
+        });
         volume.remount("size=32m");
         assert!(holds(&to, &content), "{way}: {:?}", job.said());
         append(&from, b"and more");

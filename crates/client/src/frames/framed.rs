@@ -198,7 +198,9 @@ mod tests {
         let between = Cell::new(false);
         let ended = read(&mut &*stream, &between, &mut |given| {
             all.push(match given {
-                Given::Frame(frame) => format!("{:?} {:?}", frame.set, String::from_utf8_lossy(&frame.payload)),
+                Given::Frame(frame) => {
+                    format!("{:?} {:?}", frame.set, String::from_utf8_lossy(&frame.payload))
+                }
                 other => format!("{other:?}"),
             });
             Ok(())

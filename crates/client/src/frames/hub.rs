@@ -73,11 +73,7 @@ impl Hub {
         let listening = accept::listen(host.clone(), &own, &trust, &wishes.listen)?;
         let (addresses, all) = (listening.addresses.clone(), listening.reachable()?);
         let reachable = all.first().cloned().unwrap_or_default();
-        let ticket = Ticket {
-            addresses: all,
-            server: own.fingerprint(),
-            identity_pem: client.to_pem(),
-        };
+        let ticket = Ticket { addresses: all, server: own.fingerprint(), identity_pem: client.to_pem() };
         ticket.write(&wishes.ticket)?;
         let server = own.fingerprint();
         lock_here().push((server, Arc::downgrade(&host)));

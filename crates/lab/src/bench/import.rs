@@ -73,9 +73,8 @@ struct Marks {
 impl Program {
     /// By the first object; nothing of it is kept.
     fn of(text: &str) -> Program {
-        let marks = document::first_object(text).and_then(|at| {
-            serde_json::Deserializer::from_str(&text[at..]).into_iter::<Marks>().next()?.ok()
-        });
+        let marks = document::first_object(text)
+            .and_then(|at| serde_json::Deserializer::from_str(&text[at..]).into_iter::<Marks>().next()?.ok());
         match marks {
             Some(of) if of.fio_version.is_some() || of.jobs.is_some() => Program::Fio,
             Some(of) if of.succeeded.is_some() || of.result.is_some() || of.result_merged.is_some() => {

@@ -145,9 +145,8 @@ impl Probes {
             core_bytes_per_s: Some(core_rate()),
             testbed: Some(in_words(testbed())),
             disks: paths.iter().map(|path| (path.clone(), in_words(disk(path)))).collect(),
-            way: to.map(|(to, only)| {
-                way(to, only).map_err(|why| format!("{}: {why}", Escaped(to.as_bytes())))
-            }),
+            way: to
+                .map(|(to, only)| way(to, only).map_err(|why| format!("{}: {why}", Escaped(to.as_bytes())))),
         }
     }
 }

@@ -82,9 +82,7 @@ pub(super) fn read(source: &str, text: &str, has_version: bool) -> Result<Found>
     }
     let until = match written.expiration {
         None => None,
-        Some(text) => {
-            Some(parse_time(&text).ok_or_else(|| wrong("its `Expiration` is no time".to_owned()))?)
-        }
+        Some(text) => Some(parse_time(&text).ok_or_else(|| wrong("its `Expiration` is no time".to_owned()))?),
     };
     let (Some(key), Some(secret)) = (written.access_key_id, written.secret_access_key) else {
         return Err(wrong("the answer has no `AccessKeyId` or no `SecretAccessKey`".to_owned()));

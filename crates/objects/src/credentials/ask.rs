@@ -74,7 +74,9 @@ fn ask_once(
     let response = match question {
         Question::Get => prepare(agent.get(url), manner, headers).call()?,
         Question::Put => prepare(agent.put(url), manner, headers).send_empty()?,
-        Question::Form(pairs) => prepare(agent.post(url), manner, headers).send_form(pairs.iter().copied())?,
+        Question::Form(pairs) => {
+            prepare(agent.post(url), manner, headers).send_form(pairs.iter().copied())?
+        }
     };
     let status = response.status().as_u16();
     let body = response.into_body().into_with_config().limit(ANSWER_BYTES_MAX).read_to_string()?;

@@ -157,8 +157,7 @@ impl Shared {
     /// Does `act` under a condition, or, for a store that takes none, after a look.
     fn conditional(&self, key: &str, only: &If, act: impl Fn(&If) -> Result<Seen>) -> Result<Seen> {
         let is_refused = |failure: &Failure| {
-            matches!(failure.kind, FailureKind::Unsupported | FailureKind::Usage)
-                && !matches!(only, If::Any)
+            matches!(failure.kind, FailureKind::Unsupported | FailureKind::Usage) && !matches!(only, If::Any)
         };
         if !self.takes_no_conditions.load(Ordering::Relaxed) {
             match act(only) {
@@ -347,8 +346,9 @@ impl ObjectDestination {
         {
             losses.push(Loss {
                 what: "condition".to_owned(),
-                why: "the store takes no conditional writes: who writes the same key just then is not noticed"
-                    .to_owned(),
+                why:
+                    "the store takes no conditional writes: who writes the same key just then is not noticed"
+                        .to_owned(),
             });
         }
         losses

@@ -75,10 +75,20 @@ impl Noted {
 #[derive(Serialize, Deserialize)]
 enum Line {
     /// The first: whose uploads these are.
-    Of { bucket: String },
-    Begin { number: u64, noted: Noted },
-    Parts { number: u64, parts: Vec<NotedPart> },
-    End { number: u64 },
+    Of {
+        bucket: String,
+    },
+    Begin {
+        number: u64,
+        noted: Noted,
+    },
+    Parts {
+        number: u64,
+        parts: Vec<NotedPart>,
+    },
+    End {
+        number: u64,
+    },
 }
 
 /// See the module.

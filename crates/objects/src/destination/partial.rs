@@ -300,9 +300,8 @@ impl ObjectPartial {
     pub(super) fn wait(&self) -> Result<()> {
         let state = lock(&self.state);
         let before = state.under_way.clone();
-        let is_any = |state: &State| {
-            before.iter().any(|(chunk, number)| state.under_way.get(chunk) == Some(number))
-        };
+        let is_any =
+            |state: &State| before.iter().any(|(chunk, number)| state.under_way.get(chunk) == Some(number));
         let state = self.wait_while(state, is_any).map_err(|failure| failure.at(&self.path))?;
         match state.failed.first_key_value() {
             Some((chunk, failure)) => {

@@ -143,7 +143,8 @@ mod tests {
     #[test]
     fn a_checksum_of_parts_is_none_of_the_whole() {
         let crc = ("x-amz-checksum-crc64nvme", Cow::Borrowed("AAAAAAAAAAE="));
-        let of = |kind| head(&told(&[crc.clone(), ("x-amz-checksum-type", Cow::Borrowed(kind))])).unwrap().crc64;
+        let of =
+            |kind| head(&told(&[crc.clone(), ("x-amz-checksum-type", Cow::Borrowed(kind))])).unwrap().crc64;
         assert_eq!((of("FULL_OBJECT"), of("COMPOSITE")), (Some(1), None));
         assert_eq!(head(&told(&[crc.clone()])).unwrap().crc64, Some(1));
     }

@@ -131,7 +131,8 @@ impl Store {
                         .map(str::to_owned)
                         .or(refusal.region.take());
                     let here = self.bucket().region().to_owned();
-                    let date = word(&headers, "date").and_then(answers::http_time_of).map(|time| time.seconds);
+                    let date =
+                        word(&headers, "date").and_then(answers::http_time_of).map(|time| time.seconds);
                     let advice = retries::advice(&retries::Refused {
                         status,
                         code: &refusal.code,
@@ -280,7 +281,13 @@ impl Store {
 
     /// Why a request for a head alone was refused: such answers have no words. Asks for one byte of the content, which
     /// is refused for the same reason, and says so.
-    fn why(&self, wish: &Wish<'_>, credentials: Option<&Credentials>, at: i64, status: u16) -> Option<Refusal> {
+    fn why(
+        &self,
+        wish: &Wish<'_>,
+        credentials: Option<&Credentials>,
+        at: i64,
+        status: u16,
+    ) -> Option<Refusal> {
         if !matches!(status, 400 | 403) || wish.key.is_none() {
             return None;
         }
@@ -305,7 +312,10 @@ impl Store {
     fn set_clock(&self, date: i64) -> bool {
         let skew_seconds = date.saturating_sub(self.now_seconds());
         self.skew_seconds.store(skew_seconds, Ordering::Relaxed);
-        tracing::warn!(skew_seconds, "the store's clock is not this machine's; what is asked goes by the store's");
+        tracing::warn!(
+            skew_seconds,
+            "the store's clock is not this machine's; what is asked goes by the store's"
+        );
         true
     }
 

@@ -171,7 +171,8 @@ impl Store {
     }
 
     fn remove_together(&self, keys: &[&String]) -> std::result::Result<Vec<(String, Failure)>, Refused> {
-        let mut content = "<Delete xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Quiet>true</Quiet>".to_owned();
+        let mut content =
+            "<Delete xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Quiet>true</Quiet>".to_owned();
         for key in keys {
             let _ = write!(content, "<Object><Key>{}</Key></Object>", escape(key));
         }
@@ -213,7 +214,8 @@ impl Store {
                 }
             }
             let got = self.ask(&wish)?;
-            let (some, next) = answers::upload_list(&got.words).map_err(|words| self.nonsense(&wish, &words))?;
+            let (some, next) =
+                answers::upload_list(&got.words).map_err(|words| self.nonsense(&wish, &words))?;
             // Nobody is to end an upload that was not asked for.
             let some = some.into_iter().filter(|upload| upload.key.starts_with(prefix));
             uploads.extend(some.map(|upload| Upload { key: upload.key, id: upload.id, begun: upload.begun }));

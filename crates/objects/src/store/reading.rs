@@ -28,7 +28,14 @@ impl Store {
     ///
     /// # Errors
     /// `Changed` if the object is another one by now; `NotFound` if it is gone; what the store says, if it refuses.
-    pub fn read(&self, key: &str, seen: &Seen, offset: u64, through: u64, buffer: &mut [u8]) -> Result<usize> {
+    pub fn read(
+        &self,
+        key: &str,
+        seen: &Seen,
+        offset: u64,
+        through: u64,
+        buffer: &mut [u8],
+    ) -> Result<usize> {
         let end = offset.saturating_add(buffer.len() as u64).min(seen.size);
         if offset >= end {
             return Ok(0);
@@ -60,7 +67,8 @@ impl Store {
                 since = 0;
             }
             let words = format!("the object breaks off: {}", trouble.words);
-            let failure = self.failure(FailureKind::Connection, READ, Some(key), words).because(trouble.reason);
+            let failure =
+                self.failure(FailureKind::Connection, READ, Some(key), words).because(trouble.reason);
             let failure = failure.in_range(offset + filled as u64, end);
             if !trouble.passes {
                 return Err(failure);
@@ -110,7 +118,9 @@ impl Store {
                 }
                 through
             }
-            (200, _) => return Err(self.nonsense(&wish, "it has all of the object, and a range was asked for")),
+            (200, _) => {
+                return Err(self.nonsense(&wish, "it has all of the object, and a range was asked for"));
+            }
             _ => return Err(self.nonsense(&wish, "it does not say which range it has")),
         };
         let content = got.content.ok_or_else(|| self.nonsense(&wish, "it has no content"))?;

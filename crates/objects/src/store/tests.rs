@@ -100,7 +100,8 @@ fn a_body_that_is_cut_goes_on_where_it_broke_and_with_the_same_version() {
     fake.fail("GetObject", 1, Fault::Cut(0));
     assert_eq!(read(&store, "k", &seen).unwrap(), bytes);
     let asked = fake.asked_to("GetObject");
-    let ranges = ["bytes=0-299999", "bytes=100000-299999", "bytes=100000-299999"].map(|range| Some(range.to_owned()));
+    let ranges =
+        ["bytes=0-299999", "bytes=100000-299999", "bytes=100000-299999"].map(|range| Some(range.to_owned()));
     assert_eq!(numbers(&asked, "range"), ranges);
     assert_eq!(numbers(&asked, "if-match"), [(); 3].map(|()| Some(format!("\"{etag}\""))));
 }
@@ -116,7 +117,8 @@ fn an_object_that_changed_is_not_mixed_with_what_it_was() {
     let failure = store.read("k", &seen, 1000, 2000, &mut buffer).unwrap_err();
     assert_eq!((failure.kind, failure.range), (FailureKind::Changed, Some((1000, 2000))));
     // And by a store that does not know the condition.
-    let headers = vec![("content-range", "bytes 1000-1999/300000".to_owned()), ("etag", "\"other\"".to_owned())];
+    let headers =
+        vec![("content-range", "bytes 1000-1999/300000".to_owned()), ("etag", "\"other\"".to_owned())];
     fake.fail("GetObject", 1, say(206, headers, &"x".repeat(1000)));
     assert_eq!(store.read("k", &seen, 1000, 2000, &mut buffer).unwrap_err().kind, FailureKind::Changed);
 }
@@ -230,8 +232,11 @@ fn nobody_who_answers_is_asked_three_times() {
 fn a_bucket_in_another_region_is_asked_there_from_then_on() {
     let elsewhere = "eu-west-1";
     let told = || vec![("x-amz-bucket-region", elsewhere.to_owned())];
-    let named = format!("<Error><Code>AuthorizationQueryParametersError</Code><Region>{elsewhere}</Region></Error>");
-    for fault in [say(301, told(), ""), say(307, told(), ""), say(400, told(), ""), say(400, Vec::new(), &named)] {
+    let named =
+        format!("<Error><Code>AuthorizationQueryParametersError</Code><Region>{elsewhere}</Region></Error>");
+    for fault in
+        [say(301, told(), ""), say(307, told(), ""), say(400, told(), ""), say(400, Vec::new(), &named)]
+    {
         let (fake, store) = fake();
         fake.put("k", b"content");
         fake.fail("ListObjectsV2", 1, fault);
@@ -278,7 +283,8 @@ fn credentials_that_ended_are_fetched_again_once() {
     fake.fail("ListObjectsV2", 1, Fault::refuse(400, "ExpiredToken"));
     store.list("", false, None).unwrap();
     assert_eq!((fake.asked().len(), fake.paused()), (2, Duration::ZERO));
-    let tokens = fake.asked().iter().map(|asked| asked.query["X-Amz-Security-Token"].clone()).collect::<Vec<_>>();
+    let tokens =
+        fake.asked().iter().map(|asked| asked.query["X-Amz-Security-Token"].clone()).collect::<Vec<_>>();
     assert_ne!(tokens[0], tokens[1]);
     fake.fail("ListObjectsV2", 9, Fault::refuse(400, "ExpiredToken"));
     let failure = store.list("", false, None).unwrap_err();
@@ -462,7 +468,10 @@ fn a_condition_that_does_not_hold_is_a_conflict() {
     let etag = fake.put("k", b"theirs");
     let about = About::default();
     assert_eq!(store.put("k", b"ours", &about, &If::Absent).unwrap_err().kind, FailureKind::Conflict);
-    assert_eq!(store.put("k", b"ours", &about, &If::Is("x".to_owned())).unwrap_err().kind, FailureKind::Conflict);
+    assert_eq!(
+        store.put("k", b"ours", &about, &If::Is("x".to_owned())).unwrap_err().kind,
+        FailureKind::Conflict
+    );
     assert_eq!(fake.content("k").unwrap(), b"theirs");
     store.put("k", b"ours", &about, &If::Is(etag)).unwrap();
     store.put("new", b"ours", &about, &If::Absent).unwrap();

@@ -126,7 +126,8 @@ impl Store {
                 wish.query.push(("part-number-marker", after.to_string().into()));
             }
             let got = self.ask(&wish)?;
-            let (some, next) = answers::part_list(&got.words).map_err(|words| self.nonsense(&wish, &words))?;
+            let (some, next) =
+                answers::part_list(&got.words).map_err(|words| self.nonsense(&wish, &words))?;
             for part in some {
                 if part.number > PARTS_MAX || part.number <= parts.last().map_or(0, |before| before.number) {
                     return Err(self.nonsense(&wish, &format!("part {} is out of order", part.number)));

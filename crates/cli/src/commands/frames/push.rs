@@ -67,7 +67,8 @@ pub(super) fn push(args: &FramesPushArgs, places: &Places) -> Result<Exit> {
     let sender = Sender::open(place, args.link.how(places), wishes)?;
     let before = if args.resume { sender.next_sequence() } else { 0 };
     if before > 0 {
-        let text = format!("the hub has {} of {}", units::counted(before, "frame", "frames"), sender.producer());
+        let text =
+            format!("the hub has {} of {}", units::counted(before, "frame", "frames"), sender.producer());
         teller.tell(&json!({"event": "note", "text": text}), || text.clone());
     }
     let job = Job {
@@ -120,7 +121,8 @@ fn check_resumable(from: &[OsString]) -> Result<()> {
     let is_file = |source: &&OsString| std::fs::metadata(source).is_ok_and(|metadata| metadata.is_file());
     match from.iter().find(|source| *source == "-" || !is_file(source)) {
         Some(source) => {
-            let cause = format!("{} is no regular file: --resume leaves out what was sent of it", named(source));
+            let cause =
+                format!("{} is no regular file: --resume leaves out what was sent of it", named(source));
             Err(Failure::new(FailureKind::Usage, "read the command line", cause))
         }
         None => Ok(()),

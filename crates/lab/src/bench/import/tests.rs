@@ -73,12 +73,8 @@ fn of_pscheduler(kind: &str, result: &Value) -> String {
 }
 
 fn of_throughput(whole: &Value) -> Value {
-    let part = |bits: f64, start: u32, is_omitted: bool| {
-        json!({"throughput-bits": bits, "start": start, "end": start + 1, "omitted": is_omitted})
-    };
-    let interval = |bits: f64, start: u32, is_omitted: bool| {
-        json!({"streams": [part(bits, start, is_omitted)], "summary": part(bits, start, is_omitted)})
-    };
+    let part = |bits: f64, start: u32, is_omitted: bool| json!({"throughput-bits": bits, "start": start, "end": start + 1, "omitted": is_omitted});
+    let interval = |bits: f64, start: u32, is_omitted: bool| json!({"streams": [part(bits, start, is_omitted)], "summary": part(bits, start, is_omitted)});
     json!({
         "schema": 1, "succeeded": true, "diags": "iperf3 …",
         "intervals": [interval(1e9, 0, true), interval(7e9, 1, false), interval(9e9, 2, false)],

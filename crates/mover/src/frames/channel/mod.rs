@@ -567,7 +567,9 @@ impl Channel {
         let cost = cost_of(item);
         if cost > memory_max || cost > spill_max {
             let of = match cost > memory_max {
-                true => format!("{memory_max} bytes of memory (--memory, within the daemon's --frames-memory)"),
+                true => {
+                    format!("{memory_max} bytes of memory (--memory, within the daemon's --frames-memory)")
+                }
                 false => format!("{spill_max} bytes in a quarter of its log (--spill-size)"),
             };
             let bytes = head.payload_bytes;

@@ -11,9 +11,8 @@ impl Channel {
         let Some(makers) = makers.get_mut(&set) else { return };
         makers.remove(id);
         // Whoever has frames of it that wait for room, or are coming, is among them.
-        let under_way = |other: &&KnownProducer| {
-            other.over == Over::No && *other.id != *id && other.lane.has_of_set(set)
-        };
+        let under_way =
+            |other: &&KnownProducer| other.over == Over::No && *other.id != *id && other.lane.has_of_set(set);
         makers.extend(producers.values().filter(under_way).map(|other| (*other.id).clone()));
     }
 

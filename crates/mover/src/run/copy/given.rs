@@ -100,9 +100,7 @@ mod tests {
                 notes.lock().unwrap().push(terms.clone());
                 Ok(Arc::new(NullDestination::default()))
             }),
-            note: Arc::new(move || {
-                (!asked.lock().unwrap().is_empty()).then(|| "nothing is kept".to_owned())
-            }),
+            note: Arc::new(move || (!asked.lock().unwrap().is_empty()).then(|| "nothing is kept".to_owned())),
             name: b"given://there".to_vec(),
             way: "given".to_owned(),
             chunk_bytes: |asked| asked.unwrap_or(16 * MIB).max(8 * MIB),

@@ -27,7 +27,9 @@ pub(super) fn unlike(wishes: &ChannelWishes, terms: &ChannelTerms) -> Option<Str
         unlike.push("frames that wait for a consumer (--unattended)".to_owned());
     }
     let unlike = (!unlike.is_empty()).then(|| unlike.join(", "))?;
-    Some(format!("the channel has {unlike}: who opened it first says how it is kept, within what its daemon has"))
+    Some(format!(
+        "the channel has {unlike}: who opened it first says how it is kept, within what its daemon has"
+    ))
 }
 
 /// By which of its consumers a producer is held up, as its hub sees it; `None`: by none, the way to the hub is slow.

@@ -26,9 +26,8 @@ impl World {
         let is_made = self.makers.iter().all(|maker| maker.is_dead || maker.finished);
         // Consumers that met no producer wait for one at a hub that never heard of any, and rightly.
         let is_orphaned = is_made && self.hub.has_no_producers();
-        let is_over = |taker: &Taker| {
-            taker.is_dead || taker.ended || is_orphaned && taker.machine.has().is_empty()
-        };
+        let is_over =
+            |taker: &Taker| taker.is_dead || taker.ended || is_orphaned && taker.machine.has().is_empty();
         is_made && self.takers.iter().all(is_over)
     }
 

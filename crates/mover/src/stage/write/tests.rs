@@ -412,7 +412,8 @@ impl PartialFile for Hears {
 #[test]
 fn who_gathers_a_chunk_hears_of_the_zeros_that_are_not_written() {
     let (told, scratch, hears) = (Told::new(Disk::default()), scratch(true), Arc::new(Hears::default()));
-    let entry = Entry { kind: Kind::File { sparse: true, marked: false }, ..(*scratch.partial.entry).clone() };
+    let entry =
+        Entry { kind: Kind::File { sparse: true, marked: false }, ..(*scratch.partial.entry).clone() };
     let partial: Arc<dyn PartialFile> = hears.clone();
     *told.partial.lock().unwrap() = Some(OpenPartial { entry: Arc::new(entry), partial, ..scratch.partial });
     let mut intake = Intake::new(told, 0);
