@@ -78,8 +78,7 @@ struct SourceFile {
 
 /// The files of a module, and of those that it declares.
 fn reach(folder: &Path, module: &str, depth: usize, found: &mut Vec<SourceFile>) -> Result<()> {
-    let beside = folder.join(format!("{module}.rs"));
-    let path = if beside.exists() { beside } else { folder.join(module).join("mod.rs") };
+    let path = folder.join(format!("{module}.rs"));
     let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
     for (_, line) in code_lines(&text) {
         if let Some(child) = declared(line) {
@@ -255,6 +254,6 @@ mod tests {
         reach(&checkout::root().join("crates/mover/src"), "plan", 1, &mut files).unwrap();
         reach(&checkout::root().join("crates/mover/src"), "order", 1, &mut files).unwrap();
         let has = |end: &str| files.iter().any(|file| file.path.ends_with(end));
-        assert!(has("plan.rs") && has("plan/disk.rs") && has("order/mod.rs") && !has("order/tests.rs"));
+        assert!(has("plan.rs") && has("plan/disk.rs") && has("order.rs") && !has("order/tests.rs"));
     }
 }
