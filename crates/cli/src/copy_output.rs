@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use thalweg_client::objects::KEEPS_NO;
 use thalweg_client::receipt::ReportFile;
 use thalweg_client::{events, hint};
 use thalweg_mover::basin::{Narrow, Where};
@@ -381,9 +382,11 @@ impl Listener {
                 }
             }
             Outcome::Unchanged { .. } if verbose > 1 => self.line(&format!("{path} (unchanged)")),
-            // What the source has and does not send is told; what the user asked to be left out, on request.
+            // What the source has and does not send is told, and what a bucket cannot hold; what the user asked to be
+            // left out, on request.
             Outcome::Skipped(why)
-                if verbose > 0 || (!is_offered && !quiet && !why.starts_with(EXCLUDED_BY)) =>
+                if verbose > 0
+                    || (!quiet && !why.starts_with(EXCLUDED_BY) && (!is_offered || why.starts_with(KEEPS_NO))) =>
             {
                 self.line(&format!("{path} (skipped: {})", Sentence(why)));
             }

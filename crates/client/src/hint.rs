@@ -217,6 +217,15 @@ mod tests {
         }
     }
 
+    /// What is said of daemons and tickets is nothing for an object store.
+    #[test]
+    fn a_store_that_is_not_trusted_or_does_not_answer_is_no_daemon() {
+        let told = said(FailureKind::Permission, Reason::StoreNotTrusted);
+        assert!(told.contains("AWS_CA_BUNDLE") && !told.contains("ticket"), "{told}");
+        let told = said(FailureKind::Connection, Reason::StoreNotAnswered);
+        assert!(told.contains("endpoint") && !told.contains("thalweg serve"), "{told}");
+    }
+
     #[test]
     fn where_a_file_system_has_no_locks_it_is_said_how_it_gets_them() {
         for kind in [FailureKind::Unsupported, FailureKind::Io] {

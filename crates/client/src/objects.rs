@@ -16,6 +16,7 @@ use thalweg_objects::options::Surroundings;
 use thalweg_objects::source::{ObjectSource, SourceOptions};
 use thalweg_objects::store::Store;
 
+pub use thalweg_objects::destination::KEEPS_NO;
 pub use thalweg_objects::location::{Location, SCHEME};
 pub use thalweg_objects::options::{Options, Style};
 

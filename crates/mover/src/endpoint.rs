@@ -82,6 +82,12 @@ pub trait Source: Send + Sync {
     /// As [`Source::open`].
     fn look_again(&self, entry: &Entry) -> Result<Entry>;
 
+    /// Why it cannot be reached at all any more: then the transfer ends with this, instead of with each entry. Asked when
+    /// something failed; takes no time.
+    fn lost(&self) -> Option<Failure> {
+        None
+    }
+
     /// Number of the device that it rests on, as `st_dev`; `None` if there is none, or there are several.
     fn device(&self) -> Option<u64> {
         None
@@ -394,6 +400,11 @@ pub trait Destination: Send + Sync {
     /// # Errors
     /// `Space`, `Io`.
     fn record(&self, chunks: &[(u64, Vec<(u64, Digest)>)]) -> Result<()>;
+
+    /// As [`Source::lost`].
+    fn lost(&self) -> Option<Failure> {
+        None
+    }
 
     /// As [`Source::device`].
     fn device(&self) -> Option<u64> {

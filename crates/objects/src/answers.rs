@@ -125,7 +125,8 @@ pub(crate) struct ListedPart {
 /// # Errors
 /// If it is none, or something in it makes no sense.
 pub(crate) fn part_list(text: &str) -> Result<(Vec<ListedPart>, Option<u16>), Broken> {
-    let root = root(text, "ListPartsResult")?;
+    // Moto has another name for it.
+    let root = root(text, "ListPartsResponse").or_else(|_| root(text, "ListPartsResult"))?;
     let mut parts = Vec::new();
     for part in root.all("Part") {
         let number = part.number_of("PartNumber").and_then(|number| u16::try_from(number).ok());
@@ -384,6 +385,16 @@ mod tests {
         let http = |words| http_time_of(words).map(|time| time.seconds);
         assert_eq!(http("Mon, 12 Oct 2009 17:50:30 GMT"), Some(1_255_369_830));
         assert_eq!(http("2009-10-12T17:50:30Z"), None);
+    }
+
+    #[test]
+    fn parts_are_read_under_the_name_that_moto_has_for_their_list() {
+        let part = "<Part><PartNumber>1</PartNumber><Size>5</Size><ETag>\"a\"</ETag></Part>";
+        for root in ["ListPartsResult", "ListPartsResponse"] {
+            let (parts, next) = part_list(&format!("<{root}>{part}</{root}>")).unwrap();
+            assert_eq!((parts[0].number, parts[0].bytes, parts[0].etag.as_str(), next), (1, 5, "a", None));
+        }
+        assert!(part_list("<ListBucketResult></ListBucketResult>").unwrap_err().contains("ListPartsResult"));
     }
 
     #[test]

@@ -2,13 +2,15 @@
 
 use crate::store::{About, Head, If, Page, Part, Seen, Store, Upload};
 use std::sync::Arc;
-use thalweg_mover::Result;
+use thalweg_mover::{Failure, Result};
 use thalweg_wire::{Evidence, Time};
 
 /// One bucket, as [`Store`] says it of each call.
 pub(crate) trait Bucket: Send + Sync {
     /// What it is called, with the endpoint where that is not Amazon's.
     fn name(&self) -> String;
+    /// Why it was given up.
+    fn lost(&self) -> Option<Failure>;
     /// One page of what is below `prefix`.
     fn list(&self, prefix: &str, delimiter: bool, after: Option<&str>) -> Result<Page>;
     /// What stands at a key.
@@ -34,6 +36,10 @@ pub(crate) trait Bucket: Send + Sync {
 impl Bucket for Store {
     fn name(&self) -> String {
         Store::name(self)
+    }
+
+    fn lost(&self) -> Option<Failure> {
+        Store::lost(self)
     }
 
     fn list(&self, prefix: &str, delimiter: bool, after: Option<&str>) -> Result<Page> {

@@ -65,6 +65,9 @@ pub fn chunk_bytes_for(wanted: Option<u64>, largest_known: Option<u64>) -> u64 {
     wanted.unwrap_or(CHUNK_BYTES).max(least).min(limits::CHUNK_BYTES_MAX).next_power_of_two()
 }
 
+/// How a reason begins for which an entry is left out, though nobody asked for that.
+pub const KEEPS_NO: &str = "a bucket keeps no";
+
 /// How a bucket is written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DestinationOptions {
@@ -264,11 +267,14 @@ impl ObjectDestination {
             takes_no_conditions: AtomicBool::new(false),
             steps: AtomicU64::new(0),
         };
+        let standing = Standing::new(bucket, prefix.clone());
+        // What nobody is let into, or is not there, is told once, and not of each entry. The list is wanted anyway.
+        standing.look()?;
         Ok(ObjectDestination {
             shared: Arc::new(shared),
             terms,
             options,
-            standing: Standing::new(bucket, prefix.clone()),
+            standing,
             prefix,
             rename,
             catalogue: Mutex::new(catalogue),
@@ -376,7 +382,7 @@ impl ObjectDestination {
         Ok(Box::new(move |content: &[u8]| {
             let blake3 = Some(Digest(*blake3::hash(content).as_bytes()));
             let put = shared.put(&key, content, &About { blake3, ..about }, &only);
-            let seen = put.map_err(|failure| of_all(failure).at(&path))?;
+            let seen = put.map_err(|failure| failure.at(&path))?;
             // What `discard` and the look behind go by.
             let name = Some(format!("{}\0{key}", seen.etag).into_bytes().into_boxed_slice());
             Ok(Staged { lane, number, name, losses })
@@ -421,9 +427,11 @@ impl ObjectDestination {
                 let number = open.number();
                 let gone = || Failure::new(FailureKind::Internal, "finish", "its content is gone");
                 let partial = self.partial(number).ok_or_else(gone)?;
-                let finished = partial.finish(&self.condition(entry), digest).map_err(of_all);
-                let is_its_own =
-                    |failure: &Failure| !matches!(failure.kind, FailureKind::Space | FailureKind::Io);
+                let finished = partial.finish(&self.condition(entry), digest);
+                // What is left of the others is gone on with.
+                let is_its_own = |failure: &Failure| {
+                    !matches!(failure.kind, FailureKind::Space | FailureKind::Io | FailureKind::Connection)
+                };
                 if finished.as_ref().is_err_and(is_its_own) {
                     partial.discard();
                 }
@@ -492,14 +500,6 @@ const KEY_BYTES_MAX: usize = 1024;
 /// The version of a staged object, and its key.
 fn version_of(staged: &Staged) -> Option<(&str, &str)> {
     std::str::from_utf8(staged.name.as_ref()?).ok()?.split_once('\0')
-}
-
-/// A store that is not reached is a matter of all entries.
-fn of_all(failure: Failure) -> Failure {
-    match failure.kind {
-        FailureKind::Connection => Failure { kind: FailureKind::Io, ..failure },
-        _ => failure,
-    }
 }
 
 /// What is kept beside an object, to be compared.
@@ -611,6 +611,10 @@ impl Destination for ObjectDestination {
         Decision::Fresh
     }
 
+    fn lost(&self) -> Option<Failure> {
+        self.shared.bucket.lost()
+    }
+
     fn begin(&self, entry: &Entry) -> Result<Arc<dyn PartialFile>> {
         if self.terms.dry_run {
             return Err(Failure::new(FailureKind::Internal, "write the object", "it is a dry run"));
@@ -636,7 +640,7 @@ impl Destination for ObjectDestination {
 
     fn sync(&self, partials: &[Arc<dyn PartialFile>]) -> Result<()> {
         for partial in partials.iter().filter_map(|partial| self.partial(partial.number())) {
-            partial.wait().map_err(of_all)?;
+            partial.wait()?;
         }
         Ok(())
     }
@@ -646,7 +650,7 @@ impl Destination for ObjectDestination {
         let (etag, key) = version_of(staged).ok_or_else(gone)?;
         let seen =
             Seen { size: bytes, etag: etag.to_owned(), modified: Time::default(), storage_class: None };
-        self.digest(key, &seen).map_err(of_all)
+        self.digest(key, &seen)
     }
 
     fn record(&self, chunks: &[(u64, Vec<(u64, Digest)>)]) -> Result<()> {

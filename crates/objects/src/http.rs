@@ -136,7 +136,7 @@ impl Trouble {
             }
             ureq::Error::Timeout(T::Connect | T::Resolve) => {
                 Trouble::passing(format!("there is no connection after {} s", CONNECT_LIMIT.as_secs()))
-                    .because(Reason::NotAnswered)
+                    .because(Reason::StoreNotAnswered)
             }
             ureq::Error::Timeout(_) => {
                 Trouble::passing(format!("there is no answer after {} s", limit.as_secs()))
@@ -145,7 +145,7 @@ impl Trouble {
                 Trouble::passing("the name of its host is not found").because(Reason::NotResolved)
             }
             ureq::Error::ConnectionFailed => {
-                Trouble::passing("there is no connection").because(Reason::NotAnswered)
+                Trouble::passing("there is no connection").because(Reason::StoreNotAnswered)
             }
             ureq::Error::ConnectProxyFailed(_) => Trouble::passing("the proxy does not connect to it"),
             ureq::Error::Protocol(_) => Trouble::passing("what it answers is no HTTP"),
@@ -171,7 +171,7 @@ impl Trouble {
         let reason = match error.kind() {
             io::ErrorKind::ConnectionRefused
             | io::ErrorKind::HostUnreachable
-            | io::ErrorKind::NetworkUnreachable => Reason::NotAnswered,
+            | io::ErrorKind::NetworkUnreachable => Reason::StoreNotAnswered,
             _ => Reason::Other,
         };
         Trouble::passing(failure::of_io("send", &error).cause).because(reason)
@@ -180,7 +180,7 @@ impl Trouble {
     fn of_tls(error: &rustls::Error) -> Trouble {
         let words = format!("TLS: {error}");
         match error {
-            rustls::Error::InvalidCertificate(_) => Trouble::lasting(words).because(Reason::NotTrusted),
+            rustls::Error::InvalidCertificate(_) => Trouble::lasting(words).because(Reason::StoreNotTrusted),
             _ => Trouble::passing(words),
         }
     }
@@ -328,7 +328,7 @@ mod tests {
     fn a_certificate_that_is_not_trusted_is_final_and_a_connection_that_breaks_is_not() {
         let bad = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
         let trouble = Trouble::of_io(io::Error::new(io::ErrorKind::InvalidData, bad));
-        assert_eq!((trouble.passes, trouble.reason), (false, Reason::NotTrusted));
+        assert_eq!((trouble.passes, trouble.reason), (false, Reason::StoreNotTrusted));
         let trouble = Trouble::of_io(io::ErrorKind::ConnectionReset.into());
         assert_eq!((trouble.passes, trouble.reason), (true, Reason::Other));
         // As a body's reader tells it.

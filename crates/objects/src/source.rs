@@ -303,6 +303,10 @@ struct Looked {
 }
 
 impl Source for ObjectSource {
+    fn lost(&self) -> Option<Failure> {
+        self.bucket.lost()
+    }
+
     fn scan(&self, sink: &mut dyn ScanSink) -> ScanTotals {
         let mut scan = Scan::new(self, sink);
         if self.is_single {

@@ -4,7 +4,8 @@
 //! keys and bytes, no trees: those are [`crate::source`]'s and [`crate::destination`]'s.
 //!
 //! What it promises:
-//! - A request that may pass is made again, as [`crate::retries`] decides, for as long as the patience lasts.
+//! - A request that may pass is made again, as [`crate::retries`] decides, for as long as the patience lasts. Where it
+//!   ends and nobody was answered meanwhile, the store is given up ([`Store::lost`]): others do not wait as long again.
 //! - An object is read as it was seen, or the reader hears that it changed.
 //! - What is written arrived as it was sent: the store compares a checksum that travels with it, and says so.
 //! - Addresses are signed for an hour, and in no error, log or `Debug`; nor are keys and tokens.
@@ -161,6 +162,10 @@ pub struct Store {
     skew_seconds: AtomicI64,
     /// It answered, whatever it said.
     answered: AtomicBool,
+    /// Answers other than that it is busy or fails: who hears of no more of them knows that all of it does.
+    sound_answers: AtomicU64,
+    /// Why it was given up.
+    lost: Mutex<Option<Failure>>,
     checks: AtomicU8,
     /// One more for each request: no two have the same jitter.
     requests: AtomicU64,
@@ -204,6 +209,8 @@ impl Store {
             bucket: Mutex::new((settled.endpoint, Arc::new(bucket))),
             skew_seconds: AtomicI64::new(0),
             answered: AtomicBool::new(false),
+            sound_answers: AtomicU64::new(0),
+            lost: Mutex::default(),
             checks: AtomicU8::new(Checks::Unknown as u8),
             requests: AtomicU64::new(0),
             bodies: Mutex::new(VecDeque::new()),
@@ -222,6 +229,12 @@ impl Store {
             known if known == Checks::Md5 as u8 => Checks::Md5,
             _ => Checks::Unknown,
         }
+    }
+
+    /// Why the store was given up: it answered nobody for as long as one request's patience. Each request is made once
+    /// all the same, and one that is answered ends this.
+    pub fn lost(&self) -> Option<Failure> {
+        lock(&self.lost).clone()
     }
 
     fn learn(&self, checks: Checks) {

@@ -1,6 +1,6 @@
 //! What is killed, overwritten or left behind.
 
-use super::servers::{Server, each};
+use super::servers::{Kind, Server, each};
 use super::support::job::Running;
 use super::support::{noise, wait_until};
 use std::path::Path;
@@ -96,8 +96,11 @@ fn what_uploads_left_is_found_and_removed_when_it_is_old_enough() {
         let other = server.path("another-state");
         let unknown = server.ok(&["gc", "--yes", "--state", &other, &there]);
         assert!(unknown.stdout.contains("unknown") && server.unfinished_bytes() > 0, "{}", unknown.stdout);
-        let kept = server.ok(&["gc", "--yes", "--older-than", "7d", &there]);
-        assert!(kept.stdout.contains("recent") && server.unfinished_bytes() > 0, "{}", kept.stdout);
+        // Moto says of each that it was begun in 2010.
+        if server.kind == Kind::Versity {
+            let kept = server.ok(&["gc", "--yes", "--older-than", "7d", &there]);
+            assert!(kept.stdout.contains("recent") && server.unfinished_bytes() > 0, "{}", kept.stdout);
+        }
         let removed = server.ok(&["gc", "--yes", &there]);
         assert!(removed.stdout.contains("removed"), "{}", removed.stdout);
         assert_eq!(server.unfinished_bytes(), 0);
@@ -105,4 +108,47 @@ fn what_uploads_left_is_found_and_removed_when_it_is_old_enough() {
         server.ok(&["cp", "--chunk", "8MiB", &server.path("large"), &server.place("large")]);
         assert!(server.get("large").unwrap() == noise(1, BYTES as usize));
     });
+}
+
+/// Begins to copy a tree of a large file and small ones with this patience, and kills the store when a part is there.
+fn begin_and_kill_the_store(server: &mut Server, patience: &str) -> Running {
+    let from = server.scratch.path("from");
+    std::fs::create_dir(&from).unwrap();
+    std::fs::write(from.join("large"), noise(1, BYTES as usize)).unwrap();
+    for number in 0..SMALL {
+        std::fs::write(from.join(number.to_string()), noise(number, 100)).unwrap();
+    }
+    let words = ["cp", "--chunk", "8MiB", "--bwlimit", "200Mbit/s", "--patience", patience];
+    let places = [server.path("from/"), server.place("up/")];
+    let words: Vec<&str> = words.into_iter().chain(places.iter().map(String::as_str)).collect();
+    let copying = server.begin(&words);
+    assert!(wait_until(HANG, || server.unfinished_bytes() >= PART), "no part came");
+    server.end();
+    copying
+}
+
+const SMALL: u64 = 300;
+
+#[test]
+fn a_store_that_stays_away_ends_the_copy_once_and_not_each_entry() {
+    let Some(mut server) = Server::start(Kind::Versity, "store away") else { return };
+    let ran = begin_and_kill_the_store(&mut server, "2s").end(HANG).expect(3);
+    assert_eq!(ran.stderr.matches("error: ").count(), 1, "{}", ran.stderr);
+    assert!(ran.stderr.contains("is that its endpoint"), "{}", ran.stderr);
+    server.start_again();
+    // What it has of the large file stays for the next attempt.
+    let words = ["cp", "--json", "--chunk", "8MiB", &server.path("from/"), &server.place("up/")];
+    assert!(server.ok(&words).number("bytes_resumed") >= PART);
+    assert!(server.get("up/large").unwrap() == noise(1, BYTES as usize));
+    assert_eq!(server.keys().len() as u64, SMALL + 1);
+}
+
+#[test]
+fn a_copy_goes_on_when_the_store_comes_back_within_its_patience() {
+    let Some(mut server) = Server::start(Kind::Versity, "store back") else { return };
+    let copying = begin_and_kill_the_store(&mut server, "5m");
+    server.start_again();
+    copying.end(HANG).expect(0);
+    assert!(server.get("up/large").unwrap() == noise(1, BYTES as usize));
+    assert_eq!((server.keys().len() as u64, server.unfinished_bytes()), (SMALL + 1, 0));
 }

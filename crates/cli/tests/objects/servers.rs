@@ -82,7 +82,7 @@ impl Server {
             skipped(row, &why);
             return None;
         }
-        let (child, port) = begin(kind, &scratch, &[]);
+        let (child, port) = begin(kind, &scratch, &[], None);
         let endpoint = format!("http://127.0.0.1:{port}");
         let server = Server { child, kind, scratch, endpoint, ca: None };
         let url = server.bucket().create_bucket(&credentials()).sign(SIGNED_FOR);
@@ -108,7 +108,7 @@ impl Server {
         std::fs::write(&files[2], own.serialize_pem()).unwrap();
         let [ca, certificate, key] = files;
         let more = ["--cert".into(), certificate.into_os_string(), "--key".into(), key.into_os_string()];
-        let (child, port) = begin(self.kind, &self.scratch, &more);
+        let (child, port) = begin(self.kind, &self.scratch, &more, None);
         self.child = child;
         self.endpoint = format!("https://127.0.0.1:{port}");
         self.ca = Some(ca);
@@ -223,7 +223,14 @@ impl Server {
         ureq::Agent::new_with_config(ureq::Agent::config_builder().http_status_as_error(false).build())
     }
 
-    fn end(&mut self) {
+    /// Starts it again where it was, with what it had on disk.
+    pub fn start_again(&mut self) {
+        let port = self.endpoint.rsplit(':').next().and_then(|port| port.parse().ok());
+        self.child = begin(self.kind, &self.scratch, &[], port).0;
+    }
+
+    /// Kills it.
+    pub fn end(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -239,12 +246,13 @@ fn credentials() -> Credentials {
     Credentials::new(KEY, SECRET)
 }
 
-/// Starts the program, and waits until it listens.
-fn begin(kind: Kind, scratch: &Scratch, more: &[std::ffi::OsString]) -> (Child, u16) {
+/// Starts the program, and waits until it listens; on any port, if it is not said on which.
+fn begin(kind: Kind, scratch: &Scratch, more: &[std::ffi::OsString], port: Option<u16>) -> (Child, u16) {
     let root = scratch.path("store");
     std::fs::create_dir_all(&root).unwrap();
     for _ in 0..5 {
-        let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its number").port();
+        let any = || TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its number").port();
+        let port = port.unwrap_or_else(any);
         let mut command = Command::new(program(kind));
         match kind {
             Kind::Versity => {

@@ -8,6 +8,12 @@ pub(super) fn of(failure: &Failure) -> Option<&'static str> {
             "the ticket is an old one, or that of another daemon: fetch the one that `thalweg serve` there wrote last, and name it \
              with --ticket or THALWEG_TICKET"
         }
+        (_, Reason::StoreNotTrusted) => {
+            "if its authority is your own, name that with `ca` in [place.NAME], or with AWS_CA_BUNDLE"
+        }
+        (FailureKind::Connection, Reason::StoreNotAnswered) => {
+            "is that its endpoint, and may this host reach it? The same command resumes"
+        }
         // The link stood all the while.
         (FailureKind::Connection, Reason::NoWay) => {
             "the far side answers, but not there: name with --via and --bind what leads to it, or leave them out. The same \

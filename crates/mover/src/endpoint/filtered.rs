@@ -46,6 +46,10 @@ impl Source for FilteredSource {
         self.source.look_again(entry)
     }
 
+    fn lost(&self) -> Option<Failure> {
+        self.source.lost()
+    }
+
     fn device(&self) -> Option<u64> {
         self.source.device()
     }

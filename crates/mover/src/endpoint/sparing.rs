@@ -116,6 +116,10 @@ impl Source for SparingSource {
         self.source.remove(path, seen, is_end)
     }
 
+    fn lost(&self) -> Option<Failure> {
+        self.source.lost()
+    }
+
     fn device(&self) -> Option<u64> {
         self.source.device()
     }

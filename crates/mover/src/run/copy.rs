@@ -352,7 +352,7 @@ pub fn copy(
 /// the next time.
 pub const HEALS: Policy = Policy {
     first_max: 3,
-    away: &[Reason::NotAnswered, Reason::NotResolved, Reason::FarNotReached],
+    away: &[Reason::NotAnswered, Reason::NotResolved, Reason::FarNotReached, Reason::StoreNotAnswered],
     handshake: true,
     busy: false,
     pause: Duration::from_millis(500),

@@ -250,6 +250,12 @@ impl ReceiveRun {
         self.pump(&mut state);
     }
 
+    /// Ends the transfer if its destination is lost: no other entry would fare better.
+    fn ends_if_lost(&self) -> bool {
+        let lost = self.destination.lost();
+        lost.map(|failure| self.abort(failure)).is_some()
+    }
+
     /// Ends the transfer as a full disk does: what is complete gets its name first. One that concludes goes on.
     pub fn run_out(&self, failure: Failure) {
         let mut state = self.lock();
@@ -835,6 +841,9 @@ impl Receiving for ReceiveRun {
     }
 
     fn write_failed(&self, id: EntryId, failure: Failure) {
+        if self.ends_if_lost() {
+            return;
+        }
         let mut state = self.lock();
         let now = self.clock.now();
         state.machine.write_failed(id, failure, now);
@@ -850,6 +859,9 @@ impl Receiving for ReceiveRun {
     }
 
     fn finished(&self, results: Finished) {
+        if results.iter().any(|(_, result)| result.is_err()) && self.ends_if_lost() {
+            return;
+        }
         let mut state = self.lock();
         let now = self.clock.now();
         state.machine.finished(results, now);

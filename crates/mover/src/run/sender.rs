@@ -322,6 +322,12 @@ impl SendRun {
         self.common.abort(failure);
     }
 
+    /// Ends the transfer if its source is lost: no other entry would fare better.
+    fn ends_if_lost(&self) -> bool {
+        let lost = self.source.lost();
+        lost.map(|failure| self.abort(failure)).is_some()
+    }
+
     /// Does the next piece of work of this transfer on a stream.
     ///
     /// # Errors

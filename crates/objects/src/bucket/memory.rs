@@ -136,6 +136,10 @@ impl Bucket for Memory {
         "s3://memory".to_owned()
     }
 
+    fn lost(&self) -> Option<Failure> {
+        None
+    }
+
     fn list(&self, prefix: &str, delimiter: bool, after: Option<&str>) -> Result<Page> {
         self.ask("list");
         let most = match self.page_keys.load(Ordering::Relaxed) {

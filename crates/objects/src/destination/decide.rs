@@ -3,7 +3,7 @@
 use super::notes::Noted;
 use super::partial::ObjectPartial;
 use super::standing::Found;
-use super::{Flight, ObjectDestination, PARTS_MAX, abort, has, of_all, words_of};
+use super::{Flight, KEEPS_NO, ObjectDestination, PARTS_MAX, abort, has, words_of};
 use crate::bucket::version_of;
 use crate::source::open_version;
 use crate::store::{About, If, Part, Seen};
@@ -64,12 +64,12 @@ impl ObjectDestination {
         let decided = match &entry.kind {
             Kind::Directory => self.directory(entry),
             Kind::File { .. } => self.file(entry, reading),
-            Kind::Symlink { .. } => Ok(skipped("a bucket keeps no symbolic links")),
+            Kind::Symlink { .. } => Ok(skipped(&format!("{KEEPS_NO} symbolic links"))),
             Kind::Fifo | Kind::Device { .. } if !self.terms.preserve.devices => {
                 Ok(skipped("entries of this kind are not asked for"))
             }
-            Kind::Fifo => Ok(skipped("a bucket keeps no FIFOs")),
-            Kind::Device { .. } => Ok(skipped("a bucket keeps no devices")),
+            Kind::Fifo => Ok(skipped(&format!("{KEEPS_NO} FIFOs"))),
+            Kind::Device { .. } => Ok(skipped(&format!("{KEEPS_NO} devices"))),
             Kind::HardLink { .. } => Ok(Decision::Fresh),
         };
         decided.unwrap_or_else(|failure| settled(Outcome::Failed(failure_at(failure, &entry.path)), false))
@@ -239,7 +239,7 @@ impl ObjectDestination {
     }
 
     fn forget(&self, number: u64, noted: &Noted) -> Result<()> {
-        abort(&*self.shared.bucket, &noted.upload()).map_err(of_all)?;
+        abort(&*self.shared.bucket, &noted.upload())?;
         lock(&self.shared.notes).end(number);
         Ok(())
     }

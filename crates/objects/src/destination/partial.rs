@@ -407,11 +407,11 @@ impl PartialFile for Open {
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         let gathered = self.0.gather(Some(bytes), bytes.len() as u64, offset);
-        gathered.map_err(|failure| to_io(super::of_all(failure)))
+        gathered.map_err(to_io)
     }
 
     fn leave_zeros(&self, bytes: u64, offset: u64) -> io::Result<()> {
-        self.0.gather(None, bytes, offset).map_err(|failure| to_io(super::of_all(failure)))
+        self.0.gather(None, bytes, offset).map_err(to_io)
     }
 
     /// The store compared the checksum of each part, and does that of a whole object when it gets its name.

@@ -61,6 +61,11 @@ impl Standing {
         Standing { bucket, prefix, kept: Mutex::default() }
     }
 
+    /// Whether it can be looked at.
+    pub(super) fn look(&self) -> Result<()> {
+        self.listing("").map(drop)
+    }
+
     /// What stands at a path below the prefix.
     pub(super) fn find(&self, path: &str) -> Result<Found> {
         let (above, name) = path.rsplit_once('/').unwrap_or(("", path));

@@ -11,6 +11,7 @@ use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 use thalweg_mover::failure::{Failure, FailureKind, Reason, shown_path};
+use thalweg_mover::mutex::lock;
 use ureq::http::{HeaderMap, Method as HttpMethod};
 use url::Url;
 
@@ -37,6 +38,8 @@ pub(super) struct Wish<'a> {
     pub limit: Duration,
     /// Bytes of an answer in words. `None`: it is an object's content.
     pub words_max: Option<usize>,
+    /// A store that does not answer this is not given up for it.
+    pub is_try: bool,
 }
 
 impl<'a> Wish<'a> {
@@ -44,7 +47,8 @@ impl<'a> Wish<'a> {
     pub fn new(operation: &'static str, right: &'static str, method: Method, key: Option<&'a str>) -> Self {
         let (query, headers, content) = (Vec::new(), Vec::new(), None);
         let words_max = Some(WORDS_BYTES_MAX);
-        Wish { operation, right, method, key, query, headers, content, limit: ANSWER_LIMIT, words_max }
+        let limit = ANSWER_LIMIT;
+        Wish { operation, right, method, key, query, headers, content, limit, words_max, is_try: false }
     }
 }
 
@@ -114,6 +118,7 @@ impl Store {
         }
         let mut cured = Cured::default();
         let (mut lost, mut asks_first) = (false, false);
+        let sound_before = self.sound_answers.load(Ordering::Relaxed);
         loop {
             let begun = Instant::now();
             let credentials = self.credentials.now()?;
@@ -121,7 +126,10 @@ impl Store {
             let heard = self.hear(wish, credentials.as_deref(), at, asks_first)?;
             let took = begun.elapsed();
             let (told, mut refused) = match heard {
-                Ok(Heard::Success(got)) => return Ok(got),
+                Ok(Heard::Success(got)) => {
+                    self.is_sound();
+                    return Ok(got);
+                }
                 Ok(Heard::Refusal { status, headers, mut refusal }) => {
                     if refusal.code.is_empty() && matches!(wish.method, Method::Head) {
                         refusal = self.why(wish, credentials.as_deref(), at, status).unwrap_or(refusal);
@@ -139,6 +147,9 @@ impl Store {
                         elsewhere: region.as_ref().is_some_and(|region| *region != here),
                         skew: Duration::from_secs(date.map_or(0, |date| date.abs_diff(at))),
                     });
+                    if advice != Advice::Later {
+                        self.is_sound();
+                    }
                     let put_right = match advice {
                         Advice::Renew if !cured.credentials => {
                             cured.credentials = true;
@@ -186,7 +197,7 @@ impl Store {
                         return Err(Refused { lost, ..failure.into() });
                     }
                     // Where nobody was reached, nothing was done.
-                    lost |= !matches!(trouble.reason, Reason::NotAnswered | Reason::NotResolved);
+                    lost |= !matches!(trouble.reason, Reason::StoreNotAnswered | Reason::NotResolved);
                     // It may have been refused before all was sent.
                     asks_first = is_large && !asks_first;
                     (None, Refused { lost, ..failure.into() })
@@ -194,16 +205,26 @@ impl Store {
             };
             let is_known = self.answered.load(Ordering::Relaxed);
             let attempts_max = if is_known { ATTEMPTS_MAX } else { ATTEMPTS_UNKNOWN_MAX };
-            let Some(wait) = budget.wait(took, told, attempts_max) else {
+            let is_lost = lock(&self.lost).is_some();
+            let Some(wait) = budget.wait(took, told, attempts_max).filter(|_| !is_lost) else {
                 if budget.attempts() > 1 {
                     let cause = format!("{}; asked {} times", refused.failure.cause, budget.attempts());
                     refused.failure.cause = cause;
+                }
+                if !wish.is_try && self.sound_answers.load(Ordering::Relaxed) == sound_before {
+                    lock(&self.lost).get_or_insert_with(|| (*refused.failure).clone());
                 }
                 return Err(refused);
             };
             tracing::debug!(failure = %refused.failure, ?wait, "it is asked again");
             (self.surroundings.pause)(wait);
         }
+    }
+
+    /// It answers, and neither is busy nor fails.
+    fn is_sound(&self) {
+        self.sound_answers.fetch_add(1, Ordering::Relaxed);
+        lock(&self.lost).take();
     }
 
     /// One attempt.
@@ -272,7 +293,8 @@ impl Store {
         if self.answered.load(Ordering::Relaxed) {
             return;
         }
-        let wish = Wish::new("find the bucket", "s3:ListBucket", Method::Head, None);
+        let find = Wish::new("find the bucket", "s3:ListBucket", Method::Head, None);
+        let wish = Wish { is_try: true, ..find };
         let once = &mut Budget::new(Duration::ZERO, 0);
         if let Err(refused) = self.ask_within(&wish, once) {
             tracing::debug!(failure = %refused.failure, "the bucket was not found before content is sent");
@@ -343,7 +365,12 @@ impl Store {
     /// What no answer is to users.
     fn trouble(&self, wish: &Wish<'_>, trouble: &Trouble) -> Failure {
         let words = format!("no answer of the store: {}", trouble.words);
-        self.failure(FailureKind::Connection, wish.operation, wish.key, words).because(trouble.reason)
+        let kind = match trouble.reason {
+            // It is there, and the next attempt finds the same.
+            Reason::StoreNotTrusted => FailureKind::Permission,
+            _ => FailureKind::Connection,
+        };
+        self.failure(kind, wish.operation, wish.key, words).because(trouble.reason)
     }
 
     /// An answer that makes no sense.

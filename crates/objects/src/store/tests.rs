@@ -224,7 +224,7 @@ fn nobody_who_answers_is_asked_three_times() {
     let options = Options { endpoint, ..fake.options() };
     let store = Store::open(&fake.location(""), &options, &fake.surroundings(PATIENCE)).unwrap();
     let failure = store.list("", false, None).unwrap_err();
-    assert_eq!((failure.kind, failure.reason), (FailureKind::Connection, Reason::NotAnswered), "{failure}");
+    assert_eq!((failure.kind, failure.reason), (FailureKind::Connection, Reason::StoreNotAnswered), "{failure}");
     assert!(failure.cause.ends_with("asked 3 times"), "{failure}");
 }
 
@@ -683,4 +683,47 @@ fn a_bucket_is_named_with_its_store() {
     let (fake, store) = fake();
     let endpoint = fake.options().endpoint.unwrap();
     assert_eq!(store.name(), format!("s3://{BUCKET} ({endpoint})"));
+}
+
+// A store that is away.
+
+#[test]
+fn a_store_that_was_silent_for_one_patience_is_asked_once_by_the_others_until_it_answers() {
+    let (fake, store) = fake();
+    fake.put("k", b"x");
+    fake.fail("HeadObject", usize::MAX, Fault::HangUp);
+    assert_eq!(store.lost(), None);
+    let failure = store.head("k").unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Connection, "{failure}");
+    assert_eq!(store.lost().unwrap().cause, failure.cause);
+    let (asked, paused) = (fake.asked().len(), fake.paused());
+    assert_eq!(store.head("k").unwrap_err().kind, FailureKind::Connection);
+    assert_eq!((fake.asked().len(), fake.paused()), (asked + 1, paused));
+    // A refusal is an answer, too.
+    fake.fail("GetObject", 1, Fault::refuse(403, "AccessDenied"));
+    let seen = Seen { size: 1, etag: String::new(), modified: Time::default(), storage_class: None };
+    assert_eq!(read(&store, "k", &seen).unwrap_err().kind, FailureKind::Permission);
+    assert_eq!(store.lost(), None);
+}
+
+#[test]
+fn a_store_that_fails_for_one_key_only_is_not_lost() {
+    let (fake, store) = fake();
+    fake.fail("HeadObject", usize::MAX, Fault::refuse(503, "SlowDown"));
+    // Somebody else is answered while this one waits.
+    let (asked, surroundings) = (Arc::new(Mutex::new(None::<Arc<Store>>)), fake.surroundings(PATIENCE));
+    let (inner, asks) = (surroundings.pause.clone(), asked.clone());
+    let pause = move |wait: Duration| {
+        inner(wait);
+        if let Some(store) = &*lock(&asks) {
+            store.list("", false, None).unwrap();
+        }
+    };
+    let surroundings = Surroundings { pause: Arc::new(pause), ..surroundings };
+    drop(store);
+    let store = Arc::new(Store::open(&fake.location(""), &fake.options(), &surroundings).unwrap());
+    *lock(&asked) = Some(store.clone());
+    assert_eq!(store.head("k").unwrap_err().kind, FailureKind::Connection);
+    assert_eq!(store.lost(), None);
+    lock(&asked).take();
 }

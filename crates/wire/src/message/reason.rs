@@ -128,6 +128,10 @@ pub enum Reason {
     NoVersion,
     /// The key of a stream in TLS form has sealed as much as it may.
     KeyUsedUp,
+    /// The certificate of an object store is not trusted.
+    StoreNotTrusted,
+    /// No object store answers at an endpoint.
+    StoreNotAnswered,
 }
 
 impl Reason {
@@ -178,7 +182,7 @@ mod tests {
         };
         assert_eq!(reason_of(&[Reason::NoInodes as u8]), Reason::NoInodes);
         // The next one, and the largest number that there is.
-        for number in [&[Reason::KeyUsedUp as u8 + 1][..], &[0xff, 0xff, 0xff, 0xff, 0x0f]] {
+        for number in [&[Reason::StoreNotAnswered as u8 + 1][..], &[0xff, 0xff, 0xff, 0xff, 0x0f]] {
             assert_eq!(reason_of(number), Reason::Other, "{number:?}");
         }
         assert!(Message::decode(&with_number(&[0xff; 6])).is_err(), "no number at all");

@@ -550,6 +550,8 @@ fn reasons() -> Vec<Sample<Reason>> {
         Reason::NoLocks => "no locks": Reason::NoLocks;
         Reason::NoVersion => "no version": Reason::NoVersion;
         Reason::KeyUsedUp => "key used up": Reason::KeyUsedUp;
+        Reason::StoreNotTrusted => "store not trusted": Reason::StoreNotTrusted;
+        Reason::StoreNotAnswered => "store not answered": Reason::StoreNotAnswered;
     }
 }
 

@@ -108,13 +108,20 @@ impl ReceiveRun {
                 (entry, decision)
             }
             Decide::Keep(entry, digest) => {
-                let kept = match self.destination.keep(&entry, digest) {
+                let decision = self.destination.keep(&entry, digest);
+                if self.is_end(&decision) {
+                    return Some(Verdict::Nothing);
+                }
+                let kept = match decision {
                     Decision::Settled { outcome, made } => Some((outcome, made)),
                     _ => None,
                 };
                 return Some(Verdict::Kept(entry.id, kept));
             }
         };
+        if self.is_end(&decision) {
+            return Some(Verdict::Nothing);
+        }
         let decided = match decision {
             Decision::Settled { outcome, made } => Decided::Settled { outcome, made },
             Decision::Fresh => Decided::Fresh,
@@ -131,6 +138,11 @@ impl ReceiveRun {
             }
         };
         Some(Verdict::Decided(entry.id, decided))
+    }
+
+    /// Ends the transfer if an entry failed because the destination is lost.
+    fn is_end(&self, decision: &Decision) -> bool {
+        matches!(decision, Decision::Settled { outcome: Outcome::Failed(_), .. }) && self.ends_if_lost()
     }
 
     /// What an earlier attempt left of an entry is read: the peer knows that it goes on. False if nobody waits for it.

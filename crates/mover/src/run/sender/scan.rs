@@ -184,6 +184,9 @@ impl ScanSink for Sink<'_> {
 
     fn trouble(&mut self, path: RelativePath, failure: Failure) {
         let run = self.run;
+        if run.ends_if_lost() {
+            return;
+        }
         let Some(mut state) = self.room() else { return };
         state.machine.aside(path.clone(), Outcome::Failed(failure.at(&path)));
         run.pump(&mut state);

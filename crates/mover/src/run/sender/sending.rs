@@ -192,6 +192,9 @@ impl SendRun {
             let payload = self.compress(lane, raw, &mut inner, &mut watch);
             self.put(lane, outlet, payload, &inner, &mut watch, content_bytes)?;
         }
+        if !packed.failed.is_empty() {
+            self.ends_if_lost();
+        }
         let mut state = self.lock();
         state.machine.pack_sent(lane.stream, &asked, &packed.sent);
         for (id, failure) in packed.failed {
@@ -317,7 +320,7 @@ impl SendRun {
         lane.files.forget(entry.id);
         if failure.kind == FailureKind::Changed {
             self.changed(entry);
-        } else {
+        } else if !self.ends_if_lost() {
             let mut state = self.lock();
             state.machine.failed(entry.id, failure);
             self.pump(&mut state);
