@@ -2518,7 +2518,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__check)
-            opts="-D -L -0 -e -4 -6 -h --sums --devices --copy-links --filter --include --exclude --include-from --exclude-from --files-from --from0 --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --json --config --help"
+            opts="-D -L -0 -e -4 -6 -h --sums --devices --copy-links --filter --include --exclude --include-from --exclude-from --files-from --from0 --patience --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2549,6 +2549,10 @@ _thalweg() {
                     return 0
                     ;;
                 --files-from)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --patience)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2904,7 +2908,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__doctor)
-            opts="-v -h --to --prove --apply --undo --verbose --json --state --config --help"
+            opts="-4 -6 -v -h --to --ipv4 --ipv6 --prove --apply --undo --verbose --json --state --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3103,7 +3107,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__frames__subcmd__pull)
-            opts="-4 -6 -q -h --every --file-name --policy --group --from --producers --count --name --keep --link-rate --hub --listen --ticket --window --streams --cca --via --bind --cipher --ktls --tls-records --ipv4 --ipv6 --memory --record --spill-size --unattended --stall-timeout --patience --quiet --json --config --help"
+            opts="-4 -6 -q -h --framed --every --file-name --policy --group --from --producers --count --name --keep --link-rate --hub --listen --ticket --window --streams --cca --via --bind --cipher --ktls --tls-records --ipv4 --ipv6 --memory --record --spill-size --unattended --stall-timeout --patience --quiet --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3220,7 +3224,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__frames__subcmd__push)
-            opts="-4 -6 -q -h --frame-bytes --index --dtype --shape --set --set-frames --producer --durable --deadline --frames-per-s --slot --ticket --window --streams --cca --via --bind --cipher --ktls --tls-records --ipv4 --ipv6 --memory --record --spill-size --unattended --stall-timeout --patience --quiet --json --config --help"
+            opts="-4 -6 -q -h --frame-bytes --index --framed --dtype --shape --set --set-frames --producer --resume --durable --deadline --frames-per-s --slot --ticket --window --streams --cca --via --bind --cipher --ktls --tls-records --ipv4 --ipv6 --memory --record --spill-size --unattended --stall-timeout --patience --quiet --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3370,13 +3374,17 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__gc)
-            opts="-h --yes --older-than --json --config --help"
+            opts="-h --yes --older-than --state --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --older-than)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --state)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
