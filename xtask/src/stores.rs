@@ -1,5 +1,6 @@
 //! Object stores that tests copy to and from (`crates/cli/tests/objects`), two of them: what one takes for S3's
-//! protocol the other may not. They lie in `stores` beside what is built, and are installed anew when their versions change.
+//! protocol the other may not. They lie in `stores` beside what is built, and are installed anew when their versions
+//! change.
 
 use crate::{command, python};
 use anyhow::Result;

@@ -86,8 +86,8 @@ impl Default for SshOptions {
     }
 }
 
-/// For how long a far mover that ssh started waits for who only asks, where nobody says otherwise: most answers that are
-/// cut off are not resumed.
+/// For how long a far mover that ssh started waits for who only asks, where nobody says otherwise: most answers that
+/// are cut off are not resumed.
 const ASKING_PATIENCE: Duration = Duration::from_secs(30);
 
 impl How {
@@ -307,8 +307,8 @@ impl FarMovers {
         Ok(reached)
     }
 
-    /// A place in a bucket. Its store is opened the first time; one that does not answer is tried again for as long as a
-    /// far mover is waited for.
+    /// A place in a bucket. Its store is opened the first time; one that does not answer is tried again for as long as
+    /// a far mover is waited for.
     ///
     /// # Errors
     /// As [`Bucket::open`].

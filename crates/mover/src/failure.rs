@@ -18,8 +18,8 @@ pub fn of_io(operation: &str, error: &io::Error) -> Failure {
     Failure::new(kind_of_io(error), operation, describe(error)).because(reason_of_io(error))
 }
 
-/// An error that is this failure, where one of the kernel is expected: [`of_io`] makes it a failure of the same kind and
-/// cause again.
+/// An error that is this failure, where one of the kernel is expected: [`of_io`] makes it a failure of the same kind
+/// and cause again.
 pub fn to_io(failure: Failure) -> io::Error {
     io::Error::other(failure)
 }

@@ -46,8 +46,8 @@ pub enum BenchCommand {
     /// A disk by request, depth, way, order: throughput and latency (000 section III-D, 004)
     Storage(RunArgs),
     /// Make a result file of what another program measured: iperf3 --json, fio --output-format=json (3.0 or later),
-    /// pscheduler --format json (throughput, rtt, latency), one run or several behind each other; which it is, is told by
-    /// what is in it. What other programs say may be written as samples, see docs/guide/bench.md
+    /// pscheduler --format json (throughput, rtt, latency), one run or several behind each other; which it is, is told
+    /// by what is in it. What other programs say may be written as samples, see docs/guide/bench.md
     Import(ImportArgs),
     /// Show a result file as a table
     Show(ShowResultArgs),

@@ -38,8 +38,8 @@ pub fn refuse_unheard(matches: &ArgMatches) -> Result<(), clap::Error> {
 pub struct CopyArgs {
     /// Sources, then the destination: PATH, [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH, s3://BUCKET/KEY (endpoint
     /// and credentials as for AWS), @NAME/PATH (a place of the configuration), zero:SIZE,
-    /// data:files=9,size=1MiB,content=frames (a data set), sim:seek=8ms,rate=100MB,devices=4 (a simulated array), null:.
-    /// A trailing slash on a source means its contents. What is missing of the destination's path is made
+    /// data:files=9,size=1MiB,content=frames (a data set), sim:seek=8ms,rate=100MB,devices=4 (a simulated array),
+    /// null:. A trailing slash on a source means its contents. What is missing of the destination's path is made
     #[arg(required = true, num_args = 1.., value_name = "PLACE")]
     pub places: Vec<OsString>,
     /// More copies.

@@ -198,8 +198,8 @@ impl FrameFiles {
         flushed.map_err(|error| at("write frames", &self.directory, &error))
     }
 
-    /// The frames and the ends of sets that were written so far are durable: who writes here next gives them their name, if this process is
-    /// killed. What was lost is [flushed](FrameFiles::flush).
+    /// The frames and the ends of sets that were written so far are durable: who writes here next gives them their
+    /// name, if this process is killed. What was lost is [flushed](FrameFiles::flush).
     ///
     /// # Errors
     /// As [`FrameFiles::frame`]. A sync that failed is final: every later one gives the same.

@@ -296,8 +296,8 @@ impl Bucket {
         }
     }
 
-    /// Uploads below it that were not completed, and aborts those that may go. No store tells whose they are, and one that
-    /// is under way looks like one that was left: those of ours are told by what is noted here.
+    /// Uploads below it that were not completed, and aborts those that may go. No store tells whose they are, and one
+    /// that is under way looks like one that was left: those of ours are told by what is noted here.
     ///
     /// # Errors
     /// What the store says of the list, the kernel of the notes; what the store says of one goes to `trouble`.
