@@ -14,6 +14,9 @@ const MOTO: &str = "moto[server]==5.2.5";
 /// Where Go is where nobody put it on the path.
 const GO: &str = "/usr/local/go/bin/go";
 
+/// Puts one below this directory.
+type Install = fn(&Path) -> Result<()>;
+
 /// Installs them: what cannot be is told, and its tests are skipped, or fail in CI.
 ///
 /// # Errors
@@ -21,8 +24,7 @@ const GO: &str = "/usr/local/go/bin/go";
 pub fn install() -> Result<()> {
     let home = python::home().with_file_name("stores");
     std::fs::create_dir_all(&home)?;
-    let steps: [(&str, &str, fn(&Path) -> Result<()>); 2] =
-        [("versitygw", VERSITYGW, versitygw), ("moto", MOTO, moto)];
+    let steps: [(&str, &str, Install); 2] = [("versitygw", VERSITYGW, versitygw), ("moto", MOTO, moto)];
     for (name, version, install) in steps {
         let stamp = home.join(format!("{name}.txt"));
         if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == version) {

@@ -298,11 +298,14 @@ pub fn digest_wanted(
     digest_chosen(place, how, workers, (wanted, None), sink)
 }
 
+/// What is wanted, and behind which path.
+type Chosen<'a> = (&'a dyn Fn(&RelativePath) -> bool, Option<&'a RelativePath>);
+
 fn digest_chosen(
     place: &SurveyPlace,
     how: DigestAs,
     workers: usize,
-    (wanted, after): (&dyn Fn(&RelativePath) -> bool, Option<&RelativePath>),
+    (wanted, after): Chosen<'_>,
     sink: &mut dyn FnMut(Digested) -> Result<()>,
 ) -> Result<()> {
     if let Spot::Name { dir, name, stat } = place.find()? {
