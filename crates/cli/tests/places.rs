@@ -21,12 +21,12 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// A daemon with the directory `export` as `data`, and again, read-only, as `ro`.
+/// A daemon with the directory `export` as `data`, and again, read-only, as `ro`; it logs.
 fn daemon(scratch: &Scratch) -> Daemon {
     let export = scratch.path("export");
     std::fs::create_dir_all(&export).unwrap();
     let read_only = format!("ro={}:ro", export.display());
-    scratch.daemon_with(&[("data", &export)], &["--export", &read_only])
+    scratch.daemon_with(&[("data", &export)], &["--export", &read_only, "--log-format", "json"])
 }
 
 fn with_ticket(scratch: &Scratch, daemon: &Daemon) -> Command {

@@ -26,6 +26,8 @@ use thalweg_wire::{RelativePath, limits};
 pub struct Asked {
     sources: Vec<Place>,
     destination: Place,
+    /// Bytes of a chunk, if the user says.
+    chunk_bytes: Option<u64>,
 }
 
 /// A copy whose places are reached.
@@ -44,18 +46,34 @@ impl Asked {
     /// Of one source. `command` is what was asked for, as for [`Asked::read`].
     ///
     /// # Errors
-    /// `Unsupported` if both places are far.
+    /// `Unsupported` if both places are far; `Usage` if they are in one bucket, one inside the other.
     pub fn new(command: &str, source: Place, destination: Place) -> Result<Asked> {
-        let asked = Asked { sources: vec![source], destination };
+        let asked = Asked { sources: vec![source], destination, chunk_bytes: None };
         asked.check_ends(command)?;
         Ok(asked)
     }
 
+    /// The same copy with chunks of so many bytes, as the user asks: where it reads a bucket, each is one request.
+    #[must_use]
+    pub fn in_chunks(self, chunk_bytes: Option<u64>) -> Asked {
+        Asked { chunk_bytes, ..self }
+    }
+
     fn check_ends(&self, command: &str) -> Result<()> {
         let is_far = |place: &Place| Whom::of(place).is_some();
-        match self.sources.first().is_some_and(is_far) && is_far(&self.destination) {
-            true => Err(not_here::both_far(command, &self.sources, &self.destination)),
-            false => Ok(()),
+        if self.sources.first().is_some_and(is_far) && is_far(&self.destination) {
+            return Err(not_here::both_far(command, &self.sources, &self.destination));
+        }
+        match self.sources.iter().find(|source| source.meets_in_bucket(&self.destination)) {
+            Some(source) => {
+                let cause = format!(
+                    "the source {source} and what it becomes at the destination {} are the same or one inside the other: \
+                     what is written would be read as what is to be copied",
+                    self.destination
+                );
+                Err(Failure::new(FailureKind::Usage, "copy", cause))
+            }
+            None => Ok(()),
         }
     }
 
@@ -88,7 +106,7 @@ impl Asked {
             return Err(usage("`zero:` and `data:` are no destinations"));
         }
         let is_far = at.is_some();
-        let mut asked = Asked { sources, destination };
+        let mut asked = Asked { sources, destination, chunk_bytes: None };
         asked.check_ends(command)?;
         let most = limits::PLACES_MAX;
         if is_far && asked.sources.len() > most {
@@ -135,6 +153,11 @@ impl Asked {
             }
             (None, _) => To::Null,
         };
+        // A bucket that is written takes no chunks of every size.
+        let chunk_bytes = match &to {
+            To::Given(to) => Some((to.chunk_bytes)(self.chunk_bytes)),
+            _ => self.chunk_bytes,
+        };
         let mut from: Option<From> = None;
         for source in self.sources {
             match (there(&source, far_movers)?, source, &mut from) {
@@ -146,7 +169,8 @@ impl Asked {
                 (None, Place::Dataset(spec), _) => from = Some(From::Dataset(spec)),
                 (None, Place::Simulated(spec), _) => from = Some(From::Simulated(spec)),
                 (None, Place::Object { location, settings }, _) => {
-                    from = Some(From::Given(far_movers.bucket(&location, &settings)?.source()?));
+                    let bucket = far_movers.bucket(&location, &settings)?;
+                    from = Some(From::Given(bucket.source(chunk_bytes)?));
                 }
                 (None, ..) => return Err(usage("this is no source")),
             }

@@ -15,6 +15,7 @@ use thalweg_objects::location::why_no_path;
 use thalweg_objects::options::Surroundings;
 use thalweg_objects::source::{ObjectSource, SourceOptions};
 use thalweg_objects::store::Store;
+use thalweg_sys::process::forbid_core_dumps;
 
 pub use thalweg_objects::destination::KEEPS_NO;
 pub use thalweg_objects::location::{Location, SCHEME};
@@ -46,8 +47,7 @@ pub struct Bucket {
     settings: Settings,
 }
 
-/// Streams that read a bucket, if nobody asks for a number: each waits for an answer most of the time. As many requests
-/// are under way where objects are written.
+/// Streams that read a bucket, if nobody asks for a number: each waits for an answer most of the time.
 const STREAMS: u16 = 16;
 
 /// What is not a name in the place of what was meant: no store takes it.
@@ -55,13 +55,14 @@ const NO_KEY: char = '\0';
 
 impl Bucket {
     /// Opens its store, which is asked for nothing yet. `patience`: how long a store that does not answer is tried
-    /// again.
+    /// again. From then on no core dump is made of this process, or of its children: there are secret keys in it.
     ///
     /// # Errors
     /// `Usage` for a key that is no path, and for settings, also those of the environment and of profiles, that make no
     /// sense; what a file of theirs says.
     pub fn open(location: &Location, settings: &Settings, patience: Duration) -> Result<Bucket> {
         check(location)?;
+        let _ = forbid_core_dumps();
         // A number that nobody foresees; the standard library keys its hashes with one.
         let surroundings = Surroundings::of_process(patience, RandomState::new().hash_one(patience));
         let store = Arc::new(Store::open(location, &settings.options, &surroundings)?);
@@ -79,16 +80,19 @@ impl Bucket {
         self.location.bucket == location.bucket && self.settings == *settings
     }
 
-    /// It as the source of a copy.
+    /// It as the source of a copy, whose chunks have so many bytes: each is one request. Default: 16 MiB.
     ///
     /// # Errors
     /// `NotFound` where nothing has this key or begins with it; what the store says.
-    pub fn source(&self) -> Result<GivenSource> {
+    pub fn source(&self, chunk_bytes: Option<u64>) -> Result<GivenSource> {
         check(&self.location)?;
-        let options = SourceOptions { server_times: self.settings.server_times, ..SourceOptions::default() };
+        let default = SourceOptions::default();
+        let chunk_bytes = chunk_bytes.unwrap_or(default.chunk_bytes);
+        let options = SourceOptions { chunk_bytes, server_times: self.settings.server_times };
         let (source, form) = ObjectSource::open(self.store.clone(), &self.location, options)?;
         let source: Arc<dyn Source> = Arc::new(source);
-        Ok(GivenSource { source, form, name: self.name(), way: self.store.name(), streams: STREAMS })
+        let (name, way) = (self.name(), self.store.name());
+        Ok(GivenSource { source, form, name, way, streams: STREAMS, chunk_bytes })
     }
 
     /// It as the destination of a copy; `state` is where uploads that were not completed are noted.
@@ -137,6 +141,22 @@ pub(crate) fn key_below(key: &str, name: &[u8]) -> String {
     })
 }
 
+/// Whether a copy from one key to another of the same bucket may write what it reads: the destination is at the source
+/// or inside it, or the source is what it becomes there, or one of these is inside the other.
+pub(crate) fn keys_meet(from: &str, to: &str) -> bool {
+    let [source, end] = [from, to].map(|key| key.strip_suffix('/').unwrap_or(key));
+    let is_in = |inner: &str, outer: &str| {
+        let rest = inner.strip_prefix(outer);
+        outer.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    let name = match from.is_empty() || from.ends_with('/') {
+        true => "",
+        false => source.rsplit('/').next().unwrap_or_default(),
+    };
+    let becomes = key_below(end, name.as_bytes());
+    is_in(end, source) || is_in(&becomes, source) || is_in(source, &becomes)
+}
+
 /// # Errors
 /// `Usage` for a key that is no path; the bucket itself is one.
 fn check(location: &Location) -> Result<()> {
@@ -154,6 +174,65 @@ fn check(location: &Location) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use thalweg_mover::event;
+    use thalweg_mover::link::Identity;
+    use thalweg_mover::run::copy::{From, Stop, To, Watch, Wishes, copy};
+    use thalweg_objects::testing::Fake;
+
+    #[test]
+    fn a_bucket_is_read_by_chunks_as_large_as_those_of_the_copy() {
+        let fake = Fake::start().unwrap();
+        fake.put("a", &vec![7; 20 << 20]);
+        let (store, location) = (Arc::new(fake.store().unwrap()), fake.location("a"));
+        let bucket = Bucket { store, location, settings: Settings::default() };
+        let mut wishes = Wishes::default();
+        wishes.movement.asked.chunk_bytes = Some(8 << 20);
+        let from = From::Given(bucket.source(wishes.movement.asked.chunk_bytes).unwrap());
+        let identity = Identity::generate("somebody").unwrap();
+        let (events, link_events) = (event::nobody(), event::nobody());
+        let watch = Watch { events, is_behind: None, link_events, meter: Arc::default(), evidence: None };
+        copy(&from, &To::Null, &wishes, &identity, &watch, &Stop::default()).unwrap();
+        let asked = fake.asked_to("GetObject");
+        let mut ranges: Vec<&str> = asked.iter().filter_map(|asked| asked.header("range")).collect();
+        ranges.sort_unstable();
+        assert_eq!(ranges, ["bytes=0-8388607", "bytes=16777216-20971519", "bytes=8388608-16777215"]);
+    }
+
+    #[test]
+    fn keys_meet_where_one_is_what_the_other_becomes_or_is_inside_of_it() {
+        for (from, to) in [
+            ("run7/", "run7/z/"),
+            ("run7/", "run7/"),
+            ("run7", "run7/"),
+            ("run7", ""),
+            ("a/run7", "a"),
+            ("a/a/a", "a/"),
+            ("", "z/"),
+            ("run7/", ""),
+            ("a/b/", "a/"),
+        ] {
+            assert!(keys_meet(from, to), "{from} {to}");
+        }
+        for (from, to) in
+            [("run7/", "run70/"), ("run70/", "run7/"), ("a", "z/"), ("a/b", ""), ("a/b/c", "a/"), ("a", "b")]
+        {
+            assert!(!keys_meet(from, to), "{from} {to}");
+        }
+    }
+
+    /// Secret keys are in its memory.
+    #[test]
+    fn a_process_that_opens_a_bucket_leaves_no_core_dump() {
+        let endpoint = Some("http://127.0.0.1:1".to_owned());
+        let options = Options { endpoint, anonymous: true, ..Options::default() };
+        let settings = Settings { options, ..Settings::default() };
+        let location = Location { bucket: "data".to_owned(), key: String::new() };
+        Bucket::open(&location, &settings, Duration::ZERO).unwrap();
+        let limits = std::fs::read_to_string("/proc/self/limits").unwrap();
+        let core = limits.lines().find_map(|line| line.strip_prefix("Max core file size")).unwrap();
+        let words: Vec<&str> = core.split_whitespace().take(2).collect();
+        assert!(words.iter().all(|most| ["0", "1"].contains(most)), "{core}");
+    }
 
     #[test]
     fn names_below_a_key_are_keys_and_what_is_no_text_is_none() {

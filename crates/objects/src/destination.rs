@@ -21,10 +21,10 @@ use crate::bucket::{AnyBucket, Bucket};
 use crate::location::Location;
 use crate::store::{About, If, Seen, Store, Upload};
 use std::collections::{HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak, mpsc};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use thalweg_mover::endpoint::together::Together;
 use thalweg_mover::endpoint::{
     Conclusion, Decision, Destination, OPEN_DESTINATION, PartialFile, Reading, Ready, Small, SourceFile,
@@ -291,20 +291,13 @@ impl ObjectDestination {
         lock(&self.left).clone()
     }
 
-    /// Uploads that transfers to this bucket left and none has now, as the state directory knows them.
+    /// Uploads of transfers to this bucket, as the state directory knows them, job by job. As long as `each` has those
+    /// of one, no transfer takes them.
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn leftovers(store: &Store, state: &Path) -> Result<Vec<Leftover>> {
-        leftovers_of(&store.name(), state)
-    }
-
-    /// Ends those. Returns how many are gone now.
-    ///
-    /// # Errors
-    /// As [`Store::abort`]; those before are gone.
-    pub fn end_leftovers(store: &Store, leftovers: &[Leftover]) -> Result<u64> {
-        end_leftovers_in(store, leftovers)
+    pub fn leftovers(store: &Store, state: &Path, each: &mut dyn FnMut(&mut Leftovers)) -> Result<()> {
+        leftovers_of(&store.name(), state, each)
     }
 
     /// The path below the prefix and the key of an entry.
@@ -555,7 +548,7 @@ fn open_catalogue(state: &Path, identity: &[u8], only_reads: bool) -> Option<Cat
     })
 }
 
-/// An upload that was left.
+/// An upload that is not complete.
 #[derive(Debug, Clone)]
 pub struct Leftover {
     /// The key that its object was to have.
@@ -564,29 +557,66 @@ pub struct Leftover {
     pub upload: String,
     /// Bytes of its parts, as far as they are noted.
     pub bytes: u64,
-    note: PathBuf,
+    number: u64,
 }
 
-fn leftovers_of(bucket: &str, state: &Path) -> Result<Vec<Leftover>> {
-    let found = notes::leftovers(state, bucket)
-        .map_err(|error| failure::of_io("look for unfinished uploads", &error))?;
-    let of_note = |(note, uploads): (PathBuf, Vec<notes::Noted>)| {
-        uploads.into_iter().map(move |noted| Leftover {
+/// Uploads of one job. A transfer of it that begins meanwhile waits for two seconds, and is `Busy` then.
+pub struct Leftovers {
+    found: notes::Found,
+    has_ended: bool,
+}
+
+impl Leftovers {
+    /// All of them.
+    pub fn uploads(&self) -> Vec<Leftover> {
+        let of_note = |(number, noted): (u64, notes::Noted)| Leftover {
             bytes: noted.parts.values().map(|part| part.bytes).sum(),
             key: noted.key,
             upload: noted.id,
-            note: note.clone(),
-        })
-    };
-    Ok(found.into_iter().flat_map(of_note).collect())
+            number,
+        };
+        self.found.notes.all().into_iter().map(of_note).collect()
+    }
+
+    /// Whether a transfer has them: then they stay.
+    pub fn are_in_use(&self) -> bool {
+        self.found.is_running
+    }
+
+    /// When something was noted of any of them last, if the file system tells it.
+    pub fn noted_at(&self) -> Option<SystemTime> {
+        self.found.noted_at
+    }
+
+    /// Ends one; one that is gone is ended. The note of the job goes with the last.
+    ///
+    /// # Errors
+    /// `Busy` if a transfer has it; as [`Store::abort`].
+    pub fn end(&mut self, store: &Store, left: &Leftover) -> Result<()> {
+        self.end_in(store, left)
+    }
+
+    fn end_in(&mut self, bucket: &dyn Bucket, left: &Leftover) -> Result<()> {
+        if self.are_in_use() {
+            return Err(Failure::new(FailureKind::Busy, "end the upload", "a transfer has it"));
+        }
+        abort(bucket, &Upload { key: left.key.clone(), id: left.upload.clone(), begun: None })?;
+        self.found.notes.end(left.number);
+        self.has_ended = true;
+        Ok(())
+    }
 }
 
-fn end_leftovers_in(bucket: &dyn Bucket, leftovers: &[Leftover]) -> Result<u64> {
-    for left in leftovers {
-        abort(bucket, &Upload { key: left.key.clone(), id: left.upload.clone(), begun: None })?;
-    }
-    leftovers.iter().for_each(|left| notes::forget(&left.note));
-    Ok(leftovers.len() as u64)
+fn leftovers_of(bucket: &str, state: &Path, each: &mut dyn FnMut(&mut Leftovers)) -> Result<()> {
+    let mut look = |found| {
+        let mut left = Leftovers { found, has_ended: false };
+        each(&mut left);
+        if left.has_ended {
+            left.found.notes.close();
+        }
+    };
+    notes::each_of(state, bucket, &mut look)
+        .map_err(|error| failure::of_io("look for unfinished uploads", &error))
 }
 
 /// Ends an upload; one that is gone is ended.

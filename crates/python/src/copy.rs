@@ -96,6 +96,7 @@ fn copied(
 ) -> Result<Value> {
     let only = options.files_from.is_some().then_some(wishes.selection.only.as_slice());
     let asked = Asked::read("cp", places, only, &Places::default())?;
+    let asked = asked.in_chunks(wishes.movement.asked.chunk_bytes);
     let state = identity::state_directory(reaching.state())?;
     wishes.remembered.state = Some(state.clone());
     let (mut far_movers, keys) = (reaching.to_copy(state.clone(), teller.of_links())?, state.clone());

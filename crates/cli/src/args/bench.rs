@@ -47,7 +47,8 @@ pub enum BenchCommand {
     Storage(RunArgs),
     /// Make a result file of what another program measured: iperf3 --json, fio --output-format=json (3.0 or later),
     /// pscheduler --format json (throughput, rtt, latency), one run or several behind each other; which it is, is told
-    /// by what is in it. What other programs say may be written as samples, see docs/guide/bench.md
+    /// by what is in it. It reads results of no other program: what GridFTP or ping say may be written as samples, see
+    /// docs/guide/bench.md
     Import(ImportArgs),
     /// Show a result file as a table
     Show(ShowResultArgs),

@@ -67,8 +67,8 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
 
     let far: Vec<Whom> = asked.iter().flat_map(Asked::far_movers).collect();
     let mut far_movers = FarMovers::new(how(args, places, &state));
-    let jobs =
-        asked.into_iter().map(|asked| asked.reach(&mut far_movers, &state)).collect::<Result<Vec<Job>>>()?;
+    let reach = |asked: Asked| asked.in_chunks(args.chunk).reach(&mut far_movers, &state);
+    let jobs = asked.into_iter().map(reach).collect::<Result<Vec<Job>>>()?;
     if args.delete {
         job::refuse_shared(&jobs)?;
     }

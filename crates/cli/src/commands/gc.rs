@@ -82,6 +82,7 @@ fn tell_upload(args: &GcArgs, left: &LeftUpload) {
         UploadState::Unknown => {
             ("unknown", "no copy from here left it: --older-than says how old what goes is")
         }
+        UploadState::InUse => ("in-use", "a copy uses it"),
         UploadState::Recent => ("recent", "--older-than keeps it"),
         UploadState::Removed => ("removed", "it was not completed"),
     };

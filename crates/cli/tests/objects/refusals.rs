@@ -63,6 +63,8 @@ fn what_is_not_here_of_buckets_says_what_does_it() {
         (&["rm", "-r", "s3://data"], 1, "no name of its own"),
         (&["cp", "s3://data/a", "s3://data/b", &tree], 1, "--and"),
         (&["cp", "s3://data/a//b", &tree], 1, "two slashes"),
+        (&["cp", "s3://data/run7/", "s3://data/run7/z/"], 1, "one inside the other"),
+        (&["sync", "s3://data/run7", "s3://data/"], 1, "one inside the other"),
         (&["cp", "gs://data/a", &tree], 1, "AWS_ENDPOINT_URL=https://storage.googleapis.com"),
         (&["watch", "s3://data/a", &tree], 1, "what is watched is a directory"),
     ] {

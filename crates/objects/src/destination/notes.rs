@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
 use thalweg_mover::failure::{self, Reason};
 use thalweg_mover::{Failure, FailureKind, Result};
 use thalweg_wire::{Digest, Evidence};
@@ -21,6 +22,11 @@ const NOTE: &str = "note the upload";
 const EXTENSION: &str = "uploads";
 /// A note is not read any further: some 4 million parts.
 const NOTE_BYTES_MAX: u64 = 512 << 20;
+/// So long a transfer waits for who has its note: `thalweg gc` has one for as long as it looks at it, or ends what is
+/// noted there.
+const HELD_MAX: Duration = Duration::from_secs(2);
+/// Between two tries.
+const HELD_LOOK: Duration = Duration::from_millis(50);
 
 /// What is noted of one part: by these it is known again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,8 +116,9 @@ impl Notes {
         std::fs::create_dir_all(state).map_err(|error| failure::of_state(&error))?;
         let name = blake3::hash(identity).to_hex();
         let path = state.join(format!("{}.{EXTENSION}", &name[..32]));
-        let Some(mut file) = open_locked(&path, true).map_err(of_io)? else {
-            let cause = "another transfer of the same job runs, and has what is unfinished there";
+        let Some(mut file) = open_when_free(&path).map_err(of_io)? else {
+            let cause = "another transfer of the same job runs, or `thalweg gc` ends what one left: it has what is \
+                         unfinished there";
             return Err(Failure::new(FailureKind::Busy, OPEN_NOTES, cause).because(Reason::DestinationTaken));
         };
         let (end, read_of, live, next) = read(&mut file).map_err(of_io)?;
@@ -200,11 +207,25 @@ impl Notes {
     }
 }
 
+/// The file of a note, unless somebody has it; made if it is not there. Who has it is waited for, for [`HELD_MAX`].
+fn open_when_free(path: &Path) -> io::Result<Option<File>> {
+    let until = Instant::now() + HELD_MAX;
+    loop {
+        let opened = open_locked(path, true)?;
+        if opened.is_some() || Instant::now() >= until {
+            return Ok(opened);
+        }
+        std::thread::sleep(HELD_LOOK);
+    }
+}
+
 /// The file of a note, unless somebody has it.
 fn open_locked(path: &Path, makes: bool) -> io::Result<Option<File>> {
     let mut options = OpenOptions::new();
     let file = options.read(true).write(true).create(makes).truncate(false).mode(0o600).open(path)?;
     match file.try_lock() {
+        // Who had it removed it meanwhile: what is noted there nobody would find.
+        Ok(()) if file.metadata()?.nlink() == 0 => Ok(None),
         Ok(()) => Ok(Some(file)),
         Err(TryLockError::WouldBlock) => Ok(None),
         Err(TryLockError::Error(error)) => Err(error),
@@ -241,11 +262,20 @@ fn read(file: &mut File) -> io::Result<ReadNote> {
     Ok((end, of, live, next))
 }
 
-/// Uploads in a bucket of this name that no transfer has, and the note of each.
-pub(super) fn leftovers(state: &Path, bucket: &str) -> io::Result<Vec<(PathBuf, Vec<Noted>)>> {
-    let mut found = Vec::new();
+/// What is noted of one job.
+pub(super) struct Found {
+    /// Nobody else has them meanwhile; those of a transfer that runs are only looked at.
+    pub(super) notes: Notes,
+    /// A transfer has them.
+    pub(super) is_running: bool,
+    /// When something was noted last.
+    pub(super) noted_at: Option<SystemTime>,
+}
+
+/// Tells what is noted of uploads to a bucket of this name, one job at a time.
+pub(super) fn each_of(state: &Path, bucket: &str, each: &mut dyn FnMut(Found)) -> io::Result<()> {
     let names = match std::fs::read_dir(state) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         names => names?,
     };
     for name in names {
@@ -253,18 +283,33 @@ pub(super) fn leftovers(state: &Path, bucket: &str) -> io::Result<Vec<(PathBuf, 
         if path.extension().is_none_or(|extension| extension != EXTENSION) {
             continue;
         }
-        let Some(mut file) = open_locked(&path, false)? else { continue };
-        let (_, of, live, _) = read(&mut file)?;
-        if of.as_deref() == Some(bucket) {
-            found.push((path, live.into_values().collect()));
+        match look(&path, bucket) {
+            Ok(found) => found.into_iter().for_each(&mut *each),
+            // Its transfer is over.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
         }
     }
-    Ok(found)
+    Ok(())
 }
 
-/// Removes a note whose uploads are ended, unless a transfer has taken it meanwhile.
-pub(super) fn forget(path: &Path) {
-    if let Ok(Some(_held)) = open_locked(path, false) {
-        let _ = std::fs::remove_file(path);
+/// `None`: it is of another bucket.
+fn look(path: &Path, bucket: &str) -> io::Result<Option<Found>> {
+    let held = open_locked(path, false)?;
+    let is_running = held.is_none();
+    let mut file = match held {
+        Some(file) => file,
+        None => File::open(path)?,
+    };
+    let about = file.metadata()?;
+    let (end, of, live, next) = read(&mut file)?;
+    if of.as_deref() != Some(bucket) {
+        return Ok(None);
     }
+    let mut notes = Notes { file: (!is_running).then(|| (file, path.to_owned())), live, next };
+    // Where it is as it should be its time stays.
+    if about.len() > end {
+        notes.truncate(end)?;
+    }
+    Ok(Some(Found { notes, is_running, noted_at: about.modified().ok() }))
 }

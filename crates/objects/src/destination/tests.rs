@@ -2,6 +2,7 @@ use super::*;
 use crate::bucket::memory::Memory;
 use crate::source::{ObjectSource, SourceOptions};
 use crate::testing::{BUCKET, Fake, Fault};
+use std::path::PathBuf;
 use std::slice;
 use thalweg_mover::event;
 use thalweg_mover::link::Identity;
@@ -247,13 +248,96 @@ fn one_transfer_at_a_time_has_the_uploads_of_a_job_and_what_all_left_can_be_ende
     let partial = to.begin(&entry).unwrap();
     write(&to, &partial, &bytes, &[0]).unwrap();
     // Not while it runs.
-    assert!(leftovers_of("s3://memory", state.path()).unwrap().is_empty());
+    leftovers_of("s3://memory", state.path(), &mut |running| {
+        let left = running.uploads();
+        assert!(running.are_in_use() && left.len() == 1);
+        assert_eq!(running.end_in(&*bucket, &left[0]).unwrap_err().kind, FailureKind::Busy);
+    })
+    .unwrap();
+    assert_eq!(bucket.hidden(), [1]);
     to.close(false);
-    let left = leftovers_of("s3://memory", state.path()).unwrap();
-    assert_eq!((left.len(), left[0].key.as_str(), left[0].bytes), (1, "to/a", CHUNK));
-    assert!(leftovers_of("s3://another", state.path()).unwrap().is_empty());
-    assert_eq!(end_leftovers_in(&*bucket, &left).unwrap(), 1);
-    assert!(bucket.hidden().is_empty() && leftovers_of("s3://memory", state.path()).unwrap().is_empty());
+    leftovers_of("s3://another", state.path(), &mut |_| panic!("it is of another bucket")).unwrap();
+    let notes = || std::fs::read_dir(state.path()).unwrap().flatten();
+    let notes = || notes().filter(|name| name.path().extension().is_some_and(|end| end == "uploads")).count();
+    let mut jobs = 0;
+    leftovers_of("s3://memory", state.path(), &mut |job| {
+        jobs += 1;
+        let left = job.uploads();
+        assert_eq!((left.len(), left[0].key.as_str(), left[0].bytes), (1, "to/a", CHUNK));
+        assert!(!job.are_in_use() && job.noted_at().is_some());
+        // Nobody goes on with what is about to be ended.
+        let begins = open_as(&bucket, terms(), Some(state.path()), DestinationOptions::default());
+        assert_eq!(begins.err().unwrap().kind, FailureKind::Busy);
+        assert_eq!((bucket.hidden().len(), notes()), (1, 1));
+        job.end_in(&*bucket, &left[0]).unwrap();
+    })
+    .unwrap();
+    assert_eq!((jobs, bucket.hidden().len(), notes()), (1, 0, 0));
+}
+
+#[test]
+fn of_uploads_of_a_job_those_that_are_not_ended_stay_noted_and_their_note_keeps_its_time() {
+    let (bucket, state) = (Memory::new(), tempfile::tempdir().unwrap());
+    let bytes = noise(2 * CHUNK as usize, 1);
+    let to = open(&bucket, Some(state.path()));
+    for (id, name) in [(1, "a"), (2, "b")] {
+        let entry = file(id, name, bytes.len());
+        assert_fresh(&to, &entry);
+        let partial = to.begin(&entry).unwrap();
+        write(&to, &partial, &bytes, &[0]).unwrap();
+    }
+    to.close(false);
+    let look = |ends: bool| {
+        let mut seen = Vec::new();
+        leftovers_of("s3://memory", state.path(), &mut |job| {
+            seen.push((job.uploads().into_iter().map(|left| left.key).collect::<Vec<_>>(), job.noted_at()));
+            for left in job.uploads().iter().filter(|left| ends && left.key == "to/a") {
+                job.end_in(&*bucket, left).unwrap();
+            }
+        })
+        .unwrap();
+        seen
+    };
+    let before = look(false);
+    assert_eq!(before, look(true));
+    assert_eq!(before[0].0, ["to/a", "to/b"]);
+    assert_eq!(bucket.hidden(), [1]);
+    // The next attempt goes on with the other.
+    let to = open(&bucket, Some(state.path()));
+    let entry = file(2, "b", bytes.len());
+    assert!(matches!(decide(&to, &entry), Decision::Wanted { left: Some(_), .. }));
+    to.close(false);
+    assert_eq!(look(false)[0].0, ["to/b"]);
+}
+
+#[test]
+fn a_transfer_that_begins_while_what_was_left_is_ended_waits_and_notes_where_it_is_found() {
+    let (memory, scratch) = (Memory::new(), tempfile::tempdir().unwrap());
+    let (bucket, state) = (&memory, scratch.path());
+    let bytes = noise(2 * CHUNK as usize, 1);
+    let leave = |to: &ObjectDestination, name: &str| {
+        let entry = file(1, name, bytes.len());
+        assert_fresh(to, &entry);
+        let partial = to.begin(&entry).unwrap();
+        write(to, &partial, &bytes, &[0]).unwrap();
+        to.close(false);
+    };
+    leave(&open(bucket, Some(state)), "a");
+    std::thread::scope(|scope| {
+        let mut begins = None;
+        leftovers_of("s3://memory", state, &mut |job| {
+            begins = Some(scope.spawn(move || open(bucket, Some(state))));
+            job.uploads().iter().for_each(|left| job.end_in(&**bucket, left).unwrap());
+        })
+        .unwrap();
+        leave(&begins.unwrap().join().unwrap(), "b");
+    });
+    let mut keys = Vec::new();
+    leftovers_of("s3://memory", state, &mut |job| {
+        keys.extend(job.uploads().into_iter().map(|left| left.key));
+    })
+    .unwrap();
+    assert_eq!((keys, bucket.hidden()), (vec!["to/b".to_owned()], vec![1]));
 }
 
 #[test]
@@ -575,6 +659,7 @@ fn a_store_that_goes_away_while_it_is_read_ends_the_copy_once() {
         name: b"s3://bucket/from/".to_vec(),
         way: "s3://bucket".to_owned(),
         streams: 16,
+        chunk_bytes: 16 << 20,
     });
     let to = tempfile::tempdir().unwrap();
     let to = To::Local(to.path().to_owned());

@@ -21,6 +21,9 @@ pub struct GivenSource {
     pub way: String,
     /// So many streams at least keep it busy, if nobody asks for a number.
     pub streams: u16,
+    /// Bytes of a chunk that suit it, if nobody asks for a size: as
+    /// [`is_chunk_size`](thalweg_wire::limits::is_chunk_size) takes them.
+    pub chunk_bytes: u64,
 }
 
 /// Opens a destination for what has this form, on these terms; once for each attempt.
@@ -43,18 +46,22 @@ pub struct GivenDestination {
 }
 
 impl Job<'_> {
-    /// What was asked for, with chunks as a given destination takes them.
+    /// What was asked for, with chunks as given ends take them.
     pub(super) fn asked_of_given(&self, asked: Asked) -> Asked {
-        match self.to {
-            To::Given(to) => Asked { chunk_bytes: Some((to.chunk_bytes)(asked.chunk_bytes)), ..asked },
-            _ => asked,
-        }
+        let chunk_bytes = match (self.from, self.to) {
+            (_, To::Given(to)) => Some((to.chunk_bytes)(asked.chunk_bytes)),
+            (From::Given(from), _) => asked.chunk_bytes.or(Some(from.chunk_bytes)),
+            _ => asked.chunk_bytes,
+        };
+        Asked { chunk_bytes, ..asked }
     }
 
     /// The plan with what given ends need. Streams that were asked for stay.
     pub(super) fn plan_of_given(&self, mut plan: Plan) -> Plan {
         if matches!(self.to, To::Given(_)) {
             plan.chunk_bytes.why = "each is one part at the destination".to_owned();
+        } else if matches!(self.from, From::Given(_)) && self.wishes.movement.asked.chunk_bytes.is_none() {
+            plan.chunk_bytes.why = "each is one request at the source".to_owned();
         }
         if let From::Given(from) = self.from
             && !plan.are_streams_asked
@@ -88,6 +95,7 @@ mod tests {
             name: name.as_bytes().to_vec(),
             way: "given".to_owned(),
             streams: 16,
+            chunk_bytes: 32 * MIB,
         })
     }
 
@@ -135,6 +143,20 @@ mod tests {
         let (report, _) = copied("given://a", &wishes);
         let plan = report.unwrap().plan;
         assert_eq!((plan.streams.value, plan.chunk_bytes.value), (2, 8 * MIB));
+    }
+
+    #[test]
+    fn a_given_source_is_read_in_chunks_that_suit_it_or_were_asked_for() {
+        let identity = Identity::generate("somebody").unwrap();
+        let (events, link_events) = (event::nobody(), event::nobody());
+        let watch = Watch { events, is_behind: None, link_events, meter: Arc::default(), evidence: None };
+        for (asked, takes) in [(None, 32 * MIB), (Some(8 * MIB), 8 * MIB)] {
+            let mut wishes = Wishes::default();
+            wishes.movement.asked.chunk_bytes = asked;
+            let from = source("given://a");
+            let report = copy(&from, &To::Null, &wishes, &identity, &watch, &Stop::default()).unwrap();
+            assert_eq!(report.plan.chunk_bytes.value, takes);
+        }
     }
 
     /// What an attempt left belongs to copies of the same source only.
