@@ -386,7 +386,9 @@ impl Listener {
             // left out, on request.
             Outcome::Skipped(why)
                 if verbose > 0
-                    || (!quiet && !why.starts_with(EXCLUDED_BY) && (!is_offered || why.starts_with(KEEPS_NO))) =>
+                    || (!quiet
+                        && !why.starts_with(EXCLUDED_BY)
+                        && (!is_offered || why.starts_with(KEEPS_NO))) =>
             {
                 self.line(&format!("{path} (skipped: {})", Sentence(why)));
             }

@@ -251,7 +251,8 @@ fn begin(kind: Kind, scratch: &Scratch, more: &[std::ffi::OsString], port: Optio
     let root = scratch.path("store");
     std::fs::create_dir_all(&root).unwrap();
     for _ in 0..5 {
-        let any = || TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its number").port();
+        let any =
+            || TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its number").port();
         let port = port.unwrap_or_else(any);
         let mut command = Command::new(program(kind));
         match kind {

@@ -224,7 +224,11 @@ fn nobody_who_answers_is_asked_three_times() {
     let options = Options { endpoint, ..fake.options() };
     let store = Store::open(&fake.location(""), &options, &fake.surroundings(PATIENCE)).unwrap();
     let failure = store.list("", false, None).unwrap_err();
-    assert_eq!((failure.kind, failure.reason), (FailureKind::Connection, Reason::StoreNotAnswered), "{failure}");
+    assert_eq!(
+        (failure.kind, failure.reason),
+        (FailureKind::Connection, Reason::StoreNotAnswered),
+        "{failure}"
+    );
     assert!(failure.cause.ends_with("asked 3 times"), "{failure}");
 }
 
