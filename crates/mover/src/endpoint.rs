@@ -82,7 +82,7 @@ pub trait Source: Send + Sync {
     /// As [`Source::open`].
     fn look_again(&self, entry: &Entry) -> Result<Entry>;
 
-    /// Why it cannot be reached at all any more: then the transfer ends with this, instead of with each entry. Asked
+    /// Why it cannot be reached at all any more: then the transfer ends with this, once, and not each entry. Asked
     /// when something failed; takes no time.
     fn lost(&self) -> Option<Failure> {
         None

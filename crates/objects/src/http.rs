@@ -30,6 +30,9 @@ const IDLE_LIMIT: Duration = Duration::from_secs(15);
 /// What an answer's words may be read by at a time.
 const PIECE_BYTES: usize = 16 << 10;
 
+/// How the standard library's words begin where a name is not found: there is no kind for that.
+const LOOKUP: &str = "failed to lookup address information";
+
 /// What fails where certificates of authorities are read.
 const READ_CERTIFICATES: &str = "read the certificates of authorities";
 
@@ -142,7 +145,7 @@ impl Trouble {
                 Trouble::passing(format!("there is no answer after {} s", limit.as_secs()))
             }
             ureq::Error::HostNotFound => {
-                Trouble::passing("the name of its host is not found").because(Reason::NotResolved)
+                Trouble::passing("the name of its host is not found").because(Reason::StoreNotAnswered)
             }
             ureq::Error::ConnectionFailed => {
                 Trouble::passing("there is no connection").because(Reason::StoreNotAnswered)
@@ -167,6 +170,9 @@ impl Trouble {
                 ureq::Error::Io(_) => Trouble::passing("the connection fails"),
                 error => Trouble::of(error, ANSWER_LIMIT),
             };
+        }
+        if error.to_string().starts_with(LOOKUP) {
+            return Trouble::of(ureq::Error::HostNotFound, ANSWER_LIMIT);
         }
         let reason = match error.kind() {
             io::ErrorKind::ConnectionRefused
@@ -331,6 +337,8 @@ mod tests {
         assert_eq!((trouble.passes, trouble.reason), (false, Reason::StoreNotTrusted));
         let trouble = Trouble::of_io(io::ErrorKind::ConnectionReset.into());
         assert_eq!((trouble.passes, trouble.reason), (true, Reason::Other));
+        let unknown = std::net::ToSocketAddrs::to_socket_addrs("no-such-host.invalid:80").unwrap_err();
+        assert_eq!(Trouble::of_io(unknown).reason, Reason::StoreNotAnswered);
         // As a body's reader tells it.
         let stalled = io::Error::other(ureq::Error::Timeout(ureq::Timeout::PerRead));
         assert!(Trouble::of_io(stalled).passes);

@@ -209,6 +209,9 @@ impl ObjectSource {
         let mut evidence = version.evidence();
         if is_directory {
             evidence.size = 0;
+            if asked.mode.is_none() {
+                evidence.inode = Entry::IMPLIED_INODE;
+            }
         }
         Entry {
             id: EntryId(0),
@@ -453,6 +456,8 @@ struct Scan<'a> {
     sink: &'a mut dyn ScanSink,
     totals: ScanTotals,
     is_stopped: bool,
+    /// The root was offered, or is none of what was asked for.
+    has_root: bool,
     /// The key before.
     last: String,
     is_ordered: bool,
@@ -473,6 +478,7 @@ impl<'a> Scan<'a> {
             sink,
             totals: ScanTotals { complete: true, ..ScanTotals::default() },
             is_stopped: false,
+            has_root: source.is_single || !source.top.is_empty(),
             last: String::new(),
             is_ordered: true,
             above: Vec::new(),
@@ -483,6 +489,7 @@ impl<'a> Scan<'a> {
     }
 
     fn end(mut self) -> ScanTotals {
+        self.root("", None);
         while !self.is_stopped
             && let Some((_, entry)) = self.waiting.pop()
         {
@@ -507,6 +514,7 @@ impl<'a> Scan<'a> {
     /// False: nothing more is wanted.
     fn object(&mut self, object: Looked) -> bool {
         let Looked { key, result } = object;
+        self.root(&key, result.as_ref().ok().and_then(Option::as_ref));
         self.note_order(&key);
         if !self.is_stopped {
             self.let_go(&key);
@@ -516,6 +524,20 @@ impl<'a> Scan<'a> {
         }
         self.last = key;
         !self.is_stopped
+    }
+
+    /// Offers what everything is in, once: what a receiver deletes there goes by it. `key` is the first one.
+    fn root(&mut self, key: &str, first: Option<&(Version, About)>) {
+        if std::mem::replace(&mut self.has_root, true) || self.is_stopped {
+            return;
+        }
+        let none = Seen { size: 0, etag: String::new(), modified: Time::default(), storage_class: None };
+        let none = (Version { seen: none, mtime: None }, About::default());
+        let (version, about) = first.unwrap_or(&none);
+        let is_marker = key == self.source.base && version.seen.size == 0;
+        let about = if is_marker { about } else { &none.1 };
+        let entry = self.source.entry_of(RelativePath::root(), Kind::Directory, version, about);
+        self.offer(entry);
     }
 
     fn note_order(&mut self, key: &str) {
@@ -582,7 +604,12 @@ impl<'a> Scan<'a> {
             _ => return self.no_path(key, why_no_path(name).unwrap_or("is no path")),
         };
         match result {
-            Ok(None) => {}
+            // Some stores put that in the place of what their lists cannot say.
+            Ok(None) if key.contains(char::REPLACEMENT_CHARACTER) => {
+                let cause = "the store lists this key and has no object of it: another name may be meant";
+                self.trouble(path, not_found(LIST, cause));
+            }
+            Ok(None) => self.sink.skipped(path, "it was removed while the source was scanned"),
             Err(failure) => self.trouble(path, failure),
             Ok(Some((version, _))) if is_marker && version.seen.size > 0 => {
                 self.no_path(key, "ends with a slash, and has content");

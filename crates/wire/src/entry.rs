@@ -120,6 +120,15 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// The inode of a directory that is there only because of names below it, as in a bucket: nobody says what its
+    /// metadata are. It gets those of the entry where it is made, and one that is there keeps its own.
+    pub const IMPLIED_INODE: u64 = u64::MAX;
+
+    /// Whether this is such a directory.
+    pub fn is_implied(&self) -> bool {
+        matches!(self.kind, Kind::Directory) && self.evidence.inode == Entry::IMPLIED_INODE
+    }
+
     /// Bytes of file content; 0 for everything that is not a regular file.
     pub fn content_bytes(&self) -> u64 {
         if matches!(self.kind, Kind::File { .. }) { self.evidence.size } else { 0 }

@@ -204,3 +204,27 @@ fn a_bucket_is_listed_summed_compared_and_removed() {
         server.run(&["ls", &there]).expect(3);
     });
 }
+
+/// A bucket says nothing of its directories: those that are here stay as they are, and lose what the bucket has not.
+#[test]
+fn what_a_bucket_lacks_is_deleted_at_the_top_too_and_directories_keep_their_modes() {
+    each("deletion", |server| {
+        for key in ["t/a", "t/d/b"] {
+            server.put(key, b"x");
+        }
+        let down = server.scratch.path("down");
+        std::fs::create_dir_all(down.join("d")).unwrap();
+        for name in ["", "d"] {
+            std::fs::set_permissions(down.join(name), std::fs::Permissions::from_mode(0o700)).unwrap();
+            std::fs::write(down.join(name).join("extra"), b"x").unwrap();
+        }
+        let (from, to) = (server.place("t/"), server.path("down/"));
+        server.ok(&["cp", &from, &to]);
+        assert!(down.join("extra").exists());
+        server.ok(&["sync", "--delete", &from, &to]);
+        assert_eq!(files(&down).into_keys().collect::<Vec<_>>(), ["a", "d/b"]);
+        for name in ["", "d"] {
+            assert_eq!(std::fs::metadata(down.join(name)).unwrap().mode() & 0o777, 0o700, "`{name}`");
+        }
+    });
+}

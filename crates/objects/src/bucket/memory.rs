@@ -33,6 +33,8 @@ pub(crate) struct Memory {
     pub(crate) page_keys: AtomicUsize,
     /// Puts and parts that fail from now on.
     pub(crate) fails: AtomicU64,
+    /// Keys that are listed and not found.
+    pub(crate) hidden_heads: Mutex<Vec<String>>,
     /// It takes no conditions.
     pub(crate) refuses_conditions: AtomicBool,
     /// Pages come backwards.
@@ -168,7 +170,7 @@ impl Bucket for Memory {
 
     fn head(&self, key: &str) -> Result<Option<Head>> {
         self.ask("head");
-        let object = self.get(key);
+        let object = self.get(key).filter(|_| !lock(&self.hidden_heads).iter().any(|hidden| hidden == key));
         Ok(object.map(|object| Head { seen: object.seen, about: object.about, crc64: None }))
     }
 

@@ -351,7 +351,7 @@ fn a_part_that_fails_fails_the_sync_and_counts_when_it_comes_again() {
     bucket.fails.store(1, Ordering::Relaxed);
     let failure = write(&to, &partial, &bytes, &[1]).unwrap_err();
     // The store is not reached: that is no matter of this entry alone.
-    assert_eq!((failure.kind, failure.range), (FailureKind::Io, Some((CHUNK, 2 * CHUNK))));
+    assert_eq!((failure.kind, failure.range), (FailureKind::Connection, Some((CHUNK, 2 * CHUNK))));
     assert!(failure.cause.contains("SlowDown"), "{failure}");
     write(&to, &partial, &bytes, &[0, 1]).unwrap();
     name(&to, &entry, Ready::Partial(partial), &bytes).unwrap();

@@ -5,6 +5,7 @@ use crate::bucket::memory::Memory;
 struct Found {
     entries: Vec<Entry>,
     troubles: Vec<(String, Failure)>,
+    skipped: Vec<String>,
     most: Option<usize>,
 }
 
@@ -22,7 +23,9 @@ impl ScanSink for Found {
         self.troubles.push((path.to_string(), failure));
     }
 
-    fn skipped(&mut self, _: RelativePath, _: &str) {}
+    fn skipped(&mut self, path: RelativePath, _: &str) {
+        self.skipped.push(path.to_string());
+    }
 }
 
 fn at(key: &str) -> Location {
@@ -35,7 +38,13 @@ fn open(bucket: &Arc<Memory>, key: &str) -> (ObjectSource, SourceForm) {
 
 fn scan(source: &ObjectSource) -> (Found, ScanTotals) {
     let mut found = Found::default();
-    let totals = source.scan(&mut found);
+    let mut totals = source.scan(&mut found);
+    // Of what is in a prefix that itself comes first.
+    if found.entries.first().is_some_and(|entry| entry.path.is_root()) {
+        assert!(source.top.is_empty());
+        found.entries.remove(0);
+        totals.entries -= 1;
+    }
     (found, totals)
 }
 
@@ -191,4 +200,33 @@ fn a_sink_that_has_had_enough_ends_the_listing() {
     let mut found = Found { most: Some(1), ..Found::default() };
     let totals = open(&bucket, "").0.scan(&mut found);
     assert_eq!((totals.entries, totals.complete), (1, false));
+}
+
+#[test]
+fn what_is_in_a_prefix_comes_with_its_root_so_that_a_receiver_deletes_there_too() {
+    for (bucket, key) in [(with(&["run/a", "run/d/b"]), "run/"), (with(&[]), "")] {
+        let mut found = Found::default();
+        open(&bucket, key).0.scan(&mut found);
+        let roots = found.entries.iter().filter(|entry| entry.path.is_root()).count();
+        assert!(roots == 1 && found.entries[0].path.is_root(), "{:?}", names(&found));
+        // Nobody says what its mode is, and that of `d`.
+        let directories = found.entries.iter().filter(|entry| matches!(entry.kind, Kind::Directory));
+        assert!(directories.into_iter().all(Entry::is_implied));
+    }
+    let bucket = with(&["run/a"]);
+    bucket.set_about("run/", b"", About { mode: Some(0o40_700), ..About::default() }, None);
+    let mut found = Found::default();
+    open(&bucket, "run/").0.scan(&mut found);
+    assert_eq!((found.entries[0].mode, found.entries[0].is_implied()), (0o700, false));
+}
+
+/// A store whose list does not say what a name is has more than it shows.
+#[test]
+fn a_key_that_is_listed_and_not_there_is_told_if_its_name_may_be_another() {
+    let bucket = with(&["a\u{fffd}", "b", "c"]);
+    let (source, _) = open(&bucket, "");
+    *lock(&bucket.hidden_heads) = vec!["a\u{fffd}".to_owned(), "b".to_owned()];
+    let (found, totals) = scan(&source);
+    assert_eq!((names(&found), totals.failed, totals.complete), (vec!["c".to_owned()], 1, false));
+    assert_eq!((found.troubles[0].0.as_str(), found.skipped), ("a\u{fffd}", vec!["b".to_owned()]));
 }

@@ -197,7 +197,7 @@ impl Store {
                         return Err(Refused { lost, ..failure.into() });
                     }
                     // Where nobody was reached, nothing was done.
-                    lost |= !matches!(trouble.reason, Reason::StoreNotAnswered | Reason::NotResolved);
+                    lost |= trouble.reason != Reason::StoreNotAnswered;
                     // It may have been refused before all was sent.
                     asks_first = is_large && !asks_first;
                     (None, Refused { lost, ..failure.into() })
@@ -409,7 +409,10 @@ fn clean(words: &str, credentials: Option<&Credentials>) -> String {
     // An address, signed: in whatever way it is written, its secrets stand behind this.
     let lower = words.to_ascii_lowercase();
     let names = ["x-amz-signature", "x-amz-security-token", "x-amz-credential"];
-    if let Some(end) = names.into_iter().filter_map(|name| lower.find(name)).min() {
+    // Some name this one where they say what is wrong with it.
+    let is_spoken_of = |at: usize| lower[at..].starts_with("x-amz-credential ");
+    let first = |name: &str| lower.match_indices(name).map(|(at, _)| at).find(|&at| !is_spoken_of(at));
+    if let Some(end) = names.into_iter().filter_map(first).min() {
         words.truncate(end);
         words.push_str("...");
     }
@@ -447,6 +450,9 @@ mod tests {
             assert!(shown.starts_with("denied: "), "{shown}");
             assert!(!["s3cr3t", "t0k3n", "5ec2e7"].iter().any(|secret| shown.contains(secret)), "{shown}");
         }
+        // A name without what it stands for says what is wrong.
+        let told = "Error parsing the X-Amz-Credential parameter; the region 'a' is wrong; expecting 'b'";
+        assert_eq!(clean(told, Some(&these)), told);
         assert_eq!(clean("Access \u{1b}[31mDenied", None), "Access \\x1b[31mDenied");
     }
 }

@@ -65,6 +65,18 @@ impl Wanted {
         }
     }
 
+    /// What stands there has.
+    pub(super) fn of_existing(stat: &Stat, xattrs: &[(Vec<u8>, Vec<u8>)]) -> Wanted {
+        let xattr = |(name, value): &(Vec<u8>, Vec<u8>)| Xattr { name: name.clone(), value: value.clone() };
+        Wanted {
+            mode: stat.mode,
+            uid: stat.uid,
+            gid: stat.gid,
+            mtime: super::wire_time(stat.mtime),
+            xattrs: xattrs.iter().map(xattr).collect(),
+        }
+    }
+
     /// What of it these rights reach, of something that stands there and looks so: an owner or a group that only better
     /// ones could give stays what it is, and set-id bits go, as in [`apply`]. It was told when this was made; as a
     /// difference each copy would find it, and tell it, again.

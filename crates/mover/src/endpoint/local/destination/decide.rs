@@ -105,6 +105,9 @@ impl LocalDestination {
 
     fn root_directory(&self, entry: &Entry) -> Result<Decision, Failure> {
         let Some(root) = &self.root else { return Ok(done(false)) };
+        if entry.is_implied() && !self.resolved.is_new {
+            return Ok(unchanged(None, false));
+        }
         let mut stat = root.dir.stat_self().map_err(|error| failed("read metadata", &entry.path, &error))?;
         if !root.territory.top_is_changed.load(Ordering::Acquire) {
             // Nothing but our staging has changed it.
@@ -165,7 +168,11 @@ impl LocalDestination {
             self.terms.preserve.xattrs.then(|| self.with_descriptors(|| place.dir.xattrs(&name))).transpose();
         let xattrs = xattrs.map_err(|error| failed("read the attributes", path, &error))?;
         let preserve = &self.terms.preserve;
-        let (mut wanted, is_same) = self.wanted_there(entry, &place, &stat, xattrs.as_deref());
+        let keeps_its_own = entry.is_implied();
+        let (mut wanted, is_same) = match keeps_its_own {
+            true => (Wanted::of_existing(&stat, xattrs.as_deref().unwrap_or_default()), true),
+            false => self.wanted_there(entry, &place, &stat, xattrs.as_deref()),
+        };
         if self.terms.dry_run {
             return Ok(if is_same { unchanged(None, false) } else { done(false) });
         }
@@ -176,11 +183,13 @@ impl LocalDestination {
             opened.map_err(|error| failed("open the directory for writing", path, &error))?;
             self.changed_loosely(&place.territory);
             made = true;
-            if !preserve.mode {
+            if !preserve.mode || keeps_its_own {
                 wanted.mode = stat.mode | RESTORE;
             }
         }
-        self.spool(entry, wanted, is_same)?;
+        if !keeps_its_own || made {
+            self.spool(entry, wanted, is_same)?;
+        }
         // What goes at the source may be below it, and there no sync of that covers its name.
         let made = made || (!place.territory.syncs_whole && self.lasts_for_source(path, &place));
         Ok(if is_same { unchanged(None, made) } else { done(made) })
