@@ -93,7 +93,7 @@ impl Channel {
         let was_here = consume.instance.is_some() || !consume.has.is_empty();
         let begins_now = consume.from == FrameFrom::Now && !was_here;
         let stand = self.stand_of(&key, consume);
-        let is_of_earlier = self.is_of_earlier(consume);
+        let unknown = self.met_elsewhere(&key, consume);
         let cursor = if begins_now { self.log.end() } else { self.log.base() };
         let is_new = !self.subscriptions.contains_key(&key);
         let name = match &consume.group {
@@ -128,9 +128,7 @@ impl Channel {
                 one.expect(&Arc::new(producer.clone()), next);
             }
         }
-        if is_of_earlier {
-            one.earlier.met(consume);
-        }
+        one.earlier.met(&unknown, consume.patience_ms);
         if !one.members.contains_key(&consume.consumer) && members >= limits::CONSUMERS_MAX {
             if one.members.is_empty() {
                 self.subscriptions.remove(&key);

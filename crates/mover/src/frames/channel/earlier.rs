@@ -1,11 +1,13 @@
 //! What consumers of an earlier hub know of producers that this one may not know.
 //!
-//! 1. A consumer that comes back says which producers it met, and of which it was told that they are over.
+//! 1. A consumer that comes back says which producers it met, and of which it was told that they are over. So it does
+//!    to the hub that gave it up, which forgot what it had said.
 //! 2. Who is over counts among those that it waits for, though this hub never hears of them: a producer that has
 //!    finished does not come back to tell it.
 //! 3. Who is not over may come back. Until the consumer's patience is over it is told of no end without them; then they
 //!    are gone.
 
+use super::consumers::ConsumerKey;
 use super::subscription::{Note, Subscription};
 use super::{Action, Channel};
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,10 +35,13 @@ pub(super) struct Earlier {
 }
 
 impl Earlier {
-    /// A consumer, or another member of a group, came from an earlier hub.
-    pub fn met(&mut self, consume: &Consume) {
-        self.patience = self.patience.max(Duration::from_millis(consume.patience_ms.into()));
-        for HasOf { producer, next, is_over } in &consume.has {
+    /// A consumer, or another member of a group, met these that its hub does not know, and has this patience.
+    pub fn met(&mut self, unknown: &[HasOf], patience_ms: u32) {
+        if unknown.is_empty() {
+            return;
+        }
+        self.patience = self.patience.max(Duration::from_millis(patience_ms.into()));
+        for HasOf { producer, next, is_over } in unknown {
             let is_known = self.over.contains(producer) || self.absent.contains_key(producer);
             if !is_known && self.over.len() + self.absent.len() >= MET_MAX {
                 continue;
@@ -46,6 +51,10 @@ impl Earlier {
                 self.over.insert(producer.clone());
             } else if !self.over.contains(producer) {
                 self.absent.insert(producer.clone(), *next);
+                // Those that were waited for before are over by now: for this one the wait begins.
+                if std::mem::take(&mut self.is_done) {
+                    self.since = None;
+                }
             }
         }
     }
@@ -58,6 +67,15 @@ impl Earlier {
 impl Channel {
     fn knows(&self, id: &ProducerId) -> bool {
         self.producers.contains_key(id) || self.retired.has(id)
+    }
+
+    /// The producers that who asks met and this hub does not know. One whose lane goes on said so when that began.
+    pub(super) fn met_elsewhere(&self, key: &ConsumerKey, asks: &Consume) -> Vec<HasOf> {
+        let member = self.subscriptions.get(key).and_then(|one| one.members.get(&asks.consumer));
+        if member.is_some_and(|member| asks.instance == Some(member.instance)) {
+            return Vec::new();
+        }
+        asks.has.iter().filter(|has| !self.knows(&has.producer)).cloned().collect()
     }
 
     /// Whether a consumer that waits for so many producers had them, where this hub knows so many. Before it knows one

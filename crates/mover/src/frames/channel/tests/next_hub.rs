@@ -298,3 +298,43 @@ fn producers_of_an_earlier_hub_that_do_not_come_are_gone_when_a_consumer_has_no_
         assert_eq!(channel.has_ended(&key, &asks.consumer), !comes_back);
     }
 }
+
+#[test]
+fn a_consumer_that_the_next_hub_gave_up_does_not_wait_there_for_good_for_who_was_before_it() {
+    for (group, is_over) in [(None, true), (None, false), (Some("workers"), true), (Some("workers"), false)] {
+        let has = HasOf { producer: producer(), next: 5, is_over };
+        let mut asks =
+            Consume { instance: Some(1), has: vec![has.clone()], ..asks(1, group, FramePolicy::Block) };
+        let mut channel = Channel::new(&ChannelWishes::default(), 1 << 20, 100);
+        let key = subscribed(&mut channel, 11, &asks, WINDOW);
+        channel.leave(11, &key, &asks.consumer);
+        // It comes back by the lane that it had there.
+        asks.instance = Some(channel.instances);
+        subscribed(&mut channel, 12, &asks, WINDOW);
+        channel.give_up_earlier(Duration::from_secs(60));
+        let [delivered, lost, over] = takes(&mut channel, 12, &asks, &mut 0);
+        assert_eq!((delivered.len(), lost.len(), over.len()), (0, 0, usize::from(!is_over)), "{group:?}");
+        assert!(channel.has_ended(&key, &asks.consumer), "{group:?} {is_over}");
+    }
+}
+
+#[test]
+fn producers_that_a_member_tells_of_late_are_waited_for_as_long_as_others_and_no_longer() {
+    let (minute, moment) = (Duration::from_secs(60), Duration::from_millis(1));
+    let asks = |who, producer: &ProducerId| {
+        let has = vec![HasOf { producer: producer.clone(), next: 5, is_over: false }];
+        Consume { instance: Some(who), has, patience_ms: 60_000, ..asks_of(who as u8) }
+    };
+    let (first, late) = (asks(1, &producer()), asks(2, &ProducerId::new("dog").unwrap()));
+    let mut channel = Channel::new(&ChannelWishes::default(), 1 << 20, 100);
+    let key = subscribed(&mut channel, 11, &first, WINDOW);
+    [minute, 2 * minute].into_iter().for_each(|now| channel.give_up_earlier(now));
+    assert_eq!(takes(&mut channel, 11, &first, &mut 0)[2].len(), 1);
+    assert!(channel.has_ended(&key, &first.consumer));
+    subscribed(&mut channel, 12, &late, WINDOW);
+    for (now, gone) in [(3 * minute, 0), (4 * minute - moment, 0), (4 * minute, 1)] {
+        channel.give_up_earlier(now);
+        assert_eq!(takes(&mut channel, 12, &late, &mut 0)[2].len(), gone, "{now:?}");
+        assert_eq!(channel.has_ended(&key, &late.consumer), gone == 1, "{now:?}");
+    }
+}
