@@ -583,7 +583,7 @@ fn leftovers_of(bucket: &str, state: &Path) -> Result<Vec<Leftover>> {
 
 fn end_leftovers_in(bucket: &dyn Bucket, leftovers: &[Leftover]) -> Result<u64> {
     for left in leftovers {
-        abort(bucket, &Upload { key: left.key.clone(), id: left.upload.clone(), begun: None })?;
+        abort(bucket, &Upload { key: left.key.clone(), id: left.upload.clone(), begun: None, mark: None })?;
     }
     leftovers.iter().for_each(|left| notes::forget(&left.note));
     Ok(leftovers.len() as u64)
