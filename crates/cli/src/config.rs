@@ -763,7 +763,7 @@ mod tests {
             ("[place.a]\nurl = \"s3://data\"\nendpoint = \"host\"", 3, "an endpoint is https://HOST"),
             ("[place.a]\nurl = \"s3://data\"\nstyle = \"dns\"", 3, "`path` or `virtual`"),
             ("[place.a]\nurl = \"s3://data\"\nregoin = \"r\"", 3, "did you mean `region`?"),
-            ("[place.a]\nurl = \"s3://Data\"", 2, "lower-case letters"),
+            ("[place.a]\nurl = \"s3://d%ta\"", 2, "names of buckets have letters"),
             ("[place.a]\nurl = \"host:x\"\nport = 1", 3, "a text is expected"),
             ("[place.a]\nurl = \"host:x\"\nkey = \"1\"", 3, "`key` is not known here"),
             ("[place.a]\ntickt = \"x\"", 2, "`tickt` is not known here: did you mean `ticket`?"),

@@ -131,6 +131,10 @@ fn log_filter(words: &std::ffi::OsStr) -> Result<tracing_subscriber::EnvFilter, 
     if let Some(odd) = parts.find(|word| is_odd(word) && !level(word)) {
         return Err(format!("`{}` is no level", Escaped(odd.as_bytes())));
     }
+    // Of all that stands below it, what `start_log` says of it would not hold.
+    if words.contains("ureq:") || words.contains("ureq_proto:") {
+        return Err("what `ureq` logs has signed addresses in it".to_owned());
+    }
     tracing_subscriber::EnvFilter::try_new(words).map_err(|error| error.to_string())
 }
 
@@ -148,7 +152,13 @@ fn start_log(form: Option<LogFormat>) {
             None
         }
     });
-    let Some(filter) = asked.or_else(|| form.map(|_| EnvFilter::new("info"))) else { return };
+    let Some(mut filter) = asked.or_else(|| form.map(|_| EnvFilter::new("info"))) else { return };
+    // Further down these log signed addresses of a store, and whoever has one can do what it says.
+    for quiet in ["ureq=info", "ureq_proto=info"] {
+        if let Ok(directive) = quiet.parse() {
+            filter = filter.add_directive(directive);
+        }
+    }
     // Colours are for people: a journal keeps what it is given.
     let colours = form != Some(LogFormat::Json) && std::io::IsTerminal::is_terminal(&std::io::stderr());
     let log =

@@ -333,7 +333,8 @@ fn a_filter_that_makes_no_sense_is_told_in_one_line_and_the_rest_is_done() {
         let text = String::from_utf8(output.stderr).unwrap();
         text.lines().filter(|line| line.contains("THALWEG_LOG is not followed")).map(str::to_owned).collect()
     };
-    for bad in [&b"debgu"[..], b"thalweg_mover=lound", b"info,warm", b"\xff", b"in\x1b[31mfo"] {
+    let secret = b"info,ureq::run=trace";
+    for bad in [&b"debgu"[..], b"thalweg_mover=lound", b"info,warm", b"\xff", b"in\x1b[31mfo", secret] {
         let lines: Vec<String> = told(bad);
         assert_eq!(lines.len(), 1, "{bad:?}: {lines:?}");
         assert!(!lines[0].contains('\x1b'), "{lines:?}");

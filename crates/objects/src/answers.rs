@@ -295,6 +295,12 @@ pub(crate) fn http_time_of(words: &str) -> Option<Time> {
     jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(words.trim()).ok().map(time)
 }
 
+/// As requests have it, to the second; `None` if no year of four digits has it.
+pub(crate) fn http_time_words(seconds: i64) -> Option<String> {
+    let timestamp = jiff::Timestamp::from_second(seconds).ok()?;
+    jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&timestamp).ok()
+}
+
 fn time(timestamp: jiff::Timestamp) -> Time {
     let nanos = timestamp.as_nanosecond();
     // Both are within what these types hold: years have four digits.

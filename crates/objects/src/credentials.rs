@@ -42,6 +42,7 @@ pub use profile::Profile;
 use crate::options::{Settled, Surroundings};
 use answer::Found;
 use std::fmt;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::{Duration, SystemTime};
 use thalweg_mover::mutex::lock;
@@ -72,7 +73,7 @@ impl Credentials {
         let (profile, region) = (settled.profile.clone(), settled.region.clone());
         Credentials {
             anonymous: settled.anonymous,
-            means: Means { profile, region, surroundings, agent },
+            means: Means { profile, region, surroundings, agent, has_role: AtomicBool::new(false) },
             state: Mutex::default(),
             renewing: Mutex::default(),
         }
@@ -208,6 +209,8 @@ struct Means {
     region: String,
     surroundings: Surroundings,
     agent: ureq::Agent,
+    /// The machine had a role: that it does not answer is no sign that it has none.
+    has_role: AtomicBool,
 }
 
 /// What a source has.

@@ -600,7 +600,7 @@ impl Leftovers {
         if self.are_in_use() {
             return Err(Failure::new(FailureKind::Busy, "end the upload", "a transfer has it"));
         }
-        abort(bucket, &Upload { key: left.key.clone(), id: left.upload.clone(), begun: None })?;
+        abort(bucket, &Upload { key: left.key.clone(), id: left.upload.clone(), begun: None, mark: None })?;
         self.found.notes.end(left.number);
         self.has_ended = true;
         Ok(())

@@ -2,7 +2,7 @@
 //!
 //! A request is sent once; whether it is sent again is decided by [`crate::retries`]. Redirects are not followed.
 //!
-//! No words from here hold an address: it is signed, and whoever has it can do for an hour what it says.
+//! No words from here hold an address: it is signed, and whoever has it can do for some minutes what it says.
 
 use std::borrow::Cow;
 use std::io::{self, Read};
@@ -21,8 +21,10 @@ pub const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 /// The same where a store puts the parts of an object together: that may take it minutes.
 pub const COMPLETE_LIMIT: Duration = Duration::from_secs(600);
-/// A connection that moves nothing for so long is given up.
+/// A connection that moves nothing for so long is given up, unless the answer has longer to begin.
 pub const STALL_LIMIT: Duration = Duration::from_secs(60);
+/// An object that brings less in that time is given up as well: else a byte now and then would hold a copy for ever.
+const DRIP_BYTES_MIN: usize = 4 << 10;
 /// Connections that wait for their next request: one for each thread of a large copy.
 const IDLE_CONNECTIONS_MAX: usize = 64;
 /// How long one waits: stores close theirs after some 20 s or later.
@@ -92,6 +94,8 @@ pub struct Request<'a> {
     pub content: Option<&'a [u8]>,
     /// In this time the answer begins.
     pub limit: Duration,
+    /// The answer is no object's content: its connection may be silent for all of `limit`.
+    pub is_words: bool,
     /// The store may refuse before the content is sent: it is given a second for that.
     pub asks_first: bool,
 }
@@ -132,9 +136,12 @@ impl Trouble {
     fn of(error: ureq::Error, limit: Duration) -> Trouble {
         use ureq::Timeout as T;
         match error {
-            ureq::Error::Io(error) => Trouble::of_io(error),
+            ureq::Error::Io(error) => Trouble::of_io(error, limit),
             ureq::Error::Rustls(error) => Trouble::of_tls(&error),
-            ureq::Error::Timeout(T::PerRead | T::PerWrite) => {
+            ureq::Error::Timeout(T::PerRead) => {
+                Trouble::passing(format!("nothing moved for {} s", limit.max(STALL_LIMIT).as_secs()))
+            }
+            ureq::Error::Timeout(T::PerWrite) => {
                 Trouble::passing(format!("nothing moved for {} s", STALL_LIMIT.as_secs()))
             }
             ureq::Error::Timeout(T::Connect | T::Resolve) => {
@@ -159,7 +166,7 @@ impl Trouble {
     }
 
     /// What the kernel says, or what somebody put into its clothes.
-    fn of_io(error: io::Error) -> Trouble {
+    fn of_io(error: io::Error, limit: Duration) -> Trouble {
         let inner = error.get_ref();
         if let Some(error) = inner.and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
             return Trouble::of_tls(error);
@@ -168,7 +175,7 @@ impl Trouble {
             return match ureq::Error::from(error) {
                 // It would come back here.
                 ureq::Error::Io(_) => Trouble::passing("the connection fails"),
-                error => Trouble::of(error, ANSWER_LIMIT),
+                error => Trouble::of(error, limit),
             };
         }
         if error.to_string().starts_with(LOOKUP) {
@@ -208,11 +215,11 @@ impl Answer {
     /// If it breaks, is longer than `bytes_max`, or takes longer than `limit`.
     pub fn words(self, bytes_max: usize, limit: Duration) -> std::result::Result<String, Trouble> {
         let begun = Instant::now();
-        let mut body = Content { reader: self.body.into_reader() };
+        let mut body = Content::of(self.body, limit);
         let mut bytes = Vec::new();
         let mut piece = vec![0; PIECE_BYTES];
         loop {
-            let got = body.read(&mut piece)?;
+            let got = body.read_some(&mut piece)?;
             if got == 0 {
                 return Ok(String::from_utf8_lossy(&bytes).into_owned());
             }
@@ -229,28 +236,53 @@ impl Answer {
         }
     }
 
-    /// What follows the head, as it comes.
-    pub fn content(self) -> Content {
-        Content { reader: self.body.into_reader() }
+    /// What follows the head, as it comes: at least 4 KiB in each `limit` that is waited for it.
+    pub fn content(self, limit: Duration) -> Content {
+        Content::of(self.body, limit)
     }
 }
 
 /// An object's bytes on their way.
 pub struct Content {
     reader: ureq::BodyReader<'static>,
+    limit: Duration,
+    /// How long it was waited for, and what that brought, since it was last found to come fast enough.
+    waited: Duration,
+    brought: usize,
 }
 
 impl Content {
+    fn of(body: ureq::Body, limit: Duration) -> Content {
+        Content { reader: body.into_reader(), limit, waited: Duration::ZERO, brought: 0 }
+    }
+
     /// Some of the next bytes; none at the end.
     ///
     /// # Errors
-    /// If the connection breaks before the end that was announced, or stalls.
+    /// If the connection breaks before the end that was announced, stalls, or brings next to nothing.
     pub fn read(&mut self, buffer: &mut [u8]) -> std::result::Result<usize, Trouble> {
+        let begun = Instant::now();
+        let got = self.read_some(buffer)?;
+        // Time that its reader takes between two reads is not the store's.
+        self.waited = self.waited.saturating_add(begun.elapsed());
+        self.brought += got;
+        if self.waited >= self.limit {
+            if got > 0 && self.brought < DRIP_BYTES_MIN {
+                let seconds = self.limit.as_secs();
+                let words = format!("it brings less than {DRIP_BYTES_MIN} bytes in {seconds} s");
+                return Err(Trouble::passing(words));
+            }
+            (self.waited, self.brought) = (Duration::ZERO, 0);
+        }
+        Ok(got)
+    }
+
+    fn read_some(&mut self, buffer: &mut [u8]) -> std::result::Result<usize, Trouble> {
         loop {
             match self.reader.read(buffer) {
                 Ok(got) => return Ok(got),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(Trouble::of_io(error)),
+                Err(error) => return Err(Trouble::of_io(error, self.limit)),
             }
         }
     }
@@ -271,8 +303,8 @@ pub fn send(agent: &ureq::Agent, request: &Request<'_>) -> std::result::Result<A
     // A proxy cannot reach this machine by that name.
     let near = is_loopback(&request.address);
     let answer = match request.content {
-        Some(content) => run(agent, built.body(content), request.limit, near),
-        None => run(agent, built.body(()), request.limit, near),
+        Some(content) => run(agent, built.body(content), request, near),
+        None => run(agent, built.body(()), request, near),
     };
     let (head, body) = answer.map_err(|error| Trouble::of(error, request.limit))?.into_parts();
     Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
@@ -280,12 +312,15 @@ pub fn send(agent: &ureq::Agent, request: &Request<'_>) -> std::result::Result<A
 
 fn run<S: ureq::AsSendBody>(
     agent: &ureq::Agent,
-    request: http::Result<http::Request<S>>,
-    limit: Duration,
+    built: http::Result<http::Request<S>>,
+    request: &Request<'_>,
     near: bool,
 ) -> std::result::Result<http::Response<ureq::Body>, ureq::Error> {
-    let request = request.map_err(ureq::Error::Http)?;
-    let mut config = request.with_agent(agent).configure().timeout_recv_response(Some(limit));
+    let built = built.map_err(ureq::Error::Http)?;
+    // Who waits for an answer to begin waits in one read.
+    let stall = if request.is_words { request.limit.max(STALL_LIMIT) } else { STALL_LIMIT };
+    let config = built.with_agent(agent).configure().timeout_recv_response(Some(request.limit));
+    let mut config = config.timeout_per_read(Some(stall));
     if near {
         config = config.proxy(None);
     }
@@ -333,14 +368,69 @@ mod tests {
     #[test]
     fn a_certificate_that_is_not_trusted_is_final_and_a_connection_that_breaks_is_not() {
         let bad = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
-        let trouble = Trouble::of_io(io::Error::new(io::ErrorKind::InvalidData, bad));
+        let trouble = Trouble::of_io(io::Error::new(io::ErrorKind::InvalidData, bad), ANSWER_LIMIT);
         assert_eq!((trouble.passes, trouble.reason), (false, Reason::StoreNotTrusted));
-        let trouble = Trouble::of_io(io::ErrorKind::ConnectionReset.into());
+        let trouble = Trouble::of_io(io::ErrorKind::ConnectionReset.into(), ANSWER_LIMIT);
         assert_eq!((trouble.passes, trouble.reason), (true, Reason::Other));
         let unknown = std::net::ToSocketAddrs::to_socket_addrs("no-such-host.invalid:80").unwrap_err();
         assert_eq!(Trouble::of_io(unknown).reason, Reason::StoreNotAnswered);
         // As a body's reader tells it.
         let stalled = io::Error::other(ureq::Error::Timeout(ureq::Timeout::PerRead));
-        assert!(Trouble::of_io(stalled).passes);
+        assert!(Trouble::of_io(stalled, ANSWER_LIMIT).passes);
+    }
+
+    /// Who answers one request: `answer` has the connection.
+    fn served(answer: impl FnOnce(std::net::TcpStream) + Send + 'static) -> Url {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = Url::parse(&format!("http://{}/k", listener.local_addr().unwrap())).unwrap();
+        std::thread::spawn(move || {
+            let (stream, _) = listener.accept().unwrap();
+            let mut head = std::io::BufReader::new(stream.try_clone().unwrap());
+            let mut line = String::new();
+            while std::io::BufRead::read_line(&mut head, &mut line).unwrap() > 2 {
+                line.clear();
+            }
+            answer(stream);
+        });
+        address
+    }
+
+    fn request(address: Url, is_words: bool) -> Request<'static> {
+        let (method, limit) = (Method::GET, Duration::from_secs(30));
+        Request { method, address, headers: &[], content: None, limit, is_words, asks_first: false }
+    }
+
+    #[test]
+    fn an_answer_in_words_may_take_as_long_as_its_limit_whatever_the_agents_is() {
+        use std::io::Write as _;
+        let address = served(|mut stream| {
+            std::thread::sleep(Duration::from_millis(500));
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\nx");
+        });
+        let config = ureq::Agent::config_builder().proxy(None);
+        let config = config.timeout_per_read(Some(Duration::from_millis(100))).build();
+        let agent = ureq::Agent::new_with_config(config);
+        let answer = send(&agent, &request(address, true)).unwrap_or_else(|trouble| panic!("{trouble:?}"));
+        assert_eq!(answer.words(10, ANSWER_LIMIT).unwrap(), "x");
+    }
+
+    #[test]
+    fn an_object_that_comes_by_single_bytes_is_given_up() {
+        use std::io::Write as _;
+        let address = served(|mut stream| {
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n");
+            while stream.write_all(b"x").is_ok() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        let answer = send(&agent(None).unwrap(), &request(address, false)).ok().unwrap();
+        let mut content = answer.content(Duration::from_millis(200));
+        let trouble = loop {
+            match content.read(&mut [0; 16]) {
+                Ok(got) => assert!(got > 0),
+                Err(trouble) => break trouble,
+            }
+        };
+        assert!(trouble.passes && trouble.words.contains("less than 4096 bytes"), "{trouble:?}");
     }
 }

@@ -102,18 +102,34 @@ fn check_bucket(bucket: &str) -> Result<()> {
     if bucket.starts_with("arn:") {
         return unsupported("names of access points are not supported: take the alias of the access point");
     }
-    let is_inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    // What Amazon allows, and what else other stores have: Ceph names a tenant before a colon.
+    let is_inner = |c: char| c.is_ascii_alphanumeric();
     let why = if bucket.is_empty() {
         "the name of the bucket is missing"
     } else if !BUCKET_BYTES.contains(&bucket.len()) {
         "names of buckets have 3 to 63 characters"
-    } else if !bucket.chars().all(|c| is_inner(c) || c == '.' || c == '-') {
-        "names of buckets have lower-case letters, digits, dots and dashes"
+    } else if !bucket.chars().all(|c| is_inner(c) || matches!(c, '.' | '-' | '_' | ':')) {
+        "names of buckets have letters, digits, dots, dashes, `_` and `:`"
     } else if !bucket.starts_with(is_inner) || !bucket.ends_with(is_inner) || bucket.contains("..") {
         "names of buckets begin and end with a letter or a digit, and have no two dots in a row"
     } else {
         return Ok(());
     };
+    Err(usage(format!("`{SCHEME}{shown}`: {why}")))
+}
+
+/// Looks at the name of a bucket at Amazon's store, which allows less.
+///
+/// # Errors
+/// `Usage` for a name that no bucket has there.
+pub(crate) fn check_amazon_bucket(bucket: &str) -> Result<()> {
+    let may_stand = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '.' || c == '-';
+    if bucket.chars().all(may_stand) {
+        return Ok(());
+    }
+    let shown = shown_path(bucket.as_bytes());
+    let why = "names of buckets at Amazon have lower-case letters, digits, dots and dashes; is the endpoint of \
+               another store missing?";
     Err(usage(format!("`{SCHEME}{shown}`: {why}")))
 }
 
@@ -140,6 +156,9 @@ mod tests {
             ("s3://run7/", "run7", ""),
             ("s3://run7/a", "run7", "a"),
             ("s3://my.run-7/a/b/", "my.run-7", "a/b/"),
+            // As other stores than Amazon's have them.
+            ("s3://Run_7/a", "Run_7", "a"),
+            ("s3://tenant:run7/a", "tenant:run7", "a"),
             // Nothing of a key is decoded.
             ("s3://run7/a%20b?c#d+e\\", "run7", "a%20b?c#d+e\\"),
             ("s3://run7/...", "run7", "..."),
@@ -160,9 +179,9 @@ mod tests {
             ("s3://", "is missing"),
             ("s3:///a", "is missing"),
             ("s3://ab", "3 to 63"),
-            ("s3://Run7/a", "lower-case"),
-            ("s3://run_7/a", "lower-case"),
-            ("s3://run7:80/a", "lower-case"),
+            ("s3://run 7/a", "dashes"),
+            ("s3://run%7/a", "dashes"),
+            ("s3://rün7/a", "dashes"),
             ("s3://-run7", "begin and end"),
             ("s3://run7.", "begin and end"),
             ("s3://run..7", "two dots"),

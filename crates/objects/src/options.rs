@@ -4,6 +4,7 @@
 //! home directory, clock and waiting come in as [`Surroundings`].
 
 use crate::credentials::Profile;
+use crate::location::check_amazon_bucket;
 use rusty_s3::UrlStyle;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -105,6 +106,8 @@ pub struct Settled {
     pub style: UrlStyle,
     /// File of certificates (PEM) to trust in place of the system's.
     pub ca: Option<PathBuf>,
+    /// The same for services that give credentials: what the user gave for the store says nothing of them.
+    pub services_ca: Option<PathBuf>,
     /// Whether requests are not signed.
     pub anonymous: bool,
     /// What the AWS configuration has of the profile.
@@ -126,6 +129,9 @@ impl Options {
             None => written_default(&region).endpoint()?,
         };
         let is_amazon = matches!(endpoint.host(), Some(Host::Domain(host)) if is_amazon(host));
+        if is_amazon {
+            check_amazon_bucket(bucket)?;
+        }
         let style = match self.settle_style(&profile)? {
             Some(Style::Path) => UrlStyle::Path,
             Some(Style::VirtualHost) if !matches!(endpoint.host(), Some(Host::Domain(_))) => {
@@ -142,8 +148,10 @@ impl Options {
             let of_profile = || profile.value("ca_bundle").map(str::to_owned);
             surroundings.variable("AWS_CA_BUNDLE").or_else(of_profile)
         };
-        let ca = self.ca.clone().or_else(|| written_ca().map(|written| surroundings.path(&written)));
-        Ok(Settled { endpoint, is_amazon, region, style, ca, anonymous: self.anonymous, profile })
+        let services_ca = written_ca().map(|written| surroundings.path(&written));
+        let ca = self.ca.clone().or_else(|| services_ca.clone());
+        let anonymous = self.anonymous;
+        Ok(Settled { endpoint, is_amazon, region, style, ca, services_ca, anonymous, profile })
     }
 
     fn settle_region(&self, profile: &Profile, surroundings: &Surroundings) -> Result<String> {
@@ -207,10 +215,14 @@ pub(crate) fn domain_of(region: &str) -> &'static str {
     if region.starts_with("cn-") { AMAZON_CHINA } else { AMAZON }
 }
 
+/// Machines and services of customers have names below Amazon's, too: those of its stores say what they are, also
+/// those in a network of a customer's own (`vpce`).
 fn is_amazon(host: &str) -> bool {
-    [AMAZON, AMAZON_CHINA]
-        .iter()
-        .any(|domain| host.strip_suffix(domain).is_some_and(|before| before.ends_with('.')))
+    let is_store = |label: &str| label == "s3" || label.starts_with("s3-");
+    [AMAZON, AMAZON_CHINA].iter().any(|domain| {
+        let before = host.strip_suffix(domain).and_then(|before| before.strip_suffix('.'));
+        before.is_some_and(|before| before.split('.').any(is_store))
+    })
 }
 
 /// Whether this may stand in the name of a host, and in what is signed. Other stores than Amazon's choose their own.
@@ -343,6 +355,8 @@ mod tests {
         let of_user = settled(&options, "run7", &home);
         assert_eq!((&*of_user.region, &*url(&of_user)), ("of-user", "https://user:4/"));
         assert_eq!(of_user.ca, Some(PathBuf::from("user.pem")));
+        // It is the store's.
+        assert_eq!(of_user.services_ca, Some(PathBuf::from("/etc/environment.pem")));
         assert!(of_user.anonymous && !of_user.is_amazon && matches!(of_user.style, UrlStyle::Path));
     }
 
@@ -371,6 +385,15 @@ mod tests {
         assert!(matches!(style(Some("https://s3.eu-west-1.amazonaws.com"), "run7"), UrlStyle::VirtualHost));
         assert!(matches!(style(Some("https://amazonaws.com.example.org"), "run7"), UrlStyle::Path));
         assert!(matches!(style(Some("https://notamazonaws.com"), "run7"), UrlStyle::Path));
+        let machine = "https://ec2-192-0-2-1.eu-west-1.compute.amazonaws.com";
+        assert!(matches!(style(Some(machine), "run7"), UrlStyle::Path));
+        for store in [
+            "https://s3-fips.us-east-1.amazonaws.com",
+            "https://s3.dualstack.eu-west-1.amazonaws.com",
+            "https://bucket.vpce-1a2b.s3.us-east-1.vpce.amazonaws.com",
+        ] {
+            assert!(matches!(style(Some(store), "run7"), UrlStyle::VirtualHost), "{store}");
+        }
         assert!(matches!(style(Some("http://127.0.0.1:9000"), "run7"), UrlStyle::Path));
         let options = Options {
             endpoint: Some("http://127.0.0.1:9000".to_owned()),
@@ -379,6 +402,21 @@ mod tests {
         };
         let failure = options.settle("run7", &home.surroundings()).unwrap_err();
         assert!(failure.cause.contains("take style `path`"), "{failure}");
+    }
+
+    #[test]
+    fn a_bucket_is_named_as_its_store_allows_it() {
+        let home = Home::new();
+        let at = |endpoint: Option<&str>, bucket: &str| {
+            let options = Options { endpoint: endpoint.map(str::to_owned), ..Options::default() };
+            options.settle(bucket, &home.surroundings())
+        };
+        for bucket in ["Run7", "run_7", "tenant:run7"] {
+            assert!(at(Some("https://store.example.org"), bucket).is_ok(), "{bucket}");
+            let failure = at(None, bucket).unwrap_err();
+            assert_eq!(failure.kind, FailureKind::Usage, "{failure}");
+            assert!(failure.cause.contains("lower-case"), "{failure}");
+        }
     }
 
     #[test]

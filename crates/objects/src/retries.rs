@@ -12,9 +12,9 @@ use thalweg_mover::failure::FailureKind;
 const WAIT_MIN: Duration = Duration::from_millis(100);
 /// The longest: a store that comes back is asked within that time.
 const WAIT_MAX: Duration = Duration::from_secs(20);
-/// So often something is asked, however long that may take.
-pub const ATTEMPTS_MAX: u32 = 64;
-/// So often where a store never answered yet: rather its address is wrong.
+/// The longest that a store may say: what it says later is heard only by who asks.
+const TOLD_MAX: Duration = Duration::from_secs(60);
+/// So often something is asked where a store never answered yet: rather its address is wrong.
 pub const ATTEMPTS_UNKNOWN_MAX: u32 = 3;
 /// A clock that is further off makes a store refuse. Amazon's refuses from 15 min on.
 pub const SKEW_MAX: Duration = Duration::from_secs(600);
@@ -61,6 +61,7 @@ pub fn advice(refused: &Refused<'_>) -> Advice {
         | "ThrottlingException"
         | "TooManyRequests"
         | "OperationAborted"
+        | "IncompleteBody"
         | "Busy" => {
             return Advice::Later;
         }
@@ -70,7 +71,8 @@ pub fn advice(refused: &Refused<'_>) -> Advice {
         300..=399 | 400 if refused.elsewhere => Advice::Move,
         // What presigned requests of a wrong clock are told has no word of its own.
         403 if refused.skew > SKEW_MAX => Advice::SetClock,
-        408 | 429 | 500 | 502 | 503 | 504 => Advice::Later,
+        // The last ones are those of networks before a store.
+        408 | 429 | 500 | 502 | 503 | 504 | 520..=530 => Advice::Later,
         _ => Advice::Final,
     }
 }
@@ -124,18 +126,24 @@ impl Budget {
         Budget { jitter: fastrand::Rng::with_seed(seed), patience, spent: Duration::ZERO, attempts: 0 }
     }
 
-    /// How long to wait after an attempt that took `took`, where the store said to come back after `told`; at most
-    /// `attempts_max` are made. `None`: it is used up.
-    pub fn wait(&mut self, took: Duration, told: Option<Duration>, attempts_max: u32) -> Option<Duration> {
+    /// How long to wait after an attempt that took `took`, where the store said to come back after `told`, of which a
+    /// minute counts at most; `attempts_max` are made at most, and without it as many as the patience has room for.
+    /// `None`: it is used up.
+    pub fn wait(
+        &mut self,
+        took: Duration,
+        told: Option<Duration>,
+        attempts_max: Option<u32>,
+    ) -> Option<Duration> {
         self.attempts = self.attempts.saturating_add(1);
         self.spent = self.spent.saturating_add(took);
-        if self.attempts >= attempts_max {
+        if attempts_max.is_some_and(|attempts_max| self.attempts >= attempts_max) {
             return None;
         }
         let doubled = WAIT_MIN.saturating_mul(1 << (self.attempts - 1).min(16)).min(WAIT_MAX);
         // Between half and all of it: those that failed together do not come back together.
         let own = doubled.mul_f64(0.5 + self.jitter.f64() / 2.0);
-        let wait = own.max(told.unwrap_or_default());
+        let wait = own.max(told.unwrap_or_default().min(TOLD_MAX));
         self.spent = self.spent.saturating_add(wait);
         (self.spent <= self.patience).then_some(wait)
     }
@@ -169,6 +177,9 @@ mod tests {
             (504, ""),
             (429, ""),
             (400, "RequestTimeout"),
+            (400, "IncompleteBody"),
+            (520, ""),
+            (530, ""),
             (409, "OperationAborted"),
             // In an answer that began as a success.
             (200, "InternalError"),
@@ -199,8 +210,7 @@ mod tests {
     fn waits_grow_and_end_with_the_patience() {
         let patience = Duration::from_secs(60);
         let mut budget = Budget::new(patience, 7);
-        let waits =
-            std::iter::from_fn(|| budget.wait(Duration::ZERO, None, ATTEMPTS_MAX)).collect::<Vec<_>>();
+        let waits = std::iter::from_fn(|| budget.wait(Duration::ZERO, None, None)).collect::<Vec<_>>();
         assert!(waits.iter().sum::<Duration>() <= patience);
         assert!(waits[0] >= WAIT_MIN / 2 && waits[0] <= WAIT_MIN);
         assert!(waits.iter().all(|wait| *wait <= WAIT_MAX));
@@ -212,27 +222,31 @@ mod tests {
     #[test]
     fn what_an_attempt_took_counts_and_what_went_on_begins_anew() {
         let mut budget = Budget::new(Duration::from_secs(60), 7);
-        assert!(budget.wait(Duration::from_secs(50), None, ATTEMPTS_MAX).is_some());
-        assert!(budget.wait(Duration::from_secs(50), None, ATTEMPTS_MAX).is_none());
+        assert!(budget.wait(Duration::from_secs(50), None, None).is_some());
+        assert!(budget.wait(Duration::from_secs(50), None, None).is_none());
         budget.refill();
-        assert!(budget.wait(Duration::from_secs(50), None, ATTEMPTS_MAX).is_some());
+        assert!(budget.wait(Duration::from_secs(50), None, None).is_some());
     }
 
     #[test]
     fn what_the_store_says_is_heeded_and_not_longer_than_the_patience() {
         let mut budget = Budget::new(Duration::from_secs(60), 7);
         let told = Some(Duration::from_secs(30));
-        assert_eq!(budget.wait(Duration::ZERO, told, ATTEMPTS_MAX), told);
-        assert_eq!(budget.wait(Duration::ZERO, Some(Duration::from_secs(3600)), ATTEMPTS_MAX), None);
+        assert_eq!(budget.wait(Duration::ZERO, told, None), told);
+        assert_eq!(budget.wait(Duration::ZERO, Some(Duration::from_secs(3600)), None), None);
+        let mut budget = Budget::new(Duration::from_secs(3600), 7);
+        assert_eq!(budget.wait(Duration::ZERO, Some(Duration::from_secs(1800)), None), Some(TOLD_MAX));
     }
 
     #[test]
-    fn attempts_have_an_end_however_patient_somebody_is() {
-        for attempts_max in [ATTEMPTS_MAX, ATTEMPTS_UNKNOWN_MAX] {
-            let mut budget = Budget::new(Duration::MAX, 7);
-            let waits = std::iter::from_fn(|| budget.wait(Duration::ZERO, None, attempts_max));
-            assert_eq!(waits.count(), attempts_max as usize - 1);
-            assert_eq!(budget.attempts(), attempts_max);
-        }
+    fn a_store_that_never_answered_is_asked_three_times_and_others_for_all_of_the_patience() {
+        let mut budget = Budget::new(Duration::MAX, 7);
+        let attempts_max = Some(ATTEMPTS_UNKNOWN_MAX);
+        assert_eq!(std::iter::from_fn(|| budget.wait(Duration::ZERO, None, attempts_max)).count(), 2);
+        assert_eq!(budget.attempts(), ATTEMPTS_UNKNOWN_MAX);
+        let day = Duration::from_secs(24 * 3600);
+        let mut budget = Budget::new(day, 7);
+        let waited: Duration = std::iter::from_fn(|| budget.wait(Duration::ZERO, None, None)).sum();
+        assert!(waited <= day && waited > day - WAIT_MAX, "{waited:?}");
     }
 }

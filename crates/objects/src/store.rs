@@ -8,7 +8,7 @@
 //!   ends and nobody was answered meanwhile, the store is given up ([`Store::lost`]): others do not wait as long again.
 //! - An object is read as it was seen, or the reader hears that it changed.
 //! - What is written arrived as it was sent: the store compares a checksum that travels with it, and says so.
-//! - Addresses are signed for an hour, and in no error, log or `Debug`; nor are keys and tokens.
+//! - Addresses are signed for a quarter of an hour, and in no error, log or `Debug`; nor are keys and tokens.
 //!
 //! What it does not: two who write one key at a time are told apart only by [`If`].
 
@@ -49,7 +49,7 @@ pub struct Seen {
     pub size: u64,
     /// Its version, as the store names it: no checksum, and without quotes. Empty if the store has none.
     pub etag: String,
-    /// When it was written, by the store's clock.
+    /// When it was written, by the store's clock, to the second.
     pub modified: Time,
     /// How it is kept, if the store says so: `GLACIER`.
     pub storage_class: Option<String>,
@@ -64,7 +64,7 @@ pub struct Listed {
     pub seen: Seen,
 }
 
-/// A piece of a list: keys and prefixes, each in the order of their bytes, all behind those of the page before.
+/// A piece of a list: keys and prefixes in the store's order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
     /// Objects.
@@ -93,7 +93,7 @@ pub struct About {
 /// All that is told of an object without its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
-    /// What lists tell, too. Its time is to the second only.
+    /// What lists tell, too.
     pub seen: Seen,
     /// What is kept beside it. What cannot be read counts as not there.
     pub about: About,
@@ -134,6 +134,17 @@ pub struct Upload {
     pub id: String,
     /// When, by the store's clock; `None` of one that was begun just now.
     pub begun: Option<Time>,
+    /// What its object is known by, among those that others write under this key: random, of 16 hex digits. `None` of
+    /// one that another process began.
+    pub mark: Option<String>,
+}
+
+/// What is verified. Stores know checksums of one kind and not of another.
+#[derive(Debug, Clone, Copy)]
+enum Sent {
+    Object,
+    Part,
+    Upload,
 }
 
 /// How a store is known to verify what it is sent.
@@ -166,7 +177,8 @@ pub struct Store {
     sound_answers: AtomicU64,
     /// Why it was given up.
     lost: Mutex<Option<Failure>>,
-    checks: AtomicU8,
+    /// One for each kind of what is sent.
+    checks: [AtomicU8; 3],
     /// One more for each request: no two have the same jitter.
     requests: AtomicU64,
     /// The oldest first.
@@ -177,10 +189,14 @@ pub struct Store {
 struct Body {
     key: String,
     etag: String,
+    /// Which version it is where it has no name: when it was written, in seconds since 1970.
+    modified: i64,
     /// Where the next byte stands.
     at: u64,
     /// Up to where it goes, exclusive.
     through: u64,
+    /// Its length was not told: that it ends here has to show.
+    shows_end: bool,
     content: Content,
 }
 
@@ -192,6 +208,10 @@ impl Store {
     pub fn open(location: &Location, options: &Options, surroundings: &Surroundings) -> Result<Store> {
         let settled = options.settle(&location.bucket, surroundings)?;
         let agent = http::agent(settled.ca.as_deref())?;
+        let services = match settled.services_ca == settled.ca || settled.anonymous {
+            true => agent.clone(),
+            false => http::agent(settled.services_ca.as_deref())?,
+        };
         let bucket = bucket(&settled.endpoint, settled.style, &location.bucket, &settled.region)?;
         let mut name = format!("s3://{}", location.bucket);
         if !settled.is_amazon {
@@ -201,7 +221,7 @@ impl Store {
         Ok(Store {
             name,
             bucket_name: location.bucket.clone(),
-            credentials: Credentials::of(&settled, surroundings.clone(), agent.clone()),
+            credentials: Credentials::of(&settled, surroundings.clone(), services),
             agent,
             surroundings: surroundings.clone(),
             is_amazon: settled.is_amazon,
@@ -211,7 +231,7 @@ impl Store {
             answered: AtomicBool::new(false),
             sound_answers: AtomicU64::new(0),
             lost: Mutex::default(),
-            checks: AtomicU8::new(Checks::Unknown as u8),
+            checks: [(); 3].map(|()| AtomicU8::new(Checks::Unknown as u8)),
             requests: AtomicU64::new(0),
             bodies: Mutex::new(VecDeque::new()),
         })
@@ -222,9 +242,13 @@ impl Store {
         self.name.clone()
     }
 
-    /// How the store verifies uploads, as far as it showed.
+    /// How the store verifies objects that are sent in one piece, as far as it showed.
     pub fn checks(&self) -> Checks {
-        match self.checks.load(Ordering::Relaxed) {
+        self.checks_of(Sent::Object)
+    }
+
+    fn checks_of(&self, sent: Sent) -> Checks {
+        match self.checks[sent as usize].load(Ordering::Relaxed) {
             known if known == Checks::Crc64 as u8 => Checks::Crc64,
             known if known == Checks::Md5 as u8 => Checks::Md5,
             _ => Checks::Unknown,
@@ -237,8 +261,15 @@ impl Store {
         lock(&self.lost).clone()
     }
 
-    fn learn(&self, checks: Checks) {
-        self.checks.store(checks as u8, Ordering::Relaxed);
+    /// That it knows the CRC is learned once; that it does not holds from then on.
+    fn learn(&self, sent: Sent, checks: Checks) {
+        let known = &self.checks[sent as usize];
+        if checks == Checks::Crc64 {
+            let (unknown, order) = (Checks::Unknown as u8, Ordering::Relaxed);
+            let _ = known.compare_exchange(unknown, checks as u8, order, order);
+        } else {
+            known.store(checks as u8, Ordering::Relaxed);
+        }
     }
 
     /// For one thing that is asked, however often.
@@ -318,15 +349,22 @@ fn bucket(endpoint: &Url, style: rusty_s3::UrlStyle, name: &str, region: &str) -
     })
 }
 
-/// Amazon's endpoint of another region.
+/// Amazon's endpoint of another region, of the same kind; `None` if it has none.
 fn endpoint_in(endpoint: &Url, from: &str, to: &str) -> Option<Url> {
     let host = endpoint.host_str()?;
-    let labels = host.split('.').map(|label| if label == from { to } else { label });
-    let mut there = labels.collect::<Vec<_>>().join(".");
-    if there == host {
-        // The address without a region.
-        there = format!("s3.{to}.amazonaws.com");
+    let labels = host.split('.').collect::<Vec<_>>();
+    // It was the right one all the time, and only what was signed was not.
+    if labels.contains(&to) {
+        return Some(endpoint.clone());
     }
+    let there = if host == "s3.amazonaws.com" {
+        format!("s3.{to}.amazonaws.com")
+    } else if labels.contains(&from) && !labels.contains(&"vpce") {
+        labels.iter().map(|label| if *label == from { to } else { *label }).collect::<Vec<_>>().join(".")
+    } else {
+        // One of a customer's own network is in one region; what was chosen is not left for the public one.
+        return None;
+    };
     let mut endpoint = endpoint.clone();
     endpoint.set_host(Some(&there)).ok()?;
     Some(endpoint)

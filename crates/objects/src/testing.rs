@@ -51,6 +51,10 @@ pub enum Fault {
     HangUp,
     /// It does what was asked, and closes the connection before it says so.
     Forget,
+    /// It does what was asked, and refuses with this number and code.
+    Deny(u16, &'static str),
+    /// It does what was asked, and names no version.
+    Anonymous,
     /// It says how long its answer is, sends so many bytes of it, and closes the connection.
     Cut(usize),
     /// It does what was asked, and tells another checksum than that of what arrived.
@@ -308,7 +312,7 @@ fn answer(mut stream: &TcpStream, reply: &Reply, has_content: bool, now: SystemT
     if !says("date") {
         let _ = write!(head, "date: {}\r\n", http_time(now));
     }
-    if !says("content-length") && reply.status != 204 {
+    if !says("content-length") && !says("transfer-encoding") && reply.status != 204 {
         let _ = write!(head, "content-length: {}\r\n", reply.content.len());
     }
     head.push_str("\r\n");
@@ -416,6 +420,15 @@ impl State {
             }
             Some(Fault::HangUp) => Reply { silent: true, ..Reply::default() },
             Some(Fault::Forget) => Reply { silent: true, ..self.carry_out(request, now) },
+            Some(Fault::Deny(status, code)) => {
+                self.carry_out(request, now);
+                Reply::refusal(status, code)
+            }
+            Some(Fault::Anonymous) => {
+                let mut reply = self.carry_out(request, now);
+                reply.headers.retain(|(name, _)| name != "etag");
+                reply
+            }
             Some(Fault::Cut(bytes)) => Reply { cut: Some(bytes), ..self.carry_out(request, now) },
             Some(Fault::Misread) => {
                 let mut reply = self.carry_out(request, now);

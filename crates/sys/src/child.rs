@@ -1,5 +1,7 @@
-//! Child processes that do not outlive who started them, and those that have a session or a group of their own.
+//! Child processes that do not outlive who started them, those that have a session or a group of their own, and the
+//! user's umask for them.
 
+use crate::process;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
@@ -27,6 +29,19 @@ pub fn dies_with_us(command: &mut Command) -> &mut Command {
 /// it, at Ctrl-C or when it is closed, never reaches the child.
 pub fn in_own_session(command: &mut Command) -> &mut Command {
     let in_child = || rustix::process::setsid().map(|_| ()).map_err(io::Error::from);
+    // JUSTIFICATION: what a child does between fork and exec can only be said so.
+    // SAFETY: one system call, nothing is allocated and no lock is taken.
+    unsafe { command.pre_exec(in_child) }
+}
+
+/// Gives the child the umask that the user gave this process, where [`process::clear_umask`] took that away: else all
+/// that it makes would be everybody's to write.
+pub fn with_users_umask(command: &mut Command) -> &mut Command {
+    let Some(mask) = process::umask_before() else { return command };
+    let in_child = move || {
+        process::restore_umask(mask);
+        Ok(())
+    };
     // JUSTIFICATION: what a child does between fork and exec can only be said so.
     // SAFETY: one system call, nothing is allocated and no lock is taken.
     unsafe { command.pre_exec(in_child) }

@@ -18,6 +18,14 @@ fn modes_are_exact_the_file_size_limit_is_an_error_and_no_core_dump_is_made() {
     assert_eq!(process::clear_umask(), 0o077);
     assert_eq!((process::umask_before(), process::user_mode()), (Some(0o077), 0o600));
     assert_eq!(process::user_directory_mode(), 0o700);
+    let umask_of = |command: &mut std::process::Command| {
+        let said = command.args(["-c", "umask"]).output().unwrap().stdout;
+        u32::from_str_radix(String::from_utf8(said).unwrap().trim(), 8).unwrap()
+    };
+    let mut command = std::process::Command::new("sh");
+    assert_eq!(umask_of(&mut command), 0, "a child has ours");
+    let mut command = std::process::Command::new("sh");
+    assert_eq!(umask_of(thalweg_sys::child::with_users_umask(&mut command)), 0o077);
     for mode in [0o000, 0o777, 0o666, 0o4755, 0o1640] {
         dir.create_new(b"file", mode).unwrap();
         assert_eq!(dir.stat(b"file").unwrap().mode, mode);

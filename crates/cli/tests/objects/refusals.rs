@@ -1,6 +1,6 @@
 //! What is refused, and with which words.
 
-use super::servers::{Kind, SECRET, each, with};
+use super::servers::{KEY, Kind, SECRET, each, with};
 use super::support::Scratch;
 use super::support::job::{Ran, Running};
 use std::time::Duration;
@@ -17,10 +17,12 @@ fn wrong_credentials_are_told_without_a_secret() {
     with(Kind::Versity, "credentials", |server| {
         std::fs::write(server.scratch.path("f"), b"x").unwrap();
         let wrong = "canary-of-a-wrong-secret";
-        for key in ["AKIDOFATEST", "AKIDOFNOBODY"] {
+        for (key, log) in
+            [("AKIDOFATEST", "debug"), ("AKIDOFNOBODY", "debug"), ("AKIDOFATEST", "trace,ureq=trace")]
+        {
             let mut command = server.thalweg();
             command.env("AWS_ACCESS_KEY_ID", key).env("AWS_SECRET_ACCESS_KEY", wrong);
-            command.env("THALWEG_LOG", "debug");
+            command.env("THALWEG_LOG", log);
             command.args(["cp", &server.path("f"), &server.place("f")]);
             let refused = Running::start(command).end(HANG).expect(3);
             let told = said(&refused);
@@ -46,6 +48,24 @@ fn a_bucket_that_is_not_there_and_a_key_that_nothing_has_are_told_by_name() {
             assert!(refused.stderr.contains(name), "{from}: {}", refused.stderr);
         }
         assert!(!server.scratch.path("down").exists());
+    });
+}
+
+#[test]
+fn a_program_that_prints_credentials_has_the_users_umask() {
+    with(Kind::Versity, "umask", |server| {
+        let (script, said) = (server.path("print"), server.path("umask"));
+        let keys = format!("{{\"Version\":1,\"AccessKeyId\":\"{KEY}\",\"SecretAccessKey\":\"{SECRET}\"}}");
+        std::fs::write(&script, format!("umask > '{said}'\necho '{keys}'\n")).unwrap();
+        let config = server.path("config");
+        std::fs::write(&config, format!("[default]\ncredential_process = sh '{script}'\n")).unwrap();
+        std::fs::write(server.scratch.path("f"), b"x").unwrap();
+        let mut command = server.thalweg();
+        command.env_remove("AWS_ACCESS_KEY_ID").env_remove("AWS_SECRET_ACCESS_KEY");
+        command.env("AWS_CONFIG_FILE", &config).args(["cp", &server.path("f"), &server.place("f")]);
+        Running::start(command).end(HANG).expect(0);
+        let ours = std::process::Command::new("sh").args(["-c", "umask"]).output().unwrap().stdout;
+        assert_eq!(std::fs::read(&said).unwrap(), ours);
     });
 }
 

@@ -204,7 +204,7 @@ impl Bucket for Memory {
         let id = format!("u{}", self.versions.fetch_add(1, Ordering::Relaxed));
         let parted = Parted { key: key.to_owned(), about: *about, parts: BTreeMap::new() };
         lock(&self.uploads).insert(id.clone(), parted);
-        Ok(Upload { key: key.to_owned(), id, begun: None })
+        Ok(Upload { key: key.to_owned(), id, begun: None, mark: None })
     }
 
     fn put_part(&self, upload: &Upload, number: u16, content: &[u8]) -> Result<Part> {

@@ -5,7 +5,8 @@
 //! - `NAME = VALUE`; names are the same in either case, and the later of two holds.
 //! - A line that is indented deeper than the name before it goes on with that: below a name without a value as
 //!   `NAME = VALUE` of its own, kept as `OUTER.NAME`, else as more of the value.
-//! - A line that begins with `#` or `;` is a comment, and so is what stands behind ` #` or ` ;`.
+//! - A line that begins with `#` or `;` is a comment, and so is what stands behind ` #` or ` ;`; not in quotes, and not
+//!   in a command (`credential_process`), which has all of its line.
 //!
 //! Nothing of a file is repeated in an error: it may be a secret.
 
@@ -38,7 +39,12 @@ pub(super) fn parse(text: &str) -> Result<Sections, Trouble> {
     for (at, line) in text.strip_prefix('\u{feff}').unwrap_or(text).lines().enumerate() {
         let trouble = |why| Trouble { line: at + 1, why };
         let indent = line.len() - line.trim_start().len();
-        let line = without_comment(line).trim();
+        let goes_on = before.as_ref().filter(|(_, depth, _)| indent > *depth);
+        let is_command = match goes_on {
+            Some((name, _, has_names)) => name == COMMAND && !has_names,
+            None => pair(line).is_some_and(|(name, _)| name == COMMAND),
+        };
+        let line = without_comment(line, is_command).trim();
         if line.is_empty() {
             continue;
         }
@@ -71,6 +77,9 @@ pub(super) fn parse(text: &str) -> Result<Sections, Trouble> {
     Ok(sections)
 }
 
+/// The name whose value is a command.
+const COMMAND: &str = "credential_process";
+
 const NO_PAIR: &str = "it is neither `[SECTION]` nor `NAME = VALUE`";
 
 /// A name and its value.
@@ -81,13 +90,28 @@ fn pair(line: &str) -> Option<(String, &str)> {
 }
 
 /// What stands before a comment.
-fn without_comment(line: &str) -> &str {
+fn without_comment(line: &str, is_command: bool) -> &str {
     if line.trim_start().starts_with(['#', ';']) {
         return "";
     }
-    let mut blanks = line.match_indices([' ', '\t']).map(|(at, _)| at);
-    let end = blanks.find(|at| line[at + 1..].starts_with(['#', ';']));
-    end.map_or(line, |end| &line[..end])
+    if is_command {
+        return line;
+    }
+    let (mut quote, mut before) = (None, ' ');
+    for (at, c) in line.char_indices() {
+        match quote {
+            Some(open) if c == open => quote = None,
+            Some(_) => {}
+            // One in the middle of a word is an apostrophe, and one without an end quotes nothing.
+            None if matches!(c, '"' | '\'') && matches!(before, ' ' | '\t' | '=') => {
+                quote = Some(c).filter(|quote| line[at + 1..].contains(*quote));
+            }
+            None if matches!(c, '#' | ';') && matches!(before, ' ' | '\t') => return &line[..at],
+            None => {}
+        }
+        before = c;
+    }
+    line
 }
 
 /// `profile NAME`, however many blanks are around and whether or not the name is in quotes.
@@ -117,7 +141,8 @@ mod tests {
                     [ profile  \"beam line\" ] ; the other\n  Region = us-west-2 # near\n  output = json\n\
                     s3 =\n    addressing_style = path\n    max_queue_size = 7\n\
                     endpoint_url = https://a/?b=c#d\n\
-                    credential_process = \"/opt/a b\"\n   --account # which\n   7\n\
+                    credential_process = \"/opt/a b\"\n   --account # 7\n   7\n\
+                    role_session_name = \"a # b\" # c\n\
                     [sso-session x]\nsso_region = a\n[default]\nregion = eu-west-2\nempty =\n";
         let sections = parse(text).unwrap();
         assert_eq!(value(&sections, "default", "region"), Some("eu-west-2"));
@@ -128,7 +153,8 @@ mod tests {
         assert_eq!(of_profile("s3.addressing_style"), Some("path"));
         assert_eq!(of_profile("s3.max_queue_size"), Some("7"));
         assert_eq!(of_profile("endpoint_url"), Some("https://a/?b=c#d"));
-        assert_eq!(of_profile("credential_process"), Some("\"/opt/a b\"\n--account\n7"));
+        assert_eq!(of_profile("credential_process"), Some("\"/opt/a b\"\n--account # 7\n7"));
+        assert_eq!(of_profile("role_session_name"), Some("\"a # b\""));
         assert_eq!(value(&sections, "sso-session x", "sso_region"), Some("a"));
         assert_eq!(sections.len(), 3);
     }

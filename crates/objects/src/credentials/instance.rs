@@ -2,11 +2,12 @@
 //!
 //! 1. A token. 2. The name of the machine's role. 3. Its credentials.
 //!
-//! Elsewhere nobody answers, which is found out within two seconds.
+//! Elsewhere nobody answers, which is found out within two seconds. Where there was a role once, that is an outage.
 
 use super::ask::{Answer, Manner, Question, Trouble, ask};
 use super::{Look, Means, answer, failed};
 use crate::options::{Written, shown_url};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use thalweg_mover::{FailureKind, Result};
 
@@ -46,9 +47,12 @@ pub(super) fn look(means: &Means) -> Result<Look> {
     };
     let unanswered = |trouble: Trouble| failed(trouble.kind, &source, trouble.why);
 
+    let had_role = means.has_role.load(Ordering::Relaxed);
     let seconds = [("X-aws-ec2-metadata-token-ttl-seconds", TOKEN_SECONDS)];
     let token = match ask(means, &MANNER, &format!("{base}/latest/api/token"), &seconds, Question::Put) {
         Ok(answer) if answer.status == 200 => answer.body.trim().to_owned(),
+        Ok(answer) if had_role => return Err(refusal(&answer)),
+        Err(trouble) if had_role => return Err(failed(FailureKind::Connection, &source, trouble.why)),
         // Whoever answers there is no metadata service.
         Ok(answer) => {
             let finding = format!("{source}: it gives no token and answers with {}", answer.status);
@@ -80,7 +84,11 @@ pub(super) fn look(means: &Means) -> Result<Look> {
     }
     let answer = get(&format!("{ROLES}{role}"))?;
     match answer.status {
-        200 => answer::read(&source, &answer.body, false).map(Look::Found),
+        200 => {
+            let found = answer::read(&source, &answer.body, false)?;
+            means.has_role.store(true, Ordering::Relaxed);
+            Ok(Look::Found(found))
+        }
         _ => Err(refusal(&answer)),
     }
 }

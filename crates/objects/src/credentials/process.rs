@@ -1,7 +1,7 @@
 //! A command that prints credentials: `credential_process` of a profile.
 //!
-//! It is started without a shell, with our environment, an empty standard input and our standard error: its words are
-//! the user's to read, and none of ours repeats them.
+//! It is started without a shell, with our environment, the user's umask, an empty standard input and our standard
+//! error: its words are the user's to read, and none of ours repeats them.
 
 use super::{Found, answer, failed};
 use std::ffi::{OsStr, OsString};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use thalweg_mover::failure::{of_io, shown_path};
 use thalweg_mover::link::ssh::{end, split_words};
 use thalweg_mover::{FailureKind, Result};
-use thalweg_sys::child::dies_with_us;
+use thalweg_sys::child::{dies_with_us, with_users_umask};
 use thalweg_sys::socket::{Interest, poll};
 
 /// How long a command may take: it may ask a service that takes its time, and a person for a second factor.
@@ -78,7 +78,7 @@ pub(super) fn run(source: &str, command: &str, patience: Duration) -> Result<Fou
 fn start(program: &OsStr, arguments: &[OsString]) -> io::Result<Child> {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
-    dies_with_us(&mut command).spawn()
+    with_users_umask(dies_with_us(&mut command)).spawn()
 }
 
 enum Output {

@@ -319,6 +319,19 @@ fn a_machine_gives_the_keys_of_its_role_for_a_token() {
 }
 
 #[test]
+fn a_machine_that_had_a_role_and_does_not_answer_is_waited_for() {
+    let mut home = Home::new();
+    let _service = metadata(&mut home, "beam_line");
+    let credentials = home.credentials(&Options::default());
+    assert_eq!(key(&credentials), "MACHINE");
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    home.set("AWS_EC2_METADATA_SERVICE_ENDPOINT", &format!("http://{free}"));
+    home.advance(Duration::from_secs(24 * 3600));
+    let away = credentials.now().unwrap_err();
+    assert_eq!(away.kind, FailureKind::Connection, "{away}");
+}
+
+#[test]
 fn a_role_that_would_be_another_question_is_not_asked_for() {
     let mut home = Home::new();
     let service = metadata(&mut home, "../../canary");

@@ -74,7 +74,7 @@ pub(super) struct Noted {
 
 impl Noted {
     pub(super) fn upload(&self) -> Upload {
-        Upload { key: self.key.clone(), id: self.id.clone(), begun: None }
+        Upload { key: self.key.clone(), id: self.id.clone(), begun: None, mark: None }
     }
 }
 

@@ -12,6 +12,8 @@ const MODE: &str = "x-amz-meta-mode";
 const UID: &str = "x-amz-meta-uid";
 const GID: &str = "x-amz-meta-gid";
 const BLAKE3: &str = "x-amz-meta-blake3";
+/// Which upload in parts an object was made by.
+pub(super) const MARK: &str = "x-amz-meta-thalweg-upload";
 
 const SECOND_NS: i128 = 1_000_000_000;
 
@@ -27,11 +29,11 @@ pub(super) fn headers(about: &About) -> Vec<(&'static str, Cow<'static, str>)> {
     headers
 }
 
-/// What an answer says of an object. `None` if it lacks what every object has.
-pub(super) fn head(headers: &HeaderMap) -> Option<Head> {
+/// What an answer says of the object `key`. `None` if it lacks what every object has.
+pub(super) fn head(key: &str, headers: &HeaderMap) -> Option<Head> {
     let about = About {
         mtime: word(headers, MTIME).and_then(time_of_words),
-        mode: word(headers, MODE).and_then(|words| u32::from_str_radix(words, 8).ok()),
+        mode: word(headers, MODE).and_then(|words| mode_of_words(words, key.ends_with('/'))),
         uid: word(headers, UID).and_then(|words| words.parse().ok()),
         gid: word(headers, GID).and_then(|words| words.parse().ok()),
         blake3: word(headers, BLAKE3)
@@ -48,6 +50,14 @@ pub(super) fn head(headers: &HeaderMap) -> Option<Head> {
     // One of parts' checksums says nothing about the whole.
     let of_whole = word(headers, "x-amz-checksum-type").is_none_or(|words| words == "FULL_OBJECT");
     Some(Head { seen, about, crc64: crc64(headers).filter(|_| of_whole) })
+}
+
+/// A mode, in octal as rclone writes it or in decimal as s3fs does. Read in the other way it has the type of something
+/// that is no file, or, of a marker, no directory: without that a file of mode 0600 would be one of mode 3152.
+fn mode_of_words(words: &str, is_marker: bool) -> Option<u32> {
+    let of_type = if is_marker { 0o040_000 } else { 0o100_000 };
+    let is_one = |mode: &u32| *mode <= 0o177_777 && (mode & 0o170_000 == 0 || mode & 0o170_000 == of_type);
+    [8, 10].into_iter().find_map(|radix| u32::from_str_radix(words, radix).ok().filter(is_one))
 }
 
 /// A line of an answer's head.
@@ -124,7 +134,7 @@ mod tests {
         let expected =
             ["x-amz-meta-mtime: 1354040105.123", "x-amz-meta-mode: 100644", "x-amz-meta-uid: 0", &blake3];
         assert_eq!(words, expected);
-        assert_eq!(head(&told(&headers)).unwrap().about, about);
+        assert_eq!(head("k", &told(&headers)).unwrap().about, about);
     }
 
     #[test]
@@ -136,17 +146,42 @@ mod tests {
             (GID, Cow::Borrowed("wheel")),
             (BLAKE3, Cow::Borrowed("abcd")),
         ];
-        assert_eq!(head(&told(&bad)).unwrap().about, About::default());
-        assert_eq!(head(&HeaderMap::new()), None, "it has no length");
+        assert_eq!(head("k", &told(&bad)).unwrap().about, About::default());
+        assert_eq!(head("k", &HeaderMap::new()), None, "it has no length");
+    }
+
+    #[test]
+    fn a_mode_is_that_of_a_file_in_octal_or_in_decimal() {
+        for (words, mode) in [
+            // As s3fs writes them.
+            ("33152", Some(0o100_600)),
+            ("33261", Some(0o100_755)),
+            ("33188", Some(0o100_644)),
+            // As rclone does.
+            ("100644", Some(0o100_644)),
+            ("0644", Some(0o644)),
+            ("104755", Some(0o104_755)),
+            // A directory's, a device's and more than a mode has.
+            ("40755", None),
+            ("20644", None),
+            ("1100644", None),
+        ] {
+            assert_eq!(mode_of_words(words, false), mode, "{words}");
+        }
+        let of_marker = ["40755", "16877", "755"].map(|words| mode_of_words(words, true));
+        assert_eq!(of_marker, [Some(0o040_755), Some(0o040_755), Some(0o755)]);
+        assert_eq!(mode_of_words("100644", true), None);
     }
 
     #[test]
     fn a_checksum_of_parts_is_none_of_the_whole() {
         let crc = ("x-amz-checksum-crc64nvme", Cow::Borrowed("AAAAAAAAAAE="));
-        let of =
-            |kind| head(&told(&[crc.clone(), ("x-amz-checksum-type", Cow::Borrowed(kind))])).unwrap().crc64;
+        let of = |kind| {
+            let kind = ("x-amz-checksum-type", Cow::Borrowed(kind));
+            head("k", &told(&[crc.clone(), kind])).unwrap().crc64
+        };
         assert_eq!((of("FULL_OBJECT"), of("COMPOSITE")), (Some(1), None));
-        assert_eq!(head(&told(&[crc.clone()])).unwrap().crc64, Some(1));
+        assert_eq!(head("k", &told(&[crc.clone()])).unwrap().crc64, Some(1));
     }
 
     proptest! {

@@ -3,8 +3,8 @@
 use super::Store;
 use super::about::word;
 use crate::answers::{self, Refusal, WORDS_BYTES_MAX};
-use crate::http::{self, ANSWER_LIMIT, Answer, Content, Trouble};
-use crate::retries::{self, ATTEMPTS_MAX, ATTEMPTS_UNKNOWN_MAX, Advice, Budget};
+use crate::http::{self, ANSWER_LIMIT, Answer, Content, STALL_LIMIT, Trouble};
+use crate::retries::{self, ATTEMPTS_UNKNOWN_MAX, Advice, Budget};
 use jiff::Timestamp;
 use rusty_s3::{Credentials, Method, S3Action as _};
 use std::borrow::Cow;
@@ -15,8 +15,8 @@ use thalweg_mover::mutex::lock;
 use ureq::http::{HeaderMap, Method as HttpMethod};
 use url::Url;
 
-/// How long a signed address can be used.
-const SIGNED_FOR: Duration = Duration::from_secs(3600);
+/// How long a signed address can be used: it is used at once, and may lie in somebody's log.
+const SIGNED_FOR: Duration = Duration::from_secs(900);
 /// Content from this length on is not sent before the bucket is known to be where it is looked for. A store that
 /// refuses in the middle of content closes the connection, and what it said may be lost.
 const LARGE_BYTES: usize = 64 << 10;
@@ -90,6 +90,8 @@ struct Cured {
     credentials: bool,
     clock: bool,
     region: bool,
+    /// It does not know how to be asked first.
+    expectation: bool,
 }
 
 /// An answer, as far as it is here.
@@ -121,14 +123,30 @@ impl Store {
         let sound_before = self.sound_answers.load(Ordering::Relaxed);
         loop {
             let begun = Instant::now();
-            let credentials = self.credentials.now()?;
+            let credentials = match self.credentials.now() {
+                Ok(credentials) => credentials,
+                Err(failure) => {
+                    let may_pass = failure.kind == FailureKind::Connection;
+                    let refused = Refused { lost, ..failure.into() };
+                    if !may_pass {
+                        return Err(refused);
+                    }
+                    self.wait(wish, budget, (begun.elapsed(), None), sound_before, refused)?;
+                    continue;
+                }
+            };
             let at = self.now_seconds().saturating_add(self.skew_seconds.load(Ordering::Relaxed));
             let heard = self.hear(wish, credentials.as_deref(), at, asks_first)?;
             let took = begun.elapsed();
-            let (told, mut refused) = match heard {
+            let (told, refused) = match heard {
                 Ok(Heard::Success(got)) => {
                     self.is_sound();
                     return Ok(got);
+                }
+                // Not the store, but what it was asked to say first.
+                Ok(Heard::Refusal { status: 417, .. }) if asks_first => {
+                    (asks_first, cured.expectation) = (false, true);
+                    continue;
                 }
                 Ok(Heard::Refusal { status, headers, mut refusal }) => {
                     if refusal.code.is_empty() && matches!(wish.method, Method::Head) {
@@ -186,8 +204,9 @@ impl Store {
                     if advice != Advice::Later {
                         return Err(refused);
                     }
-                    // One that is busy did nothing.
-                    lost |= !matches!(status, 429 | 503);
+                    // One that is busy did nothing. What is between may say 503 for one that did.
+                    let is_busy = matches!(refused.code.as_str(), "SlowDown" | "ServiceUnavailable");
+                    lost |= status != 429 && !(status == 503 && is_busy);
                     let told = word(&headers, "retry-after").and_then(|words| words.parse().ok());
                     (told.map(Duration::from_secs), Refused { lost, ..refused })
                 }
@@ -199,26 +218,43 @@ impl Store {
                     // Where nobody was reached, nothing was done.
                     lost |= trouble.reason != Reason::StoreNotAnswered;
                     // It may have been refused before all was sent.
-                    asks_first = is_large && !asks_first;
+                    asks_first = is_large && !asks_first && !cured.expectation;
                     (None, Refused { lost, ..failure.into() })
                 }
             };
-            let is_known = self.answered.load(Ordering::Relaxed);
-            let attempts_max = if is_known { ATTEMPTS_MAX } else { ATTEMPTS_UNKNOWN_MAX };
-            let is_lost = lock(&self.lost).is_some();
-            let Some(wait) = budget.wait(took, told, attempts_max).filter(|_| !is_lost) else {
-                if budget.attempts() > 1 {
-                    let cause = format!("{}; asked {} times", refused.failure.cause, budget.attempts());
-                    refused.failure.cause = cause;
-                }
-                if !wish.is_try && self.sound_answers.load(Ordering::Relaxed) == sound_before {
-                    lock(&self.lost).get_or_insert_with(|| (*refused.failure).clone());
-                }
-                return Err(refused);
-            };
-            tracing::debug!(failure = %refused.failure, ?wait, "it is asked again");
-            (self.surroundings.pause)(wait);
+            self.wait(wish, budget, (took, told), sound_before, refused)?;
         }
+    }
+
+    /// Waits before it is asked again. `times` are what the attempt took, and after which time the store said to come
+    /// back; `sound_before` is how many sound answers there were before the first attempt.
+    ///
+    /// # Errors
+    /// `refused`, if the patience is over; where nobody was answered meanwhile the store is given up.
+    fn wait(
+        &self,
+        wish: &Wish<'_>,
+        budget: &mut Budget,
+        (took, told): (Duration, Option<Duration>),
+        sound_before: u64,
+        mut refused: Refused,
+    ) -> Result<(), Refused> {
+        let is_known = self.answered.load(Ordering::Relaxed);
+        let attempts_max = if is_known { None } else { Some(ATTEMPTS_UNKNOWN_MAX) };
+        let is_lost = lock(&self.lost).is_some();
+        let Some(wait) = budget.wait(took, told, attempts_max).filter(|_| !is_lost) else {
+            if budget.attempts() > 1 {
+                let cause = format!("{}; asked {} times", refused.failure.cause, budget.attempts());
+                refused.failure.cause = cause;
+            }
+            if !wish.is_try && self.sound_answers.load(Ordering::Relaxed) == sound_before {
+                lock(&self.lost).get_or_insert_with(|| (*refused.failure).clone());
+            }
+            return Err(refused);
+        };
+        tracing::debug!(failure = %refused.failure, ?wait, "it is asked again");
+        (self.surroundings.pause)(wait);
+        Ok(())
     }
 
     /// It answers, and neither is busy nor fails.
@@ -244,6 +280,7 @@ impl Store {
             headers: &wish.headers,
             content: wish.content,
             limit: wish.limit,
+            is_words: wish.words_max.is_some(),
             asks_first,
         };
         let answer = http::send(&self.agent, &request);
@@ -389,7 +426,7 @@ fn read(wish: &Wish<'_>, answer: Answer) -> Result<Heard, Trouble> {
         return Ok(Heard::Refusal { status, headers, refusal: answers::refusal(&words).unwrap_or_default() });
     }
     let Some(words_max) = wish.words_max else {
-        let content = Some(answer.content());
+        let content = Some(answer.content(STALL_LIMIT));
         return Ok(Heard::Success(Got { status, headers, words: String::new(), content }));
     };
     let words = answer.words(words_max, wish.limit)?;

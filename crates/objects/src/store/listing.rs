@@ -1,17 +1,21 @@
 //! What a bucket holds: lists, heads, removal.
 //!
-//! A list comes in pages. Where it goes on is the store's word, and so is not believed: keys have to come in the order
-//! of their bytes, each page behind the one before, so that a list ends however the store answers.
+//! A list comes in pages. Where it goes on is the store's word, and so is not believed: a list that goes on where it did
+//! before, or on and on with nothing new, is ended. Some stores have no order of keys, or another one than that of their
+//! bytes: who needs one sorts.
 
-use super::about::head;
+use super::about::{MARK, head, word};
 use super::asking::{Refused, Wish};
 use super::{Head, Listed, Page, Seen, Store, Upload};
 use crate::answers::xml::{escape, is_sayable};
 use crate::answers::{self, LIST_BYTES_MAX};
 use md5::{Digest as _, Md5};
 use rusty_s3::Method;
+use std::collections::HashSet;
 use std::fmt::Write as _;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use thalweg_mover::failure::{Failure, FailureKind, Result, shown_path};
+use thalweg_wire::Time;
 
 const LIST: &str = "list the bucket";
 const LOOK: &str = "look at the object";
@@ -21,44 +25,74 @@ const LIST_UPLOADS: &str = "list unfinished uploads";
 /// What a list is told that would be asked for again and again.
 pub(super) const ENDLESS: &str = "its list goes on where it did before, and so would never end";
 
-/// Pages in a row that may be empty: a store that removed much may show some.
+/// Pages in a row that may have nothing new: a store that removed much may show some.
 const EMPTY_PAGES_MAX: u32 = 1000;
+/// Tokens of a list that are known again.
+const TOKENS_MAX: usize = 1024;
+/// Keys of a page that are known again on the next: as many as pages have.
+const NAMES_MAX: usize = 1000;
 /// Objects that one request removes.
 const REMOVED_MAX: usize = 1000;
 /// Unfinished uploads that are told of: more are left for another time.
 const UPLOADS_MAX: usize = 10_000;
+/// Of these, and of parts, on one page: some stores have ten times as many on theirs.
+pub(super) const PAGE_MAX: &str = "1000";
 /// Requests for these.
 const UPLOAD_PAGES_MAX: usize = 1000;
 
-/// Where a list goes on: the store's token, and what was seen before it.
+/// Where a list goes on: the store's token, and what is known again of what was before it.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 struct Place {
-    /// The last key or prefix so far.
-    last: String,
     token: String,
     empty_pages: u32,
+    /// Keys and prefixes of the page before, hashed.
+    names: Vec<u64>,
+    /// Where it went on before, hashed: the last ones.
+    tokens: Vec<u64>,
 }
 
 impl Place {
     fn words(&self) -> String {
-        format!("{}:{}:{}{}", self.empty_pages, self.last.len(), self.last, self.token)
+        let hashes = |hashes: &[u64]| {
+            hashes.iter().fold(String::new(), |mut words, hash| {
+                let _ = write!(words, "{hash:016x}");
+                words
+            })
+        };
+        format!("{}:{}:{}:{}", self.empty_pages, hashes(&self.names), hashes(&self.tokens), self.token)
     }
 
     fn of(words: &str) -> Option<Place> {
         let (empty_pages, rest) = words.split_once(':')?;
-        let (length, rest) = rest.split_once(':')?;
-        let (last, token) = rest.split_at_checked(length.parse().ok()?)?;
-        Some(Place { last: last.to_owned(), token: token.to_owned(), empty_pages: empty_pages.parse().ok()? })
+        let (names, rest) = rest.split_once(':')?;
+        let (tokens, token) = rest.split_once(':')?;
+        let hashes = |words: &str| -> Option<Vec<u64>> {
+            let (hashes, rest) = words.as_bytes().as_chunks::<16>();
+            let hash = |hash: &[u8; 16]| u64::from_str_radix(str::from_utf8(hash).ok()?, 16).ok();
+            if rest.is_empty() { hashes.iter().map(hash).collect() } else { None }
+        };
+        Some(Place {
+            token: token.to_owned(),
+            empty_pages: empty_pages.parse().ok()?,
+            names: hashes(names)?,
+            tokens: hashes(tokens)?,
+        })
     }
 }
 
+fn hash_of(words: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    words.hash(&mut hasher);
+    hasher.finish()
+}
+
 impl Store {
-    /// Objects whose keys begin with `prefix`, up to 1000 at a time, in the order of their keys' bytes. With
-    /// `delimiter`, keys that go on with a `/` somewhere behind it count as one prefix up to there. `after` is where
+    /// Objects whose keys begin with `prefix`, up to 1000 at a time, in the store's order: mostly that of their keys'
+    /// bytes. With `delimiter`, keys that go on with a `/` somewhere behind it count as one prefix up to there. `after` is where
     /// the page before said that it goes on.
     ///
     /// # Errors
-    /// If the store refuses, or if its list has no order, no end, or keys that were not asked for.
+    /// If the store refuses, or if its list has no end, or keys that were not asked for.
     pub fn list(&self, prefix: &str, delimiter: bool, after: Option<&str>) -> Result<Page> {
         let place = match after {
             Some(words) => Place::of(words).ok_or_else(|| {
@@ -80,39 +114,36 @@ impl Store {
         }
         let got = self.ask(&wish)?;
         let list = answers::object_list(&got.words).map_err(|words| self.nonsense(&wish, &words))?;
-        let keys = list.objects.iter().map(|object| &object.key);
-        let mut last = place.last.as_str();
-        for names in [keys.collect::<Vec<_>>(), list.prefixes.iter().collect()] {
-            let mut before = place.last.as_str();
-            for name in names {
-                if !name.starts_with(prefix) {
-                    let words = format!("`{}` was not asked for", shown_path(name.as_bytes()));
-                    return Err(self.nonsense(&wish, &words));
-                }
-                if name.as_str() <= before && !before.is_empty() {
-                    let (name, before) = (shown_path(name.as_bytes()), shown_path(before.as_bytes()));
-                    return Err(self.nonsense(&wish, &format!("`{name}` comes behind `{before}`")));
-                }
-                before = name;
-            }
-            last = last.max(before);
+        let names = list.objects.iter().map(|object| &object.key).chain(&list.prefixes);
+        if let Some(name) = names.clone().find(|name| !name.starts_with(prefix)) {
+            let words = format!("`{}` was not asked for", shown_path(name.as_bytes()));
+            return Err(self.nonsense(&wish, &words));
         }
-        let is_empty = list.objects.is_empty() && list.prefixes.is_empty();
         let next = match &list.token {
             None => None,
-            Some(token) if after.is_some() && *token == place.token => {
+            Some(token) if place.tokens.contains(&hash_of(token)) => {
                 return Err(self.nonsense(&wish, ENDLESS));
             }
             Some(token) => {
-                let empty_pages = if is_empty { place.empty_pages + 1 } else { 0 };
+                let names = names.take(NAMES_MAX).map(|name| hash_of(name)).collect::<Vec<_>>();
+                let before = place.names.iter().collect::<HashSet<_>>();
+                let is_empty = names.iter().all(|name| before.contains(name));
+                let empty_pages = if is_empty { place.empty_pages.saturating_add(1) } else { 0 };
                 if empty_pages > EMPTY_PAGES_MAX {
-                    return Err(self.nonsense(&wish, "its list goes on and on with nothing in it"));
+                    return Err(self.nonsense(&wish, "its list goes on and on with nothing new in it"));
                 }
-                Some(Place { last: last.to_owned(), token: token.clone(), empty_pages }.words())
+                let mut tokens = place.tokens;
+                if tokens.len() >= TOKENS_MAX {
+                    tokens.remove(0);
+                }
+                tokens.push(hash_of(token));
+                Some(Place { token: token.clone(), empty_pages, names, tokens }.words())
             }
         };
         let objects = list.objects.into_iter().map(|object| {
             let answers::Object { key, size, etag, modified, storage_class } = object;
+            // A head has seconds only, and both are to be the same.
+            let modified = Time { nanos: 0, ..modified };
             Listed { key, seen: Seen { size, etag, modified, storage_class } }
         });
         Ok(Page { objects: objects.collect(), prefixes: list.prefixes, next })
@@ -123,12 +154,19 @@ impl Store {
     /// # Errors
     /// If the store refuses; it may say that there is none to those who may not list.
     pub fn head(&self, key: &str) -> Result<Option<Head>> {
+        Ok(self.look(key)?.map(|(head, _)| head))
+    }
+
+    /// The same, and the mark of the upload that made it.
+    pub(super) fn look(&self, key: &str) -> Result<Option<(Head, Option<String>)>> {
         let mut wish = Wish::new(LOOK, "s3:GetObject", Method::Head, Some(key));
         wish.headers.push(("x-amz-checksum-mode", "ENABLED".into()));
         match self.ask(&wish) {
             Ok(got) => {
-                let head = head(&got.headers);
-                head.map(Some).ok_or_else(|| self.nonsense(&wish, "it lacks the object's length or time"))
+                let mark = word(&got.headers, MARK).map(str::to_owned);
+                let head = head(key, &got.headers)
+                    .ok_or_else(|| self.nonsense(&wish, "it lacks the object's length or time"))?;
+                Ok(Some((head, mark)))
             }
             Err(Refused { status: 404, .. }) => Ok(None),
             Err(refused) => Err(refused.into()),
@@ -154,7 +192,10 @@ impl Store {
             match self.remove_together(some) {
                 Ok(those) => staying.extend(those),
                 // Some stores know only the one that removes one.
-                Err(refused) if matches!(refused.code.as_str(), "NotImplemented" | "MethodNotAllowed") => {
+                Err(refused)
+                    if matches!(refused.status, 405 | 501)
+                        || matches!(refused.code.as_str(), "NotImplemented" | "MethodNotAllowed") =>
+                {
                     apart.extend_from_slice(some);
                 }
                 Err(refused) => return Err(refused.into()),
@@ -204,6 +245,7 @@ impl Store {
             let mut wish = Wish::new(LIST_UPLOADS, "s3:ListBucketMultipartUploads", Method::Get, None);
             wish.words_max = Some(LIST_BYTES_MAX);
             wish.query = vec![("uploads", "1".into()), ("encoding-type", "url".into())];
+            wish.query.push(("max-uploads", PAGE_MAX.into()));
             if !prefix.is_empty() {
                 wish.query.push(("prefix", prefix.into()));
             }
@@ -218,7 +260,10 @@ impl Store {
                 answers::upload_list(&got.words).map_err(|words| self.nonsense(&wish, &words))?;
             // Nobody is to end an upload that was not asked for.
             let some = some.into_iter().filter(|upload| upload.key.starts_with(prefix));
-            uploads.extend(some.map(|upload| Upload { key: upload.key, id: upload.id, begun: upload.begun }));
+            uploads.extend(some.map(|upload| {
+                let answers::ListedUpload { key, id, begun } = upload;
+                Upload { key, id, begun, mark: None }
+            }));
             if next.is_some() && next == after {
                 return Err(self.nonsense(&wish, ENDLESS));
             }
@@ -246,11 +291,12 @@ mod tests {
     proptest! {
         #[test]
         fn where_a_list_goes_on_is_read_back(
-            last in any::<String>(),
             token in any::<String>(),
             empty_pages in any::<u32>(),
+            names in any::<Vec<u64>>(),
+            tokens in any::<Vec<u64>>(),
         ) {
-            let place = Place { last, token, empty_pages };
+            let place = Place { token, empty_pages, names, tokens };
             prop_assert_eq!(Place::of(&place.words()), Some(place));
         }
 

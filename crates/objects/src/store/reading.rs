@@ -6,9 +6,9 @@
 use super::about::{etag, word};
 use super::asking::{Refused, Wish};
 use super::{Body, Seen, Store};
-use crate::answers::quoted_etag;
+use crate::answers::{http_time_of, http_time_words, quoted_etag};
 use crate::http::Trouble;
-use crate::retries::{ATTEMPTS_MAX, Budget};
+use crate::retries::Budget;
 use rusty_s3::Method;
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
@@ -48,7 +48,7 @@ impl Store {
         while filled < wanted {
             let at = offset + filled as u64;
             let begun = Instant::now();
-            let mut body = match self.kept(key, &seen.etag, at) {
+            let mut body = match self.kept(key, seen, at) {
                 Some(body) => body,
                 None => {
                     let body = self.body(key, seen, at, through, &mut budget);
@@ -56,6 +56,9 @@ impl Store {
                 }
             };
             let (got, trouble) = body.fill(&mut buffer[filled..wanted]);
+            if trouble.is_none() && body.goes_on() {
+                return Err(self.changed(key).in_range(at, end));
+            }
             filled += got;
             since += got;
             let Some(trouble) = trouble else {
@@ -74,7 +77,7 @@ impl Store {
                 return Err(failure);
             }
             let took = if got > 0 { Duration::ZERO } else { begun.elapsed() };
-            let Some(wait) = budget.wait(took, None, ATTEMPTS_MAX) else { return Err(failure) };
+            let Some(wait) = budget.wait(took, None, None) else { return Err(failure) };
             tracing::debug!(%failure, ?wait, "the rest is asked for again");
             (self.surroundings.pause)(wait);
         }
@@ -85,8 +88,12 @@ impl Store {
     fn body(&self, key: &str, seen: &Seen, at: u64, through: u64, budget: &mut Budget) -> Result<Body> {
         let mut wish = Wish::new(READ, "s3:GetObject", Method::Get, Some(key));
         wish.headers.push(("range", format!("bytes={at}-{}", through - 1).into()));
+        // Of a version without a name there is its time, if that is known.
+        let written = Some(seen.modified.seconds).filter(|seconds| seen.etag.is_empty() && *seconds != 0);
         if !seen.etag.is_empty() {
             wish.headers.push(("if-match", quoted_etag(&seen.etag).into()));
+        } else if let Some(words) = written.and_then(http_time_words) {
+            wish.headers.push(("if-unmodified-since", words.into()));
         }
         wish.words_max = None;
         let got = match self.ask_within(&wish, budget) {
@@ -99,6 +106,14 @@ impl Store {
         if !seen.etag.is_empty() && !now.is_empty() && now != seen.etag {
             return Err(self.changed(key));
         }
+        let now = word(&got.headers, "last-modified").and_then(http_time_of).map(|time| time.seconds);
+        if now.is_some_and(|now| written.is_some_and(|written| now != written)) {
+            return Err(self.changed(key));
+        }
+        // With this one what a length says does not hold.
+        let has_length = !got.headers.contains_key("transfer-encoding");
+        let length = word(&got.headers, "content-length").filter(|_| has_length);
+        let length = length.and_then(|words| words.parse::<u64>().ok());
         // A store may give less than was asked for: then the rest is asked for when it is its turn.
         let through = match (got.status, word(&got.headers, "content-range").and_then(range)) {
             (206, Some((first, last, size))) => {
@@ -108,11 +123,13 @@ impl Store {
                 if first != at || last >= through {
                     return Err(self.nonsense(&wish, "it has another range than was asked for"));
                 }
+                if length.is_some_and(|length| length != last + 1 - first) {
+                    return Err(self.nonsense(&wish, "its length is not that of its range"));
+                }
                 last + 1
             }
             // All of it, where all was asked for.
             (200, _) if at == 0 && through == seen.size => {
-                let length = word(&got.headers, "content-length").and_then(|words| words.parse::<u64>().ok());
                 if length.is_some_and(|length| length != seen.size) {
                     return Err(self.changed(key));
                 }
@@ -124,17 +141,22 @@ impl Store {
             _ => return Err(self.nonsense(&wish, "it does not say which range it has")),
         };
         let content = got.content.ok_or_else(|| self.nonsense(&wish, "it has no content"))?;
-        Ok(Body { key: key.to_owned(), etag: seen.etag.clone(), at, through, content })
+        let (modified, shows_end) = (seen.modified.seconds, length.is_none());
+        Ok(Body { key: key.to_owned(), etag: seen.etag.clone(), modified, at, through, shows_end, content })
     }
 
     fn changed(&self, key: &str) -> Failure {
         self.failure(FailureKind::Changed, READ, Some(key), "the object is another one by now")
     }
 
-    /// The body that goes on at this byte, if one is kept.
-    fn kept(&self, key: &str, etag: &str, at: u64) -> Option<Body> {
+    /// The body of this version that goes on at this byte, if one is kept.
+    fn kept(&self, key: &str, seen: &Seen, at: u64) -> Option<Body> {
+        let is_it = |body: &Body| {
+            let is_version = !seen.etag.is_empty() || body.modified == seen.modified.seconds;
+            body.at == at && body.key == key && body.etag == seen.etag && is_version
+        };
         let mut bodies = lock(&self.bodies);
-        let place = bodies.iter().position(|body| body.at == at && body.key == key && body.etag == etag)?;
+        let place = bodies.iter().position(is_it)?;
         bodies.remove(place)
     }
 
@@ -172,6 +194,12 @@ impl Body {
             }
         }
         (filled, None)
+    }
+
+    /// Whether more comes behind what it was to have. Where a length was told, that is its end.
+    fn goes_on(&mut self) -> bool {
+        // A connection that breaks there has brought all of it.
+        self.shows_end && self.at >= self.through && self.content.read(&mut [0]).is_ok_and(|got| got > 0)
     }
 }
 

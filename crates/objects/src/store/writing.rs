@@ -2,24 +2,27 @@
 //!
 //! With the first content that is written CRC64NVME and MD5 travel both. A store that tells the CRC back has compared
 //! it, and from then on it travels alone; to all others `Content-MD5` goes with everything. So nothing is written that
-//! the store did not compare, whichever it is.
+//! the store did not compare, whichever it is. Objects and parts are learned of one by one: some stores know it of one
+//! only.
 //!
 //! An answer that is lost may be one of a success: then a condition refuses what is asked again. What stands there is
-//! looked at, and if it is what was sent, it is ours.
+//! looked at, and if it is what was sent, it is ours. An upload in parts is known again by its mark.
+//!
+//! An object that arrived damaged is removed: under its name it would be taken for the file.
 
-use super::about::{crc64, etag, headers, word};
+use super::about::{MARK, crc64, etag, headers, word};
 use super::asking::{Got, Refused, Wish};
-use super::listing::{ENDLESS, md5_words};
-use super::{About, Checks, If, PARTS_MAX, Part, Seen, Store, Upload};
+use super::listing::{ENDLESS, PAGE_MAX, md5_words};
+use super::{About, Checks, Head, If, PARTS_MAX, Part, Seen, Sent, Store, Upload};
 use crate::answers::xml::escape;
-use crate::answers::{self, crc64_words, http_time_of, quoted_etag};
+use crate::answers::{self, LIST_BYTES_MAX, crc64_words, http_time_of, quoted_etag};
 use crate::http::COMPLETE_LIMIT;
 use crc_fast::CrcAlgorithm::Crc64Nvme;
 use rusty_s3::Method;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
-use thalweg_mover::failure::{FailureKind, Result};
+use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_wire::Time;
 use ureq::http::HeaderMap;
 
@@ -37,8 +40,8 @@ impl Store {
     /// this returns. The time of what it returns is that of the answer: [`Store::head`] tells the object's own.
     ///
     /// # Errors
-    /// `Conflict` if the condition does not hold; `Damage` if something else arrived; what the store says, if it
-    /// refuses.
+    /// `Conflict` if the condition does not hold; `Damage` if something else arrived, which is then removed; `Protocol`
+    /// if the store calls it written and it is not there; what the store says, if it refuses.
     pub fn put(&self, key: &str, content: &[u8], about: &About, only: &If) -> Result<Seen> {
         let mut wish = Wish::new(WRITE, "s3:PutObject", Method::Put, Some(key));
         wish.headers = headers(about);
@@ -46,17 +49,28 @@ impl Store {
         wish.content = Some(content);
         let crc = crc64_of(content);
         let size = content.len() as u64;
-        match self.send(&mut wish, content, crc, "the object") {
+        match self.send(Sent::Object, &mut wish, content, crc, "the object") {
+            Ok(got) if etag(&got.headers).is_empty() => self.arrived(&wish, key, size, crc),
             Ok(got) => Ok(Seen {
                 size,
                 etag: etag(&got.headers),
                 modified: self.date(&got.headers),
                 storage_class: word(&got.headers, "x-amz-storage-class").map(str::to_owned),
             }),
-            Err(refused) => match self.written(key, size, Some(crc), &refused, &[409, 412]) {
+            Err(refused) => match self.written(key, size, Some(crc), None, &refused, &[409, 412]) {
                 Some((seen, beside)) if beside == *about => Ok(seen),
-                _ => Err(refused.into()),
+                _ => Err(of_condition(refused, only)),
             },
+        }
+    }
+
+    /// What stands there where the store said no more than that it went well: whatever is between may say that.
+    fn arrived(&self, wish: &Wish<'_>, key: &str, size: u64, crc: u64) -> Result<Seen> {
+        match self.head(key)? {
+            Some(head) if head.seen.size == size && head.crc64.is_none_or(|told| told == crc) => {
+                Ok(head.seen)
+            }
+            _ => Err(self.nonsense(wish, "it names no version, and what was sent is not there")),
         }
     }
 
@@ -68,9 +82,12 @@ impl Store {
         let mut wish = Wish::new(BEGIN, "s3:PutObject", Method::Post, Some(key));
         wish.query.push(("uploads", "1".into()));
         wish.headers = headers(about);
+        let number = self.requests.fetch_add(1, Ordering::Relaxed);
+        let mark = format!("{:016x}", fastrand::Rng::with_seed(self.surroundings.seed ^ number).u64(..));
+        wish.headers.push((MARK, mark.clone().into()));
         wish.content = Some(&[]);
         let plain = wish.headers.len();
-        let checks = self.checks();
+        let checks = self.checks_of(Sent::Upload);
         if checks != Checks::Md5 {
             wish.headers.push(("x-amz-checksum-algorithm", "CRC64NVME".into()));
             wish.headers.push(("x-amz-checksum-type", "FULL_OBJECT".into()));
@@ -80,12 +97,12 @@ impl Store {
             wish.headers.truncate(plain);
             asked = self.ask(&wish);
             if asked.is_ok() {
-                self.learn(Checks::Md5);
+                self.learn(Sent::Upload, Checks::Md5);
             }
         }
         let got = asked?;
         let id = answers::upload_id(&got.words).map_err(|words| self.nonsense(&wish, &words))?;
-        Ok(Upload { key: key.to_owned(), id, begun: None })
+        Ok(Upload { key: key.to_owned(), id, begun: None, mark: Some(mark) })
     }
 
     /// Writes part `number` of an upload, from 1 to 10,000; one that is there already is replaced.
@@ -103,7 +120,7 @@ impl Store {
         wish.query.push(("uploadId", upload.id.as_str().into()));
         wish.content = Some(content);
         let crc = crc64_of(content);
-        let got = self.send(&mut wish, content, crc, &format!("part {number}"))?;
+        let got = self.send(Sent::Part, &mut wish, content, crc, &format!("part {number}"))?;
         let etag = etag(&got.headers);
         if etag.is_empty() {
             return Err(self.nonsense(&wish, &format!("it does not say which version part {number} is")));
@@ -121,7 +138,9 @@ impl Store {
         loop {
             let mut wish =
                 Wish::new(LIST_PARTS, "s3:ListMultipartUploadParts", Method::Get, Some(upload.key.as_str()));
+            wish.words_max = Some(LIST_BYTES_MAX);
             wish.query.push(("uploadId", upload.id.as_str().into()));
+            wish.query.push(("max-parts", PAGE_MAX.into()));
             if let Some(after) = after {
                 wish.query.push(("part-number-marker", after.to_string().into()));
             }
@@ -150,8 +169,9 @@ impl Store {
     /// that of the parts, and its checksum with theirs, where the store tells it.
     ///
     /// # Errors
-    /// `Conflict` if the condition does not hold; `Damage` if the object is not what the parts were; `NotFound` if the
-    /// upload is given up; what the store says, if it refuses.
+    /// `Conflict` if the condition does not hold; `Damage` if the object is not what the parts were, which is then
+    /// removed; `NotFound` if the upload is given up; what the store says, if it refuses. If it could not be looked at
+    /// and the store told no checksum, the object is there all the same: that is said.
     pub fn complete(&self, upload: &Upload, parts: &[Part], only: &If) -> Result<Seen> {
         let key = upload.key.as_str();
         let mut parts = parts.iter().collect::<Vec<_>>();
@@ -161,37 +181,69 @@ impl Store {
         }
         let size = parts.iter().fold(0_u64, |size, part| size.saturating_add(part.bytes));
         let whole = combined(&parts);
-        let compared = whole.filter(|_| self.checks() == Checks::Crc64);
+        let of_parts = self.checks_of(Sent::Part) == Checks::Crc64;
+        let compared = whole.filter(|_| of_parts && self.checks_of(Sent::Upload) != Checks::Md5);
         let content = completion(&parts, compared.is_some());
+        let plain_content = completion(&parts, false);
         let mut wish = Wish::new(COMPLETE, "s3:PutObject", Method::Post, Some(key));
         wish.query.push(("uploadId", upload.id.as_str().into()));
         wish.headers.extend(condition(only));
+        let plain = wish.headers.len();
         if let Some(crc) = compared {
             wish.headers.push((CRC, crc64_words(crc).into()));
             wish.headers.push(("x-amz-checksum-type", "FULL_OBJECT".into()));
         }
         wish.content = Some(content.as_bytes());
         wish.limit = COMPLETE_LIMIT;
-        let got = match self.ask(&wish) {
+        let mut asked = self.ask(&wish);
+        if let Err(first) = &asked
+            && compared.is_some()
+            && refuses_headers(first)
+        {
+            let lost = first.lost;
+            // What the object is shows when it is looked at.
+            wish.headers.truncate(plain);
+            wish.content = Some(plain_content.as_bytes());
+            asked = self.ask(&wish).map_err(|again| Refused { lost: lost || again.lost, ..again });
+        }
+        let got = match asked {
             Ok(got) => got,
             Err(refused) => {
-                let made = self.written(key, size, whole, &refused, &[404, 409, 412]);
-                return made.map(|(seen, _)| seen).ok_or_else(|| refused.into());
+                let mark = upload.mark.as_deref();
+                let made = self.written(key, size, whole, mark, &refused, &[404, 409, 412]);
+                return made.map(|(seen, _)| seen).ok_or_else(|| of_condition(refused, only));
             }
         };
         let (etag, told) = answers::completed(&got.words).map_err(|words| self.nonsense(&wish, &words))?;
         let differs = |what: &str| {
             let words = format!("{what} of the object is not that of its parts");
-            self.failure(FailureKind::Damage, COMPLETE, Some(key), words)
+            let failure = self.failure(FailureKind::Damage, COMPLETE, Some(key), words);
+            self.remove_damaged(key, &etag, failure)
         };
         if let (Some(told), Some(whole)) = (told, whole)
             && told != whole
         {
             return Err(differs("the checksum"));
         }
-        match self.head(key)? {
+        let ours = |etag: String| {
+            let modified = self.date(&got.headers);
+            Seen { size, etag, modified, storage_class: None }
+        };
+        let head = match self.head(key) {
+            Ok(head) => head,
+            Err(_) if !etag.is_empty() && told.is_some() && told == whole => return Ok(ours(etag)),
+            Err(mut failure) => {
+                let words = "the object is complete, but could not be looked at";
+                failure.cause = format!("{}; {words}", failure.cause);
+                return Err(failure);
+            }
+        };
+        match head {
+            None if etag.is_empty() => {
+                Err(self.nonsense(&wish, "it names no version, and the object is not there"))
+            }
             // If somebody else's stands there already, it says nothing about this one.
-            Some(head) if head.seen.etag == etag => {
+            Some(head) if etag.is_empty() || head.seen.etag == etag => {
                 if head.seen.size != size {
                     return Err(differs("the length"));
                 }
@@ -200,8 +252,23 @@ impl Store {
                     _ => Ok(head.seen),
                 }
             }
-            _ => Ok(Seen { size, etag, modified: self.date(&got.headers), storage_class: None }),
+            _ => Ok(ours(etag)),
         }
+    }
+
+    /// Removes an object that arrived damaged, if it still is the one that the store told of. Whatever becomes of that,
+    /// `failure` is what is told.
+    fn remove_damaged(&self, key: &str, etag: &str, mut failure: Failure) -> Failure {
+        let is_other = |head: &Head| etag.is_empty() || head.seen.etag != *etag;
+        let stays = match self.head(key) {
+            Ok(head) if head.as_ref().is_none_or(is_other) => return failure,
+            Ok(_) => !self.remove(&[key.to_owned()]).is_ok_and(|staying| staying.is_empty()),
+            Err(_) => true,
+        };
+        if stays {
+            failure.cause = format!("{}; it could not be removed", failure.cause);
+        }
+        failure
     }
 
     /// Gives an upload up; one that is not there any more is given up already.
@@ -221,13 +288,14 @@ impl Store {
     /// Sends content with what the store is to compare it by, and learns what that is.
     fn send(
         &self,
+        sent: Sent,
         wish: &mut Wish<'_>,
         content: &[u8],
         crc: u64,
         what: &str,
     ) -> std::result::Result<Got, Refused> {
         let plain = wish.headers.len();
-        let checks = self.checks();
+        let checks = self.checks_of(sent);
         if checks != Checks::Md5 {
             wish.headers.push((CRC, crc64_words(crc).into()));
         }
@@ -235,43 +303,69 @@ impl Store {
             wish.headers.push(("content-md5", md5_words(content).into()));
         }
         let asked = self.ask(wish);
-        if checks == Checks::Unknown && asked.as_ref().is_err_and(refuses_headers) {
-            wish.headers.truncate(plain);
-            wish.headers.push(("content-md5", md5_words(content).into()));
-            let got = self.ask(wish)?;
-            self.learn(Checks::Md5);
-            return Ok(got);
-        }
-        let got = asked?;
-        let damage = |words: &str| -> Refused {
-            self.failure(FailureKind::Damage, wish.operation, wish.key, format!("{what}: {words}")).into()
+        let lost = match &asked {
+            Err(refused) if checks != Checks::Md5 && refuses_headers(refused) => refused.lost,
+            Err(_) => return asked,
+            Ok(got) => match (checks, crc64(&got.headers)) {
+                (Checks::Md5, _) => return asked,
+                (_, Some(told)) if told != crc => {
+                    let words = format!("{what}: what arrived has another checksum");
+                    let failure = self.failure(FailureKind::Damage, wish.operation, wish.key, words);
+                    return Err(match (sent, wish.key) {
+                        (Sent::Object, Some(key)) => self.remove_damaged(key, &etag(&got.headers), failure),
+                        _ => failure,
+                    }
+                    .into());
+                }
+                (_, Some(_)) => {
+                    self.learn(sent, Checks::Crc64);
+                    return asked;
+                }
+                (Checks::Unknown, None) => {
+                    self.learn(sent, Checks::Md5);
+                    return asked;
+                }
+                // It is there, and nobody compared it: what is sent once more takes its place.
+                (Checks::Crc64, None) => {
+                    let conditions = ["if-match", "if-none-match"];
+                    let condition = wish.headers.iter_mut().find(|(name, _)| conditions.contains(name));
+                    let told = etag(&got.headers);
+                    if let Some(condition) = condition.filter(|_| !told.is_empty()) {
+                        *condition = ("if-match", quoted_etag(&told).into());
+                    }
+                    true
+                }
+            },
         };
-        match (checks, crc64(&got.headers)) {
-            (Checks::Md5, _) => {}
-            (_, Some(told)) if told != crc => return Err(damage("what arrived has another checksum")),
-            (Checks::Unknown, Some(_)) => self.learn(Checks::Crc64),
-            (Checks::Unknown, None) => self.learn(Checks::Md5),
-            (Checks::Crc64, Some(_)) => {}
-            (Checks::Crc64, None) => return Err(damage("the store does not say what arrived")),
-        }
+        wish.headers.truncate(plain);
+        wish.headers.push(("content-md5", md5_words(content).into()));
+        let got = self.ask(wish).map_err(|again| Refused { lost: lost || again.lost, ..again })?;
+        self.learn(sent, Checks::Md5);
         Ok(got)
     }
 
-    /// The object that stands there, if an attempt whose answer was lost made it: one with this length and checksum.
-    /// Asked only where a later attempt was refused with one of these numbers.
+    /// The object that stands there, if an attempt whose answer was lost made it: one with this length, and with this
+    /// mark or this checksum. Asked only where a later attempt was refused with one of these numbers.
     fn written(
         &self,
         key: &str,
         size: u64,
         crc: Option<u64>,
+        mark: Option<&str>,
         refused: &Refused,
         numbers: &[u16],
     ) -> Option<(Seen, About)> {
-        if !refused.lost || !numbers.contains(&refused.status) || crc.is_none() {
+        if !refused.lost || !numbers.contains(&refused.status) {
             return None;
         }
-        let head = self.head(key).ok()??;
-        (head.seen.size == size && head.crc64 == crc).then_some((head.seen, head.about))
+        let (head, marked) = self.look(key).ok()??;
+        let differs = matches!((head.crc64, crc), (Some(told), Some(crc)) if told != crc);
+        let is_ours = match (mark, marked) {
+            (Some(mark), Some(marked)) => mark == marked && !differs,
+            // Where there is none, a store may have left it out.
+            _ => crc.is_some() && head.crc64 == crc,
+        };
+        (head.seen.size == size && is_ours).then_some((head.seen, head.about))
     }
 
     /// When the store answered.
@@ -287,6 +381,14 @@ impl Store {
 fn refuses_headers(refused: &Refused) -> bool {
     let vague = ["", "NotImplemented", "InvalidArgument", "InvalidRequest", "UnsupportedArgument"];
     refused.status == 501 || (refused.status == 400 && vague.contains(&refused.code.as_str()))
+}
+
+/// An object that is gone is not the version that was seen.
+fn of_condition(mut refused: Refused, only: &If) -> Failure {
+    if refused.status == 404 && refused.code == "NoSuchKey" && matches!(only, If::Is(_)) {
+        refused.failure.kind = FailureKind::Conflict;
+    }
+    refused.into()
 }
 
 fn condition(only: &If) -> Option<(&'static str, Cow<'static, str>)> {

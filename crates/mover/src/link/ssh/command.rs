@@ -9,6 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
+use thalweg_sys::child::with_users_umask;
 
 /// Time for `ssh -G`, which connects to nobody.
 const CONFIG_TIMEOUT: Duration = Duration::from_secs(5);
@@ -82,6 +83,8 @@ impl Ssh {
             command.arg("--");
         }
         command.arg(&self.destination).arg(remote).stderr(Stdio::inherit());
+        // What it makes, as a socket to share, is the user's.
+        with_users_umask(&mut command);
         command
     }
 
@@ -105,7 +108,7 @@ impl Ssh {
         self.add_options(&mut command);
         command.arg("--").arg(&self.destination);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let Ok(mut child) = command.spawn() else { return given };
+        let Ok(mut child) = with_users_umask(&mut command).spawn() else { return given };
         let output = read_some(&mut child, CONFIG_TIMEOUT);
         end(&mut child, Duration::ZERO);
         let text = String::from_utf8_lossy(&output);

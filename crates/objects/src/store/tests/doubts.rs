@@ -1,0 +1,188 @@
+//! What a store says is not what it has, or it does not say what it did.
+
+use super::*;
+use crate::credentials::testing::Service;
+
+/// A body in chunks, of which nobody says how long it is.
+fn chunked(status: u16, range: Option<&str>, content: &[u8]) -> Fault {
+    let mut headers = vec![("transfer-encoding", "chunked".to_owned())];
+    headers.extend(range.map(|range| ("content-range", range.to_owned())));
+    let content = String::from_utf8(content.to_vec()).unwrap();
+    say(status, headers, &format!("{:x}\r\n{content}\r\n0\r\n\r\n", content.len()))
+}
+
+// Reading.
+
+#[test]
+fn a_body_of_which_no_length_is_told_ends_where_the_object_did() {
+    let (fake, store) = fake();
+    fake.put("k", b"content");
+    let seen = seen(&store, "k");
+    fake.fail("GetObject", 1, chunked(200, None, b"content"));
+    assert_eq!(read(&store, "k", &seen).unwrap(), b"content");
+    // It was replaced by a longer one, which begins as it did.
+    fake.fail("GetObject", 1, chunked(200, None, b"content and more"));
+    assert_eq!(read(&store, "k", &seen).unwrap_err().kind, FailureKind::Changed);
+    fake.fail("GetObject", 1, chunked(206, Some("bytes 0-6/7"), b"content and more"));
+    assert_eq!(read(&store, "k", &seen).unwrap_err().kind, FailureKind::Changed);
+    let headers = vec![("content-range", "bytes 0-6/7".to_owned())];
+    fake.fail("GetObject", 1, say(206, headers, "content and more"));
+    assert_eq!(read(&store, "k", &seen).unwrap_err().kind, FailureKind::Protocol);
+}
+
+#[test]
+fn a_version_without_a_name_is_known_by_its_time() {
+    let (fake, store) = fake();
+    fake.put("k", b"content");
+    let seen = Seen { etag: String::new(), ..seen(&store, "k") };
+    assert_eq!(read(&store, "k", &seen).unwrap(), b"content");
+    assert!(fake.asked_to("GetObject")[0].header("if-unmodified-since").is_some());
+    let before = Seen { modified: Time { seconds: seen.modified.seconds - 1, nanos: 0 }, ..seen };
+    assert_eq!(read(&store, "k", &before).unwrap_err().kind, FailureKind::Changed);
+}
+
+// Writing.
+
+#[test]
+fn a_success_that_names_no_version_is_looked_at() {
+    let (fake, store) = fake();
+    fake.fail("PutObject", 1, Fault::Anonymous);
+    let put = store.put("k", b"content", &About::default(), &If::Any).unwrap();
+    assert_eq!(put, seen(&store, "k"));
+    // Whatever is between says that all went well.
+    fake.fail("PutObject", 2, say(200, Vec::new(), ""));
+    let failure = store.put("nothing", b"content", &About::default(), &If::Any).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Protocol, "{failure}");
+    fake.put("shorter", b"c");
+    fake.fail("PutObject", 1, say(200, Vec::new(), ""));
+    let failure = store.put("shorter", b"content", &About::default(), &If::Any).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Protocol, "{failure}");
+}
+
+#[test]
+fn a_store_that_tells_no_crc_any_more_is_given_md5_and_a_condition_still_holds() {
+    let (fake, store) = fake();
+    store.put("k", b"content", &About::default(), &If::Any).unwrap();
+    let upload = store.begin("whole", &About::default()).unwrap();
+    store.put_part(&upload, 1, b"content").unwrap();
+    fake.forget_crc64();
+    store.put("new", b"content", &About::default(), &If::Absent).unwrap();
+    assert_eq!(store.checks(), Checks::Md5);
+    let asked = fake.asked_to("PutObject");
+    assert_eq!((asked.len(), asked[2].header("content-md5").is_some()), (3, true));
+    assert_eq!((asked[2].header("if-none-match"), asked[2].header("if-match").is_some()), (None, true));
+    // Of parts it is learned by itself.
+    store.put_part(&upload, 2, b"content").unwrap();
+    let by_md5 = numbers(&fake.asked_to("UploadPart"), "content-md5");
+    assert_eq!(by_md5.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, true]);
+}
+
+#[test]
+fn a_store_that_refuses_the_crc_later_is_asked_without_it() {
+    let (fake, store) = fake();
+    store.put("k", b"content", &About::default(), &If::Any).unwrap();
+    fake.fail("PutObject", 1, Fault::refuse(501, "NotImplemented"));
+    store.put("k", b"content", &About::default(), &If::Any).unwrap();
+    assert_eq!(store.checks(), Checks::Md5);
+    let upload = store.begin("whole", &About::default()).unwrap();
+    let parts = [store.put_part(&upload, 1, b"content").unwrap()];
+    fake.fail("CompleteMultipartUpload", 1, Fault::refuse(400, "InvalidRequest"));
+    store.complete(&upload, &parts, &If::Absent).unwrap();
+    let asked = fake.asked_to("CompleteMultipartUpload");
+    let crcs = numbers(&asked, "x-amz-checksum-crc64nvme");
+    assert_eq!((crcs[0].is_some(), &crcs[1..]), (true, &[None][..]));
+}
+
+#[test]
+fn an_upload_whose_answer_was_lost_is_known_by_its_mark() {
+    let (fake, store) = fake();
+    fake.forget_crc64();
+    let upload = store.begin("k", &About::default()).unwrap();
+    let parts = [store.put_part(&upload, 1, b"content").unwrap()];
+    fake.fail("CompleteMultipartUpload", 1, Fault::Forget);
+    store.complete(&upload, &parts, &If::Absent).unwrap();
+    // The same content under the same key, and somebody else's.
+    let again = store.begin("k", &About::default()).unwrap();
+    assert_ne!(upload.mark, again.mark);
+    let parts = [store.put_part(&again, 1, b"content").unwrap()];
+    fake.fail("CompleteMultipartUpload", 1, Fault::HangUp);
+    let failure = store.complete(&again, &parts, &If::Absent).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Conflict, "{failure}");
+}
+
+#[test]
+fn who_says_503_for_a_store_may_hide_a_success() {
+    let (fake, store) = fake();
+    fake.fail("PutObject", 1, Fault::Deny(503, ""));
+    store.put("k", b"content", &About::default(), &If::Absent).unwrap();
+    assert_eq!(fake.asked_to("PutObject").len(), 2);
+}
+
+#[test]
+fn an_object_that_is_complete_is_told_so_where_it_cannot_be_looked_at() {
+    let (fake, store) = fake();
+    let upload = store.begin("k", &About::default()).unwrap();
+    let parts = [store.put_part(&upload, 1, b"content").unwrap()];
+    fake.fail("HeadObject", usize::MAX, Fault::refuse(403, "AccessDenied"));
+    let crc = crate::answers::crc64_words(parts[0].crc64.unwrap());
+    let told = format!(
+        "<CompleteMultipartUploadResult><ETag>e</ETag><ChecksumCRC64NVME>{crc}</ChecksumCRC64NVME>\
+         </CompleteMultipartUploadResult>"
+    );
+    fake.fail("CompleteMultipartUpload", 1, say(200, Vec::new(), &told));
+    assert_eq!(store.complete(&upload, &parts, &If::Any).unwrap().etag, "e");
+    let failure = store.complete(&upload, &parts, &If::Any).unwrap_err();
+    assert!(failure.cause.contains("the object is complete"), "{failure}");
+}
+
+#[test]
+fn an_object_that_is_gone_is_not_the_version_that_was_seen() {
+    let (fake, store) = fake();
+    let only = If::Is("x".to_owned());
+    fake.fail("PutObject", 1, Fault::refuse(404, "NoSuchKey"));
+    let failure = store.put("k", b"content", &About::default(), &only).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Conflict, "{failure}");
+    let upload = store.begin("k", &About::default()).unwrap();
+    let parts = [store.put_part(&upload, 1, b"content").unwrap()];
+    fake.fail("CompleteMultipartUpload", 1, Fault::refuse(404, "NoSuchKey"));
+    assert_eq!(store.complete(&upload, &parts, &only).unwrap_err().kind, FailureKind::Conflict);
+}
+
+#[test]
+fn parts_and_uploads_come_in_pages_that_have_room_in_an_answer() {
+    let (fake, store) = fake();
+    let upload = store.begin("k", &About::default()).unwrap();
+    store.parts(&upload).unwrap();
+    store.uploads("k").unwrap();
+    assert_eq!(fake.asked_to("ListParts")[0].query["max-parts"], "1000");
+    assert_eq!(fake.asked_to("ListMultipartUploads")[0].query["max-uploads"], "1000");
+}
+
+// Credentials.
+
+#[test]
+fn credentials_that_are_not_to_be_had_for_a_while_are_waited_for() {
+    let fake = Fake::start().unwrap();
+    let asked = AtomicU64::new(0);
+    let service = Service::start(move |_| match asked.fetch_add(1, Ordering::Relaxed) {
+        1..=3 => (503, String::new()),
+        hours => {
+            let until = std::time::SystemTime::now() + Duration::from_secs((hours + 1) * 3600);
+            let until = jiff::Timestamp::try_from(until).unwrap();
+            let keys = format!("\"AccessKeyId\":\"A\",\"SecretAccessKey\":\"{SECRET}\"");
+            (200, format!("{{{keys},\"Token\":\"{TOKEN}\",\"Expiration\":\"{until}\"}}"))
+        }
+    });
+    let url = service.url("/");
+    let env = move |name: &str| match name {
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI" => Some(url.clone()),
+        "AWS_EC2_METADATA_DISABLED" => Some("true".to_owned()),
+        _ => None,
+    };
+    let surroundings = Surroundings { env: Arc::new(env), ..fake.surroundings(PATIENCE) };
+    let store = Store::open(&fake.location(""), &fake.options(), &surroundings).unwrap();
+    store.list("", false, None).unwrap();
+    (surroundings.pause)(Duration::from_secs(2 * 3600));
+    store.list("", false, None).unwrap();
+    assert!(service.asked().len() > 4);
+}
