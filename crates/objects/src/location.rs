@@ -128,8 +128,8 @@ pub(crate) fn check_amazon_bucket(bucket: &str) -> Result<()> {
         return Ok(());
     }
     let shown = shown_path(bucket.as_bytes());
-    let why = "names of buckets at Amazon have lower-case letters, digits, dots and dashes; is the endpoint of \
-               another store missing?";
+    let why = "names of buckets at Amazon have lower-case letters, digits, dots and dashes; is the endpoint \
+               of another store missing?";
     Err(usage(format!("`{SCHEME}{shown}`: {why}")))
 }
 

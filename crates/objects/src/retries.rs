@@ -12,7 +12,7 @@ use thalweg_mover::failure::FailureKind;
 const WAIT_MIN: Duration = Duration::from_millis(100);
 /// The longest: a store that comes back is asked within that time.
 const WAIT_MAX: Duration = Duration::from_secs(20);
-/// The longest that a store may say: what it says later is heard only by who asks.
+/// The longest wait that a store may ask for: it may be ready sooner than it thinks.
 const TOLD_MAX: Duration = Duration::from_secs(60);
 /// So often something is asked where a store never answered yet: rather its address is wrong.
 pub const ATTEMPTS_UNKNOWN_MAX: u32 = 3;

@@ -226,8 +226,8 @@ impl Store {
         }
     }
 
-    /// Waits before it is asked again. `times` are what the attempt took, and after which time the store said to come
-    /// back; `sound_before` is how many sound answers there were before the first attempt.
+    /// Waits before it is asked again, after an attempt that took `took`, where the store said to come back after
+    /// `told`. `sound_before` is how many sound answers there were before the first attempt.
     ///
     /// # Errors
     /// `refused`, if the patience is over; where nobody was answered meanwhile the store is given up.

@@ -1,8 +1,8 @@
 //! What a bucket holds: lists, heads, removal.
 //!
-//! A list comes in pages. Where it goes on is the store's word, and so is not believed: a list that goes on where it did
-//! before, or on and on with nothing new, is ended. Some stores have no order of keys, or another one than that of their
-//! bytes: who needs one sorts.
+//! A list comes in pages. Where it goes on is the store's word, and so is not believed: a list that goes on where it
+//! did before, or on and on with nothing new, is ended. Some stores have no order of keys, or another one than that of
+//! their bytes: who needs one sorts.
 
 use super::about::{MARK, head, word};
 use super::asking::{Refused, Wish};
@@ -88,8 +88,8 @@ fn hash_of(words: &str) -> u64 {
 
 impl Store {
     /// Objects whose keys begin with `prefix`, up to 1000 at a time, in the store's order: mostly that of their keys'
-    /// bytes. With `delimiter`, keys that go on with a `/` somewhere behind it count as one prefix up to there. `after` is where
-    /// the page before said that it goes on.
+    /// bytes. With `delimiter`, keys that go on with a `/` somewhere behind it count as one prefix up to there. `after`
+    /// is where the page before said that it goes on.
     ///
     /// # Errors
     /// If the store refuses, or if its list has no end, or keys that were not asked for.
