@@ -192,3 +192,17 @@ fn a_sink_that_has_had_enough_ends_the_listing() {
     let totals = open(&bucket, "").0.scan(&mut found);
     assert_eq!((totals.entries, totals.complete), (1, false));
 }
+
+#[test]
+fn of_a_store_that_is_away_the_rest_is_not_asked_for_and_the_scan_is_incomplete() {
+    let keys: Vec<String> = (0..500).map(|number| number.to_string()).collect();
+    let bucket = with(&keys.iter().map(String::as_str).collect::<Vec<_>>());
+    let (source, _) = open(&bucket, "");
+    bucket.page_keys.store(100, std::sync::atomic::Ordering::Relaxed);
+    bucket.is_away.store(true, std::sync::atomic::Ordering::Relaxed);
+    let (found, totals) = scan(&source);
+    assert!(found.entries.is_empty() && !totals.complete);
+    assert_eq!(found.troubles.len(), 1);
+    assert_eq!(found.troubles[0].1.kind, FailureKind::Connection);
+    assert_eq!(bucket.count("head"), 0);
+}
