@@ -134,6 +134,8 @@ pub struct Upload {
     pub id: String,
     /// When, by the store's clock; `None` of one that was begun just now.
     pub begun: Option<Time>,
+    /// What is kept beside the object to know it again by, if something is.
+    pub mark: Option<String>,
 }
 
 /// How a store is known to verify what it is sent.

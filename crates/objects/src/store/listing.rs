@@ -218,7 +218,12 @@ impl Store {
                 answers::upload_list(&got.words).map_err(|words| self.nonsense(&wish, &words))?;
             // Nobody is to end an upload that was not asked for.
             let some = some.into_iter().filter(|upload| upload.key.starts_with(prefix));
-            uploads.extend(some.map(|upload| Upload { key: upload.key, id: upload.id, begun: upload.begun }));
+            uploads.extend(some.map(|upload| Upload {
+                key: upload.key,
+                id: upload.id,
+                begun: upload.begun,
+                mark: None,
+            }));
             if next.is_some() && next == after {
                 return Err(self.nonsense(&wish, ENDLESS));
             }

@@ -85,7 +85,7 @@ impl Store {
         }
         let got = asked?;
         let id = answers::upload_id(&got.words).map_err(|words| self.nonsense(&wish, &words))?;
-        Ok(Upload { key: key.to_owned(), id, begun: None })
+        Ok(Upload { key: key.to_owned(), id, begun: None, mark: None })
     }
 
     /// Writes part `number` of an upload, from 1 to 10,000; one that is there already is replaced.
