@@ -11,6 +11,7 @@ use crate::failure::{self, FailureKind, Result};
 use crate::order::Placed;
 use std::io;
 use std::sync::Arc;
+use std::time::Instant;
 use thalweg_sys::{DirectAlignment, File};
 use thalweg_wire::message::{Failure, Outcome, ScanTotals};
 use thalweg_wire::{Digest, Entry, EntryId, Evidence, RelativePath};
@@ -270,7 +271,8 @@ pub trait PartialFile: Send + Sync {
     /// Writes all of `bytes` at `offset`.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// What the kernel says; `Damage` ([`failure::to_io`]) if what came of this chunk before is lost: it is sent again,
+    /// a bounded number of times.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
     /// The file, open for direct I/O, if whole blocks of it are to be written that way; every other byte goes through
@@ -428,6 +430,12 @@ pub trait Destination: Send + Sync {
     /// wait for somebody else's answer.
     fn finishes_at_once(&self) -> usize {
         1
+    }
+
+    /// While [`finish`](Self::finish) reads again what has its name: when that went on last. Takes no time. The peer
+    /// hears that this is no stall.
+    fn reads_on(&self) -> Option<Instant> {
+        None
     }
 
     /// Throws away a partial or a staged file. Best effort: what stays is cleaned up later.

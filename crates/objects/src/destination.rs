@@ -2,8 +2,9 @@
 //!
 //! A file becomes an object of its path below the prefix. A small one is put as it comes, whole and verified; of a
 //! large one each chunk is a part of an upload, which gets its name when all are there. So nothing but whole content
-//! stands under a key, and what stood there when it was decided is replaced only if it still does ([`If`]): where the
-//! store takes no such conditions a look before does, and who changes it in between is not noticed.
+//! stands under a key, and what stood there when it was decided is replaced only if it still does ([`conditions`]).
+//!
+//! A small object stays when its entry is withdrawn: what replaces that entry is put over it.
 //!
 //! What the store answered for is durable; an object of one chunk that is not small is, when it has its name. After
 //! success no upload of ours is left; after failure all stay, noted in the state directory ([`notes`]), and the next
@@ -13,18 +14,19 @@
 //! - [`partial`] gathers chunks and hands them over, within [`bounds`].
 
 use self::bounds::{Budget, MEMORY_BYTES_MAX, Permit, STALE, STALL_MAX, THREADS_MAX, Threads};
+use self::conditions::Conditions;
 use self::decide::Childless;
 use self::notes::Notes;
 use self::partial::ObjectPartial;
 use self::standing::Standing;
 use crate::bucket::{AnyBucket, Bucket};
 use crate::location::Location;
-use crate::store::{About, If, Seen, Store, Upload};
+use crate::store::{About, Seen, Store, Upload};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak, mpsc};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 use thalweg_mover::endpoint::together::Together;
 use thalweg_mover::endpoint::{
     Conclusion, Decision, Destination, OPEN_DESTINATION, PartialFile, Reading, Ready, Small, SourceFile,
@@ -34,14 +36,17 @@ use thalweg_mover::failure::{self, Reason, VERIFY, counted, shown_path};
 use thalweg_mover::journal::catalogue::Catalogue;
 use thalweg_mover::mutex::lock;
 use thalweg_mover::{Failure, FailureKind, Result};
+use thalweg_wire::digest::{Rule, join};
 use thalweg_wire::message::{Loss, Outcome, SourceForm, Terms, VerifyLevel};
-use thalweg_wire::{Digest, Entry, EntryId, RelativePath, Time, hex, limits};
+use thalweg_wire::{Digest, Entry, EntryId, Kind, RelativePath, Time, hex, limits};
 
 mod bounds;
 
 mod standing;
 
 mod notes;
+
+mod conditions;
 
 mod partial;
 
@@ -87,11 +92,13 @@ pub struct ObjectDestination {
     rename: Option<(Vec<u8>, String)>,
     standing: Standing,
     catalogue: Mutex<Option<Catalogue>>,
-    flights: Mutex<HashMap<EntryId, Flight>>,
+    flights: Mutex<Flights>,
     /// Their listing is too old: the transfer itself may have put something there.
     again: Mutex<HashSet<RelativePath>>,
     childless: Mutex<Childless>,
     is_told_unconditional: AtomicBool,
+    /// How many objects are read again at this moment, and when one of them went on last.
+    read_back: Mutex<(usize, Option<Instant>)>,
     left: Mutex<Option<String>>,
 }
 
@@ -104,14 +111,32 @@ struct Flight {
     done: Option<(String, Digest)>,
 }
 
-impl Flight {
-    fn condition(&self) -> If {
-        match &self.seen {
-            // A store that names no versions takes whatever comes.
-            Some(seen) if seen.etag.is_empty() => If::Any,
-            Some(seen) => If::Is(seen.etag.clone()),
-            None => If::Absent,
+/// By number, and of each path the last.
+#[derive(Default)]
+struct Flights {
+    all: HashMap<EntryId, Flight>,
+    last: HashMap<RelativePath, EntryId>,
+}
+
+impl Flights {
+    fn put(&mut self, entry: &Entry, flight: Flight) {
+        self.withdraw(&entry.path);
+        self.last.insert(entry.path.clone(), entry.id);
+        self.all.insert(entry.id, flight);
+    }
+
+    /// The entry at this path that was decided before is not settled any more.
+    fn withdraw(&mut self, path: &RelativePath) {
+        if let Some(id) = self.last.remove(path) {
+            self.all.remove(&id);
         }
+    }
+
+    fn settle(&mut self, entry: &Entry) -> Option<Flight> {
+        if self.last.get(&entry.path) == Some(&entry.id) {
+            self.last.remove(&entry.path);
+        }
+        self.all.remove(&entry.id)
     }
 }
 
@@ -123,7 +148,9 @@ struct Shared {
     threads: Arc<Threads>,
     notes: Mutex<Notes>,
     partials: Mutex<HashMap<u64, Weak<ObjectPartial>>>,
-    takes_no_conditions: AtomicBool,
+    conditions: Conditions,
+    /// Small files that were put and are not settled, by key: of entries that were withdrawn too.
+    own: Mutex<HashMap<String, Vec<(EntryId, Digest)>>>,
     /// Parts that ended.
     steps: AtomicU64,
 }
@@ -140,7 +167,7 @@ impl Shared {
     /// Memory for so many bytes, when there is some.
     fn permit(&self, bytes: u64) -> Result<Permit> {
         self.budget.take(bytes, |waited| {
-            if waited > STALE {
+            if waited > self.budget.stale {
                 self.drop_stale();
             }
             if waited < STALL_MAX { Ok(()) } else { Err(self.stalled(waited)) }
@@ -155,54 +182,6 @@ impl Shared {
     fn drop_stale(&self) {
         let partials: Vec<_> = lock(&self.partials).values().filter_map(Weak::upgrade).collect();
         partials.iter().for_each(|partial| partial.drop_stale());
-    }
-
-    /// Does `act` under a condition, or, for a store that takes none, after a look.
-    fn conditional(&self, key: &str, only: &If, act: impl Fn(&If) -> Result<Seen>) -> Result<Seen> {
-        let is_refused = |failure: &Failure| {
-            matches!(failure.kind, FailureKind::Unsupported | FailureKind::Usage) && !matches!(only, If::Any)
-        };
-        if !self.takes_no_conditions.load(Ordering::Relaxed) {
-            match act(only) {
-                Err(failure) if is_refused(&failure) => {}
-                made => return made,
-            }
-        }
-        self.look(key, only)?;
-        let made = act(&If::Any)?;
-        if !self.takes_no_conditions.swap(true, Ordering::Relaxed) {
-            tracing::warn!("the store takes no conditional writes");
-        }
-        Ok(made)
-    }
-
-    /// Whether what stands at a key is what a condition says.
-    fn look(&self, key: &str, only: &If) -> Result<()> {
-        let head = self.bucket.head(key)?;
-        let holds = match (only, &head) {
-            (If::Any, _) | (If::Absent, None) => true,
-            (If::Is(etag), Some(head)) => head.seen.etag == *etag,
-            _ => false,
-        };
-        let cause = "something else stands there than when it was decided";
-        if holds { Ok(()) } else { Err(Failure::new(FailureKind::Conflict, "write the object", cause)) }
-    }
-
-    /// Puts a whole object. One that stands there with the same content and time is ours: an answer was lost, and the
-    /// store asked again.
-    fn put(&self, key: &str, content: &[u8], about: &About, only: &If) -> Result<Seen> {
-        match self.conditional(key, only, |only| self.bucket.put(key, content, about, only)) {
-            Err(failure) if failure.kind == FailureKind::Conflict => {
-                let found = self.bucket.head(key).ok().flatten().filter(|head| {
-                    about.blake3.is_some()
-                        && head.about.blake3 == about.blake3
-                        && head.about.mtime == about.mtime
-                        && head.seen.size == content.len() as u64
-                });
-                found.map(|head| head.seen).ok_or(failure)
-            }
-            put => put,
-        }
     }
 }
 
@@ -230,7 +209,7 @@ impl ObjectDestination {
             );
             return Err(Failure::new(FailureKind::Usage, OPEN_DESTINATION, cause));
         }
-        let budget = Budget::new(MEMORY_BYTES_MAX);
+        let budget = Budget::new(MEMORY_BYTES_MAX, STALE);
         ObjectDestination::of(store, location, form, terms, state, options, budget)
     }
 
@@ -264,7 +243,8 @@ impl ObjectDestination {
             threads: Arc::default(),
             notes: Mutex::new(notes),
             partials: Mutex::default(),
-            takes_no_conditions: AtomicBool::new(false),
+            conditions: Conditions::default(),
+            own: Mutex::default(),
             steps: AtomicU64::new(0),
         };
         let standing = Standing::new(bucket, prefix.clone());
@@ -282,6 +262,7 @@ impl ObjectDestination {
             again: Mutex::default(),
             childless: Mutex::default(),
             is_told_unconditional: AtomicBool::new(false),
+            read_back: Mutex::default(),
             left: Mutex::default(),
         })
     }
@@ -340,17 +321,17 @@ impl ObjectDestination {
                 why: "an object has none".to_owned(),
             }));
         }
-        if self.shared.takes_no_conditions.load(Ordering::Relaxed)
-            && !self.is_told_unconditional.swap(true, Ordering::Relaxed)
-        {
-            losses.push(Loss {
-                what: "condition".to_owned(),
-                why:
-                    "the store takes no conditional writes: who writes the same key just then is not noticed"
-                        .to_owned(),
-            });
-        }
         losses
+    }
+
+    /// That the store heeds no conditions, once.
+    fn unconditional(&self) -> Option<Loss> {
+        let tells =
+            self.shared.conditions.lack() && !self.is_told_unconditional.swap(true, Ordering::Relaxed);
+        tells.then(|| Loss {
+            what: "condition".to_owned(),
+            why: "the store heeds no conditions: who writes the same key just then is not noticed".to_owned(),
+        })
     }
 
     fn partial(&self, number: u64) -> Option<Arc<ObjectPartial>> {
@@ -362,23 +343,26 @@ impl ObjectDestination {
         Arc::new(partial::Open(partial.clone()))
     }
 
-    fn condition(&self, entry: &Entry) -> If {
-        lock(&self.flights).get(&entry.id).map_or(If::Absent, Flight::condition)
+    /// What stood there when the entry was decided.
+    fn stood(&self, entry: &Entry) -> Option<Seen> {
+        lock(&self.flights).all.get(&entry.id)?.seen.clone()
     }
 
     /// What puts a small file.
     fn small(&self, lane: u32, file: &Small<'_>) -> Result<Put> {
         let entry = file.entry;
         let (_, key) = self.key_of(&entry.path)?;
-        let (about, only, shared) = (self.about(entry), self.condition(entry), self.shared.clone());
-        let (number, path, losses) = (entry.id.0, entry.path.clone(), self.losses(entry));
+        let (about, stood, shared) = (self.about(entry), self.stood(entry), self.shared.clone());
+        let (id, path, losses) = (entry.id, entry.path.clone(), self.losses(entry));
         Ok(Box::new(move |content: &[u8]| {
-            let blake3 = Some(Digest(*blake3::hash(content).as_bytes()));
-            let put = shared.put(&key, content, &About { blake3, ..about }, &only);
+            let digest = Digest(*blake3::hash(content).as_bytes());
+            shared.note_own(id, &key, digest);
+            let about = About { blake3: Some(digest), ..about };
+            let put = shared.put(id, &key, content, &about, stood.as_ref());
             let seen = put.map_err(|failure| failure.at(&path))?;
-            // What `discard` and the look behind go by.
-            let name = Some(format!("{}\0{key}", seen.etag).into_bytes().into_boxed_slice());
-            Ok(Staged { lane, number, name, losses })
+            // What the look behind goes by.
+            let name = format!("{}\0{digest}\0{key}", seen.etag).into_bytes().into_boxed_slice();
+            Ok(Staged { lane, number: id.0, name: Some(name), losses })
         }))
     }
 
@@ -411,16 +395,16 @@ impl ObjectDestination {
     }
 
     fn finish_entry(&self, entry: &Entry, ready: Ready, digest: Digest) -> Result<Vec<Loss>> {
-        let (etag, losses) = match ready {
+        let (etag, mut losses) = match ready {
             Ready::Staged(staged) => {
-                let etag = version_of(&staged).map(|(etag, _)| etag.to_owned());
+                let etag = version_of(&staged).map(|(etag, ..)| etag.to_owned());
                 (etag, staged.losses)
             }
             Ready::Partial(open) => {
                 let number = open.number();
                 let gone = || Failure::new(FailureKind::Internal, "finish", "its content is gone");
                 let partial = self.partial(number).ok_or_else(gone)?;
-                let finished = partial.finish(&self.condition(entry), digest);
+                let finished = partial.finish(self.stood(entry).as_ref(), digest);
                 // What is left of the others is gone on with.
                 let is_its_own = |failure: &Failure| {
                     !matches!(failure.kind, FailureKind::Space | FailureKind::Io | FailureKind::Connection)
@@ -430,13 +414,12 @@ impl ObjectDestination {
                 }
                 lock(&self.shared.partials).remove(&number);
                 let seen = finished?;
-                // Parts were compared by their checksums; what was put as a whole is read.
-                let is_one = entry.evidence.size <= self.terms.chunk_bytes;
-                if self.terms.verify >= VerifyLevel::Readback && is_one {
+                if self.terms.verify >= VerifyLevel::Readback {
                     let (_, key) = self.key_of(&entry.path)?;
-                    let found = self.digest(&key, &seen)?;
+                    let is_marked = matches!(entry.kind, Kind::File { marked: true, .. });
+                    let found = self.read_again(&key, &seen, is_marked)?;
                     if found != digest {
-                        self.remove_ours(&key, &seen.etag);
+                        self.remove_ours(entry.id, &key, &seen.etag);
                         let cause = format!("read back, the object is {found} and not {digest}");
                         let failure = Failure::new(FailureKind::Damage, VERIFY, cause);
                         return Err(failure.because(Reason::Damaged));
@@ -445,38 +428,94 @@ impl ObjectDestination {
                 (Some(seen.etag), self.losses(entry))
             }
         };
+        losses.extend(self.unconditional());
         let etag = etag.filter(|etag| !etag.is_empty());
-        if let (Some(etag), Some(flight)) = (etag, lock(&self.flights).get_mut(&entry.id)) {
+        if let (Some(etag), Some(flight)) = (etag, lock(&self.flights).all.get_mut(&entry.id)) {
             flight.done = Some((etag, digest));
         }
         Ok(losses)
     }
 
     /// Digest of a whole version, read again.
+    fn read_again(&self, key: &str, seen: &Seen, is_marked: bool) -> Result<Digest> {
+        {
+            let mut read_back = lock(&self.read_back);
+            *read_back = (read_back.0 + 1, Some(Instant::now()));
+        }
+        let digest = match is_marked && seen.size > 0 {
+            true => self.marked_digest(key, seen),
+            false => self.digest(key, seen),
+        };
+        lock(&self.read_back).0 -= 1;
+        digest
+    }
+
     fn digest(&self, key: &str, seen: &Seen) -> Result<Digest> {
         let mut hasher = blake3::Hasher::new();
         let mut buffer = vec![0; seen.size.min(READ_BYTES) as usize];
         let mut at = 0;
         while at < seen.size {
-            let bytes = self.shared.bucket.read(key, seen, at, seen.size, &mut buffer)?;
-            if bytes == 0 {
-                let cause = "the object is shorter than it was written";
-                return Err(Failure::new(FailureKind::Io, READ_BACK, cause));
-            }
+            let bytes = (seen.size - at).min(READ_BYTES) as usize;
+            self.read_all(key, seen, at, &mut buffer[..bytes])?;
             hasher.update(&buffer[..bytes]);
             at += bytes as u64;
-            buffer.truncate((seen.size - at).min(READ_BYTES) as usize);
         }
         Ok(Digest(*hasher.finalize().as_bytes()))
     }
 
-    /// Removes what we put, if it is still that. Best effort.
-    fn remove_ours(&self, key: &str, etag: &str) {
-        let head = self.shared.bucket.head(key).ok().flatten();
-        if head.is_some_and(|head| head.seen.etag == etag && !etag.is_empty())
-            && let Err(failure) = self.shared.bucket.remove(key)
-        {
-            tracing::warn!(%failure, "an object that was withdrawn is left in the store");
+    /// That of a file whose holes are marked.
+    fn marked_digest(&self, key: &str, seen: &Seen) -> Result<Digest> {
+        let segment_bytes = u64::from(self.terms.segment_bytes);
+        let rule = Rule { file_bytes: seen.size, segment_bytes, marked: true };
+        let mut buffer = vec![0; seen.size.min(segment_bytes) as usize];
+        let (mut chunks, mut segments, mut at) = (Vec::new(), Vec::new(), 0);
+        while at < seen.size {
+            let bytes = (seen.size - at).min(segment_bytes) as usize;
+            self.read_all(key, seen, at, &mut buffer[..bytes])?;
+            segments.extend(rule.segment(at, &buffer[..bytes]));
+            at += bytes as u64;
+            if at == seen.size || at.is_multiple_of(self.terms.chunk_bytes) {
+                chunks.push(join(&segments, chunks.is_empty() && at == seen.size));
+                segments.clear();
+            }
+        }
+        Ok(join(&chunks, true))
+    }
+
+    fn read_all(&self, key: &str, seen: &Seen, offset: u64, buffer: &mut [u8]) -> Result<()> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            let rest = &mut buffer[filled..];
+            let bytes = self.shared.bucket.read(key, seen, offset + filled as u64, seen.size, rest)?;
+            if bytes == 0 {
+                let cause = "the object is shorter than it was written";
+                return Err(Failure::new(FailureKind::Io, READ_BACK, cause));
+            }
+            filled += bytes;
+            lock(&self.read_back).1 = Some(Instant::now());
+        }
+        Ok(())
+    }
+
+    /// Removes an object of ours that is not what was put, if it is still that. What is put again goes by what is left.
+    /// Best effort.
+    fn remove_ours(&self, id: EntryId, key: &str, etag: &str) {
+        let left = match self.shared.bucket.head(key) {
+            Ok(None) => None,
+            Ok(Some(head)) if head.seen.etag == etag && !etag.is_empty() => {
+                match self.shared.bucket.remove(key) {
+                    Ok(()) => None,
+                    Err(failure) => {
+                        tracing::warn!(%failure, "an object that is damaged is left in the store");
+                        Some(head.seen)
+                    }
+                }
+            }
+            // Somebody else's: a conflict.
+            Ok(Some(_)) | Err(_) => return,
+        };
+        if let Some(flight) = lock(&self.flights).all.get_mut(&id) {
+            flight.seen = left;
         }
     }
 }
@@ -490,9 +529,10 @@ const READ_BYTES: u64 = 4 << 20;
 /// The longest key that stores take, in bytes of UTF-8.
 const KEY_BYTES_MAX: usize = 1024;
 
-/// The version of a staged object, and its key.
-fn version_of(staged: &Staged) -> Option<(&str, &str)> {
-    std::str::from_utf8(staged.name.as_ref()?).ok()?.split_once('\0')
+/// The version of a staged object, the digest of what was put, and its key.
+fn version_of(staged: &Staged) -> Option<(&str, Digest, &str)> {
+    let mut words = std::str::from_utf8(staged.name.as_ref()?).ok()?.splitn(3, '\0');
+    Some((words.next()?, words.next()?.parse().ok()?, words.next()?))
 }
 
 /// What is kept beside an object, to be compared.
@@ -650,7 +690,7 @@ impl Destination for ObjectDestination {
             return Err(Failure::new(FailureKind::Internal, "write the object", "it is a dry run"));
         }
         let (_, key) = self.key_of(&entry.path)?;
-        self.forget_older(&key)?;
+        self.forget_older(&key);
         let number = lock(&self.shared.notes).new_number();
         let partial = ObjectPartial::new(&self.shared, number, key, entry, self.about(entry));
         Ok(self.register(number, &partial))
@@ -677,10 +717,14 @@ impl Destination for ObjectDestination {
 
     fn read_staged_back(&self, staged: &Staged, bytes: u64) -> Result<Digest> {
         let gone = || Failure::new(FailureKind::Internal, READ_BACK, "its name is gone");
-        let (etag, key) = version_of(staged).ok_or_else(gone)?;
+        let (etag, put, key) = version_of(staged).ok_or_else(gone)?;
         let seen =
             Seen { size: bytes, etag: etag.to_owned(), modified: Time::default(), storage_class: None };
-        self.digest(key, &seen)
+        let found = self.digest(key, &seen)?;
+        if found != put {
+            self.remove_ours(EntryId(staged.number), key, etag);
+        }
+        Ok(found)
     }
 
     fn record(&self, chunks: &[(u64, Vec<(u64, Digest)>)]) -> Result<()> {
@@ -701,13 +745,15 @@ impl Destination for ObjectDestination {
         THREADS_MAX
     }
 
+    fn reads_on(&self) -> Option<Instant> {
+        let (at_once, went_on) = *lock(&self.read_back);
+        went_on.filter(|_| at_once > 0)
+    }
+
     fn discard(&self, ready: Ready) {
         match ready {
-            Ready::Staged(staged) => {
-                if let Some((etag, key)) = version_of(&staged) {
-                    self.remove_ours(key, etag);
-                }
-            }
+            // It may be what another stream put, and that stays.
+            Ready::Staged(_) => {}
             Ready::Partial(open) => {
                 let partial = self.partial(open.number());
                 lock(&self.shared.partials).remove(&open.number());

@@ -244,12 +244,20 @@ impl ObjectSource {
         }
     }
 
-    /// Looks at the objects of each page, in their order.
+    /// Looks at the objects of each page, in their order. Of a store that is away the rest is not asked for.
     fn look_into(&self, pages: &Receiver<Result<Vec<Listed>>>, looked: &SyncSender<Result<Vec<Looked>>>) {
         for page in pages {
-            let look = |listed: &Listed| Looked { key: listed.key.clone(), result: self.find(listed) };
-            let page = page.map(|listed| at_once("look", LOOKS_AT_ONCE, &listed, look));
-            if looked.send(page).is_err() {
+            let look = |listed: &Listed| {
+                let result = self.bucket.lost().map_or_else(|| self.find(listed), Err);
+                Looked { key: listed.key.clone(), result }
+            };
+            let mut page = page.map(|listed| at_once("look", LOOKS_AT_ONCE, &listed, look));
+            let lost = self.bucket.lost();
+            let is_lost = lost.is_some();
+            if let Some(failure) = lost {
+                page = Err(failure);
+            }
+            if looked.send(page).is_err() || is_lost {
                 return;
             }
         }

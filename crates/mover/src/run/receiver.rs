@@ -170,14 +170,14 @@ impl ReceiveRun {
     }
 
     /// Content bytes verified and durable so far, entries settled, and what holds it up, for how long: while what an
-    /// earlier attempt left is read again, since that went on last.
+    /// earlier attempt left is read again, or what has its name, since that went on last.
     pub fn progress(&self) -> Heartbeat {
         let state = self.lock();
         let (verified_bytes, durable_bytes) = state.machine.verified_and_durable_bytes();
         let totals = state.machine.totals();
         drop(state);
         let busy = lock(&self.busy).since;
-        let reading = *lock(&self.reading);
+        let reading = (*lock(&self.reading)).or_else(|| self.destination.reads_on());
         let busy = reading.map(|went_on| (WaitingFor::Read, went_on)).or(busy);
         Heartbeat {
             arrived_bytes: 0,

@@ -14,7 +14,7 @@
 //! readable, [`Writes::settle`] before it waits for anything else.
 
 use crate::endpoint::together::{depth_of, queue_for};
-use crate::failure;
+use crate::failure::{self, FailureKind};
 use crate::link::{FrameBuffer, PAYLOAD_ALIGNMENT};
 use crate::stage::receiving::{OpenPartial, Receiving};
 use crate::stage::turn::Gate;
@@ -311,13 +311,17 @@ impl Writes {
         self.rest(number);
     }
 
-    /// Tells the first failure of a copy.
+    /// Tells the first failure of a copy. A chunk of which the destination lost what came before is asked for again.
     fn failed(&mut self, number: CopyNumber, error: &io::Error, start: u64, end: u64) {
         let Some(copy) = self.copies.get_mut(number) else { return };
         if std::mem::replace(&mut copy.failed, true) {
             return;
         }
         let entry = &copy.file.entry;
+        if failure::kind_of_io(error) == FailureKind::Damage {
+            self.run.damaged(entry.id, copy.chunk);
+            return;
+        }
         let failure = failure::of_io("write", error).at(&entry.path).in_range(start, end);
         self.run.write_failed(entry.id, failure);
     }

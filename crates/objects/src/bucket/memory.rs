@@ -1,4 +1,5 @@
-//! A bucket in memory, for tests: conditional, with parts, and able to fail, to wait and to be changed by others.
+//! A bucket in memory, for tests: conditional, with parts, and able to fail, to wait and to be changed by others. The same
+//! content has the same etag, as in most stores.
 
 use super::Bucket;
 use crate::store::{About, Head, If, Listed, Page, Part, Seen, Upload};
@@ -37,9 +38,17 @@ pub(crate) struct Memory {
     pub(crate) hidden_heads: Mutex<Vec<String>>,
     /// It takes no conditions.
     pub(crate) refuses_conditions: AtomicBool,
+    /// It takes them, and writes in any case.
+    pub(crate) ignores_conditions: AtomicBool,
+    /// How puts, parts and their lists are refused from now on.
+    pub(crate) refuses: Mutex<Option<FailureKind>>,
+    /// Objects come back damaged, so often.
+    pub(crate) damages: AtomicU64,
+    /// It is away: nobody hears what stands at a key.
+    pub(crate) is_away: AtomicBool,
     /// Pages come backwards.
     pub(crate) lists_backwards: AtomicBool,
-    /// Parts wait until it is open again.
+    /// Puts, parts and what ends uploads wait until it is open again.
     gate: Mutex<bool>,
     opened: Condvar,
 }
@@ -58,7 +67,7 @@ impl Memory {
         let version = self.versions.fetch_add(1, Ordering::Relaxed);
         let seen = Seen {
             size: content.len() as u64,
-            etag: format!("\"v{version}\""),
+            etag: etag_of(content),
             modified: Time { seconds: 1_700_000_000 + version as i64, nanos: 0 },
             storage_class: storage_class.map(str::to_owned),
         };
@@ -86,7 +95,7 @@ impl Memory {
         lock(&self.asked).get(request).copied().unwrap_or(0)
     }
 
-    /// Parts wait from now on, or go on.
+    /// They wait from now on, or go on.
     pub(crate) fn hold(&self, holds: bool) {
         *lock(&self.gate) = holds;
         self.opened.notify_all();
@@ -104,16 +113,21 @@ impl Memory {
     }
 
     fn may_fail(&self) -> Result<()> {
-        let left = self.fails.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
-        match left {
-            Ok(_) => Err(failure(FailureKind::Connection, "503 SlowDown, asked again for 60 s")),
-            Err(_) => Ok(()),
+        if let Some(kind) = *lock(&self.refuses) {
+            return Err(failure(kind, "it is refused"));
+        }
+        match take_one(&self.fails) {
+            true => Err(failure(FailureKind::Connection, "503 SlowDown, asked again for 60 s")),
+            false => Ok(()),
         }
     }
 
     fn check(&self, key: &str, only: &If) -> Result<()> {
         if self.refuses_conditions.load(Ordering::Relaxed) && !matches!(only, If::Any) {
             return Err(failure(FailureKind::Unsupported, "501 NotImplemented"));
+        }
+        if self.ignores_conditions.load(Ordering::Relaxed) {
+            return Ok(());
         }
         let objects = lock(&self.objects);
         let holds = match only {
@@ -125,8 +139,21 @@ impl Memory {
     }
 }
 
+/// Whether there was one left.
+fn take_one(left: &AtomicU64) -> bool {
+    left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
+}
+
+fn etag_of(content: &[u8]) -> String {
+    format!("\"{}\"", blake3::hash(content).to_hex())
+}
+
 fn failure(kind: FailureKind, cause: &str) -> Failure {
     Failure::new(kind, "write the object", cause)
+}
+
+fn away() -> Failure {
+    failure(FailureKind::Connection, "no answer of the store")
 }
 
 fn no_upload() -> Failure {
@@ -139,7 +166,7 @@ impl Bucket for Memory {
     }
 
     fn lost(&self) -> Option<Failure> {
-        None
+        self.is_away.load(Ordering::Relaxed).then(away)
     }
 
     fn list(&self, prefix: &str, delimiter: bool, after: Option<&str>) -> Result<Page> {
@@ -170,6 +197,9 @@ impl Bucket for Memory {
 
     fn head(&self, key: &str) -> Result<Option<Head>> {
         self.ask("head");
+        if self.is_away.load(Ordering::Relaxed) {
+            return Err(away());
+        }
         let object = self.get(key).filter(|_| !lock(&self.hidden_heads).iter().any(|hidden| hidden == key));
         Ok(object.map(|object| Head { seen: object.seen, about: object.about, crc64: None }))
     }
@@ -187,6 +217,11 @@ impl Bucket for Memory {
         let from = object.content.len().min(offset as usize);
         let bytes = buffer.len().min(object.content.len() - from);
         buffer[..bytes].copy_from_slice(&object.content[from..from + bytes]);
+        if let Some(byte) = buffer.first_mut()
+            && take_one(&self.damages)
+        {
+            *byte ^= 1;
+        }
         Ok(bytes)
     }
 
@@ -221,6 +256,7 @@ impl Bucket for Memory {
 
     fn parts(&self, upload: &Upload) -> Result<Vec<Part>> {
         self.ask("parts");
+        self.may_fail()?;
         let uploads = lock(&self.uploads);
         let parted = uploads.get(&upload.id).ok_or_else(no_upload)?;
         Ok(parted.parts.values().map(|(_, part)| part.clone()).collect())
@@ -243,6 +279,7 @@ impl Bucket for Memory {
 
     fn abort(&self, upload: &Upload) -> Result<()> {
         self.ask("abort");
+        self.pass();
         lock(&self.uploads).remove(&upload.id);
         Ok(())
     }

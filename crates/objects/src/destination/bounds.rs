@@ -22,6 +22,8 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Bytes that may be in memory at once.
 pub(super) struct Budget {
     total: u64,
+    /// After so long a chunk that nobody goes on with gives way.
+    pub(super) stale: Duration,
     used: Mutex<Used>,
     freed: Condvar,
 }
@@ -40,8 +42,8 @@ pub(super) struct Permit {
 }
 
 impl Budget {
-    pub(super) fn new(total: u64) -> Arc<Budget> {
-        Arc::new(Budget { total, used: Mutex::default(), freed: Condvar::new() })
+    pub(super) fn new(total: u64, stale: Duration) -> Arc<Budget> {
+        Arc::new(Budget { total, stale, used: Mutex::default(), freed: Condvar::new() })
     }
 
     /// Waits for so many bytes. `waits` hears from time to time for how long none were given back, and may end it.

@@ -1,12 +1,13 @@
 //! What is lacking: what stands there, what an earlier run remembers, and what an attempt left.
 
+use super::conditions::Write;
 use super::notes::Noted;
 use super::partial::ObjectPartial;
 use super::standing::Found;
 use super::{Flight, KEEPS_NO, ObjectDestination, PARTS_MAX, abort, has, words_of};
 use crate::bucket::version_of;
 use crate::source::open_version;
-use crate::store::{About, If, Part, Seen};
+use crate::store::{About, Head, If, Part, Seen};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,22 +22,28 @@ use thalweg_wire::{Digest, Entry, Evidence, Kind, RelativePath};
 
 const COMPARE: &str = "compare";
 /// Directories without files that are told one by one.
-const CHILDLESS_MAX: usize = 64 << 10;
+pub(super) const CHILDLESS_MAX: usize = 64 << 10;
 
 /// Directories in which no file came: a bucket does not keep them.
 #[derive(Default)]
-pub(super) struct Childless(BTreeSet<RelativePath>);
+pub(super) struct Childless {
+    names: BTreeSet<RelativePath>,
+    /// Those behind them, in which files may have come.
+    more: u64,
+}
 
 impl Childless {
-    fn directory(&mut self, path: &RelativePath) {
-        if self.0.len() < CHILDLESS_MAX {
-            self.0.insert(path.clone());
+    pub(super) fn directory(&mut self, path: &RelativePath) {
+        if self.names.len() < CHILDLESS_MAX {
+            self.names.insert(path.clone());
+        } else {
+            self.more += 1;
         }
     }
 
     fn file(&mut self, path: &RelativePath) {
         let mut above = above(path);
-        while let Some(path) = above.filter(|path| self.0.remove(path)) {
+        while let Some(path) = above.filter(|path| self.names.remove(path)) {
             above = self::above(&path);
         }
     }
@@ -51,7 +58,15 @@ impl Childless {
             was_unchanged: false,
             outcome: Outcome::Done { digest: None, losses: vec![lost()] },
         };
-        std::mem::take(&mut self.0).into_iter().map(revised).collect()
+        let more = std::mem::take(&mut self.more);
+        let mut told: Vec<Revised> = std::mem::take(&mut self.names).into_iter().map(revised).collect();
+        if let Some(Revised { outcome: Outcome::Done { losses, .. }, .. }) = told.last_mut()
+            && more > 0
+        {
+            let why = format!("as many as {more} more may have no file in them, and are not told one by one");
+            losses.push(Loss { what: "directories".to_owned(), why });
+        }
+        told
     }
 }
 
@@ -77,7 +92,12 @@ impl ObjectDestination {
 
     /// What stands there: as listed, unless the transfer may have changed it itself.
     fn find(&self, path: &RelativePath, below: &str) -> Result<Found> {
-        if lock(&self.again).remove(path) { self.standing.ask(below) } else { self.standing.find(below) }
+        if !lock(&self.again).remove(path) {
+            return self.standing.find(below);
+        }
+        // The one before has its name by now, or never gets it.
+        lock(&self.flights).withdraw(path);
+        self.standing.ask(below)
     }
 
     fn directory(&self, entry: &Entry) -> Result<Decision> {
@@ -85,6 +105,7 @@ impl ObjectDestination {
             return Ok(settled(Outcome::Unchanged { digest: None }, false));
         }
         let (below, key) = self.key_of(&entry.path)?;
+        let is_again = lock(&self.again).contains(&entry.path);
         let found = self.find(&entry.path, &below)?;
         if found.object.is_some() {
             return Err(conflict("an object has the name of the directory"));
@@ -101,12 +122,28 @@ impl ObjectDestination {
             return Ok(done(Vec::new()));
         }
         let (marker, about) = (format!("{key}/"), self.about(entry));
-        let stands = if found.is_directory { self.shared.bucket.head(&marker)? } else { None };
-        if stands.is_some_and(|head| has(&head.about, &about)) {
+        let stands = if found.is_directory || is_again { self.shared.bucket.head(&marker)? } else { None };
+        let is_it = |head: &Head| head.seen.size == 0 && has(&head.about, &about);
+        if stands.as_ref().is_some_and(is_it) {
             return Ok(is_there);
         }
-        self.shared.bucket.put(&marker, &[], &about, &If::Any)?;
-        Ok(done(self.losses(entry)))
+        let stood = stands.map(|head| head.seen);
+        if stood.as_ref().is_some_and(|seen| seen.size > 0) {
+            return Err(conflict("an object with content has the name of the directory and a slash"));
+        }
+        let put = |only: &If| self.shared.bucket.put(&marker, &[], &about, only);
+        match self.shared.conditional(Write::Put, &marker, stood.as_ref(), put) {
+            // Somebody else made the same just then.
+            Err(failure) if failure.kind == FailureKind::Conflict => {
+                if !self.shared.bucket.head(&marker)?.as_ref().is_some_and(is_it) {
+                    return Err(failure);
+                }
+            }
+            made => drop(made?),
+        }
+        let mut losses = self.losses(entry);
+        losses.extend(self.unconditional());
+        Ok(done(losses))
     }
 
     fn file(&self, entry: &Entry, reading: Reading<'_>) -> Result<Decision> {
@@ -141,8 +178,7 @@ impl ObjectDestination {
             let failure = Failure::new(FailureKind::Unsupported, "write the object", cause);
             return Err(failure.because(Reason::FileTooLarge));
         }
-        let flight = Flight { seen: found.object, done: None };
-        lock(&self.flights).insert(entry.id, flight);
+        lock(&self.flights).put(entry, Flight { seen: found.object, done: None });
         let left = if self.terms.dry_run { None } else { self.resume(entry, &key, reading)? };
         match (left, candidate) {
             (None, None) => Ok(Decision::Fresh),
@@ -151,6 +187,10 @@ impl ObjectDestination {
     }
 
     fn reason_to_leave(&self, entry: &Entry, key: &str, seen: &Seen) -> Result<Option<&'static str>> {
+        // What this transfer put there itself is no reason.
+        if self.shared.own_before(entry.id, key).is_some() {
+            return Ok(None);
+        }
         if self.terms.ignore_existing {
             return Ok(Some("it exists at the destination"));
         }
@@ -196,20 +236,21 @@ impl ObjectDestination {
 
     /// What an attempt left of this file. What it left of another one is thrown away.
     fn resume(&self, entry: &Entry, key: &str, reading: Reading<'_>) -> Result<Option<Left>> {
-        let Some((number, noted)) = lock(&self.shared.notes).find(key) else { return Ok(None) };
-        let size = entry.evidence.size;
-        if !reading(0, size) {
-            return Ok(None);
-        }
-        let about = self.about(entry);
-        let is_same = noted.evidence == entry.evidence
-            && noted.chunk_bytes == self.terms.chunk_bytes
-            && noted.about == words_of(&about);
-        let parts = if is_same { self.sound(&noted)? } else { Vec::new() };
-        if parts.is_empty() {
+        let (size, about) = (entry.evidence.size, self.about(entry));
+        let (number, noted, parts) = loop {
+            let Some((number, noted)) = lock(&self.shared.notes).find(key) else { return Ok(None) };
+            if !reading(0, size) {
+                return Ok(None);
+            }
+            let is_same = noted.evidence == entry.evidence
+                && noted.chunk_bytes == self.terms.chunk_bytes
+                && noted.about == words_of(&about);
+            let parts = if is_same { self.sound(&noted)? } else { Vec::new() };
+            if !parts.is_empty() {
+                break (number, noted, parts);
+            }
             self.forget(number, &noted)?;
-            return Ok(None);
-        }
+        };
         reading(size, size);
         let present = parts.iter().map(|(part, digest)| (u64::from(part.number) - 1, *digest)).collect();
         let partial = ObjectPartial::new(&self.shared, number, key.to_owned(), entry, about);
@@ -220,9 +261,13 @@ impl ObjectDestination {
     /// Parts that stand in the store as they are noted.
     fn sound(&self, noted: &Noted) -> Result<Vec<(Part, Digest)>> {
         let parts = match self.shared.bucket.parts(&noted.upload()) {
-            // It expired, or somebody ended it.
-            Err(failure) if failure.kind == FailureKind::NotFound => return Ok(Vec::new()),
-            parts => parts?,
+            Err(failure) if failure.kind == FailureKind::Connection => return Err(failure),
+            // It expired, somebody ended it, or nobody can go on with what the store says of it.
+            Err(failure) => {
+                tracing::debug!(%failure, "an upload is begun anew");
+                return Ok(Vec::new());
+            }
+            Ok(parts) => parts,
         };
         let sound = parts.into_iter().filter_map(|part| {
             let known = noted.parts.get(&part.number).filter(|known| part.number > 0 && known.is(&part))?;
@@ -232,21 +277,35 @@ impl ObjectDestination {
         Ok(sound.collect())
     }
 
-    /// Throws away what was begun for a key before.
-    pub(super) fn forget_older(&self, key: &str) -> Result<()> {
-        let older = lock(&self.shared.notes).find(key);
-        older.map_or(Ok(()), |(number, noted)| self.forget(number, &noted))
+    /// Throws away what was begun for a key before: soon, for who begins another may hold up all streams.
+    pub(super) fn forget_older(&self, key: &str) {
+        let mut notes = lock(&self.shared.notes);
+        let Some((number, noted)) = notes.find(key) else { return };
+        notes.give_up(number);
+        drop(notes);
+        let shared = self.shared.clone();
+        self.shared.threads.give(Box::new(move || match abort(&*shared.bucket, &noted.upload()) {
+            Ok(()) => lock(&shared.notes).end(number),
+            Err(failure) => tracing::warn!(%failure, "an upload is left in the store for now"),
+        }));
     }
 
+    /// Ends an upload. One that the store does not let go of is noted still, and nobody goes on with it.
     fn forget(&self, number: u64, noted: &Noted) -> Result<()> {
-        abort(&*self.shared.bucket, &noted.upload())?;
-        lock(&self.shared.notes).end(number);
+        match abort(&*self.shared.bucket, &noted.upload()) {
+            Ok(()) => lock(&self.shared.notes).end(number),
+            Err(failure) if failure.kind == FailureKind::Connection => return Err(failure),
+            Err(failure) => {
+                tracing::warn!(%failure, "an upload is left in the store for now");
+                lock(&self.shared.notes).give_up(number);
+            }
+        }
         Ok(())
     }
 
     /// What stood there when the entry was decided, if it still does.
     fn still(&self, entry: &Entry) -> Result<Option<(String, Seen, About)>> {
-        let seen = lock(&self.flights).get(&entry.id).and_then(|flight| flight.seen.clone());
+        let seen = self.stood(entry);
         let (_, key) = self.key_of(&entry.path)?;
         let head = self.shared.bucket.head(&key)?;
         Ok(match (seen, head) {
@@ -267,7 +326,7 @@ impl ObjectDestination {
         match self.still(entry) {
             Ok(None) => Decision::Fresh,
             Ok(Some((_, seen, about))) => {
-                if let Some(flight) = lock(&self.flights).get_mut(&entry.id)
+                if let Some(flight) = lock(&self.flights).all.get_mut(&entry.id)
                     && !seen.etag.is_empty()
                 {
                     flight.done = Some((seen.etag, digest));
@@ -279,7 +338,10 @@ impl ObjectDestination {
     }
 
     pub(super) fn note_settled(&self, entry: &Entry, outcome: &Outcome) {
-        let flight = lock(&self.flights).remove(&entry.id);
+        let flight = lock(&self.flights).settle(entry);
+        if let Ok((_, key)) = self.key_of(&entry.path) {
+            self.shared.forget_own(&key);
+        }
         let done = flight.and_then(|flight| flight.done);
         let (Some((etag, digest)), Outcome::Done { .. } | Outcome::Unchanged { .. }) = (done, outcome) else {
             return;

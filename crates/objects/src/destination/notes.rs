@@ -68,13 +68,19 @@ pub(super) struct Noted {
     pub(super) chunk_bytes: u64,
     /// What the object is to have beside it.
     pub(super) about: String,
+    /// As [`Upload`] has it.
+    #[serde(default)]
+    pub(super) mark: Option<String>,
     #[serde(skip)]
     pub(super) parts: BTreeMap<u16, NotedPart>,
+    /// Nobody goes on with it, and it is to be ended.
+    #[serde(skip)]
+    pub(super) is_given_up: bool,
 }
 
 impl Noted {
     pub(super) fn upload(&self) -> Upload {
-        Upload { key: self.key.clone(), id: self.id.clone(), begun: None, mark: None }
+        Upload { key: self.key.clone(), id: self.id.clone(), begun: None, mark: self.mark.clone() }
     }
 }
 
@@ -100,6 +106,8 @@ enum Line {
 /// See the module.
 pub(super) struct Notes {
     file: Option<(File, PathBuf)>,
+    /// Where the last line that is durable ends.
+    end: u64,
     live: BTreeMap<u64, Noted>,
     next: u64,
 }
@@ -107,7 +115,7 @@ pub(super) struct Notes {
 impl Notes {
     /// Nothing is kept.
     pub(super) fn none() -> Notes {
-        Notes { file: None, live: BTreeMap::new(), next: 1 }
+        Notes { file: None, end: 0, live: BTreeMap::new(), next: 1 }
     }
 
     /// Those of the job that `identity` names, in the directory `state`.
@@ -122,7 +130,7 @@ impl Notes {
             return Err(Failure::new(FailureKind::Busy, OPEN_NOTES, cause).because(Reason::DestinationTaken));
         };
         let (end, read_of, live, next) = read(&mut file).map_err(of_io)?;
-        let mut notes = Notes { file: Some((file, path)), live, next };
+        let mut notes = Notes { file: Some((file, path)), end, live, next };
         if read_of.as_deref() != Some(bucket) {
             notes.live.clear();
             notes.truncate(0).map_err(of_io)?;
@@ -134,9 +142,10 @@ impl Notes {
     }
 
     fn truncate(&mut self, end: u64) -> io::Result<()> {
-        let Some((file, _)) = &mut self.file else { return Ok(()) };
+        let Some((file, _)) = &self.file else { return Ok(()) };
         file.set_len(end)?;
-        file.seek(SeekFrom::Start(end)).map(drop)
+        self.end = end;
+        Ok(())
     }
 
     fn append(&mut self, line: &Line, is_durable: bool) -> Result<()> {
@@ -144,8 +153,20 @@ impl Notes {
         let of_line = |error: serde_json::Error| Failure::new(FailureKind::Internal, NOTE, error);
         let mut bytes = serde_json::to_vec(line).map_err(of_line)?;
         bytes.push(b'\n');
-        let sync = |file: &File| if is_durable { file.sync_data() } else { Ok(()) };
-        file.write_all(&bytes).and_then(|()| sync(file)).map_err(|error| failure::of_io(NOTE, &error))
+        // Over what was torn before, if that could not be cut off.
+        let written = file.seek(SeekFrom::Start(self.end)).and_then(|_| file.write_all(&bytes));
+        let written = written.and_then(|()| if is_durable { file.sync_data() } else { Ok(()) });
+        match written {
+            Ok(()) => {
+                self.end += bytes.len() as u64;
+                Ok(())
+            }
+            Err(error) => {
+                // What follows a torn line would not be believed.
+                let _ = file.set_len(self.end);
+                Err(failure::of_io(NOTE, &error))
+            }
+        }
     }
 
     /// A number that no upload has had.
@@ -182,9 +203,17 @@ impl Notes {
         }
     }
 
-    /// What is under way for a key.
+    /// What is under way for a key, and goes on.
     pub(super) fn find(&self, key: &str) -> Option<(u64, Noted)> {
-        self.live.iter().find(|(_, noted)| noted.key == key).map(|(number, noted)| (*number, noted.clone()))
+        let is_it = |noted: &Noted| noted.key == key && !noted.is_given_up;
+        self.live.iter().find(|(_, noted)| is_it(noted)).map(|(number, noted)| (*number, noted.clone()))
+    }
+
+    /// Nobody goes on with this one. It stays until it is ended.
+    pub(super) fn give_up(&mut self, number: u64) {
+        if let Some(noted) = self.live.get_mut(&number) {
+            noted.is_given_up = true;
+        }
     }
 
     /// All that is under way.
@@ -312,4 +341,31 @@ fn look(path: &Path, bucket: &str) -> io::Result<Option<Found>> {
         notes.truncate(end)?;
     }
     Ok(Some(Found { notes, is_running, noted_at: about.modified().ok() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_noted_behind_a_line_that_a_full_disk_tore_is_believed() {
+        let state = tempfile::tempdir().unwrap();
+        let noted = Noted {
+            key: "k".to_owned(),
+            id: "u".to_owned(),
+            evidence: Evidence::default(),
+            chunk_bytes: 1 << 20,
+            about: String::new(),
+            mark: Some("m".to_owned()),
+            parts: BTreeMap::new(),
+            is_given_up: false,
+        };
+        let open = || Notes::open(state.path(), b"job", "s3://memory").unwrap();
+        let mut notes = open();
+        let (file, _) = notes.file.as_mut().unwrap();
+        file.write_all(b"{\"Begin\":{\"number\":1,\"no").unwrap();
+        notes.begin(1, noted.clone()).unwrap();
+        drop(notes);
+        assert_eq!(open().all(), [(1, noted)]);
+    }
 }

@@ -3,12 +3,16 @@
 //! A chunk is gathered in memory and handed to a thread when it is whole. An object of one chunk is kept as a whole
 //! until it gets its name, and put at once then, unless memory is scarce: under its name nothing stands before its
 //! source was looked at behind the last byte.
+//!
+//! What gave way to others before it was whole has to come again, all of it: only chunks of which nothing came are
+//! zeros.
 
 use super::Shared;
-use super::bounds::{LOOK_EVERY, Permit, STALE, STALL_MAX};
+use super::bounds::{LOOK_EVERY, Permit, STALL_MAX};
+use super::conditions::Write;
 use super::notes::{Noted, NotedPart};
 use crate::store::{About, If, Part, Seen, Upload};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -17,12 +21,15 @@ use thalweg_mover::failure::to_io;
 use thalweg_mover::mutex::lock;
 use thalweg_mover::{Failure, FailureKind, Result};
 use thalweg_wire::digest::{chunk_count, chunk_length};
-use thalweg_wire::{Digest, Entry, Evidence, Kind, RelativePath};
+use thalweg_wire::{Digest, Entry, EntryId, Evidence, Kind, RelativePath};
 
 const WRITE: &str = "write the object";
+const NOT_WHOLE: &str = "a part of it did not come whole: its stream was silent for too long";
+
 /// See the module.
 pub(super) struct ObjectPartial {
     number: u64,
+    id: EntryId,
     key: String,
     path: RelativePath,
     evidence: Evidence,
@@ -39,6 +46,8 @@ pub(super) struct ObjectPartial {
 #[derive(Default)]
 struct State {
     gathering: HashMap<u64, Gathering>,
+    /// Chunks that gave way before they were whole, and did not come again yet.
+    dropped: BTreeSet<u64>,
     /// The only chunk, whole, waiting for the name.
     whole: Option<Gathering>,
     /// Chunks that are handed over, each with a number of its own.
@@ -124,6 +133,7 @@ impl ObjectPartial {
     ) -> Arc<ObjectPartial> {
         Arc::new(ObjectPartial {
             number,
+            id: entry.id,
             key,
             path: entry.path.clone(),
             evidence: entry.evidence,
@@ -155,7 +165,14 @@ impl ObjectPartial {
     pub(super) fn drop_stale(&self) {
         // Not while it is in use: then it is none.
         if let Ok(mut state) = self.state.try_lock() {
-            state.gathering.retain(|_, gathering| gathering.touched.elapsed() < STALE);
+            let State { gathering, dropped, .. } = &mut *state;
+            gathering.retain(|&chunk, gathering| {
+                let stays = gathering.touched.elapsed() < self.shared.budget.stale;
+                if !stays {
+                    dropped.insert(chunk);
+                }
+                stays
+            });
         }
     }
 
@@ -188,6 +205,11 @@ impl ObjectPartial {
         if let Some(whole) = &mut state.whole {
             whole.take(content, from, to);
             return Ok(());
+        }
+        if from == 0 {
+            state.dropped.remove(&chunk);
+        } else if state.dropped.contains(&chunk) {
+            return Err(Failure::new(FailureKind::Damage, WRITE, NOT_WHOLE));
         }
         if !state.gathering.contains_key(&chunk) {
             drop(state);
@@ -286,7 +308,9 @@ impl ObjectPartial {
             evidence: self.evidence,
             chunk_bytes: self.chunk_bytes,
             about: super::words_of(&self.about),
+            mark: begun.mark.clone(),
             parts: BTreeMap::new(),
+            is_given_up: false,
         };
         if let Err(failure) = lock(&self.shared.notes).begin(self.number, noted) {
             let _ = self.shared.bucket.abort(&begun);
@@ -296,18 +320,38 @@ impl ObjectPartial {
         Ok(begun)
     }
 
-    /// Waits for all that was handed over before the call.
+    /// Waits for all that was handed over before the call. What failed of this file alone is told when it is to get its
+    /// name.
     pub(super) fn wait(&self) -> Result<()> {
+        let state = self.waited()?;
+        match state.failed.iter().find(|(_, failure)| is_of_all(failure)) {
+            Some((&chunk, failure)) => Err(self.in_chunk(chunk, failure.clone())),
+            None => Ok(()),
+        }
+    }
+
+    fn waited(&self) -> Result<MutexGuard<'_, State>> {
         let state = lock(&self.state);
         let before = state.under_way.clone();
         let is_any =
             |state: &State| before.iter().any(|(chunk, number)| state.under_way.get(chunk) == Some(number));
-        let state = self.wait_while(state, is_any).map_err(|failure| failure.at(&self.path))?;
-        match state.failed.first_key_value() {
-            Some((chunk, failure)) => {
-                let start = chunk * self.chunk_bytes;
-                Err(failure.clone().at(&self.path).in_range(start, start + self.length(*chunk)))
-            }
+        self.wait_while(state, is_any).map_err(|failure| failure.at(&self.path))
+    }
+
+    fn in_chunk(&self, chunk: u64, failure: Failure) -> Failure {
+        let start = chunk * self.chunk_bytes;
+        failure.at(&self.path).in_range(start, start + self.length(chunk))
+    }
+
+    /// Waits for all of it, of which nothing may have failed or have come in part.
+    fn wait_for_all(&self) -> Result<()> {
+        let state = self.waited()?;
+        if let Some((&chunk, failure)) = state.failed.first_key_value() {
+            return Err(self.in_chunk(chunk, failure.clone()));
+        }
+        let begun = state.dropped.iter().chain(state.gathering.keys());
+        match begun.filter(|chunk| !state.parts.contains_key(*chunk)).min() {
+            Some(&chunk) => Err(self.in_chunk(chunk, Failure::new(FailureKind::Damage, WRITE, NOT_WHOLE))),
             None => Ok(()),
         }
     }
@@ -320,22 +364,25 @@ impl ObjectPartial {
     }
 
     /// Gives it its name. Whoever waits for memory meanwhile waits for it too.
-    pub(super) fn finish(&self, only: &If, digest: Digest) -> Result<Seen> {
-        self.wait()?;
+    pub(super) fn finish(&self, stood: Option<&Seen>, digest: Digest) -> Result<Seen> {
+        self.wait_for_all()?;
         let whole = lock(&self.state).whole.take();
         let is_begun = lock(&self.upload).is_some();
         let may_be_zeros = self.may_have_holes || self.evidence.size == 0;
         match whole {
-            Some(whole) => self.put(&whole.content, only, digest),
+            Some(whole) => self.put(&whole.content, stood, digest),
             None if !is_begun && self.chunks() <= 1 && may_be_zeros => {
                 let _permit = self.shared.permit(self.evidence.size)?;
-                self.put(&vec![0; self.evidence.size as usize], only, digest)
+                self.put(&vec![0; self.evidence.size as usize], stood, digest)
             }
             None => {
                 let parts = self.all_parts()?;
                 let upload = self.begun()?;
                 let complete = |only: &If| self.shared.bucket.complete(&upload, &parts, only);
-                let seen = self.shared.conditional(&self.key, only, complete)?;
+                let complete = |stood: Option<&Seen>| {
+                    self.shared.conditional(Write::Complete, &self.key, stood, complete)
+                };
+                let seen = self.shared.over_own(self.id, &self.key, stood, complete)?;
                 lock(&self.state).is_over = true;
                 lock(&self.shared.notes).end(self.number);
                 Ok(seen)
@@ -343,9 +390,9 @@ impl ObjectPartial {
         }
     }
 
-    fn put(&self, content: &[u8], only: &If, digest: Digest) -> Result<Seen> {
+    fn put(&self, content: &[u8], stood: Option<&Seen>, digest: Digest) -> Result<Seen> {
         let about = About { blake3: Some(digest), ..self.about };
-        let seen = self.shared.put(&self.key, content, &about, only)?;
+        let seen = self.shared.put(self.id, &self.key, content, &about, stood)?;
         lock(&self.state).is_over = true;
         Ok(seen)
     }
@@ -358,10 +405,8 @@ impl ObjectPartial {
                 continue;
             }
             if !self.may_have_holes {
-                let start = chunk * self.chunk_bytes;
-                let cause = "a part of it did not come whole: its stream was silent for too long";
-                let failure = Failure::new(FailureKind::Io, WRITE, cause);
-                return Err(failure.in_range(start, start + self.length(chunk)));
+                let failure = Failure::new(FailureKind::Internal, WRITE, "a part of it did not come");
+                return Err(self.in_chunk(chunk, failure));
             }
             let length = self.length(chunk);
             let _permit = self.shared.permit(length)?;
@@ -375,10 +420,11 @@ impl ObjectPartial {
         let mut state = lock(&self.state);
         state.is_over = true;
         state.gathering.clear();
+        state.dropped.clear();
         state.whole = None;
         drop(state);
         // A part that is under way would stay behind.
-        let _ = self.wait();
+        drop(self.waited());
         if let Some(upload) = lock(&self.upload).take() {
             let aborted = self.shared.bucket.abort(&upload);
             if let Err(failure) = &aborted {
@@ -390,6 +436,11 @@ impl ObjectPartial {
             }
         }
     }
+}
+
+/// Whether no other file would fare better.
+fn is_of_all(failure: &Failure) -> bool {
+    matches!(failure.kind, FailureKind::Io | FailureKind::Space | FailureKind::Connection)
 }
 
 /// The number that a chunk has as a part.
@@ -414,9 +465,12 @@ impl PartialFile for Open {
         self.0.gather(None, bytes, offset).map_err(to_io)
     }
 
-    /// The store compared the checksum of each part, and does that of a whole object when it gets its name.
-    fn is_checked(&self, _: u64) -> Option<bool> {
-        Some(true)
+    /// The store compared the checksum of each part, and does that of a whole object when it gets its name. Which chunk
+    /// failed is told then, with the reason.
+    fn is_checked(&self, chunk: u64) -> Option<bool> {
+        let state = lock(&self.0.state);
+        let is_kept = state.whole.is_some() || state.parts.contains_key(&chunk);
+        Some(is_kept || state.failed.contains_key(&chunk))
     }
 
     fn read_back(&self, _: &mut [u8], _: u64) -> io::Result<usize> {

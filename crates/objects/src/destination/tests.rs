@@ -1,15 +1,16 @@
 use super::*;
 use crate::bucket::memory::Memory;
 use crate::source::{ObjectSource, SourceOptions};
+use crate::store::If;
 use crate::testing::{BUCKET, Fake, Fault};
 use std::path::PathBuf;
 use std::slice;
 use thalweg_mover::event;
 use thalweg_mover::link::Identity;
 use thalweg_mover::run::copy::{From, GivenDestination, GivenSource, Report, Stop, To, Watch, Wishes, copy};
-use thalweg_wire::digest::{Rule, chunk_count};
+use thalweg_wire::Evidence;
+use thalweg_wire::digest::chunk_count;
 use thalweg_wire::message::{Check, Disk, Preserve};
-use thalweg_wire::{Evidence, Kind};
 
 const CHUNK: u64 = 64 << 10;
 /// Bytes in memory at once.
@@ -25,8 +26,19 @@ fn open_as(
     state: Option<&Path>,
     options: DestinationOptions,
 ) -> Result<ObjectDestination> {
+    open_within(bucket, terms, state, options, STALE)
+}
+
+/// One in which a chunk gives way after `stale`.
+fn open_within(
+    bucket: &Arc<Memory>,
+    terms: Terms,
+    state: Option<&Path>,
+    options: DestinationOptions,
+    stale: Duration,
+) -> Result<ObjectDestination> {
     let location = Location { bucket: "memory".to_owned(), key: "to/".to_owned() };
-    let budget = Budget::new(MEMORY);
+    let budget = Budget::new(MEMORY, stale);
     ObjectDestination::of(bucket.clone(), &location, &SourceForm::Many, terms, state, options, budget)
 }
 
@@ -48,8 +60,10 @@ fn entry(id: u64, name: &[u8], kind: Kind, bytes: usize) -> Entry {
     }
 }
 
+const PLAIN: Kind = Kind::File { sparse: false, marked: false };
+
 fn file(id: u64, name: &str, bytes: usize) -> Entry {
-    entry(id, name.as_bytes(), Kind::File { sparse: false, marked: false }, bytes)
+    entry(id, name.as_bytes(), PLAIN, bytes)
 }
 
 fn noise(bytes: usize, seed: u8) -> Vec<u8> {
@@ -142,8 +156,8 @@ fn small_files_are_put_together_whole_with_what_is_kept_beside_them_and_are_know
         assert_eq!((object.about.mtime, object.about.mode), (Some(entry.evidence.mtime), Some(0o640)));
         assert_eq!((object.about.uid, object.about.blake3), (Some(7), Some(digest_of(bytes))));
     }
-    // One listing says that there was nothing, of the directory below too.
-    assert_eq!((bucket.count("put"), bucket.count("list"), bucket.count("head")), (16, 1, 0));
+    // One listing says that there was nothing, below the directory too. One is put twice, to see what the store does.
+    assert_eq!((bucket.count("put"), bucket.count("list"), bucket.count("head")), (17, 1, 0));
     to.close(true);
     // By the catalogue without a look, without it by the time beside the object.
     for (state, looks) in [(Some(state.path()), 0), (None, 16)] {
@@ -178,7 +192,7 @@ fn a_large_file_has_its_name_when_all_of_it_is_there_and_one_of_a_chunk_is_put_a
         assert!(content(&bucket, &format!("to/{}", entry.path)).unwrap() == *bytes);
         bucket.forget(&format!("to/{}", entry.path));
     }
-    assert_eq!((bucket.count("begin"), bucket.count("part"), bucket.count("put")), (1, 4, 1));
+    assert_eq!((bucket.count("begin"), bucket.count("part"), bucket.count("put")), (1, 4, 2));
     // What is thrown away leaves nothing.
     let entry = file(3, "c", large.len());
     assert_fresh(&to, &entry);
@@ -413,6 +427,260 @@ fn a_store_without_conditions_is_told_once_and_looked_at_before() {
 }
 
 #[test]
+fn a_file_that_came_twice_stands_when_one_copy_is_thrown_away() {
+    let bucket = Memory::new();
+    let to = open(&bucket, None);
+    let (entry, bytes) = (file(1, "a", 1000), noise(1000, 1));
+    assert_fresh(&to, &entry);
+    let [first, second] = [(); 2].map(|()| stage(&to, &[(entry.clone(), bytes.clone())]).remove(0).unwrap());
+    to.discard(Ready::Staged(second));
+    name(&to, &entry, Ready::Staged(first), &bytes).unwrap();
+    assert!(content(&bucket, "to/a").unwrap() == bytes);
+    assert_eq!(bucket.count("remove"), 0);
+}
+
+#[test]
+fn what_is_damaged_when_it_is_read_back_is_removed_and_put_again() {
+    let bucket = Memory::new();
+    bucket.set("to/a", b"old");
+    let to = open(&bucket, None);
+    let (entry, bytes) = (file(1, "a", 1000), noise(1000, 1));
+    assert_fresh(&to, &entry);
+    let staged = stage(&to, &[(entry.clone(), bytes.clone())]).remove(0).unwrap();
+    bucket.damages.store(1, Ordering::Relaxed);
+    assert_ne!(to.read_staged_back(&staged, 1000).unwrap(), digest_of(&bytes));
+    assert!(bucket.keys().is_empty());
+    to.discard(Ready::Staged(staged));
+    // What was decided was to replace what stands there no more.
+    let staged = stage(&to, &[(entry.clone(), bytes.clone())]).remove(0).unwrap();
+    assert_eq!(to.read_staged_back(&staged, 1000).unwrap(), digest_of(&bytes));
+    name(&to, &entry, Ready::Staged(staged), &bytes).unwrap();
+    assert!(content(&bucket, "to/a").unwrap() == bytes);
+}
+
+#[test]
+fn a_file_of_several_parts_is_read_back_as_a_whole_where_that_is_asked_for() {
+    let marked = Kind::File { sparse: true, marked: true };
+    for (kind, damages) in [(PLAIN, 0), (PLAIN, 1), (marked.clone(), 0), (marked, 1)] {
+        let bucket = Memory::new();
+        let terms = Terms { verify: VerifyLevel::Readback, ..terms() };
+        let to = open_as(&bucket, terms, None, DestinationOptions::default()).unwrap();
+        let mut bytes = noise(4 * CHUNK as usize + 77, 1);
+        bytes[2 * CHUNK as usize..3 * CHUNK as usize].fill(0);
+        let entry = entry(1, b"a", kind, bytes.len());
+        let is_marked = matches!(entry.kind, Kind::File { marked: true, .. });
+        let rule = Rule { file_bytes: bytes.len() as u64, segment_bytes: CHUNK, marked: is_marked };
+        let pieces = bytes.chunks(CHUNK as usize).enumerate();
+        let chunks: Vec<Digest> =
+            pieces.map(|(chunk, piece)| rule.segment(chunk as u64 * CHUNK, piece).unwrap()).collect();
+        let digest = join(&chunks, true);
+        assert_fresh(&to, &entry);
+        let partial = to.begin(&entry).unwrap();
+        write(&to, &partial, &bytes, &all(&bytes)).unwrap();
+        bucket.damages.store(damages, Ordering::Relaxed);
+        let finished = to.finish(&entry, Ready::Partial(partial), digest);
+        assert_eq!(finished.err().map(|failure| failure.kind), (damages > 0).then_some(FailureKind::Damage));
+        assert_eq!(bucket.keys().len(), usize::from(damages == 0));
+        assert!(bucket.count("read") > 0 && to.reads_on().is_none());
+    }
+}
+
+#[test]
+fn a_chunk_that_gave_way_comes_again_as_a_whole_and_is_no_zeros_whatever_the_file() {
+    let of_one = Kind::File { sparse: true, marked: false };
+    let marked = Kind::File { sparse: true, marked: true };
+    for (kind, chunks) in [(PLAIN, 3), (marked, 3), (PLAIN, 1), (of_one, 1)] {
+        for comes_again in [true, false] {
+            let bucket = Memory::new();
+            let options = DestinationOptions::default();
+            let to = open_within(&bucket, terms(), None, options, Duration::ZERO).unwrap();
+            let bytes = noise(chunks * CHUNK as usize, 1);
+            let entry = entry(1, b"a", kind.clone(), bytes.len());
+            assert_fresh(&to, &entry);
+            let partial = to.begin(&entry).unwrap();
+            write(&to, &partial, &bytes, &all(&bytes)[1..]).unwrap();
+            partial.write_at(&bytes[..10_000], 0).unwrap();
+            to.partial(partial.number()).unwrap().drop_stale();
+            assert_eq!(to.shared.budget.bytes(), 0);
+            // Its stream goes on after all.
+            let lost = partial.write_at(&bytes[10_000..20_000], 10_000).unwrap_err();
+            assert_eq!(failure::kind_of_io(&lost), FailureKind::Damage);
+            assert_eq!(partial.is_checked(0), Some(false));
+            if comes_again {
+                write(&to, &partial, &bytes, &[0]).unwrap();
+                name(&to, &entry, Ready::Partial(partial), &bytes).unwrap();
+                assert!(content(&bucket, "to/a").unwrap() == bytes);
+            } else {
+                let failure = name(&to, &entry, Ready::Partial(partial), &bytes).unwrap_err();
+                assert_eq!((failure.kind, failure.range), (FailureKind::Damage, Some((0, CHUNK))));
+                assert!(bucket.keys().is_empty() && bucket.hidden().is_empty());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_store_that_ignores_conditions_is_found_out_and_told_and_looked_at_from_then_on() {
+    let bucket = Memory::new();
+    bucket.ignores_conditions.store(true, Ordering::Relaxed);
+    let to = open(&bucket, None);
+    let files = [1, 2, 3].map(|id| (file(id, &format!("f{id}"), 1000), noise(1000, id as u8)));
+    files.iter().for_each(|(entry, _)| assert_fresh(&to, entry));
+    let mut told = Vec::new();
+    for (entry, bytes) in &files[..2] {
+        let staged = stage(&to, &[(entry.clone(), bytes.clone())]).remove(0).unwrap();
+        told.extend(name(&to, entry, Ready::Staged(staged), bytes).unwrap());
+    }
+    assert_eq!(told.iter().map(|loss| loss.what.as_str()).collect::<Vec<_>>(), ["condition"]);
+    bucket.set("to/f3", b"somebody else's");
+    let refused = stage(&to, slice::from_ref(&files[2])).remove(0).unwrap_err();
+    assert_eq!(refused.kind, FailureKind::Conflict);
+    // Of a completion nothing is to be found out.
+    let (large, bytes) = (file(4, "large", 2 * CHUNK as usize), noise(2 * CHUNK as usize, 1));
+    let to = open(&bucket, None);
+    assert_fresh(&to, &large);
+    let partial = to.begin(&large).unwrap();
+    write(&to, &partial, &bytes, &[0, 1]).unwrap();
+    bucket.set("to/large", b"somebody else's");
+    let refused = name(&to, &large, Ready::Partial(partial), &bytes).unwrap_err();
+    assert_eq!(refused.kind, FailureKind::Conflict);
+}
+
+#[test]
+fn what_is_refused_for_another_reason_does_not_end_conditions() {
+    let bucket = Memory::new();
+    let to = open(&bucket, None);
+    let (entry, bytes) = (file(1, "a", 1000), noise(1000, 1));
+    assert_fresh(&to, &entry);
+    for kind in [FailureKind::Usage, FailureKind::Unsupported] {
+        *lock(&bucket.refuses) = Some(kind);
+        let refused = stage(&to, &[(entry.clone(), bytes.clone())]).remove(0).unwrap_err();
+        assert_eq!(refused.kind, kind);
+        assert!(!to.shared.conditions.lack());
+    }
+    *lock(&bucket.refuses) = None;
+    // Completions alone.
+    bucket.refuses_conditions.store(true, Ordering::Relaxed);
+    let large = noise(2 * CHUNK as usize, 1);
+    send(&to, &file(2, "large", large.len()), &large);
+    bucket.refuses_conditions.store(false, Ordering::Relaxed);
+    assert!(to.shared.conditions.lack());
+    let before = bucket.count("head");
+    assert!(stage(&to, &[(entry, bytes)]).remove(0).is_ok());
+    assert_eq!(bucket.count("head"), before, "puts are heeded");
+}
+
+#[test]
+fn without_versions_size_and_time_are_what_a_store_is_looked_at_for() {
+    let bucket = Memory::new();
+    bucket.set("to/a", b"old");
+    let to = open(&bucket, None);
+    let mut stood = bucket.get("to/a").unwrap().seen;
+    stood.etag = String::new();
+    let put = |stood: &Seen| to.shared.put_tried("to/a", b"new", &About::default(), Some(stood));
+    put(&stood).unwrap();
+    assert_eq!(put(&stood).unwrap_err().kind, FailureKind::Conflict);
+    assert_eq!(content(&bucket, "to/a").unwrap(), b"new");
+}
+
+#[test]
+fn what_concerns_one_file_alone_fails_with_it_and_not_the_others() {
+    let bucket = Memory::new();
+    let to = open(&bucket, None);
+    let bytes = noise(2 * CHUNK as usize, 1);
+    let entries = [file(1, "a", bytes.len()), file(2, "b", bytes.len())];
+    entries.iter().for_each(|entry| assert_fresh(&to, entry));
+    let [refused, sound] = [0, 1].map(|at| to.begin(&entries[at]).unwrap());
+    *lock(&bucket.refuses) = Some(FailureKind::Permission);
+    write(&to, &refused, &bytes, &[1]).unwrap();
+    *lock(&bucket.refuses) = None;
+    write(&to, &refused, &bytes, &[0]).unwrap();
+    write(&to, &sound, &bytes, &[0, 1]).unwrap();
+    let failure = name(&to, &entries[0], Ready::Partial(refused), &bytes).unwrap_err();
+    assert_eq!((failure.kind, failure.range), (FailureKind::Permission, Some((CHUNK, 2 * CHUNK))));
+    name(&to, &entries[1], Ready::Partial(sound), &bytes).unwrap();
+    assert_eq!(bucket.keys(), ["to/b"]);
+}
+
+#[test]
+fn an_upload_that_cannot_be_gone_on_with_is_begun_anew() {
+    let (bucket, state) = (Memory::new(), tempfile::tempdir().unwrap());
+    let bytes = noise(2 * CHUNK as usize, 1);
+    let entry = file(1, "a", bytes.len());
+    for kind in [FailureKind::Protocol, FailureKind::Permission] {
+        let to = open(&bucket, Some(state.path()));
+        assert_fresh(&to, &entry);
+        let partial = to.begin(&entry).unwrap();
+        write(&to, &partial, &bytes, &[0]).unwrap();
+        to.close(false);
+        let to = open(&bucket, Some(state.path()));
+        *lock(&bucket.refuses) = Some(kind);
+        assert_fresh(&to, &entry);
+        *lock(&bucket.refuses) = None;
+        assert!(bucket.hidden().is_empty());
+        to.close(false);
+    }
+}
+
+#[test]
+fn who_begins_an_upload_does_not_wait_for_the_end_of_an_older_one() {
+    let (bucket, state) = (Memory::new(), tempfile::tempdir().unwrap());
+    let bytes = noise(2 * CHUNK as usize, 1);
+    let entry = file(1, "a", bytes.len());
+    let to = open(&bucket, Some(state.path()));
+    assert_fresh(&to, &entry);
+    let partial = to.begin(&entry).unwrap();
+    write(&to, &partial, &bytes, &[0]).unwrap();
+    to.close(false);
+    let to = open(&bucket, Some(state.path()));
+    // Nobody waits for this decision: what was left stays.
+    let _ = to.decide(&entry, &|_, _| false);
+    bucket.hold(true);
+    let partial = to.begin(&entry).unwrap();
+    bucket.hold(false);
+    write(&to, &partial, &bytes, &[0, 1]).unwrap();
+    name(&to, &entry, Ready::Partial(partial), &bytes).unwrap();
+    to.close(true);
+    assert!(bucket.hidden().is_empty() && to.note().is_none());
+}
+
+#[test]
+fn what_replaces_a_file_goes_over_what_was_put_of_it_meanwhile_and_not_the_other_way_round() {
+    for is_late in [false, true] {
+        let bucket = Memory::new();
+        let terms = Terms { ignore_existing: true, ..terms() };
+        let to = open_as(&bucket, terms, None, DestinationOptions::default()).unwrap();
+        let old = (file(1, "a", 1000), noise(1000, 1));
+        let new = (file(2, "a", 1001), noise(1001, 2));
+        assert_fresh(&to, &old.0);
+        bucket.hold(true);
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| stage(&to, slice::from_ref(&old)).remove(0));
+            while bucket.count("put") == 0 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            // The source changed: the one is withdrawn, the other offered.
+            to.offered_before(&new.0.path);
+            assert_fresh(&to, &new.0);
+            bucket.hold(false);
+            to.discard(Ready::Staged(first.join().unwrap().unwrap()));
+        });
+        assert!(content(&bucket, "to/a").unwrap() == old.1);
+        if is_late {
+            // What was put already is no reason to leave it.
+            to.offered_before(&new.0.path);
+            assert_fresh(&to, &new.0);
+        }
+        let staged = stage(&to, slice::from_ref(&new)).remove(0).unwrap();
+        assert_eq!(stage(&to, slice::from_ref(&old)).remove(0).unwrap_err().kind, FailureKind::Conflict);
+        name(&to, &new.0, Ready::Staged(staged), &new.1).unwrap();
+        assert!(content(&bucket, "to/a").unwrap() == new.1);
+        assert!(lock(&to.flights).all.is_empty() && lock(&to.flights).last.is_empty());
+        assert!(lock(&to.shared.own).is_empty());
+    }
+}
+
+#[test]
 fn memory_is_bounded_while_the_store_takes_nothing() {
     let bucket = Memory::new();
     let to = open(&bucket, None);
@@ -531,6 +799,24 @@ fn empty_directories_are_told_as_lost_or_kept_by_markers() {
         assert!(to.conclude(true, &|| {}).revised.is_empty());
     }
     assert_eq!(bucket.get("to/empty/").unwrap().about.mode, Some(0o640));
+    // Somebody else's object of that name stays.
+    bucket.set("to/empty/", b"content");
+    let to = open_as(&bucket, terms(), None, markers).unwrap();
+    let Outcome::Failed(failure) = outcome(&to, &directories[2]) else { panic!() };
+    assert_eq!(failure.kind, FailureKind::Conflict);
+    assert_eq!(content(&bucket, "to/empty/").unwrap(), b"content");
+}
+
+#[test]
+fn directories_without_files_are_told_as_lost_however_many_they_are() {
+    let mut childless = Childless::default();
+    for number in 0..decide::CHILDLESS_MAX + 3 {
+        childless.directory(&RelativePath::new(number.to_string().into_bytes()).unwrap());
+    }
+    let told = childless.take();
+    assert_eq!(told.len(), decide::CHILDLESS_MAX);
+    let Outcome::Done { losses, .. } = &told.last().unwrap().outcome else { panic!() };
+    assert!(losses.len() == 2 && losses[1].why.contains("as many as 3 more"), "{losses:?}");
 }
 
 #[test]

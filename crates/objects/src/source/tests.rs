@@ -230,3 +230,17 @@ fn a_key_that_is_listed_and_not_there_is_told_if_its_name_may_be_another() {
     assert_eq!((names(&found), totals.failed, totals.complete), (vec!["c".to_owned()], 1, false));
     assert_eq!((found.troubles[0].0.as_str(), found.skipped), ("a\u{fffd}", vec!["b".to_owned()]));
 }
+
+#[test]
+fn of_a_store_that_is_away_the_rest_is_not_asked_for_and_the_scan_is_incomplete() {
+    let keys: Vec<String> = (0..500).map(|number| number.to_string()).collect();
+    let bucket = with(&keys.iter().map(String::as_str).collect::<Vec<_>>());
+    let (source, _) = open(&bucket, "");
+    bucket.page_keys.store(100, std::sync::atomic::Ordering::Relaxed);
+    bucket.is_away.store(true, std::sync::atomic::Ordering::Relaxed);
+    let (found, totals) = scan(&source);
+    assert!(found.entries.is_empty() && !totals.complete);
+    assert_eq!(found.troubles.len(), 1);
+    assert_eq!(found.troubles[0].1.kind, FailureKind::Connection);
+    assert_eq!(bucket.count("head"), 0);
+}

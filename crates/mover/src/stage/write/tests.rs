@@ -3,7 +3,7 @@
 use super::*;
 use crate::endpoint::synthetic::NullDestination;
 use crate::endpoint::{Conclusion, Destination, PartialFile, Ready, Staged};
-use crate::failure::{Failure, FailureKind, Result};
+use crate::failure::{Failure, FailureKind, Result, to_io};
 use crate::stage::intake::Intake;
 use crate::stage::receiving::StagedFile;
 use crate::stage::round::{self, Job};
@@ -102,7 +102,9 @@ impl Receiving for Told {
 
     fn files_staged(&self, _: Vec<StagedFile>) {}
 
-    fn damaged(&self, _: EntryId, _: u64) {}
+    fn damaged(&self, _: EntryId, chunk: u64) {
+        self.note(format!("damaged {chunk}"));
+    }
 
     fn compare_wanted(&self, _: EntryId, _: u64) -> Result<Option<Arc<Entry>>> {
         Ok(None)
@@ -423,6 +425,36 @@ fn who_gathers_a_chunk_hears_of_the_zeros_that_are_not_written() {
     let zeros = Inner { digest, ..frame(FrameKind::Zeros, Encoding::Raw, SEGMENT) };
     intake.take(&zeros, &mut buffer, 0).unwrap();
     assert_eq!(*hears.0.lock().unwrap(), [(0, SEGMENT as u64)]);
+}
+
+/// A partial that has lost what came of a chunk before.
+struct Forgets;
+
+impl PartialFile for Forgets {
+    fn number(&self) -> u64 {
+        1
+    }
+
+    fn write_at(&self, _: &[u8], _: u64) -> io::Result<()> {
+        Err(to_io(Failure::new(FailureKind::Damage, "write", "it is lost")))
+    }
+
+    fn read_back(&self, _: &mut [u8], _: u64) -> io::Result<usize> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+#[test]
+fn a_chunk_that_the_destination_lost_is_asked_for_again_and_costs_neither_the_file_nor_the_transfer() {
+    let (told, scratch) = (Told::new(Disk::default()), scratch(true));
+    let partial = OpenPartial { partial: Arc::new(Forgets), ..scratch.partial };
+    let mut writes = Writes::new(told.clone(), 1);
+    let mut buffer = FrameBuffer::new(SEGMENT).unwrap();
+    let copy = writes.begin(&partial, 2);
+    assert!(writes.claim(copy, Some(Copy::First)));
+    assert!(!writes.write(copy, Bytes::Frame(&mut buffer, SEGMENT), 9 * SEGMENT as u64));
+    writes.give_up(copy);
+    assert_eq!(told.heard(), ["claim 2", "damaged 2", "given up 2"]);
 }
 
 #[test]
