@@ -154,11 +154,14 @@ pub(crate) struct ListedUpload {
     pub begun: Option<Time>,
 }
 
+/// What a page has, and after what the next one begins, if there is one.
+type Listed<What, After> = (Vec<What>, Option<After>);
+
 /// ListMultipartUploads: the uploads, and after which key and which upload of it it goes on.
 ///
 /// # Errors
 /// If it is none, or something in it makes no sense.
-pub(crate) fn upload_list(text: &str) -> Result<(Vec<ListedUpload>, Option<(String, String)>), Broken> {
+pub(crate) fn upload_list(text: &str) -> Result<Listed<ListedUpload, (String, String)>, Broken> {
     let root = root(text, "ListMultipartUploadsResult")?;
     let encoded = is_encoded(&root);
     let mut uploads = Vec::new();

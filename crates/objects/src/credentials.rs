@@ -220,8 +220,11 @@ enum Look {
     Nothing(String),
 }
 
+/// Looks in one place.
+type Looking = fn(&Means) -> Result<Look>;
+
 /// Where credentials are looked for, in this order.
-const SOURCES: [(&str, fn(&Means) -> Result<Look>); 5] = [
+const SOURCES: [(&str, Looking); 5] = [
     ("the environment", look_at_environment),
     ("the profile", profile::look),
     ("web identity", web_identity::look),

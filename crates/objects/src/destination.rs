@@ -89,7 +89,7 @@ pub struct ObjectDestination {
     /// Of all keys; empty or with a slash at its end.
     prefix: String,
     /// A single file gets another name.
-    rename: Option<(Vec<u8>, String)>,
+    rename: Option<Renamed>,
     standing: Standing,
     catalogue: Mutex<Option<Catalogue>>,
     flights: Mutex<Flights>,
@@ -549,8 +549,11 @@ fn has(beside: &About, wanted: &About) -> bool {
         && wanted.gid.is_none_or(|gid| beside.gid == Some(gid))
 }
 
+/// The name of a single file, and its key.
+type Renamed = (Vec<u8>, String);
+
 /// The prefix of all keys, and the new name of a single file.
-fn place(bucket: &AnyBucket, key: &str, form: &SourceForm) -> Result<(String, Option<(Vec<u8>, String)>)> {
+fn place(bucket: &AnyBucket, key: &str, form: &SourceForm) -> Result<(String, Option<Renamed>)> {
     if key.is_empty() || key.ends_with('/') {
         return Ok((key.to_owned(), None));
     }

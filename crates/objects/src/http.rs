@@ -373,7 +373,7 @@ mod tests {
         let trouble = Trouble::of_io(io::ErrorKind::ConnectionReset.into(), ANSWER_LIMIT);
         assert_eq!((trouble.passes, trouble.reason), (true, Reason::Other));
         let unknown = std::net::ToSocketAddrs::to_socket_addrs("no-such-host.invalid:80").unwrap_err();
-        assert_eq!(Trouble::of_io(unknown).reason, Reason::StoreNotAnswered);
+        assert_eq!(Trouble::of_io(unknown, ANSWER_LIMIT).reason, Reason::StoreNotAnswered);
         // As a body's reader tells it.
         let stalled = io::Error::other(ureq::Error::Timeout(ureq::Timeout::PerRead));
         assert!(Trouble::of_io(stalled, ANSWER_LIMIT).passes);

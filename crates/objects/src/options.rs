@@ -40,11 +40,14 @@ pub enum Style {
     VirtualHost,
 }
 
+/// What a variable of the environment has.
+pub type Variables = dyn Fn(&str) -> Option<String> + Send + Sync;
+
 /// What surrounds a program, so that tests bring their own.
 #[derive(Clone)]
 pub struct Surroundings {
     /// A variable of the environment.
-    pub env: Arc<dyn Fn(&str) -> Option<String> + Send + Sync>,
+    pub env: Arc<Variables>,
     /// Home directory, where `.aws` is.
     pub home: Option<PathBuf>,
     /// The clock.

@@ -68,7 +68,7 @@ pub fn advice(refused: &Refused<'_>) -> Advice {
         _ => {}
     }
     match refused.status {
-        300..=399 | 400 if refused.elsewhere => Advice::Move,
+        300..=400 if refused.elsewhere => Advice::Move,
         // What presigned requests of a wrong clock are told has no word of its own.
         403 if refused.skew > SKEW_MAX => Advice::SetClock,
         // The last ones are those of networks before a store.

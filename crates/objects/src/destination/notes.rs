@@ -335,7 +335,7 @@ fn look(path: &Path, bucket: &str) -> io::Result<Option<Found>> {
     if of.as_deref() != Some(bucket) {
         return Ok(None);
     }
-    let mut notes = Notes { file: (!is_running).then(|| (file, path.to_owned())), live, next };
+    let mut notes = Notes { file: (!is_running).then(|| (file, path.to_owned())), end, live, next };
     // Where it is as it should be its time stays.
     if about.len() > end {
         notes.truncate(end)?;
