@@ -234,6 +234,10 @@ impl Channel {
                 let known = self.producers.entry(producer.clone()).or_insert_with(unknown);
                 known.over = if is_gone { Over::Gone } else { Over::Finished };
                 known.over_position = position;
+                // What the log lacks of it before that went with a hub that had not written it.
+                if frames > known.next {
+                    (known.next, known.first_here, known.durable) = (frames, frames, frames);
+                }
                 for by in self.makers.values_mut() {
                     by.remove(producer);
                 }

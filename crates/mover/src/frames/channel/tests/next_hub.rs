@@ -241,6 +241,26 @@ fn a_producer_of_whom_the_log_has_only_its_end_is_known_to_the_next_hub() {
 }
 
 #[test]
+fn frames_that_went_with_a_hub_are_named_by_the_one_after_the_next_too() {
+    let mut channel = recorded();
+    let epoch = begun(&mut channel);
+    (0..4).for_each(|sequence| push(&mut channel, epoch, sequence, (7, sequence as u32)));
+    let mut log = written(&mut channel);
+    // Of three more nothing was written when that hub was killed; the next one was told the end.
+    let mut channel = next_hub(100, &log);
+    assert_eq!(attached(&mut channel, 1, &producer(), Some(7)).1, 7);
+    channel.hear(1, FramesMessage::Finish { frames: 7 }, 0).unwrap();
+    log.extend(written(&mut channel));
+    let mut channel = next_hub(200, &log);
+    let asks = asks(1, None, FramePolicy::Block);
+    let key = subscribed(&mut channel, 11, &asks, WINDOW);
+    assert_eq!(handed(&mut channel, 11, &asks), (vec![0, 1, 2, 3], vec![(4, 7)]));
+    assert!(channel.has_ended(&key, &asks.consumer));
+    // Another process under its name gives no frame a number that one had.
+    assert_eq!(attached(&mut channel, 1, &producer(), None).1, 7);
+}
+
+#[test]
 fn producers_that_were_over_at_an_earlier_hub_count_for_who_was_told_of_it() {
     let dog = ProducerId::new("dog").unwrap();
     for group in [None, Some("workers")] {
