@@ -104,7 +104,7 @@ impl Producer {
                 format!("a set has from 1 to {most} frames, always as many, and is declared before the end");
             return Err(Failure::new(FailureKind::Usage, super::DECLARE, cause));
         }
-        if self.sets.len() >= limits::SETS_OPEN_MAX {
+        if self.sets.len() >= limits::SETS_OPEN_MAX && known.is_none() {
             self.sets.pop_first();
         }
         self.sets.insert(set, frames);
@@ -121,7 +121,7 @@ impl Producer {
             return Err(Failure::new(FailureKind::Usage, super::END_SET, "the producer has finished"));
         }
         let next = self.frames();
-        if self.ended.len() >= limits::SETS_OPEN_MAX {
+        if self.ended.len() >= limits::SETS_OPEN_MAX && !self.ended.contains_key(&set) {
             self.ended.pop_first();
         }
         self.ended.insert(set, next);
@@ -281,5 +281,17 @@ mod tests {
         ];
         assert_eq!(said, wanted);
         assert_eq!(producer.end_set(8).unwrap_err().kind, FailureKind::Usage);
+    }
+
+    #[test]
+    fn an_end_of_a_set_that_is_said_again_takes_the_place_of_no_other() {
+        let window = Window { bytes: 1 << 20, items: 4 };
+        let mut producer = Producer::new(ProducerId::new("cam").unwrap(), window);
+        let all = limits::SETS_OPEN_MAX as u64;
+        (0..all).chain([all - 1; 3]).for_each(|set| producer.end_set(set).unwrap());
+        producer.hear(FramesMessage::Stand { epoch: 1, next: 0 }).unwrap();
+        let said = std::iter::from_fn(|| producer.take_message());
+        let ended = said.filter(|said| matches!(said, FramesMessage::EndSet { .. }));
+        assert_eq!(ended.count() as u64, all);
     }
 }
