@@ -44,8 +44,9 @@ impl Earlier {
             if *is_over {
                 self.absent.remove(producer);
                 self.over.insert(producer.clone());
-            } else if !self.over.contains(producer) {
-                self.absent.insert(producer.clone(), *next);
+            } else if !self.over.contains(producer) && self.absent.insert(producer.clone(), *next).is_none() {
+                // It is waited for from now on, also where the others were for long enough.
+                (self.is_done, self.since) = (false, None);
             }
         }
     }
@@ -89,10 +90,10 @@ impl Channel {
             let absent = std::mem::take(&mut one.earlier.absent);
             let gone: Vec<_> = absent.into_iter().filter(|(id, _)| !self.knows(id)).collect();
             let Some(one) = self.subscriptions.get_mut(&key) else { continue };
-            one.earlier.lacks = !gone.is_empty();
+            one.earlier.lacks |= !gone.is_empty();
             for (producer, frames) in gone {
                 one.earlier.over.insert(producer.clone());
-                one.pending.push_back(Note::made(Item::ProducerOver { producer, frames, is_gone: true }));
+                one.tell_over(Note::made(Item::ProducerOver { producer, frames, is_gone: true }));
             }
             self.actions.push_back(Action::Wake);
         }
