@@ -33,6 +33,8 @@ pub struct Producer {
     finish: bool,
     finished: bool,
     clock: ClockOffset,
+    /// The hub said that it holds everything below this, as the level wants it.
+    held: u64,
     says: VecDeque<FramesMessage>,
 }
 
@@ -48,6 +50,7 @@ impl Producer {
             finish: false,
             finished: false,
             clock: UNKNOWN,
+            held: 0,
             says: VecDeque::new(),
         }
     }
@@ -185,7 +188,11 @@ impl Producer {
                 }
                 Ok(())
             }
-            FramesMessage::Taken { next } => self.lane_mut()?.taken(next).map(drop),
+            FramesMessage::Taken { next } => {
+                self.lane_mut()?.taken(next)?;
+                self.held = self.held.max(next);
+                Ok(())
+            }
             FramesMessage::Again { number } => self.lane_mut()?.damaged(number),
             FramesMessage::Finished { frames } => {
                 let end = self.lane_mut()?.end();
@@ -239,6 +246,11 @@ impl Producer {
     /// The hub has everything.
     pub fn is_finished(&self) -> bool {
         self.finished
+    }
+
+    /// Whether the hub holds all that was made under this name before this producer, as its level wants it.
+    pub fn has_earlier(&self) -> bool {
+        self.lane.as_ref().is_some_and(|lane| lane.first() <= self.held)
     }
 
     /// Its next sequence; 0 before the hub stood.

@@ -1,7 +1,9 @@
 //! What a member of a subscription is handed next.
 //!
-//! 1. Reports of sets to a group, and who is over, which each member gets.   2. What comes before the cursor: notes and losses.
-//! 3. What others had who went away.                        4. The frame at the cursor.
+//! 1. Reports of sets to a group, and who is over, which each member gets.
+//! 2. What comes before the cursor: notes and losses.
+//! 3. What others had who went away.
+//! 4. The frame at the cursor.
 //!
 //! On the way the cursor passes what nobody is handed, and what is lost is named before what follows it. Nothing is
 //! taken out before there is room for it.

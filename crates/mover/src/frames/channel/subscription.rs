@@ -433,7 +433,9 @@ impl Subscription {
             }
             // Of the log, not of consumers.
             Some(Kind::Note(Item::SetBegun { .. } | Item::ConsumerAt(_))) => {}
-            Some(Kind::Note(item @ (Item::SetOver(_) | Item::ProducerOver { .. }))) if self.group.is_some() => {
+            Some(Kind::Note(item @ (Item::SetOver(_) | Item::ProducerOver { .. })))
+                if self.group.is_some() =>
+            {
                 let Some(group) = &mut self.group else { return false };
                 if group.reports.len() + group.over.len() >= REPORTS_MAX {
                     return false;
