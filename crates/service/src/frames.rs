@@ -25,6 +25,10 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// For no longer than this a producer is waited for whose end of the link was closed, and has most likely ended: its
 /// consumers wait for word of it.
 const PRODUCER_ENDED: Duration = Duration::from_secs(60);
+/// For so long a consumer in an outage is waited for whatever patience it says that it has, and for
+/// [`PATIENCE_TIMES`] that of the daemon, if that is longer: what waits for it takes others' room.
+const OUTAGE_MAX: Duration = Duration::from_secs(3600);
+const PATIENCE_TIMES: u32 = 4;
 /// A client that comes back is let in when its older link was silent for so long.
 const COMES_BACK: Duration = Duration::from_secs(5);
 
@@ -170,7 +174,8 @@ impl Keep {
             // does. In an outage it comes back by itself, and what waits for it meanwhile goes by its policy.
             FrameRole::Consume(consume) => {
                 let keep = Duration::from_millis(consume.keep_ms.into());
-                let theirs = Duration::from_millis(consume.patience_ms.into());
+                let most = patience.saturating_mul(PATIENCE_TIMES).max(OUTAGE_MAX);
+                let theirs = Duration::from_millis(consume.patience_ms.into()).min(most);
                 Keep { silent: keep.max(theirs), closed: keep, ended: keep.min(patience), patience: theirs }
             }
         }
@@ -367,5 +372,8 @@ mod tests {
             assert!(keep.is_over(patience + moment, true, None), "{patience:?}");
             assert!(keep.is_over(MINUTE + moment, false, None), "{patience:?}");
         }
+        // No longer than the daemon's own patience allows, whatever it says of its own; a place that it keeps is kept.
+        assert!(of(MINUTE, day).is_over(60 * MINUTE + moment, true, None));
+        assert!(!of(day, day).is_over(day, true, None));
     }
 }

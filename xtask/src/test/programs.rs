@@ -8,8 +8,9 @@ use crate::{checkout, command};
 use anyhow::{Context, Result, ensure};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -71,7 +72,8 @@ pub fn run() -> Result<()> {
         );
     }
     let home = tempfile::tempdir().context("a directory of nobody's")?;
-    let by_nobody = by_nobody(&all, home.path())?;
+    let mut ended = Ended::default();
+    let by_nobody = by_nobody(&all, home.path(), &mut ended.skipped)?;
     let (measuring, mut others): (Vec<Built>, Vec<Built>) =
         all.into_iter().partition(|built| MEASURING.contains(&built.name.as_str()));
     others.sort_by_key(|built| LONG.iter().position(|long| *long == built.name).unwrap_or(LONG.len()));
@@ -84,7 +86,6 @@ pub fn run() -> Result<()> {
     let program = static_program();
     let jobs =
         |built: Vec<Built>| built.iter().map(|built| Job::new(built, program.as_deref())).collect::<Vec<_>>();
-    let mut ended = Ended::default();
     at_once(jobs(others), AT_ONCE, &stop, &mut ended)?;
     at_once(jobs(measuring), 1, &stop, &mut ended)?;
     at_once(by_nobody, 1, &stop, &mut ended)?;
@@ -122,18 +123,47 @@ fn static_program() -> Option<PathBuf> {
     Some(stripped)
 }
 
-/// Jobs that nobody does, for root; another is kept out by modes in any case.
-fn by_nobody(all: &[Built], home: &Path) -> Result<Vec<Job>> {
+/// Jobs that nobody does, for root; another is kept out by modes in any case. Those that nobody can run are skipped.
+fn by_nobody(all: &[Built], home: &Path, skipped: &mut Vec<(String, String)>) -> Result<Vec<Job>> {
     if thalweg_sys::user::effective_uid() != 0 {
         return Ok(Vec::new());
     }
     std::os::unix::fs::chown(home, Some(NOBODY), Some(NOBODY)).context("give nobody a directory")?;
     let mut jobs = Vec::new();
     for (name, wanted) in AS_NOBODY {
-        let programs = all.iter().filter(|built| built.name == name);
-        jobs.extend(programs.map(|built| Job::by_nobody(built, wanted, home)));
+        for built in all.iter().filter(|built| built.name == name) {
+            let name = format!("{name} as nobody");
+            match within_reach(&built.program, home)? {
+                Some(program) => jobs.push(Job::by_nobody(name, program, wanted, home)),
+                None => skipped.push((name, "skipped: TMPDIR is closed to nobody".to_owned())),
+            }
+        }
     }
     Ok(jobs)
+}
+
+/// A program where nobody can run it: where it is or, if a directory above that is closed to others, a copy in `home`;
+/// `None`: neither.
+fn within_reach(program: &Path, home: &Path) -> Result<Option<PathBuf>> {
+    let may_run = |program: &Path| -> Result<bool> {
+        let status = as_nobody(home).args(["test", "-x"]).arg(program).status().context("start setpriv")?;
+        Ok(status.success())
+    };
+    if may_run(program)? {
+        return Ok(Some(program.to_owned()));
+    }
+    let copy = home.join(program.file_name().context("a program of tests without a name")?);
+    std::fs::copy(program, &copy).context("copy a program to where nobody can run it")?;
+    std::fs::set_permissions(&copy, Permissions::from_mode(0o755))?;
+    Ok(may_run(&copy)?.then_some(copy))
+}
+
+/// What runs the program that is named next as nobody.
+fn as_nobody(home: &Path) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args([format!("--reuid={NOBODY}"), format!("--regid={NOBODY}")]).arg("--clear-groups");
+    command.current_dir(home).env("TMPDIR", home);
+    command
 }
 
 /// A program to be run, and how.
@@ -153,18 +183,10 @@ impl Job {
         Job { name: built.name.clone(), program: built.program.clone(), command, wanted: &[] }
     }
 
-    fn by_nobody(built: &Built, wanted: &'static [&'static str], home: &Path) -> Job {
-        let mut command = Command::new("setpriv");
-        command
-            .args([format!("--reuid={NOBODY}"), format!("--regid={NOBODY}")])
-            .arg("--clear-groups")
-            .arg(&built.program)
-            .arg("--exact")
-            .args(wanted)
-            .current_dir(home)
-            .env("TMPDIR", home);
-        let name = format!("{} as nobody", built.name);
-        Job { name, program: built.program.clone(), command, wanted }
+    fn by_nobody(name: String, program: PathBuf, wanted: &'static [&'static str], home: &Path) -> Job {
+        let mut command = as_nobody(home);
+        command.arg(&program).arg("--exact").args(wanted);
+        Job { name, program, command, wanted }
     }
 }
 
@@ -261,21 +283,40 @@ impl Running {
         let seconds = self.since.elapsed().as_secs();
         println!("{}, {seconds} s:{}", self.job.program.display(), skips::shown(&said));
         skipped.extend(skips::lines(&said).map(|line| (self.job.name.clone(), line.to_owned())));
-        let mut has_run_all = true;
-        for test in self.job.wanted {
-            let good = format!("test {test} ... ok");
-            if !said.lines().any(|line| line == good) {
-                println!("{}: {test} did not run, or failed", self.job.name);
-                has_run_all = false;
-            }
-        }
-        Ok(has_run_all)
+        let lacking = lacking(self.job.wanted, &said);
+        lacking.iter().for_each(|what| println!("{}: {what}", self.job.name));
+        Ok(lacking.is_empty())
     }
+}
+
+/// What is missing of tests that had to run, by what their program said: nobody else does what they skip.
+fn lacking(wanted: &[&str], said: &str) -> Vec<String> {
+    let has_run = |test: &&&str| said.lines().any(|line| line == format!("test {test} ... ok"));
+    let not_run = wanted.iter().filter(|test| !has_run(test));
+    let not_run = not_run.map(|test| format!("{test} did not run, or failed"));
+    let skips = skips::lines(said).filter(|_| !wanted.is_empty());
+    not_run.chain(skips.map(|line| format!("it {line}"))).collect()
 }
 
 /// Whatever else went wrong, none runs on.
 impl Drop for Running {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_has_to_test_is_lacking_if_it_did_not_run_or_was_skipped_in_part() {
+        let said = "running 2 tests\ntest a ... ok\ntest b::c ... FAILED\n";
+        assert!(lacking(&["a"], said).is_empty());
+        assert_eq!(lacking(&["a", "b::c", "d"], said).len(), 2);
+        let skipped = "skipped in part: root may read everything\ntest a ... ok\n";
+        assert_eq!(lacking(&["a"], skipped), ["it skipped in part: root may read everything"]);
+        // Of others the list of what may be skipped says whether it may.
+        assert!(lacking(&[], skipped).is_empty());
     }
 }

@@ -501,3 +501,97 @@ fn who_comes_back_and_finds_another_process_under_its_name_ends_with_that() {
     let got = drain(&other_taker, 1000);
     assert_eq!((got.count("m"), got.lost.len()), (10, 0));
 }
+
+/// A frame as another program writes it.
+fn framed(set: Option<(u64, u32)>, payload: &[u8]) -> Vec<u8> {
+    let set = set.map(|(set, index)| [set, index.into()]);
+    let line = serde_json::json!({"bytes": payload.len(), "set": set});
+    [format!("{line}\n").as_bytes(), payload].concat()
+}
+
+#[test]
+fn whole_records_of_a_program_reach_the_hub_though_the_push_is_stopped_or_the_stream_ends_in_one() {
+    let (scratch, daemon) = stand();
+    let content = noise(1, 3000);
+    let records: Vec<u8> = content.chunks(1000).flat_map(|payload| framed(None, payload)).collect();
+    for (name, is_stopped, code) in [("stopped", true, 143), ("torn", false, 1)] {
+        let place = daemon.place("data", name);
+        let taker = receiver(&scratch, &place, by(FramePolicy::Block));
+        let push = with(command(&scratch, "push"), ["-", &place, "--framed", "--producer", "cam", "-q"]);
+        let (push, mut stdin) = Running::fed(push);
+        // Two and a half.
+        stdin.write_all(&records[..records.len() - 500]).unwrap();
+        let open = is_stopped.then_some(stdin);
+        if is_stopped {
+            let taken = || status(&scratch, &place)["producers"][0]["frames"].as_u64();
+            assert!(wait_until(LIMIT, || taken() == Some(2)), "{:?}", taken());
+            signal(push.pid(), Signal::SIGTERM);
+        }
+        push.end(LIMIT).expect(code);
+        drop(open);
+        let mut came = Vec::new();
+        loop {
+            match taker.next(Some(LIMIT)).unwrap().expect("something, or the end") {
+                Delivery::Frame(frame) => came.extend_from_slice(&frame.payload),
+                Delivery::End(_) => break,
+                other => panic!("{name}: {other:?}"),
+            }
+        }
+        assert!(came == content[..2000], "{name}: {} bytes", came.len());
+    }
+}
+
+#[test]
+fn a_push_that_goes_on_says_again_only_what_sets_it_has_frames_of_and_that_its_files_are_others() {
+    let (scratch, daemon) = stand();
+    let payloads: Vec<Vec<u8>> = (0..4).map(|seed| noise(seed, 1000)).collect();
+    let of = |set: u64| {
+        let first = if set == 4 { 0 } else { 2 };
+        let declared = serde_json::json!({"declare_set": {"set": set, "frames": 2}});
+        let frame = |index: u32| framed(Some((set, index)), &payloads[first + index as usize]);
+        [format!("{declared}\n").into_bytes(), frame(0), frame(1)]
+    };
+    let all = [of(4).concat(), of(5).concat()].concat();
+    // Of two sets the hub has the first, and half of the other.
+    let half = [of(4).concat(), of(5)[..2].concat()].concat();
+    let (file, place) = (scratch.path("framed"), daemon.place("data", "x"));
+    std::fs::write(&file, &all).unwrap();
+    let taker = receiver(&scratch, &place, by(FramePolicy::Block));
+    let named = ["--producer", "cam", "--json"];
+    let (push, mut stdin) =
+        Running::fed(with(with(command(&scratch, "push"), ["-", &place, "--framed"]), named));
+    stdin.write_all(&half).unwrap();
+    let taken = || status(&scratch, &place)["producers"][0]["frames"].as_u64();
+    assert!(wait_until(LIMIT, || taken() == Some(3)), "{:?}", taken());
+    push.kill();
+    let again = || {
+        let push = with(command(&scratch, "push"), [file.to_str().unwrap(), &place, "--framed", "--resume"]);
+        Running::start(with(push, named)).end(LIMIT)
+    };
+    let pushed = again().expect(0);
+    assert_eq!((pushed.number("frames"), pushed.number("next_sequence")), (1, 4));
+    let mut sets = Vec::new();
+    while let Some(delivery) = taker.next(Some(LIMIT)).unwrap() {
+        match delivery {
+            Delivery::Set(report) => sets.push((report.set, report.frames, report.is_complete())),
+            Delivery::End(_) => break,
+            Delivery::Frame(_) => {}
+            Delivery::Lost(lost) => panic!("{lost:?}"),
+        }
+    }
+    assert_eq!(sets, [(4, 2, true), (5, 2, true)]);
+    // Once more: there is nothing to be sent, and no set to be begun that is over.
+    assert_eq!(again().expect(0).number("frames"), 0);
+    std::fs::write(&file, &half).unwrap();
+    let refused = again().expect(5);
+    let words = "the hub has 4 frames of cam, and these files have 3";
+    assert!(refused.stderr.contains(words), "{}", refused.stderr);
+    // The set that all of it is goes by the same.
+    let (cut, place) = (scratch.path("cut"), daemon.place("data", "y"));
+    std::fs::write(&cut, payloads.concat()).unwrap();
+    for (resume, frames) in [(None, 4), (Some("--resume"), 0)] {
+        let push = with(command(&scratch, "push"), [cut.to_str().unwrap(), &place, "--frame-bytes", "1000"]);
+        let push = with(with(with(push, ["--set", "6"]), named), resume);
+        assert_eq!(Running::start(push).end(LIMIT).expect(0).number("frames"), frames);
+    }
+}

@@ -81,15 +81,15 @@ pub fn skipped(row: &str, why: &str) {
 }
 
 /// Whether something took no longer than is promised. Promises are for a machine that is not held up: one that is now
-/// slower than that gets as much longer, and one that stood still some time [`HELD_UP_TIMES`] as much more, besides
-/// [`HELD_UP`] for each; that is told. How slow it is is measured only when it was too late.
+/// slower than that gets as much longer, and one that stood still some time [`HELD_UP_TIMES`] as much more, at most
+/// [`STOOD_MAX`], besides [`HELD_UP`] for each; that is told. How slow it is is measured only when it was too late.
 pub fn in_time(what: &str, took: Duration, promised: Duration) -> bool {
     if took <= promised {
         return true;
     }
     let factor = slowness(&std::env::temp_dir());
     let stood = Duration::from_millis(LONGEST_STOOD_MS.load(Ordering::Relaxed));
-    let allowed = promised.mul_f64(factor) + HELD_UP + HELD_UP_TIMES * stood;
+    let allowed = promised.mul_f64(factor) + HELD_UP + STOOD_MAX.min(HELD_UP_TIMES * stood);
     say(&format!(
         "{what}: {took:.1?}, promised {promised:?}; this machine is {factor:.1} x as slow as is usual, and stood \
          still for {stood:.1?}: {allowed:.1?}"
@@ -165,6 +165,8 @@ const HELD_UP: Duration = Duration::from_secs(5);
 /// A virtual machine stands still, or a disk keeps everybody waiting, and is as quick as ever when it is measured. One
 /// wait that was cut in two by that may begin anew, at both sides.
 const HELD_UP_TIMES: u32 = 3;
+/// However long it stood still: more would hide what hangs.
+const STOOD_MAX: Duration = Duration::from_secs(25);
 /// Slower than that, a machine says nothing.
 const SLOWNESS_MAX: f64 = 20.0;
 

@@ -24,7 +24,20 @@ use thalweg_wire::hex::{hex, unhex};
 use thalweg_wire::limits;
 
 /// What reading such a stream is called where it fails.
-const READ_FRAMED: &str = "read framed frames";
+pub const READ_FRAMED: &str = "read framed frames";
+
+/// Where [`read`] is in its stream, for what it reads from: who shall stop ends between two records, and gives a byte of
+/// a line at a time, for what is behind its end may be another's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Reading {
+    /// Nothing of a record was read.
+    #[default]
+    Between,
+    /// In a line.
+    Line,
+    /// In a payload: it asks for no byte behind it.
+    Payload,
+}
 
 /// What a program gives.
 #[derive(Debug)]
@@ -91,14 +104,14 @@ pub fn write_set(out: &mut dyn Write, set: &SetReport) -> io::Result<()> {
     writeln!(out, "{}", set_line(set))
 }
 
-/// Reads all of `from`. `is_between` is set while nothing of a record was read: who shall stop may end it there.
+/// Reads all of `from`. `at` says where it is whenever it reads.
 ///
 /// # Errors
 /// What `sink` says; when it cannot be read; `Usage` for what is no such stream, or ends in the middle of a record;
 /// `Damage` for a frame that is not what its digest says.
 pub fn read(
     from: &mut dyn Read,
-    is_between: &Cell<bool>,
+    at: &Cell<Reading>,
     sink: &mut dyn FnMut(Given) -> Result<()>,
 ) -> Result<()> {
     let mut from = BufReader::new(from);
@@ -107,9 +120,9 @@ pub fn read(
     // Memory grows with what is read, not with what a line says.
     let (mut number, mut usual) = (0u64, 0);
     loop {
-        is_between.set(from.buffer().is_empty());
+        at.set(Reading::Between);
         let is_over = from.fill_buf().map_err(failed)?.is_empty();
-        is_between.set(false);
+        at.set(Reading::Line);
         if is_over {
             return Ok(());
         }
@@ -132,7 +145,11 @@ pub fn read(
             }
         };
         let mut payload = shelf.room(usual).map_err(|_| no_memory())?;
-        payload.read_all(from.by_ref().take(bytes)).map_err(failed)?;
+        // Nothing behind it goes into the buffer, or a stream that never rests would never be between two records.
+        let buffered = bytes.min(from.buffer().len() as u64);
+        payload.read_all(from.by_ref().take(buffered)).map_err(failed)?;
+        at.set(Reading::Payload);
+        payload.read_all(from.get_mut().take(bytes - buffered)).map_err(failed)?;
         if payload.len() as u64 != bytes {
             return Err(bad(number, "the stream ends in the middle of its frame"));
         }
@@ -195,8 +212,7 @@ mod tests {
     /// What is read of this, as words.
     fn given_by(stream: &[u8]) -> (Vec<String>, Result<()>) {
         let mut all = Vec::new();
-        let between = Cell::new(false);
-        let ended = read(&mut &*stream, &between, &mut |given| {
+        let ended = read(&mut &*stream, &Cell::default(), &mut |given| {
             all.push(match given {
                 Given::Frame(frame) => {
                     format!("{:?} {:?}", frame.set, String::from_utf8_lossy(&frame.payload))
@@ -220,6 +236,42 @@ mod tests {
         assert_eq!(ended, Ok(()));
         let wanted = ["Declare { set: 4, frames: 2 }", "Some((4, 0)) \"{\\\"\\n\"", "None \"\"", "EndSet(4)"];
         assert_eq!(all, wanted);
+    }
+
+    /// Records that never rest. When it shall stop it ends between two of them.
+    struct Busy<'a> {
+        at: &'a Cell<Reading>,
+        given: usize,
+    }
+
+    impl Read for Busy<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            const STOPS_AFTER: usize = 100_000;
+            let is_asked = self.given >= STOPS_AFTER;
+            if is_asked && self.at.get() == Reading::Between {
+                return Ok(0);
+            }
+            assert!(self.given < 2 * STOPS_AFTER, "it is never between two records");
+            let most = if is_asked && self.at.get() == Reading::Line { 1 } else { buffer.len() };
+            let bytes = RECORD.iter().copied().cycle().skip(self.given % RECORD.len());
+            buffer.iter_mut().take(most).zip(bytes).for_each(|(to, byte)| *to = byte);
+            self.given += most.min(buffer.len());
+            Ok(most.min(buffer.len()))
+        }
+    }
+
+    /// Of a length that no buffer is a multiple of.
+    const RECORD: &[u8] = b"{\"bytes\":5}\n12345";
+
+    #[test]
+    fn a_stream_that_never_rests_ends_between_two_records_when_its_push_shall_stop() {
+        let (at, mut frames) = (Cell::default(), 0);
+        let mut from = Busy { at: &at, given: 0 };
+        let ended = read(&mut from, &at, &mut |given| {
+            frames += usize::from(matches!(given, Given::Frame(_)));
+            Ok(())
+        });
+        assert_eq!((ended, from.given), (Ok(()), frames * RECORD.len()));
     }
 
     #[test]

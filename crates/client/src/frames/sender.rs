@@ -153,6 +153,25 @@ impl Sender {
         self.run.next_sequence()
     }
 
+    /// Waits until the hub has every frame that was pushed, at most so long; `None`: as long as it takes. More may follow.
+    ///
+    /// # Errors
+    /// `Busy` if that took longer; else why the sender failed.
+    pub fn flush(&self, timeout: Option<Duration>) -> Result<()> {
+        self.run.flush(timeout)
+    }
+
+    /// Waits until the hub holds all that it took before under this name, as the level wants it, at most so long; `None`:
+    /// as long as it takes. One that goes on after a kill asks before its first push: a hub that is killed while it has
+    /// some of it in memory only loses that.
+    ///
+    /// # Errors
+    /// `Busy` if that took longer: it may be asked again; `Connection` if the link was lost meanwhile, for the next hub
+    /// may not have it; else why the sender failed.
+    pub fn wait_for_earlier(&self, timeout: Option<Duration>) -> Result<()> {
+        self.run.wait_for_earlier(timeout)
+    }
+
     /// Says that no more will come, and waits until the hub has everything, at most so long; `None`: as long as it
     /// takes. May be called again after `Busy`.
     ///

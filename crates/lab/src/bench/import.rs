@@ -37,9 +37,42 @@ const OTHER: &str = "this is no result of `iperf3 --json`, `fio --output-format=
 /// Most runs of one file: a program writes one, several may be put behind each other.
 const RUNS_MAX: usize = 100_000;
 
+/// Values of distributions that all samples of a file have together, at most: 16 MB in memory, and not more than a
+/// result may be long.
+const VALUES_IN_ALL_MAX: usize = 2_000_000;
+
+fn too_many_runs() -> NotImported {
+    NotImported(format!("it has more than {RUNS_MAX} runs: import them in several parts"))
+}
+
+/// Samples as they are read.
+#[derive(Default)]
+struct Gathered {
+    samples: Vec<Sample>,
+    values: usize,
+}
+
+impl Gathered {
+    /// One more.
+    ///
+    /// # Errors
+    /// If all together have more than [`VALUES_IN_ALL_MAX`] values with it: the run that it is of.
+    fn push(&mut self, sample: Sample) -> Result<(), NotImported> {
+        self.values += sample.distributions.values().map(|one| one.values.len()).sum::<usize>();
+        if self.values > VALUES_IN_ALL_MAX {
+            let run = sample.run;
+            return Err(NotImported(format!(
+                "with run {run} there are more than {VALUES_IN_ALL_MAX} values: import the runs in several parts"
+            )));
+        }
+        self.samples.push(sample);
+        Ok(())
+    }
+}
+
 /// Reads one or several results of one program, one behind the other: `iperf3 --json`, fio's JSON (3.0 or later), or
 /// pScheduler's. `moment` writes seconds since 1970 as RFC 3339. Runs that failed are left out, with what the program
-/// said. A text of fio or pScheduler has at most 16 MiB.
+/// said. A text of fio or pScheduler has at most 16 MiB, and all of them at most 100,000 runs and 2,000,000 values.
 ///
 /// # Errors
 /// If it is something else, with what was expected and where; or there is no run that went well.

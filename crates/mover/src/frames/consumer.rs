@@ -31,8 +31,11 @@ pub struct Consumer {
     instance: Option<u64>,
     /// The hub goes on where another process under our name ended.
     goes_on: bool,
-    /// The next sequence of each producer to be delivered or named.
+    /// The next sequence of each producer to be delivered or named; in a group, what follows the latest that came.
     expect: BTreeMap<ProducerId, u64>,
+    /// In a group: whose frames came, in the order in which they were met. Of one that was over before this member came
+    /// it may still get what another left, and is never told that it is over.
+    met: VecDeque<ProducerId>,
     queue: VecDeque<Queued>,
     /// What was delivered and is not settled, in order; `None`: what is delivered is taken.
     unsettled: Option<Unsettled>,
@@ -92,6 +95,7 @@ impl Consumer {
             instance: None,
             goes_on: false,
             expect: BTreeMap::new(),
+            met: VecDeque::new(),
             queue: VecDeque::new(),
             unsettled: None,
             // The hub says that the lowest is over a little after the frame that was one set too many.
@@ -172,6 +176,18 @@ impl Consumer {
                 self.unnamed.remove(&first);
                 self.has_forgotten = true;
             }
+        }
+    }
+
+    /// Frames came of a producer that is new to a member of a group: the one that was met first of too many is
+    /// forgotten.
+    fn meet(&mut self, producer: ProducerId) {
+        self.met.push_back(producer);
+        if self.met.len() > limits::PRODUCERS_MAX
+            && let Some(first) = self.met.pop_front()
+            && !self.is_over(&first)
+        {
+            self.expect.remove(&first);
         }
     }
 
@@ -326,7 +342,10 @@ impl Consumer {
             }
             name_lost(&producer, expected, sequence, LossReason::HubRestart, &mut queued.deliveries);
         }
-        self.expect.insert(producer.clone(), sequence + 1);
+        let is_new = self.expect.insert(producer.clone(), sequence + 1).is_none();
+        if is_new && self.is_group {
+            self.meet(producer.clone());
+        }
         for over in [&mut self.gone, &mut self.unnamed, &mut self.silent] {
             over.remove(&producer);
         }
@@ -595,6 +614,26 @@ mod tests {
             let has = |name, next, is_over| HasOf { producer: id(name), next, is_over };
             assert_eq!(consumer.has(), [has("cam", 1, false), has("dog", 0, true), has("owl", 0, true)]);
         }
+    }
+
+    #[test]
+    fn a_member_of_a_group_remembers_so_many_producers_that_it_met_and_the_latest() {
+        let mut consumer = Consumer::new(Window { bytes: 1 << 20, items: 16 }, FrameFrom::Start, true);
+        consumer.subscribed(1);
+        let id = |number: usize| ProducerId::new(&format!("p{number:05}")).unwrap();
+        let clock = ClockOffset { offset_ns: 0, bound_ns: 0 };
+        let all = limits::PRODUCERS_MAX + 5;
+        for number in 0..all {
+            let bare = FrameHead::bare(id(number), 3, 0, Digest::default());
+            let frame = FrameHead { stamp: Some(HubStamp { taken_ns: 0, clock }), ..bare };
+            let item = Item::Frame(Box::new(frame));
+            assert!(consumer.begin(1, number as u64, &item).unwrap());
+            consumer.arrived(1, number as u64, item, Payload::default(), 0).unwrap();
+            while consumer.take_next().is_some() {}
+        }
+        let has = consumer.has();
+        assert_eq!((has.len(), consumer.met.len()), (limits::PRODUCERS_MAX, limits::PRODUCERS_MAX));
+        assert_eq!(has[0], HasOf { producer: id(5), next: 4, is_over: false });
     }
 
     #[test]

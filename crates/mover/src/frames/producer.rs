@@ -33,6 +33,8 @@ pub struct Producer {
     finish: bool,
     finished: bool,
     clock: ClockOffset,
+    /// The hub said that it holds everything below this, as the level wants it.
+    held: u64,
     says: VecDeque<FramesMessage>,
 }
 
@@ -48,6 +50,7 @@ impl Producer {
             finish: false,
             finished: false,
             clock: UNKNOWN,
+            held: 0,
             says: VecDeque::new(),
         }
     }
@@ -104,7 +107,7 @@ impl Producer {
                 format!("a set has from 1 to {most} frames, always as many, and is declared before the end");
             return Err(Failure::new(FailureKind::Usage, super::DECLARE, cause));
         }
-        if self.sets.len() >= limits::SETS_OPEN_MAX {
+        if self.sets.len() >= limits::SETS_OPEN_MAX && known.is_none() {
             self.sets.pop_first();
         }
         self.sets.insert(set, frames);
@@ -121,7 +124,7 @@ impl Producer {
             return Err(Failure::new(FailureKind::Usage, super::END_SET, "the producer has finished"));
         }
         let next = self.frames();
-        if self.ended.len() >= limits::SETS_OPEN_MAX {
+        if self.ended.len() >= limits::SETS_OPEN_MAX && !self.ended.contains_key(&set) {
             self.ended.pop_first();
         }
         self.ended.insert(set, next);
@@ -185,7 +188,11 @@ impl Producer {
                 }
                 Ok(())
             }
-            FramesMessage::Taken { next } => self.lane_mut()?.taken(next).map(drop),
+            FramesMessage::Taken { next } => {
+                self.lane_mut()?.taken(next)?;
+                self.held = self.held.max(next);
+                Ok(())
+            }
             FramesMessage::Again { number } => self.lane_mut()?.damaged(number),
             FramesMessage::Finished { frames } => {
                 let end = self.lane_mut()?.end();
@@ -241,6 +248,11 @@ impl Producer {
         self.finished
     }
 
+    /// Whether the hub holds all that was made under this name before this producer, as its level wants it.
+    pub fn has_earlier(&self) -> bool {
+        self.lane.as_ref().is_some_and(|lane| lane.first() <= self.held)
+    }
+
     /// Its next sequence; 0 before the hub stood.
     pub fn frames(&self) -> u64 {
         self.lane.as_ref().map_or(0, Outgoing::end)
@@ -281,5 +293,17 @@ mod tests {
         ];
         assert_eq!(said, wanted);
         assert_eq!(producer.end_set(8).unwrap_err().kind, FailureKind::Usage);
+    }
+
+    #[test]
+    fn an_end_of_a_set_that_is_said_again_takes_the_place_of_no_other() {
+        let window = Window { bytes: 1 << 20, items: 4 };
+        let mut producer = Producer::new(ProducerId::new("cam").unwrap(), window);
+        let all = limits::SETS_OPEN_MAX as u64;
+        (0..all).chain([all - 1; 3]).for_each(|set| producer.end_set(set).unwrap());
+        producer.hear(FramesMessage::Stand { epoch: 1, next: 0 }).unwrap();
+        let said = std::iter::from_fn(|| producer.take_message());
+        let ended = said.filter(|said| matches!(said, FramesMessage::EndSet { .. }));
+        assert_eq!(ended.count() as u64, all);
     }
 }

@@ -383,10 +383,13 @@ fn refuses_headers(refused: &Refused) -> bool {
     refused.status == 501 || (refused.status == 400 && vague.contains(&refused.code.as_str()))
 }
 
-/// An object that is gone is not the version that was seen.
+/// An object that is gone is not the version that was seen; a head that is not known may be the condition.
 fn of_condition(mut refused: Refused, only: &If) -> Failure {
     if refused.status == 404 && refused.code == "NoSuchKey" && matches!(only, If::Is(_)) {
         refused.failure.kind = FailureKind::Conflict;
+    }
+    if !matches!(only, If::Any) && refuses_headers(&refused) {
+        refused.failure.kind = FailureKind::Unsupported;
     }
     refused.into()
 }

@@ -6,6 +6,7 @@ use crate::place::Places;
 use crate::{show, signals, units};
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -17,7 +18,7 @@ use std::time::{Duration, Instant};
 use thalweg_cli::args::frames::FramesPushArgs;
 use thalweg_client::events;
 use thalweg_client::frames::files::{self, Cut};
-use thalweg_client::frames::framed::{self, Given};
+use thalweg_client::frames::framed::{self, Given, Reading};
 use thalweg_client::frames::{ChannelWishes, HeldLevel, NewFrame, ProducerReport, Sender, SenderWishes};
 use thalweg_mover::admission::SlotHeld;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
@@ -79,8 +80,9 @@ pub(super) fn push(args: &FramesPushArgs, places: &Places) -> Result<Exit> {
         pace: Cell::new(None),
         before,
         left_out: Cell::new(0),
+        withheld: RefCell::default(),
         is_pipe: Cell::new(false),
-        is_between: Cell::new(false),
+        reading: Cell::default(),
         sent: Cell::new(0),
         has_more: Cell::new(false),
         latest: Cell::new(0),
@@ -98,11 +100,14 @@ pub(super) fn push(args: &FramesPushArgs, places: &Places) -> Result<Exit> {
             };
             let torn = job.torn.take();
             let exit = if torn.is_empty() { exit } else { exit.worst(Exit::Partial) };
+            let others = job.others().filter(|_| !stop.is_asked());
+            let exit = if others.is_none() { exit } else { exit.worst(Exit::Changed) };
             let whole = whole.map(|whole| (whole, made));
             tell_end(teller, &report, whole, &torn, sender.slot(), (began.elapsed(), exit));
             if let Some((failure, _)) = unlike.filter(|_| !stop.is_asked()) {
                 show::failure(&failure);
             }
+            others.iter().for_each(show::failure);
             torn.iter().for_each(|torn| show::failure(&torn.failure()));
             Ok(exit)
         }
@@ -229,7 +234,7 @@ struct Pipe<'a> {
     stop: &'a Stop,
     frame_bytes: u64,
     /// Of frames of any size who reads says where they end.
-    is_between: Option<&'a Cell<bool>>,
+    reading: Option<&'a Cell<Reading>>,
     /// That were read.
     bytes: u64,
 }
@@ -239,8 +244,9 @@ impl Read for Pipe<'_> {
         loop {
             // A frame of which something was read is read to its end, as long as it comes: nobody else can read it.
             let is_asked = self.stop.is_asked();
-            let is_between = match self.is_between {
-                Some(is_between) => is_between.get(),
+            let reading = self.reading.map(Cell::get);
+            let is_between = match reading {
+                Some(reading) => reading == Reading::Between,
                 None => self.bytes.is_multiple_of(self.frame_bytes),
             };
             if is_asked && is_between {
@@ -253,7 +259,9 @@ impl Read for Pipe<'_> {
                 }
                 continue;
             }
-            match self.file.read(buffer) {
+            let most = if is_asked && reading == Some(Reading::Line) { 1 } else { buffer.len() };
+            let most = most.min(buffer.len());
+            match self.file.read(&mut buffer[..most]) {
                 // Who shares it took that, or it was put into non-blocking mode.
                 Err(error)
                     if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
@@ -294,10 +302,11 @@ struct Job<'a> {
     /// Frames that the hub has of a push before this one, and those of them that were left out.
     before: u64,
     left_out: Cell<u64>,
-    /// What is read is a pipe, or what else cannot be read twice; and of what it has framed it was read between two
-    /// records.
+    /// Sets that were declared among those, and their frames: the hub heard of them, and of some the end.
+    withheld: RefCell<BTreeMap<u64, u32>>,
+    /// What is read is a pipe, or what else cannot be read twice; and where it is in what that has framed.
     is_pipe: Cell<bool>,
-    is_between: Cell<bool>,
+    reading: Cell<Reading>,
     sent: Cell<u64>,
     /// There was a frame beyond the whole.
     has_more: Cell<bool>,
@@ -308,9 +317,13 @@ struct Job<'a> {
 
 impl Job<'_> {
     fn run(&self, from: &[OsString]) -> Result<ProducerReport> {
-        // Before its first frame: who is killed among them has said what there should be.
-        if let Some(whole) = self.whole {
-            self.sender.declare_set(whole.set, whole.frames)?;
+        if self.args.durable && self.before > 0 {
+            self.wait_for_earlier()?;
+        }
+        // Before its first frame: who is killed among them has said what there should be. One that goes on says it again
+        // only with a frame: the set may be over.
+        if self.before == 0 {
+            self.declare_whole()?;
         }
         for source in from {
             if self.stop.is_asked() {
@@ -324,7 +337,7 @@ impl Job<'_> {
         }
         if let Some(set) = self.args.set
             && self.whole.is_none()
-            && self.made() > 0
+            && self.sent.get() > 0
         {
             let frames = u32::try_from(self.made()).unwrap_or(u32::MAX);
             self.sender.declare_set(set, frames)?;
@@ -335,6 +348,37 @@ impl Job<'_> {
                 other => return other,
             }
         }
+    }
+
+    fn declare_whole(&self) -> Result<()> {
+        self.whole.map_or(Ok(()), |whole| self.sender.declare_set(whole.set, whole.frames))
+    }
+
+    /// What an earlier push gave is on disk before anything follows it: a hub that is killed would lose it, and this one
+    /// does not send it.
+    fn wait_for_earlier(&self) -> Result<()> {
+        let began = Instant::now();
+        loop {
+            match self.sender.wait_for_earlier(Some(LOOK_AGAIN)) {
+                Err(failure)
+                    if failure.kind == FailureKind::Busy && began.elapsed() < self.args.link.patience =>
+                {
+                    self.go_on()?;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// The hub has more frames under this name than the sources.
+    fn others(&self) -> Option<Failure> {
+        let (has, left_out) = (self.before, self.left_out.get());
+        let cause = format!(
+            "the hub has {} of {}, and these files have {left_out}: they are others, and nothing of them was sent",
+            failure::counted(has, "frame", "frames"),
+            self.sender.producer(),
+        );
+        (left_out < has).then(|| Failure::new(FailureKind::Changed, "push frames", cause))
     }
 
     /// Frames of the sources up to here: those that were sent, and those that were before.
@@ -361,7 +405,11 @@ impl Job<'_> {
         let args = self.args;
         if args.framed {
             let mut from = self.open(source, 1)?;
-            return framed::read(&mut *from, &self.is_between, &mut |given| self.give(given));
+            let read = framed::read(&mut *from, &self.reading, &mut |given| self.give(given));
+            return match read {
+                Err(failure) if failure.operation == framed::READ_FRAMED => self.torn_off(failure),
+                other => other,
+            };
         }
         if args.index {
             let mut sink = |frame| match self.is_left_out() {
@@ -395,15 +443,57 @@ impl Job<'_> {
         Ok(())
     }
 
+    /// What a program framed ends in the middle of a record, or is none. What came before was taken, and nobody else can
+    /// read it: it is with the hub when this fails.
+    fn torn_off(&self, failure: Failure) -> Result<()> {
+        // The rest of a record was not waited for.
+        if failure.kind == FailureKind::Usage && self.stop.is_asked() {
+            return self.go_on();
+        }
+        loop {
+            match self.sender.flush(Some(LOOK_AGAIN)) {
+                Err(held_up) if held_up.kind == FailureKind::Busy => {}
+                other => return other.and(Err(failure)),
+            }
+        }
+    }
+
     /// Gives what a program framed. What was read of a pipe goes too when this shall stop: nobody else can read it.
     fn give(&self, given: Given) -> Result<()> {
+        let is_before = self.left_out.get() < self.before;
         match given {
             Given::Frame(_) if self.is_left_out() => {}
-            Given::Frame(frame) => self.push(frame)?,
+            Given::Frame(frame) => {
+                self.declare_withheld(frame.set)?;
+                self.push(frame)?;
+            }
+            Given::Declare { set, frames } if is_before => self.withhold(set, frames),
             Given::Declare { set, frames } => self.sender.declare_set(set, frames)?,
-            Given::EndSet(set) => self.sender.end_set(set)?,
+            Given::EndSet(set) => {
+                self.withheld.borrow_mut().remove(&set);
+                if !is_before {
+                    self.sender.end_set(set)?;
+                }
+            }
         }
         if self.is_pipe.get() { Ok(()) } else { self.go_on() }
+    }
+
+    /// A set was declared among what is left out: it may be over, and more of it may come.
+    fn withhold(&self, set: u64, frames: u32) {
+        let mut withheld = self.withheld.borrow_mut();
+        withheld.insert(set, frames);
+        // At a hub the lowest of more is over.
+        if withheld.len() > limits::SETS_OPEN_MAX {
+            withheld.pop_first();
+        }
+    }
+
+    /// Says again how many frames the set of a frame has.
+    fn declare_withheld(&self, set: Option<(u64, u32)>) -> Result<()> {
+        let Some((set, _)) = set else { return Ok(()) };
+        let frames = self.withheld.borrow_mut().remove(&set);
+        frames.map_or(Ok(()), |frames| self.sender.declare_set(set, frames))
     }
 
     /// What a source gives, until this shall stop.
@@ -431,8 +521,8 @@ impl Job<'_> {
         // A frame that is written at once is read at once.
         let most_bytes = usize::try_from(frame_bytes).unwrap_or(usize::MAX);
         let _ = widen_pipe(&file, most_bytes.min(PIPE_BYTES_MAX));
-        let is_between = self.args.framed.then_some(&self.is_between);
-        Ok(Box::new(Pipe { file, stop: self.stop, frame_bytes, is_between, bytes: 0 }))
+        let reading = self.args.framed.then_some(&self.reading);
+        Ok(Box::new(Pipe { file, stop: self.stop, frame_bytes, reading, bytes: 0 }))
     }
 
     /// Whether there may be another frame.
@@ -464,6 +554,9 @@ impl Job<'_> {
             time_ns: due_ns.or(frame.time_ns),
             ..frame
         };
+        if self.before > 0 && sent == 0 {
+            self.declare_whole()?;
+        }
         let prepared = self.sender.prepare(frame)?;
         loop {
             match self.sender.push_prepared(prepared.clone(), Some(LOOK_AGAIN)) {

@@ -1,7 +1,7 @@
 //! JSON of other programs, read by names: whoever finds something else than was expected says where, as a JSON pointer
 //! (RFC 6901).
 
-use super::{NotImported, RUNS_MAX};
+use super::{NotImported, RUNS_MAX, too_many_runs};
 use serde_json::Value;
 
 /// Text that is kept in memory as values, at most: these take up to thirty times as much. fio's buckets of thirty jobs
@@ -20,7 +20,7 @@ pub fn first_object(text: &str) -> Option<usize> {
 /// All objects of a text, at most [`RUNS_MAX`]; lines for people before, between and behind them are passed over.
 ///
 /// # Errors
-/// If it is too long, or an object is no JSON: the line in which that begins, and why.
+/// If it is too long, or has too many; or an object is no JSON: the line in which that begins, and why.
 pub fn objects(text: &str) -> Result<Vec<Value>, NotImported> {
     if text.len() > TEXT_BYTES_MAX {
         let most = TEXT_BYTES_MAX >> 20;
@@ -29,7 +29,10 @@ pub fn objects(text: &str) -> Result<Vec<Value>, NotImported> {
         )));
     }
     let (mut found, mut rest) = (Vec::new(), text);
-    while let Some(at) = first_object(rest).filter(|_| found.len() < RUNS_MAX) {
+    while let Some(at) = first_object(rest) {
+        if found.len() == RUNS_MAX {
+            return Err(too_many_runs());
+        }
         rest = &rest[at..];
         let mut one = serde_json::Deserializer::from_str(rest).into_iter::<Value>();
         match one.next() {

@@ -7,7 +7,7 @@
 //! Not taken: trims, syncs, what disks say of themselves, and servers' sums of several clients.
 
 use super::document::{self, At};
-use super::{NotImported, Origin, named, with_spread};
+use super::{Gathered, NotImported, Origin, named, with_spread};
 use crate::bench::record::{LeftOut, Machine, Quantity, Results, Sample};
 use crate::bench::suite::storage::{DIRECT, LATENCIES_MAX, LATENCY, SUITE};
 use std::collections::BTreeMap;
@@ -18,14 +18,15 @@ const VERSION_MIN: u32 = 3;
 /// Reads one or several results, one behind the other. Jobs that failed, or moved nothing, are left out.
 ///
 /// # Errors
-/// If a run is not as fio writes it: the run, where in it, and what was expected; or nothing was measured.
+/// If a run is not as fio writes it: the run, where in it, and what was expected; if there are too many runs or values;
+/// or nothing was measured.
 pub fn read(text: &str, moment: impl Fn(i64) -> String) -> Result<Results, NotImported> {
     let runs = document::objects(text)?;
-    let (mut samples, mut left_out) = (Vec::new(), Vec::new());
+    let (mut gathered, mut left_out) = (Gathered::default(), Vec::new());
     for (number, run) in (1..).zip(&runs) {
-        let odd = |why: String| NotImported(format!("this is no result of fio: run {number}: {why}"));
-        take(&At::top(run), number, &mut samples, &mut left_out).map_err(odd)?;
+        take(&At::top(run), number, &mut gathered, &mut left_out)?;
     }
+    let samples = gathered.samples;
     let Some(first) = runs.first().filter(|_| !samples.is_empty()) else {
         let why = left_out.first().map_or("it has no jobs", |line: &LeftOut| line.why.as_str());
         return Err(NotImported(format!("fio measured nothing: {why}")));
@@ -43,48 +44,59 @@ pub fn read(text: &str, moment: impl Fn(i64) -> String) -> Result<Results, NotIm
 }
 
 /// One run: all directions of all its jobs.
-fn take(run: &At<'_>, number: u32, to: &mut Vec<Sample>, left_out: &mut Vec<LeftOut>) -> Result<(), String> {
-    let version = run.get("fio version")?;
-    let told = version.text()?;
-    let major = told.strip_prefix("fio-").and_then(|rest| rest.split(['.', '-']).next()?.parse::<u32>().ok());
-    match major {
-        Some(major) if major >= VERSION_MIN => {}
-        Some(_) => {
-            let told = told.escape_debug();
-            return Err(format!(
-                "{told} counts in KiB and microseconds: results of fio {VERSION_MIN}.0 and later are read"
-            ));
-        }
-        None => return Err(version.odd("a version of fio, as fio-3.36,")),
-    }
-    let jobs = run.get("jobs")?.items()?;
+fn take(
+    run: &At<'_>,
+    number: u32,
+    to: &mut Gathered,
+    left_out: &mut Vec<LeftOut>,
+) -> Result<(), NotImported> {
+    let odd = |why: String| NotImported(format!("this is no result of fio: run {number}: {why}"));
+    check_version(run).map_err(odd)?;
+    let jobs = run.get("jobs").and_then(|jobs| jobs.items()).map_err(odd)?;
     // Jobs of one group run side by side.
     let mut groups: BTreeMap<Option<u64>, u32> = BTreeMap::new();
     let group_of = |job: &At<'_>| job.find("groupid").map(|group| group.count()).transpose();
     for job in &jobs {
-        *groups.entry(group_of(job)?).or_default() += 1;
+        *groups.entry(group_of(job).map_err(odd)?).or_default() += 1;
     }
     for job in &jobs {
-        let name = job.get("jobname")?.text()?;
-        let beside = groups.get(&group_of(job)?).copied().unwrap_or(1);
+        let name = job.get("jobname").and_then(|name| name.text()).map_err(odd)?;
+        let beside = groups.get(&group_of(job).map_err(odd)?).copied().unwrap_or(1);
         let what = format!("run {number}, job {name}");
-        if let Some(error) = job.find_number("error")?.filter(|error| *error != 0.0) {
+        if let Some(error) = job.find_number("error").map_err(odd)?.filter(|error| *error != 0.0) {
             let why = format!("it failed with error {error}");
             left_out.push(LeftOut { what, why });
             continue;
         }
-        let taken = Job { job, name, options: Options::of(run, job), beside }.samples(number)?;
+        let taken = Job { job, name, options: Options::of(run, job), beside }.samples(number).map_err(odd)?;
         if taken.is_empty() {
             left_out.push(LeftOut { what: what.clone(), why: "it moved nothing".to_owned() });
         }
         for sample in taken {
             match sample.check() {
-                Ok(()) => to.push(sample),
+                Ok(()) => to.push(sample)?,
                 Err(why) => left_out.push(LeftOut { what: what.clone(), why }),
             }
         }
     }
     Ok(())
+}
+
+/// Whether its units are these.
+fn check_version(run: &At<'_>) -> Result<(), String> {
+    let version = run.get("fio version")?;
+    let told = version.text()?;
+    let major = told.strip_prefix("fio-").and_then(|rest| rest.split(['.', '-']).next()?.parse::<u32>().ok());
+    match major {
+        Some(major) if major >= VERSION_MIN => Ok(()),
+        Some(_) => {
+            let told = told.escape_debug();
+            Err(format!(
+                "{told} counts in KiB and microseconds: results of fio {VERSION_MIN}.0 and later are read"
+            ))
+        }
+        None => Err(version.odd("a version of fio, as fio-3.36,")),
+    }
 }
 
 /// Options as they were typed: of a job, and of all jobs.

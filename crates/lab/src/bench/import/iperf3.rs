@@ -1,6 +1,6 @@
 //! iperf3's `--json`: rates of streams.
 
-use super::{MIN_RTT, NotImported, OTHER, Origin, RUNS_MAX, named};
+use super::{Gathered, MIN_RTT, NotImported, OTHER, Origin, RUNS_MAX, named, too_many_runs};
 use crate::bench::record::{Distribution, LeftOut, Machine, Quantity, Results, Sample};
 use crate::bench::statistics::mean;
 use serde::de::{DeserializeOwned, Error as _, IgnoredAny};
@@ -143,10 +143,13 @@ struct Cpu {
 pub fn read(text: &str, moment: impl Fn(i64) -> String) -> Result<Results, NotImported> {
     let odd = |why: String| NotImported(format!("{OTHER}: {why}"));
     let mut runs = Vec::new();
-    for run in serde_json::Deserializer::from_str(text).into_iter::<Iperf>().take(RUNS_MAX) {
+    for run in serde_json::Deserializer::from_str(text).into_iter::<Iperf>() {
+        if runs.len() == RUNS_MAX {
+            return Err(too_many_runs());
+        }
         runs.push(run.map_err(|error| odd(error.to_string()))?);
     }
-    let (mut samples, mut left_out) = (Vec::new(), Vec::new());
+    let (mut gathered, mut left_out) = (Gathered::default(), Vec::new());
     for (at, run) in runs.iter().enumerate() {
         let number = u32::try_from(at + 1).unwrap_or(u32::MAX);
         let sample = match &run.error {
@@ -154,7 +157,7 @@ pub fn read(text: &str, moment: impl Fn(i64) -> String) -> Result<Results, NotIm
             None => sample(run, number).and_then(|sample| sample.check().map(|()| sample)),
         };
         match sample {
-            Ok(sample) => samples.push(sample),
+            Ok(sample) => gathered.push(sample)?,
             Err(why) => left_out.push(LeftOut { what: format!("run {number}"), why }),
         }
         if run.is_both_ways() {
@@ -162,6 +165,7 @@ pub fn read(text: &str, moment: impl Fn(i64) -> String) -> Result<Results, NotIm
             left_out.push(LeftOut { what: format!("run {number}, the other direction (--bidir)"), why });
         }
     }
+    let samples = gathered.samples;
     let Some(first) = runs.first().filter(|_| !samples.is_empty()) else {
         if let Some(why) = runs.iter().find_map(|run| run.error.as_deref()) {
             return Err(NotImported(format!("iperf3 itself failed: {why}")));

@@ -10,7 +10,7 @@
 //! owping, and round trip times and jitter that a tool saw beside its rate, whose units no schema says.
 
 use super::document::{self, At};
-use super::{MIN_RTT, NotImported, Origin, named, with_spread};
+use super::{Gathered, MIN_RTT, NotImported, Origin, named, with_spread};
 use crate::bench::record::{LeftOut, Machine, Quantity, Results, Sample, VALUES_MAX};
 use crate::bench::statistics::mean;
 
@@ -18,10 +18,11 @@ use crate::bench::statistics::mean;
 /// said.
 ///
 /// # Errors
-/// If one is not as pScheduler writes it: which, where in it, and what was expected; or nothing was measured.
+/// If one is not as pScheduler writes it: which, where in it, and what was expected; if there are too many runs or
+/// values; or nothing was measured.
 pub fn read(text: &str, moment: impl Fn(i64) -> String) -> Result<Results, NotImported> {
     let runs = document::objects(text)?;
-    let (mut samples, mut left_out) = (Vec::new(), Vec::new());
+    let (mut gathered, mut left_out) = (Gathered::default(), Vec::new());
     for (number, run) in (1..).zip(&runs) {
         let run = Run::of(At::top(run));
         let taken = run.sample(number).and_then(|sample| match sample.check() {
@@ -29,13 +30,14 @@ pub fn read(text: &str, moment: impl Fn(i64) -> String) -> Result<Results, NotIm
             Err(why) => Err(Why::Nothing(why)),
         });
         match taken {
-            Ok(sample) => samples.push(sample),
+            Ok(sample) => gathered.push(sample)?,
             Err(Why::Nothing(why)) => left_out.push(LeftOut { what: format!("run {number}"), why }),
             Err(Why::Odd(why)) => {
                 return Err(NotImported(format!("this is no result of pScheduler: run {number}: {why}")));
             }
         }
     }
+    let samples = gathered.samples;
     let Some(first) = runs.first().filter(|_| !samples.is_empty()) else {
         let why = left_out.first().map_or("it is empty", |line: &LeftOut| line.why.as_str());
         return Err(NotImported(format!("pScheduler measured nothing: {why}")));

@@ -1,6 +1,7 @@
 //! What becomes of other programs' results. The texts are written by hand, by what these programs document.
 
 use super::*;
+use crate::bench::record::VALUES_MAX;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -266,6 +267,20 @@ fn of_a_histogram_so_many_values_are_kept_as_a_sample_has() {
     assert_eq!((values.as_slice(), count), (&[1.0, 1.0, 3.0, 4.0, 4.0][..], 3.0 * most as f64));
     assert_eq!(document::spread(vec![(1.0, 1)], 5), (vec![1.0], 1.0));
     assert_eq!(document::spread(Vec::new(), 5), (Vec::new(), 0.0));
+}
+
+#[test]
+fn a_file_with_more_runs_or_values_than_there_is_memory_for_is_refused_with_its_run() {
+    let runs = "{}\n".repeat(RUNS_MAX);
+    assert_eq!(document::objects(&runs).unwrap().len(), RUNS_MAX);
+    let refused = document::objects(&(runs + "{}")).unwrap_err().to_string();
+    assert!(refused.contains("more than 100000 runs"), "{refused}");
+    let mut gathered = Gathered::default();
+    let fit = u32::try_from(VALUES_IN_ALL_MAX / VALUES_MAX).unwrap();
+    let sample = |run| Sample { run, ..Sample::default() }.distributed("rtt", "s", vec![1.0; VALUES_MAX]);
+    (1..=fit).for_each(|run| gathered.push(sample(run)).unwrap());
+    let refused = gathered.push(sample(fit + 1)).unwrap_err().to_string();
+    assert!(refused.contains(&format!("with run {}", fit + 1)), "{refused}");
 }
 
 proptest! {

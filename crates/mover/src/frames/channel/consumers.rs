@@ -285,7 +285,9 @@ impl Channel {
             self.note_left(key);
             if let Some(one) = self.subscriptions.remove(key) {
                 self.holds_for_spill = one.policy == FramePolicy::Spill;
-                self.hold_untaken(one, member.lane.drain());
+                let untold = one.untold(member.report).map(Handed::Note);
+                let lane = member.lane.drain().into_iter().chain(untold).collect();
+                self.hold_untaken(one, lane);
             }
         } else {
             for handed in member.lane.drain().into_iter().rev().filter(Handed::is_owed) {
@@ -389,6 +391,7 @@ impl Channel {
     fn fill(&mut self, attachment: u64, key: &ConsumerKey, who: &[u8; 16], is_over: bool) -> bool {
         let Channel { subscriptions, log, producers, files, retired, actions, .. } = self;
         let Some(one) = subscriptions.get_mut(key) else { return false };
+        let reports = one.reports_end();
         one.report_sets();
         let Some(mut member) = one.members.remove(who) else { return false };
         if member.attachment != Some(attachment) || member.lane.epoch().is_none() || member.ended {
@@ -413,7 +416,7 @@ impl Channel {
         }
         one.members.insert(*who, member);
         let is_reported = one.report_sets();
-        if is_reported {
+        if one.reports_end() != reports {
             actions.push_back(super::Action::Wake);
         }
         is_more || is_reported

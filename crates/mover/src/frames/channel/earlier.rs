@@ -49,8 +49,7 @@ impl Earlier {
             if *is_over {
                 self.absent.remove(producer);
                 self.over.insert(producer.clone());
-            } else if !self.over.contains(producer) {
-                self.absent.insert(producer.clone(), *next);
+            } else if !self.over.contains(producer) && self.absent.insert(producer.clone(), *next).is_none() {
                 // Those that were waited for before are over by now: for this one the wait begins.
                 if std::mem::take(&mut self.is_done) {
                     self.since = None;
@@ -107,10 +106,10 @@ impl Channel {
             let absent = std::mem::take(&mut one.earlier.absent);
             let gone: Vec<_> = absent.into_iter().filter(|(id, _)| !self.knows(id)).collect();
             let Some(one) = self.subscriptions.get_mut(&key) else { continue };
-            one.earlier.lacks = !gone.is_empty();
+            one.earlier.lacks |= !gone.is_empty();
             for (producer, frames) in gone {
                 one.earlier.over.insert(producer.clone());
-                one.pending.push_back(Note::made(Item::ProducerOver { producer, frames, is_gone: true }));
+                one.tell_over(Note::made(Item::ProducerOver { producer, frames, is_gone: true }));
             }
             self.actions.push_back(Action::Wake);
         }

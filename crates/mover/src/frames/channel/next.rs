@@ -1,7 +1,9 @@
 //! What a member of a subscription is handed next.
 //!
-//! 1. Reports of sets to a group, which each member gets.   2. What comes before the cursor: notes and losses.
-//! 3. What others had who went away.                        4. The frame at the cursor.
+//! 1. Reports of sets to a group, and who is over, which each member gets.
+//! 2. What comes before the cursor: notes and losses.
+//! 3. What others had who went away.
+//! 4. The frame at the cursor.
 //!
 //! On the way the cursor passes what nobody is handed, and what is lost is named before what follows it. Nothing is
 //! taken out before there is room for it.
@@ -19,7 +21,7 @@ use thalweg_wire::message::{FramePolicy, Item, LossReason, ProducerId};
 #[derive(Debug)]
 pub(super) enum Next {
     /// A report that the member was not handed.
-    Report(Item),
+    Report(Note),
     /// The first of what comes before the cursor.
     Pending,
     /// The first of what others had.
@@ -36,9 +38,9 @@ pub(super) fn next(
     producers: &BTreeMap<ProducerId, KnownProducer>,
 ) -> Option<(Next, u64)> {
     loop {
-        if let Some(item) = one.report_from(member.report) {
-            let bytes = cost_of(&item);
-            return Some((Next::Report(item), bytes));
+        if let Some(report) = one.report_from(member.report) {
+            let bytes = cost_of(&report.item);
+            return Some((Next::Report(report), bytes));
         }
         if let Some(note) = one.pending.front() {
             return Some((Next::Pending, cost_of(&note.item)));
@@ -109,9 +111,9 @@ pub(super) fn take(
     files: &mut Files,
 ) -> Option<Handed> {
     match next {
-        Next::Report(item) => {
+        Next::Report(report) => {
             member.report += 1;
-            Some(Handed::Note(Note::made(item)))
+            Some(Handed::Note(report))
         }
         Next::Pending => one.pending.pop_front().map(Handed::Note),
         Next::Returned => one.returned.pop_first().map(|(_, handed)| handed),

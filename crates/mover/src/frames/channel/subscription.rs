@@ -75,7 +75,8 @@ impl Handed {
 
     /// Whether it goes to another member of a group if the one that has it leaves: all were handed the rest.
     pub fn is_owed(&self) -> bool {
-        !matches!(self, Handed::Note(Note { item: Item::End | Item::GroupSet(_), .. }))
+        let Handed::Note(note) = self else { return true };
+        !matches!(note.item, Item::End | Item::GroupSet(_) | Item::ProducerOver { .. })
     }
 
     /// As it stands in the log, and where; `None`: it was made for this consumer.
@@ -207,15 +208,16 @@ pub(super) struct Subscription {
     pub had: OpenSets,
 }
 
-/// What the members of a group have of sets: each alone could not say whether one is complete.
+/// What the members of a group have of sets: each alone could not say whether one is complete. And what each of them is
+/// told.
 #[derive(Debug)]
 pub(super) struct GroupSets {
     /// What members took.
     taken: OpenSets,
     /// Sets that are over, of which members may still have frames that they did not take.
     over: BTreeMap<u64, SetOver>,
-    /// Reports that not every member was handed, and the number of the first.
-    reports: VecDeque<GroupSet>,
+    /// Reports of sets, and who is over, that not every member was handed; and the number of the first.
+    reports: VecDeque<Note>,
     first: u64,
 }
 
@@ -249,7 +251,8 @@ impl GroupSets {
         let bits = self.taken.close(over.set).map(|open| open.bits).unwrap_or_default();
         let missing = bits.missing(over.frames);
         let delivered = over.frames - missing.count;
-        self.reports.push_back(GroupSet { over, delivered, missing: missing.ranges });
+        let set = GroupSet { over, delivered, missing: missing.ranges };
+        self.reports.push_back(Note::made(Item::GroupSet(set)));
     }
 }
 
@@ -282,16 +285,24 @@ impl Subscription {
         }
     }
 
-    /// The number of the next report of a set.
+    /// The number of the next report.
     pub fn reports_end(&self) -> u64 {
         self.group.as_ref().map_or(0, GroupSets::end)
     }
 
     /// The next report for a member that was handed those below `from`.
-    pub fn report_from(&self, from: u64) -> Option<Item> {
+    pub fn report_from(&self, from: u64) -> Option<Note> {
         let group = self.group.as_ref()?;
         let index = usize::try_from(from.checked_sub(group.first)?).ok()?;
-        group.reports.get(index).map(|set| Item::GroupSet(set.clone()))
+        group.reports.get(index).cloned()
+    }
+
+    /// A producer is over: of a group each member is told, for each knows some of its frames.
+    pub fn tell_over(&mut self, over: Note) {
+        match &mut self.group {
+            Some(group) => group.reports.push_back(over),
+            None => self.pending.push_back(over),
+        }
     }
 
     /// Whether a set is over and not reported.
@@ -315,6 +326,11 @@ impl Subscription {
         if let Item::SetOver(over) = item {
             self.had.close(over.set);
         }
+    }
+
+    /// Reports that a member was not handed, from this number on.
+    pub fn untold(&self, from: u64) -> impl Iterator<Item = Note> {
+        (from..self.reports_end()).filter_map(|number| self.report_from(number))
     }
 
     /// Reports the sets that are over and of which no member has a frame that it did not take; whether there was one.
@@ -417,12 +433,19 @@ impl Subscription {
             }
             // Of the log, not of consumers.
             Some(Kind::Note(Item::SetBegun { .. } | Item::ConsumerAt(_))) => {}
-            Some(Kind::Note(Item::SetOver(over))) if self.group.is_some() => {
+            Some(Kind::Note(item @ (Item::SetOver(_) | Item::ProducerOver { .. })))
+                if self.group.is_some() =>
+            {
                 let Some(group) = &mut self.group else { return false };
                 if group.reports.len() + group.over.len() >= REPORTS_MAX {
                     return false;
                 }
-                group.over.insert(over.set, *over);
+                match item {
+                    Item::SetOver(over) => {
+                        group.over.insert(over.set, *over);
+                    }
+                    _ => self.tell_over(Note { item: item.clone(), position: Some(self.cursor) }),
+                }
             }
             Some(Kind::Note(_)) if self.pending.len() >= NOTES_MAX => return false,
             Some(Kind::Note(item)) => {

@@ -32,13 +32,21 @@ pub(super) fn unlike(wishes: &ChannelWishes, terms: &ChannelTerms) -> Option<Str
     ))
 }
 
-/// By which of its consumers a producer is held up, as its hub sees it; `None`: by none, the way to the hub is slow.
+/// By which of its consumers a producer is held up, or by the log, as its hub sees it; `None`: by neither, the way to
+/// the hub is slow.
 pub(super) fn by_whom(status: &ChannelStatus, producer: &ProducerId) -> Option<String> {
     status.producers.iter().find(|row| row.producer == *producer && row.waiting > 0)?;
     let behind = |row: &ConsumerStatus| row.behind.saturating_add(row.in_flight);
-    let holds = |row: &&ConsumerStatus| matches!(row.policy, FramePolicy::Block | FramePolicy::Spill);
+    // What is only under way to one is not in the room of others.
+    let holds = |row: &&ConsumerStatus| {
+        matches!(row.policy, FramePolicy::Block | FramePolicy::Spill) && row.behind > 0
+    };
     let Some(last) = status.consumers.iter().filter(holds).max_by_key(|&row| behind(row)) else {
-        return Some("nobody takes the frames of the channel".to_owned());
+        let has_log = status.spill_bytes_max > 0;
+        return match status.consumers.is_empty() {
+            true => Some("nobody takes the frames of the channel".to_owned()),
+            false => has_log.then(|| "the log of the channel takes what it is given slowly".to_owned()),
+        };
     };
     let policy = if last.policy == FramePolicy::Block { "block" } else { "spill" };
     let at = last.addresses.join(", ");
@@ -109,6 +117,11 @@ mod tests {
         let mut status = ChannelStatus { producers: vec![producer], consumers, ..ChannelStatus::default() };
         let by = by_whom(&status, &cam);
         assert_eq!(by.as_deref(), Some("consumer calib at 10.0.0.9, block, 4000 frames behind"));
+        // Who has all that there is holds nobody up.
+        status.consumers.iter_mut().for_each(|row| row.behind = 0);
+        assert_eq!(by_whom(&status, &cam), None);
+        status.spill_bytes_max = 1 << 30;
+        assert!(by_whom(&status, &cam).is_some_and(|by| by.contains("the log of the channel")));
         status.consumers.clear();
         assert_eq!(by_whom(&status, &cam).as_deref(), Some("nobody takes the frames of the channel"));
         status.producers[0].waiting = 0;

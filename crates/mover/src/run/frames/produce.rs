@@ -59,6 +59,9 @@ struct Counts {
     trouble: Option<String>,
 }
 
+/// What going on behind an earlier producer of the name is called where it fails.
+const GO_ON: &str = "go on with a push";
+
 /// All frames of a producer, to who reckons how late they are.
 const ALL: EntryId = EntryId(0);
 
@@ -246,6 +249,52 @@ impl ProduceRun {
     /// The sequence of its next frame; 0 before the hub stood.
     pub fn next_sequence(&self) -> u64 {
         self.end.lock().machine.frames()
+    }
+
+    /// Waits until the hub has all that was pushed. More may follow.
+    ///
+    /// # Errors
+    /// `Busy` if that took longer; why it failed as a whole.
+    pub fn flush(&self, timeout: Option<Duration>) -> Result<()> {
+        let began = Instant::now();
+        let mut state = self.end.lock();
+        loop {
+            state.check()?;
+            if state.machine.waiting().0 == 0 {
+                return Ok(());
+            }
+            let left = timeout.map(|most| most.saturating_sub(began.elapsed()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Err(state.held_up(FINISH, "the hub has not everything yet"));
+            }
+            state = self.end.wait(state, left);
+        }
+    }
+
+    /// Waits until the hub holds all that was made under this name before, as the level wants it. To be asked before the
+    /// first push.
+    ///
+    /// # Errors
+    /// `Busy` if that took longer; `Connection` if the link was lost meanwhile, for the next hub may not have it; why it
+    /// failed as a whole.
+    pub fn wait_for_earlier(&self, timeout: Option<Duration>) -> Result<()> {
+        let began = Instant::now();
+        let mut state = self.end.lock();
+        loop {
+            state.check()?;
+            if state.outages > 0 {
+                let cause = "the link was lost before the hub had written what it has of this name";
+                return Err(Failure::new(FailureKind::Connection, GO_ON, cause));
+            }
+            if state.machine.has_earlier() {
+                return Ok(());
+            }
+            let left = timeout.map(|most| most.saturating_sub(began.elapsed()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Err(state.held_up(GO_ON, "the hub has not written yet what it has of this name"));
+            }
+            state = self.end.wait(state, left);
+        }
     }
 
     /// Says that no more will come, and waits until the hub has everything.
@@ -502,6 +551,26 @@ mod tests {
         assert_eq!(run.push(made(), None).unwrap_err(), over);
         assert_eq!(run.declare(1, 1).unwrap_err(), over);
         assert_eq!(run.finish(None).unwrap_err(), over);
+    }
+
+    /// Else what a killed hub had in memory only would be missing though everything behind it is durable.
+    #[test]
+    fn who_goes_on_waits_until_the_hub_holds_what_it_took_before_and_does_not_believe_another_hub() {
+        let short = Some(Duration::from_millis(1));
+        for is_cut in [false, true] {
+            let run = ProduceRun::new(ProducerId::new("cam").unwrap(), Window { bytes: 1 << 20, items: 4 });
+            let hear = |message| run.end.lock().machine.hear(message).unwrap();
+            assert_eq!(run.wait_for_earlier(short).unwrap_err().kind, FailureKind::Busy);
+            hear(FramesMessage::Stand { epoch: 1, next: 5 });
+            hear(FramesMessage::Taken { next: 3 });
+            assert_eq!(run.wait_for_earlier(short).unwrap_err().kind, FailureKind::Busy);
+            if is_cut {
+                run.end.lock().outages += 1;
+            }
+            hear(FramesMessage::Taken { next: 5 });
+            let waited = run.wait_for_earlier(short).map_err(|failure| failure.kind);
+            assert_eq!(waited, if is_cut { Err(FailureKind::Connection) } else { Ok(()) });
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub enum Item {
     Lost(LostRange),
     /// To a consumer: all that there will be of a set was handed out before.
     SetOver(SetOver),
-    /// To a consumer: no more comes of this producer, for now.
+    /// To a consumer, and to each member of a group: no more comes of this producer, for now.
     ProducerOver {
         /// Which.
         producer: ProducerId,

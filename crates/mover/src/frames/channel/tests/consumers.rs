@@ -41,6 +41,30 @@ fn what_a_member_was_told_is_lost_is_told_to_another_if_it_leaves_before_it_took
 }
 
 #[test]
+fn each_member_of_a_group_is_told_that_a_producer_is_over_also_one_that_was_busy() {
+    let mut channel = Channel::new(&ChannelWishes::default(), 1 << 20, 0);
+    let of = |who: u8| asks(who, Some("workers"), FramePolicy::Block);
+    let key = ConsumerKey::of(&of(1));
+    for who in [1, 2] {
+        let window = Window { bytes: 1 << 20, items: 1 };
+        subscribed(&mut channel, u64::from(who) + 10, &of(who), window);
+    }
+    let epoch = begun(&mut channel);
+    (0..2).for_each(|sequence| push(&mut channel, epoch, sequence, (7, sequence as u32)));
+    // It has one in hand, and no room for more.
+    assert!(channel.next(12, &key, &[2; 16], 0).is_some());
+    channel.give_up(1, &producer());
+    let mut next = [0, 0];
+    let over = vec![("cam".to_owned(), 2, 2)];
+    let [frames, _, told] = takes(&mut channel, 11, &of(1), &mut next[0]);
+    assert_eq!((frames.len(), told), (1, over.clone()));
+    channel.hear_consumer(12, &key, &[2; 16], FramesMessage::Taken { next: 1 }, 0).unwrap();
+    assert_eq!(takes(&mut channel, 12, &of(2), &mut next[1])[2], over);
+    assert!(takes(&mut channel, 11, &of(1), &mut next[0])[2].is_empty(), "told once");
+    assert!(channel.has_ended(&key, &[1; 16]) && channel.has_ended(&key, &[2; 16]));
+}
+
+#[test]
 fn another_process_under_a_name_is_told_what_the_one_before_took_of_sets_that_are_not_over() {
     let mut channel = Channel::new(&ChannelWishes::default(), 1 << 20, 0);
     let asks = asks(1, None, FramePolicy::Block);

@@ -358,3 +358,27 @@ fn producers_that_a_member_tells_of_late_are_waited_for_as_long_as_others_and_no
         assert_eq!(channel.has_ended(&key, &late.consumer), gone == 1, "{now:?}");
     }
 }
+
+#[test]
+fn what_another_member_of_a_group_met_is_waited_for_though_the_others_waited_long_enough() {
+    let minute = Duration::from_secs(60);
+    let has = |name: &str| vec![HasOf { producer: ProducerId::new(name).unwrap(), next: 5, is_over: false }];
+    let of = |who, name| Consume { instance: Some(1), has: has(name), patience_ms: 60_000, ..asks_of(who) };
+    let mut channel = Channel::new(&ChannelWishes::default(), 1 << 20, 100);
+    let (first, second) = (of(1, "cat"), of(2, "dog"));
+    let key = subscribed(&mut channel, 11, &first, WINDOW);
+    [minute, 2 * minute].into_iter().for_each(|now| channel.give_up_earlier(now));
+    subscribed(&mut channel, 12, &second, WINDOW);
+    let mut next = [0; 2];
+    let mut take = |channel: &mut Channel| {
+        let one = takes(channel, 11, &first, &mut next[0])[2].clone();
+        (one, takes(channel, 12, &second, &mut next[1])[2].clone())
+    };
+    let over = |name: &str| vec![(name.to_owned(), 5, 5)];
+    channel.give_up_earlier(3 * minute);
+    assert_eq!(take(&mut channel), (over("cat"), vec![]), "it came after that was told");
+    assert!(!channel.has_ended(&key, &first.consumer) && !channel.has_ended(&key, &second.consumer));
+    channel.give_up_earlier(4 * minute);
+    assert_eq!(take(&mut channel), (over("dog"), over("dog")));
+    assert!(channel.has_ended(&key, &first.consumer) && channel.has_ended(&key, &second.consumer));
+}
