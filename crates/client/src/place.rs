@@ -271,9 +271,7 @@ impl Place {
     pub(crate) fn meets_in_bucket(&self, to: &Place) -> bool {
         let Place::Object { location, settings } = self else { return false };
         let Place::Object { location: there, settings: theirs } = to else { return false };
-        location.bucket == there.bucket
-            && settings == theirs
-            && objects::keys_meet(&location.key, &there.key)
+        location.bucket == there.bucket && settings == theirs && objects::keys_meet(&location.key, &there.key)
     }
 
     /// Reads a place.

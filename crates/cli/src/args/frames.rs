@@ -148,9 +148,9 @@ pub struct FramesPushArgs {
     #[arg(long, value_name = "NAME")]
     pub producer: Option<String>,
     /// Go on where a push of the same files under this --producer ended, also one that was killed: leave out as many
-    /// frames as the hub has of it. The name has to be of this push alone: if the files have fewer frames, the exit code
-    /// is 5. A set that was begun is over a minute after a kill, and takes no more. Without this they are sent once more,
-    /// as further frames
+    /// frames as the hub has of it. The name has to be of this push alone: if the files have fewer frames, the exit
+    /// code is 5. A set that was begun is over a minute after a kill, and takes no more. Without this they are sent
+    /// once more, as further frames
     #[arg(long, requires = "producer")]
     pub resume: bool,
     /// A frame counts as sent when it is synced in the spill log of the hub, not when the hub holds it. Implies

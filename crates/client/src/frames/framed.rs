@@ -26,8 +26,8 @@ use thalweg_wire::limits;
 /// What reading such a stream is called where it fails.
 pub const READ_FRAMED: &str = "read framed frames";
 
-/// Where [`read`] is in its stream, for what it reads from: who shall stop ends between two records, and gives a byte of
-/// a line at a time, for what is behind its end may be another's.
+/// Where [`read`] is in its stream, for what it reads from: who shall stop ends between two records, and gives a byte
+/// of a line at a time, for what is behind its end may be another's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Reading {
     /// Nothing of a record was read.

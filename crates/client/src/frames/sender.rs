@@ -153,7 +153,8 @@ impl Sender {
         self.run.next_sequence()
     }
 
-    /// Waits until the hub has every frame that was pushed, at most so long; `None`: as long as it takes. More may follow.
+    /// Waits until the hub has every frame that was pushed, at most so long; `None`: as long as it takes. More may
+    /// follow.
     ///
     /// # Errors
     /// `Busy` if that took longer; else why the sender failed.
@@ -161,9 +162,9 @@ impl Sender {
         self.run.flush(timeout)
     }
 
-    /// Waits until the hub holds all that it took before under this name, as the level wants it, at most so long; `None`:
-    /// as long as it takes. One that goes on after a kill asks before its first push: a hub that is killed while it has
-    /// some of it in memory only loses that.
+    /// Waits until the hub holds all that it took before under this name, as the level wants it, at most so long;
+    /// `None`: as long as it takes. One that goes on after a kill asks before its first push: a hub that is killed
+    /// while it has some of it in memory only loses that.
     ///
     /// # Errors
     /// `Busy` if that took longer: it may be asked again; `Connection` if the link was lost meanwhile, for the next hub

@@ -1,5 +1,5 @@
-//! A bucket in memory, for tests: conditional, with parts, and able to fail, to wait and to be changed by others. The same
-//! content has the same etag, as in most stores.
+//! A bucket in memory, for tests: conditional, with parts, and able to fail, to wait and to be changed by others. The
+//! same content has the same etag, as in most stores.
 
 use super::Bucket;
 use crate::store::{About, Head, If, Listed, Page, Part, Seen, Upload};

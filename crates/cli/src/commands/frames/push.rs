@@ -320,8 +320,8 @@ impl Job<'_> {
         if self.args.durable && self.before > 0 {
             self.wait_for_earlier()?;
         }
-        // Before its first frame: who is killed among them has said what there should be. One that goes on says it again
-        // only with a frame: the set may be over.
+        // Before its first frame: who is killed among them has said what there should be. One that goes on says it
+        // again only with a frame: the set may be over.
         if self.before == 0 {
             self.declare_whole()?;
         }
@@ -354,8 +354,8 @@ impl Job<'_> {
         self.whole.map_or(Ok(()), |whole| self.sender.declare_set(whole.set, whole.frames))
     }
 
-    /// What an earlier push gave is on disk before anything follows it: a hub that is killed would lose it, and this one
-    /// does not send it.
+    /// What an earlier push gave is on disk before anything follows it: a hub that is killed would lose it, and this
+    /// one does not send it.
     fn wait_for_earlier(&self) -> Result<()> {
         let began = Instant::now();
         loop {
@@ -443,8 +443,8 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// What a program framed ends in the middle of a record, or is none. What came before was taken, and nobody else can
-    /// read it: it is with the hub when this fails.
+    /// What a program framed ends in the middle of a record, or is none. What came before was taken, and nobody else
+    /// can read it: it is with the hub when this fails.
     fn torn_off(&self, failure: Failure) -> Result<()> {
         // The rest of a record was not waited for.
         if failure.kind == FailureKind::Usage && self.stop.is_asked() {

@@ -271,12 +271,12 @@ impl ProduceRun {
         }
     }
 
-    /// Waits until the hub holds all that was made under this name before, as the level wants it. To be asked before the
-    /// first push.
+    /// Waits until the hub holds all that was made under this name before, as the level wants it. To be asked before
+    /// the first push.
     ///
     /// # Errors
-    /// `Busy` if that took longer; `Connection` if the link was lost meanwhile, for the next hub may not have it; why it
-    /// failed as a whole.
+    /// `Busy` if that took longer; `Connection` if the link was lost meanwhile, for the next hub may not have it; why
+    /// it failed as a whole.
     pub fn wait_for_earlier(&self, timeout: Option<Duration>) -> Result<()> {
         let began = Instant::now();
         let mut state = self.end.lock();
