@@ -56,6 +56,12 @@ pub(super) fn next(
                 }
             }
             Kind::Note(_) | Kind::Nothing => {
+                // Nothing of it follows that would show what is missing, and the next hub takes it for named.
+                if let Kind::Note(Item::ProducerOver { producer, frames, .. }) = &logged.kind {
+                    let first_here = producers.get(producer).map_or(0, |known| known.first_here);
+                    one.lose_before(producer, first_here, *frames);
+                    one.expect(&producer.clone().into(), one.expected(producer).max(*frames));
+                }
                 if !one.pass(Some(logged), LossReason::Forgotten) {
                     // Where too many notes or reports wait, so does what follows.
                     return None;

@@ -261,6 +261,25 @@ fn frames_that_went_with_a_hub_are_named_by_the_one_after_the_next_too() {
 }
 
 #[test]
+fn a_group_is_told_of_what_a_producer_lost_with_a_hub_before_it_is_noted_behind_its_end() {
+    let mut asks = asks_of(1);
+    let mut channel = recorded();
+    let epoch = begun(&mut channel);
+    (0..4).for_each(|sequence| push(&mut channel, epoch, sequence, (7, sequence as u32)));
+    subscribed(&mut channel, 11, &asks, WINDOW);
+    let log = written(&mut channel);
+    // Of three more nothing was written when that hub was killed; at the next one there is another producer besides.
+    let mut channel = next_hub(100, &log);
+    attached(&mut channel, 1, &producer(), Some(7));
+    channel.hear(1, FramesMessage::Finish { frames: 7 }, 0).unwrap();
+    attached(&mut channel, 2, &ProducerId::new("dog").unwrap(), None);
+    asks.instance = Some(1);
+    let key = subscribed(&mut channel, 21, &asks, WINDOW);
+    assert_eq!(handed(&mut channel, 21, &asks), (vec![0, 1, 2, 3], vec![(4, 7)]));
+    assert!(!channel.has_ended(&key, &asks.consumer));
+}
+
+#[test]
 fn producers_that_were_over_at_an_earlier_hub_count_for_who_was_told_of_it() {
     let dog = ProducerId::new("dog").unwrap();
     for group in [None, Some("workers")] {
