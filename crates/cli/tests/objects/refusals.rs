@@ -57,7 +57,7 @@ fn a_program_that_prints_credentials_has_the_users_umask() {
         let (script, said) = (server.path("print"), server.path("umask"));
         let keys = format!("{{\"Version\":1,\"AccessKeyId\":\"{KEY}\",\"SecretAccessKey\":\"{SECRET}\"}}");
         std::fs::write(&script, format!("umask > '{said}'\necho '{keys}'\n")).unwrap();
-        let config = server.path("config");
+        let config = server.path("aws-config");
         std::fs::write(&config, format!("[default]\ncredential_process = sh '{script}'\n")).unwrap();
         std::fs::write(server.scratch.path("f"), b"x").unwrap();
         let mut command = server.thalweg();
