@@ -15,7 +15,7 @@ use crate::frames::lane::cost_of;
 use crate::frames::spill::Files;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use thalweg_wire::message::{FramePolicy, LossReason, ProducerId};
+use thalweg_wire::message::{FramePolicy, Item, LossReason, ProducerId};
 
 /// Where the next thing is.
 #[derive(Debug)]
@@ -138,7 +138,7 @@ pub(super) fn take(
 mod tests {
     use super::*;
     use crate::frames::lane::Window;
-    use thalweg_wire::message::{FrameFrom, Item, LostRange};
+    use thalweg_wire::message::{FrameFrom, LostRange};
 
     const WINDOW: Window = Window { bytes: 1 << 20, items: 64 };
 
