@@ -61,6 +61,8 @@ pub fn advice(refused: &Refused<'_>) -> Advice {
         | "ThrottlingException"
         | "TooManyRequests"
         | "OperationAborted"
+        // What was asked before, and is not over, may be ours.
+        | "ConditionalRequestConflict"
         | "IncompleteBody"
         | "Busy" => {
             return Advice::Later;
@@ -181,6 +183,7 @@ mod tests {
             (520, ""),
             (530, ""),
             (409, "OperationAborted"),
+            (409, "ConditionalRequestConflict"),
             // In an answer that began as a success.
             (200, "InternalError"),
         ] {

@@ -119,6 +119,24 @@ fn who_says_503_for_a_store_may_hide_a_success() {
 }
 
 #[test]
+fn a_write_that_meets_one_that_is_not_over_is_asked_for_again() {
+    let (fake, store) = fake();
+    let upload = store.begin("whole", &About::default()).unwrap();
+    let parts = [store.put_part(&upload, 1, b"content").unwrap()];
+    for operation in ["PutObject", "CompleteMultipartUpload"] {
+        fake.fail(operation, 1, Fault::refuse(409, "ConditionalRequestConflict"));
+    }
+    store.put("k", b"content", &About::default(), &If::Absent).unwrap();
+    store.complete(&upload, &parts, &If::Absent).unwrap();
+    assert_eq!(fake.keys(), ["k", "whole"]);
+    // The one that was not over was ours.
+    let upload = store.begin("ours", &About::default()).unwrap();
+    let parts = [store.put_part(&upload, 1, b"content").unwrap()];
+    fake.fail("CompleteMultipartUpload", 1, Fault::Deny(409, "ConditionalRequestConflict"));
+    store.complete(&upload, &parts, &If::Absent).unwrap();
+}
+
+#[test]
 fn an_object_that_is_complete_is_told_so_where_it_cannot_be_looked_at() {
     let (fake, store) = fake();
     let upload = store.begin("k", &About::default()).unwrap();
