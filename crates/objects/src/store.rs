@@ -255,8 +255,8 @@ impl Store {
         }
     }
 
-    /// Why the store was given up: it answered nobody for as long as one request's patience. Each request is made once
-    /// all the same, and one that is answered ends this.
+    /// Why the store was given up: it answered nobody for as long as one request's patience, nor then for the bucket.
+    /// Each request is made once all the same, and one that is answered ends this.
     pub fn lost(&self) -> Option<Failure> {
         lock(&self.lost).clone()
     }

@@ -903,7 +903,8 @@ fn a_store_that_goes_away_ends_the_copy_once_and_not_each_entry() {
     for fault in [Fault::HangUp, Fault::refuse(503, "SlowDown")] {
         let fake = Fake::start().unwrap();
         let store = Arc::new(fake.store().unwrap());
-        fake.fail("PutObject", usize::MAX, fault);
+        fake.fail("PutObject", usize::MAX, fault.clone());
+        fake.fail("HeadBucket", usize::MAX, fault);
         // Lists are answered: the look at the place is, and nobody lists later.
         let failure = copy_with_fake(&fake, From::Local(vec![from.clone()]), to_fake(&store)).unwrap_err();
         assert_eq!(failure.kind, FailureKind::Connection, "{failure}");
@@ -937,6 +938,7 @@ fn a_store_that_goes_away_while_it_is_read_ends_the_copy_once() {
     (0..FILES).for_each(|number| drop(fake.put(&format!("from/{number}"), b"x")));
     fake.fail("GetObject", usize::MAX, Fault::HangUp);
     fake.fail("HeadObject", usize::MAX, Fault::HangUp);
+    fake.fail("HeadBucket", usize::MAX, Fault::HangUp);
     let location = Location { bucket: BUCKET.to_owned(), key: "from/".to_owned() };
     let (source, form) = ObjectSource::open(store, &location, SourceOptions::default()).unwrap();
     let from = From::Given(GivenSource {

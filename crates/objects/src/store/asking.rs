@@ -230,7 +230,8 @@ impl Store {
     /// `told`. `sound_before` is how many sound answers there were before the first attempt.
     ///
     /// # Errors
-    /// `refused`, if the patience is over; where nobody was answered meanwhile the store is given up.
+    /// `refused`, if the patience is over; where nobody was answered meanwhile, and the bucket is not either, the
+    /// store is given up.
     fn wait(
         &self,
         wish: &Wish<'_>,
@@ -247,7 +248,9 @@ impl Store {
                 let cause = format!("{}; asked {} times", refused.failure.cause, budget.attempts());
                 refused.failure.cause = cause;
             }
-            if !wish.is_try && self.sound_answers.load(Ordering::Relaxed) == sound_before {
+            let is_silent = !wish.is_try && self.sound_answers.load(Ordering::Relaxed) == sound_before;
+            // It may fail for this key alone. One that never answered is not asked once more.
+            if is_silent && !is_lost && !(is_known && self.is_there()) {
                 lock(&self.lost).get_or_insert_with(|| (*refused.failure).clone());
             }
             return Err(refused);
@@ -330,12 +333,21 @@ impl Store {
         if self.answered.load(Ordering::Relaxed) {
             return;
         }
-        let find = Wish::new("find the bucket", "s3:ListBucket", Method::Head, None);
-        let wish = Wish { is_try: true, ..find };
-        let once = &mut Budget::new(Duration::ZERO, 0);
-        if let Err(refused) = self.ask_within(&wish, once) {
+        if let Err(refused) = self.ask_for_bucket() {
             tracing::debug!(failure = %refused.failure, "the bucket was not found before content is sent");
         }
+    }
+
+    /// Whether the store answers for the bucket, and does not fail.
+    fn is_there(&self) -> bool {
+        self.ask_for_bucket().map_or_else(|refused| (1..500).contains(&refused.status), |_| true)
+    }
+
+    /// Asks for the bucket, once.
+    fn ask_for_bucket(&self) -> Result<Got, Refused> {
+        let find = Wish::new("find the bucket", "s3:ListBucket", Method::Head, None);
+        let wish = Wish { is_try: true, ..find };
+        self.ask_within(&wish, &mut Budget::new(Duration::ZERO, 0))
     }
 
     /// Why a request for a head alone was refused: such answers have no words. Asks for one byte of the content, which

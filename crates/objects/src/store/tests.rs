@@ -737,6 +737,7 @@ fn a_store_that_was_silent_for_one_patience_is_asked_once_by_the_others_until_it
     let (fake, store) = fake();
     fake.put("k", b"x");
     fake.fail("HeadObject", usize::MAX, Fault::HangUp);
+    fake.fail("HeadBucket", usize::MAX, Fault::HangUp);
     assert_eq!(store.lost(), None);
     let failure = store.head("k").unwrap_err();
     assert_eq!(failure.kind, FailureKind::Connection, "{failure}");
@@ -755,6 +756,15 @@ fn a_store_that_was_silent_for_one_patience_is_asked_once_by_the_others_until_it
 fn a_store_that_fails_for_one_key_only_is_not_lost() {
     let (fake, store) = fake();
     fake.fail("HeadObject", usize::MAX, Fault::refuse(503, "SlowDown"));
+    // Nobody else asks: the bucket is there.
+    assert_eq!(store.head("k").unwrap_err().kind, FailureKind::Connection);
+    assert_eq!((store.lost(), fake.asked_to("HeadBucket").len()), (None, 1));
+    // A refusal says so, too; a failure does not, until somebody is answered.
+    for (status, is_lost) in [(403, false), (503, true)] {
+        fake.fail("HeadBucket", 1, Fault::refuse(status, ""));
+        assert_eq!(store.head("k").unwrap_err().kind, FailureKind::Connection);
+        assert_eq!(store.lost().is_some(), is_lost, "{status}");
+    }
     // Somebody else is answered while this one waits.
     let (asked, surroundings) = (Arc::new(Mutex::new(None::<Arc<Store>>)), fake.surroundings(PATIENCE));
     let (inner, asks) = (surroundings.pause.clone(), asked.clone());
@@ -768,7 +778,8 @@ fn a_store_that_fails_for_one_key_only_is_not_lost() {
     drop(store);
     let store = Arc::new(Store::open(&fake.location(""), &fake.options(), &surroundings).unwrap());
     *lock(&asked) = Some(store.clone());
+    let before = fake.asked_to("HeadBucket").len();
     assert_eq!(store.head("k").unwrap_err().kind, FailureKind::Connection);
-    assert_eq!(store.lost(), None);
+    assert_eq!((store.lost(), fake.asked_to("HeadBucket").len()), (None, before));
     lock(&asked).take();
 }
