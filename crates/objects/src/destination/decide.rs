@@ -121,7 +121,9 @@ impl ObjectDestination {
             lock(&self.childless).directory(&entry.path);
             return Ok(done(Vec::new()));
         }
-        let (marker, about) = (format!("{key}/"), self.about(entry));
+        // Of one that is implied nobody says what is to be beside it: what is there stays.
+        let about = if entry.is_implied() { About::default() } else { self.about(entry) };
+        let marker = format!("{key}/");
         let stands = if found.is_directory || is_again { self.shared.bucket.head(&marker)? } else { None };
         let is_it = |head: &Head| head.seen.size == 0 && has(&head.about, &about);
         if stands.as_ref().is_some_and(is_it) {

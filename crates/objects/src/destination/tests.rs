@@ -808,6 +808,23 @@ fn empty_directories_are_told_as_lost_or_kept_by_markers() {
 }
 
 #[test]
+fn the_marker_of_a_directory_that_is_only_implied_keeps_what_it_has_and_gets_nothing() {
+    let bucket = Memory::new();
+    let about = About { mode: Some(0o700), ..About::default() };
+    bucket.set_about("to/d/", b"", about, None);
+    let to = open_as(&bucket, terms(), None, DestinationOptions { directory_markers: true }).unwrap();
+    let implied = |name: &[u8]| {
+        let mut entry = entry(1, name, Kind::Directory, 0);
+        entry.evidence.inode = Entry::IMPLIED_INODE;
+        entry
+    };
+    assert!(matches!(outcome(&to, &implied(b"d")), Outcome::Unchanged { .. }));
+    assert_eq!(bucket.get("to/d/").unwrap().about, about);
+    assert!(matches!(outcome(&to, &implied(b"e")), Outcome::Done { .. }));
+    assert_eq!(bucket.get("to/e/").unwrap().about, About::default());
+}
+
+#[test]
 fn directories_without_files_are_told_as_lost_however_many_they_are() {
     let mut childless = Childless::default();
     for number in 0..decide::CHILDLESS_MAX + 3 {
