@@ -112,6 +112,9 @@ pub enum If {
     Is(String),
 }
 
+/// No store names a version so: what is written in place of it is refused where conditions are heeded.
+pub(crate) const NO_VERSION: &str = "0";
+
 /// A part of an upload that arrived.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Part {

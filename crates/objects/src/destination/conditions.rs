@@ -5,16 +5,16 @@
 //! it is made twice, the second time in place of a version that cannot be there. Completions are looked at always.
 
 use super::Shared;
-use crate::store::{About, Head, If, Seen};
-use std::sync::atomic::{AtomicBool, Ordering};
+use crate::store::{About, Head, If, NO_VERSION, Seen};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::{Failure, FailureKind, Result};
 use thalweg_wire::{Digest, EntryId};
 
 /// Longer content is not put twice to see what the store does: a look before costs less.
 const TRIED_BYTES_MAX: usize = 1 << 20;
-/// No store names a version so.
-const NO_VERSION: &str = "0";
+/// So often it is tried, if the trial itself fails: some stores fail at a version that is none of theirs.
+const TRIALS_MAX: u32 = 3;
 
 /// What is written under a condition.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub(super) struct Conditions {
     completion_is_unheeded: AtomicBool,
     /// Somebody tries it.
     is_tried: AtomicBool,
+    /// Trials that failed.
+    failed: AtomicU32,
     /// It refused a PUT for its condition.
     is_heeded: AtomicBool,
 }
@@ -183,7 +185,13 @@ impl Shared {
                 conditions.is_heeded.store(true, Ordering::Relaxed);
             }
             // It says nothing of those that were taken.
-            Err(failure) => tracing::debug!(%failure, "whether the store heeds conditions is not known"),
+            Err(failure) => {
+                tracing::debug!(%failure, "whether the store heeds conditions is not known");
+                let may_pass = failure.kind == FailureKind::Connection;
+                if may_pass && conditions.failed.fetch_add(1, Ordering::Relaxed) + 1 < TRIALS_MAX {
+                    conditions.is_tried.store(false, Ordering::Relaxed);
+                }
+            }
         }
         Ok(made)
     }

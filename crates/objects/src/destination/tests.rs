@@ -546,6 +546,35 @@ fn a_store_that_ignores_conditions_is_found_out_and_told_and_looked_at_from_then
     assert_eq!(refused.kind, FailureKind::Conflict);
 }
 
+/// A destination at a store that is told to fail.
+fn open_at(fake: &Fake, patience: Duration) -> ObjectDestination {
+    let store = Store::open(&fake.location(""), &fake.options(), &fake.surroundings(patience)).unwrap();
+    let location = Location { bucket: BUCKET.to_owned(), key: "to/".to_owned() };
+    let (options, budget) = (DestinationOptions::default(), Budget::new(MEMORY, STALE));
+    let store: AnyBucket = Arc::new(store);
+    ObjectDestination::of(store, &location, &SourceForm::Many, terms(), None, options, budget).unwrap()
+}
+
+#[test]
+fn a_trial_of_conditions_that_fails_once_ends_none_and_is_made_again_with_the_next_file() {
+    // A store that is asked again, and one that is not: then the next file shows it, and none behind it is put twice.
+    for (patience, puts) in [(60, [3, 4, 5]), (0, [2, 4, 5])] {
+        let fake = Fake::start().unwrap();
+        let to = open_at(&fake, Duration::from_secs(patience));
+        // The first is put all the same, and looked at.
+        fake.fail("PutObject", 1, Fault::Anonymous);
+        fake.fail("PutObject", 1, Fault::refuse(500, "InternalError"));
+        for (id, puts) in (1..).zip(puts) {
+            let (entry, bytes) = (file(id, &format!("f{id}"), 1000), noise(1000, id as u8));
+            assert_fresh(&to, &entry);
+            let staged = stage(&to, &[(entry.clone(), bytes.clone())]).remove(0).unwrap();
+            assert!(name(&to, &entry, Ready::Staged(staged), &bytes).unwrap().is_empty());
+            assert!(!to.shared.conditions.lack());
+            assert_eq!(fake.asked_to("PutObject").len(), puts, "{patience} s, {id}");
+        }
+    }
+}
+
 #[test]
 fn what_is_refused_for_another_reason_does_not_end_conditions() {
     let bucket = Memory::new();

@@ -13,7 +13,7 @@
 use super::about::{MARK, crc64, etag, headers, word};
 use super::asking::{Got, Refused, Wish};
 use super::listing::{ENDLESS, PAGE_MAX, md5_words};
-use super::{About, Checks, Head, If, PARTS_MAX, Part, Seen, Sent, Store, Upload};
+use super::{About, Checks, If, NO_VERSION, PARTS_MAX, Part, Seen, Sent, Store, Upload};
 use crate::answers::xml::escape;
 use crate::answers::{self, LIST_BYTES_MAX, crc64_words, http_time_of, quoted_etag};
 use crate::http::COMPLETE_LIMIT;
@@ -57,6 +57,8 @@ impl Store {
                 modified: self.date(&got.headers),
                 storage_class: word(&got.headers, "x-amz-storage-class").map(str::to_owned),
             }),
+            // What stands there is of the PUT before this trial.
+            Err(refused) if *only == If::Is(NO_VERSION.to_owned()) => Err(of_condition(refused, only)),
             Err(refused) => match self.written(key, size, Some(crc), None, &refused, &[409, 412]) {
                 Some((seen, beside)) if beside == *about => Ok(seen),
                 _ => Err(of_condition(refused, only)),
@@ -256,13 +258,14 @@ impl Store {
         }
     }
 
-    /// Removes an object that arrived damaged, if it still is the one that the store told of. Whatever becomes of that,
-    /// `failure` is what is told.
+    /// Removes an object that arrived damaged, if it still is the one that the store told of; where it named no version
+    /// what stands there may be another's, and stays. Whatever becomes of that, `failure` is what is told.
     fn remove_damaged(&self, key: &str, etag: &str, mut failure: Failure) -> Failure {
-        let is_other = |head: &Head| etag.is_empty() || head.seen.etag != *etag;
         let stays = match self.head(key) {
-            Ok(head) if head.as_ref().is_none_or(is_other) => return failure,
-            Ok(_) => !self.remove(&[key.to_owned()]).is_ok_and(|staying| staying.is_empty()),
+            Ok(None) => return failure,
+            Ok(Some(_)) if etag.is_empty() => true,
+            Ok(Some(head)) if head.seen.etag != *etag => return failure,
+            Ok(Some(_)) => !self.remove(&[key.to_owned()]).is_ok_and(|staying| staying.is_empty()),
             Err(_) => true,
         };
         if stays {

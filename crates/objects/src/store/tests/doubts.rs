@@ -154,6 +154,29 @@ fn an_object_that_is_complete_is_told_so_where_it_cannot_be_looked_at() {
 }
 
 #[test]
+fn what_may_stand_damaged_and_is_not_removed_is_told() {
+    let (fake, store) = fake();
+    let upload = store.begin("k", &About::default()).unwrap();
+    let parts = [store.put_part(&upload, 1, b"content").unwrap()];
+    let crc = crate::answers::crc64_words(1);
+    let told = format!(
+        "<CompleteMultipartUploadResult><ChecksumCRC64NVME>{crc}</ChecksumCRC64NVME>\
+         </CompleteMultipartUploadResult>"
+    );
+    // It names no version: what stands there is whose it may be.
+    for (stands, is_told) in [(false, false), (true, true)] {
+        if stands {
+            fake.put("k", b"content");
+        }
+        fake.fail("CompleteMultipartUpload", 1, say(200, Vec::new(), &told));
+        let failure = store.complete(&upload, &parts, &If::Any).unwrap_err();
+        assert_eq!(failure.kind, FailureKind::Damage, "{failure}");
+        assert_eq!(failure.cause.contains("it could not be removed"), is_told, "{failure}");
+    }
+    assert_eq!(fake.keys(), ["k"]);
+}
+
+#[test]
 fn an_object_that_is_gone_is_not_the_version_that_was_seen() {
     let (fake, store) = fake();
     let only = If::Is("x".to_owned());
