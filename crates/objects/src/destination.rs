@@ -132,6 +132,11 @@ impl Flights {
         }
     }
 
+    /// That of an entry that is not settled, nor withdrawn.
+    fn path_of(&self, id: EntryId) -> Option<RelativePath> {
+        self.last.iter().find_map(|(path, last)| (*last == id).then(|| path.clone()))
+    }
+
     fn settle(&mut self, entry: &Entry) -> Option<Flight> {
         if self.last.get(&entry.path) == Some(&entry.id) {
             self.last.remove(&entry.path);
@@ -497,8 +502,8 @@ impl ObjectDestination {
         Ok(())
     }
 
-    /// Removes an object of ours that is not what was put, if it is still that. What is put again goes by what is left.
-    /// Best effort.
+    /// Removes an object of ours that is not what was put, if it is still that; one that may be left is not taken for
+    /// the file the next time. What is put again goes by what is left. Best effort.
     fn remove_ours(&self, id: EntryId, key: &str, etag: &str) {
         let left = match self.shared.bucket.head(key) {
             Ok(None) => None,
@@ -507,12 +512,18 @@ impl ObjectDestination {
                     Ok(()) => None,
                     Err(failure) => {
                         tracing::warn!(%failure, "an object that is damaged is left in the store");
+                        self.note_damaged(id);
                         Some(head.seen)
                     }
                 }
             }
             // Somebody else's: a conflict.
-            Ok(Some(_)) | Err(_) => return,
+            Ok(Some(_)) if !etag.is_empty() => return,
+            // It may be ours.
+            Ok(Some(_)) | Err(_) => {
+                self.note_damaged(id);
+                return;
+            }
         };
         if let Some(flight) = lock(&self.flights).all.get_mut(&id) {
             flight.seen = left;

@@ -44,6 +44,8 @@ pub(crate) struct Memory {
     pub(crate) refuses: Mutex<Option<FailureKind>>,
     /// Objects come back damaged, so often.
     pub(crate) damages: AtomicU64,
+    /// Nobody may remove an object.
+    pub(crate) denies_removal: AtomicBool,
     /// It is away: nobody hears what stands at a key.
     pub(crate) is_away: AtomicBool,
     /// Pages come backwards.
@@ -286,6 +288,9 @@ impl Bucket for Memory {
 
     fn remove(&self, key: &str) -> Result<()> {
         self.ask("remove");
+        if self.denies_removal.load(Ordering::Relaxed) {
+            return Err(failure(FailureKind::Permission, "403 AccessDenied"));
+        }
         self.forget(key);
         Ok(())
     }

@@ -17,8 +17,8 @@ use thalweg_mover::journal::catalogue::{Catalogue, Remembered, bind};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::{Failure, FailureKind, Result};
 use thalweg_wire::digest::chunk_count;
-use thalweg_wire::message::{Check, Loss, Outcome};
-use thalweg_wire::{Digest, Entry, Evidence, Kind, RelativePath};
+use thalweg_wire::message::{Check, Loss, Outcome, VerifyLevel};
+use thalweg_wire::{Digest, Entry, EntryId, Evidence, Kind, RelativePath};
 
 const COMPARE: &str = "compare";
 /// Directories without files that are told one by one.
@@ -161,11 +161,11 @@ impl ObjectDestination {
                 return Ok(skipped(reason));
             }
             match self.terms.check {
-                Check::Evidence => {
-                    if let Some(decision) = self.unchanged(entry, &key, seen)? {
-                        return Ok(decision);
-                    }
-                }
+                Check::Evidence => match self.unchanged(entry, &key, seen)? {
+                    Some(Decision::Wanted { candidate: compared, .. }) => candidate = compared,
+                    Some(decision) => return Ok(decision),
+                    None => {}
+                },
                 Check::Digest => candidate = Some(seen.size),
                 Check::Nothing => {}
             }
@@ -207,7 +207,7 @@ impl ObjectDestination {
     }
 
     /// By size and what the catalogue remembers of both sides; where it remembers nothing, by the time beside the
-    /// object.
+    /// object. That was written before anybody read the content back: who wants it read has it compared.
     fn unchanged(&self, entry: &Entry, key: &str, seen: &Seen) -> Result<Option<Decision>> {
         if seen.size != entry.evidence.size {
             return Ok(None);
@@ -222,6 +222,9 @@ impl ObjectDestination {
         let Some(head) = self.shared.bucket.head(key)? else { return Ok(None) };
         if head.seen.etag != seen.etag || head.about.mtime != Some(entry.evidence.mtime) {
             return Ok(None);
+        }
+        if self.terms.verify >= VerifyLevel::Readback {
+            return Ok(Some(Decision::Wanted { left: None, candidate: Some(seen.size) }));
         }
         Ok(Some(self.kept(entry, &head.about, None)))
     }
@@ -336,6 +339,17 @@ impl ObjectDestination {
                 self.kept(entry, &about, Some(digest))
             }
             Err(failure) => settled(Outcome::Failed(failure_at(failure, &entry.path)), false),
+        }
+    }
+
+    /// What stands there may be damaged: whatever it and its source show the next time, it is sent again.
+    pub(super) fn note_damaged(&self, id: EntryId) {
+        let path = lock(&self.flights).path_of(id);
+        if let Some(path) = path
+            && let Some(catalogue) = &mut *lock(&self.catalogue)
+        {
+            let never = Remembered { evidence: [0; 16], digest: Digest::default() };
+            let _ = catalogue.put(&path, never, Instant::now());
         }
     }
 

@@ -459,6 +459,53 @@ fn what_is_damaged_when_it_is_read_back_is_removed_and_put_again() {
 }
 
 #[test]
+fn what_was_put_and_not_read_back_is_compared_by_the_next_attempt_that_wants_it_read() {
+    let (bucket, state) = (Memory::new(), tempfile::tempdir().unwrap());
+    let (entry, bytes) = (file(1, "a", 1000), noise(1000, 1));
+    let open = || {
+        let terms = Terms { verify: VerifyLevel::Readback, ..terms() };
+        open_as(&bucket, terms, Some(state.path()), DestinationOptions::default()).unwrap()
+    };
+    let to = open();
+    assert_fresh(&to, &entry);
+    assert!(stage(&to, &[(entry.clone(), bytes.clone())]).remove(0).is_ok());
+    to.close(false);
+    let to = open();
+    assert!(matches!(decide(&to, &entry), Decision::Wanted { left: None, candidate: Some(1000) }));
+    let Decision::Settled { outcome: kept, .. } = to.keep(&entry, digest_of(&bytes)) else { panic!() };
+    assert!(matches!(kept, Outcome::Unchanged { .. }), "{kept:?}");
+    to.settled(&entry, &kept);
+    to.close(true);
+    // It was read: that is remembered.
+    assert!(matches!(outcome(&open(), &entry), Outcome::Unchanged { digest: Some(_) }));
+}
+
+#[test]
+fn what_is_damaged_and_cannot_be_removed_is_sent_again_by_the_next_attempt() {
+    for is_away in [false, true] {
+        let (bucket, state) = (Memory::new(), tempfile::tempdir().unwrap());
+        let (entry, bytes) = (file(1, "a", 1000), noise(1000, 1));
+        let to = open(&bucket, Some(state.path()));
+        assert_fresh(&to, &entry);
+        let staged = stage(&to, &[(entry.clone(), bytes.clone())]).remove(0).unwrap();
+        bucket.denies_removal.store(true, Ordering::Relaxed);
+        bucket.is_away.store(is_away, Ordering::Relaxed);
+        bucket.damages.store(1, Ordering::Relaxed);
+        assert_ne!(to.read_staged_back(&staged, 1000).unwrap(), digest_of(&bytes));
+        assert_eq!(bucket.keys(), ["to/a"]);
+        to.close(false);
+        bucket.is_away.store(false, Ordering::Relaxed);
+        let to = open(&bucket, Some(state.path()));
+        assert_fresh(&to, &entry);
+        let staged = stage(&to, &[(entry.clone(), bytes.clone())]).remove(0).unwrap();
+        name(&to, &entry, Ready::Staged(staged), &bytes).unwrap();
+        to.close(true);
+        let to = open(&bucket, Some(state.path()));
+        assert!(matches!(outcome(&to, &entry), Outcome::Unchanged { digest: Some(_) }));
+    }
+}
+
+#[test]
 fn a_file_of_several_parts_is_read_back_as_a_whole_where_that_is_asked_for() {
     let marked = Kind::File { sparse: true, marked: true };
     for (kind, damages) in [(PLAIN, 0), (PLAIN, 1), (marked.clone(), 0), (marked, 1)] {
