@@ -1,0 +1,79 @@
+//! What was written and not looked at, or could not be.
+
+use super::*;
+
+#[test]
+fn what_was_put_and_not_read_back_is_compared_by_the_next_attempt_that_wants_it_read() {
+    let (bucket, state) = (Memory::new(), tempfile::tempdir().unwrap());
+    let (entry, bytes) = (file(1, "a", 1000), noise(1000, 1));
+    let open = || {
+        let terms = Terms { verify: VerifyLevel::Readback, ..terms() };
+        open_as(&bucket, terms, Some(state.path()), DestinationOptions::default()).unwrap()
+    };
+    let to = open();
+    assert_fresh(&to, &entry);
+    assert!(stage(&to, &[(entry.clone(), bytes.clone())]).remove(0).is_ok());
+    to.close(false);
+    let to = open();
+    assert!(matches!(decide(&to, &entry), Decision::Wanted { left: None, candidate: Some(1000) }));
+    let Decision::Settled { outcome: kept, .. } = to.keep(&entry, digest_of(&bytes)) else { panic!() };
+    assert!(matches!(kept, Outcome::Unchanged { .. }), "{kept:?}");
+    to.settled(&entry, &kept);
+    to.close(true);
+    // It was read: that is remembered.
+    assert!(matches!(outcome(&open(), &entry), Outcome::Unchanged { digest: Some(_) }));
+}
+
+#[test]
+fn what_is_damaged_and_cannot_be_removed_is_sent_again_by_the_next_attempt() {
+    for is_away in [false, true] {
+        let (bucket, state) = (Memory::new(), tempfile::tempdir().unwrap());
+        let (entry, bytes) = (file(1, "a", 1000), noise(1000, 1));
+        let to = open(&bucket, Some(state.path()));
+        assert_fresh(&to, &entry);
+        let staged = stage(&to, &[(entry.clone(), bytes.clone())]).remove(0).unwrap();
+        bucket.denies_removal.store(true, Ordering::Relaxed);
+        bucket.is_away.store(is_away, Ordering::Relaxed);
+        bucket.damages.store(1, Ordering::Relaxed);
+        assert_ne!(to.read_staged_back(&staged, 1000).unwrap(), digest_of(&bytes));
+        assert_eq!(bucket.keys(), ["to/a"]);
+        to.close(false);
+        bucket.is_away.store(false, Ordering::Relaxed);
+        let to = open(&bucket, Some(state.path()));
+        assert_fresh(&to, &entry);
+        let staged = stage(&to, &[(entry.clone(), bytes.clone())]).remove(0).unwrap();
+        name(&to, &entry, Ready::Staged(staged), &bytes).unwrap();
+        to.close(true);
+        let to = open(&bucket, Some(state.path()));
+        assert!(matches!(outcome(&to, &entry), Outcome::Unchanged { digest: Some(_) }));
+    }
+}
+
+/// A destination at a store that is told to fail.
+fn open_at(fake: &Fake, patience: Duration) -> ObjectDestination {
+    let store = Store::open(&fake.location(""), &fake.options(), &fake.surroundings(patience)).unwrap();
+    let location = Location { bucket: BUCKET.to_owned(), key: "to/".to_owned() };
+    let (options, budget) = (DestinationOptions::default(), Budget::new(MEMORY, STALE));
+    let store: AnyBucket = Arc::new(store);
+    ObjectDestination::of(store, &location, &SourceForm::Many, terms(), None, options, budget).unwrap()
+}
+
+#[test]
+fn a_trial_of_conditions_that_fails_once_ends_none_and_is_made_again_with_the_next_file() {
+    // A store that is asked again, and one that is not: then the next file shows it, and none behind it is put twice.
+    for (patience, puts) in [(60, [3, 4, 5]), (0, [2, 4, 5])] {
+        let fake = Fake::start().unwrap();
+        let to = open_at(&fake, Duration::from_secs(patience));
+        // The first is put all the same, and looked at.
+        fake.fail("PutObject", 1, Fault::Anonymous);
+        fake.fail("PutObject", 1, Fault::refuse(500, "InternalError"));
+        for (id, puts) in (1..).zip(puts) {
+            let (entry, bytes) = (file(id, &format!("f{id}"), 1000), noise(1000, id as u8));
+            assert_fresh(&to, &entry);
+            let staged = stage(&to, &[(entry.clone(), bytes.clone())]).remove(0).unwrap();
+            assert!(name(&to, &entry, Ready::Staged(staged), &bytes).unwrap().is_empty());
+            assert!(!to.shared.conditions.lack());
+            assert_eq!(fake.asked_to("PutObject").len(), puts, "{patience} s, {id}");
+        }
+    }
+}
