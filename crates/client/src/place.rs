@@ -566,7 +566,7 @@ mod tests {
             place.mean_contents();
             assert_eq!(place, object(key), "{text}");
         }
-        for bad in ["s3://", "s3://Data/x", "s3://data//x", "s3://data/../x", "s3://KEY@data/x"] {
+        for bad in ["s3://", "s3://da ta/x", "s3://data//x", "s3://data/../x", "s3://KEY@data/x"] {
             let refused = Place::parse(OsStr::new(bad), &Places::default()).unwrap_err();
             assert_eq!(refused.kind, FailureKind::Usage, "{bad}: {refused}");
         }

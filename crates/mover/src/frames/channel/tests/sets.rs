@@ -215,6 +215,9 @@ fn a_group_hears_of_a_set_when_no_member_has_a_frame_of_it_that_it_did_not_take(
     let told = next(&mut channel, 1);
     assert!(!matches!(told, Some(Item::GroupSet(_))), "the other has one that it did not take: {told:?}");
     take(&mut channel, 2, 1);
+    // Each of them is told that its producer is over, too.
+    assert!(matches!(next(&mut channel, 2), Some(Item::ProducerOver { .. })));
+    take(&mut channel, 2, 2);
     let wanted = Item::GroupSet(GroupSet {
         over: SetOver { set: 7, frames: 3, taken: 2 },
         delivered: 2,
