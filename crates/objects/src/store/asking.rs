@@ -405,7 +405,8 @@ impl Store {
                 words.push_str(&clean(more, credentials));
             }
         }
-        if status == 403 {
+        // Another code names another cause: a wrong key, a clock, an archive.
+        if status == 403 && matches!(&*refusal.code, "" | "AccessDenied") {
             words = format!("{words} (it takes the right {})", wish.right);
         }
         self.failure(retries::kind(status, &refusal.code), wish.operation, wish.key, words)
