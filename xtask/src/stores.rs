@@ -1,6 +1,6 @@
 //! Object stores that tests copy to and from (`crates/cli/tests/objects`), two of them: what one takes for S3's
-//! protocol the other may not. They lie in `stores` beside what is built, and are installed anew when their versions
-//! change.
+//! protocol the other may not; and tools that the benchmark of object stores runs beside ours. They lie in `stores`
+//! beside what is built, and are installed anew when their versions change.
 
 use crate::{command, python};
 use anyhow::Result;
@@ -11,23 +11,50 @@ use std::process::Command;
 const VERSITYGW: &str = "github.com/versity/versitygw/cmd/versitygw@v1.8.0";
 /// A store in memory, which takes every key; of Python's packages.
 const MOTO: &str = "moto[server]==5.2.5";
+/// A tool of Go's modules. Built so, it does not know its own version.
+pub const S5CMD: &str = "github.com/peak/s5cmd/v2@v2.3.0";
+/// Amazon's own tool; of Python's packages, which have no version 2 of it.
+pub const AWS_CLI: &str = "awscli==1.46.2";
 /// Where Go is where nobody put it on the path.
 const GO: &str = "/usr/local/go/bin/go";
 
 /// Puts one below this directory.
 type Install = fn(&Path) -> Result<()>;
 
-/// Installs them: what cannot be is told, and its tests are skipped, or fail in CI.
+/// A name, what it is installed from, and how.
+type Step = (&'static str, &'static str, Install);
+
+/// Where they are.
+pub fn home() -> PathBuf {
+    python::home().with_file_name("stores")
+}
+
+/// Installs the stores of tests: what cannot be is told, and its tests are skipped, or fail in CI.
 ///
 /// # Errors
 /// If a directory cannot be made, or a version not be noted.
 pub fn install() -> Result<()> {
-    let home = python::home().with_file_name("stores");
+    let steps: [Step; 2] = [("versitygw", VERSITYGW, versitygw), ("moto", MOTO, moto)];
+    install_all(&steps)
+}
+
+/// Installs the store of the benchmark, and the tools beside ours that Debian has not: what cannot be is told, and is
+/// left out there.
+///
+/// # Errors
+/// As [`install`].
+pub fn install_for_bench() -> Result<()> {
+    let steps: [Step; 3] =
+        [("versitygw", VERSITYGW, versitygw), ("s5cmd", S5CMD, s5cmd), ("aws-cli", AWS_CLI, aws_cli)];
+    install_all(&steps)
+}
+
+fn install_all(steps: &[Step]) -> Result<()> {
+    let home = home();
     std::fs::create_dir_all(&home)?;
-    let steps: [(&str, &str, Install); 2] = [("versitygw", VERSITYGW, versitygw), ("moto", MOTO, moto)];
     for (name, version, install) in steps {
         let stamp = home.join(format!("{name}.txt"));
-        if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == version) {
+        if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == *version) {
             continue;
         }
         println!("==> installing {version}");
@@ -41,19 +68,36 @@ pub fn install() -> Result<()> {
 }
 
 fn versitygw(home: &Path) -> Result<()> {
+    of_go(home, VERSITYGW)
+}
+
+fn s5cmd(home: &Path) -> Result<()> {
+    of_go(home, S5CMD)
+}
+
+fn moto(home: &Path) -> Result<()> {
+    of_python(&home.join("venv"), MOTO)
+}
+
+fn aws_cli(home: &Path) -> Result<()> {
+    of_python(&home.join("aws"), AWS_CLI)
+}
+
+/// A program of a Go module, into `bin`.
+fn of_go(home: &Path, module: &str) -> Result<()> {
     let go = Some(PathBuf::from(GO)).filter(|go| go.exists()).unwrap_or_else(|| "go".into());
     command::run(
         Command::new(go)
-            .args(["install", VERSITYGW])
+            .args(["install", module])
             .env("GOBIN", home.join("bin"))
             .env("GOFLAGS", "-modcacherw")
             .env("GOPATH", home.join("go")),
     )
 }
 
-fn moto(home: &Path) -> Result<()> {
-    let venv = home.join("venv");
-    command::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv))?;
-    let pip = ["-m", "pip", "install", "-q", "--disable-pip-version-check", MOTO];
+/// A package of Python's, into a virtual environment of its own.
+fn of_python(venv: &Path, package: &str) -> Result<()> {
+    command::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(venv))?;
+    let pip = ["-m", "pip", "install", "-q", "--disable-pip-version-check", package];
     command::run(Command::new(venv.join("bin/python")).args(pip))
 }
