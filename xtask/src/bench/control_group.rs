@@ -20,7 +20,15 @@ impl Group {
     /// # Errors
     /// Without the right to (root).
     pub fn new() -> Result<Group> {
-        let name = format!("thalweg-bench-{}", std::process::id());
+        Group::named("")
+    }
+
+    /// A further one beside it, told from it by the end of its name.
+    ///
+    /// # Errors
+    /// As [`Group::new`].
+    pub fn named(end: &str) -> Result<Group> {
+        let name = format!("thalweg-bench-{}{end}", std::process::id());
         let v1 = Path::new("/sys/fs/cgroup/cpuacct");
         let (parent, is_v1) = if v1.is_dir() { (v1, true) } else { (Path::new("/sys/fs/cgroup"), false) };
         let directory = parent.join(name);
