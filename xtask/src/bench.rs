@@ -16,11 +16,12 @@
 //!   used there, the machine's list of what is permitted has it for the time of the run.
 //! - What cannot run is left out, and the result says so and why.
 //!
-//! It needs root, and installs the peers from Debian's packages. Everything is below `target/` and goes at the end.
+//! It needs root, and installs the peers from Debian's packages; what Debian has not, for `beside-zeromq` and `objects`,
+//! from Python's and Go's. Everything is below `target/` and goes at the end, but for what was installed there.
 
 use crate::scratch::Scratch;
 use crate::servers;
-use crate::{cargo, command, packages};
+use crate::{cargo, command, packages, stores};
 use anyhow::{Context, Result, bail, ensure};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::fs;
@@ -140,6 +141,9 @@ pub fn run(args: &Args) -> Result<()> {
         cargo::build_primitives()?;
         if suite.name == suite::beside_zeromq::NAME {
             suite::beside_zeromq::prepare()?;
+        }
+        if suite.name == suite::objects::NAME {
+            stores::install_for_bench()?;
         }
         return go_inside();
     };

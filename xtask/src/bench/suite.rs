@@ -26,6 +26,8 @@ pub mod beside_rsync;
 
 pub mod beside_zeromq;
 
+pub mod objects;
+
 /// See the module.
 pub struct Suite {
     /// As it is typed, and the name of its result file.
@@ -55,7 +57,7 @@ fn emulated(rate_bits_per_s: Option<u64>) -> PathKind {
 }
 
 /// All of them, in the order of the page.
-pub const SUITES: [Suite; 10] = [
+pub const SUITES: [Suite; 11] = [
     limit::SUITE,
     large::SUITE,
     small::SUITE,
@@ -66,6 +68,7 @@ pub const SUITES: [Suite; 10] = [
     auto::SUITE,
     beside_rsync::SUITE,
     beside_zeromq::SUITE,
+    objects::SUITE,
 ];
 
 #[cfg(test)]
