@@ -588,6 +588,18 @@ mod tests {
         assert_eq!(cases(&Shape { frames: 144, ..SHAPE }).len(), 16);
     }
 
+    /// As docs/guide/bench.md advises.
+    #[test]
+    fn a_tenth_of_the_paper_s_scan_has_its_frames_at_its_rates_for_seven_minutes() {
+        let wishes = Wishes { budget_bytes: Some(1152 * MIB), files_max: Some(144), ..Wishes::default() };
+        let shape = Shape::of(&wishes);
+        assert_eq!(shape, Shape { frames: 144, frame_bytes: FRAME_BYTES, period: PERIOD });
+        let changes = prepare(&wishes).unwrap().changes;
+        assert_eq!(changes.into_iter().map(|change| change.to).collect::<Vec<_>>(), ["144"]);
+        let made: Duration = cases(&shape).iter().map(|case| case.period * 144).sum();
+        assert_eq!(made.as_secs(), 418);
+    }
+
     #[test]
     fn a_frame_is_due_at_the_end_of_its_period() {
         let clock = Clock { began: Instant::now(), period: SHAPE.period };
