@@ -198,7 +198,16 @@ fn samples_of<'a>(case: &MeasuredCase, results: &'a Results) -> Vec<&'a Sample> 
 fn with_bars(published: &Published, ours: &Bars) -> Option<Bars> {
     let theirs = alone(published)?;
     let mut groups = theirs.groups;
-    let same = |name: &String| published.ours.iter().position(|ours| ours == name);
+    // One file for each frame.
+    let files = |name: &String| name.strip_suffix(" files")?.parse::<u64>().ok();
+    let frames = ours.groups.iter().filter_map(files).max().unwrap_or_default().to_string();
+    let wanted: Vec<String> = published.ours.iter().map(|name| name.replace("{frames}", &frames)).collect();
+    for (group, (wanted, name)) in groups.iter_mut().zip(wanted.iter().zip(&published.ours)) {
+        if wanted != name && *wanted != *group {
+            *group = format!("{group} (ours: {frames})");
+        }
+    }
+    let same = |name: &String| wanted.iter().position(|ours| ours == name);
     let mut series: Vec<BarSeries> = Vec::new();
     for one in &ours.series {
         let named = || ours.groups.iter().zip(&one.values);

@@ -23,7 +23,8 @@ pub struct Published {
     /// Names of groups, if it is drawn as bars.
     #[serde(default)]
     pub groups: Vec<String>,
-    /// How our suite calls the same groups; empty where it has none such.
+    /// How our suite calls the same groups; empty where it has none such. `{frames}` in it is the number of frames of
+    /// our scan, which may have been made smaller.
     #[serde(default)]
     pub ours: Vec<String>,
     /// What was measured.

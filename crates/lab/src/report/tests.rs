@@ -327,6 +327,18 @@ fn beside_a_paper_stands_which_of_ours_it_is() {
     let figure = named(&all, "frames-beside-003-fig-4");
     assert_eq!(figure.title, "Beside the paper: 003 Fig 4 (ours: time between frames 33 ms)");
     assert_eq!(bars(figure).series[0].name, "ours");
+    assert_eq!(bars(figure).groups, ["1440 files", "stream"]);
+}
+
+#[test]
+fn a_scan_that_was_made_smaller_stands_beside_the_paper_s_and_says_how_many_frames_it_had() {
+    let of = |series: &str, wall_s| sample(series, wall_s, &[("period", 0.033)]);
+    let samples = vec![of("10 files", 6.0), of("144 files", 16.0), of("stream", 4.0)];
+    let all = figures(&[results("frames", PathKind::Loopback, samples)]);
+    let bars = bars(named(&all, "frames-beside-003-fig-4"));
+    assert_eq!(bars.groups, ["1440 files (ours: 144)", "stream", "10 files"]);
+    let ours: Vec<f64> = bars.series[0].values.iter().flatten().map(|value| value.value).collect();
+    assert_eq!(ours, [1.0, 0.25, 0.375]);
 }
 
 #[test]
