@@ -2,14 +2,18 @@
 //!
 //! Three trees: directories of a thousand files; one directory with all of them; and the first once more, with one
 //! large file that comes before all others, sent slowly, so that everything waits behind it. Each is copied on this
-//! machine, pushed to a daemon and pulled from one. Trees and copies are on an ext4 of their own, with the one byte of
-//! a file in its inode. Told of each copy:
+//! machine, pushed to a daemon and pulled from one, `--runs` times. The trees are on an ext4 of their own, and each
+//! copy on another, with the one byte of a file in its inode. Told of each copy:
 //!
 //! - *first*: seconds from the start of the program until the first file with content stands, verified, in the
 //!   destination's staging directory. SPEC.md promises less than one for a million entries.
 //! - *client*, *daemon*: the most memory that each ever had (`VmHWM`) beside its buffers, for which each has [`POOL`].
 //!   It must not grow with the tree.
 //! - *CPU*: seconds of both sides.
+//!
+//! Ten million entries take a copy about ten minutes, and what is told after the first second only a whole one shows.
+//! With `--whole-once` a round has one way copy the whole tree, each way in one round, and ends the other copies once
+//! their first content stands: three rounds of three ways take as long as three copies.
 //!
 //! Stopped (Ctrl-C, SIGTERM), it ends what it started, and takes away what it made; killed, it at least leaves no
 //! process.
@@ -19,7 +23,7 @@
 use crate::bench::control_group::Group;
 use crate::bench::record;
 use crate::bench::rows::{self, Rows};
-use crate::bench::tell::{Goal, number};
+use crate::bench::tell::{self, Goal, number};
 use crate::bench::workspace::Volume;
 use crate::scratch::Scratch;
 use crate::servers::{self, Daemon};
@@ -35,6 +39,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use thalweg_lab::bench::statistics::median;
 use thalweg_sys::child::dies_with_us;
 
 /// Files of a directory in the trees that have many.
@@ -69,7 +74,13 @@ pub struct Args {
     /// Only this way: on this machine, to a daemon, from one
     #[arg(long, value_parser = WAYS)]
     way: Option<String>,
-    /// Where copies go (default: beside the trees, on an ext4 of their own in a file below target/)
+    /// Copies of each tree each way; the trees are made once
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    runs: u64,
+    /// One of these is of the whole tree, the others end once their first content stands
+    #[arg(long)]
+    whole_once: bool,
+    /// Where copies go (default: each to an ext4 of its own in a file below target/)
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
     /// What was measured, as JSON lines. bench/results/entries.jsonl is shown in docs/performance.md
@@ -88,15 +99,15 @@ pub fn run(args: &Args) -> Result<()> {
     let stop = Stop::asked()?;
     let scratch = Scratch::new("entries")?;
     let wanted = |name: &str| name.contains(&args.only);
+    let ways: Vec<&'static str> =
+        WAYS.into_iter().filter(|way| args.way.as_deref().is_none_or(|wanted| wanted == *way)).collect();
+    let rounds = ways.len() as u64;
+    ensure!(!args.whole_once || args.runs >= rounds, "--whole-once needs --runs {rounds}: one for each way");
     let (is_deep_wanted, is_flat_wanted) = (wanted("deep") || wanted("behind"), wanted("flat"));
-    // The trees and one copy; the large file, its copy, and as much again.
     let trees = u64::from(is_deep_wanted) + u64::from(is_flat_wanted);
     let large = args.large_mib << 20;
-    let volume = Volume::of_tiny_files(&scratch, "volume", (trees + 1) * args.files, 3 * large)?;
-    let to = args.to.clone().unwrap_or(volume.path.join("export"));
-    let ways =
-        WAYS.into_iter().filter(|way| args.way.as_deref().is_none_or(|wanted| wanted == *way)).collect();
-    let mut bench = Bench { group: Group::new()?, to, thalweg, ways, rows: Vec::new(), stop };
+    let volume = Volume::of_tiny_files(&scratch, "volume", trees * args.files, large)?;
+    let mut bench = Bench { args, group: Group::new()?, thalweg, ways, rows: Vec::new(), stop };
     println!(
         "{:<7} {:<6} {:>9} {:>8} {:>8} {:>10} {:>11} {:>11} {:>8}",
         "tree", "way", "entries", "first s", "all s", "entries/s", "client MiB", "daemon MiB", "CPU s"
@@ -132,7 +143,12 @@ pub fn run(args: &Args) -> Result<()> {
 fn repeat(args: &Args) -> String {
     let only = if args.only.is_empty() { String::new() } else { format!(" --only {}", args.only) };
     let way = args.way.as_ref().map(|way| format!(" --way {way}")).unwrap_or_default();
-    format!("cargo xtask entries --files {} --large-mib {}{only}{way}", args.files, args.large_mib)
+    let runs = if args.runs == 1 { String::new() } else { format!(" --runs {}", args.runs) };
+    let whole = if args.whole_once { " --whole-once" } else { "" };
+    format!(
+        "cargo xtask entries --files {} --large-mib {}{only}{way}{runs}{whole}",
+        args.files, args.large_mib
+    )
 }
 
 fn make_files(directory: &Path, files: u64, stop: &Stop) -> Result<()> {
@@ -185,10 +201,9 @@ impl Drop for Client {
     }
 }
 
-struct Bench {
+struct Bench<'a> {
+    args: &'a Args,
     group: Group,
-    /// Where copies go.
-    to: PathBuf,
     thalweg: PathBuf,
     ways: Vec<&'static str>,
     /// Of each copy.
@@ -196,28 +211,44 @@ struct Bench {
     stop: Stop,
 }
 
-impl Bench {
+impl Bench<'_> {
     fn tree(&mut self, name: &str, from: &Path, scratch: &Scratch, options: &[&str]) -> Result<()> {
-        for way in self.ways.clone() {
-            self.copy(name, from, way, scratch, options)?;
+        for round in 0..self.args.runs {
+            for (at, way) in self.ways.clone().into_iter().enumerate() {
+                let is_whole = !self.args.whole_once || round == at as u64;
+                self.copy(name, from, (way, is_whole), scratch, options)?;
+            }
         }
         Ok(())
+    }
+
+    /// Where a copy goes. One to a file system of its own goes with that in no time.
+    fn place(&self, scratch: &Scratch) -> Result<(PathBuf, Option<Volume>)> {
+        if let Some(to) = &self.args.to {
+            return Ok((to.clone(), None));
+        }
+        // The copy of the large file, and as much again.
+        let others = 2 * (self.args.large_mib << 20);
+        let volume = Volume::of_tiny_files(scratch, "copies", self.args.files, others)?;
+        Ok((volume.path.join("export"), Some(volume)))
     }
 
     fn copy(
         &mut self,
         name: &str,
         from: &Path,
-        way: &str,
+        (way, is_whole): (&str, bool),
         scratch: &Scratch,
         options: &[&str],
     ) -> Result<()> {
         self.stop.look()?;
-        let copied = Copied(self.to.join("copy"));
-        let copy = copied.0.clone();
-        fs::create_dir_all(&self.to)?;
+        // Both go after the processes that are below.
+        let (to, volume) = self.place(scratch)?;
+        let copy = to.join("copy");
+        let _copied = volume.is_none().then(|| Copied(copy.clone()));
+        fs::create_dir_all(&to)?;
         // A daemon for each, so that its peak is of this copy.
-        let exports = [format!("in={}", self.to.display()), format!("out={}:ro", from.display())];
+        let exports = [format!("in={}", to.display()), format!("out={}:ro", from.display())];
         let daemon = Daemon::start(&self.thalweg, scratch, &exports, |mut command| {
             command.args(["--memory", POOL.0]);
             let mut command = self.group.enter(command);
@@ -233,7 +264,8 @@ impl Bench {
         let mut command = Command::new(&self.thalweg);
         command.args(["cp", "--json", "--memory", POOL.0, "--ticket"]).arg(&daemon.ticket);
         command.args(options).args(&places);
-        command.env("THALWEG_STATE", scratch.path("client-state"));
+        // One that was ended is none of a later one's business.
+        command.env("THALWEG_STATE", scratch.path(&format!("client-state-{}", self.rows.len())));
         let told = scratch.path("told");
         let cpu = self.group.cpu()?;
         let started = Instant::now();
@@ -247,23 +279,34 @@ impl Bench {
             }
             most = most.max(peak_memory(client.0.id()).unwrap_or(most));
             if let Some(status) = client.0.try_wait()? {
-                break status;
+                break Some(status);
+            }
+            if first.is_some() && !is_whole {
+                break None;
             }
             self.stop.look()?;
             std::thread::sleep(LOOK_EVERY);
         };
         let seconds = started.elapsed().as_secs_f64();
         let cpu_s = (self.group.cpu()? - cpu).as_secs_f64();
-        let told = fs::read_to_string(told)?;
-        let last = told.lines().last().unwrap_or_default();
-        ensure!(status.success(), "{name}, {way}: {status}: {last}");
-        let last: serde_json::Value = serde_json::from_str(last)?;
-        let entries = last["done"].as_f64().with_context(|| format!("no `done` in {last}"))?;
         let of_daemon = peak_memory(daemon.pid()).context("the daemon's memory")?;
-        daemon.stop()?;
+        let entries = match status {
+            Some(status) => {
+                let told = fs::read_to_string(told)?;
+                let last = told.lines().last().unwrap_or_default();
+                ensure!(status.success(), "{name}, {way}: {status}: {last}");
+                let last: serde_json::Value = serde_json::from_str(last)?;
+                let entries = last["done"].as_f64().with_context(|| format!("no `done` in {last}"))?;
+                daemon.stop()?;
+                entries
+            }
+            // Nobody has counted them.
+            None => 0.0,
+        };
         let row = Row {
             tree: name.to_owned(),
             way: way.to_owned(),
+            is_whole: status.is_some(),
             entries,
             first_s: first.map(|first| first.as_secs_f64()),
             seconds,
@@ -287,6 +330,9 @@ fn beside(most: u64) -> u64 {
 struct Row {
     tree: String,
     way: String,
+    /// It was not ended once its first content stood. Older results say nothing of it, and are.
+    #[serde(default = "yes")]
+    is_whole: bool,
     entries: f64,
     /// Nobody saw it where there is none.
     first_s: Option<f64>,
@@ -296,6 +342,10 @@ struct Row {
     /// `None` without a daemon.
     daemon_bytes: Option<u64>,
     cpu_s: f64,
+}
+
+fn yes() -> bool {
+    true
 }
 
 impl Row {
@@ -330,27 +380,45 @@ fn told(rows: &[Value]) -> Result<String> {
          | tree | way | entries | first content after, s | all, s | entries/s | client, MiB | daemon, MiB |\n|---|---|---|---|---|---|---|---|\n",
         POOL.0
     );
+    let parsed =
+        |row: &Value| -> Result<Row> { serde_json::from_value(row.clone()).with_context(|| row.to_string()) };
+    let rows = rows.iter().map(parsed).collect::<Result<Vec<Row>>>()?;
+    ensure!(!rows.is_empty(), "nothing was measured");
     let mut worst = (0.0f64, 0u64);
-    for row in rows {
-        let row: Row = serde_json::from_value(row.clone()).with_context(|| row.to_string())?;
-        let first = row.first_s.unwrap_or(f64::INFINITY);
-        let most = row.client_bytes.max(row.daemon_bytes.unwrap_or(0));
-        worst = (worst.0.max(first), worst.1.max(most));
+    for case in cases(&rows) {
+        let (tree, way) = (&case[0].tree, &case[0].way);
+        let whole = |figure: fn(&Row) -> f64| -> Vec<f64> {
+            case.iter().filter(|row| row.is_whole).map(|row| figure(row)).collect()
+        };
+        let entries = whole(|row| row.entries);
+        ensure!(!entries.is_empty(), "no whole copy of {tree}, {way}");
+        let first: Vec<f64> = case.iter().map(|row| row.first_s.unwrap_or(f64::INFINITY)).collect();
+        let latest = first.iter().copied().fold(0.0, f64::max);
+        let most = |of: fn(&Row) -> Option<u64>| case.iter().filter_map(|row| of(row)).max();
+        let (client, daemon) = (most(|row| Some(row.client_bytes)), most(|row| row.daemon_bytes));
+        worst = (worst.0.max(latest), worst.1.max(client.max(daemon).unwrap_or(0)));
         let mebibytes = |bytes: u64| number(bytes as f64 / f64::from(1 << 20));
+        let shown = |bytes: Option<u64>| bytes.map_or("–".to_owned(), mebibytes);
         writeln!(
             out,
-            "| {} | {} | {} | {} | {} | {:.0} | {} | {} |",
-            row.tree,
-            row.way,
-            row.entries,
-            row.first_s.map_or("not seen".to_owned(), number),
-            number(row.seconds),
-            row.entries / row.seconds,
-            mebibytes(row.client_bytes),
-            row.daemon_bytes.map_or("–".to_owned(), mebibytes),
+            "| {tree} | {way} | {} | {} | {} | {:.0} | {} | {} |",
+            median(&entries),
+            if latest.is_finite() { tell::shown(&first) } else { "not seen".to_owned() },
+            tell::shown(&whole(|row| row.seconds)),
+            median(&whole(|row| row.entries / row.seconds)),
+            shown(client),
+            shown(daemon),
         )?;
     }
-    ensure!(!rows.is_empty(), "nothing was measured");
+    let ended = rows.iter().filter(|row| !row.is_whole).count();
+    if ended > 0 {
+        writeln!(
+            out,
+            "\nOf {} copies {ended} were ended once their first content stood: all else is of the others, of which each \
+             tree has one each way.",
+            rows.len()
+        )?;
+    }
     let beside = worst.1 as f64 / f64::from(1 << 20);
     let first = Goal::AtMost(FIRST_S_MAX).verdict(worst.0);
     let memory = Goal::AtMost(BESIDE_MIB_MAX).verdict(beside);
@@ -361,6 +429,18 @@ fn told(rows: &[Value]) -> Result<String> {
         number(beside)
     )?;
     Ok(out)
+}
+
+/// Rows of one tree and one way together, in the order in which these came first.
+fn cases(rows: &[Row]) -> Vec<Vec<&Row>> {
+    let mut cases: Vec<Vec<&Row>> = Vec::new();
+    for row in rows {
+        match cases.iter_mut().find(|case| case[0].tree == row.tree && case[0].way == row.way) {
+            Some(case) => case.push(row),
+            None => cases.push(vec![row]),
+        }
+    }
+    cases
 }
 
 /// Whether a small file with content stands in the staging directory of a copy.
@@ -386,30 +466,68 @@ mod tests {
 
     #[test]
     fn the_page_judges_the_latest_first_content_and_the_most_memory_of_either_side() {
-        let row = |first_s: Option<f64>, client_bytes: u64, daemon_bytes: Option<u64>| {
-            let (tree, way) = ("deep".to_owned(), "push".to_owned());
-            let row = Row {
-                tree,
-                way,
-                entries: 1e6,
-                first_s,
-                seconds: 50.0,
-                client_bytes,
-                daemon_bytes,
-                cpu_s: 9.0,
-            };
-            serde_json::to_value(row).unwrap()
-        };
-        let good = row(Some(0.25), beside(116 << 20), None);
-        let page = told(&[good.clone(), row(Some(0.5), 50 << 20, Some(200 << 20))]).unwrap();
-        assert!(page.contains("| deep | push | 1000000 | 0.250 | 50.0 | 20000 | 100 | – |"), "{page}");
+        let good = row("local", Some(0.25), beside(116 << 20), None);
+        let page = told(&[good.clone(), row("push", Some(0.5), 50 << 20, Some(200 << 20))]).unwrap();
+        assert!(page.contains("| deep | local | 1000000 | 0.250 | 50.0 | 20000 | 100 | – |"), "{page}");
         assert!(
             page.contains("after 0.500 s (at most 1: met); the most memory 200 MiB (at most 256: met)"),
             "{page}"
         );
-        let page = told(&[good, row(Some(1.5), 50 << 20, Some(512 << 20))]).unwrap();
+        assert!(!page.contains("were ended"), "{page}");
+        let page = told(&[good, row("push", Some(1.5), 50 << 20, Some(512 << 20))]).unwrap();
         assert_eq!(page.matches("**missed by").count(), 2, "{page}");
-        assert!(told(&[row(None, 0, None)]).unwrap().contains("**missed by inf %**"));
+        assert!(told(&[row("push", None, 0, None)]).unwrap().contains("**missed by inf %**"));
         assert!(told(&[]).is_err() && told(&[json!({})]).is_err());
+    }
+
+    #[test]
+    fn copies_that_were_ended_show_when_their_first_content_stood_and_nothing_else() {
+        let ended = |first_s: f64| {
+            let mut row = row("push", Some(first_s), 1 << 20, Some(1 << 20));
+            row["is_whole"] = false.into();
+            row["entries"] = 0.into();
+            row["seconds"] = first_s.into();
+            row
+        };
+        let mut whole = row("push", Some(0.25), 50 << 20, Some(200 << 20));
+        // As older results have it.
+        whole.as_object_mut().unwrap().remove("is_whole");
+        let page = told(&[whole, ended(0.5), ended(0.75)]).unwrap();
+        let line = "| deep | push | 1000000 | 0.500 [0.250–0.750] | 50.0 | 20000 | 50.0 | 200 |";
+        assert!(page.contains(line), "{page}");
+        assert!(page.contains("Of 3 copies 2 were ended"), "{page}");
+        assert!(page.contains("after 0.750 s (at most 1: met)"), "{page}");
+        assert!(told(&[ended(0.5)]).is_err(), "no memory of a whole copy");
+    }
+
+    #[test]
+    fn what_repeats_a_result_says_how_often_it_copied() {
+        #[derive(clap::Parser)]
+        struct Cli {
+            #[command(flatten)]
+            args: Args,
+        }
+        let told = |words: &str| {
+            let words = std::iter::once("entries").chain(words.split_whitespace());
+            repeat(&<Cli as clap::Parser>::try_parse_from(words).unwrap().args)
+        };
+        assert_eq!(told(""), "cargo xtask entries --files 1000000 --large-mib 1024");
+        let words = "--files 10 --large-mib 1 --only deep --way push --runs 3 --whole-once";
+        assert_eq!(told(words), format!("cargo xtask entries {words}"));
+    }
+
+    fn row(way: &str, first_s: Option<f64>, client_bytes: u64, daemon_bytes: Option<u64>) -> Value {
+        let row = Row {
+            tree: "deep".to_owned(),
+            way: way.to_owned(),
+            is_whole: true,
+            entries: 1e6,
+            first_s,
+            seconds: 50.0,
+            client_bytes,
+            daemon_bytes,
+            cpu_s: 9.0,
+        };
+        serde_json::to_value(row).unwrap()
     }
 }

@@ -177,6 +177,8 @@ fn with_samples<'a>(
 /// What stands in names for the rate of our line, and for the size of our files.
 const LINE: &str = "{line}";
 const FILE: &str = "{file}";
+/// In the name of a group: the number of frames of our scan.
+const FRAMES: &str = "{frames}";
 
 fn file_size(samples: &[&Sample]) -> String {
     let size = samples.first().map_or(0.0, |sample| sample.bytes as f64 / sample.files.max(1) as f64);
@@ -201,7 +203,7 @@ fn with_bars(published: &Published, ours: &Bars) -> Option<Bars> {
     // One file for each frame.
     let files = |name: &String| name.strip_suffix(" files")?.parse::<u64>().ok();
     let frames = ours.groups.iter().filter_map(files).max().unwrap_or_default().to_string();
-    let wanted: Vec<String> = published.ours.iter().map(|name| name.replace("{frames}", &frames)).collect();
+    let wanted: Vec<String> = published.ours.iter().map(|name| name.replace(FRAMES, &frames)).collect();
     for (group, (wanted, name)) in groups.iter_mut().zip(wanted.iter().zip(&published.ours)) {
         if wanted != name && *wanted != *group {
             *group = format!("{group} (ours: {frames})");
