@@ -35,11 +35,7 @@ impl Receiving for ReceiveRun {
         let wanted = {
             let state = self.lock();
             if !state.machine.was_offered(id) {
-                return Err(Failure::new(
-                    FailureKind::Protocol,
-                    "receive",
-                    "data of an entry that was never offered",
-                ));
+                return Err(never_offered());
             }
             state.machine.chunks_wanted(id)
         };
@@ -115,11 +111,7 @@ impl Receiving for ReceiveRun {
     fn small_wanted(&self, ids: &[EntryId]) -> Result<Vec<Option<Arc<Entry>>>> {
         let state = self.lock();
         if !ids.iter().all(|&id| state.machine.was_offered(id)) {
-            return Err(Failure::new(
-                FailureKind::Protocol,
-                "receive",
-                "data of an entry that was never offered",
-            ));
+            return Err(never_offered());
         }
         Ok(state.machine.small_wanted(ids.iter().copied()))
     }
@@ -310,4 +302,8 @@ fn is_one_hole(entry: &Entry, terms: &Terms, digest: Digest) -> bool {
     let mut tree = Tree::new(size, chunk_bytes);
     tree.insert_marked_holes(0, size / chunk_bytes, mark);
     matches!(entry.kind, Kind::File { marked: true, .. }) && tree.root() == Some(digest)
+}
+
+fn never_offered() -> Failure {
+    Failure::new(FailureKind::Protocol, "receive", "data of an entry that was never offered")
 }
