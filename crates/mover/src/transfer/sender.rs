@@ -278,6 +278,7 @@ impl Tasks {
 }
 
 /// Entries whose outcome is known.
+#[derive(Default)]
 struct Heard {
     /// In few runs, for all but the unsettled are in it.
     all: RunSet,
@@ -432,7 +433,7 @@ impl Sender {
             next_id: 0,
             scan: None,
             tasks: Tasks::by(dealer),
-            heard: Heard { all: RunSet::new(), unreported: RunSet::new(), offered_late: false },
+            heard: Heard::default(),
             actions: VecDeque::new(),
             end: End::Open,
             progress: Progress::default(),

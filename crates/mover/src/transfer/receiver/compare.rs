@@ -9,7 +9,6 @@
 //! Nothing is written before a difference is known. Copied chunks are digested again on the way, and count like
 //! those that came from the sender.
 
-use super::left::runs;
 use super::{Action, Candidate, Item, Large, Receiver, State, protocol};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::transfer::runs::RunSet;
@@ -68,7 +67,7 @@ impl Comparison {
         let mut comparable = missing.clone();
         comparable.remove(self.candidate.chunks, u64::MAX);
         missing.remove(0, self.candidate.chunks);
-        runs(&comparable)
+        comparable.said()
     }
 }
 

@@ -2,9 +2,10 @@
 
 use super::{Action, End, Finished, Item, Named, Receiver, RoundResult, RoundStep, State};
 use crate::failure::{Failure, FailureKind, Reason, VERIFY};
+use crate::transfer::runs::RunSet;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use thalweg_wire::message::{AckLevel, Outcome, Run, TransferMessage as Say};
+use thalweg_wire::message::{AckLevel, Outcome, TransferMessage as Say};
 use thalweg_wire::{Digest, EntryId, digest, limits};
 
 /// What is on its way to be durable, and to its name.
@@ -248,11 +249,8 @@ impl Receiver {
             for &(chunk, digest) in &chunks {
                 large.written.remove(chunk, chunk + 1);
                 large.tree.insert(chunk, digest);
-                self.counts.durable_bytes = self.counts.durable_bytes.saturating_add(digest::chunk_length(
-                    chunk,
-                    item.entry.evidence.size,
-                    chunk_bytes,
-                ));
+                let bytes = digest::chunk_length(chunk, item.entry.evidence.size, chunk_bytes);
+                self.counts.durable_bytes = self.counts.durable_bytes.saturating_add(bytes);
             }
             match (large.tree.root(), &large.seal) {
                 _ if large.is_undecided() => {}
@@ -288,9 +286,9 @@ impl Receiver {
     pub(super) fn round_recorded(&mut self, mut round: Round) {
         let mut acks = Vec::new();
         for (id, chunks) in std::mem::take(&mut round.recorded) {
-            let mut numbers: Vec<u64> = chunks.iter().map(|&(chunk, _)| chunk).collect();
-            numbers.sort_unstable();
-            acks.extend(runs_of(&numbers).into_iter().map(|run| (id, run)));
+            let mut written = RunSet::new();
+            chunks.iter().for_each(|&(chunk, _)| written.insert(chunk, chunk + 1));
+            acks.extend(written.said().into_iter().map(|run| (id, run)));
         }
         for acks in acks.chunks(limits::MESSAGE_ITEMS_MAX / 2) {
             self.outbox.say(Say::Ack(AckLevel::Durable, acks.to_vec()));
@@ -337,14 +335,3 @@ impl Receiver {
 
 /// Rounds for what is there when space runs out: its bytes, then its names, and what came while the first ran.
 const LAST_ROUNDS_MAX: u32 = 3;
-
-fn runs_of(sorted: &[u64]) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
-    for &chunk in sorted {
-        match runs.last_mut() {
-            Some(run) if run.first + run.count == chunk => run.count += 1,
-            _ => runs.push(Run { first: chunk, count: 1 }),
-        }
-    }
-    runs
-}

@@ -323,8 +323,7 @@ impl Sender {
     }
 
     pub(super) fn say_heard(&mut self, entries: &RunSet) {
-        let runs: Vec<Run> = entries.iter().map(|(first, end)| Run { first, count: end - first }).collect();
-        for runs in runs.chunks(limits::MESSAGE_ITEMS_MAX) {
+        for runs in entries.said().chunks(limits::MESSAGE_ITEMS_MAX) {
             self.say(Say::Heard(runs.to_vec()));
         }
     }
