@@ -36,6 +36,8 @@ pub mod dataset;
 
 pub mod simulated;
 
+mod around;
+
 pub mod sparing;
 
 pub mod filtered;

@@ -7,7 +7,8 @@ use crate::support::plan::Plan;
 use crate::support::proxy::Proxy;
 use crate::support::{Scratch, noise, wait_until};
 use crate::{
-    Got, LIMIT, Tally, by, command, drain, frame, push_all, receiver, sender, small, stand, status, told,
+    Got, LIMIT, Tally, by, command, drain, frame, push_all, receiver, sender, small, stand, status, take_all,
+    take_frames, told,
 };
 use nix::sys::signal::Signal;
 use std::collections::BTreeSet;
@@ -165,19 +166,11 @@ fn a_producer_that_was_killed_goes_on_under_its_name_and_one_that_leaves_is_told
     assert!(all >= before + 400, "{all} after {before}");
     let got = receiver(&scratch, &place, by(FramePolicy::Block));
     let mut next = 0;
-    while let Some(delivery) = got.next(Some(LIMIT)).unwrap() {
-        match delivery {
-            Delivery::Frame(frame) => {
-                assert_eq!((frame.sequence, &frame.producer[..]), (next, "cam"));
-                next += 1;
-            }
-            Delivery::End(report) => {
-                assert!(report.producers_gone.is_empty());
-                break;
-            }
-            other => panic!("{other:?}"),
-        }
-    }
+    let report = take_frames(&got, |frame| {
+        assert_eq!((frame.sequence, &frame.producer[..]), (next, "cam"));
+        next += 1;
+    });
+    assert!(report.producers_gone.is_empty());
     assert_eq!(next, all);
     // One that is dropped without an end.
     let other = daemon.place("data", "other");
@@ -277,13 +270,9 @@ fn who_began_now_gets_from_the_hub_after_one_that_was_killed_what_came_since_and
     maker.finish(Some(LIMIT)).expect("an end");
     for taker in &takers {
         let mut came = BTreeSet::new();
-        loop {
-            match taker.next(Some(LIMIT)).unwrap() {
-                Some(Delivery::Frame(frame)) => drop(came.insert(frame.sequence)),
-                Some(Delivery::End(_)) => break,
-                other => panic!("{other:?}"),
-            }
-        }
+        take_frames(taker, |frame| {
+            came.insert(frame.sequence);
+        });
         assert!(came.iter().copied().eq(10..30), "{came:?}");
     }
 }
@@ -303,13 +292,7 @@ fn a_consumer_whose_producer_ended_before_its_hub_was_killed_does_not_wait_for_i
     assert!(taker.next(Some(LIMIT)).unwrap().is_some());
     daemon.kill();
     let _daemon = scratch.daemon_at(&address, &[("data", &export)], &[], |command| command);
-    let report = loop {
-        match taker.next(Some(LIMIT)).unwrap() {
-            Some(Delivery::End(report)) => break report,
-            Some(_) => {}
-            None => panic!("it waits for good"),
-        }
-    };
+    let report = take_all(&taker, drop);
     assert_eq!(report.producers_gone, ["m"]);
 }
 
@@ -530,13 +513,7 @@ fn whole_records_of_a_program_reach_the_hub_though_the_push_is_stopped_or_the_st
         push.end(LIMIT).expect(code);
         drop(open);
         let mut came = Vec::new();
-        loop {
-            match taker.next(Some(LIMIT)).unwrap().expect("something, or the end") {
-                Delivery::Frame(frame) => came.extend_from_slice(&frame.payload),
-                Delivery::End(_) => break,
-                other => panic!("{name}: {other:?}"),
-            }
-        }
+        take_frames(&taker, |frame| came.extend_from_slice(&frame.payload));
         assert!(came == content[..2000], "{name}: {} bytes", came.len());
     }
 }
@@ -571,14 +548,10 @@ fn a_push_that_goes_on_says_again_only_what_sets_it_has_frames_of_and_that_its_f
     let pushed = again().expect(0);
     assert_eq!((pushed.number("frames"), pushed.number("next_sequence")), (1, 4));
     let mut sets = Vec::new();
-    while let Some(delivery) = taker.next(Some(LIMIT)).unwrap() {
-        match delivery {
-            Delivery::Set(report) => sets.push((report.set, report.frames, report.is_complete())),
-            Delivery::End(_) => break,
-            Delivery::Frame(_) => {}
-            Delivery::Lost(lost) => panic!("{lost:?}"),
-        }
-    }
+    take_all(&taker, |delivery| match delivery {
+        Delivery::Set(report) => sets.push((report.set, report.frames, report.is_complete())),
+        other => assert!(matches!(other, Delivery::Frame(_)), "{other:?}"),
+    });
     assert_eq!(sets, [(4, 2, true), (5, 2, true)]);
     // Once more: there is nothing to be sent, and no set to be begun that is over.
     assert_eq!(again().expect(0).number("frames"), 0);

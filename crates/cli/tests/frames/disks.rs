@@ -3,12 +3,12 @@
 use crate::support::chance::{Random, quick_or_torture, say};
 use crate::support::logdisk::{LogDisk, Told, look_at};
 use crate::support::{Scratch, wait_until};
-use crate::{Got, LIMIT, by, frame, push_all, receiver, sender, status};
+use crate::{Got, LIMIT, by, frame, push_all, receiver, sender, status, take_frames};
 use std::fs::File;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
-use thalweg_client::frames::{ChannelWishes, Delivery, FramePolicy, HeldLevel, SenderWishes};
+use thalweg_client::frames::{ChannelWishes, FramePolicy, HeldLevel, SenderWishes};
 use thalweg_mover::failure::FailureKind;
 
 const BYTES: usize = 20_000;
@@ -205,19 +205,11 @@ fn a_disk_that_is_gone_under_a_recorded_channel_ends_a_producer_that_waits_for_n
     assert!(failed.starts_with("sync the spill log failed on `x.frames/"), "{failed}");
     // What the hub had its consumer gets, and then that its producer is gone.
     let mut got = 0;
-    loop {
-        match taker.next(Some(LIMIT)).unwrap().expect("an end") {
-            Delivery::Frame(frame) => {
-                assert_eq!(frame.sequence, got);
-                got += 1;
-            }
-            Delivery::End(report) => {
-                assert_eq!(report.producers_gone, ["m"]);
-                break;
-            }
-            other => panic!("{other:?}"),
-        }
-    }
+    let report = take_frames(&taker, |frame| {
+        assert_eq!(frame.sequence, got);
+        got += 1;
+    });
+    assert_eq!(report.producers_gone, ["m"]);
     assert!((10..=pushed).contains(&got), "{got} of {pushed}");
     drop(maker);
     daemon.kill();

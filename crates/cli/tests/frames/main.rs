@@ -40,8 +40,8 @@ use support::job::Ran;
 use support::{Daemon, Scratch, noise};
 use thalweg_client::far_movers::{How, SshOptions};
 use thalweg_client::frames::{
-    ChannelWishes, Delivery, Frame, FramePolicy, NewFrame, Receiver, ReceiverWishes, Sender, SenderWishes,
-    SetReport,
+    ChannelWishes, ConsumerReport, Delivery, Frame, FramePolicy, NewFrame, Receiver, ReceiverWishes, Sender,
+    SenderWishes, SetReport,
 };
 use thalweg_client::place::Places;
 use thalweg_mover::failure::FailureKind;
@@ -242,6 +242,26 @@ impl Tally {
 /// Takes everything, until the end.
 pub fn drain(receiver: &Receiver, bytes: usize) -> Got {
     Got::default().to_the_end(receiver, bytes)
+}
+
+/// Takes what comes: `each` gets all before the end, whose report is returned.
+#[track_caller]
+pub fn take_all(receiver: &Receiver, mut each: impl FnMut(Delivery)) -> Box<ConsumerReport> {
+    loop {
+        match receiver.next(Some(LIMIT)).expect("no failure").expect("something, or the end") {
+            Delivery::End(report) => return report,
+            other => each(other),
+        }
+    }
+}
+
+/// The same, where nothing but frames is to come.
+#[track_caller]
+pub fn take_frames(receiver: &Receiver, mut each: impl FnMut(Frame)) -> Box<ConsumerReport> {
+    take_all(receiver, |delivery| match delivery {
+        Delivery::Frame(frame) => each(frame),
+        other => panic!("{other:?}"),
+    })
 }
 
 /// How the channel stands, as `thalweg frames status --json` says.

@@ -3,7 +3,8 @@
 use crate::support::job::{Running, signal, with};
 use crate::support::{Scratch, finish, noise, wait_until};
 use crate::{
-    LIMIT, by, command, drain, frame, how, os, push_all, receiver, sender, small, stand, status, told,
+    LIMIT, by, command, drain, frame, how, os, push_all, receiver, sender, small, stand, status, take_all,
+    take_frames, told,
 };
 use nix::sys::signal::Signal;
 use std::collections::BTreeSet;
@@ -256,13 +257,7 @@ fn a_push_that_waits_for_its_pipe_ends_when_it_is_stopped_and_gives_what_it_read
         signal(push.pid(), Signal::SIGTERM);
         let pushed = push.end(LIMIT).expect(143);
         let mut came = Vec::new();
-        loop {
-            match taker.next(Some(LIMIT)).unwrap().expect("something, or the end") {
-                Delivery::Frame(frame) => came.extend_from_slice(&frame.payload),
-                Delivery::End(_) => break,
-                other => panic!("{name}: {other:?}"),
-            }
-        }
+        take_frames(&taker, |frame| came.extend_from_slice(&frame.payload));
         drop(given);
         let mut rest = Vec::new();
         left.read_to_end(&mut rest).unwrap();
@@ -299,9 +294,7 @@ fn an_index_comes_by_a_pipe_and_a_push_that_waits_for_it_ends_when_it_is_stopped
     signal(push.pid(), Signal::SIGTERM);
     push.end(LIMIT).expect(143);
     let mut came = Vec::new();
-    while let Delivery::Frame(frame) = taker.next(Some(LIMIT)).unwrap().expect("something, or the end") {
-        came.extend_from_slice(&frame.payload);
-    }
+    take_frames(&taker, |frame| came.extend_from_slice(&frame.payload));
     assert!(came == noise(1, 3000)[..2000], "{} bytes", came.len());
 }
 
@@ -406,13 +399,10 @@ fn late_consumers_replay_a_recorded_channel_also_after_its_hub_was_killed() {
     let from = ReceiverWishes { from: FrameFrom::Sequence(45), ..by(FramePolicy::Block) };
     let some = receiver(&scratch, &place, from);
     let mut sequences = Vec::new();
-    while let Some(delivery) = some.next(Some(LIMIT)).unwrap() {
-        match delivery {
-            Delivery::Frame(frame) => sequences.push(frame.sequence),
-            Delivery::End(_) => break,
-            other => assert!(matches!(other, Delivery::Set(_)), "{other:?}"),
-        }
-    }
+    take_all(&some, |delivery| match delivery {
+        Delivery::Frame(frame) => sequences.push(frame.sequence),
+        other => assert!(matches!(other, Delivery::Set(_)), "{other:?}"),
+    });
     assert_eq!(sequences, [45, 46, 47, 48, 49]);
 }
 
@@ -647,13 +637,7 @@ fn a_frame_that_comes_later_than_its_deadline_is_told_to_be_late() {
     }
     maker.finish(Some(LIMIT)).unwrap();
     let mut late = Vec::new();
-    let report = loop {
-        match taker.next(Some(LIMIT)).unwrap().expect("something, or the end") {
-            Delivery::Frame(frame) => late.push(frame.is_late()),
-            Delivery::End(report) => break report,
-            other => panic!("{other:?}"),
-        }
-    };
+    let report = take_frames(&taker, |frame| late.push(frame.is_late()));
     assert_eq!(late, [Some(true), Some(false), None].repeat(10));
     let figures = report.figures;
     assert_eq!((figures.with_deadline, figures.late, figures.deadline_unknown), (20, 10, 0));
@@ -694,13 +678,7 @@ fn frames_that_are_held_up_count_from_when_they_were_due() {
     assert!(wait_until(LIMIT, || taken() >= 1));
     std::thread::sleep(Duration::from_secs(4));
     let mut made_ns = Vec::new();
-    let report = loop {
-        match taker.next(Some(LIMIT)).unwrap().expect("something, or the end") {
-            Delivery::Frame(frame) => made_ns.push(frame.time_ns),
-            Delivery::End(report) => break report,
-            other => panic!("{other:?}"),
-        }
-    };
+    let report = take_frames(&taker, |frame| made_ns.push(frame.time_ns));
     let pushed = push.end(LIMIT).expect(0);
     let blocked_s = pushed.finished()["blocked_s"].as_f64().unwrap();
     assert!(blocked_s > 1.0, "held up for {blocked_s} s only");
@@ -733,14 +711,12 @@ fn each_member_of_a_group_hears_what_all_of_them_have_of_a_set() {
     let got: Vec<(BTreeSet<u64>, Vec<_>)> = std::thread::scope(|scope| {
         let take = |member| {
             let (mut seen, mut sets) = (BTreeSet::new(), Vec::new());
-            loop {
-                match Receiver::next(member, Some(LIMIT)).unwrap().expect("something, or the end") {
-                    Delivery::Frame(frame) => assert!(seen.insert(frame.sequence)),
-                    Delivery::Set(report) => sets.push(report),
-                    Delivery::End(_) => return (seen, sets),
-                    other => panic!("{other:?}"),
-                }
-            }
+            take_all(member, |delivery| match delivery {
+                Delivery::Frame(frame) => assert!(seen.insert(frame.sequence)),
+                Delivery::Set(report) => sets.push(report),
+                other => panic!("{other:?}"),
+            });
+            (seen, sets)
         };
         let taken: Vec<_> = members.iter().map(|member| scope.spawn(move || take(member))).collect();
         maker.finish(Some(LIMIT)).expect("an end");
@@ -781,12 +757,7 @@ fn a_hub_inside_a_process_needs_no_other() {
         ("<u2", &[5, 10][..], &b"angle"[..])
     );
     let mut count = 1;
-    while let Some(delivery) = receiver.next(Some(LIMIT)).unwrap() {
-        count += u64::from(matches!(delivery, Delivery::Frame(_)));
-        if matches!(delivery, Delivery::End(_)) {
-            break;
-        }
-    }
+    take_all(&receiver, |delivery| count += u64::from(matches!(delivery, Delivery::Frame(_))));
     assert_eq!(count, 20);
     assert_eq!(receiver.next(Some(Duration::ZERO)).unwrap(), None, "nothing follows the end");
     hub.stop();

@@ -6,7 +6,7 @@ use crate::support::volume::{self, Volume};
 use crate::support::{Scratch, wait_until};
 use crate::{
     Got, LIMIT, by, command, content, drain, frame, is_held_up, push_all, receiver, sender, small, stand,
-    status,
+    status, take_frames,
 };
 use nix::sys::signal::Signal;
 use std::io::{Read, Write};
@@ -14,9 +14,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use thalweg_client::frames::{
-    ChannelWishes, Delivery, FramePolicy, LossReason, ReceiverWishes, SenderWishes,
-};
+use thalweg_client::frames::{ChannelWishes, FramePolicy, LossReason, ReceiverWishes, SenderWishes};
 
 /// Frames of these tests.
 const BYTES: usize = 100_000;
@@ -45,19 +43,11 @@ fn a_consumer_that_blocks_holds_its_producers_up_and_loses_nothing() {
     std::thread::scope(|scope| {
         scope.spawn(|| maker.finish(Some(LIMIT)).expect("an end"));
         let mut count = 0;
-        while let Some(delivery) = taker.next(Some(LIMIT)).unwrap() {
-            match delivery {
-                Delivery::Frame(frame) => {
-                    assert_eq!(frame.sequence, count);
-                    count += 1;
-                }
-                Delivery::End(report) => {
-                    assert_eq!((report.figures.frames, report.figures.lost_frames()), (held, 0));
-                    break;
-                }
-                other => panic!("{other:?}"),
-            }
-        }
+        let report = take_frames(&taker, |frame| {
+            assert_eq!(frame.sequence, count);
+            count += 1;
+        });
+        assert_eq!((report.figures.frames, report.figures.lost_frames()), (held, 0));
         assert_eq!(count, held);
     });
 }

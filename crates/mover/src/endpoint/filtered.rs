@@ -3,12 +3,13 @@
 //! What is below an excluded directory is left out with it, in whatever order the source tells it. Nothing is saved of
 //! what the source does to find it.
 
-use super::{ExtentMap, Removal, ScanSink, Source, SourceFile};
+use super::around::handed_on;
+use super::{ExtentMap, ScanSink, Source, SourceFile};
 use crate::failure::{Failure, Result};
 use crate::filter::{EXCLUDED_BY, Filter};
 use std::sync::Arc;
 use thalweg_wire::message::ScanTotals;
-use thalweg_wire::{Entry, EntryId, Evidence, Kind, RelativePath};
+use thalweg_wire::{Entry, EntryId, Kind, RelativePath};
 
 /// See the module.
 pub struct FilteredSource {
@@ -46,21 +47,7 @@ impl Source for FilteredSource {
         self.source.look_again(entry)
     }
 
-    fn lost(&self) -> Option<Failure> {
-        self.source.lost()
-    }
-
-    fn device(&self) -> Option<u64> {
-        self.source.device()
-    }
-
-    fn direct_is_missed(&self) -> bool {
-        self.source.direct_is_missed()
-    }
-
-    fn remove(&self, path: &RelativePath, seen: &Evidence, is_end: bool) -> Result<Removal> {
-        self.source.remove(path, seen, is_end)
-    }
+    handed_on!();
 
     fn layout(&self, entry: &Entry) -> Result<ExtentMap> {
         self.source.layout(entry)
@@ -119,6 +106,7 @@ mod tests {
     use super::*;
     use crate::failure::FailureKind;
     use crate::filter::parse_filter_line;
+    use thalweg_wire::Evidence;
 
     /// Tells a directory, what is in it behind another name, and a name that is none.
     struct Listing;

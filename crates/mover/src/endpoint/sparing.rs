@@ -5,7 +5,8 @@
 //!
 //! Not guaranteed where the kernel does not say what it has in its cache: there everything stays as reading left it.
 
-use super::{ExtentMap, Removal, ScanSink, Source, SourceFile};
+use super::around::handed_on;
+use super::{ExtentMap, ScanSink, Source, SourceFile};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::mutex::lock;
 use std::collections::VecDeque;
@@ -111,22 +112,8 @@ impl Source for SparingSource {
         Ok(now)
     }
 
-    /// What is cut is not what it was.
-    fn remove(&self, path: &RelativePath, seen: &Evidence, is_end: bool) -> Result<Removal> {
-        self.source.remove(path, seen, is_end)
-    }
-
-    fn lost(&self) -> Option<Failure> {
-        self.source.lost()
-    }
-
-    fn device(&self) -> Option<u64> {
-        self.source.device()
-    }
-
-    fn direct_is_missed(&self) -> bool {
-        self.source.direct_is_missed()
-    }
+    // What is cut is not what it was, and is not removed.
+    handed_on!();
 
     fn layout(&self, entry: &Entry) -> Result<ExtentMap> {
         match self.uncut(entry) {

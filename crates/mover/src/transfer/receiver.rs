@@ -23,19 +23,22 @@ use crate::numbers::NumberMap;
 use crate::transfer::Copy;
 use crate::transfer::runs::RunSet;
 use compare::Comparison;
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use outbox::{Outbox, Told};
+use replaced::{Replacing, StandIn, Waiting};
+use rounds::Rounds;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_wire::digest::{self, PIECES_MAX, Pieces, Tree};
-use thalweg_wire::message::{
-    AckLevel, Loss, Outcome, Run, ScanTotals, Seal, Terms, Totals, TransferMessage as Say, Want,
-};
+use thalweg_wire::message::{Loss, Outcome, Run, ScanTotals, Seal, Terms, Totals, TransferMessage as Say};
 use thalweg_wire::{Digest, Entry, EntryId, Kind, RelativePath, limits};
 
 mod compare;
 mod content;
 mod left;
 mod offers;
+mod outbox;
+mod replaced;
 mod rounds;
 
 /// Bounds of a receiver.
@@ -232,32 +235,49 @@ pub struct Receiver {
     terms: Terms,
     limits: Limits,
     items: NumberMap<EntryId, Item>,
-    item_bytes: usize,
     next_id: EntryId,
-    /// What must wait until an entry is settled: hard links to it, and the entry that replaces it.
-    waiting: NumberMap<EntryId, Vec<EntryId>>,
-    /// Entries that changed at the source when their content was complete here: the new entry at the same
-    /// path may be looked at when they are settled.
-    replaced: HashMap<RelativePath, EntryId>,
-    /// The next offer replaces an entry withdrawn.
-    replacement_follows: bool,
-    /// What was withdrawn because its source changed, until what replaces it is offered: what waits for the one will
-    /// wait for the other.
-    withdrawn: BTreeMap<RelativePath, Withdrawn>,
-    /// Of entries under way that replace others the numbers, by the first of those: hard links name that.
-    renumbered: NumberMap<EntryId, EntryId>,
+    waiting: Waiting,
+    replacing: Replacing,
     /// Second names that come by themselves, by the numbers of their first names, to which they could not be linked:
     /// further names of the same file are linked to these.
     stand_ins: BTreeMap<EntryId, StandIn>,
-    /// Since a new link stands, until the sender has offered again what it has: what was offered first
-    /// meanwhile waits, and nothing is concluded.
-    repeating: bool,
-    held: Vec<EntryId>,
-    /// Outcomes told that the sender may not have heard, and the content bytes that each of them is about.
-    told: BTreeMap<EntryId, (Outcome, u64)>,
-    /// Memory of those.
-    told_bytes: usize,
+    repeat: Repeat,
     scan: Option<ScanTotals>,
+    deciding: usize,
+    /// Entries that wait for data or for the sender's word.
+    awaiting: BTreeSet<EntryId>,
+    /// Where [`Receiver::find_unwritten`] looks first.
+    unwritten: EntryId,
+    rounds: Rounds,
+    end: End,
+    outbox: Outbox,
+    told: Told,
+    told_last: ToldLast,
+    counts: Counts,
+    bounded: Bounded,
+    keeps_pieces: bool,
+}
+
+/// Since a new link stands, until the sender has offered again what it has.
+#[derive(Default)]
+struct Repeat {
+    /// Nothing is concluded.
+    is_on: bool,
+    /// What was offered first meanwhile waits.
+    held: Vec<EntryId>,
+}
+
+/// What is told before the end.
+#[derive(Default)]
+struct ToldLast {
+    /// Directories whose metadata could not be kept, and names below the destination that could not be dealt with.
+    troubles: Vec<(RelativePath, Outcome)>,
+    deleted_names: Vec<RelativePath>,
+}
+
+/// What is counted.
+#[derive(Default)]
+struct Counts {
     /// Entries that were offered, and their content bytes; not those that replace others.
     offered: (u64, u64),
     /// See [`Receiver::unlinked_bytes`].
@@ -265,43 +285,49 @@ pub struct Receiver {
     /// See [`Receiver::unmoved_bytes`] and [`Receiver::wanted_bytes`].
     unmoved_bytes: u64,
     wanted_bytes: u64,
-    /// Entries that wait for data or for the sender's word.
-    awaiting: BTreeSet<EntryId>,
-    /// Where [`Receiver::find_unwritten`] looks first.
-    unwritten: EntryId,
-    deciding: usize,
-    /// Entries that are not decided yet because another must be settled first; some may be withdrawn by now.
-    behind: usize,
-    dirty: Dirty,
-    round: Option<Round>,
-    /// Answers to [`Action::Finish`] that are to come.
-    finishing: usize,
-    /// Durable, and to get their names with the next round.
-    carried: Vec<(EntryId, Digest)>,
-    end: End,
-    /// There is no space: what is written becomes durable, nothing more is taken, then this is said.
-    full: Option<Failure>,
-    /// Rounds begun since.
-    last_rounds: u32,
     totals: Totals,
     verified_bytes: u64,
     durable_bytes: u64,
+}
+
+impl Counts {
+    fn count(&mut self, outcome: &Outcome, bytes: u64) {
+        match outcome {
+            Outcome::Done { .. } => {
+                self.totals.done += 1;
+                self.totals.bytes_done = self.totals.bytes_done.saturating_add(bytes);
+            }
+            Outcome::Unchanged { .. } => self.totals.unchanged += 1,
+            Outcome::Skipped(_) => self.totals.skipped += 1,
+            Outcome::Failed(_) => self.totals.failed += 1,
+        }
+    }
+
+    fn uncount(&mut self, outcome: &Outcome, bytes: u64) {
+        let count = match outcome {
+            Outcome::Done { .. } => {
+                self.totals.bytes_done = self.totals.bytes_done.saturating_sub(bytes);
+                &mut self.totals.done
+            }
+            Outcome::Unchanged { .. } => &mut self.totals.unchanged,
+            Outcome::Skipped(_) => &mut self.totals.skipped,
+            Outcome::Failed(_) => &mut self.totals.failed,
+        };
+        *count = count.saturating_sub(1);
+    }
+}
+
+/// How much a sender has us keep, or look for.
+#[derive(Default)]
+struct Bounded {
+    /// Heap bytes of the entries.
+    item_bytes: usize,
     /// Runs of holes that there were when they were counted last, and those that were added since.
     hole_runs: usize,
     /// Runs of holes that are being looked for, in files that stand here.
     looking: usize,
     /// What [`Item::gaps`] of all come to.
     gaps: usize,
-    /// Directories whose metadata could not be kept, and names below the destination that could not be dealt with;
-    /// told before the end.
-    troubles: Vec<(RelativePath, Outcome)>,
-    deleted_names: Vec<RelativePath>,
-    actions: VecDeque<Action>,
-    // Told together, in one message each.
-    wants: Vec<(EntryId, Want)>,
-    settled: Vec<(EntryId, Outcome)>,
-    acks: Vec<(EntryId, Run)>,
-    keeps_pieces: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -311,29 +337,6 @@ enum End {
     Finished,
     Failed,
 }
-
-/// An entry that another will replace.
-#[derive(Clone, Copy)]
-struct Withdrawn {
-    id: EntryId,
-    /// See [`Item::first`].
-    first: EntryId,
-    /// It was offered as a hard link to this entry; its content the scan did not count.
-    link_of: Option<EntryId>,
-}
-
-/// A second name that comes by itself.
-struct StandIn {
-    /// Its number as a hard link.
-    first: EntryId,
-    /// Its number as what it is by itself, once it is offered so.
-    id: EntryId,
-    path: RelativePath,
-}
-
-/// Files of which a second name that came by itself is kept in mind: 8 MiB with paths of a common length. Beyond it
-/// those that were seen first are forgotten: further names of theirs are files of their own.
-const STAND_INS_MAX: usize = 64 << 10;
 
 struct Item {
     entry: Arc<Entry>,
@@ -395,33 +398,6 @@ struct Writer {
     copy: Copy,
 }
 
-#[derive(Default)]
-struct Dirty {
-    chunks: BTreeMap<EntryId, Vec<(u64, Digest)>>,
-    staged: Vec<EntryId>,
-    named: Vec<EntryId>,
-    bytes: u64,
-    since: Option<Duration>,
-}
-
-struct Round {
-    chunks: BTreeMap<EntryId, Vec<(u64, Digest)>>,
-    staged: Vec<EntryId>,
-    named: Vec<EntryId>,
-    recorded: Vec<(EntryId, Vec<(u64, Digest)>)>,
-    finish: Vec<(EntryId, Digest)>,
-    /// It was not begun because nothing more could come.
-    more_follows: bool,
-    step: Step,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
-    Sync,
-    ReadBack,
-    Record,
-}
-
 impl Receiver {
     /// A receiver that was offered nothing yet.
     pub fn new(terms: Terms, limits: Limits) -> Self {
@@ -429,46 +405,22 @@ impl Receiver {
             terms,
             limits,
             items: NumberMap::default(),
-            item_bytes: 0,
             next_id: EntryId(0),
-            waiting: NumberMap::default(),
-            replaced: HashMap::new(),
-            replacement_follows: false,
-            withdrawn: BTreeMap::new(),
-            renumbered: NumberMap::default(),
+            waiting: Waiting::default(),
+            replacing: Replacing::default(),
             stand_ins: BTreeMap::new(),
-            repeating: false,
-            held: Vec::new(),
-            told: BTreeMap::new(),
-            told_bytes: 0,
+            repeat: Repeat::default(),
             scan: None,
-            offered: (0, 0),
-            unlinked_bytes: 0,
-            unmoved_bytes: 0,
-            wanted_bytes: 0,
+            deciding: 0,
             awaiting: BTreeSet::new(),
             unwritten: EntryId(0),
-            deciding: 0,
-            behind: 0,
-            troubles: Vec::new(),
-            deleted_names: Vec::new(),
-            dirty: Dirty::default(),
-            round: None,
-            finishing: 0,
-            carried: Vec::new(),
+            rounds: Rounds::default(),
             end: End::Open,
-            full: None,
-            last_rounds: 0,
-            totals: Totals::default(),
-            verified_bytes: 0,
-            durable_bytes: 0,
-            hole_runs: 0,
-            looking: 0,
-            gaps: 0,
-            actions: VecDeque::new(),
-            wants: Vec::new(),
-            settled: Vec::new(),
-            acks: Vec::new(),
+            outbox: Outbox::default(),
+            told: Told::default(),
+            told_last: ToldLast::default(),
+            counts: Counts::default(),
+            bounded: Bounded::default(),
             keeps_pieces: false,
         }
     }
@@ -480,17 +432,17 @@ impl Receiver {
 
     /// Counters so far.
     pub fn totals(&self) -> Totals {
-        self.totals
+        self.counts.totals
     }
 
     /// Content bytes verified and durable so far.
     pub fn verified_and_durable_bytes(&self) -> (u64, u64) {
-        (self.verified_bytes, self.durable_bytes)
+        (self.counts.verified_bytes, self.counts.durable_bytes)
     }
 
     /// Outcomes kept because the sender has not said that it heard them.
     pub fn remembered(&self) -> usize {
-        self.told.len()
+        self.told.outcomes.len()
     }
 
     /// What the scan found, once the sender said it is over.
@@ -500,13 +452,13 @@ impl Receiver {
 
     /// Entries offered so far, and their content bytes: what the scan found is known only when it is over.
     pub fn offered(&self) -> (u64, u64) {
-        (self.offered.0, self.offered.1.saturating_add(self.unlinked_bytes))
+        (self.counts.offered.0, self.counts.offered.1.saturating_add(self.counts.unlinked_bytes))
     }
 
     /// Content bytes of hard links that come as files because they could not be made: what the scan found has none for
     /// a link.
     pub fn unlinked_bytes(&self) -> u64 {
-        self.unlinked_bytes
+        self.counts.unlinked_bytes
     }
 
     /// Whether the end was reached, well or not.
@@ -521,24 +473,7 @@ impl Receiver {
 
     /// Next action, in order. Short messages that came together go out together.
     pub fn take_action(&mut self) -> Option<Action> {
-        if let Some(action) = self.actions.pop_front() {
-            return Some(action);
-        }
-        let max = limits::MESSAGE_ITEMS_MAX / 2;
-        let batch = |items: usize| items.min(max);
-        if !self.wants.is_empty() {
-            let n = batch(self.wants.len());
-            return Some(Action::Say(Say::Want(self.wants.drain(..n).collect())));
-        }
-        if !self.acks.is_empty() {
-            let n = batch(self.acks.len());
-            return Some(Action::Say(Say::Ack(AckLevel::Verified, self.acks.drain(..n).collect())));
-        }
-        if !self.settled.is_empty() {
-            let n = batch(self.settled.len()).min(SETTLED_MAX);
-            return Some(Action::Say(Say::Settled(self.settled.drain(..n).collect())));
-        }
-        None
+        self.outbox.take()
     }
 
     /// The sender's word.
@@ -588,14 +523,14 @@ impl Receiver {
                 gone.sort_unstable();
                 for id in gone {
                     // Numbers ascend.
-                    if self.held.binary_search(&id).is_ok() {
+                    if self.repeat.held.binary_search(&id).is_ok() {
                         self.count_less(id);
                     }
                     self.hear_withdraw(id, None);
                 }
-                self.replacement_follows = false;
-                self.repeating = false;
-                let held = std::mem::take(&mut self.held);
+                self.replacing.follows = false;
+                self.repeat.is_on = false;
+                let held = std::mem::take(&mut self.repeat.held);
                 for &id in &held {
                     if self.replace_withdrawn(id) {
                         self.count_less(id);
@@ -609,8 +544,9 @@ impl Receiver {
             Say::Heard(runs) => {
                 for run in runs {
                     let (first, end) = (EntryId(run.first), EntryId(run.first + run.count));
-                    let heard: Vec<EntryId> = self.told.range(first..end).map(|(&id, _)| id).collect();
-                    heard.into_iter().for_each(|id| drop(self.forget(id)));
+                    let heard = self.told.outcomes.range(first..end);
+                    let heard: Vec<EntryId> = heard.map(|(&id, _)| id).collect();
+                    heard.into_iter().for_each(|id| drop(self.told.forget(id)));
                 }
                 Ok(())
             }
@@ -624,26 +560,24 @@ impl Receiver {
 
     /// Whether the next action is to say something.
     pub fn has_to_say(&self) -> bool {
-        matches!(self.actions.front(), Some(Action::Say(_)))
+        self.outbox.has_to_say()
     }
 
     /// The link is lost: what was to be said to it is covered by what the next one is told.
     pub fn link_lost(&mut self) {
-        self.actions.retain(|action| !matches!(action, Action::Say(_)));
+        self.outbox.unsay();
     }
 
     /// The link was lost and stands again; the sender will offer what is not settled.
     pub fn link_up(&mut self) {
         self.link_lost();
-        self.wants.clear();
-        self.acks.clear();
-        self.settled.clear();
+        self.outbox.forget_collected();
         for item in self.items.values_mut() {
             item.unconfirmed = true;
             item.asked = 0;
         }
-        self.replacement_follows = false;
-        self.repeating = true;
+        self.replacing.follows = false;
+        self.repeat.is_on = true;
     }
 
     /// Answer to [`Action::Conclude`]. What is revised was told as unchanged, if so, else as done. `deleted` is of this
@@ -659,41 +593,42 @@ impl Receiver {
             return;
         }
         // Those of an end before this one have been told.
-        self.troubles.clear();
-        let told: BTreeSet<&RelativePath> = self.deleted_names.iter().collect();
+        self.told_last.troubles.clear();
+        let told: BTreeSet<&RelativePath> = self.told_last.deleted_names.iter().collect();
         let room = limits::DELETED_TOLD_MAX.saturating_sub(told.len());
         let more: Vec<RelativePath> =
             deleted_names.into_iter().filter(|name| !told.contains(name)).take(room).collect();
-        self.actions.extend(more.iter().cloned().map(Action::Deleted));
+        self.outbox.actions.extend(more.iter().cloned().map(Action::Deleted));
         // A sender that lost the link may not have heard the others.
-        self.deleted_names.extend(more);
+        self.told_last.deleted_names.extend(more);
         for (path, was_unchanged, outcome) in revised {
-            let counted = if was_unchanged { &mut self.totals.unchanged } else { &mut self.totals.done };
+            let totals = &mut self.counts.totals;
+            let counted = if was_unchanged { &mut totals.unchanged } else { &mut totals.done };
             *counted = counted.saturating_sub(1);
-            self.count(&outcome, 0);
-            self.actions.push_back(Action::Aside(None, path.clone(), outcome.clone()));
-            self.troubles.push((path, outcome));
+            self.counts.count(&outcome, 0);
+            self.outbox.act(Action::Aside(None, path.clone(), outcome.clone()));
+            self.told_last.troubles.push((path, outcome));
         }
         for failure in troubles {
             let path = failure.path.clone().unwrap_or_default();
             let outcome = Outcome::Failed(failure);
-            self.count(&outcome, 0);
-            self.actions.push_back(Action::Aside(None, path.clone(), outcome.clone()));
-            self.troubles.push((path, outcome));
+            self.counts.count(&outcome, 0);
+            self.outbox.act(Action::Aside(None, path.clone(), outcome.clone()));
+            self.told_last.troubles.push((path, outcome));
         }
-        self.totals.deleted = deleted;
+        self.counts.totals.deleted = deleted;
         self.end = End::Finished;
         // To a sender that is still repeating its offers it is said when they are all answered.
-        if !self.repeating {
+        if !self.repeat.is_on {
             self.say_finished();
         }
-        self.actions.push_back(Action::Finished(self.totals));
+        self.outbox.act(Action::Finished(self.counts.totals));
     }
 
     /// Ends the transfer and says so to the sender.
     pub fn abort(&mut self, failure: Failure) {
         if !self.is_over() {
-            self.say(Say::Abort(failure.clone()));
+            self.outbox.say(Say::Abort(failure.clone()));
             self.fail(failure);
         }
     }
@@ -701,8 +636,8 @@ impl Receiver {
     fn fail(&mut self, failure: Failure) {
         if !self.is_over() {
             self.end = End::Failed;
-            self.round = None;
-            self.actions.push_back(Action::Failed(failure));
+            self.rounds.current = None;
+            self.outbox.act(Action::Failed(failure));
         }
     }
 
@@ -711,45 +646,34 @@ impl Receiver {
         let Some(item) = self.remove(id) else { return };
         self.note_unmoved(&item, &outcome);
         let replacement = (item.first != id).then(|| item.entry.clone());
-        let replacement_follows = self.withdrawn.get(&item.entry.path).is_some_and(|old| old.id == id);
-        if self.replaced.get(&item.entry.path) == Some(&id) {
-            self.replaced.remove(&item.entry.path);
-            self.actions.push_back(Action::Gone(id));
+        let withdrawn = self.replacing.withdrawn.get(&item.entry.path);
+        let replacement_follows = withdrawn.is_some_and(|old| old.id == id);
+        if self.replacing.replaced.get(&item.entry.path) == Some(&id) {
+            self.replacing.replaced.remove(&item.entry.path);
+            self.outbox.act(Action::Gone(id));
         } else {
             let bytes = item.entry.content_bytes();
-            self.count(&outcome, bytes);
-            self.remember(id, outcome.clone(), bytes);
-            self.settled.push((id, outcome.clone()));
+            self.counts.count(&outcome, bytes);
+            self.told.remember(id, outcome.clone(), bytes);
+            self.outbox.settled.push((id, outcome.clone()));
             // To join to what is in its line.
             if let (Outcome::Done { digest: Some(_), .. }, Some(pieces)) = (&outcome, item.pieces) {
-                self.actions.push_back(Action::Pieces(item.entry.clone(), pieces));
+                self.outbox.act(Action::Pieces(item.entry.clone(), pieces));
             }
-            self.actions.push_back(Action::Settled(item.entry, outcome));
+            self.outbox.act(Action::Settled(item.entry, outcome));
         }
         if !replacement_follows {
             self.free_waiting(id, replacement.as_deref());
         }
     }
 
-    /// What waited for an entry is looked at. `replacement`: that entry, if it replaced another.
-    fn free_waiting(&mut self, settled: EntryId, replacement: Option<&Entry>) {
-        let waiting = self.waiting.remove(&settled).unwrap_or_default();
-        self.behind -= waiting.len();
-        for id in waiting {
-            match replacement.and_then(|file| self.link_to(file, id)) {
-                Some(link) => self.actions.push_back(Action::Link(Arc::new(link))),
-                None => self.look_at(id),
-            }
-        }
-    }
-
     fn remove(&mut self, id: EntryId) -> Option<Item> {
         let item = self.items.remove(&id)?;
-        if self.renumbered.get(&item.first) == Some(&id) {
-            self.renumbered.remove(&item.first);
+        if self.replacing.renumbered.get(&item.first) == Some(&id) {
+            self.replacing.renumbered.remove(&item.first);
         }
-        self.item_bytes -= item.entry.heap_bytes();
-        self.gaps -= item.gaps;
+        self.bounded.item_bytes -= item.entry.heap_bytes();
+        self.bounded.gaps -= item.gaps;
         self.awaiting.remove(&id);
         match &item.state {
             State::Deciding => self.deciding -= 1,
@@ -759,56 +683,16 @@ impl Receiver {
         Some(item)
     }
 
-    fn drop_dirty(&mut self, id: EntryId) {
-        self.dirty.chunks.remove(&id);
-        self.dirty.staged.retain(|&other| other != id);
-        if let Some(round) = &mut self.round {
-            round.chunks.remove(&id);
-            round.staged.retain(|&other| other != id);
-            round.recorded.retain(|(other, _)| *other != id);
-            round.finish.retain(|(other, _)| *other != id);
-        }
-    }
-
-    fn count(&mut self, outcome: &Outcome, bytes: u64) {
-        match outcome {
-            Outcome::Done { .. } => {
-                self.totals.done += 1;
-                self.totals.bytes_done = self.totals.bytes_done.saturating_add(bytes);
-            }
-            Outcome::Unchanged { .. } => self.totals.unchanged += 1,
-            Outcome::Skipped(_) => self.totals.skipped += 1,
-            Outcome::Failed(_) => self.totals.failed += 1,
-        }
-    }
-
-    fn uncount(&mut self, outcome: &Outcome, bytes: u64) {
-        let count = match outcome {
-            Outcome::Done { .. } => {
-                self.totals.bytes_done = self.totals.bytes_done.saturating_sub(bytes);
-                &mut self.totals.done
-            }
-            Outcome::Unchanged { .. } => &mut self.totals.unchanged,
-            Outcome::Skipped(_) => &mut self.totals.skipped,
-            Outcome::Failed(_) => &mut self.totals.failed,
-        };
-        *count = count.saturating_sub(1);
-    }
-
     fn say_finished(&mut self) {
         // Outcomes collected so far come before it.
-        self.say_settled();
-        for names in self.troubles.clone().chunks(SETTLED_MAX) {
-            self.say(Say::Troubles(names.to_vec()));
+        self.outbox.say_settled();
+        for names in self.told_last.troubles.chunks(SETTLED_MAX) {
+            self.outbox.say(Say::Troubles(names.to_vec()));
         }
-        for names in self.deleted_names.clone().chunks(SETTLED_MAX) {
-            self.say(Say::Deleted(names.to_vec()));
+        for names in self.told_last.deleted_names.chunks(SETTLED_MAX) {
+            self.outbox.say(Say::Deleted(names.to_vec()));
         }
-        self.say(Say::Finished(self.totals));
-    }
-
-    fn say(&mut self, say: Say) {
-        self.actions.push_back(Action::Say(say));
+        self.outbox.say(Say::Finished(self.counts.totals));
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::order::Left;
 use std::collections::BTreeMap;
+use thalweg_wire::message::Run;
 
 /// A set of chunk numbers. Memory grows with the number of gaps.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -97,6 +98,11 @@ impl RunSet {
     /// Runs `(first, end)` in order.
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.runs.iter().map(|(&first, &end)| (first, end))
+    }
+
+    /// The same as they are said.
+    pub fn said(&self) -> Vec<Run> {
+        self.iter().map(|(first, end)| Run { first, count: end - first }).collect()
     }
 }
 

@@ -215,7 +215,6 @@ pub struct Sender {
     terms: Terms,
     limits: Limits,
     items: BTreeMap<EntryId, Item>,
-    item_bytes: usize,
     /// Numbered names without content: never offered, or withdrawn for good. Kept until told as settled.
     asides: BTreeMap<EntryId, Aside>,
     /// Offered again under another number: the receiver may have had all of it before it heard that. Kept until it says
@@ -225,34 +224,78 @@ pub struct Sender {
     unsaid: Vec<Arc<Entry>>,
     next_id: u64,
     scan: Option<ScanTotals>,
-    started: usize,
-    small: packs::Packs,
-    large: VecDeque<EntryId>,
-    checks: VecDeque<EntryId>,
-    streams: BTreeMap<u16, Vec<Handed>>,
-    /// Entries whose outcome is known: in few runs, for all but the unsettled are in it.
-    heard: RunSet,
-    /// Those of them that the receiver was not told about, over this link.
-    unreported: RunSet,
-    /// An entry was offered again: the receiver may have finished before it heard that.
-    offered_late: bool,
+    tasks: Tasks,
+    heard: Heard,
     actions: VecDeque<Action>,
     end: End,
     progress: Progress,
-    /// Time of the last question for work.
-    clock: Duration,
-    /// How long chunks usually took of late, from being handed out to being verified.
-    usual: Option<Duration>,
+    bounded: Bounded,
     /// Names of deleted entries that the receiver told.
     deleted_told: BTreeSet<RelativePath>,
     keeps_pieces: bool,
     tells_redundant: bool,
+}
+
+/// What streams are to do, and have under way.
+struct Tasks {
+    small: packs::Packs,
+    large: VecDeque<EntryId>,
+    checks: VecDeque<EntryId>,
+    streams: BTreeMap<u16, Vec<Handed>>,
+    /// Files that hold a slot.
+    started: usize,
+    dealer: Dealer,
+    /// Time of the last question for work.
+    clock: Duration,
+    /// How long chunks usually took of late, from being handed out to being verified.
+    usual: Option<Duration>,
     /// Chunks that streams are through with.
     chunks_read: usize,
+}
+
+impl Tasks {
+    fn by(dealer: Dealer) -> Tasks {
+        Tasks {
+            small: packs::Packs::default(),
+            large: VecDeque::new(),
+            checks: VecDeque::new(),
+            streams: BTreeMap::new(),
+            started: 0,
+            dealer,
+            clock: Duration::ZERO,
+            usual: None,
+            chunks_read: 0,
+        }
+    }
+
+    /// The link is lost, and all streams with it.
+    fn clear(&mut self) {
+        self.small.clear();
+        self.large.clear();
+        self.checks.clear();
+        self.streams.clear();
+    }
+}
+
+/// Entries whose outcome is known.
+#[derive(Default)]
+struct Heard {
+    /// In few runs, for all but the unsettled are in it.
+    all: RunSet,
+    /// Those of them that the receiver was not told about, over this link.
+    unreported: RunSet,
+    /// An entry was offered again: the receiver may have finished before it heard that.
+    offered_late: bool,
+}
+
+/// How much there is to keep, of it what the receiver says.
+#[derive(Default)]
+struct Bounded {
+    /// Heap bytes of the entries.
+    item_bytes: usize,
     /// Gaps when they were counted last, and runs and digests that were heard since.
     gaps_counted: usize,
     runs_heard: usize,
-    dealer: Dealer,
 }
 
 /// Counters, all growing; what the peer acknowledged among them.
@@ -379,36 +422,25 @@ enum Task {
 impl Sender {
     /// A sender with nothing to send yet.
     pub fn new(terms: Terms, limits: Limits) -> Self {
+        let dealer = Dealer::new(terms.disk.source.order.unwrap_or(order::SOURCE));
         Sender {
-            dealer: Dealer::new(terms.disk.source.order.unwrap_or(order::SOURCE)),
             terms,
             limits,
             items: BTreeMap::new(),
-            item_bytes: 0,
             asides: BTreeMap::new(),
             replaced: BTreeMap::new(),
             unsaid: Vec::new(),
             next_id: 0,
             scan: None,
-            started: 0,
-            small: packs::Packs::default(),
-            large: VecDeque::new(),
-            checks: VecDeque::new(),
-            streams: BTreeMap::new(),
-            heard: RunSet::new(),
-            unreported: RunSet::new(),
-            offered_late: false,
+            tasks: Tasks::by(dealer),
+            heard: Heard::default(),
             actions: VecDeque::new(),
             end: End::Open,
             progress: Progress::default(),
-            clock: Duration::ZERO,
-            usual: None,
+            bounded: Bounded::default(),
             deleted_told: BTreeSet::new(),
             keeps_pieces: false,
             tells_redundant: false,
-            chunks_read: 0,
-            gaps_counted: 0,
-            runs_heard: 0,
         }
     }
 
@@ -431,7 +463,8 @@ impl Sender {
     /// Memory of entries, and of what the receiver says of them, in bytes; about.
     pub fn held_bytes(&self) -> usize {
         let items_bytes = self.items.len() * 2 * (size_of::<Item>() + size_of::<Entry>());
-        self.item_bytes + items_bytes + (self.gaps_counted + self.runs_heard) * GAP_BYTES
+        let gaps = self.bounded.gaps_counted + self.bounded.runs_heard;
+        self.bounded.item_bytes + items_bytes + gaps * GAP_BYTES
     }
 
     /// What the scan found, once it is over.
@@ -469,7 +502,7 @@ impl Sender {
     pub fn has_room(&self, receipt_bytes: usize) -> bool {
         let unsettled = self.items.len() + self.asides.len();
         unsettled < self.limits.entries
-            && self.item_bytes < self.limits.entry_bytes
+            && self.bounded.item_bytes < self.limits.entry_bytes
             // Without one that is unsettled they wait for numbers that nobody has yet.
             && (receipt_bytes < self.limits.receipt_bytes || unsettled == 0)
     }
@@ -548,7 +581,7 @@ impl Sender {
                         large.compare = RunSet::new();
                         large.verified = RunSet::new();
                         if std::mem::take(&mut large.holds_slot) {
-                            self.started -= 1;
+                            self.tasks.started -= 1;
                         }
                         large.is_listed = false;
                         large.check = Check::NotYet;
@@ -561,18 +594,15 @@ impl Sender {
                 item.entry.clone()
             })
             .collect();
-        self.small.clear();
-        self.large.clear();
-        self.checks.clear();
-        self.streams.clear();
+        self.tasks.clear();
         // What was said of these is lost with the link, if anything was.
         for &id in std::mem::take(&mut self.replaced).keys() {
             self.actions.push_back(Action::Gone(id));
         }
         self.link_lost();
-        let heard = self.heard.clone();
+        let heard = self.heard.all.clone();
         self.say_heard(&heard);
-        self.unreported = RunSet::new();
+        self.heard.unreported = RunSet::new();
         // In the order of numbers, as they were offered first.
         let mut entries = entries.into_iter().peekable();
         let of_aside = |(&id, aside): (&EntryId, &Aside)| (id, aside.path.clone(), aside.outcome.clone());
@@ -627,9 +657,9 @@ impl Sender {
                 let retries = item.retries + u32::from(!was_link || is_link(&entry));
                 let entry = self.insert(entry, retries, Some(old));
                 self.replaced.insert(old, item);
-                self.offered_late = true;
+                self.heard.offered_late = true;
                 // After an answer to this nothing more will be told of the old number.
-                self.heard.insert(old.0, old.0 + 1);
+                self.heard.all.insert(old.0, old.0 + 1);
                 // In this order, and with nothing between: the receiver counts on it.
                 self.say(Say::Withdraw(vec![(old, None)]));
                 self.say_offers(vec![entry]);
@@ -707,7 +737,7 @@ impl Sender {
                 }
                 Ok(())
             }
-            Say::Finished(_) if self.offered_late && !self.items.is_empty() => Ok(()),
+            Say::Finished(_) if self.heard.offered_late && !self.items.is_empty() => Ok(()),
             Say::Finished(totals) => {
                 if !self.items.is_empty() || !self.asides.is_empty() || self.scan.is_none() {
                     return Err(protocol("the receiver finished before everything was settled"));
@@ -727,7 +757,7 @@ impl Sender {
 
     fn insert(&mut self, entry: Entry, retries: u32, replaces: Option<EntryId>) -> Arc<Entry> {
         let entry = Arc::new(entry);
-        self.item_bytes += entry.heap_bytes();
+        self.bounded.item_bytes += entry.heap_bytes();
         self.items.insert(
             entry.id,
             Item {
@@ -748,13 +778,13 @@ impl Sender {
     }
 
     fn remove(&mut self, id: EntryId) -> Option<Item> {
-        self.dealer.forget(id);
+        self.tasks.dealer.forget(id);
         let item = self.items.remove(&id)?;
-        self.item_bytes -= item.entry.heap_bytes();
+        self.bounded.item_bytes -= item.entry.heap_bytes();
         if let State::Large(large) = &item.state
             && large.holds_slot
         {
-            self.started -= 1;
+            self.tasks.started -= 1;
         }
         match item.state {
             State::Large(_) => self.drop_chunks(id),

@@ -1,17 +1,15 @@
 use super::*;
 use crate::bucket::memory::Memory;
-use crate::source::{ObjectSource, SourceOptions};
 use crate::store::If;
-use crate::testing::{BUCKET, Fake, Fault};
-use std::path::PathBuf;
 use std::slice;
-use thalweg_mover::event;
-use thalweg_mover::link::Identity;
-use thalweg_mover::run::copy::{From, GivenDestination, GivenSource, Report, Stop, To, Watch, Wishes, copy};
 use thalweg_wire::Evidence;
 use thalweg_wire::digest::chunk_count;
 use thalweg_wire::message::{Check, Disk, Preserve};
 
+// What an earlier attempt left.
+mod attempts;
+// Whole copies, from a store and to one.
+mod copies;
 // What was written and not looked at, or could not be.
 mod doubts;
 
@@ -205,156 +203,6 @@ fn a_large_file_has_its_name_when_all_of_it_is_there_and_one_of_a_chunk_is_put_a
     assert!(bucket.hidden().is_empty() && bucket.keys().is_empty());
     assert_eq!(to.shared.budget.bytes(), 0);
     to.close(true);
-}
-
-#[test]
-fn what_was_noted_is_gone_on_with_and_nothing_else() {
-    let (bucket, state) = (Memory::new(), tempfile::tempdir().unwrap());
-    let bytes = noise(4 * CHUNK as usize + 77, 1);
-    let entry = file(1, "a", bytes.len());
-    let half_way = || {
-        let to = open(&bucket, Some(state.path()));
-        assert_fresh(&to, &entry);
-        let partial = to.begin(&entry).unwrap();
-        write(&to, &partial, &bytes, &[0, 2]).unwrap();
-        // Nobody noted this one.
-        partial.write_at(&bytes[3 * CHUNK as usize..4 * CHUNK as usize], 3 * CHUNK).unwrap();
-        to.close(false);
-        assert!(to.note().unwrap().contains("1 unfinished upload is kept"), "{:?}", to.note());
-    };
-    half_way();
-    let to = open(&bucket, Some(state.path()));
-    let Decision::Wanted { left: Some(left), candidate: None } = decide(&to, &entry) else {
-        panic!("nothing is left")
-    };
-    assert_eq!(left.present.iter().map(|(chunk, _)| *chunk).collect::<Vec<_>>(), [0, 2]);
-    let before = bucket.count("part");
-    write(&to, &left.partial, &bytes, &[1, 3, 4]).unwrap();
-    name(&to, &entry, Ready::Partial(left.partial), &bytes).unwrap();
-    assert_eq!(bucket.count("part") - before, 3);
-    assert!(content(&bucket, "to/a").unwrap() == bytes);
-    to.close(true);
-    assert!(bucket.hidden().is_empty() && to.note().is_none());
-    // Of another file it is thrown away.
-    bucket.forget("to/a");
-    half_way();
-    let to = open(&bucket, Some(state.path()));
-    let mut other = entry.clone();
-    other.evidence.inode += 1;
-    assert_fresh(&to, &other);
-    assert!(bucket.hidden().is_empty());
-    to.close(true);
-    // A transfer that keeps no state leaves nothing either.
-    let to = open(&bucket, None);
-    assert_fresh(&to, &entry);
-    let partial = to.begin(&entry).unwrap();
-    write(&to, &partial, &bytes, &[0]).unwrap();
-    to.close(false);
-    assert!(bucket.hidden().is_empty());
-}
-
-#[test]
-fn one_transfer_at_a_time_has_the_uploads_of_a_job_and_what_all_left_can_be_ended() {
-    let (bucket, state) = (Memory::new(), tempfile::tempdir().unwrap());
-    let bytes = noise(2 * CHUNK as usize, 1);
-    let to = open(&bucket, Some(state.path()));
-    let again = open_as(&bucket, terms(), Some(state.path()), DestinationOptions::default());
-    assert_eq!(again.err().unwrap().reason, Reason::DestinationTaken);
-    let entry = file(1, "a", bytes.len());
-    assert_fresh(&to, &entry);
-    let partial = to.begin(&entry).unwrap();
-    write(&to, &partial, &bytes, &[0]).unwrap();
-    // Not while it runs.
-    leftovers_of("s3://memory", state.path(), &mut |running| {
-        let left = running.uploads();
-        assert!(running.are_in_use() && left.len() == 1);
-        assert_eq!(running.end_in(&*bucket, &left[0]).unwrap_err().kind, FailureKind::Busy);
-    })
-    .unwrap();
-    assert_eq!(bucket.hidden(), [1]);
-    to.close(false);
-    leftovers_of("s3://another", state.path(), &mut |_| panic!("it is of another bucket")).unwrap();
-    let notes = || std::fs::read_dir(state.path()).unwrap().flatten();
-    let notes = || notes().filter(|name| name.path().extension().is_some_and(|end| end == "uploads")).count();
-    let mut jobs = 0;
-    leftovers_of("s3://memory", state.path(), &mut |job| {
-        jobs += 1;
-        let left = job.uploads();
-        assert_eq!((left.len(), left[0].key.as_str(), left[0].bytes), (1, "to/a", CHUNK));
-        assert!(!job.are_in_use() && job.noted_at().is_some());
-        // Nobody goes on with what is about to be ended.
-        let begins = open_as(&bucket, terms(), Some(state.path()), DestinationOptions::default());
-        assert_eq!(begins.err().unwrap().kind, FailureKind::Busy);
-        assert_eq!((bucket.hidden().len(), notes()), (1, 1));
-        job.end_in(&*bucket, &left[0]).unwrap();
-    })
-    .unwrap();
-    assert_eq!((jobs, bucket.hidden().len(), notes()), (1, 0, 0));
-}
-
-#[test]
-fn of_uploads_of_a_job_those_that_are_not_ended_stay_noted_and_their_note_keeps_its_time() {
-    let (bucket, state) = (Memory::new(), tempfile::tempdir().unwrap());
-    let bytes = noise(2 * CHUNK as usize, 1);
-    let to = open(&bucket, Some(state.path()));
-    for (id, name) in [(1, "a"), (2, "b")] {
-        let entry = file(id, name, bytes.len());
-        assert_fresh(&to, &entry);
-        let partial = to.begin(&entry).unwrap();
-        write(&to, &partial, &bytes, &[0]).unwrap();
-    }
-    to.close(false);
-    let look = |ends: bool| {
-        let mut seen = Vec::new();
-        leftovers_of("s3://memory", state.path(), &mut |job| {
-            seen.push((job.uploads().into_iter().map(|left| left.key).collect::<Vec<_>>(), job.noted_at()));
-            for left in job.uploads().iter().filter(|left| ends && left.key == "to/a") {
-                job.end_in(&*bucket, left).unwrap();
-            }
-        })
-        .unwrap();
-        seen
-    };
-    let before = look(false);
-    assert_eq!(before, look(true));
-    assert_eq!(before[0].0, ["to/a", "to/b"]);
-    assert_eq!(bucket.hidden(), [1]);
-    // The next attempt goes on with the other.
-    let to = open(&bucket, Some(state.path()));
-    let entry = file(2, "b", bytes.len());
-    assert!(matches!(decide(&to, &entry), Decision::Wanted { left: Some(_), .. }));
-    to.close(false);
-    assert_eq!(look(false)[0].0, ["to/b"]);
-}
-
-#[test]
-fn a_transfer_that_begins_while_what_was_left_is_ended_waits_and_notes_where_it_is_found() {
-    let (memory, scratch) = (Memory::new(), tempfile::tempdir().unwrap());
-    let (bucket, state) = (&memory, scratch.path());
-    let bytes = noise(2 * CHUNK as usize, 1);
-    let leave = |to: &ObjectDestination, name: &str| {
-        let entry = file(1, name, bytes.len());
-        assert_fresh(to, &entry);
-        let partial = to.begin(&entry).unwrap();
-        write(to, &partial, &bytes, &[0]).unwrap();
-        to.close(false);
-    };
-    leave(&open(bucket, Some(state)), "a");
-    std::thread::scope(|scope| {
-        let mut begins = None;
-        leftovers_of("s3://memory", state, &mut |job| {
-            begins = Some(scope.spawn(move || open(bucket, Some(state))));
-            job.uploads().iter().for_each(|left| job.end_in(&**bucket, left).unwrap());
-        })
-        .unwrap();
-        leave(&begins.unwrap().join().unwrap(), "b");
-    });
-    let mut keys = Vec::new();
-    leftovers_of("s3://memory", state, &mut |job| {
-        keys.extend(job.uploads().into_iter().map(|left| left.key));
-    })
-    .unwrap();
-    assert_eq!((keys, bucket.hidden()), (vec!["to/b".to_owned()], vec![1]));
 }
 
 #[test]
@@ -606,48 +454,6 @@ fn what_concerns_one_file_alone_fails_with_it_and_not_the_others() {
 }
 
 #[test]
-fn an_upload_that_cannot_be_gone_on_with_is_begun_anew() {
-    let (bucket, state) = (Memory::new(), tempfile::tempdir().unwrap());
-    let bytes = noise(2 * CHUNK as usize, 1);
-    let entry = file(1, "a", bytes.len());
-    for kind in [FailureKind::Protocol, FailureKind::Permission] {
-        let to = open(&bucket, Some(state.path()));
-        assert_fresh(&to, &entry);
-        let partial = to.begin(&entry).unwrap();
-        write(&to, &partial, &bytes, &[0]).unwrap();
-        to.close(false);
-        let to = open(&bucket, Some(state.path()));
-        *lock(&bucket.refuses) = Some(kind);
-        assert_fresh(&to, &entry);
-        *lock(&bucket.refuses) = None;
-        assert!(bucket.hidden().is_empty());
-        to.close(false);
-    }
-}
-
-#[test]
-fn who_begins_an_upload_does_not_wait_for_the_end_of_an_older_one() {
-    let (bucket, state) = (Memory::new(), tempfile::tempdir().unwrap());
-    let bytes = noise(2 * CHUNK as usize, 1);
-    let entry = file(1, "a", bytes.len());
-    let to = open(&bucket, Some(state.path()));
-    assert_fresh(&to, &entry);
-    let partial = to.begin(&entry).unwrap();
-    write(&to, &partial, &bytes, &[0]).unwrap();
-    to.close(false);
-    let to = open(&bucket, Some(state.path()));
-    // Nobody waits for this decision: what was left stays.
-    let _ = to.decide(&entry, &|_, _| false);
-    bucket.hold(true);
-    let partial = to.begin(&entry).unwrap();
-    bucket.hold(false);
-    write(&to, &partial, &bytes, &[0, 1]).unwrap();
-    name(&to, &entry, Ready::Partial(partial), &bytes).unwrap();
-    to.close(true);
-    assert!(bucket.hidden().is_empty() && to.note().is_none());
-}
-
-#[test]
 fn what_replaces_a_file_goes_over_what_was_put_of_it_meanwhile_and_not_the_other_way_round() {
     for is_late in [false, true] {
         let bucket = Memory::new();
@@ -878,99 +684,4 @@ fn chunks_are_as_large_as_the_largest_file_asks_for() {
     assert_eq!(chunk_bytes_for(Some(1 << 20), None), 8 << 20);
     assert_eq!(chunk_bytes_for(Some(8 << 20), Some(200_000_000_000)), 32 << 20);
     assert_eq!(chunk_bytes_for(None, Some(u64::MAX)), 64 << 20);
-}
-
-/// Copies between a directory and a store that is told to fail.
-fn copy_with_fake(fake: &Fake, from: From, to: To) -> Result<Report> {
-    let identity = Identity::generate("somebody").unwrap();
-    let watch = Watch {
-        events: event::nobody(),
-        is_behind: None,
-        link_events: event::nobody(),
-        meter: Arc::default(),
-        evidence: None,
-    };
-    let copied = copy(&from, &to, &Wishes::default(), &identity, &watch, &Stop::default());
-    assert!(!fake.asked().is_empty());
-    copied
-}
-
-fn to_fake(store: &Arc<Store>) -> To {
-    let store = store.clone();
-    To::Given(GivenDestination {
-        open: Arc::new(move |form, terms| {
-            let location = Location { bucket: BUCKET.to_owned(), key: "to/".to_owned() };
-            let options = DestinationOptions::default();
-            let to = ObjectDestination::open(store.clone(), &location, form, terms.clone(), None, options)?;
-            Ok(Arc::new(to))
-        }),
-        note: Arc::new(|| None),
-        name: b"s3://bucket/to/".to_vec(),
-        way: "s3://bucket".to_owned(),
-        chunk_bytes: |asked| chunk_bytes_for(asked, None),
-    })
-}
-
-const FILES: usize = 2000;
-
-#[test]
-fn a_store_that_goes_away_ends_the_copy_once_and_not_each_entry() {
-    let from = tempfile::tempdir().unwrap();
-    for number in 0..FILES {
-        std::fs::write(from.path().join(number.to_string()), b"x").unwrap();
-    }
-    let from = PathBuf::from(format!("{}/", from.path().display()));
-    for fault in [Fault::HangUp, Fault::refuse(503, "SlowDown")] {
-        let fake = Fake::start().unwrap();
-        let store = Arc::new(fake.store().unwrap());
-        fake.fail("PutObject", usize::MAX, fault.clone());
-        fake.fail("HeadBucket", usize::MAX, fault);
-        // Lists are answered: the look at the place is, and nobody lists later.
-        let failure = copy_with_fake(&fake, From::Local(vec![from.clone()]), to_fake(&store)).unwrap_err();
-        assert_eq!(failure.kind, FailureKind::Connection, "{failure}");
-        let keys: HashSet<String> = fake.asked_to("PutObject").into_iter().map(|asked| asked.key).collect();
-        assert!(keys.len() < FILES / 2, "{} were asked for", keys.len());
-    }
-}
-
-#[test]
-fn a_bucket_that_is_not_to_be_looked_at_is_told_when_it_is_opened() {
-    let fake = Fake::start().unwrap();
-    let store = Arc::new(fake.store().unwrap());
-    for (fault, kind) in [
-        (Fault::refuse(404, "NoSuchBucket"), FailureKind::NotFound),
-        (Fault::refuse(403, "AccessDenied"), FailureKind::Permission),
-    ] {
-        fake.fail("ListObjectsV2", 1, fault);
-        let from = tempfile::tempdir().unwrap();
-        std::fs::write(from.path().join("f"), b"x").unwrap();
-        let from = PathBuf::from(format!("{}/", from.path().display()));
-        let failure = copy_with_fake(&fake, From::Local(vec![from]), to_fake(&store)).unwrap_err();
-        assert_eq!(failure.kind, kind, "{failure}");
-        assert!(fake.keys().is_empty());
-    }
-}
-
-#[test]
-fn a_store_that_goes_away_while_it_is_read_ends_the_copy_once() {
-    let fake = Fake::start().unwrap();
-    let store = Arc::new(fake.store().unwrap());
-    (0..FILES).for_each(|number| drop(fake.put(&format!("from/{number}"), b"x")));
-    fake.fail("GetObject", usize::MAX, Fault::HangUp);
-    fake.fail("HeadObject", usize::MAX, Fault::HangUp);
-    fake.fail("HeadBucket", usize::MAX, Fault::HangUp);
-    let location = Location { bucket: BUCKET.to_owned(), key: "from/".to_owned() };
-    let (source, form) = ObjectSource::open(store, &location, SourceOptions::default()).unwrap();
-    let from = From::Given(GivenSource {
-        source: Arc::new(source),
-        form,
-        name: b"s3://bucket/from/".to_vec(),
-        way: "s3://bucket".to_owned(),
-        streams: 16,
-        chunk_bytes: 16 << 20,
-    });
-    let to = tempfile::tempdir().unwrap();
-    let to = To::Local(to.path().to_owned());
-    let failure = copy_with_fake(&fake, from, to).unwrap_err();
-    assert_eq!(failure.kind, FailureKind::Connection, "{failure}");
 }

@@ -28,21 +28,22 @@
 //! says `file`.
 
 mod retry;
+mod notice;
 mod look;
 mod tend;
 
-use self::retry::{Failing, HeldFile};
+use self::notice::Watching;
+use self::retry::Retries;
 use super::file::{Growing, Identity};
 use super::open::GrowingPlace;
 use super::{Feed, Taker};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::journal::marks::{Known, Places};
-use crate::journal::staging_names::is_staging;
 use crate::retry::Rule;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::time::{Duration, Instant};
-use thalweg_sys::{Changed, Dir, File, Kind, Links, Stat, Time, Watch, WatchId, process};
+use thalweg_sys::{Dir, File, Stat, Time, Watch, process};
 use thalweg_wire::message::{FlowLeft, Origin, Until};
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{Digest, EntryId, RelativePath, limits};
@@ -60,8 +61,6 @@ const HEAR_EVERY: Duration = Duration::from_millis(100);
 /// Files that are under way at the same time: the others wait for their turn. Half of the flows that there may be,
 /// because one that is cut is two for a while.
 const AT_ONCE_MAX: usize = limits::FLOWS_READ_MAX / 2;
-/// Names that events tell, which are looked at one by one; of more everything is looked at.
-const NOTICED_MAX: usize = 1024;
 /// Listings that are kept for a while, as by sshfs and NFS, are newer than a marker after so long. One that does not
 /// have it by then never will: the file system spells it otherwise, or hides it.
 const LISTED_WITHIN: Duration = Duration::from_secs(90);
@@ -126,81 +125,155 @@ struct Looks {
     ended: Option<Instant>,
 }
 
+/// See the module.
+pub struct FilesFeed {
+    spec: FilesSpec,
+    /// Where marks of the single file may be.
+    places: Option<Places>,
+    eyes: Eyes,
+    watching: Watching,
+    found: Found,
+    left: LeftBefore,
+    flows: UnderWay,
+    /// Over: not begun again before they have another length.
+    done: BTreeMap<Identity, Done>,
+    retries: Retries,
+    /// Files that may be open at the same time.
+    at_once: usize,
+    end: End,
+    told: Told,
+}
+
 /// Looks at a name in a directory.
 type StatAt = dyn Fn(&Dir, &[u8]) -> io::Result<Stat> + Send;
 
 /// Looks at an open file.
 type StatOf = dyn Fn(&File) -> io::Result<Stat> + Send;
 
-/// See the module.
-pub struct FilesFeed {
-    spec: FilesSpec,
-    /// What time it is; a simulation has its own.
+/// How time and files are seen; a simulation and tests have their own.
+struct Eyes {
     clock: Box<dyn Fn() -> Instant + Send>,
-    /// Looks at what has a name, and at what is open; a test has its own.
     stat_at: Box<StatAt>,
     stat_of: Box<StatOf>,
-    /// Where marks of the single file may be.
-    places: Option<Places>,
-    watch: Option<Watch>,
-    watched: HashMap<WatchId, RelativePath>,
+}
+
+/// What the last look at everything found, and what was found since.
+#[derive(Default)]
+struct Found {
+    /// When that look began.
+    looked_from: Option<Instant>,
+    /// Where a name led.
+    names: BTreeMap<RelativePath, Identity>,
+    /// What could not be read, and why.
+    unread: BTreeMap<RelativePath, Failure>,
+    /// Files that had no turn: as many are open as may be, or the taker had no room.
+    waiting: usize,
+    /// That look listed the marker, and so what came before it. Its name may be seen long before (sshfs).
+    is_marker_listed: bool,
+}
+
+/// What earlier attempts did not complete.
+#[derive(Default)]
+struct LeftBefore {
+    /// Of that, what was not found yet.
+    by_origin: BTreeMap<Origin, FlowLeft>,
+    /// Once: by then all that is there was seen.
+    is_told: bool,
+}
+
+/// Files under way.
+struct UnderWay {
     /// By identity: a file may have several names, and move.
     files: BTreeMap<Identity, Growing>,
     by_flow: HashMap<EntryId, Identity>,
-    /// Where a name led at the last look.
-    names: BTreeMap<RelativePath, Identity>,
-    /// Files to be tended before the next wait.
+    /// To be tended before the next wait.
     busy: BTreeSet<Identity>,
-    /// Files of which the destination has not said yet where they go on: tended when it has.
+    /// The destination has not said yet where they go on: tended when it has.
     asked: BTreeSet<Identity>,
-    /// What earlier attempts did not complete, and was not found yet.
-    left: BTreeMap<Origin, FlowLeft>,
-    /// Once: by then all that is there was seen.
-    is_left_told: bool,
-    /// Names that events told, of what is not under way.
-    noticed: BTreeSet<RelativePath>,
+    /// When each grew last.
+    grown: BTreeMap<Identity, Instant>,
+    /// When any of them grew last, or began.
+    grew_at: Instant,
+}
+
+impl UnderWay {
+    fn new(now: Instant) -> UnderWay {
+        UnderWay {
+            files: BTreeMap::new(),
+            by_flow: HashMap::new(),
+            busy: BTreeSet::new(),
+            asked: BTreeSet::new(),
+            grown: BTreeMap::new(),
+            grew_at: now,
+        }
+    }
+
+    fn begin(&mut self, identity: Identity, file: Growing, now: Instant) {
+        self.by_flow.insert(file.flow, identity);
+        self.grew_at = now;
+        self.grown.insert(identity, now);
+        self.files.insert(identity, file);
+        self.busy.insert(identity);
+    }
+
+    /// The file of a flow that is over, if it was not cut since.
+    fn let_go(&mut self, flow: EntryId) -> Option<(Identity, Growing)> {
+        let identity = self.by_flow.remove(&flow)?;
+        if self.files.get(&identity)?.flow != flow {
+            return None;
+        }
+        self.busy.remove(&identity);
+        self.asked.remove(&identity);
+        self.grown.remove(&identity);
+        self.files.remove_entry(&identity)
+    }
+
+    /// Whether nothing is to be tended, nor the destination's word waited for.
+    fn rest(&self) -> bool {
+        self.busy.is_empty() && self.asked.is_empty()
+    }
+
+    fn all_ended(&self) -> bool {
+        self.files.values().all(|file| file.is_ended)
+    }
+}
+
+/// What the end of all goes by.
+#[derive(Default)]
+struct End {
     /// Counts flows that begin and end, and the coming of the marker; how far it was at the last look.
     changes: (u64, Option<u64>),
     /// Since when the marker's name leads to something.
     marker_since: Option<Instant>,
-    /// The last look listed the marker, and so what came before it. Its name may be seen long before (sshfs).
-    is_marker_listed: bool,
     /// The look under way decides whether all is over: what is complete is to be as it was now, not a while ago.
-    is_end_near: bool,
-    /// Over: not begun again before they have another length.
-    done: BTreeMap<Identity, Done>,
-    /// Which files that failed are begun again.
-    rule: Rule,
-    /// Those that failed since they came right last.
-    failing: BTreeMap<Identity, Failing>,
-    /// Of these, those that stay open until they are begun again.
-    held: BTreeMap<Identity, HeldFile>,
-    /// What could not be read at the last look, and why.
-    unread: BTreeMap<RelativePath, Failure>,
-    /// Files that may be open at the same time, and those that had no turn at the last look: so many are, or the taker
-    /// had no room.
-    at_once: usize,
-    waiting: usize,
-    grew_at: Instant,
-    /// When the last look at everything began.
-    looked_from: Option<Instant>,
-    grown: BTreeMap<Identity, Instant>,
+    is_near: bool,
     /// Something was begun.
     has_begun: bool,
     /// A single file ended for good: it was complete by itself, or failed. One that was replaced or cut has not: what
     /// comes at its name goes on.
     is_single_over: bool,
     is_last: bool,
-    told: BTreeSet<Vec<u8>>,
-    /// Not all events are to be had, which was told.
-    is_polling: bool,
-    /// That nobody can tell here who writes was told; and that others wait for that.
-    is_blind_told: bool,
-    is_crowded_told: bool,
-    /// That others wait for the receipt was told.
-    is_full_told: bool,
-    /// That the directory's name leads elsewhere was told.
-    is_elsewhere_told: bool,
+}
+
+impl End {
+    /// Whether nothing began or ended, and no marker came, since the last look.
+    fn is_looked(&self) -> bool {
+        self.changes.1 == Some(self.changes.0)
+    }
+}
+
+/// What is told once.
+#[derive(Default)]
+struct Told {
+    /// Something of these names.
+    names: BTreeSet<Vec<u8>>,
+    /// That nobody can tell here who writes; and that others wait for that.
+    is_blind: bool,
+    is_crowded: bool,
+    /// That others wait for the receipt.
+    is_full: bool,
+    /// That the directory's name leads elsewhere.
+    is_elsewhere: bool,
 }
 
 impl FilesFeed {
@@ -210,50 +283,28 @@ impl FilesFeed {
         let rule = Rule::of(&spec.until, spec.name.is_some());
         FilesFeed {
             spec,
-            clock: Box::new(Instant::now),
-            stat_at: Box::new(Dir::stat),
-            stat_of: Box::new(File::stat_now),
             places,
-            watch: None,
-            watched: HashMap::new(),
-            files: BTreeMap::new(),
-            by_flow: HashMap::new(),
-            names: BTreeMap::new(),
-            busy: BTreeSet::new(),
-            asked: BTreeSet::new(),
-            left: BTreeMap::new(),
-            is_left_told: false,
-            noticed: BTreeSet::new(),
-            changes: (0, None),
-            marker_since: None,
-            is_marker_listed: false,
-            is_end_near: false,
+            eyes: Eyes {
+                clock: Box::new(Instant::now),
+                stat_at: Box::new(Dir::stat),
+                stat_of: Box::new(File::stat_now),
+            },
+            watching: Watching::default(),
+            found: Found::default(),
+            left: LeftBefore::default(),
+            flows: UnderWay::new(Instant::now()),
             done: BTreeMap::new(),
-            rule,
-            failing: BTreeMap::new(),
-            held: BTreeMap::new(),
-            unread: BTreeMap::new(),
+            retries: Retries::by(rule),
             at_once: at_once(),
-            waiting: 0,
-            grew_at: Instant::now(),
-            looked_from: None,
-            grown: BTreeMap::new(),
-            has_begun: false,
-            is_single_over: false,
-            is_last: false,
-            told: BTreeSet::new(),
-            is_polling: false,
-            is_blind_told: false,
-            is_crowded_told: false,
-            is_full_told: false,
-            is_elsewhere_told: false,
+            end: End::default(),
+            told: Told::default(),
         }
     }
 
     fn work(&mut self, taker: &dyn Taker) -> Result<()> {
         if self.spec.until.poll_ms.is_none() {
             match Watch::new() {
-                Ok(watch) => self.watch = Some(watch),
+                Ok(watch) => self.watching.watch = Some(watch),
                 Err(error) => self.say_polling("the file system's events are not to be had", &error, taker),
             }
         }
@@ -284,7 +335,8 @@ impl FilesFeed {
             let single = self.spec.name.as_ref().and_then(|name| RelativePath::new(name.clone()).ok());
             let path = |left: &FlowLeft| single.clone().unwrap_or_else(|| left.path.clone());
             let left = left.into_iter().filter(is_ours);
-            self.left = left.map(|left| (left.origin, FlowLeft { path: path(&left), ..left })).collect();
+            let left = left.map(|left| (left.origin, FlowLeft { path: path(&left), ..left }));
+            self.left.by_origin = left.collect();
             if more > 0 {
                 taker.note(format!(
                     "{more} more files are not complete at the destination: they are not looked for"
@@ -299,50 +351,51 @@ impl FilesFeed {
     fn round(&mut self, looks: &mut Looks, taker: &dyn Taker, buffer: &mut [u8]) -> Result<Option<Duration>> {
         let every = match self.spec.until.poll_ms {
             Some(ms) => Duration::from_millis(ms.max(1).into()),
-            None if self.is_polling => POLL.max(looks.took * LOOKS_REST),
+            None if self.watching.is_polling => POLL.max(looks.took * LOOKS_REST),
             None => LOOK_AGAIN.max(looks.took),
         };
         // Whatever events say, looking takes at most half of a core.
         let rest = looks.ended.map_or(Duration::ZERO, |ended| looks.took.saturating_sub(self.since(ended)));
         let is_named = self.marker_is_named();
-        let has_come = is_named && self.marker_since.is_none();
-        if is_named != self.marker_since.is_some() {
-            self.changes.0 += 1;
-            self.marker_since = is_named.then(|| self.now());
+        let has_come = is_named && self.end.marker_since.is_none();
+        if is_named != self.end.marker_since.is_some() {
+            self.end.changes.0 += 1;
+            self.end.marker_since = is_named.then(|| self.now());
         }
         // What nobody looked at has not rested; and what came before the marker is there.
         let is_idle_due = self.idle_since().is_some() && !self.is_idle();
-        let is_end_due = is_named && self.busy.is_empty() && self.asked.is_empty() && self.all_ended();
-        let must_look = is_idle_due || self.is_turn(taker) || has_come || (is_end_due && !self.is_looked());
-        self.is_end_near = is_named || self.idle_since().is_some();
+        let is_end_due = is_named && self.flows.rest() && self.flows.all_ended();
+        let is_end_due = is_end_due && !self.end.is_looked();
+        let must_look = is_idle_due || self.is_turn(taker) || has_come || is_end_due;
+        self.end.is_near = is_named || self.idle_since().is_some();
         if must_look || looks.last.map_or(rest.is_zero(), |at| self.since(at) >= every) {
-            let (began, changes) = (self.now(), self.changes.0);
+            let (began, changes) = (self.now(), self.end.changes.0);
             self.look(taker)?;
             // What began by this look was seen by it.
-            self.changes.1 = (self.changes.0 == changes).then_some(changes);
-            self.looked_from = Some(began);
+            self.end.changes.1 = (self.end.changes.0 == changes).then_some(changes);
+            self.found.looked_from = Some(began);
             looks.last = Some(self.now());
             looks.ended = looks.last;
             looks.took = self.since(began);
-            self.busy.extend(self.files.keys().copied());
+            self.flows.busy.extend(self.flows.files.keys().copied());
         }
         let is_ending = self.is_ending();
-        if is_ending && !self.is_marker_listed {
+        if is_ending && !self.found.is_marker_listed {
             self.say_unlisted(taker);
         }
         self.look_at_noticed(&mut looks.last, taker)?;
         self.begin_again(taker)?;
         // As long as nobody knows where files go on, that is what is waited for.
-        let all_wait = self.busy.is_empty() && !self.asked.is_empty();
+        let all_wait = self.flows.busy.is_empty() && !self.flows.asked.is_empty();
         self.hear(if all_wait { STEP } else { Duration::ZERO }, taker, buffer)?;
         self.tend(taker, buffer, is_ending)?;
         self.conclude(taker, is_ending);
-        if self.is_last && self.files.is_empty() {
+        if self.end.is_last && self.flows.files.is_empty() {
             return Ok(None);
         }
         let until_look = looks.last.map_or(rest, |at| every.saturating_sub(self.since(at)));
-        let is_waited_for = is_ending || self.files.values().any(|file| file.is_ended);
-        Ok(Some(match (self.busy.is_empty() && self.asked.is_empty(), is_waited_for) {
+        let is_waited_for = is_ending || self.flows.files.values().any(|file| file.is_ended);
+        Ok(Some(match (self.flows.rest(), is_waited_for) {
             (false, _) => Duration::ZERO,
             // Until the destination has them.
             (true, true) => STEP.min(until_look),
@@ -351,7 +404,7 @@ impl FilesFeed {
     }
 
     fn now(&self) -> Instant {
-        (self.clock)()
+        (self.eyes.clock)()
     }
 
     fn since(&self, then: Instant) -> Duration {
@@ -361,119 +414,25 @@ impl FilesFeed {
     /// When nothing had grown for the idle time, as far as anybody saw, if that is past. What is waited for has to come
     /// first.
     fn idle_since(&self) -> Option<Instant> {
-        let since = self.grew_at + Duration::from_millis(self.spec.until.idle_ms?);
-        let is_awaited = self.spec.until.wait && !self.has_begun && self.unread.is_empty();
+        let since = self.flows.grew_at + Duration::from_millis(self.spec.until.idle_ms?);
+        let is_awaited = self.spec.until.wait && !self.end.has_begun && self.found.unread.is_empty();
         (!is_awaited && self.now() >= since).then_some(since)
     }
 
     /// Whether that was seen by a look at everything since.
     fn is_idle(&self) -> bool {
-        self.idle_since().zip(self.looked_from).is_some_and(|(since, from)| from >= since)
+        self.idle_since().zip(self.found.looked_from).is_some_and(|(since, from)| from >= since)
     }
 
     /// Whether the marker is there, and what came before it was listed with it.
     fn is_ending(&self) -> bool {
         let is_late = |since: Instant| self.since(since) >= LISTED_WITHIN;
-        self.marker_since.is_some_and(|since| self.is_marker_listed || is_late(since))
-    }
-
-    fn all_ended(&self) -> bool {
-        self.files.values().all(|file| file.is_ended)
-    }
-
-    /// Whether nothing began or ended, and no marker came, since the last look.
-    fn is_looked(&self) -> bool {
-        self.changes.1 == Some(self.changes.0)
+        self.end.marker_since.is_some_and(|since| self.found.is_marker_listed || is_late(since))
     }
 
     /// Whether files that had no turn at the last look have one now, and not a few of them.
     fn is_turn(&self, taker: &dyn Taker) -> bool {
-        self.waiting > 0 && self.files.len() <= self.at_once / 2 && taker.has_room()
-    }
-
-    fn wait(&mut self, pause: Duration, looked: &mut Option<Instant>, taker: &dyn Taker) {
-        let Some(watch) = &self.watch else {
-            std::thread::sleep(pause);
-            return;
-        };
-        let changes = match watch.changes(pause) {
-            Ok(changes) => changes,
-            Err(error) => {
-                self.watch = None;
-                self.say_polling("the file system's events are not to be had any more", &error, taker);
-                return;
-            }
-        };
-        for change in changes {
-            let Changed::Entry(dir, name) = change else {
-                *looked = None;
-                continue;
-            };
-            let path = self.watched.get(&dir).and_then(|dir| dir.join(&name).ok());
-            match path.as_ref().and_then(|path| self.names.get(path)) {
-                Some(identity) if self.files.contains_key(identity) => {
-                    self.busy.insert(*identity);
-                }
-                // New, or not what it was. Beside a single file there may be many.
-                _ if self.spec.name.as_ref().is_some_and(|single| *single != name) => {}
-                _ => match path.filter(|_| self.noticed.len() < NOTICED_MAX) {
-                    Some(path) => drop(self.noticed.insert(path)),
-                    None => *looked = None,
-                },
-            }
-        }
-    }
-
-    /// Looks at what events named, where that is all that has to be looked at.
-    fn look_at_noticed(&mut self, looked: &mut Option<Instant>, taker: &dyn Taker) -> Result<()> {
-        for path in std::mem::take(&mut self.noticed) {
-            if !self.look_at(&path, taker)? {
-                *looked = None;
-            }
-        }
-        Ok(())
-    }
-
-    /// Looks at a file that is new, or not what it was. `false`: everything is to be looked at.
-    fn look_at(&mut self, path: &RelativePath, taker: &dyn Taker) -> Result<bool> {
-        let (at, name) = path.split().unwrap_or((b"", path.as_bytes()));
-        let name = name.to_vec();
-        let is_marker = at == self.spec.prefix.as_bytes() && self.spec.until.marker.as_deref() == Some(&name);
-        if is_staging(&name) || is_marker {
-            return Ok(true);
-        }
-        let is_under_way = |identity: &Identity| self.files.contains_key(identity);
-        if self.names.get(path).is_some_and(is_under_way) {
-            return Ok(false);
-        }
-        let Ok(at) = RelativePath::new(at.to_vec()) else { return Ok(false) };
-        let below = at.as_bytes().strip_prefix(self.spec.prefix.as_bytes()).unwrap_or(at.as_bytes());
-        let below = below.strip_prefix(b"/").unwrap_or(below).to_vec();
-        let dir = match below.is_empty() {
-            true => self.spec.dir.try_clone(),
-            false => self.spec.dir.open_beneath(&below, Links::Refuse),
-        };
-        let Ok(dir) = dir else { return Ok(false) };
-        match dir.stat(&name) {
-            // It was renamed, and what has its name now is new.
-            Ok(stat) if self.files.contains_key(&Identity::of(&stat)) => return Ok(false),
-            Ok(stat) if stat.kind == Kind::File => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.names.remove(path);
-                self.unread.remove(path);
-                return Ok(true);
-            }
-            _ => return Ok(false),
-        }
-        self.unread.remove(path);
-        let mut names = BTreeMap::new();
-        self.consider(&dir, &at, &name, &mut names, taker)?;
-        self.names.append(&mut names);
-        Ok(true)
-    }
-
-    fn say_unwatched(&mut self, error: &io::Error, taker: &dyn Taker) {
-        self.say_polling("not every directory can be watched", error, taker);
+        self.found.waiting > 0 && self.flows.files.len() <= self.at_once / 2 && taker.has_room()
     }
 
     fn say_unlisted(&mut self, taker: &dyn Taker) {
@@ -483,18 +442,8 @@ impl FilesFeed {
         }
     }
 
-    /// From now on everything is looked at more often; told the first time.
-    fn say_polling(&mut self, what: &str, error: &io::Error, taker: &dyn Taker) {
-        if !std::mem::replace(&mut self.is_polling, true) {
-            taker.note(format!(
-                "{what} ({error}): looking every {} ms, or at a tenth of a core",
-                POLL.as_millis()
-            ));
-        }
-    }
-
     fn note_once(&mut self, path: &RelativePath, text: &str, taker: &dyn Taker) {
-        if self.told.len() < TOLD_MAX && self.told.insert(path.as_bytes().to_vec()) {
+        if self.told.names.len() < TOLD_MAX && self.told.names.insert(path.as_bytes().to_vec()) {
             taker.note(format!("{} {text}", self.shown(path)));
         }
     }
@@ -538,16 +487,16 @@ fn limit_of(until: &Until, marks: Option<&Known>) -> u64 {
 
 impl Feed for FilesFeed {
     fn rule(&self) -> Rule {
-        self.rule
+        self.retries.rule
     }
 
     fn begins_nothing_again(&mut self) {
-        self.rule = Rule::Never;
+        self.retries.rule = Rule::Never;
     }
 
     fn run(mut self: Box<Self>, taker: &dyn Taker) {
         if let Err(failure) = self.work(taker) {
-            for file in self.files.values() {
+            for file in self.flows.files.values() {
                 taker.give_up(file.flow, failure.clone());
             }
             taker.failed(failure);

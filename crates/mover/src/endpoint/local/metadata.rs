@@ -6,16 +6,24 @@
 //!
 //! What cannot be kept is a loss, told with the entry; only errors of the medium are failures.
 
+use self::attributes::{is_meant, is_of_the_file_system};
 use super::staging::Grain;
-use super::{errno, is_errno, sys_time};
+use super::{errno, is_errno};
 use crate::endpoint::acl::{ACL, GROUP, is_acl, mode_without, mode_without_acl};
 use crate::failure::{self, FailureKind, Reason};
 use std::io;
-use thalweg_sys::{File, Pinned, Stat, user};
+use thalweg_sys::{File, Stat, user};
 use thalweg_wire::entry::Xattr;
 use thalweg_wire::message::{Loss, Preserve};
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{Entry, Time};
+
+mod target;
+
+mod attributes;
+
+pub(super) use self::attributes::{are_same, is_bare, stays_where_it_is};
+pub(super) use self::target::{Named, Target};
 
 pub(super) const SET_ID: u32 = 0o6000;
 
@@ -111,79 +119,6 @@ impl Wanted {
         self.xattrs.retain(|xattr| !is_acl(&xattr.name));
         let acls = present.iter().filter(|(name, _)| is_acl(name));
         self.xattrs.extend(acls.map(|(name, value)| Xattr { name: name.clone(), value: value.clone() }));
-    }
-}
-
-/// Something whose metadata can be set: an open file, a held FIFO or device, or a name in a directory that is ours
-/// alone.
-pub(super) trait Target {
-    fn look(&self) -> io::Result<Stat>;
-    fn own(&self, uid: Option<u32>, gid: Option<u32>) -> io::Result<()>;
-    fn permit(&self, mode: u32) -> io::Result<()>;
-    /// Without `atime` that one stays as it is.
-    fn stamp(&self, atime: Option<thalweg_sys::Time>, mtime: Time) -> io::Result<()>;
-    fn attributes(&self) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>>;
-    fn set_attribute(&self, name: &[u8], value: &[u8]) -> io::Result<()>;
-    fn remove_attribute(&self, name: &[u8]) -> io::Result<()>;
-}
-
-/// What is held by a descriptor has the same methods, however it is held.
-macro_rules! by_descriptor {
-    ($($held:ty),+) => {
-        $(
-            impl Target for $held {
-                fn look(&self) -> io::Result<Stat> {
-                    self.stat()
-                }
-                fn own(&self, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
-                    self.set_owner(uid, gid)
-                }
-                fn permit(&self, mode: u32) -> io::Result<()> {
-                    self.set_mode(mode)
-                }
-                fn stamp(&self, atime: Option<thalweg_sys::Time>, mtime: Time) -> io::Result<()> {
-                    self.set_times(atime, Some(sys_time(mtime)))
-                }
-                fn attributes(&self) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
-                    self.xattrs()
-                }
-                fn set_attribute(&self, name: &[u8], value: &[u8]) -> io::Result<()> {
-                    self.set_xattr(name, value)
-                }
-                fn remove_attribute(&self, name: &[u8]) -> io::Result<()> {
-                    self.remove_xattr(name)
-                }
-            }
-        )+
-    };
-}
-
-by_descriptor!(File, Pinned);
-
-/// A name in a directory: for links, FIFOs and devices, which are never opened.
-pub(super) struct Named<'a>(pub(super) &'a thalweg_sys::Dir, pub(super) &'a [u8]);
-
-impl Target for Named<'_> {
-    fn look(&self) -> io::Result<Stat> {
-        self.0.stat(self.1)
-    }
-    fn own(&self, uid: Option<u32>, gid: Option<u32>) -> io::Result<()> {
-        self.0.set_owner(self.1, uid, gid)
-    }
-    fn permit(&self, mode: u32) -> io::Result<()> {
-        self.0.set_mode(self.1, mode)
-    }
-    fn stamp(&self, atime: Option<thalweg_sys::Time>, mtime: Time) -> io::Result<()> {
-        self.0.set_times(self.1, atime, Some(sys_time(mtime)))
-    }
-    fn attributes(&self) -> io::Result<Vec<(Vec<u8>, Vec<u8>)>> {
-        self.0.xattrs(self.1)
-    }
-    fn set_attribute(&self, name: &[u8], value: &[u8]) -> io::Result<()> {
-        self.0.set_xattr(self.1, name, value)
-    }
-    fn remove_attribute(&self, name: &[u8]) -> io::Result<()> {
-        self.0.remove_xattr(self.1, name)
     }
 }
 
@@ -490,25 +425,6 @@ pub(super) fn differs(
         || xattrs.is_some_and(|present| preserve.xattrs && !are_same(present, &wanted.xattrs, preserve))
 }
 
-/// Whether these are the attributes wanted, as far as that is for us to say.
-pub(super) fn are_same(present: &[(Vec<u8>, Vec<u8>)], wanted: &[Xattr], preserve: &Preserve) -> bool {
-    let is_ours = |name: &[u8]| !is_of_the_file_system(name) && is_meant(name, preserve);
-    let present_count = present.iter().filter(|(name, _)| is_ours(name)).count();
-    let mut ours = wanted.iter().filter(|xattr| is_ours(&xattr.name));
-    present_count == ours.clone().count()
-        && ours.all(|xattr| present.iter().any(|(name, value)| *name == xattr.name && *value == xattr.value))
-}
-
-/// Whether there is no attribute, as far as that is for us to say.
-pub(super) fn is_bare(present: &[(Vec<u8>, Vec<u8>)]) -> bool {
-    are_same(present, &[], &Preserve::ALL)
-}
-
-/// Whether an attribute is to be kept where attributes are: an ACL says who may do what, as the mode does.
-fn is_meant(name: &[u8], preserve: &Preserve) -> bool {
-    preserve.mode || !is_acl(name)
-}
-
 /// Gives what will replace a file of this mode and ACL that mode, but for set-id bits, and that ACL: without it the
 /// mode would give the owning group more than it had.
 ///
@@ -523,22 +439,6 @@ pub(super) fn take_over(file: &File, mode: u32, acl: Option<&[u8]>) -> io::Resul
         Err(error) if is_medium(&error) => Err(error),
         Err(_) => file.set_mode(mode_without(mode, acl)),
     }
-}
-
-/// Whether the file system makes this attribute itself, of each file: the ACLs of NFSv4 and of SMB, by which its server
-/// shows modes and owners, and what [stays where it is](stays_where_it_is). They cannot be taken off, or not alone.
-fn is_of_the_file_system(name: &[u8]) -> bool {
-    [&b"system.nfs4_"[..], b"system.cifs_"].iter().any(|prefix| name.starts_with(prefix))
-        || stays_where_it_is(name)
-}
-
-/// Whether an attribute has a meaning only where it is, so that it is neither sent nor set: the names by which XFS
-/// lists each ACL to root a second time (who sets or removes one does that to the ACL), and what IRIX and managers of
-/// storage keep beside them; the ACLs of AFS; what the kernel alone computes, of each inode (EVM). `/etc/xattr.conf`
-/// has all of them skipped too. The hash or signature of IMA is not meant: it is of the content.
-pub(super) fn stays_where_it_is(name: &[u8]) -> bool {
-    [&b"trusted.SGI_"[..], b"xfsroot.", b"afs."].iter().any(|prefix| name.starts_with(prefix))
-        || name == b"security.evm"
 }
 
 /// Whatever is not the medium's fault: not allowed, not known here, a number that this machine cannot express, or what
@@ -564,6 +464,7 @@ fn sentence(error: &io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::endpoint::local::sys_time;
     use std::cell::{Cell, RefCell};
     use thalweg_sys::Dir;
 

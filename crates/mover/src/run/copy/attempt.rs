@@ -7,7 +7,6 @@ use crate::event::Event;
 use crate::failure::{Failure, FailureKind, Result};
 use crate::link::own_system;
 use crate::plan::{Path, Plan};
-use crate::run::LineSink;
 use crate::run::agree::{self, Agreed, Signer, Wait};
 use crate::run::client::Client;
 use crate::run::expected::Expected;
@@ -15,12 +14,15 @@ use crate::run::local::LocalTransfer;
 use crate::run::party::Party;
 use crate::run::receiver::ReceiveRun;
 use crate::run::sender::{SendLane, SendRun};
+use crate::run::steer::Steering;
+use crate::run::{Ended, LineSink};
 use crate::transfer::{receiver, sender};
 use std::sync::Arc;
 use std::time::Duration;
+use thalweg_wire::account::SideAccounts;
 use thalweg_wire::limits;
 use thalweg_wire::message::{
-    Direction, Open, Place, Pull, PullTrial, Push, Request, SourceForm, Terms, TransferNumber,
+    Direction, Open, Place, Pull, PullTrial, Push, Request, SourceForm, Steer, Terms, Totals, TransferNumber,
 };
 use thalweg_wire::receipt::{Signatory, TransferKind};
 
@@ -93,27 +95,18 @@ impl Job<'_> {
         (source, form): (Arc<dyn Source>, SourceForm),
         place: &Place,
     ) -> Result<Report> {
-        let plan = self.plan(client, Direction::Push);
-        let terms = self.terms(&plan);
-        let rate = terms.rate_bytes_per_s;
-        self.tell_unused();
-        dial_early(client, &plan, &terms);
         let trial = match self.wishes.far_trial() {
             Some(FarTrial::Destination(trial)) => Some(trial),
             _ => None,
         };
-        let is_signed = self.is_signed(trial.is_some());
+        let attempt = self.begin(client, number, Direction::Push, trial.is_some());
         let filter = self.wishes.selection.filter.clone();
-        let open = Open {
-            transfer: number,
-            request: Request::Push(Push { place: place.clone(), source: form, filter, trial }),
-            terms: terms.clone(),
-            signer: is_signed.then(|| self.identity.signatory()),
-        };
+        let push = Push { place: place.clone(), source: form, filter, trial };
+        let open = self.open(&attempt, Request::Push(push));
         let server = client.open_push(open, &|| self.stop.is_asked())?;
-        self.tell_plan(&plan);
-        let limits = sender::Limits::for_path(&terms, Some(client.rtt));
-        let outbox = client.session.outbox();
+        self.tell_plan(&attempt.plan);
+        let limits = sender::Limits::for_path(&attempt.terms, Some(client.rtt));
+        let (terms, outbox) = (attempt.terms.clone(), client.session.outbox());
         let run = SendRun::new(number, source, terms, limits, outbox, self.watch.events.clone());
         if let Some(is_behind) = self.watch.is_behind.clone() {
             run.keep_pace_with(is_behind);
@@ -126,41 +119,24 @@ impl Job<'_> {
             run.remove_sources(removed)?;
         }
         client.add(number, run.clone())?;
-        client.want_streams(plan.streams.value, &plan);
+        attempt.want_streams(attempt.plan.streams.value);
         run.start()?;
-        let mut steering = self.steering(&plan, Some(client.rtt), rate);
+        let mut steering = self.steering_of(&attempt);
         if self.is_trial() {
-            run.steer(&steering.only(plan.streams.value));
+            run.steer(&steering.only(attempt.plan.streams.value));
         }
-        let ended = self.wait(client, |job| {
-            job.measure_sender(&run);
-            if let Some(steer) = job.look(&mut steering) {
-                client.want_streams(steer.streams.unwrap_or(0), &plan);
+        let ended = self.accompany(&attempt, &*run, &mut steering, |turned, _| {
+            if let Some(steer) = turned {
                 run.steer(&steer);
             }
-            job.tell_evidence(&plan, steering.streams(), || (run.own_accounts(), run.peer_accounts()));
-            run.wait(Duration::from_millis(100))
         });
-        if ended.is_ok() {
-            // What came during the last wait.
-            self.measure_sender(&run);
-        }
         let stop = self.stop;
         let is_stopped = || stop.is_asked();
-        let wait = Wait { patience: self.wishes.movement.link.patience, is_given_up: &is_stopped };
-        let agree = |totals| match is_signed {
-            true => {
-                let signer = self.signer_with(client, number, server);
-                let agreed = agree::as_sender(&*run, &signer, totals, wait)?;
-                self.keep_receipt(&agreed)?;
-                Ok((totals, Some(agreed)))
-            }
-            false => agree::unsigned_as_sender(&*run, wait).map(|()| (totals, None)),
-        };
+        let agree = |totals| self.agree_as_sender(&attempt, &run, server, totals);
         let (totals, agreed) = agreed(&run, ended, agree, &is_stopped)?;
         let sources = run.finish_removing(&is_stopped);
-        let rows = (run.own_accounts(), run.peer_accounts());
-        Ok(self.report(totals, agreed, plan, rows, &steering, sources))
+        let rows = run.both_accounts();
+        Ok(self.report(totals, agreed, attempt.plan, rows, &steering, sources))
     }
 
     pub(super) fn pull(
@@ -169,42 +145,33 @@ impl Job<'_> {
         number: TransferNumber,
         places: &[Place],
     ) -> Result<Report> {
-        let plan = self.plan(client, Direction::Pull);
-        let terms = self.terms(&plan);
-        let rate = terms.rate_bytes_per_s;
-        self.tell_unused();
-        dial_early(client, &plan, &terms);
-        let selection = &self.wishes.selection;
         let trial = match self.wishes.far_trial() {
             Some(FarTrial::Source(trial)) => Some(trial),
             _ => None,
         };
-        let is_signed = self.is_signed(trial.is_some());
-        let open = Open {
-            transfer: number,
-            request: Request::Pull(Pull {
-                places: places.to_vec(),
-                filter: selection.filter.clone(),
-                only: selection.only.clone(),
-                one_file_system: selection.one_file_system,
-                follow_links: selection.follow_links,
-                removes_at_end: self.wishes.removes_sources && self.wishes.receipt.is_some(),
-                trial,
-            }),
-            terms: terms.clone(),
-            signer: is_signed.then(|| self.identity.signatory()),
+        let attempt = self.begin(client, number, Direction::Pull, trial.is_some());
+        let selection = &self.wishes.selection;
+        let pull = Pull {
+            places: places.to_vec(),
+            filter: selection.filter.clone(),
+            only: selection.only.clone(),
+            one_file_system: selection.one_file_system,
+            follow_links: selection.follow_links,
+            removes_at_end: self.wishes.removes_sources && self.wishes.receipt.is_some(),
+            trial,
         };
+        let open = self.open(&attempt, Request::Pull(pull));
         let (form, server) = client.open_pull(open, &|| self.stop.is_asked())?;
-        self.tell_plan(&plan);
+        self.tell_plan(&attempt.plan);
         let made = [Place { export: None, path: b"noise/".to_vec() }];
         let is_noise = matches!(trial, Some(PullTrial::Noise { .. }));
         let named = if is_noise { &made[..] } else { places };
         let expected = Expected::of(named, &selection.only, self.filter()?, &form)?;
-        let destination = self.destination(&form, &terms)?;
+        let destination = self.destination(&form, &attempt.terms)?;
         let run = ReceiveRun::start(
             number,
             destination,
-            terms,
+            attempt.terms.clone(),
             receiver::Limits::default(),
             client.session.outbox(),
             self.watch.events.clone(),
@@ -223,49 +190,121 @@ impl Job<'_> {
             run.close();
             return Err(failure);
         }
-        client.want_streams(plan.streams.value, &plan);
-        let mut steering = self.steering(&plan, Some(client.rtt), rate);
+        attempt.want_streams(attempt.plan.streams.value);
+        let mut steering = self.steering_of(&attempt);
         if self.is_trial() {
-            client.steer(number, steering.only(plan.streams.value));
+            client.steer(number, steering.only(attempt.plan.streams.value));
         }
         let mut told_at = client.session.epoch();
         let result = self
-            .wait(client, |job| {
-                job.measure_receiver(&run);
+            .accompany(&attempt, &*run, &mut steering, |turned, steering| {
                 let epoch = client.session.epoch();
-                let turned = job.look(&mut steering);
-                if let Some(steer) = &turned {
-                    client.want_streams(steer.streams.unwrap_or(0), &plan);
-                }
                 // What was said to a link that broke may not have been heard.
                 if let Some(steer) = turned.or_else(|| (epoch != told_at).then(|| steering.now()))
                     && client.steer(number, steer)
                 {
                     told_at = epoch;
                 }
-                job.tell_evidence(&plan, steering.streams(), || (run.peer_accounts(), run.own_accounts()));
-                run.wait(Duration::from_millis(100))
             })
-            // What came during the last wait.
-            .inspect(|_| self.measure_receiver(&run))
             .and_then(agree::totals_of)
-            .and_then(|totals| {
-                let patience = self.wishes.movement.link.patience;
-                let wait = Wait { patience, is_given_up: &|| self.stop.is_asked() };
-                if !is_signed {
-                    return Ok((agree::unsigned_as_receiver(&*run, totals, wait)?, None));
-                }
-                let signer = self.signer_with(client, number, server);
-                let keep = |agreed: &Agreed| self.keep_receipt(agreed);
-                let agreed = agree::as_keeping_receiver(&*run, &signer, totals, wait, keep)?;
-                // Those that both signed.
-                Ok((agreed.receiver.statement.totals, Some(agreed)))
-            });
+            .and_then(|totals| self.agree_as_receiver(&attempt, &run, server, totals));
         run.close();
-        let rows = (run.peer_accounts(), run.own_accounts());
+        let rows = run.both_accounts();
         let (totals, agreed) = result?;
         let sources = self.far_sources(&run);
-        Ok(self.report(totals, agreed, plan, rows, &steering, sources))
+        Ok(self.report(totals, agreed, attempt.plan, rows, &steering, sources))
+    }
+
+    /// Plans an attempt with a far mover, and has its streams dialled while that opens the place.
+    fn begin<'c>(
+        &mut self,
+        client: &'c Client,
+        number: TransferNumber,
+        direction: Direction,
+        is_trial: bool,
+    ) -> Attempt<'c> {
+        let plan = self.plan(client, direction);
+        let terms = self.terms(&plan);
+        self.tell_unused();
+        let attempt = Attempt { client, number, plan, terms, is_signed: self.is_signed(is_trial) };
+        attempt.dial_early();
+        attempt
+    }
+
+    fn open(&self, attempt: &Attempt, request: Request) -> Open {
+        Open {
+            transfer: attempt.number,
+            request,
+            terms: attempt.terms.clone(),
+            signer: attempt.is_signed.then(|| self.identity.signatory()),
+        }
+    }
+
+    fn steering_of(&self, attempt: &Attempt) -> Steering {
+        self.steering(&attempt.plan, Some(attempt.client.rtt), attempt.terms.rate_bytes_per_s)
+    }
+
+    /// Waits until `run` has ended and tells meanwhile how far it is. About ten times a second `steer` gets the knobs
+    /// that are to be turned, if some are.
+    fn accompany<R: OurSide>(
+        &mut self,
+        attempt: &Attempt,
+        run: &R,
+        steering: &mut Steering,
+        mut steer: impl FnMut(Option<Steer>, &Steering),
+    ) -> Result<Ended> {
+        let ended = self.wait(attempt.client, |job| {
+            run.measure(job);
+            let turned = job.look(steering);
+            if let Some(turn) = &turned {
+                attempt.want_streams(turn.streams.unwrap_or(0));
+            }
+            steer(turned, steering);
+            job.tell_evidence(&attempt.plan, steering.streams(), || run.both_accounts());
+            run.wait(Duration::from_millis(100))
+        });
+        if ended.is_ok() {
+            // What came during the last wait.
+            run.measure(self);
+        }
+        ended
+    }
+
+    fn agree_as_sender(
+        &self,
+        attempt: &Attempt,
+        run: &SendRun,
+        server: Signatory,
+        totals: Totals,
+    ) -> Result<(Totals, Option<Agreed>)> {
+        let patience = self.wishes.movement.link.patience;
+        let wait = Wait { patience, is_given_up: &|| self.stop.is_asked() };
+        if !attempt.is_signed {
+            return agree::unsigned_as_sender(run, wait).map(|()| (totals, None));
+        }
+        let signer = self.signer_with(attempt, server);
+        let agreed = agree::as_sender(run, &signer, totals, wait)?;
+        self.keep_receipt(&agreed)?;
+        Ok((totals, Some(agreed)))
+    }
+
+    fn agree_as_receiver(
+        &self,
+        attempt: &Attempt,
+        run: &ReceiveRun,
+        server: Signatory,
+        totals: Totals,
+    ) -> Result<(Totals, Option<Agreed>)> {
+        let patience = self.wishes.movement.link.patience;
+        let wait = Wait { patience, is_given_up: &|| self.stop.is_asked() };
+        if !attempt.is_signed {
+            return Ok((agree::unsigned_as_receiver(run, totals, wait)?, None));
+        }
+        let signer = self.signer_with(attempt, server);
+        let keep = |agreed: &Agreed| self.keep_receipt(agreed);
+        let agreed = agree::as_keeping_receiver(run, &signer, totals, wait, keep)?;
+        // Those that both signed.
+        Ok((agreed.receiver.statement.totals, Some(agreed)))
     }
 
     /// What keeps nothing, or changes nothing, is not signed: its statement would pass for one of a copy.
@@ -288,8 +327,9 @@ impl Job<'_> {
         signer
     }
 
-    fn signer_with(&self, client: &Client, number: TransferNumber, server: Signatory) -> Signer<'_> {
-        Signer { session: Some(client.session.tie(number)), ..self.signer(server) }
+    fn signer_with(&self, attempt: &Attempt, server: Signatory) -> Signer<'_> {
+        let session = Some(attempt.client.session.tie(attempt.number));
+        Signer { session, ..self.signer(server) }
     }
 
     /// Completes the receipt, if one is written, before source files go for it. Where its file system does not answer,
@@ -309,11 +349,55 @@ impl Job<'_> {
     }
 }
 
-/// Has the streams dialled while the far side opens the place, if all of them may have frames of this size: a link that
-/// stands with more would not take the transfer.
-fn dial_early(client: &Client, plan: &Plan, terms: &Terms) {
-    let frames = u64::from(plan.streams.value) * SendLane::payload_bytes(terms);
-    if frames <= limits::STREAM_BYTES_MAX {
-        client.want_streams(plan.streams.value, plan);
+/// An attempt with a far mover, whichever side is ours.
+struct Attempt<'a> {
+    client: &'a Client,
+    number: TransferNumber,
+    plan: Plan,
+    terms: Terms,
+    is_signed: bool,
+}
+
+impl Attempt<'_> {
+    /// Has the streams dialled while the far side opens the place, if all of them may have frames of this size: a link
+    /// that stands with more would not take the transfer.
+    fn dial_early(&self) {
+        let streams = self.plan.streams.value;
+        if u64::from(streams) * SendLane::payload_bytes(&self.terms) <= limits::STREAM_BYTES_MAX {
+            self.want_streams(streams);
+        }
+    }
+
+    fn want_streams(&self, streams: u16) {
+        self.client.want_streams(streams, &self.plan);
+    }
+}
+
+/// Our side of an attempt with a far mover.
+trait OurSide: Party {
+    /// Tells how far it is.
+    fn measure(&self, job: &mut Job<'_>);
+
+    /// Accounts of the sender, and of the receiver.
+    fn both_accounts(&self) -> (SideAccounts, SideAccounts);
+}
+
+impl OurSide for SendRun {
+    fn measure(&self, job: &mut Job<'_>) {
+        job.measure_sender(self);
+    }
+
+    fn both_accounts(&self) -> (SideAccounts, SideAccounts) {
+        (self.own_accounts(), self.peer_accounts())
+    }
+}
+
+impl OurSide for ReceiveRun {
+    fn measure(&self, job: &mut Job<'_>) {
+        job.measure_receiver(self);
+    }
+
+    fn both_accounts(&self) -> (SideAccounts, SideAccounts) {
+        (self.peer_accounts(), self.own_accounts())
     }
 }

@@ -9,7 +9,6 @@
 //! Nothing is written before a difference is known. Copied chunks are digested again on the way, and count like
 //! those that came from the sender.
 
-use super::left::runs;
 use super::{Action, Candidate, Item, Large, Receiver, State, protocol};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::transfer::runs::RunSet;
@@ -68,7 +67,7 @@ impl Comparison {
         let mut comparable = missing.clone();
         comparable.remove(self.candidate.chunks, u64::MAX);
         missing.remove(0, self.candidate.chunks);
-        runs(&comparable)
+        comparable.said()
     }
 }
 
@@ -84,7 +83,7 @@ impl Receiver {
         let Some(Item { entry, state: State::Large(large), unconfirmed, .. }) = self.items.get(&id) else {
             return Ok(None);
         };
-        if self.full.is_some() {
+        if self.rounds.full.is_some() {
             return Ok(None);
         }
         // It was given up after this was sent; what was asked for then follows.
@@ -95,7 +94,7 @@ impl Receiver {
         if large.has(chunk) {
             // Whoever asks again does not know.
             if !unconfirmed {
-                self.acks.push((id, Run { first: chunk, count: 1 }));
+                self.outbox.ack(id, chunk);
             }
             return Ok(None);
         }
@@ -119,10 +118,10 @@ impl Receiver {
         }
         comparison.same.insert(chunk, digest);
         let bytes = digest::chunk_length(chunk, entry.evidence.size, self.terms.chunk_bytes);
-        self.verified_bytes = self.verified_bytes.saturating_add(bytes);
-        self.totals.bytes_same = self.totals.bytes_same.saturating_add(bytes);
+        self.counts.verified_bytes = self.counts.verified_bytes.saturating_add(bytes);
+        self.counts.totals.bytes_same = self.counts.totals.bytes_same.saturating_add(bytes);
         if !*unconfirmed {
-            self.acks.push((id, Run { first: chunk, count: 1 }));
+            self.outbox.ack(id, chunk);
         }
         self.carry_on_comparison(id);
         self.proceed(now);
@@ -153,8 +152,8 @@ impl Receiver {
             large.written.insert(chunk, chunk + 1);
             self.chunk_is_dirty(id, chunk, digest, bytes, now);
         } else {
-            self.verified_bytes = self.verified_bytes.saturating_sub(bytes);
-            self.totals.bytes_same = self.totals.bytes_same.saturating_sub(bytes);
+            self.counts.verified_bytes = self.counts.verified_bytes.saturating_sub(bytes);
+            self.counts.totals.bytes_same = self.counts.totals.bytes_same.saturating_sub(bytes);
             self.ask_whole(id, chunk);
         }
         self.carry_on_comparison(id);
@@ -163,7 +162,7 @@ impl Receiver {
 
     /// Answer to [`Action::CompareHoles`].
     pub fn holes_compared(&mut self, id: EntryId, is_hole: bool, now: Duration) {
-        self.looking = self.looking.saturating_sub(1);
+        self.bounded.looking = self.bounded.looking.saturating_sub(1);
         let Some(Item { state: State::Large(large), .. }) = self.items.get_mut(&id) else { return };
         let Some(comparison) = &mut large.comparison else { return };
         comparison.looking = comparison.looking.saturating_sub(1);
@@ -183,17 +182,17 @@ impl Receiver {
         let size = item.entry.evidence.size;
         match kept {
             Some((outcome, made)) => {
-                self.durable_bytes = self.durable_bytes.saturating_add(same_bytes);
+                self.counts.durable_bytes = self.counts.durable_bytes.saturating_add(same_bytes);
                 if made {
                     item.state = State::Named(outcome);
-                    self.dirty.named.push(id);
-                    self.dirty.since.get_or_insert(now);
+                    self.rounds.dirty.named.push(id);
+                    self.rounds.dirty.since.get_or_insert(now);
                 } else {
                     self.tell(id, outcome);
                 }
             }
             // The sender has withdrawn it, and waits for no word about it.
-            None if self.replaced.get(&item.entry.path) == Some(&id) => {
+            None if self.replacing.replaced.get(&item.entry.path) == Some(&id) => {
                 let cause = "it changed while it was compared";
                 self.tell(id, Outcome::Failed(Failure::new(FailureKind::Changed, "compare", cause)));
             }
@@ -203,9 +202,9 @@ impl Receiver {
                 item.state = State::Large(Large::new(&item.entry, self.terms.chunk_bytes, self.keeps_pieces));
                 let is_unconfirmed = item.unconfirmed;
                 self.awaiting.insert(id);
-                self.verified_bytes = self.verified_bytes.saturating_sub(size);
-                self.totals.bytes_same = self.totals.bytes_same.saturating_sub(same_bytes);
-                self.durable_bytes = self.durable_bytes.saturating_sub(size - same_bytes);
+                self.counts.verified_bytes = self.counts.verified_bytes.saturating_sub(size);
+                self.counts.totals.bytes_same = self.counts.totals.bytes_same.saturating_sub(same_bytes);
+                self.counts.durable_bytes = self.counts.durable_bytes.saturating_sub(size - same_bytes);
                 if !is_unconfirmed {
                     self.say_missing(id);
                 }
@@ -217,14 +216,14 @@ impl Receiver {
     /// Holes of the source were heard: whether the candidate has them too must be looked up, unless it differs
     /// anyway.
     pub(super) fn compare_holes(&mut self, id: EntryId, run: Run, now: Duration) {
-        if self.looking >= LOOKING_MAX {
+        if self.bounded.looking >= LOOKING_MAX {
             self.there_is_a_difference(id, now);
         } else if let Some(Item { entry, state: State::Large(large), .. }) = self.items.get_mut(&id)
             && let Some(comparison) = large.comparison.as_mut().filter(|comparison| !comparison.differs)
         {
             comparison.looking += 1;
-            self.looking += 1;
-            self.actions.push_back(Action::CompareHoles(entry.clone(), run));
+            self.bounded.looking += 1;
+            self.outbox.act(Action::CompareHoles(entry.clone(), run));
         }
     }
 
@@ -238,8 +237,8 @@ impl Receiver {
         // Else the answer to the repeated offer asks for them.
         if !item.unconfirmed && !self.terms.dry_run {
             item.asked = item.asked.wrapping_add(1);
-            self.say_acks();
-            self.say(Say::Differs(vec![(id, Run { first: chunk, count: 1 })]));
+            self.outbox.say_acks();
+            self.outbox.say(Say::Differs(vec![(id, Run { first: chunk, count: 1 })]));
         }
     }
 
@@ -267,7 +266,7 @@ impl Receiver {
                 && let Some((&chunk, &digest)) = comparison.same.first_key_value()
             {
                 comparison.copying = Some(chunk);
-                self.actions.push_back(Action::Copy(item.entry.clone(), chunk, digest));
+                self.outbox.act(Action::Copy(item.entry.clone(), chunk, digest));
             }
             return;
         }
@@ -283,14 +282,14 @@ impl Receiver {
         }
         let Some(root) = large.tree.root().filter(|root| *root == seal.digest) else {
             let cause = "what the sender told of the chunks does not join to what it told of the whole";
-            self.actions.push_back(Action::Discard(id));
+            self.outbox.act(Action::Discard(id));
             self.tell(id, Outcome::Failed(Failure::new(FailureKind::Damage, "compare", cause)));
             return;
         };
-        self.hole_runs = self.hole_runs.saturating_sub(large.tree.hole_runs());
+        self.bounded.hole_runs = self.bounded.hole_runs.saturating_sub(large.tree.hole_runs());
         let entry = item.entry.clone();
         item.state = State::Keeping(same_bytes);
         self.awaiting.remove(&id);
-        self.actions.push_back(Action::Keep(entry, root));
+        self.outbox.act(Action::Keep(entry, root));
     }
 }

@@ -14,7 +14,7 @@ impl Receiver {
         ids.map(|id| {
             self.items
                 .get(&id)
-                .filter(|item| self.full.is_none() && item.awaits_pack())
+                .filter(|item| self.rounds.full.is_none() && item.awaits_pack())
                 .map(|item| item.entry.clone())
         })
         .collect()
@@ -23,7 +23,7 @@ impl Receiver {
     /// Whether chunks of this entry may be written: its entry if they are still wanted. In a dry run none are,
     /// though they are compared.
     pub fn chunks_wanted(&self, id: EntryId) -> Option<Arc<Entry>> {
-        let takes_content = self.full.is_none() && !self.terms.dry_run;
+        let takes_content = self.rounds.full.is_none() && !self.terms.dry_run;
         self.items
             .get(&id)
             .filter(|item| takes_content && matches!(item.state, State::Large(_)))
@@ -45,7 +45,7 @@ impl Receiver {
     /// writer, and a newcomer takes over only from one that is not writing at this moment, and never with a first copy
     /// from one sent again: else a copy that creeps in would put an end to the one that was sent because it is so slow.
     pub fn claim_chunk(&mut self, writer: u64, id: EntryId, chunk: u64, begins: Option<Copy>) -> Claim {
-        if self.full.is_some() || self.terms.dry_run {
+        if self.rounds.full.is_some() || self.terms.dry_run {
             return Claim::Unwanted;
         }
         let Some(Item { entry, state: State::Large(large), unconfirmed, .. }) = self.items.get_mut(&id)
@@ -58,7 +58,7 @@ impl Receiver {
         if large.has(chunk) {
             // Whoever sent it again does not know.
             if begins.is_some() && !*unconfirmed {
-                self.acks.push((id, Run { first: chunk, count: 1 }));
+                self.outbox.ack(id, chunk);
             }
             return Claim::Unwanted;
         }
@@ -149,15 +149,15 @@ impl Receiver {
             let Some(item) = wanted else { continue };
             item.state = State::Staged(digest);
             if !item.unconfirmed {
-                self.acks.push((id, Run { first: 0, count: 1 }));
+                self.outbox.ack(id, 0);
             }
             let bytes = item.entry.evidence.size;
             self.awaiting.remove(&id);
-            self.verified_bytes = self.verified_bytes.saturating_add(bytes);
-            self.totals.bytes_received = self.totals.bytes_received.saturating_add(bytes);
-            self.dirty.staged.push(id);
-            self.dirty.bytes += bytes;
-            self.dirty.since.get_or_insert(now);
+            self.counts.verified_bytes = self.counts.verified_bytes.saturating_add(bytes);
+            self.counts.totals.bytes_received = self.counts.totals.bytes_received.saturating_add(bytes);
+            self.rounds.dirty.staged.push(id);
+            self.rounds.dirty.bytes += bytes;
+            self.rounds.dirty.since.get_or_insert(now);
         }
         self.proceed(now);
         taken
@@ -170,24 +170,24 @@ impl Receiver {
             return;
         };
         let bytes = digest::chunk_length(chunk, entry.evidence.size, self.terms.chunk_bytes);
-        self.totals.bytes_received = self.totals.bytes_received.saturating_add(bytes);
+        self.counts.totals.bytes_received = self.counts.totals.bytes_received.saturating_add(bytes);
         if chunk >= large.tree.chunks() {
             return;
         }
         if large.has(chunk) {
             if !*unconfirmed {
-                self.acks.push((id, Run { first: chunk, count: 1 }));
+                self.outbox.ack(id, chunk);
             }
             return;
         }
         large.writers.remove(&chunk);
         large.dropped.remove(&chunk);
         large.written.insert(chunk, chunk + 1);
-        self.verified_bytes = self.verified_bytes.saturating_add(bytes);
+        self.counts.verified_bytes = self.counts.verified_bytes.saturating_add(bytes);
         if !*unconfirmed {
             // It was sent because it was wanted: the sender knows what we have.
             large.have = Vec::new();
-            self.acks.push((id, Run { first: chunk, count: 1 }));
+            self.outbox.ack(id, chunk);
         }
         self.chunk_is_dirty(id, chunk, digest, bytes, now);
         self.there_is_a_difference(id, now);
@@ -202,9 +202,9 @@ impl Receiver {
         bytes: u64,
         now: Duration,
     ) {
-        self.dirty.chunks.entry(id).or_default().push((chunk, digest));
-        self.dirty.bytes += bytes;
-        self.dirty.since.get_or_insert(now);
+        self.rounds.dirty.chunks.entry(id).or_default().push((chunk, digest));
+        self.rounds.dirty.bytes += bytes;
+        self.rounds.dirty.since.get_or_insert(now);
     }
 
     /// A chunk or small file (chunk 0) arrived damaged: it is asked for again, unless it is there by now.
@@ -221,13 +221,13 @@ impl Receiver {
             _ => false,
         };
         if missing {
-            self.totals.chunks_repaired += 1;
+            self.counts.totals.chunks_repaired += 1;
             item.damaged += 1;
             if item.damaged > DAMAGED_MAX {
                 let cause = format!("it came damaged {DAMAGED_MAX} times");
                 let failure = Failure::new(FailureKind::Damage, VERIFY, cause).at(&item.entry.path);
-                self.drop_dirty(id);
-                self.actions.push_back(Action::Discard(id));
+                self.rounds.forget(id);
+                self.outbox.act(Action::Discard(id));
                 self.tell(id, Outcome::Failed(failure.because(Reason::Damaged)));
                 return;
             }
@@ -237,8 +237,8 @@ impl Receiver {
             }
             item.asked = item.asked.wrapping_add(1);
             // After an acknowledgement of the same bytes that has not gone out yet.
-            self.say_acks();
-            self.say(Say::Repair(vec![(id, Run { first: chunk, count: 1 })]));
+            self.outbox.say_acks();
+            self.outbox.say(Say::Repair(vec![(id, Run { first: chunk, count: 1 })]));
         }
     }
 
@@ -246,7 +246,7 @@ impl Receiver {
     /// none.
     pub fn run_out(&mut self, failure: Failure, now: Duration) {
         if self.end == End::Open {
-            self.full.get_or_insert(failure);
+            self.rounds.full.get_or_insert(failure);
             self.proceed(now);
         }
     }
@@ -254,7 +254,7 @@ impl Receiver {
     /// Writing an entry failed. A full or broken destination ends the transfer, anything else the entry.
     pub fn write_failed(&mut self, id: EntryId, failure: Failure, now: Duration) {
         if failure.kind == FailureKind::Space {
-            self.full.get_or_insert(failure);
+            self.rounds.full.get_or_insert(failure);
             self.proceed(now);
             return;
         }
@@ -264,8 +264,8 @@ impl Receiver {
         }
         let Some(item) = self.items.get(&id) else { return };
         if matches!(item.state, State::Small | State::Large(_)) {
-            self.drop_dirty(id);
-            self.actions.push_back(Action::Discard(id));
+            self.rounds.forget(id);
+            self.outbox.act(Action::Discard(id));
             self.tell(id, Outcome::Failed(failure));
             self.proceed(now);
         }
@@ -292,8 +292,8 @@ impl Receiver {
         let bytes = (large.tree.present() - before) * chunk_bytes;
         let more = large.tree.hole_runs().saturating_sub(runs_before);
         self.count_hole_runs(more)?;
-        self.verified_bytes = self.verified_bytes.saturating_add(bytes);
-        self.durable_bytes = self.durable_bytes.saturating_add(bytes);
+        self.counts.verified_bytes = self.counts.verified_bytes.saturating_add(bytes);
+        self.counts.durable_bytes = self.counts.durable_bytes.saturating_add(bytes);
         if bytes > 0 {
             self.compare_holes(id, run, now);
         }
@@ -304,16 +304,16 @@ impl Receiver {
     /// So many more runs of holes are kept. They are counted anew, now and then: data that came between took
     /// some.
     fn count_hole_runs(&mut self, more: usize) -> Result<()> {
-        self.hole_runs += more;
-        if self.hole_runs / 2 <= self.limits.hole_runs {
+        self.bounded.hole_runs += more;
+        if self.bounded.hole_runs / 2 <= self.limits.hole_runs {
             return Ok(());
         }
         let runs_of = |item: &Item| match &item.state {
             State::Large(large) => large.tree.hole_runs(),
             _ => 0,
         };
-        self.hole_runs = self.items.values().map(runs_of).sum();
-        match self.hole_runs <= self.limits.hole_runs {
+        self.bounded.hole_runs = self.items.values().map(runs_of).sum();
+        match self.bounded.hole_runs <= self.limits.hole_runs {
             true => Ok(()),
             false => Err(protocol("holes without end, and nothing of what lies between them")),
         }
@@ -321,7 +321,7 @@ impl Receiver {
 
     /// So many runs of holes are kept no more. Data that came between may have taken some before.
     pub(super) fn let_go_of_holes(&mut self, runs: usize) {
-        self.hole_runs = self.hole_runs.saturating_sub(runs);
+        self.bounded.hole_runs = self.bounded.hole_runs.saturating_sub(runs);
     }
 
     pub(super) fn hear_seal(&mut self, id: EntryId, seal: Seal, now: Duration) -> Result<()> {
@@ -344,8 +344,8 @@ impl Receiver {
     pub(super) fn carry_on(&mut self, id: EntryId, now: Duration) {
         let Some(Item { state: State::Large(large), .. }) = self.items.get(&id) else { return };
         if !large.is_undecided() {
-            self.dirty.chunks.entry(id).or_default();
-            self.dirty.since.get_or_insert(now);
+            self.rounds.dirty.chunks.entry(id).or_default();
+            self.rounds.dirty.since.get_or_insert(now);
         }
         self.carry_on_comparison(id);
     }

@@ -3,7 +3,7 @@
 use super::Large;
 use crate::transfer::runs::RunSet;
 use thalweg_wire::Digest;
-use thalweg_wire::message::{Run, Want};
+use thalweg_wire::message::Want;
 
 /// Gaps that a run of chunks makes at a sender beside the nodes of its digests: in what has come, in what is to be
 /// read, and in what is to be compared.
@@ -67,15 +67,10 @@ impl Large {
             }
         }
         if wants.is_empty() || !missing.is_empty() {
-            wants.push(Want::Missing(runs(&missing)));
+            wants.push(Want::Missing(missing.said()));
         }
         wants
     }
-}
-
-/// As they are said.
-pub(super) fn runs(chunks: &RunSet) -> Vec<Run> {
-    chunks.iter().map(|(first, end)| Run { first, count: end - first }).collect()
 }
 
 #[cfg(test)]
@@ -111,7 +106,7 @@ mod tests {
             }
             prop_assert!((0..CHUNKS).all(|chunk| asked.contains(chunk) != told.contains(&chunk)));
             prop_assert!((0..CHUNKS).all(|chunk| there.contains(&chunk) || asked.contains(chunk)));
-            let runs = runs(&asked);
+            let runs = asked.said();
             prop_assert!(runs.is_sorted_by(|one, next| one.first + one.count < next.first));
             // The last run may have one behind it.
             prop_assert!(tree.parts() + came.run_count() + 2 * runs.len() <= gaps + 2);

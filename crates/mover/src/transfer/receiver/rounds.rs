@@ -1,45 +1,105 @@
 //! Rounds: what was written becomes durable, is recorded, acknowledged, and gets its names.
 
-use super::{Action, End, Finished, Item, Named, Receiver, Round, RoundResult, RoundStep, State, Step};
+use super::{Action, End, Finished, Item, Named, Receiver, RoundResult, RoundStep, State};
 use crate::failure::{Failure, FailureKind, Reason, VERIFY};
+use crate::transfer::runs::RunSet;
+use std::collections::BTreeMap;
 use std::time::Duration;
-use thalweg_wire::message::{AckLevel, Outcome, Run, TransferMessage as Say};
-use thalweg_wire::{EntryId, digest, limits};
+use thalweg_wire::message::{AckLevel, Outcome, TransferMessage as Say};
+use thalweg_wire::{Digest, EntryId, digest, limits};
+
+/// What is on its way to be durable, and to its name.
+#[derive(Default)]
+pub(super) struct Rounds {
+    pub dirty: Dirty,
+    /// The one that is under way.
+    pub current: Option<Round>,
+    /// Answers to [`Action::Finish`] that are to come.
+    finishing: usize,
+    /// Durable, and to get their names with the next round.
+    carried: Vec<(EntryId, Digest)>,
+    /// There is no space: what is written becomes durable, nothing more is taken, then this is said.
+    pub full: Option<Failure>,
+    /// Rounds begun since.
+    last: u32,
+}
+
+impl Rounds {
+    /// Nothing of this entry becomes durable any more.
+    pub(super) fn forget(&mut self, id: EntryId) {
+        self.dirty.chunks.remove(&id);
+        self.dirty.staged.retain(|&other| other != id);
+        if let Some(round) = &mut self.current {
+            round.chunks.remove(&id);
+            round.staged.retain(|&other| other != id);
+            round.recorded.retain(|(other, _)| *other != id);
+            round.finish.retain(|(other, _)| *other != id);
+        }
+    }
+}
+
+/// What was written since the last round began, and which names were given.
+#[derive(Default)]
+pub(super) struct Dirty {
+    pub chunks: BTreeMap<EntryId, Vec<(u64, Digest)>>,
+    pub staged: Vec<EntryId>,
+    pub named: Vec<EntryId>,
+    pub bytes: u64,
+    pub since: Option<Duration>,
+}
+
+pub(super) struct Round {
+    chunks: BTreeMap<EntryId, Vec<(u64, Digest)>>,
+    staged: Vec<EntryId>,
+    named: Vec<EntryId>,
+    recorded: Vec<(EntryId, Vec<(u64, Digest)>)>,
+    finish: Vec<(EntryId, Digest)>,
+    /// It was not begun because nothing more could come.
+    more_follows: bool,
+    step: Step,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Sync,
+    ReadBack,
+    Record,
+}
 
 impl Receiver {
     /// Starts a round if one is due, or concludes.
     pub(super) fn proceed(&mut self, now: Duration) {
-        if self.end != End::Open || self.round.is_some() {
+        if self.end != End::Open || self.rounds.current.is_some() {
             return;
         }
-        if let Some(failure) = &self.full {
+        if let Some(failure) = &self.rounds.full {
             // What is complete by now is kept, for an attempt that finds more space.
-            match self.dirty.since {
-                Some(_) if self.last_rounds < LAST_ROUNDS_MAX => {
-                    self.last_rounds += 1;
+            match self.rounds.dirty.since {
+                Some(_) if self.rounds.last < LAST_ROUNDS_MAX => {
+                    self.rounds.last += 1;
                     self.start_round(false);
                 }
-                _ if self.finishing > 0 => {}
+                _ if self.rounds.finishing > 0 => {}
                 _ => self.abort(failure.clone()),
             }
             return;
         }
-        if let Some(since) = self.dirty.since {
-            let idle = self.finishing == 0 && self.awaiting_nothing();
+        if let Some(since) = self.rounds.dirty.since {
+            let idle = self.rounds.finishing == 0 && self.awaiting_nothing();
             if idle
-                || self.dirty.bytes >= self.limits.round_bytes
-                || self.dirty.staged.len() + self.dirty.named.len() >= self.limits.round_files
+                || self.rounds.dirty.bytes >= self.limits.round_bytes
+                || self.rounds.dirty.staged.len() + self.rounds.dirty.named.len() >= self.limits.round_files
                 || now.saturating_sub(since) >= self.limits.round_after
             {
                 self.start_round(!idle);
             }
         } else if self.items.is_empty()
-            && !self.repeating
-            && !self.replacement_follows
+            && !self.repeat.is_on
+            && !self.replacing.follows
             && let Some(scan) = &self.scan
         {
             self.end = End::Concluding;
-            self.actions.push_back(Action::Conclude(scan.complete));
+            self.outbox.act(Action::Conclude(scan.complete));
         }
     }
 
@@ -47,10 +107,10 @@ impl Receiver {
     pub fn tick(&mut self, now: Duration) -> Option<Duration> {
         self.proceed(now);
         // On a full disk what is left waits for names that are being given, and not for time.
-        if self.end != End::Open || self.round.is_some() || self.full.is_some() {
+        if self.end != End::Open || self.rounds.current.is_some() || self.rounds.full.is_some() {
             return None;
         }
-        self.dirty.since.map(|since| since + self.limits.round_after)
+        self.rounds.dirty.since.map(|since| since + self.limits.round_after)
     }
 
     /// Answer to [`Action::Round`].
@@ -58,11 +118,11 @@ impl Receiver {
         if self.is_over() {
             return;
         }
-        let Some(round) = self.round.take() else { return };
+        let Some(round) = self.rounds.current.take() else { return };
         match (round.step, result) {
             // On a disk that is full already the first word says more.
             (_, RoundResult::Failed(failure)) => {
-                let first = self.full.take();
+                let first = self.rounds.full.take();
                 self.abort(first.unwrap_or(failure));
             }
             (Step::Sync, RoundResult::Done) => self.round_synced(round),
@@ -81,7 +141,7 @@ impl Receiver {
     pub(super) fn awaiting_nothing(&mut self) -> bool {
         self.scan.is_some()
             // Those that wait for a round are no reason to wait with it.
-            && self.deciding <= self.behind
+            && self.deciding <= self.waiting.count
             && self.find_unwritten().is_none()
     }
 
@@ -103,11 +163,11 @@ impl Receiver {
     }
 
     fn start_round(&mut self, more_follows: bool) {
-        let dirty = std::mem::take(&mut self.dirty);
+        let dirty = std::mem::take(&mut self.rounds.dirty);
         let partials =
             dirty.chunks.iter().filter(|(_, chunks)| !chunks.is_empty()).map(|(&id, _)| id).collect();
         let staged = dirty.staged.len() as u64;
-        self.round = Some(Round {
+        self.rounds.current = Some(Round {
             chunks: dirty.chunks,
             staged: dirty.staged,
             named: dirty.named,
@@ -116,7 +176,7 @@ impl Receiver {
             more_follows,
             step: Step::Sync,
         });
-        self.actions.push_back(Action::Round(RoundStep::Sync { partials, staged }));
+        self.outbox.act(Action::Round(RoundStep::Sync { partials, staged }));
     }
 
     pub(super) fn round_synced(&mut self, mut round: Round) {
@@ -142,8 +202,8 @@ impl Receiver {
                 .collect();
             if !chunks.is_empty() || !files.is_empty() {
                 round.step = Step::ReadBack;
-                self.round = Some(round);
-                self.actions.push_back(Action::Round(RoundStep::ReadBack { chunks, files }));
+                self.rounds.current = Some(round);
+                self.outbox.act(Action::Round(RoundStep::ReadBack { chunks, files }));
                 return;
             }
         }
@@ -164,7 +224,7 @@ impl Receiver {
                 Some(state @ State::Staged(_)) => {
                     *state = State::Small;
                     self.awaiting.insert(id);
-                    self.actions.push_back(Action::Discard(id));
+                    self.outbox.act(Action::Discard(id));
                 }
                 _ => continue,
             }
@@ -180,7 +240,7 @@ impl Receiver {
             let Some(item) = self.items.get_mut(&id) else { continue };
             let State::Staged(digest) = item.state else { continue };
             item.state = State::Finishing(digest);
-            self.durable_bytes = self.durable_bytes.saturating_add(item.entry.evidence.size);
+            self.counts.durable_bytes = self.counts.durable_bytes.saturating_add(item.entry.evidence.size);
             round.finish.push((id, digest));
         }
         for (id, chunks) in std::mem::take(&mut round.chunks) {
@@ -189,17 +249,14 @@ impl Receiver {
             for &(chunk, digest) in &chunks {
                 large.written.remove(chunk, chunk + 1);
                 large.tree.insert(chunk, digest);
-                self.durable_bytes = self.durable_bytes.saturating_add(digest::chunk_length(
-                    chunk,
-                    item.entry.evidence.size,
-                    chunk_bytes,
-                ));
+                let bytes = digest::chunk_length(chunk, item.entry.evidence.size, chunk_bytes);
+                self.counts.durable_bytes = self.counts.durable_bytes.saturating_add(bytes);
             }
             match (large.tree.root(), &large.seal) {
                 _ if large.is_undecided() => {}
                 (Some(root), Some(seal)) if root == seal.digest => {
                     item.pieces = large.tree.pieces(chunk_bytes);
-                    self.hole_runs = self.hole_runs.saturating_sub(large.tree.hole_runs());
+                    self.bounded.hole_runs = self.bounded.hole_runs.saturating_sub(large.tree.hole_runs());
                     item.state = State::Finishing(root);
                     self.awaiting.remove(&id);
                     round.finish.push((id, root));
@@ -209,7 +266,7 @@ impl Receiver {
                         "what was read at the source joins to {}, what was written here to {root}",
                         seal.digest
                     );
-                    self.actions.push_back(Action::Discard(id));
+                    self.outbox.act(Action::Discard(id));
                     let failure = Failure::new(FailureKind::Damage, VERIFY, cause).because(Reason::Damaged);
                     self.tell(id, Outcome::Failed(failure));
                 }
@@ -221,31 +278,31 @@ impl Receiver {
             self.round_recorded(round);
         } else {
             round.step = Step::Record;
-            self.actions.push_back(Action::Round(RoundStep::Record(round.recorded.clone())));
-            self.round = Some(round);
+            self.outbox.act(Action::Round(RoundStep::Record(round.recorded.clone())));
+            self.rounds.current = Some(round);
         }
     }
 
     pub(super) fn round_recorded(&mut self, mut round: Round) {
         let mut acks = Vec::new();
         for (id, chunks) in std::mem::take(&mut round.recorded) {
-            let mut numbers: Vec<u64> = chunks.iter().map(|&(chunk, _)| chunk).collect();
-            numbers.sort_unstable();
-            acks.extend(runs_of(&numbers).into_iter().map(|run| (id, run)));
+            let mut written = RunSet::new();
+            chunks.iter().for_each(|&(chunk, _)| written.insert(chunk, chunk + 1));
+            acks.extend(written.said().into_iter().map(|run| (id, run)));
         }
         for acks in acks.chunks(limits::MESSAGE_ITEMS_MAX / 2) {
-            self.say(Say::Ack(AckLevel::Durable, acks.to_vec()));
+            self.outbox.say(Say::Ack(AckLevel::Durable, acks.to_vec()));
         }
-        round.finish.append(&mut self.carried);
+        round.finish.append(&mut self.rounds.carried);
         if !round.finish.is_empty() {
-            self.finishing += 1;
-            self.actions.push_back(Action::Finish { entries: round.finish, may_wait: round.more_follows });
+            self.rounds.finishing += 1;
+            self.outbox.act(Action::Finish { entries: round.finish, may_wait: round.more_follows });
         }
     }
 
     /// Answer to [`Action::Finish`].
     pub fn finished(&mut self, results: Finished, now: Duration) {
-        self.finishing = self.finishing.saturating_sub(1);
+        self.rounds.finishing = self.rounds.finishing.saturating_sub(1);
         if self.is_over() {
             return;
         }
@@ -254,20 +311,20 @@ impl Receiver {
             let State::Finishing(digest) = item.state else { continue };
             match result {
                 Ok(Named::Later) => {
-                    self.carried.push((id, digest));
-                    self.dirty.since.get_or_insert(now);
+                    self.rounds.carried.push((id, digest));
+                    self.rounds.dirty.since.get_or_insert(now);
                 }
                 Ok(Named::Now(losses)) => {
                     item.state = State::Named(Outcome::Done { digest: Some(digest), losses });
-                    self.dirty.named.push(id);
-                    self.dirty.since.get_or_insert(now);
+                    self.rounds.dirty.named.push(id);
+                    self.rounds.dirty.since.get_or_insert(now);
                 }
                 Err(failure) if matches!(failure.kind, FailureKind::Space | FailureKind::Io) => {
                     self.abort(failure);
                     return;
                 }
                 Err(failure) => {
-                    self.actions.push_back(Action::Discard(id));
+                    self.outbox.act(Action::Discard(id));
                     self.tell(id, Outcome::Failed(failure));
                 }
             }
@@ -278,14 +335,3 @@ impl Receiver {
 
 /// Rounds for what is there when space runs out: its bytes, then its names, and what came while the first ran.
 const LAST_ROUNDS_MAX: u32 = 3;
-
-fn runs_of(sorted: &[u64]) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
-    for &chunk in sorted {
-        match runs.last_mut() {
-            Some(run) if run.first + run.count == chunk => run.count += 1,
-            _ => runs.push(Run { first: chunk, count: 1 }),
-        }
-    }
-    runs
-}

@@ -36,7 +36,7 @@ impl Sender {
             }
             // It cannot be linked there. A stream looks what it is by itself, and offers that.
             item.state = State::Waiting;
-            self.checks.push_back(id);
+            self.tasks.checks.push_back(id);
             return Ok(());
         }
         let (Kind::File { sparse, .. }, size) = (&item.entry.kind, item.entry.evidence.size) else {
@@ -62,7 +62,7 @@ impl Sender {
                 let before = std::mem::replace(&mut item.state, State::Small);
                 if let State::Large(large) = before {
                     item.arrived |= !large.came.is_empty();
-                    self.started -= usize::from(large.holds_slot);
+                    self.tasks.started -= usize::from(large.holds_slot);
                     self.drop_chunks(id);
                 }
                 self.queue_small(id);
@@ -124,21 +124,21 @@ impl Sender {
     /// rest again: chunks that came at random, of files of terabytes. No larger bound is safe: how long a sparse file
     /// is says nothing of what it takes to have it, and so nothing of what a receiver may be believed to have of it.
     pub(super) fn check_gaps(&mut self, say: &Say) -> Result<()> {
-        self.runs_heard += match say {
+        self.bounded.runs_heard += match say {
             Say::Want(wants) => wants.iter().map(|(_, want)| want.runs().len()).sum::<usize>(),
             Say::Have { digests, .. } => digests.len(),
             Say::Ack(_, runs) | Say::Repair(runs) | Say::Differs(runs) => runs.len(),
             _ => 0,
         };
-        if self.runs_heard <= self.limits.gaps.min(COUNT_GAPS_AFTER) {
+        if self.bounded.runs_heard <= self.limits.gaps.min(COUNT_GAPS_AFTER) {
             return Ok(());
         }
-        self.runs_heard = 0;
+        self.bounded.runs_heard = 0;
         let aside = self.asides.values().filter_map(|aside| aside.item.as_ref());
         let items = self.items.values().chain(self.replaced.values()).chain(aside);
         let gaps: usize = items.map(|item| item.gaps()).sum();
-        self.gaps_counted = gaps;
-        let ours = self.chunks_read.saturating_mul(GAPS_A_CHUNK);
+        self.bounded.gaps_counted = gaps;
+        let ours = self.tasks.chunks_read.saturating_mul(GAPS_A_CHUNK);
         match gaps <= self.limits.gaps.saturating_add(ours) {
             true => Ok(()),
             false => Err(protocol("more gaps in what it says of chunks than a sender bears")),
@@ -313,18 +313,17 @@ impl Sender {
             self.settle_item(item, outcome);
         }
         if id.0 < self.next_id {
-            self.heard.insert(id.0, id.0 + 1);
-            self.unreported.insert(id.0, id.0 + 1);
+            self.heard.all.insert(id.0, id.0 + 1);
+            self.heard.unreported.insert(id.0, id.0 + 1);
         }
-        if self.unreported.len() >= HEARD_AT_ONCE {
-            let unreported = std::mem::take(&mut self.unreported);
+        if self.heard.unreported.len() >= HEARD_AT_ONCE {
+            let unreported = std::mem::take(&mut self.heard.unreported);
             self.say_heard(&unreported);
         }
     }
 
     pub(super) fn say_heard(&mut self, entries: &RunSet) {
-        let runs: Vec<Run> = entries.iter().map(|(first, end)| Run { first, count: end - first }).collect();
-        for runs in runs.chunks(limits::MESSAGE_ITEMS_MAX) {
+        for runs in entries.said().chunks(limits::MESSAGE_ITEMS_MAX) {
             self.say(Say::Heard(runs.to_vec()));
         }
     }

@@ -25,22 +25,22 @@ enum Hedge {
 impl Sender {
     /// A stream is ready for work. False if it was before.
     pub fn stream_up(&mut self, stream: u16) -> bool {
-        let is_new = !self.streams.contains_key(&stream);
-        self.streams.entry(stream).or_default();
+        let is_new = !self.tasks.streams.contains_key(&stream);
+        self.tasks.streams.entry(stream).or_default();
         is_new
     }
 
     /// A stream broke: what it had, and the receiver has not verified, goes back. False if it was not there.
     pub fn stream_lost(&mut self, stream: u16) -> bool {
-        let Some(handed) = self.streams.remove(&stream) else { return false };
-        self.small.leave(stream);
+        let Some(handed) = self.tasks.streams.remove(&stream) else { return false };
+        self.tasks.small.leave(stream);
         handed.into_iter().for_each(|handed| self.give_back(handed));
         true
     }
 
     /// Streams that take work: the others stand by.
     pub fn streams_at_work(&self) -> usize {
-        self.streams.len().min(self.limits.streams)
+        self.tasks.streams.len().min(self.limits.streams)
     }
 
     fn working_streams(&self) -> usize {
@@ -57,14 +57,14 @@ impl Sender {
 
     /// What `stream` should do now.
     pub fn next_work(&mut self, stream: u16, now: Duration) -> Next {
-        self.clock = self.clock.max(now);
+        self.tasks.clock = self.tasks.clock.max(now);
         if self.is_over() {
             return Next::Done;
         }
-        if !self.streams.contains_key(&stream) {
+        if !self.tasks.streams.contains_key(&stream) {
             return Next::Wait(None);
         }
-        if self.streams.range(..stream).count() >= self.limits.streams {
+        if self.tasks.streams.range(..stream).count() >= self.limits.streams {
             // One too many for now. What it has under way stays its own until it is verified or lost.
             return Next::Wait(None);
         }
@@ -94,7 +94,7 @@ impl Sender {
             Work::Pack(entries) => Task::Pack(entries.iter().map(|entry| entry.id).collect()),
             _ => task,
         };
-        if let Some(handed) = self.streams.get_mut(&stream) {
+        if let Some(handed) = self.tasks.streams.get_mut(&stream) {
             // A copy is not copied again: with chunks that are all late all streams would send one.
             handed.push(Handed { task, at: now, sent: false, hedged: is_hedge, damaged: Vec::new() });
         }
@@ -113,7 +113,7 @@ impl Sender {
     /// The digest of a chunk went out on `stream`, alone.
     pub fn chunk_told(&mut self, stream: u16, entry: EntryId, chunk: u64, digest: Digest) {
         let known = self.mark_sent(stream, &Task::Chunk(entry, chunk));
-        self.chunks_read += 1;
+        self.tasks.chunks_read += 1;
         let Some(item) = self.items.get_mut(&entry) else { return };
         let State::Large(large) = &mut item.state else { return };
         if known == Known::Yes {
@@ -127,7 +127,7 @@ impl Sender {
     /// handed out or queued.
     pub fn chunks_are_holes(&mut self, stream: u16, entry: EntryId, chunk: u64, run: Run) {
         let known = self.forget(stream, &Task::Chunk(entry, chunk));
-        self.chunks_read += 1;
+        self.tasks.chunks_read += 1;
         let mark = digest::hole_chunk_mark(self.terms.chunk_bytes, u64::from(self.terms.segment_bytes));
         let Some(item) = self.items.get_mut(&entry) else { return };
         let State::Large(large) = &mut item.state else { return };
@@ -152,7 +152,7 @@ impl Sender {
     /// A pack went out on `stream` with these entries, of these sizes.
     pub fn pack_sent(&mut self, stream: u16, asked: &[EntryId], sent: &[EntryId]) {
         let task = Task::Pack(asked.to_vec());
-        let handed = self.streams.get_mut(&stream).and_then(|handed| {
+        let handed = self.tasks.streams.get_mut(&stream).and_then(|handed| {
             let at = handed.iter().position(|handed| !handed.sent && handed.task == task)?;
             Some(handed.swap_remove(at))
         });
@@ -169,7 +169,7 @@ impl Sender {
                 item.sent_on = Some(stream);
             }
         }
-        if let Some(handed) = self.streams.get_mut(&stream).filter(|_| !under_way.is_empty()) {
+        if let Some(handed) = self.tasks.streams.get_mut(&stream).filter(|_| !under_way.is_empty()) {
             // Age counts from the next look for idle work; the machine has no later time here.
             handed.push(Handed {
                 task: Task::Pack(under_way),
@@ -202,7 +202,7 @@ impl Sender {
         let Some(digest) = large.tree.root() else { return Retry::No };
         large.check = Check::Sealed;
         if std::mem::take(&mut large.holds_slot) {
-            self.started -= 1;
+            self.tasks.started -= 1;
         }
         self.say(Say::Seal(vec![(entry, Seal { evidence, digest, asked })]));
         Retry::No
@@ -218,20 +218,20 @@ impl Sender {
 
     /// Whether there is work that a stream may not begin: by depth, or by concurrency.
     pub fn is_held_back(&self, stream: u16) -> bool {
-        let is_waiting = !self.small.is_empty() || !self.large.is_empty();
-        is_waiting && (self.is_full(stream) || self.started >= self.limits.concurrency)
+        let is_waiting = !self.tasks.small.is_empty() || !self.tasks.large.is_empty();
+        is_waiting && (self.is_full(stream) || self.tasks.started >= self.limits.concurrency)
     }
 
     /// Whether a stream has as much under way as it may.
     fn is_full(&self, stream: u16) -> bool {
         let is_data = |handed: &&Handed| !matches!(handed.task, Task::Check(_));
-        self.streams.get(&stream).is_some_and(|handed| {
+        self.tasks.streams.get(&stream).is_some_and(|handed| {
             handed.len() >= self.limits.depth && handed.iter().filter(is_data).count() >= self.limits.depth
         })
     }
 
     fn take_check(&mut self) -> Option<Task> {
-        while let Some(id) = self.checks.pop_front() {
+        while let Some(id) = self.tasks.checks.pop_front() {
             if self.items.contains_key(&id) {
                 return Some(Task::Check(id));
             }
@@ -241,10 +241,10 @@ impl Sender {
 
     fn take_pack(&mut self, stream: u16) -> Option<Task> {
         // With several streams a short queue is shared out rather than packed into one.
-        let fair = self.small.len().div_ceil(self.working_streams()).max(16);
+        let fair = self.tasks.small.len().div_ceil(self.working_streams()).max(16);
         let room = Room { files: self.limits.pack_files.min(fair), bytes: self.limits.pack_bytes };
         let items = &self.items;
-        let ids = self.small.take(stream, room, |id| {
+        let ids = self.tasks.small.take(stream, room, |id| {
             let item = items.get(&id).filter(|item| matches!(item.state, State::Small))?;
             Some(item.entry.evidence.size)
         });
@@ -254,50 +254,50 @@ impl Sender {
     /// A small file waits for a pack.
     pub(super) fn queue_small(&mut self, id: EntryId) {
         if let Some(item) = self.items.get(&id) {
-            self.small.push(id, &item.entry.path);
+            self.tasks.small.push(id, &item.entry.path);
         }
     }
 
     /// Where the chunks of an entry lie: for an order that goes by it. False if there is no room to keep it.
     #[must_use]
     pub fn lay_out(&mut self, id: EntryId, layout: Layout) -> bool {
-        self.dealer.lay_out(id, layout)
+        self.tasks.dealer.lay_out(id, layout)
     }
 
     fn take_chunk(&mut self, stream: u16) -> Option<Task> {
-        let rank = self.streams.range(..stream).count() as u64;
+        let rank = self.tasks.streams.range(..stream).count() as u64;
         let asker = Asker { rank, of: self.working_streams() as u64 };
-        for _ in 0..self.large.len() {
-            let &id = self.large.front()?;
+        for _ in 0..self.tasks.large.len() {
+            let &id = self.tasks.large.front()?;
             let Some(Item { state: State::Large(large), .. }) = self.items.get_mut(&id) else {
-                self.large.pop_front();
+                self.tasks.large.pop_front();
                 continue;
             };
             // With nothing to read, for what was wanted has come meanwhile, it takes no slot: there would be
             // no look at its source that gives it back.
             if large.queue.is_empty() {
                 large.is_listed = false;
-                self.large.pop_front();
+                self.tasks.large.pop_front();
                 continue;
             }
             if !large.holds_slot {
-                if self.started >= self.limits.concurrency {
-                    self.large.rotate_left(1);
+                if self.tasks.started >= self.limits.concurrency {
+                    self.tasks.large.rotate_left(1);
                     continue;
                 }
                 large.holds_slot = true;
-                self.started += 1;
+                self.tasks.started += 1;
             }
-            let Some(chunk) = self.dealer.pick(id, &large.queue, asker) else {
+            let Some(chunk) = self.tasks.dealer.pick(id, &large.queue, asker) else {
                 // What is left of it is for others.
-                self.large.rotate_left(1);
+                self.tasks.large.rotate_left(1);
                 continue;
             };
             large.queue.remove(chunk, chunk + 1);
             large.being_read.push(chunk);
             if large.queue.is_empty() {
                 large.is_listed = false;
-                self.large.pop_front();
+                self.tasks.large.pop_front();
             }
             return Some(Task::Chunk(id, chunk));
         }
@@ -309,17 +309,17 @@ impl Sender {
         if let Some(Item { state: State::Large(large), .. }) = self.items.get_mut(&id)
             && !std::mem::replace(&mut large.is_listed, true)
         {
-            self.large.push_back(id);
+            self.tasks.large.push_back(id);
         }
     }
 
     /// Work that another stream sent long ago and the receiver has not verified: once, to a stream that
     /// has nothing else to do.
     fn take_hedge(&mut self, stream: u16, now: Duration) -> Hedge {
-        let after = self.limits.hedge.after(self.usual);
+        let after = self.limits.hedge.after(self.tasks.usual);
         let mut soonest: Option<Duration> = None;
         let mut sealed = None;
-        'streams: for (&other, handed) in &mut self.streams {
+        'streams: for (&other, handed) in &mut self.tasks.streams {
             if other == stream {
                 continue;
             }
@@ -414,7 +414,7 @@ impl Sender {
             && large.check == Check::NotYet
         {
             large.check = Check::Asked;
-            self.checks.push_back(id);
+            self.tasks.checks.push_back(id);
         }
     }
 
@@ -422,7 +422,7 @@ impl Sender {
         match handed.task {
             Task::Check(id) => {
                 if self.items.get(&id).is_some_and(|item| is_link(&item.entry)) {
-                    self.checks.push_back(id);
+                    self.tasks.checks.push_back(id);
                     return;
                 }
                 if let Some(Item { state: State::Large(large), .. }) = self.items.get_mut(&id)
@@ -465,7 +465,7 @@ impl Sender {
             },
             _ => false,
         };
-        let Some(handed) = self.streams.get_mut(&stream) else { return Known::No };
+        let Some(handed) = self.tasks.streams.get_mut(&stream) else { return Known::No };
         let Some(at) = handed.iter().position(|handed| !handed.sent && handed.task == *task) else {
             return Known::No;
         };
@@ -477,7 +477,7 @@ impl Sender {
     }
 
     fn forget(&mut self, stream: u16, task: &Task) -> Known {
-        let Some(handed) = self.streams.get_mut(&stream) else { return Known::No };
+        let Some(handed) = self.tasks.streams.get_mut(&stream) else { return Known::No };
         let Some(at) = handed.iter().position(|handed| !handed.sent && handed.task == *task) else {
             return Known::No;
         };
@@ -487,7 +487,7 @@ impl Sender {
 
     /// What streams are not through with cannot be taken from them; they drop it when they are.
     pub(super) fn note_damaged(&mut self, id: EntryId, run: Run) {
-        for handed in self.streams.values_mut().flatten().filter(|handed| !handed.sent) {
+        for handed in self.tasks.streams.values_mut().flatten().filter(|handed| !handed.sent) {
             let is_damaged = match &handed.task {
                 Task::Pack(ids) => ids.contains(&id),
                 Task::Chunk(entry, chunk) => {
@@ -506,22 +506,22 @@ impl Sender {
     pub(super) fn note_usual(&mut self, id: EntryId, run: Run) {
         /// Weight of what was before: the last few chunks count, and no single one decides.
         const BEFORE: u32 = 7;
-        for handed in self.streams.values().flatten().filter(|handed| handed.sent && !handed.hedged) {
+        for handed in self.tasks.streams.values().flatten().filter(|handed| handed.sent && !handed.hedged) {
             if let Task::Chunk(entry, chunk) = handed.task
                 && entry == id
                 && chunk >= run.first
                 && chunk - run.first < run.count
             {
-                let took = self.clock.saturating_sub(handed.at);
-                self.usual = Some(
-                    self.usual.map_or(took, |usual| usual / (BEFORE + 1) * BEFORE + took / (BEFORE + 1)),
-                );
+                let took = self.tasks.clock.saturating_sub(handed.at);
+                let usual = self.tasks.usual;
+                self.tasks.usual =
+                    Some(usual.map_or(took, |usual| usual / (BEFORE + 1) * BEFORE + took / (BEFORE + 1)));
             }
         }
     }
 
     pub(super) fn drop_handed(&mut self, id: EntryId, run: Run) {
-        for handed in self.streams.values_mut() {
+        for handed in self.tasks.streams.values_mut() {
             handed.retain(|handed| !matches!(handed.task,
                 Task::Chunk(entry, chunk) if handed.sent && entry == id && chunk >= run.first && chunk - run.first < run.count));
         }
@@ -537,19 +537,19 @@ impl Sender {
     /// thousands of packs under way: it is looked for where it is, and what was sent first arrives first.
     pub(super) fn drop_sent(&mut self, id: EntryId, sent_on: Option<u16>) {
         let Some(stream) = sent_on else { return };
-        let of_stream = self.streams.get_mut(&stream);
+        let of_stream = self.tasks.streams.get_mut(&stream);
         if of_stream.is_some_and(|handed| drop_from(handed, id) == Dropped::OnlyCopy) {
             return;
         }
         // Taken over by another stream, or given back.
-        for handed in self.streams.values_mut() {
+        for handed in self.tasks.streams.values_mut() {
             while drop_from(handed, id) != Dropped::No {}
         }
     }
 
     /// Takes the chunks of an entry and the look at its source from the streams.
     pub(super) fn drop_chunks(&mut self, id: EntryId) {
-        for handed in self.streams.values_mut() {
+        for handed in self.tasks.streams.values_mut() {
             handed.retain(|handed| match &handed.task {
                 Task::Pack(_) => true,
                 Task::Chunk(entry, _) | Task::Check(entry) => *entry != id,
@@ -561,7 +561,7 @@ impl Sender {
     /// sent there may be very many before it.
     pub(super) fn drop_check(&mut self, id: EntryId) {
         let is_it = |handed: &Handed| matches!(handed.task, Task::Check(entry) if entry == id);
-        for handed in self.streams.values_mut() {
+        for handed in self.tasks.streams.values_mut() {
             if let Some(at) = handed.iter().rposition(is_it) {
                 handed.remove(at);
                 return;

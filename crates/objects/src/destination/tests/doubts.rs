@@ -1,6 +1,7 @@
 //! What was written and not looked at, or could not be.
 
 use super::*;
+use crate::testing::{BUCKET, Fake, Fault};
 
 #[test]
 fn what_was_put_and_not_read_back_is_compared_by_the_next_attempt_that_wants_it_read() {

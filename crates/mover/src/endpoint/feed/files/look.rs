@@ -31,19 +31,19 @@ impl FilesFeed {
     /// Whether the marker's name leads to something, whatever it is: a file, a link, a directory.
     pub(super) fn marker_is_named(&self) -> bool {
         let marker = self.spec.until.marker.as_ref();
-        marker.is_some_and(|name| (self.stat_at)(&self.spec.dir, name).is_ok())
+        marker.is_some_and(|name| (self.eyes.stat_at)(&self.spec.dir, name).is_ok())
     }
 
     /// Looks at everything, and opens what is new.
     pub(super) fn look(&mut self, taker: &dyn Taker) -> Result<()> {
         let mut names = BTreeMap::new();
-        self.unread.clear();
-        self.waiting = 0;
+        self.found.unread.clear();
+        self.found.waiting = 0;
         // A single file is looked at by its name, and nothing is listed.
-        self.is_marker_listed = self.spec.name.is_some();
+        self.found.is_marker_listed = self.spec.name.is_some();
         self.look_where_the_name_leads(taker);
         // Those that are there have the same numbers again.
-        self.watched.clear();
+        self.watching.dirs.clear();
         match self.spec.name.clone() {
             Some(name) => self.look_at_single(&name, &mut names, taker)?,
             None => {
@@ -54,33 +54,34 @@ impl FilesFeed {
         // What nobody could look at is where it was, as far as anybody knows.
         for (path, identity) in self.unseen() {
             // The end does not wait for it.
-            if self.begins(&identity) == Begins::Again {
+            if self.retries.begins(&identity, self.now()) == Begins::Again {
                 let cuts = self.done.get(&identity).map_or(0, |done| done.cuts);
                 self.begins_when_found(&path, identity, cuts);
             }
             names.entry(path).or_insert(identity);
         }
         self.tell_replaced(&names, taker);
-        self.names = names;
-        if self.waiting > 0 && self.is_blind_told && !std::mem::replace(&mut self.is_crowded_told, true) {
+        self.found.names = names;
+        let is_crowded = self.found.waiting > 0 && self.told.is_blind;
+        if is_crowded && !std::mem::replace(&mut self.told.is_crowded, true) {
             taker.note(format!(
                 "{} more files wait until some of the {} that are open are complete, and nobody can see here who writes them: \
                  they come when the directory is (--until-idle, --until-marker)",
-                self.waiting,
-                self.files.len()
+                self.found.waiting,
+                self.flows.files.len()
             ));
         }
-        if self.waiting > 0 && !self.is_full_told && !taker.has_room() {
-            self.is_full_told = true;
+        if self.found.waiting > 0 && !self.told.is_full && !taker.has_room() {
+            self.told.is_full = true;
             taker.note(format!(
                 "{} more files wait until some of those that still grow are complete: too much of the receipt waits for \
                  these",
-                self.waiting
+                self.found.waiting
             ));
         }
         self.tell_left(taker);
-        if self.unread.is_empty() {
-            self.give_up_gone();
+        if self.found.unread.is_empty() {
+            self.retries.give_up_gone(&self.found.names);
             self.forget_gone();
         }
         Ok(())
@@ -99,31 +100,35 @@ impl FilesFeed {
             self.say_unwatched(&error, taker);
         }
         let is_no_file = self.consider(&dir, &root, name, names, taker)?;
-        if !self.left.is_empty() && !self.is_left_told {
+        if !self.left.by_origin.is_empty() && !self.left.is_told {
             self.look_for_renamed(&dir, name, taker)?;
         }
         if let Some(path) = is_no_file {
-            if !self.has_begun && dir.stat(name).is_ok_and(|stat| stat.kind == Kind::Dir) {
+            if !self.end.has_begun && dir.stat(name).is_ok_and(|stat| stat.kind == Kind::Dir) {
                 let cause = "it was waited for, and is a directory: with a slash at its end what is in it is streamed";
                 return Err(Failure::new(FailureKind::Usage, OPEN, cause).at(&path));
             }
             self.note_once(&path, "is no regular file: it is not streamed", taker);
-        } else if names.is_empty() && self.unread.is_empty() && !self.has_begun && !self.spec.until.wait {
+        } else if names.is_empty()
+            && self.found.unread.is_empty()
+            && !self.end.has_begun
+            && !self.spec.until.wait
+        {
             let cause = format!("{}: No such file", Escaped(name));
             return Err(Failure::new(FailureKind::NotFound, OPEN, cause));
         }
-        if !self.has_begun && !self.spec.until.wait {
+        if !self.end.has_begun && !self.spec.until.wait {
             // There is nothing else to wait for.
-            self.unread.pop_first().map_or(Ok(()), |(_, failure)| Err(failure))?;
+            self.found.unread.pop_first().map_or(Ok(()), |(_, failure)| Err(failure))?;
         }
         Ok(())
     }
 
     /// Tells of files under way whose names lead elsewhere now, or nowhere; once of each.
     fn tell_replaced(&mut self, names: &BTreeMap<RelativePath, Identity>, taker: &dyn Taker) {
-        for (path, identity) in &self.names {
+        for (path, identity) in &self.found.names {
             if names.get(path) != Some(identity)
-                && let Some(file) = self.files.get_mut(identity)
+                && let Some(file) = self.flows.files.get_mut(identity)
                 && file.path == *path
                 && !names.values().any(|other| other == identity)
                 && !std::mem::replace(&mut file.is_replaced, true)
@@ -141,25 +146,25 @@ impl FilesFeed {
 
     /// Names of the last look at which, or above which, nobody could look this time.
     pub(super) fn unseen(&self) -> Vec<(RelativePath, Identity)> {
-        let unread: BTreeSet<&[u8]> = self.unread.keys().map(RelativePath::as_bytes).collect();
+        let unread: BTreeSet<&[u8]> = self.found.unread.keys().map(RelativePath::as_bytes).collect();
         let is_unread = |path: &RelativePath| {
             let bytes = path.as_bytes();
             let slashes = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
             [0, bytes.len()].into_iter().chain(slashes).any(|end| unread.contains(&bytes[..end]))
         };
-        let unseen = self.names.iter().filter(|&(path, _)| !unread.is_empty() && is_unread(path));
+        let unseen = self.found.names.iter().filter(|&(path, _)| !unread.is_empty() && is_unread(path));
         unseen.map(|(path, identity)| (path.clone(), *identity)).collect()
     }
 
     /// Directories are made anew under the same name, one for each day: who streams one goes on with what it began
     /// with, and is told.
     fn look_where_the_name_leads(&mut self, taker: &dyn Taker) {
-        let Some(place) = self.spec.place.as_ref().filter(|_| !self.is_elsewhere_told) else { return };
+        let Some(place) = self.spec.place.as_ref().filter(|_| !self.told.is_elsewhere) else { return };
         // Where it leads nowhere now, another may come yet.
         let Some(there) = place.there() else { return };
         let Ok(ours) = self.spec.dir.stat_self() else { return };
         if Identity::of(&there) != Identity::of(&ours) {
-            self.is_elsewhere_told = true;
+            self.told.is_elsewhere = true;
             taker.note(format!(
                 "{} leads to another directory now: what this stream reads is the one that it began with; for the other one \
                  begin another stream",
@@ -181,7 +186,7 @@ impl FilesFeed {
             };
             let Ok(file) = dir.open_read(&entry.name) else { continue };
             // What is not found so is told in the end.
-            let Ok(stat) = (self.stat_of)(&file) else { continue };
+            let Ok(stat) = (self.eyes.stat_of)(&file) else { continue };
             if self.cuts_left(&stat) != Some(cuts) {
                 continue;
             }
@@ -192,8 +197,8 @@ impl FilesFeed {
                 Escaped(&entry.name)
             ));
             self.begin(path.clone(), file, identity, cuts, taker)?;
-            self.files.entry(identity).and_modify(|file| file.is_replaced = true);
-            if self.left.is_empty() {
+            self.flows.files.entry(identity).and_modify(|file| file.is_replaced = true);
+            if self.left.by_origin.is_empty() {
                 break;
             }
         }
@@ -204,23 +209,25 @@ impl FilesFeed {
     /// know.
     fn cuts_left(&self, stat: &Stat) -> Option<u32> {
         let identity = Identity::of(stat);
-        let may_be = stat.kind == Kind::File && identity.is_certain() && !self.files.contains_key(&identity);
-        let is_left = |cuts: &u32| self.left.contains_key(&identity.origin(*cuts));
+        let is_known = self.flows.files.contains_key(&identity);
+        let may_be = stat.kind == Kind::File && identity.is_certain() && !is_known;
+        let is_left = |cuts: &u32| self.left.by_origin.contains_key(&identity.origin(*cuts));
         (0..CUTS_LOOKED_FOR).rev().filter(|_| may_be).find(is_left)
     }
 
     /// Tells what earlier attempts did not complete and is not there, once, after the first look. It may come back;
     /// what has not is told again in the end.
     fn tell_left(&mut self, taker: &dyn Taker) {
-        if std::mem::replace(&mut self.is_left_told, true) {
+        if std::mem::replace(&mut self.left.is_told, true) {
             return;
         }
         // What was cut comes when its beginning was compared.
         let mut coming = BTreeSet::new();
-        for identity in self.files.keys() {
+        for identity in self.flows.files.keys() {
             coming.extend((0..CUTS_LOOKED_FOR).map(|cuts| identity.origin(cuts)));
         }
-        for left in self.left.values().filter(|left| !coming.contains(&left.origin)).take(TOLD_MAX) {
+        let left = self.left.by_origin.values().filter(|left| !coming.contains(&left.origin));
+        for left in left.take(TOLD_MAX) {
             taker.note(missed(left).to_string());
         }
     }
@@ -229,15 +236,16 @@ impl FilesFeed {
     /// compared with what the destination has of it; so what was cut is remembered longer, because it would be compared
     /// with what it was before.
     fn forget_gone(&mut self) {
-        if self.done.len() <= GONE_MIN.max(2 * self.names.len()) {
+        if self.done.len() <= GONE_MIN.max(2 * self.found.names.len()) {
             return;
         }
-        let there: BTreeSet<Identity> = self.names.values().chain(self.files.keys()).copied().collect();
+        let there = self.found.names.values().chain(self.flows.files.keys());
+        let there: BTreeSet<Identity> = there.copied().collect();
         self.done.retain(|identity, done| there.contains(identity) || done.cuts > 0);
         if self.done.len() > DONE_MAX / 2 {
             self.done.retain(|identity, _| there.contains(identity));
         }
-        self.forget_failing(&there);
+        self.retries.forget(&there);
     }
 
     fn look_into(
@@ -254,9 +262,9 @@ impl FilesFeed {
             Ok(entries) => entries,
             Err(error) => {
                 // That is told in the end, which does not wait for a listing then.
-                self.is_marker_listed |= at == self.spec.prefix;
+                self.found.is_marker_listed |= at == self.spec.prefix;
                 self.note_once(&at, &format!("cannot be listed: {error}"), taker);
-                self.unread.insert(at.clone(), failure::of_io("list", &error).at(&at));
+                self.found.unread.insert(at.clone(), failure::of_io("list", &error).at(&at));
                 return Ok(());
             }
         };
@@ -267,13 +275,13 @@ impl FilesFeed {
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         for entry in entries {
             let is_marker = at == self.spec.prefix && self.spec.until.marker.as_deref() == Some(&entry.name);
-            self.is_marker_listed |= is_marker;
+            self.found.is_marker_listed |= is_marker;
             if is_staging(&entry.name) || is_marker {
                 continue;
             }
             let Some(path) = self.path_of(&at, &entry.name, taker) else { continue };
             let is_dir = match entry.kind {
-                Kind::Unknown => match (self.stat_at)(&dir, &entry.name) {
+                Kind::Unknown => match (self.eyes.stat_at)(&dir, &entry.name) {
                     Ok(stat) => stat.kind == Kind::Dir,
                     Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                     Err(error) => {
@@ -289,7 +297,7 @@ impl FilesFeed {
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     Err(error) => {
                         self.note_once(&path, &format!("cannot be opened: {error}"), taker);
-                        self.unread.insert(path.clone(), failure::of_io(OPEN, &error).at(&path));
+                        self.found.unread.insert(path.clone(), failure::of_io(OPEN, &error).at(&path));
                     }
                 }
             } else if let Some(path) = self.consider(&dir, &at, &entry.name, names, taker)? {
@@ -311,7 +319,7 @@ impl FilesFeed {
     /// What cannot be looked at may be there all the same: it is told, now and in the end.
     fn cannot_look(&mut self, path: &RelativePath, error: &io::Error, taker: &dyn Taker) {
         self.note_once(path, &format!("cannot be looked at: {error}"), taker);
-        self.unread.insert(path.clone(), failure::of_io("look at a file", error).at(path));
+        self.found.unread.insert(path.clone(), failure::of_io("look at a file", error).at(path));
     }
 
     /// Opens a file that is not known. Says its path if it is no file.
@@ -324,7 +332,7 @@ impl FilesFeed {
         taker: &dyn Taker,
     ) -> Result<Option<RelativePath>> {
         let Some(path) = self.path_of(at, name, taker) else { return Ok(None) };
-        let stat = match (self.stat_at)(dir, name) {
+        let stat = match (self.eyes.stat_at)(dir, name) {
             Ok(stat) => stat,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => {
@@ -337,8 +345,8 @@ impl FilesFeed {
         }
         let identity = Identity::of(&stat);
         names.insert(path.clone(), identity);
-        if !self.left.is_empty()
-            && let Some(left) = self.left.remove(&identity.origin(0))
+        if !self.left.by_origin.is_empty()
+            && let Some(left) = self.left.by_origin.remove(&identity.origin(0))
             && left.path != path
             && self.spec.name.is_none()
         {
@@ -356,7 +364,7 @@ impl FilesFeed {
 
     /// Whether the file that has this name is one of those under way.
     fn is_under_way(&mut self, path: &RelativePath, identity: &Identity, taker: &dyn Taker) -> bool {
-        let Some(file) = self.files.get_mut(identity) else { return false };
+        let Some(file) = self.flows.files.get_mut(identity) else { return false };
         if file.path == *path {
             // Its name may have led elsewhere in between.
             file.is_replaced = false;
@@ -375,13 +383,13 @@ impl FilesFeed {
         stat: &Stat,
         taker: &dyn Taker,
     ) -> bool {
-        if self.is_last {
+        if self.end.is_last {
             return false;
         }
         let identity = Identity::of(stat);
         let limit = limit_of(&self.spec.until, None);
         let size = stat.size.min(limit);
-        let begins = self.begins(&identity);
+        let begins = self.retries.begins(&identity, self.now());
         if begins == Begins::No {
             return false;
         }
@@ -389,7 +397,7 @@ impl FilesFeed {
             // Where that decides the end, it is to be so now.
             let is_now = || dir.stat_now(name).is_ok_and(|now| done.is_still(now.size.min(limit), now.mtime));
             let is_kept = begins == Begins::Yes && done.is_still(size, stat.mtime);
-            is_kept && (!self.is_end_near || is_now())
+            is_kept && (!self.end.is_near || is_now())
         };
         if let Some(done) = self.done.get(&identity).filter(is_still) {
             if done.name != short(path) && self.spec.name.is_none() {
@@ -397,8 +405,8 @@ impl FilesFeed {
             }
             return false;
         }
-        let has_room = self.files.len() + self.held.len() < self.at_once && taker.has_room();
-        self.waiting += usize::from(!has_room);
+        let has_room = self.flows.files.len() + self.retries.open() < self.at_once && taker.has_room();
+        self.found.waiting += usize::from(!has_room);
         has_room
     }
 
@@ -416,11 +424,11 @@ impl FilesFeed {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => {
                 self.note_once(&path, &format!("cannot be read: {error}"), taker);
-                self.unread.insert(path.clone(), failure::of_io(OPEN, &error).at(&path));
+                self.found.unread.insert(path.clone(), failure::of_io(OPEN, &error).at(&path));
                 return Ok(());
             }
         };
-        let stat = match (self.stat_of)(&file) {
+        let stat = match (self.eyes.stat_of)(&file) {
             Ok(stat) => stat,
             Err(error) => {
                 let cuts = self.done.get(&seen).map_or(0, |done| done.cuts);
@@ -430,7 +438,7 @@ impl FilesFeed {
             }
         };
         let identity = Identity::of(&stat);
-        if self.files.contains_key(&identity) {
+        if self.flows.files.contains_key(&identity) {
             return Ok(());
         }
         let cuts = self.done.get(&identity).map_or(0, |done| done.cuts);
@@ -446,7 +454,7 @@ impl FilesFeed {
         cuts: u32,
         taker: &dyn Taker,
     ) -> Result<()> {
-        let stat = match (self.stat_of)(&file) {
+        let stat = match (self.eyes.stat_of)(&file) {
             Ok(stat) => stat,
             Err(error) => {
                 self.cannot_look(&path, &error, taker);
@@ -455,25 +463,14 @@ impl FilesFeed {
             }
         };
         let origin = identity.origin(cuts);
-        self.left.remove(&origin);
+        self.left.by_origin.remove(&origin);
         let mode = mode_beside(stat.mode, &file) & 0o777;
         let flow = taker.begin(path.clone(), (origin, identity.is_certain()), mode)?;
-        self.changes.0 += 1;
-        self.has_begun_again(&identity);
-        self.by_flow.insert(flow, identity);
-        self.has_begun = true;
-        self.grew_at = self.now();
-        self.grown.insert(identity, self.grew_at);
-        self.files.insert(identity, Growing::new(path, file, flow, cuts, self.spec.until.recheck));
-        self.busy.insert(identity);
-        Ok(())
-    }
-
-    fn watch_dir(&mut self, dir: &Dir, at: &RelativePath) -> io::Result<()> {
-        if let Some(watch) = &self.watch {
-            let id = watch.add(dir)?;
-            self.watched.insert(id, at.clone());
-        }
+        self.end.changes.0 += 1;
+        self.retries.has_begun(&identity);
+        self.end.has_begun = true;
+        let file = Growing::new(path, file, flow, cuts, self.spec.until.recheck);
+        self.flows.begin(identity, file, self.now());
         Ok(())
     }
 }

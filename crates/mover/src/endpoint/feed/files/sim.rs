@@ -337,8 +337,8 @@ fn check(seed: u64) -> std::result::Result<(), String> {
     let now = || *time.lock().unwrap();
     let mut feed = FilesFeed::new(spec);
     let clock = time.clone();
-    feed.clock = Box::new(move || *clock.lock().unwrap());
-    feed.grew_at = began;
+    feed.eyes.clock = Box::new(move || *clock.lock().unwrap());
+    feed.flows.grew_at = began;
     if random.percent(30) {
         feed.at_once = random.within(1, 3) as usize;
     }
@@ -390,7 +390,7 @@ fn check(seed: u64) -> std::result::Result<(), String> {
                 let Ok(name) = path.strip_prefix(&root) else { return false };
                 let dir = Dir::open(path.parent().unwrap()).unwrap();
                 let stat = dir.stat(name.file_name().unwrap().as_encoded_bytes()).unwrap();
-                let known = feed.files.get(&Identity::of(&stat)).filter(|file| !file.is_ended);
+                let known = feed.flows.files.get(&Identity::of(&stat)).filter(|file| !file.is_ended);
                 known.is_some_and(|file| taker.lock().flows[file.flow.0 as usize].content == content)
             };
             writer.borrow_mut().write(now(), is_read);

@@ -26,13 +26,15 @@ impl FilesFeed {
             match wanted {
                 Wanted::LetGo { flow, failure } => self.let_go(flow, failure, taker)?,
                 Wanted::GoesOn { flow } => {
-                    if let Some(identity) = self.by_flow.get(&flow).filter(|one| self.asked.remove(one)) {
-                        self.busy.insert(*identity);
+                    let identity = self.flows.by_flow.get(&flow);
+                    if let Some(identity) = identity.filter(|one| self.flows.asked.remove(one)) {
+                        self.flows.busy.insert(*identity);
                     }
                 }
                 Wanted::Rewind { at, is_ours, is_over } => {
-                    let identity = self.by_flow.get(&at.flow).copied().unwrap_or(Identity::NONE);
-                    let Some(file) = self.files.get_mut(&identity).filter(|file| file.flow == at.flow) else {
+                    let identity = self.flows.by_flow.get(&at.flow).copied().unwrap_or(Identity::NONE);
+                    let file = self.flows.files.get_mut(&identity);
+                    let Some(file) = file.filter(|file| file.flow == at.flow) else {
                         let cause =
                             "the destination lost what it had, and the source was let go or cut since";
                         let failure = Failure::new(FailureKind::Changed, "go on with the stream", cause);
@@ -40,9 +42,9 @@ impl FilesFeed {
                         continue;
                     };
                     (file.is_ended, file.ended_at) = (false, None);
-                    let began = (self.clock)();
+                    let began = (self.eyes.clock)();
                     let result = file.rewind(&at, is_ours, buffer, taker);
-                    file.rests = (self.clock)().saturating_duration_since(began) * REREAD_RESTS;
+                    file.rests = (self.eyes.clock)().saturating_duration_since(began) * REREAD_RESTS;
                     if result.is_err() && taker.is_over() {
                         // It was not read to its end: that says nothing of what it is.
                         return Ok(());
@@ -63,7 +65,7 @@ impl FilesFeed {
                     if was_cut {
                         self.begin_cut(identity, taker)?;
                     }
-                    self.busy.insert(identity);
+                    self.flows.busy.insert(identity);
                 }
             }
         }
@@ -73,9 +75,7 @@ impl FilesFeed {
     /// A flow is over. Its file may have grown between the word that it is complete and this one: then it goes on at
     /// once, before anything is concluded.
     fn let_go(&mut self, flow: EntryId, failure: Option<Failure>, taker: &dyn Taker) -> Result<()> {
-        let is_it = |identity: &Identity| self.files.get(identity).is_some_and(|file| file.flow == flow);
-        let identity = self.by_flow.remove(&flow).filter(is_it);
-        let Some((identity, file)) = identity.and_then(|identity| self.files.remove_entry(&identity)) else {
+        let Some((identity, file)) = self.flows.let_go(flow) else {
             // It was cut since: what it had cannot be read again.
             if failure.is_some() {
                 taker.begins_again(flow, None);
@@ -83,11 +83,8 @@ impl FilesFeed {
             return Ok(());
         };
         let is_done = failure.is_none();
-        self.busy.remove(&identity);
-        self.asked.remove(&identity);
-        self.grown.remove(&identity);
         let limit = limit_of(&self.spec.until, None);
-        let size = (self.stat_of)(&file.file).ok().map(|stat| stat.size.min(limit));
+        let size = (self.eyes.stat_of)(&file.file).ok().map(|stat| stat.size.min(limit));
         // What failed for good is begun again when it has another length than now, what is complete when it has another
         // than then.
         let ended = file.ended_at.filter(|_| is_done);
@@ -102,15 +99,15 @@ impl FilesFeed {
         }
         if let Some(failure) = failure {
             let again = self.fails(identity, file, &failure);
-            self.is_single_over |= again.is_none();
+            self.end.is_single_over |= again.is_none();
             taker.begins_again(flow, again);
             return Ok(());
         }
-        self.failing.remove(&identity);
-        if size != bytes && !self.is_last {
+        self.retries.came_right(&identity);
+        if size != bytes && !self.end.is_last {
             let Growing { path, file, cuts, is_replaced, .. } = file;
             self.begin(path, file, identity, cuts, taker)?;
-            self.files.entry(identity).and_modify(|file| file.is_replaced = is_replaced);
+            self.flows.files.entry(identity).and_modify(|file| file.is_replaced = is_replaced);
         }
         Ok(())
     }
@@ -118,20 +115,22 @@ impl FilesFeed {
     /// What a file has from its beginning, now that it was cut, is another flow. What was read of the old one is kept
     /// elsewhere: its handle is the new one's.
     fn begin_cut(&mut self, identity: Identity, taker: &dyn Taker) -> Result<()> {
-        let Some(Growing { path, file, cuts, .. }) = self.files.remove(&identity) else { return Ok(()) };
+        let Some(file) = self.flows.files.remove(&identity) else { return Ok(()) };
+        let Growing { path, file, cuts, .. } = file;
         self.begin(path, file, identity, cuts + 1, taker)
     }
 
     pub(super) fn tend(&mut self, taker: &dyn Taker, buffer: &mut [u8], is_ending: bool) -> Result<()> {
         let mut held_back = None;
-        for identity in std::mem::take(&mut self.busy) {
-            self.asked.remove(&identity);
-            let Some(file) = self.files.get_mut(&identity).filter(|file| !file.is_ended) else { continue };
+        for identity in std::mem::take(&mut self.flows.busy) {
+            self.flows.asked.remove(&identity);
+            let file = self.flows.files.get_mut(&identity);
+            let Some(file) = file.filter(|file| !file.is_ended) else { continue };
             let marks = self.places.as_ref().and_then(|places| file.marked(places.look_up()));
             let limit = limit_of(&self.spec.until, marks.as_ref());
             let before = taker.position(file.flow);
             if before.is_some() && file.goes_on_since.is_none() {
-                file.goes_on_since = Some((self.clock)());
+                file.goes_on_since = Some((self.eyes.clock)());
             }
             let seen = match file.tend(buffer, limit, taker) {
                 Ok(seen) => seen,
@@ -142,19 +141,19 @@ impl FilesFeed {
                 }
             };
             if taker.position(file.flow) != before {
-                self.grew_at = (self.clock)();
-                self.grown.insert(identity, self.grew_at);
+                self.flows.grew_at = (self.eyes.clock)();
+                self.flows.grown.insert(identity, self.flows.grew_at);
             }
             match seen {
                 Seen::More => {
-                    self.busy.insert(identity);
+                    self.flows.busy.insert(identity);
                 }
                 // It may have been said since.
                 Seen::Waits if taker.position(file.flow).is_none() => {
-                    self.asked.insert(identity);
+                    self.flows.asked.insert(identity);
                 }
                 Seen::Waits => {
-                    self.busy.insert(identity);
+                    self.flows.busy.insert(identity);
                 }
                 Seen::Over => {}
                 Seen::Cut => {
@@ -186,9 +185,9 @@ impl FilesFeed {
         taker: &dyn Taker,
         is_ending: bool,
     ) -> Result<Option<RelativePath>> {
-        let Some(file) = self.files.get_mut(&identity) else { return Ok(None) };
-        let now = (self.clock)();
-        let grown = self.grown.get(&identity);
+        let Some(file) = self.flows.files.get_mut(&identity) else { return Ok(None) };
+        let now = (self.eyes.clock)();
+        let grown = self.flows.grown.get(&identity);
         let idle = grown.map_or(Duration::ZERO, |since| now.saturating_duration_since(*since));
         let until = &self.spec.until;
         let is_whole = until.bytes.is_some_and(|bytes| position >= bytes);
@@ -198,7 +197,7 @@ impl FilesFeed {
         {
             let path = file.path.clone();
             self.note_once(&path, REFUTED, taker);
-            self.busy.insert(identity);
+            self.flows.busy.insert(identity);
             return Ok(None);
         }
         let is_held_back = marks.is_some()
@@ -212,7 +211,7 @@ impl FilesFeed {
         let closed = || match file.is_closed() {
             Ok(true) if !is_single && idle < rests => Ok(false),
             Err(failure) if !is_single && !file.is_replaced => {
-                if !std::mem::replace(&mut self.is_blind_told, true) {
+                if !std::mem::replace(&mut self.told.is_blind, true) {
                     taker.note(format!("{}: a file is complete when the directory is", failure.cause));
                 }
                 Ok(false)
@@ -227,40 +226,41 @@ impl FilesFeed {
         // It may have grown between the two looks.
         let limit = limit_of(until, marks);
         if file.file.stat_now().is_ok_and(|stat| stat.size.min(limit) > position) {
-            self.busy.insert(identity);
+            self.flows.busy.insert(identity);
             return Ok(held_back);
         }
         match is_complete {
             true => file.end(taker),
             false => file.end_as_it_is(taker),
         }
-        self.is_single_over |= until.closed || is_whole;
+        self.end.is_single_over |= until.closed || is_whole;
         Ok(held_back)
     }
 
     /// Whether nothing more will begin.
     pub(super) fn conclude(&mut self, taker: &dyn Taker, is_ending: bool) {
-        if self.is_last {
+        if self.end.is_last {
             return;
         }
         let until = &self.spec.until;
         // What was asked about may have grown while nobody could say where it goes on.
-        let idle = self.is_idle() && self.busy.is_empty() && self.asked.is_empty();
-        let ends = is_ending || (self.spec.name.is_some() && self.is_single_over);
-        if !(idle || ends && self.all_ended()) {
+        let idle = self.is_idle() && self.flows.rest();
+        let ends = is_ending || (self.spec.name.is_some() && self.end.is_single_over);
+        if !(idle || ends && self.flows.all_ended()) {
             return;
         }
-        let single = self.spec.name.is_some() && self.is_single_over && self.all_ended();
-        let is_ending = is_ending && self.all_ended() && self.busy.is_empty() && self.is_looked();
+        let single = self.spec.name.is_some() && self.end.is_single_over && self.flows.all_ended();
+        let all_ended = self.flows.all_ended() && self.flows.busy.is_empty();
+        let is_ending = is_ending && all_ended && self.end.is_looked();
         // What came behind the end of one is another's beginning, as soon as that is let go.
         let limit = limit_of(until, None);
-        if (idle || is_ending) && self.files.values().any(|file| file.has_changed_since_end(limit)) {
+        if (idle || is_ending) && self.flows.files.values().any(|file| file.has_changed_since_end(limit)) {
             return;
         }
         if idle {
             // Nobody knows yet where these go on.
             let waits = |file: &Growing| !file.is_ended && taker.position(file.flow).is_none();
-            if self.files.values().any(waits) {
+            if self.flows.files.values().any(waits) {
                 return;
             }
             let has_more = |file: &Growing| {
@@ -268,25 +268,27 @@ impl FilesFeed {
                 let is_all_its_own = !file.is_ended && !file.is_marked;
                 is_all_its_own && file.file.stat_now().is_ok_and(|stat| stat.size.min(limit) > read)
             };
-            let more = self.files.iter().filter(|(_, file)| has_more(file)).map(|(identity, _)| *identity);
-            let more: Vec<_> = more.collect();
+            let more = self.flows.files.iter().filter(|(_, file)| has_more(file));
+            let more: Vec<_> = more.map(|(identity, _)| *identity).collect();
             if !more.is_empty() {
-                self.busy.extend(more);
+                self.flows.busy.extend(more);
                 return;
             }
-            self.files.values_mut().filter(|file| !file.is_ended).for_each(|file| file.end_as_it_is(taker));
-            if self.files.values().any(|file| !file.is_ended) {
+            let open = self.flows.files.values_mut().filter(|file| !file.is_ended);
+            open.for_each(|file| file.end_as_it_is(taker));
+            if self.flows.files.values().any(|file| !file.is_ended) {
                 // The link broke this moment.
                 return;
             }
         }
         // Those that have to wait for their turn have it when these are let go.
-        if self.waiting == 0 && (idle || is_ending || single) && !self.awaits_failing() {
-            self.is_last = true;
-            for left in std::mem::take(&mut self.left).into_values() {
+        let awaits_failing = self.retries.awaits(!self.flows.files.is_empty());
+        if self.found.waiting == 0 && (idle || is_ending || single) && !awaits_failing {
+            self.end.is_last = true;
+            for left in std::mem::take(&mut self.left.by_origin).into_values() {
                 taker.missed(left.path.clone(), missed(&left));
             }
-            for (path, failure) in std::mem::take(&mut self.unread) {
+            for (path, failure) in std::mem::take(&mut self.found.unread) {
                 taker.missed(path, failure);
             }
             taker.last();

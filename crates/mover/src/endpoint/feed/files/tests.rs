@@ -400,9 +400,9 @@ fn files_that_come_and_go_are_forgotten_and_none_is_streamed_twice() {
         let names: Vec<_> = (0..500).map(|number| scratch.path().join(format!("{round}-{number}"))).collect();
         names.iter().for_each(|name| append(name, b"y"));
         // All are begun, read and let go, however many may be open at the same time.
-        while feed.names.len() != 501 || feed.waiting > 0 || !feed.files.is_empty() {
+        while feed.found.names.len() != 501 || feed.found.waiting > 0 || !feed.flows.files.is_empty() {
             feed.look(&taker).unwrap();
-            feed.busy.extend(feed.files.keys().copied());
+            feed.flows.busy.extend(feed.flows.files.keys().copied());
             feed.tend(&taker, &mut buffer, false).unwrap();
             feed.hear(Duration::ZERO, &taker, &mut buffer).unwrap();
         }
@@ -422,7 +422,7 @@ fn a_file_for_which_there_is_no_room_in_the_receipt_has_its_turn_when_there_is()
     let mut feed = feed_of(scratch.path(), None, until_closed());
     taker.is_full.store(true, Ordering::Release);
     feed.look(&taker).unwrap();
-    assert_eq!((feed.waiting, taker.lock().flows.len()), (1, 0));
+    assert_eq!((feed.found.waiting, taker.lock().flows.len()), (1, 0));
     assert!(!feed.is_turn(&taker), "it would look without end");
     feed.look(&taker).unwrap();
     let notes = taker.lock().notes.clone();
@@ -431,23 +431,23 @@ fn a_file_for_which_there_is_no_room_in_the_receipt_has_its_turn_when_there_is()
     taker.is_full.store(false, Ordering::Release);
     assert!(feed.is_turn(&taker));
     feed.look(&taker).unwrap();
-    assert_eq!((feed.waiting, taker.lock().flows.len()), (0, 1));
+    assert_eq!((feed.found.waiting, taker.lock().flows.len()), (0, 1));
 }
 
 #[test]
 fn a_directory_that_is_gone_is_not_remembered() {
     let (scratch, taker) = (tempfile::tempdir().unwrap(), Fake::default());
     let mut feed = feed_of(scratch.path(), None, Until::default());
-    feed.watch = Some(Watch::new().unwrap());
+    feed.watching.watch = Some(Watch::new().unwrap());
     for round in 0..20 {
         let dir = scratch.path().join(format!("run-{round}"));
         std::fs::create_dir(&dir).unwrap();
         feed.look(&taker).unwrap();
-        assert_eq!(feed.watched.len(), 2);
+        assert_eq!(feed.watching.dirs.len(), 2);
         std::fs::remove_dir(&dir).unwrap();
     }
     feed.look(&taker).unwrap();
-    assert_eq!(feed.watched.len(), 1);
+    assert_eq!(feed.watching.dirs.len(), 1);
 }
 
 #[test]
@@ -465,7 +465,7 @@ fn a_beginning_that_is_changed_while_the_file_grows_is_told_in_the_end() {
         let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
         changed.into_iter().for_each(|at| file.write_all_at(&[2], at).unwrap());
         append(&path, &[3; 1000]);
-        feed.busy.extend(feed.files.keys().copied());
+        feed.flows.busy.extend(feed.flows.files.keys().copied());
         feed.tend(&taker, &mut buffer, true).unwrap();
     }
     let whole = [&[1; 20_000][..], &[3; 1000]].concat();
@@ -529,10 +529,10 @@ fn a_file_that_ends_at_the_moment_in_which_the_link_breaks_ends_when_it_is_back(
     let (scratch, taker) = (tempfile::tempdir().unwrap(), Fake::default());
     let (mut feed, mut buffer) = at_rest(scratch.path(), &taker);
     taker.lock().flows[0].phase = Phase::Rewinding;
-    feed.files.values_mut().for_each(|file| file.end(&taker));
-    assert!(feed.files.values().all(|file| !file.is_ended), "nobody would look at it again");
+    feed.flows.files.values_mut().for_each(|file| file.end(&taker));
+    assert!(feed.flows.files.values().all(|file| !file.is_ended), "nobody would look at it again");
     taker.lock().flows[0].phase = Phase::Open;
-    feed.busy.extend(feed.files.keys().copied());
+    feed.flows.busy.extend(feed.flows.files.keys().copied());
     feed.tend(&taker, &mut buffer, true).unwrap();
     assert!(taker.lock().is(0, &Phase::Ended, &[1; 1000]));
 }
@@ -567,7 +567,7 @@ fn while_files_come_to_their_end_one_by_one_the_others_are_not_looked_at_again_a
     // No look is due by time.
     let began = Instant::now();
     let calls = std::sync::atomic::AtomicU64::new(0);
-    feed.clock = Box::new(move || began + Duration::from_nanos(calls.fetch_add(1, Ordering::Relaxed)));
+    feed.eyes.clock = Box::new(move || began + Duration::from_nanos(calls.fetch_add(1, Ordering::Relaxed)));
     let (mut looks, mut buffer) = (Looks::default(), vec![0; 64 << 10]);
     let (mut looked, mut last) = (0, None);
     for round in 0.. {
@@ -593,12 +593,12 @@ fn without_events_looks_are_100_ms_apart_or_nine_times_as_long_as_one_takes() {
     let mut feed = feed_of(scratch.path(), None, Until { forever: true, ..Until::default() });
     let (millis, takes, began) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default(), Instant::now());
     let (clock, passes, each) = (millis.clone(), millis.clone(), takes.clone());
-    feed.clock = Box::new(move || began + Duration::from_millis(clock.load(Ordering::Acquire)));
-    feed.stat_at = Box::new(move |dir: &Dir, name: &[u8]| {
+    feed.eyes.clock = Box::new(move || began + Duration::from_millis(clock.load(Ordering::Acquire)));
+    feed.eyes.stat_at = Box::new(move |dir: &Dir, name: &[u8]| {
         passes.fetch_add(each.load(Ordering::Acquire), Ordering::AcqRel);
         dir.stat(name)
     });
-    feed.grew_at = began;
+    feed.flows.grew_at = began;
     feed.say_polling("a test", &io::Error::other("without events"), &taker);
     let (mut looks, mut buffer) = (Looks::default(), vec![0; 64 << 10]);
     // Its flow begins, and what is there is handed on.
@@ -704,7 +704,7 @@ fn a_file_that_is_added_to_again_and_again_rests_before_it_is_complete_and_read_
     append(&log, &[1; 100]);
     let mut feed = feed_of(scratch.path(), None, until_done());
     let (seconds, began) = (taker.seconds.clone(), Instant::now());
-    feed.clock = Box::new(move || began + Duration::from_secs(seconds.load(Ordering::Acquire)));
+    feed.eyes.clock = Box::new(move || began + Duration::from_secs(seconds.load(Ordering::Acquire)));
     std::thread::scope(|scope| {
         scope.spawn(|| Box::new(feed).run(&taker));
         let over = Over(&taker);

@@ -15,8 +15,8 @@ impl Driven {
     fn new(mut feed: FilesFeed) -> Driven {
         let (millis, began) = (Arc::<AtomicU64>::default(), Instant::now());
         let clock = millis.clone();
-        feed.clock = Box::new(move || began + Duration::from_millis(clock.load(Ordering::Acquire)));
-        feed.grew_at = began;
+        feed.eyes.clock = Box::new(move || began + Duration::from_millis(clock.load(Ordering::Acquire)));
+        feed.flows.grew_at = began;
         Driven { feed, looks: Looks::default(), buffer: vec![0; 64 << 10], millis }
     }
 
@@ -105,7 +105,7 @@ fn a_read_that_finds_its_file_in_use_is_tried_again_and_what_another_stream_has_
         let mut driven = Driven::new(feed_of(scratch.path(), None, until_ended_by_the_user()));
         driven.rounds(&taker);
         // Said by who reads it.
-        driven.feed.files.values_mut().for_each(|file| file.is_ended = true);
+        driven.feed.flows.files.values_mut().for_each(|file| file.is_ended = true);
         let failure = Failure::new(FailureKind::Busy, "read", "a test");
         taker.give_up(EntryId(0), failure.because(reason));
         driven.rounds(&taker);
@@ -122,13 +122,14 @@ fn a_file_whose_handle_is_stale_when_it_is_to_be_begun_again_begins_by_its_name(
         driven.rounds(&taker);
         taker.fails(0, FailureKind::Space);
         driven.rounds(&taker);
-        assert_eq!(driven.feed.held.len(), 1);
-        driven.feed.stat_of = Box::new(|_: &File| Err(io::Error::other("a test")));
+        assert_eq!(driven.feed.retries.open(), 1);
+        driven.feed.eyes.stat_of = Box::new(|_: &File| Err(io::Error::other("a test")));
         driven.pass(1000);
         assert!(driven.rounds(&taker), "one file ends all");
-        assert!(driven.feed.held.is_empty() && !driven.feed.awaits_failing());
+        let FilesFeed { retries, flows: under_way, .. } = &driven.feed;
+        assert!(retries.open() == 0 && !retries.awaits(!under_way.files.is_empty()));
         assert_eq!(flows(&taker), 1);
-        driven.feed.stat_of = Box::new(File::stat);
+        driven.feed.eyes.stat_of = Box::new(File::stat);
         driven.pass(1000);
         driven.rounds(&taker);
         assert!(taker.lock().is(1, &Phase::Open, &[1; 1000]), "{:?}", taker.lock().notes);
@@ -237,7 +238,7 @@ fn more_files_than_may_be_open_are_found_again_by_their_names_and_one_that_is_go
     assert_eq!(flows(&taker), 2);
     (0..2).for_each(|flow| taker.fails(flow, FailureKind::Io));
     driven.rounds(&taker);
-    assert!(driven.feed.held.is_empty());
+    assert_eq!(driven.feed.retries.open(), 0);
     std::fs::remove_file(at("gone")).unwrap();
     std::fs::rename(at("stays"), at("renamed")).unwrap();
     append(&at("DONE"), b"");

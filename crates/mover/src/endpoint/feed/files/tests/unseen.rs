@@ -10,16 +10,16 @@ fn broken() -> io::Error {
 /// While it is set, looks at this name fail.
 fn unseen_while(feed: &mut FilesFeed, name: &'static [u8], fails: &Arc<AtomicBool>) {
     let fails = fails.clone();
-    feed.stat_at = Box::new(move |dir: &Dir, at: &[u8]| match at == name && fails.load(Ordering::Acquire) {
-        true => Err(broken()),
-        false => dir.stat(at),
+    feed.eyes.stat_at = Box::new(move |dir: &Dir, at: &[u8]| {
+        let is_unseen = at == name && fails.load(Ordering::Acquire);
+        if is_unseen { Err(broken()) } else { dir.stat(at) }
     });
 }
 
 /// While it is set, looks at open files fail.
 fn stale_while(feed: &mut FilesFeed, fails: &Arc<AtomicBool>) {
     let fails = fails.clone();
-    feed.stat_of = Box::new(move |file: &File| match fails.load(Ordering::Acquire) {
+    feed.eyes.stat_of = Box::new(move |file: &File| match fails.load(Ordering::Acquire) {
         true => Err(broken()),
         false => file.stat(),
     });
@@ -28,13 +28,13 @@ fn stale_while(feed: &mut FilesFeed, fails: &Arc<AtomicBool>) {
 /// The marker's name leads to something, whatever is listed; and the feed's time is the taker's.
 fn ended_by_name_only(root: &Path, taker: &Fake) -> FilesFeed {
     let mut feed = feed_of(root, None, until_done());
-    feed.stat_at = Box::new(|dir: &Dir, name: &[u8]| match name == b"DONE" {
+    feed.eyes.stat_at = Box::new(|dir: &Dir, name: &[u8]| match name == b"DONE" {
         true => dir.stat_self(),
         false => dir.stat(name),
     });
     let (seconds, began) = (taker.seconds.clone(), Instant::now());
-    feed.clock = Box::new(move || began + Duration::from_secs(seconds.load(Ordering::Acquire)));
-    feed.grew_at = began;
+    feed.eyes.clock = Box::new(move || began + Duration::from_secs(seconds.load(Ordering::Acquire)));
+    feed.flows.grew_at = began;
     feed
 }
 
@@ -48,7 +48,7 @@ fn rounds(count: u64, feed: &mut FilesFeed, looks: &mut Looks, taker: &Fake) -> 
 }
 
 fn is_replaced(feed: &FilesFeed) -> bool {
-    feed.files.values().any(|file| file.is_replaced)
+    feed.flows.files.values().any(|file| file.is_replaced)
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn a_file_that_could_not_be_looked_at_for_a_moment_was_not_moved_away() {
         fails.store(is_unseen, Ordering::Release);
         feed.look(&taker).unwrap();
         assert!(!is_replaced(&feed));
-        assert_eq!((feed.names.len(), feed.unread.len()), (1, usize::from(is_unseen)));
+        assert_eq!((feed.found.names.len(), feed.found.unread.len()), (1, usize::from(is_unseen)));
     }
     let state = taker.lock();
     assert!(state.notes.iter().all(|note| note.contains("cannot be looked at")), "{:?}", state.notes);
@@ -143,12 +143,12 @@ fn what_is_below_a_directory_that_could_not_be_opened_was_not_seen() {
     let path = |name: &[u8]| RelativePath::new(name.to_vec()).unwrap();
     let unseen = |feed: &FilesFeed| feed.unseen().into_iter().map(|(path, _)| path).collect::<Vec<_>>();
     for name in [&b"run/a/log"[..], b"run/b", b"running/log"] {
-        feed.names.insert(path(name), Identity::NONE);
+        feed.found.names.insert(path(name), Identity::NONE);
     }
     assert!(unseen(&feed).is_empty());
-    feed.unread.insert(path(b"run"), Failure::new(FailureKind::Permission, "open", "a test"));
+    feed.found.unread.insert(path(b"run"), Failure::new(FailureKind::Permission, "open", "a test"));
     assert_eq!(unseen(&feed), [path(b"run/a/log"), path(b"run/b")]);
-    feed.unread.insert(path(b""), Failure::new(FailureKind::Permission, "list", "a test"));
+    feed.found.unread.insert(path(b""), Failure::new(FailureKind::Permission, "list", "a test"));
     assert_eq!(unseen(&feed).len(), 4);
 }
 
@@ -172,16 +172,16 @@ fn a_complete_file_whose_handle_is_stale_ends_nothing_else_and_goes_on_by_its_na
     let (mut feed, mut buffer) = at_rest(scratch.path(), &taker);
     let fails = Arc::new(AtomicBool::new(true));
     stale_while(&mut feed, &fails);
-    feed.files.values_mut().for_each(|file| file.end(&taker));
+    feed.flows.files.values_mut().for_each(|file| file.end(&taker));
     feed.hear(Duration::ZERO, &taker, &mut buffer).unwrap();
-    assert!(feed.files.is_empty() && taker.lock().flows.len() == 1);
+    assert!(feed.flows.files.is_empty() && taker.lock().flows.len() == 1);
     // It is what it was; then it grows, and is opened by its name.
     feed.look(&taker).unwrap();
-    assert!(feed.unread.is_empty());
+    assert!(feed.found.unread.is_empty());
     append(&scratch.path().join("log"), &[2; 10]);
     feed.look(&taker).unwrap();
-    assert!(feed.unread.len() == 1 && taker.lock().flows.len() == 1);
+    assert!(feed.found.unread.len() == 1 && taker.lock().flows.len() == 1);
     fails.store(false, Ordering::Release);
     feed.look(&taker).unwrap();
-    assert!(feed.unread.is_empty() && taker.lock().flows.len() == 2);
+    assert!(feed.found.unread.is_empty() && taker.lock().flows.len() == 2);
 }

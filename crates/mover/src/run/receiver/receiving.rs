@@ -1,0 +1,309 @@
+//! What streams and the thread of rounds tell the machine: what came, was written, is durable, has its name.
+
+use super::ReceiveRun;
+use crate::endpoint::{Conclusion, Destination, Ready, Staged};
+use crate::event::Event;
+use crate::failure::{Failure, FailureKind, Result};
+use crate::stage::Accounts;
+use crate::stage::receiving::{OpenPartial, Receiving, StagedFile};
+use crate::stage::round::HeldContent;
+use crate::stage::turn::Gate;
+use crate::transfer::Copy;
+use crate::transfer::receiver::{Claim, Finished, RoundResult};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use thalweg_sys::Pool;
+use thalweg_wire::digest::{Tree, hole_chunk_mark};
+use thalweg_wire::message::{Terms, WaitingFor};
+use thalweg_wire::{Digest, Entry, EntryId, Kind};
+
+impl Receiving for ReceiveRun {
+    fn terms(&self) -> &Terms {
+        &self.common.terms
+    }
+
+    fn accounts(&self) -> &Accounts {
+        &self.common.accounts
+    }
+
+    fn destination(&self) -> &dyn Destination {
+        &*self.destination
+    }
+
+    fn open_partial(&self, id: EntryId) -> Result<Option<OpenPartial>> {
+        let wanted = {
+            let state = self.lock();
+            if !state.machine.was_offered(id) {
+                return Err(never_offered());
+            }
+            state.machine.chunks_wanted(id)
+        };
+        let Some(entry) = wanted else { return Ok(None) };
+        // Held while a partial is begun, so that two streams do not begin the same one twice.
+        let mut held = self.held();
+        if let Some(HeldContent::Partial(file)) = held.get(&id) {
+            return Ok(Some(file.clone()));
+        }
+        match self.destination.begin(&entry) {
+            Ok(partial) => {
+                let file = self.open_for(entry, partial);
+                held.insert(id, HeldContent::Partial(file.clone()));
+                Ok(Some(file))
+            }
+            Err(failure) => {
+                drop(held);
+                self.write_failed(id, failure.at(&entry.path));
+                Ok(None)
+            }
+        }
+    }
+
+    fn partial(&self, id: EntryId) -> Option<OpenPartial> {
+        match self.held().get(&id) {
+            Some(HeldContent::Partial(file)) => Some(file.clone()),
+            _ => None,
+        }
+    }
+
+    fn staged(&self, id: EntryId) -> Option<(Arc<Entry>, Staged)> {
+        match self.held().get(&id) {
+            Some(HeldContent::Staged(entry, staged)) => Some((entry.clone(), staged.clone())),
+            _ => None,
+        }
+    }
+
+    fn entry(&self, id: EntryId) -> Option<Arc<Entry>> {
+        match self.held().get(&id)? {
+            HeldContent::Partial(file) => Some(file.entry.clone()),
+            HeldContent::Staged(entry, _) => Some(entry.clone()),
+        }
+    }
+
+    fn begin_if_hole(&self, id: EntryId, digest: Digest) -> Result<()> {
+        if self.held().contains_key(&id) {
+            return Ok(());
+        }
+        let Some(entry) = self.lock().machine.finishing(id) else { return Ok(()) };
+        // Nothing else may ever become a file of zeros.
+        if !is_one_hole(&entry, &self.common.terms, digest) {
+            return Ok(());
+        }
+        let mut held = self.held();
+        if let std::collections::hash_map::Entry::Vacant(place) = held.entry(id) {
+            let partial = self.destination.begin(&entry).map_err(|failure| failure.at(&entry.path))?;
+            place.insert(HeldContent::Partial(self.open_for(entry, partial)));
+        }
+        Ok(())
+    }
+
+    fn is_worth_waiting(&self, id: EntryId) -> bool {
+        match self.held().get(&id) {
+            Some(HeldContent::Staged(entry, staged)) => self.destination.is_worth_waiting(entry, staged),
+            _ => false,
+        }
+    }
+
+    fn take_content(&self, id: EntryId) -> Option<Ready> {
+        self.held().remove(&id).map(HeldContent::ready)
+    }
+
+    fn small_wanted(&self, ids: &[EntryId]) -> Result<Vec<Option<Arc<Entry>>>> {
+        let state = self.lock();
+        if !ids.iter().all(|&id| state.machine.was_offered(id)) {
+            return Err(never_offered());
+        }
+        Ok(state.machine.small_wanted(ids.iter().copied()))
+    }
+
+    fn files_staged(&self, files: Vec<StagedFile>) {
+        if files.is_empty() {
+            return;
+        }
+        let told: Vec<(EntryId, Digest)> = files.iter().map(|file| (file.entry.id, file.digest)).collect();
+        // Held first: a round may want them as soon as the machine knows. A second copy of a file that came
+        // twice stays out.
+        let mut twice = Vec::new();
+        let mut mine = std::collections::HashSet::new();
+        {
+            let mut held = self.held();
+            for StagedFile { entry, staged, .. } in files {
+                let id = entry.id;
+                match held.entry(id) {
+                    std::collections::hash_map::Entry::Occupied(_) => twice.push(staged),
+                    std::collections::hash_map::Entry::Vacant(place) => {
+                        place.insert(HeldContent::Staged(entry, staged));
+                        mine.insert(id);
+                    }
+                }
+            }
+        }
+        let mut state = self.lock();
+        let now = self.clock.now();
+        let told: Vec<_> = told.into_iter().filter(|(id, _)| mine.contains(id)).collect();
+        let taken = state.machine.files_staged(&told, now);
+        self.pump(&mut state);
+        drop(state);
+        for ((id, _), taken) in told.into_iter().zip(taken) {
+            if !taken && let Some(ready) = self.take_content(id) {
+                self.destination.discard(ready);
+            }
+        }
+        twice.into_iter().for_each(|staged| self.destination.discard(Ready::Staged(staged)));
+    }
+
+    fn gate(&self) -> Option<&Gate> {
+        self.gate.as_ref()
+    }
+
+    fn buffers(&self) -> &Pool {
+        &self.buffers
+    }
+
+    fn claim_chunk(
+        &self,
+        writer: u64,
+        id: EntryId,
+        chunk: u64,
+        begins: Option<Copy>,
+        before_wait: &mut dyn FnMut(),
+    ) -> bool {
+        let mut is_settled = false;
+        loop {
+            let mut state = self.lock();
+            let claim = state.machine.claim_chunk(writer, id, chunk, begins);
+            self.pump(&mut state);
+            match claim {
+                Claim::Write(_) => return true,
+                Claim::Unwanted => return false,
+                // Another stream is inside a write of the same chunk: a matter of milliseconds, or of a disk that
+                // hangs, where waiting is all there is to do.
+                Claim::Busy if state.end.ended.is_some() => return false,
+                Claim::Busy if !is_settled => {
+                    drop(state);
+                    before_wait();
+                    is_settled = true;
+                }
+                Claim::Busy => {
+                    drop(self.common.wait_in(state, Duration::from_millis(5)));
+                }
+            }
+        }
+    }
+
+    fn segment_written(&self, writer: u64, id: EntryId, chunk: u64) {
+        self.lock().machine.segment_written(writer, id, chunk);
+    }
+
+    fn copy_given_up(&self, writer: u64, id: EntryId, chunk: u64) {
+        let mut state = self.lock();
+        state.machine.copy_given_up(writer, id, chunk);
+        self.pump(&mut state);
+    }
+
+    fn writer_gone(&self, writer: u64) {
+        let mut state = self.lock();
+        state.machine.writer_gone(writer);
+        self.pump(&mut state);
+    }
+
+    fn chunk_written(&self, id: EntryId, chunk: u64, digest: Digest) {
+        let mut state = self.lock();
+        let now = self.clock.now();
+        state.machine.chunk_written(id, chunk, digest, now);
+        self.pump(&mut state);
+    }
+
+    fn damaged(&self, id: EntryId, chunk: u64) {
+        (self.events)(Event::Repaired(1));
+        let mut state = self.lock();
+        state.machine.damaged(id, chunk);
+        self.pump(&mut state);
+    }
+
+    fn compare_wanted(&self, id: EntryId, chunk: u64) -> Result<Option<Arc<Entry>>> {
+        let mut state = self.lock();
+        let wanted = state.machine.compare_wanted(id, chunk);
+        self.pump(&mut state);
+        wanted
+    }
+
+    fn chunk_same(&self, id: EntryId, chunk: u64, digest: Digest) {
+        self.tell(|machine, now| machine.chunk_same(id, chunk, digest, now));
+    }
+
+    fn chunk_differs(&self, id: EntryId, chunk: u64) {
+        self.tell(|machine, now| machine.chunk_differs(id, chunk, now));
+    }
+
+    fn copied(&self, id: EntryId, chunk: u64, is_there: bool) {
+        self.tell(|machine, now| machine.copied(id, chunk, is_there, now));
+    }
+
+    fn holes_compared(&self, id: EntryId, is_hole: bool) {
+        self.tell(|machine, now| machine.holes_compared(id, is_hole, now));
+    }
+
+    fn write_failed(&self, id: EntryId, failure: Failure) {
+        if self.ends_if_lost() {
+            return;
+        }
+        let mut state = self.lock();
+        let now = self.clock.now();
+        state.machine.write_failed(id, failure, now);
+        self.pump(&mut state);
+    }
+
+    fn round_done(&self, result: RoundResult) {
+        self.set_busy(None);
+        let mut state = self.lock();
+        let now = self.clock.now();
+        state.machine.round_done(result, now);
+        self.pump(&mut state);
+    }
+
+    fn finished(&self, results: Finished) {
+        if results.iter().any(|(_, result)| result.is_err()) && self.ends_if_lost() {
+            return;
+        }
+        let mut state = self.lock();
+        let now = self.clock.now();
+        state.machine.finished(results, now);
+        self.pump(&mut state);
+    }
+
+    fn noted(&self, entries: usize) {
+        self.unnoted.fetch_sub(entries, Ordering::AcqRel);
+    }
+
+    fn concludes(&self) {
+        self.set_busy(Some(WaitingFor::Write));
+    }
+
+    fn concluded(&self, conclusion: Conclusion) {
+        self.set_busy(None);
+        let mut state = self.lock();
+        let Conclusion { revised, deleted, deleted_names, troubles, failed } = conclusion;
+        match failed {
+            Some(failure) => state.machine.abort(failure),
+            None => {
+                let revised = revised.into_iter().map(|it| (it.path, it.was_unchanged, it.outcome)).collect();
+                state.machine.concluded(revised, deleted, deleted_names, troubles);
+            }
+        }
+        self.pump(&mut state);
+    }
+}
+
+/// Whether `digest` is that of a file of this entry's size which is a single hole.
+fn is_one_hole(entry: &Entry, terms: &Terms, digest: Digest) -> bool {
+    let (size, chunk_bytes) = (entry.evidence.size, terms.chunk_bytes);
+    let mark = hole_chunk_mark(chunk_bytes, u64::from(terms.segment_bytes));
+    let mut tree = Tree::new(size, chunk_bytes);
+    tree.insert_marked_holes(0, size / chunk_bytes, mark);
+    matches!(entry.kind, Kind::File { marked: true, .. }) && tree.root() == Some(digest)
+}
+
+fn never_offered() -> Failure {
+    Failure::new(FailureKind::Protocol, "receive", "data of an entry that was never offered")
+}
