@@ -1,6 +1,7 @@
 //! Clients that lie before there is a transfer, or about whose session it is; versions that differ.
 
 use super::*;
+use crate::support::canary::{leaves_no_core_dump, with_core_dumps};
 
 #[test]
 fn a_message_of_a_wrong_length_or_of_garbage_ends_its_session_and_no_other() {
@@ -47,11 +48,12 @@ fn a_message_of_a_wrong_length_or_of_garbage_ends_its_session_and_no_other() {
 /// Whoever finds a way to crash it gets its keys from none.
 #[test]
 fn a_daemon_that_crashes_leaves_no_core_dump() {
-    let world = World::new();
-    let limits = std::fs::read_to_string(format!("/proc/{}/limits", world.daemon.pid())).unwrap();
-    let core = limits.lines().find_map(|line| line.strip_prefix("Max core file size")).unwrap();
-    let most: Vec<&str> = core.split_whitespace().take(2).collect();
-    assert!(most.iter().all(|bytes| matches!(*bytes, "0" | "1")), "{core}");
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("data")).unwrap();
+    let data = scratch.path("data");
+    let daemon =
+        scratch.daemon_at("127.0.0.1:0", &[("data", &data)], &[], |command| with_core_dumps(&command));
+    assert!(leaves_no_core_dump(daemon.pid()));
 }
 
 #[test]
