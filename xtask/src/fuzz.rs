@@ -322,7 +322,7 @@ fn seeds() -> anyhow::Result<Vec<(&'static str, Vec<u8>)>> {
             "import",
             &[
                 r#"{"fio version": "fio-3.36", "timestamp": 1, "jobs": [{"jobname": "r", "error": 0}]}"#,
-                r#"{"test": {"type": "rtt"}, "result": {"succeeded": true, "roundtrips": [{"rtt": "PT1S"}]}}"#,
+                r#"{"test": {"type": "rtt"}, "result": {"succeeded": true, "roundtrips": [{"rtt": "1"}]}}"#,
                 r#"{"start": {"version": "iperf 3.12"}, "intervals": [], "end": {"streams": []}}"#,
             ],
         ),
