@@ -534,6 +534,12 @@ fn f16_what_would_copy_into_itself_or_delete_its_source_is_refused() {
         refused(&["cp", "-n", from, &at(to)], "is inside the source");
     }
     refused(&["sync", "--delete", &sub, &slash], "is inside the destination");
+    if can_mount("a source by another way") {
+        std::fs::create_dir(scratch.path("bound")).unwrap();
+        let _bound = Volume::bound(&scratch.path("a"), &scratch.path("bound"));
+        refused(&["cp", &slash, &at("bound")], "are the same");
+        refused(&["cp", &slash, &at("bound/sub/new/")], "is inside the source");
+    }
     // Upwards without deletion, and where the filter leaves out the way, nothing is lost or found twice.
     scratch.ok(["cp", &sub, &slash]);
     assert!(scratch.path("a/g").exists());
