@@ -56,6 +56,37 @@ fn a_daemon_that_crashes_leaves_no_core_dump() {
     assert!(leaves_no_core_dump(daemon.pid()));
 }
 
+/// Somebody may hold the ticket of a daemon elsewhere, and know the certificate of this one.
+#[test]
+fn who_has_the_key_of_another_daemon_s_clients_does_not_get_in() {
+    use std::os::unix::fs::PermissionsExt;
+    let (here, elsewhere) = (Scratch::new(), Scratch::new());
+    for scratch in [&here, &elsewhere] {
+        std::fs::create_dir(scratch.path("data")).unwrap();
+    }
+    std::fs::write(here.path("file"), "content").unwrap();
+    let daemon = here.daemon(&[("data", &here.path("data"))]);
+    let other = elsewhere.daemon(&[("data", &elsewhere.path("data"))]);
+    let [own, others] = [&daemon, &other].map(|of| std::fs::read_to_string(&of.ticket).unwrap());
+    let (server, _) = own.split_once("identity = ").unwrap();
+    let (_, key) = others.split_once("identity = ").unwrap();
+    let copy = |ticket: &Path| {
+        let job = with(here.thalweg(), ["cp", "--quiet", "--patience", "5s", "--ticket"]);
+        let job = with(with(job, [ticket, &here.path("file")]), [daemon.place("data", "file")]);
+        Running::start(job).end(Duration::from_secs(60))
+    };
+    for (words, text) in [("its ticket", others.clone()), ("its key", format!("{server}identity = {key}"))] {
+        let ticket = here.path("wrong-ticket");
+        std::fs::write(&ticket, text).unwrap();
+        std::fs::set_permissions(&ticket, PermissionsExt::from_mode(0o600)).unwrap();
+        let ran = copy(&ticket);
+        assert!(ran.code.is_some_and(|code| code != 0), "{words}: {}", ran.stderr);
+        assert!(!ran.stderr.contains("read ticket"), "{words} is one: {}", ran.stderr);
+        assert_eq!(std::fs::read_dir(here.path("data")).unwrap().count(), 0, "{words}");
+    }
+    copy(&daemon.ticket).expect(0);
+}
+
 #[test]
 fn an_open_of_absurd_terms_or_places_is_refused() {
     let mut world = World::new();
