@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use thalweg_arrival::journal::Journal;
 use thalweg_cli::args::filters;
 use thalweg_cli::place::{Configured, Place, Places, Settings};
 use thalweg_cli::receipt_file::{self, Part, Reader};
@@ -15,7 +16,7 @@ use thalweg_mover::failure::FailureKind;
 pub type Property = fn(&[u8]);
 
 /// As in `wire.rs`.
-pub const TARGETS: [(&str, Property); 8] = [
+pub const TARGETS: [(&str, Property); 9] = [
     ("units", units),
     ("place", place),
     ("files_from", files_from),
@@ -24,6 +25,7 @@ pub const TARGETS: [(&str, Property); 8] = [
     ("config", config),
     ("import", import),
     ("framed", framed),
+    ("watch_journal", watch_journal),
 ];
 
 /// A number or a sentence that can be shown; what we print of sizes we read again.
@@ -128,5 +130,27 @@ pub fn framed(data: &[u8]) {
     if let Err(failure) = read {
         assert!(matches!(failure.kind, FailureKind::Usage | FailureKind::Damage));
         assert!(!failure.to_string().contains(char::is_control));
+    }
+}
+
+/// Lines, each behind the check that is right, as the journal of a watch: it is damaged, or what it says is said again.
+pub fn watch_journal(data: &[u8]) {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let mut text = b"thalweg watch 1\n".to_vec();
+    for line in data.split(|&byte| byte == b'\n') {
+        text.extend_from_slice(&blake3::hash(line).to_hex().as_bytes()[..16]);
+        text.push(b' ');
+        text.extend_from_slice(line);
+        text.push(b'\n');
+    }
+    std::fs::write(scratch.path().join("journal"), &text).expect("written");
+    match Journal::open(scratch.path()) {
+        Ok((mut journal, records)) => {
+            journal.rewrite(&records).expect("it can be written");
+            drop(journal);
+            let (_, again) = Journal::open(scratch.path()).expect("what was written can be read");
+            assert_eq!(again, records);
+        }
+        Err(failure) => assert_eq!(failure.kind, FailureKind::Damage),
     }
 }

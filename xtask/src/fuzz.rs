@@ -182,7 +182,7 @@ fn fuzz(name: &str, frozen: &Path, seeds: &[(&str, Vec<u8>)], args: &Args) -> an
             .args(options)
             .args(directories)
             .current_dir(&home)
-            // Two decoders are of files; what they write is not to wear a disk.
+            // Some decoders are of files; what they write is not to wear a disk.
             .env(
                 "TMPDIR",
                 if Path::new("/dev/shm").is_dir() { "/dev/shm".into() } else { std::env::temp_dir() },
@@ -297,7 +297,7 @@ fn seeds() -> anyhow::Result<Vec<(&'static str, Vec<u8>)>> {
     let rtt = Duration::from_millis(20);
     routes.learn("route", Learned { streams: 12, rate_bits_per_s: 940_000_000, rtt }, 1);
     let of_one_route = routes.to_json();
-    let texts: [(&str, &[&str]); 10] = [
+    let texts: [(&str, &[&str]); 11] = [
         ("units", &["10G", "1.5TiB", "100Mbit/s", "12MB/s", "90s", "5m", "2h30m"]),
         (
             "place",
@@ -329,6 +329,7 @@ fn seeds() -> anyhow::Result<Vec<(&'static str, Vec<u8>)>> {
         ("framed", &["{\"bytes\":3,\"set\":[4,0]}\nabc{\"end_set\":4}\n"]),
         ("history", &[of_one_way.as_str()]),
         ("routes", &[of_one_route.as_str()]),
+        ("watch_journal", &["{\"Started\":[\"a\",1]}\n{\"Done\":\"a\"}\n{\"Past\":[\"k\"]}"]),
     ];
     for (target, examples) in texts {
         seeds.extend(examples.iter().map(|text| (target, text.as_bytes().to_vec())));
