@@ -1,24 +1,31 @@
 //! Decoders of the program: what users write.
 
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use thalweg_arrival::journal::Journal;
 use thalweg_cli::args::filters;
 use thalweg_cli::place::{Configured, Place, Places, Settings};
 use thalweg_cli::receipt_file::{self, Part, Reader};
 use thalweg_cli::{args, config, units};
+use thalweg_client::frames::framed::{self, Given};
+use thalweg_lab::bench::import;
 use thalweg_mover::failure::FailureKind;
 
 /// What a target checks of any bytes.
 pub type Property = fn(&[u8]);
 
 /// As in `wire.rs`.
-pub const TARGETS: [(&str, Property); 6] = [
+pub const TARGETS: [(&str, Property); 9] = [
     ("units", units),
     ("place", place),
     ("files_from", files_from),
     ("arguments", arguments),
     ("receipt_file", receipt_file),
     ("config", config),
+    ("import", import),
+    ("framed", framed),
+    ("watch_journal", watch_journal),
 ];
 
 /// A number or a sentence that can be shown; what we print of sizes we read again.
@@ -98,5 +105,52 @@ pub fn config(data: &[u8]) {
             let _ = Place::parse(OsStr::new("@site/x"), &places);
         }
         Err(failure) => assert!(!failure.to_string().contains(char::is_control)),
+    }
+}
+
+/// Samples that a result file may have, or a sentence.
+pub fn import(data: &[u8]) {
+    if let Ok(results) = import::results(&String::from_utf8_lossy(data), units::moment) {
+        assert!(!results.samples.is_empty());
+        assert!(results.samples.iter().all(|sample| sample.check().is_ok()));
+    }
+}
+
+/// Frames of no more than there is, and words of sets; or a sentence that can be shown.
+pub fn framed(data: &[u8]) {
+    let mut payload_bytes = 0;
+    let mut sink = |given: Given| {
+        if let Given::Frame(frame) = given {
+            payload_bytes += frame.payload.len();
+        }
+        Ok(())
+    };
+    let read = framed::read(&mut &data[..], &Cell::default(), &mut sink);
+    assert!(payload_bytes <= data.len());
+    if let Err(failure) = read {
+        assert!(matches!(failure.kind, FailureKind::Usage | FailureKind::Damage));
+        assert!(!failure.to_string().contains(char::is_control));
+    }
+}
+
+/// Lines, each behind the check that is right, as the journal of a watch: it is damaged, or what it says is said again.
+pub fn watch_journal(data: &[u8]) {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let mut text = b"thalweg watch 1\n".to_vec();
+    for line in data.split(|&byte| byte == b'\n') {
+        text.extend_from_slice(&blake3::hash(line).to_hex().as_bytes()[..16]);
+        text.push(b' ');
+        text.extend_from_slice(line);
+        text.push(b'\n');
+    }
+    std::fs::write(scratch.path().join("journal"), &text).expect("written");
+    match Journal::open(scratch.path()) {
+        Ok((mut journal, records)) => {
+            journal.rewrite(&records).expect("it can be written");
+            drop(journal);
+            let (_, again) = Journal::open(scratch.path()).expect("what was written can be read");
+            assert_eq!(again, records);
+        }
+        Err(failure) => assert_eq!(failure.kind, FailureKind::Damage),
     }
 }

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_mover::filter::{Filter, parse_filter_line, parse_pattern_line};
+use thalweg_mover::history::History;
 use thalweg_mover::journal::Journal;
 use thalweg_mover::journal::catalogue::{Catalogue, Remembered};
 use thalweg_mover::link::ssh::{BRIDGE_MAGIC, DialBack, MOVER_MAGIC, Order, Ready, read_line};
 use thalweg_mover::link::{Identity, Opener, Sealer, Ticket};
+use thalweg_mover::model::prediction::Work;
 use thalweg_mover::stage::compress::Unpacker;
+use thalweg_mover::tune::routes::Routes;
 use thalweg_sys::dir::Dir;
 use thalweg_wire::frame::{OUTER_BYTES, TAG_BYTES, encode_outer};
 use thalweg_wire::hello::Cipher;
@@ -19,7 +22,7 @@ use thalweg_wire::{Digest, Evidence, RelativePath, limits};
 pub type Property = fn(&[u8]);
 
 /// As in `wire.rs`.
-pub const TARGETS: [(&str, Property); 8] = [
+pub const TARGETS: [(&str, Property); 10] = [
     ("ticket", ticket),
     ("identity", identity),
     ("opener", opener),
@@ -28,6 +31,8 @@ pub const TARGETS: [(&str, Property); 8] = [
     ("ssh_line", ssh_line),
     ("journal", journal),
     ("catalogue", catalogue),
+    ("history", history),
+    ("routes", routes),
 ];
 
 /// A ticket or an error; a ticket can be written and read again.
@@ -196,4 +201,26 @@ pub fn catalogue(data: &[u8]) {
         catalogue.put(path, *remembered, began + Duration::from_secs(turn)).expect("put");
         assert_eq!(catalogue.find(path).expect("looked for"), Some(*remembered));
     }
+}
+
+/// What earlier transfers took, or nothing: it predicts, and what is written of it can be read.
+pub fn history(data: &[u8]) {
+    let Some(mut history) = History::from_json(data) else { return };
+    let work = Work { bytes: 1e9, entries: 10.0, ..Work::default() };
+    if let Some(way) = history.of("way", 0) {
+        let _ = way.predict(&work, 0.05);
+        let _ = way.probe_of_bytes(&work);
+        let _ = way.byte_seen(&work);
+    }
+    history.tuned("way", None, 1);
+    assert!(History::from_json(history.to_json().as_bytes()).is_some());
+}
+
+/// What routes did best with, or nothing.
+pub fn routes(data: &[u8]) {
+    let routes = Routes::from_json(data);
+    if let Some(learned) = routes.of("route", 0) {
+        assert!(learned.streams > 0 && learned.rate_bits_per_s > 0);
+    }
+    assert_eq!(Routes::from_json(routes.to_json().as_bytes()), routes);
 }

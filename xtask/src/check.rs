@@ -42,10 +42,13 @@ mod comments;
 /// 12. A module with files below it stands beside its folder.
 mod module_files;
 
+/// 13. What all of it is built from has licences that are permitted.
+mod licences;
+
 /// Adds what it finds to the breaches.
 type Guard = fn(&mut Vec<String>) -> Result<()>;
 
-const GUARDS: [Guard; 12] = [
+const GUARDS: [Guard; 13] = [
     layers::check,
     deciding::check,
     promises::check,
@@ -58,6 +61,7 @@ const GUARDS: [Guard; 12] = [
     package::check,
     comments::check,
     module_files::check,
+    licences::check,
 ];
 
 /// Checks all of it.
@@ -72,7 +76,7 @@ pub fn run() -> Result<()> {
     if breaches.is_empty() {
         println!(
             "    layers, deciding apart from doing, promises with tests, commands that are understood, citations, results, \
-             events, threads, the Debian package, comments, names of modules: in order"
+             events, threads, the Debian package, comments, names of modules, licences: in order"
         );
         return Ok(());
     }

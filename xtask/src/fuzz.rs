@@ -16,10 +16,14 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
 use thalweg_cli::receipt_file;
+use thalweg_mover::history::{History, Moved, Observed};
 use thalweg_mover::link::ssh::{DialBack, Order, Ready, TOKEN_BYTES};
 use thalweg_mover::link::{Identity, Ticket};
+use thalweg_mover::model::prediction::Taken;
 use thalweg_mover::mutex::lock;
+use thalweg_mover::plan::Learned;
 use thalweg_mover::stage::compress::Packer;
+use thalweg_mover::tune::routes::Routes;
 use thalweg_wire::digest::{self, Pieces};
 use thalweg_wire::message::{Check, Totals, VerifyLevel};
 use thalweg_wire::receipt::{Side, Signed, Statement, TransferKind};
@@ -178,7 +182,7 @@ fn fuzz(name: &str, frozen: &Path, seeds: &[(&str, Vec<u8>)], args: &Args) -> an
             .args(options)
             .args(directories)
             .current_dir(&home)
-            // Two decoders are of files; what they write is not to wear a disk.
+            // Some decoders are of files; what they write is not to wear a disk.
             .env(
                 "TMPDIR",
                 if Path::new("/dev/shm").is_dir() { "/dev/shm".into() } else { std::env::temp_dir() },
@@ -284,7 +288,16 @@ fn seeds() -> anyhow::Result<Vec<(&'static str, Vec<u8>)>> {
     let back = DialBack { port: 8487, token: "t".repeat(TOKEN_BYTES) };
     seeds.push(("ssh_line", back.to_line().into_bytes()));
     seeds.push(("receipt_file", receipt_of(&identity).into_bytes()));
-    let texts: [(&str, &[&str]); 6] = [
+    let mut history = History::new([7; 16]);
+    let taken = Taken { start_s: 0.5, entries_s: 1.0, bytes_s: 10.0, end_s: 0.25, ..Taken::default() };
+    let moved = Moved { bytes: 1e10, entries: 1e3, ..Moved::default() };
+    history.observe("way", Observed::of(&taken, &moved, false), Some("network".to_owned()), 1);
+    let of_one_way = history.to_json();
+    let mut routes = Routes::default();
+    let rtt = Duration::from_millis(20);
+    routes.learn("route", Learned { streams: 12, rate_bits_per_s: 940_000_000, rtt }, 1);
+    let of_one_route = routes.to_json();
+    let texts: [(&str, &[&str]); 11] = [
         ("units", &["10G", "1.5TiB", "100Mbit/s", "12MB/s", "90s", "5m", "2h30m"]),
         (
             "place",
@@ -305,6 +318,18 @@ fn seeds() -> anyhow::Result<Vec<(&'static str, Vec<u8>)>> {
                 "verify\n--strict\nr\np",
             ],
         ),
+        (
+            "import",
+            &[
+                r#"{"fio version": "fio-3.36", "timestamp": 1, "jobs": [{"jobname": "r", "error": 0}]}"#,
+                r#"{"test": {"type": "rtt"}, "result": {"succeeded": true, "roundtrips": [{"rtt": "1"}]}}"#,
+                r#"{"start": {"version": "iperf 3.12"}, "intervals": [], "end": {"streams": []}}"#,
+            ],
+        ),
+        ("framed", &["{\"bytes\":3,\"set\":[4,0]}\nabc{\"end_set\":4}\n"]),
+        ("history", &[of_one_way.as_str()]),
+        ("routes", &[of_one_route.as_str()]),
+        ("watch_journal", &["{\"Started\":[\"a\",1]}\n{\"Done\":\"a\"}\n{\"Past\":[\"k\"]}"]),
     ];
     for (target, examples) in texts {
         seeds.extend(examples.iter().map(|text| (target, text.as_bytes().to_vec())));

@@ -4,10 +4,12 @@
 mod support;
 
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
+use support::canary::{Secrets, key_files};
 use support::{Daemon, Scratch, finish, noise, wait_until};
 
 /// A name that would begin a line, colour a terminal and write a field.
@@ -343,5 +345,66 @@ fn a_filter_that_makes_no_sense_is_told_in_one_line_and_the_rest_is_done() {
     {
         let lines: Vec<String> = told(good);
         assert_eq!(lines, Vec::<String>::new(), "{good:?}");
+    }
+}
+
+/// Of all keys that are there and of what files have, with everything logged that can be.
+#[test]
+fn neither_keys_nor_content_are_in_logs_events_receipts_state_or_processes() {
+    const CONTENT: &str = "canary-of-the-content\n";
+    let (scratch, daemon) = stand(&["--log-format", "json"], |mut command| {
+        command.env("THALWEG_LOG", "trace");
+        command
+    });
+    let text = |name: &str| scratch.path(name).display().to_string();
+    let (ticket, from, back) = (text("ticket"), text("from/"), text("back"));
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    std::fs::write(scratch.path("from/large"), CONTENT.repeat(100_000)).unwrap();
+    std::fs::write(scratch.path("from/small"), CONTENT).unwrap();
+    // It makes the key that copies are signed with.
+    scratch.ok(["cp", "--ticket", &ticket, &text("file"), &daemon.place("data", "first")]);
+    let keys = ["ticket", "client-state/identity.pem", "server-state/client.pem", "server-state/server.pem"];
+    let keys = keys.map(|name| scratch.path(name));
+    let mut secrets = Secrets::default();
+    secrets.add("content", CONTENT.trim_end().as_bytes());
+    secrets.add_keys(&keys);
+    let begin = |words: &[&str], more: &[&str]| {
+        let mut command = scratch.thalweg();
+        command.env("THALWEG_LOG", "trace").args(words).args(["--ticket", &ticket]).args(more);
+        command
+    };
+    let receipt = text("receipt");
+    // So slow that its processes can be looked at.
+    let push = ["cp", "--json", "--bwlimit", "1MB/s", "--chunk", "64KiB", "--receipt", &receipt];
+    let (there, shut) = (daemon.place("data", "there/"), daemon.place("shut", "there/"));
+    for (words, more, code) in [
+        (&push[..], &[from.as_str(), &there][..], 0),
+        (&["cp", "--json"], &[there.as_str(), &back], 0),
+        (&["cp", "--json"], &[from.as_str(), &shut], 3),
+        (&["check", "--json"], &[from.as_str(), &there], 0),
+        (&["verify", "--json"], &[receipt.as_str(), &there], 0),
+        (&["ls", "-lR", "--json"], &[there.as_str()], 0),
+    ] {
+        let (ran, seen) = secrets.watch(begin(words, more), scratch.root(), &[]);
+        secrets.assert_not_said(&ran);
+        assert!(seen.contains("thalweg"), "{seen:?}");
+        assert!([" DEBUG ", " TRACE "].iter().any(|level| ran.stderr.contains(level)), "{}", ran.stderr);
+        ran.expect(code);
+    }
+    drop(daemon);
+    let log = scratch.server_log();
+    assert!(["DEBUG", "TRACE"].iter().any(|level| log.contains(level)), "{log}");
+    // No key has another copy, and what is in none of these files is nowhere.
+    assert_eq!(key_files(scratch.root()), BTreeSet::from(keys.clone()));
+    let belongs = ["from", "data", "back"].map(|name| scratch.path(name));
+    secrets.assert_not_below(scratch.root(), &[&keys[..], &belongs].concat());
+    // Nor is what cannot be read as a ticket repeated.
+    let whole = std::fs::read_to_string(&ticket).unwrap();
+    for damaged in [whole.replace("server = ", "identity = "), whole.replace("\n\"\"\"\n", "\n")] {
+        std::fs::write(&ticket, damaged).unwrap();
+        let (ran, _) = secrets.watch(begin(&["cp"], &[from.as_str(), &there]), scratch.root(), &[]);
+        secrets.assert_not_said(&ran);
+        assert!(ran.stderr.contains("error: "), "{}", ran.stderr);
+        ran.expect(1);
     }
 }

@@ -1,12 +1,15 @@
-//! `sync --delete` where something of another kind stands: a file for a directory, a directory for a file.
+//! `sync --delete` where something of another kind stands: a file for a directory, a directory for a file. And where the
+//! source says too little to delete by.
 
 mod support;
 
 use serde_json::Value;
 use std::collections::BTreeSet;
-use std::os::unix::fs::symlink;
+use std::fs::Permissions;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
-use support::{Scratch, assert_no_litter, assert_same, facts};
+use std::process::Stdio;
+use support::{Scratch, assert_no_litter, assert_same, facts, finish};
 
 /// A source, and a destination in which kinds are the other way round.
 fn crossed(from: &Path, to: &Path) {
@@ -99,4 +102,50 @@ fn what_may_not_be_deleted_does_not_make_way() {
     assert_eq!(code, Some(0), "{said}");
     assert_same(&from, &to);
     assert_no_litter(&to);
+}
+
+/// A volume that is not mounted is an empty directory, and one that cannot be listed may hold anything.
+#[test]
+fn nothing_is_deleted_for_a_source_that_is_empty_or_could_not_be_listed_in_full() {
+    let scratch = Scratch::new();
+    let daemon = scratch.daemon(&[("data", scratch.root())]);
+    let ticket = daemon.ticket.display().to_string();
+    let at = |name: &str| format!("{}/", scratch.path(name).display());
+    let mode = |name: &str, mode| {
+        std::fs::set_permissions(scratch.path(name), Permissions::from_mode(mode)).unwrap();
+    };
+    std::fs::create_dir(scratch.path("empty")).unwrap();
+    for (name, from, to) in [
+        ("here", at("empty"), at("here")),
+        ("pushed", at("empty"), daemon.place("data", "pushed/")),
+        ("pulled", daemon.place("data", "empty/"), at("pulled")),
+    ] {
+        fill(&scratch.path(name));
+        let out = scratch.run(["sync", "--delete", "--ticket", &ticket, &from, &to]);
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(!out.status.success() && said.contains("the source is empty"), "{name}: {said}");
+        let stays = ["a/deep/er/f", "small/in", "link/in", "b"].map(|path| scratch.path(name).join(path));
+        assert!(stays.iter().all(|path| path.exists()), "{name}: {said}");
+    }
+    let Some(as_nobody) = scratch.as_nobody("a source that may not be listed") else { return };
+    for name in ["", "from", "from/closed", "to", "to/closed"] {
+        let _ = std::fs::create_dir(scratch.path(name));
+        mode(name, 0o777);
+    }
+    for name in ["from/new", "from/closed/inside", "to/extra", "to/closed/inside"] {
+        std::fs::write(scratch.path(name), name).unwrap();
+    }
+    mode("from/closed", 0);
+    let mut command = scratch.thalweg();
+    command.args(["sync", "--delete", "--state"]).arg(scratch.path("nobody-state"));
+    command.args([at("from"), at("to")]).current_dir(scratch.root());
+    let command = as_nobody(command).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let out = finish(command.unwrap());
+    // If they are ours, they have the mode of the source by now.
+    ["from/closed", "to/closed", "to"].iter().for_each(|name| mode(name, 0o777));
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(!out.status.success() && said.contains("could not be listed in full"), "{said}");
+    for name in ["to/extra", "to/closed/inside", "to/new"] {
+        assert!(scratch.path(name).exists(), "{name}: {said}");
+    }
 }

@@ -12,6 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
+use support::canary::{Secrets, key_files, leaves_no_core_dump};
 use support::chance::{has, in_time, skipped};
 use support::job::{Running, bytes_allocated, journal_bytes, priorities};
 use support::machine::{elsewhere, in_place_of_ssh};
@@ -827,4 +828,52 @@ fn a_mover_whose_client_says_nothing_or_does_not_come_ends() {
         child.stdin.take().unwrap().write_all(order.as_bytes()).unwrap();
         assert!(!finish(child).status.success());
     }
+}
+
+/// With everything logged that can be, at both sides, and as many core dumps as the machine allows.
+#[test]
+fn by_ssh_neither_keys_nor_content_are_in_logs_state_or_processes_and_a_mover_leaves_no_core_dump() {
+    const CONTENT: &str = "canary-of-the-content\n";
+    let scratch = Scratch::new();
+    let Some(sshd) = Sshd::start_with(&scratch, false, &[]) else { return };
+    let far = sshd.bin().join("thalweg");
+    let script = "#!/bin/sh\nulimit -c unlimited 2>/dev/null\nexport THALWEG_LOG=trace\n";
+    std::fs::write(&far, format!("{script}exec {} \"$@\"\n", env!("CARGO_BIN_EXE_thalweg"))).unwrap();
+    std::fs::set_permissions(&far, std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    std::fs::write(scratch.path("from/large"), CONTENT.repeat(100_000)).unwrap();
+    std::fs::write(scratch.path("from/small"), CONTENT).unwrap();
+    let mut secrets = Secrets::default();
+    secrets.add("content", CONTENT.trim_end().as_bytes());
+    let begin = |more: &[&str]| {
+        let mut command = scratch.thalweg();
+        command.env("THALWEG_LOG", "trace").args(["cp", "-e", &sshd.rsh, "--json"]).args(more);
+        command
+    };
+    let (from, there) = (text(&scratch.path("from/")), sshd.url(&scratch.path("far/")));
+    let (receipt, back) = (text(&scratch.path("receipt")), text(&scratch.path("back")));
+    // The first copy makes the keys that copies are signed with.
+    let slowly = ["--bwlimit", "1MB/s", "--chunk", "64KiB", "--receipt", &receipt, &from, &there];
+    let (first, _) = secrets.watch(begin(&slowly), scratch.root(), &[]);
+    let keys = key_files(scratch.root());
+    assert!(!keys.is_empty() && keys.iter().all(|file| file.ends_with("identity.pem")), "{keys:?}");
+    secrets.add_keys(&keys);
+    let mut again = Running::start(begin(&["--bwlimit", "1MB/s", "--chunk", "64KiB", &there, &back]));
+    // It forbids them before it knows a key, and until then says nothing.
+    let forbids = || sshd.movers().iter().any(|&pid| leaves_no_core_dump(pid));
+    let is_forbidden = wait_until(ARRIVES, || forbids() || again.is_over());
+    assert!(is_forbidden && !again.is_over(), "a far mover may leave a core dump");
+    let back_again = again.end(ARRIVES);
+    let (third, seen) = secrets.watch(begin(&[from.as_str(), &there]), scratch.root(), &[]);
+    assert!(seen.contains("thalweg"), "{seen:?}");
+    for ran in [first, back_again, third] {
+        secrets.assert_not_said(&ran);
+        assert!(ran.stderr.contains(" TRACE "), "{}", ran.stderr);
+        ran.expect(0);
+    }
+    assert_same(&scratch.path("from"), &scratch.path("back"));
+    assert_eq!(key_files(scratch.root()), keys);
+    let belongs = ["from", "far", "back"].map(|name| scratch.path(name));
+    let belongs: Vec<_> = belongs.into_iter().chain(keys).collect();
+    secrets.assert_not_below(scratch.root(), &belongs);
 }

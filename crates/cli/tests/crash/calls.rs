@@ -1,10 +1,12 @@
-//! Killed at each call that it makes: row C-3 of docs/faults.md.
+//! Killed at each call that it makes: rows C-3 and C-8 of docs/faults.md.
 
 use crate::support::chance::quick_or_torture;
 use crate::support::copies::{LIMIT, digests, local_copy, make_small_source, push, wrong_names};
-use crate::support::job::{Running, Strace, with};
-use crate::support::{Scratch, assert_no_litter, assert_same, wait_until};
-use std::collections::BTreeMap;
+use crate::support::job::{Running, Strace, bytes_allocated, journal_bytes, signal, with};
+use crate::support::{Scratch, assert_no_litter, assert_same, facts, wait_until};
+use nix::sys::signal::Signal;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -170,4 +172,75 @@ fn c3_a_client_killed_at_each_call_on_the_wire() {
         }
     }
     assert!(moments >= KILLS_MIN_WIRE, "only {moments} kills landed");
+}
+
+/// Whether all threads of a process stand still.
+fn is_stopped(pid: u32) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let stats = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("stat")).ok());
+    // After the name, which may hold anything, comes the state.
+    let mut states = stats.map(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T')));
+    states.all(|is_stopped| is_stopped)
+}
+
+/// What `gc` removes is of a copy that was killed, to the last or only in part; beside it one copy stands still in the
+/// middle.
+#[test]
+fn c8_a_cleanup_killed_at_each_call_it_makes_takes_nothing_that_a_copy_needs() {
+    const GC_CALLS: [&str; 3] = ["unlinkat", "flock", "openat2"];
+    let row = "C-8";
+    if !Strace::available(row) {
+        return;
+    }
+    let scratch = Scratch::in_memory();
+    make_small_source(&scratch.path("from"));
+    let expected = digests(&scratch.path("from"));
+    let places = scratch.path("places");
+    std::fs::create_dir(&places).unwrap();
+    let (busy, to) = (places.join("busy"), places.join("to"));
+    let begin = |to: &Path, state: &str| {
+        let mut slow = with(local_copy(&scratch, to), ["--bwlimit", "2MB/s", "--stall-timeout", "1h"]);
+        slow.env("THALWEG_STATE", scratch.path(state));
+        let mut job = Running::start(slow);
+        let has_begun = || journal_bytes(to) > 0 && bytes_allocated(to) >= 1 << 20;
+        assert!(wait_until(LIMIT, || has_begun() || job.is_over()));
+        job
+    };
+    let still = begin(&busy, "state-of-another");
+    signal(still.pid(), Signal::SIGSTOP);
+    assert!(wait_until(LIMIT, || is_stopped(still.pid())));
+    let of_still = facts(&busy);
+    let gc = || with(with(scratch.thalweg(), ["gc", "--yes"]), [&places]);
+    let mut landed: BTreeSet<&str> = BTreeSet::new();
+    let whens: Vec<u32> = quick_or_torture(vec![1, 2, 3, 5, 8], (1..=60).collect());
+    for when in whens {
+        for call in GC_CALLS {
+            begin(&to, "client-state").kill();
+            if killed_at(&gc(), call, when).is_some() {
+                landed.insert(call);
+            }
+            let words = format!("gc killed at {call} number {when}");
+            assert_eq!(facts(&busy), of_still, "{words}");
+            assert_eq!(wrong_names(&to, &expected, &mut BTreeMap::new()), Vec::<String>::new(), "{words}");
+            if when % 2 == 0 {
+                let again = Running::start(gc()).end(LIMIT).expect(0);
+                assert!(again.stdout.contains("in-use  "), "{words}: {}", again.stdout);
+                let is_left = |(name, fact): &(Vec<u8>, String)| {
+                    name.starts_with(b".thalweg-staging") && fact.starts_with("file ")
+                };
+                assert_eq!(facts(&to).into_iter().find(is_left), None, "{words}, then to its end");
+                assert_eq!(facts(&busy), of_still, "{words}, then to its end");
+            }
+            let ran = Running::start(local_copy(&scratch, &to)).end(LIMIT);
+            assert_eq!(ran.code, Some(0), "{words}: {}", ran.stderr);
+            assert_same(&scratch.path("from"), &to);
+            assert_no_litter(&to);
+            std::fs::remove_dir_all(&to).unwrap();
+        }
+    }
+    assert_eq!(landed, BTreeSet::from(GC_CALLS), "a call that is not made");
+    signal(still.pid(), Signal::SIGCONT);
+    still.end(LIMIT).expect(0);
+    assert_same(&scratch.path("from"), &busy);
+    assert_no_litter(&busy);
 }

@@ -215,6 +215,7 @@ fn a_consumer_that_stands_still_while_frames_are_made_gets_all_of_them_from_the_
     push_all(&maker, "m", 0, 10, BYTES);
     assert!(wait_until(LIMIT, || frames_now() > 0), "it takes frames");
     signal(pull.pid(), Signal::SIGSTOP);
+    let before = peak_memory(daemon.pid()).unwrap();
     let since = Instant::now();
     let mut frames = 10;
     while since.elapsed() < stall || frames < 300 {
@@ -225,9 +226,11 @@ fn a_consumer_that_stands_still_while_frames_are_made_gets_all_of_them_from_the_
     let during = status(&scratch, &place);
     assert!(during["spill_bytes"].as_u64().unwrap() > 10 * MEMORY, "{during}");
     assert!(during["memory_bytes"].as_u64().unwrap() <= MEMORY, "{during}");
-    // What its kernel says of it, too: thirty times the channel went through.
-    let peak = peak_memory(daemon.pid()).unwrap();
-    assert!(peak < 96 << 20, "the daemon took {peak} bytes");
+    // What its kernel says of it, too: thirty times the channel went through, and half of that is far more than the
+    // channel and what writes its log take.
+    let grown = peak_memory(daemon.pid()).unwrap() - before;
+    let kept_max = 300 * BYTES as u64 / 2;
+    assert!(grown <= kept_max, "the daemon took {grown} bytes more");
     signal(pull.pid(), Signal::SIGCONT);
     maker.finish(Some(LIMIT)).unwrap();
     let ended = pull.end(LIMIT).expect(0);

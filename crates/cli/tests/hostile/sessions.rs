@@ -1,6 +1,7 @@
 //! Clients that lie before there is a transfer, or about whose session it is; versions that differ.
 
 use super::*;
+use crate::support::canary::{leaves_no_core_dump, with_core_dumps};
 
 #[test]
 fn a_message_of_a_wrong_length_or_of_garbage_ends_its_session_and_no_other() {
@@ -47,11 +48,43 @@ fn a_message_of_a_wrong_length_or_of_garbage_ends_its_session_and_no_other() {
 /// Whoever finds a way to crash it gets its keys from none.
 #[test]
 fn a_daemon_that_crashes_leaves_no_core_dump() {
-    let world = World::new();
-    let limits = std::fs::read_to_string(format!("/proc/{}/limits", world.daemon.pid())).unwrap();
-    let core = limits.lines().find_map(|line| line.strip_prefix("Max core file size")).unwrap();
-    let most: Vec<&str> = core.split_whitespace().take(2).collect();
-    assert!(most.iter().all(|bytes| matches!(*bytes, "0" | "1")), "{core}");
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("data")).unwrap();
+    let data = scratch.path("data");
+    let daemon =
+        scratch.daemon_at("127.0.0.1:0", &[("data", &data)], &[], |command| with_core_dumps(&command));
+    assert!(leaves_no_core_dump(daemon.pid()));
+}
+
+/// Somebody may hold the ticket of a daemon elsewhere, and know the certificate of this one.
+#[test]
+fn who_has_the_key_of_another_daemon_s_clients_does_not_get_in() {
+    use std::os::unix::fs::PermissionsExt;
+    let (here, elsewhere) = (Scratch::new(), Scratch::new());
+    for scratch in [&here, &elsewhere] {
+        std::fs::create_dir(scratch.path("data")).unwrap();
+    }
+    std::fs::write(here.path("file"), "content").unwrap();
+    let daemon = here.daemon(&[("data", &here.path("data"))]);
+    let other = elsewhere.daemon(&[("data", &elsewhere.path("data"))]);
+    let [own, others] = [&daemon, &other].map(|of| std::fs::read_to_string(&of.ticket).unwrap());
+    let (server, _) = own.split_once("identity = ").unwrap();
+    let (_, key) = others.split_once("identity = ").unwrap();
+    let copy = |ticket: &Path| {
+        let job = with(here.thalweg(), ["cp", "--quiet", "--patience", "5s", "--ticket"]);
+        let job = with(with(job, [ticket, &here.path("file")]), [daemon.place("data", "file")]);
+        Running::start(job).end(Duration::from_secs(60))
+    };
+    for (words, text) in [("its ticket", others.clone()), ("its key", format!("{server}identity = {key}"))] {
+        let ticket = here.path("wrong-ticket");
+        std::fs::write(&ticket, text).unwrap();
+        std::fs::set_permissions(&ticket, PermissionsExt::from_mode(0o600)).unwrap();
+        let ran = copy(&ticket);
+        assert!(ran.code.is_some_and(|code| code != 0), "{words}: {}", ran.stderr);
+        assert!(!ran.stderr.contains("read ticket"), "{words} is one: {}", ran.stderr);
+        assert_eq!(std::fs::read_dir(here.path("data")).unwrap().count(), 0, "{words}");
+    }
+    copy(&daemon.ticket).expect(0);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::servers::{KEY, Kind, SECRET, each, with};
 use super::support::Scratch;
+use super::support::canary::Secrets;
 use super::support::job::{Ran, Running};
 use std::time::Duration;
 
@@ -31,6 +32,47 @@ fn wrong_credentials_are_told_without_a_secret() {
             assert!(!told.contains("X-Amz-Signature"), "{told}");
         }
         assert_eq!(server.keys(), [""; 0]);
+    });
+}
+
+/// The user's keys, and what files have, with everything logged that can be.
+#[test]
+fn neither_the_users_secret_nor_content_is_in_logs_events_receipts_state_or_processes() {
+    const CONTENT: &str = "canary-of-the-content\n";
+    with(Kind::Versity, "secrets", |server| {
+        let credentials = server.scratch.path("credentials");
+        let text = format!("[default]\naws_access_key_id = {KEY}\naws_secret_access_key = {SECRET}\n");
+        std::fs::write(&credentials, text).unwrap();
+        std::fs::create_dir(server.scratch.path("from")).unwrap();
+        std::fs::write(server.scratch.path("from/large"), CONTENT.repeat(1 << 20)).unwrap();
+        std::fs::write(server.scratch.path("from/small"), CONTENT).unwrap();
+        let mut secrets = Secrets::default();
+        secrets.add("the secret key", SECRET.as_bytes());
+        secrets.add("a signed address", b"X-Amz-Signature");
+        secrets.add("content", CONTENT.trim_end().as_bytes());
+        let (from, there, back) = (server.path("from/"), server.place("there/"), server.path("back"));
+        let (receipt, none) = (server.path("receipt"), server.path("none"));
+        let push = ["cp", "--json", "--chunk", "8MiB", "--bwlimit", "80Mbit/s", "--receipt", &receipt];
+        for (words, places, code) in [
+            (&push[..], &[from.as_str(), &there][..], 0),
+            (&["cp", "--json"], &[there.as_str(), &back], 0),
+            (&["cp", "--json"], &["s3://no-such-bucket/f", &none], 3),
+            (&["verify", "--json"], &[receipt.as_str(), &there], 0),
+            (&["gc", "--json"], &[there.as_str()], 0),
+        ] {
+            let mut command = server.thalweg();
+            command.env_remove("AWS_ACCESS_KEY_ID").env_remove("AWS_SECRET_ACCESS_KEY");
+            command.env("AWS_SHARED_CREDENTIALS_FILE", &credentials);
+            command.env("THALWEG_LOG", "trace,ureq=trace").args(words).args(places);
+            // The store was given its secret by its environment, by us.
+            let but = ["versitygw"];
+            let (ran, seen) = secrets.watch(command, server.scratch.root(), &but);
+            secrets.assert_not_said(&ran);
+            assert!(seen.contains("thalweg"), "{seen:?}");
+            ran.expect(code);
+        }
+        let belongs = ["credentials", "from", "back", "store", "store.log"];
+        secrets.assert_not_below(server.scratch.root(), &belongs.map(|name| server.scratch.path(name)));
     });
 }
 

@@ -29,6 +29,8 @@ pub mod testbed;
 
 pub mod peer;
 
+pub mod canary;
+
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

@@ -257,6 +257,22 @@ mod tests {
         assert!(lose(&mut at).is_some());
     }
 
+    /// Nobody could say of the names behind those that are kept whether they were heard.
+    #[test]
+    fn an_answer_of_which_more_came_than_is_kept_ends_with_its_link() {
+        let mut at = Position::kept();
+        new(&mut at, &["d", "d/"]);
+        at.names.hashes = (0..KEPT_MAX as u64 - 1).collect();
+        assert_eq!(new(&mut at, &["d/a"]), ["d/a"]);
+        assert_eq!(at.lose_link(), None);
+        assert_eq!(new(&mut at, &["d/", "d/a", "d/b", "d/c"]), ["d/b", "d/c"]);
+        assert!(at.names.is_cut && at.names.hashes.len() == KEPT_MAX);
+        assert!(at.lose_link().is_some_and(|why| why.contains("one directory")));
+        // What is in the next directory has room of its own.
+        assert_eq!(new(&mut at, &["e"]), ["e"]);
+        assert_eq!(at.lose_link(), None);
+    }
+
     #[test]
     fn of_an_answer_on_one_link_nothing_is_kept() {
         let mut at = Position::default();
