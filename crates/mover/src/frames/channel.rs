@@ -210,7 +210,7 @@ impl Channel {
                     .or_insert_with(|| KnownProducer::new(id, head.sequence));
                 (known.next, known.durable) = (head.sequence + 1, head.sequence + 1);
                 (known.last_position, known.over) = (position, Over::No);
-                known.bytes += head.payload_bytes;
+                known.count(head.payload_bytes);
                 if let Some((set, index)) = head.set
                     && !self.closed.contains(&set)
                     && let Some(open) = self.sets.open(set)
@@ -649,7 +649,7 @@ impl Channel {
         let Some(known) = self.producers.get_mut(id) else { return };
         known.next = sequence + 1;
         known.last_position = position;
-        known.bytes += payload_bytes;
+        known.count(payload_bytes);
         if known.level == HeldLevel::Durable {
             known.unsynced.push_back((position, sequence));
         } else {

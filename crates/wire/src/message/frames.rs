@@ -38,6 +38,7 @@ pub use item::{
 pub use status::{ChannelStatus, ConsumerStatus, ProducerStatus};
 pub use terms::{
     ChannelTerms, ChannelWishes, Consume, FrameFrom, FramePolicy, FrameRole, FrameTerms, HasOf, HeldLevel,
+    TakenBefore,
 };
 
 use super::check_count;

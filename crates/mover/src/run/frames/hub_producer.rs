@@ -10,7 +10,7 @@ use crate::run::transfer::{Crossed, PeerNow, Reception, Transfer, limited};
 use crate::stage::Stage;
 use std::time::{Duration, Instant};
 use thalweg_wire::frame::Inner;
-use thalweg_wire::message::{FramesMessage, Heartbeat, ProducerId, Terms, TransferMessage};
+use thalweg_wire::message::{FramesMessage, Heartbeat, ProducerId, TakenBefore, Terms, TransferMessage};
 
 /// See the module.
 pub struct HubProducer {
@@ -63,6 +63,10 @@ impl HubProducer {
                 false => machine.damaged(self.end.attachment, epoch, number),
             }
         })
+    }
+
+    pub(super) fn taken_before(&self) -> Option<TakenBefore> {
+        self.end.channel.lock().machine.taken_before(&self.producer)
     }
 
     pub(super) fn is_replaced(&self) -> bool {

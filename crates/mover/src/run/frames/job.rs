@@ -327,7 +327,8 @@ impl End {
         let (number, terms, outbox) = (open.transfer, open.terms.clone(), client.session.outbox());
         match self {
             End::Producer(run, ..) => {
-                let channel = client.open_producer(open, is_given_up)?;
+                let (channel, before) = client.open_producer(open, is_given_up)?;
+                run.note_before(before);
                 Ok((run.attach(number, terms, outbox), channel))
             }
             End::Consumer(run, _) => {

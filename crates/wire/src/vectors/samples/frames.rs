@@ -4,7 +4,7 @@ use super::{digest, within};
 use crate::message::{
     ChannelStatus, ChannelTerms, ChannelWishes, ClockOffset, Consume, ConsumerAt, ConsumerStatus, FrameFrom,
     FrameHead, FramePolicy, FrameRole, FrameTerms, FramesMessage, GroupSet, HasOf, HeldLevel, HubStamp, Item,
-    LossReason, LostRange, ProducerId, ProducerStatus, SetOver,
+    LossReason, LostRange, ProducerId, ProducerStatus, SetOver, TakenBefore,
 };
 use crate::spill::SpillRecord;
 use crate::vectors::Sample;
@@ -104,6 +104,10 @@ pub(super) fn messages() -> Vec<Sample<FramesMessage>> {
 
 pub(super) fn channel() -> ChannelTerms {
     ChannelTerms { memory_bytes: 256 << 20, spill_bytes: Some(1 << 34), is_unattended: true }
+}
+
+pub(super) fn taken_before() -> TakenBefore {
+    TakenBefore { bytes: 300, last_bytes: 44 }
 }
 
 pub(super) fn terms() -> Vec<Sample<FrameTerms>> {
