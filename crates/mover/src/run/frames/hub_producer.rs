@@ -144,6 +144,7 @@ impl Transfer for HubProducer {
 
     fn tick(&self) {
         self.end.channel.act(|machine| machine.tick(wall_ns()));
+        self.end.channel.bound_block();
         self.end.channel.shelf().tidy(Instant::now());
     }
 

@@ -542,6 +542,9 @@ impl Job {
     /// tells it: who makes frames sees neither.
     fn look_why(&self, client: &Client, held_up: &mut HeldUp) {
         let End::Producer(run, ..) = &self.end else { return };
+        while let Some(consumer) = run.take_passed_over() {
+            (self.opening.events)(Event::Note(held_up::passed_over(&consumer)));
+        }
         let figures = run.figures();
         let taken = figures.frames.saturating_sub(figures.waiting);
         if figures.waiting == 0 || taken != held_up.taken {

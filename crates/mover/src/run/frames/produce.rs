@@ -107,6 +107,11 @@ impl ProduceRun {
         self.end.lock().beside.held = Some(held);
     }
 
+    /// A consumer that took nothing for too long, and is not waited for: each is told once.
+    pub fn take_passed_over(&self) -> Option<String> {
+        self.end.lock().machine.take_passed_over()
+    }
+
     /// Why the hub takes nothing, if that is not its consumers; `None`: it takes something, or waits for them. Says
     /// whether that is news.
     pub fn set_trouble(&self, trouble: Option<String>) -> bool {

@@ -99,6 +99,7 @@ pub(super) fn messages() -> Vec<Sample<FramesMessage>> {
         F::WindowIs { .. } => "window is": F::WindowIs { bytes: 4 << 20 };
         F::SetHad { .. } => "set had": F::SetHad { set: 7, taken: vec![(0, 39), (300, 301)] };
         F::EndSet { .. } => "end set": F::EndSet { set: 7, next: 700 };
+        F::PassedOver { .. } => "passed over": F::PassedOver { consumer: "calib".into() };
     }
 }
 
