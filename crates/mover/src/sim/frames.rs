@@ -3,11 +3,11 @@
 //!
 //! One seed is one story: some producers that push frames of any size, of sets some of them; some consumers, alone or
 //! in a group, each by a policy, and each with the window that it asks for or, in a third of the stories, with less; a
-//! channel with little memory, maybe with a spill log that is small too; in some stories, where the hub stays, producers
-//! that come late and consumers that wait for all of them; and faults, by `seed % 7`: none; consumers
-//! that stall; streams that break; links that break, with whatever was on its way, some for longer than the hub waits
-//! for a consumer; kills of producers and consumers; restarts of the hub, which takes what was in memory with it, and
-//! of the log what was not synced; all of these.
+//! channel with little memory, maybe with a spill log that is small too; in some stories, where the hub stays,
+//! producers that come late and consumers that wait for all of them; and faults, by `seed % 7`: none; consumers that
+//! stall; streams that break; links that break, with whatever was on its way, some for longer than the hub waits for a
+//! consumer; kills of producers and consumers; restarts of the hub, which takes what was in memory with it, and of the
+//! log what was not synced; all of these.
 //!
 //! # What is checked
 //! 1. Each consumer is delivered the frames of a producer in order, none twice, each as it was pushed.
