@@ -3,8 +3,8 @@
 //! Beyond it the consumer is passed over: what it was not handed goes as with `drop-oldest`, when there has to be room,
 //! and is named to it. Its producers are told whom. As soon as it takes something it blocks as before.
 //!
-//! Not bounded: a consumer that is slow, and takes something now and then; one with `spill`, whose log is slow; and that
-//! nobody is there.
+//! Not bounded: a consumer that is slow, and takes something now and then; one with `spill`, whose log is slow; and
+//! that nobody is there.
 
 use super::subscription::Subscription;
 use super::{Action, Channel};
