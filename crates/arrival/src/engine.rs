@@ -156,6 +156,7 @@ pub fn watch(watch: &Watch, tell: &Tell, stop: &Stop) -> Result<Ended> {
         changed: AtomicBool::new(false),
         refused: Mutex::default(),
         dialled: Mutex::default(),
+        dialled_for_results: Mutex::default(),
         is_over: Arc::default(),
         is_key_told: Arc::default(),
     };
@@ -285,6 +286,8 @@ struct Driver<'a> {
     refused: Mutex<Option<Failure>>,
     /// What came of the last dial of the far mover that items go to, in this life; held while it is dialled.
     dialled: Mutex<Option<Result<()>>>,
+    /// The same of that to which results go.
+    dialled_for_results: Mutex<Option<Result<()>>>,
     is_over: Arc<AtomicBool>,
     /// That a key which signs is kept nowhere was told: it is so of each item.
     is_key_told: Arc<AtomicBool>,

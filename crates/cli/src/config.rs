@@ -29,9 +29,10 @@ use toml::de::{DeTable, DeValue};
 
 /// Options that may stand in a file or in the environment: what is of a site or a person. What one command line means
 /// (names, filters, --delete, --receipt, ...) is not among them.
-pub const OPTIONS: [&str; 50] = [
+pub const OPTIONS: [&str; 51] = [
     "advertise",
     "bind",
+    "block-max",
     "bootstrap",
     "bwlimit",
     "cca",

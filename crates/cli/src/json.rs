@@ -72,6 +72,16 @@ pub fn tell_aside(value: &Value) {
     show::line(&inert(&value.to_string()));
 }
 
+/// The same from where the work is done; see [`out::tell_aside_later`].
+pub fn tell_aside_later(value: &Value) {
+    out::tell_aside_later(inert(&value.to_string()), None);
+}
+
+/// The same of how far it is: only the newest is told to a reader that pauses.
+pub fn tell_progress_aside(value: &Value) {
+    out::tell_aside_later(inert(&value.to_string()), Some(1));
+}
+
 /// The same JSON without what a terminal would act on: it can stand in strings only, where it can be escaped. (The
 /// serialiser escapes below 0x20 only; a peer's words may hold more.)
 pub fn inert(text: &str) -> String {

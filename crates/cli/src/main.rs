@@ -84,6 +84,7 @@ fn main() -> std::process::ExitCode {
 
 /// A reader takes what is not told for not done: that it could not be written is in the exit code.
 fn and_told(exit: exit::Exit) -> exit::Exit {
+    out::drain_aside();
     let Some(failure) = out::untold() else { return exit };
     show::failure(failure);
     exit.worst(exit::Exit::of(failure.kind))

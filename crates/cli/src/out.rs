@@ -5,10 +5,10 @@
 //! on copying. What else keeps a line from being told is in the exit code: [`untold`].
 //!
 //! What is told from where the work is done waits for its reader elsewhere ([`tell_later`]); all else that is written
-//! comes behind that.
+//! comes behind that. So it is with stderr ([`tell_aside_later`]).
 
 use crate::exit::Exit;
-use crate::threads;
+use crate::{show, threads};
 use later::Later;
 use std::io::{BufWriter, ErrorKind, Stdout, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,6 +25,9 @@ static UNTOLD: OnceLock<Failure> = OnceLock::new();
 static LATER: Later = Later::new();
 /// Whether a thread writes what is told later; where none is to be had it is told at once.
 static HAS_WRITER: OnceLock<bool> = OnceLock::new();
+/// The same of stderr.
+static ASIDE: Later = Later::new();
+static HAS_ASIDE_WRITER: OnceLock<bool> = OnceLock::new();
 /// Whether some of it is gone, and not only late.
 static LOST: AtomicBool = AtomicBool::new(false);
 /// What fails where the output cannot be written.
@@ -74,6 +77,21 @@ pub fn tell_later(text: String, state: Option<usize>) {
         true => LATER.put(text, state),
         false => tell_now(&text),
     }
+}
+
+/// Writes a line on stderr as soon as its reader takes it, and does not wait for that.
+pub fn tell_aside_later(text: String, state: Option<usize>) {
+    let has_writer =
+        *HAS_ASIDE_WRITER.get_or_init(|| threads::spawn("aside", || ASIDE.write(show::line_now)).is_ok());
+    match has_writer {
+        true => ASIDE.put(text, state),
+        false => show::line_now(&text),
+    }
+}
+
+/// Waits until all that was told so is written.
+pub fn drain_aside() {
+    ASIDE.drain();
 }
 
 /// What is told later is of so many copies.

@@ -1,5 +1,6 @@
 //! Failures, for people.
 
+use crate::out;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
@@ -11,6 +12,17 @@ use thalweg_wire::path::Escaped;
 
 /// A line on stderr.
 pub fn line(text: &str) {
+    out::drain_aside();
+    line_now(text);
+}
+
+/// The same from where the work is done, which does not wait for a reader; see [`out::tell_aside_later`].
+pub fn line_later(text: String) {
+    out::tell_aside_later(text, None);
+}
+
+/// The same before all that waits.
+pub fn line_now(text: &str) {
     use std::io::Write;
     // Nothing is to be done about a reader that is gone.
     let _ = writeln!(std::io::stderr(), "{text}");

@@ -47,7 +47,8 @@ pub fn stop_on(stop: Arc<Stop>, telling: Option<&'static str>) -> Result<Asked> 
         }
         stop.stop();
         if let Some(text) = telling {
-            show::line(text);
+            // The second signal is heard though nobody reads it.
+            show::line_later(text.to_owned());
         }
     })?;
     Ok(Asked)

@@ -59,7 +59,7 @@ pub use sender::{PreparedFrame, Sender, SenderWishes};
 pub use thalweg_mover::frames::{
     ChannelStatus, ChannelWishes, ClockOffset, ConsumerReport, ConsumerStatus, Delivery, Frame, FrameFrom,
     FramePolicy, HeldLevel, Latency, LossReason, LostRange, NewFrame, Payload, ProducerId, ProducerReport,
-    ProducerStatus, ReceiverFigures, SenderFigures, SetReport,
+    ProducerStatus, ReceiverFigures, SenderFigures, SetReport, TakenBefore,
 };
 
 use crate::far_movers::{self, FarMovers, How, Whom};

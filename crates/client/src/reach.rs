@@ -163,7 +163,7 @@ impl Reach {
     }
 
     /// The exports of the daemon at this address, and whether they may be written. `ticket`: what the configuration
-    /// gives for it.
+    /// gives for it. A link that is lost is outlasted, as by a place that is [`outlasting`](Reach::outlasting).
     ///
     /// # Errors
     /// `Connection`, `Permission` if it cannot be reached.
@@ -172,14 +172,23 @@ impl Reach {
         ticket: Option<PathBuf>,
         far_movers: &mut FarMovers,
     ) -> Result<Vec<(String, bool)>> {
-        let client = far_movers.dial(&Whom::Daemon(address, ticket))?;
-        let mut all = Vec::new();
-        for reply in client.ask(Question::About)? {
-            match reply? {
-                Reply::About { exports, .. } => all.extend(exports),
-                _ => return Err(unexpected()),
+        let whom = Whom::Daemon(address, ticket);
+        let client = Arc::new(far_movers.dial(&whom)?);
+        let far = Far::new(client, Some(far_movers.questions(&whom)?));
+        let mut all: Vec<(String, bool)> = Vec::new();
+        let question = |_: &Position| Question::About;
+        // All of them are asked for again where the link is lost.
+        far.hear((true, &Stop::default()), &question, &mut |reply, at| match reply {
+            Reply::About { exports, .. } => {
+                for export in exports {
+                    if !(at.is_again() && all.contains(&export)) {
+                        all.push(export);
+                    }
+                }
+                Ok(())
             }
-        }
+            _ => Err(unexpected()),
+        })?;
         Ok(all)
     }
 

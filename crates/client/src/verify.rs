@@ -122,8 +122,8 @@ impl Found {
 
 /// Compares a place with a receipt whose [`seal`] was checked. `strict`: what the receipt does not have is a
 /// difference. When it is asked to stop, the files that are being read are the last, or are not read to their end if
-/// `reach` is one
-/// [`until`](Reach::until) then.
+/// `reach` is one [`until`](Reach::until) then. A link that is lost is outlasted ([`Reach::outlasting`]): what was
+/// under way is asked for again, and each entry is told once.
 ///
 /// # Errors
 /// `Usage` for a file as the place of many; `Damage` for a receipt that was written meanwhile; when the place cannot be
@@ -136,6 +136,7 @@ pub fn verify(
     tell: &mut Tell<'_>,
     stop: &Stop,
 ) -> Result<Found> {
+    let reach = &reach.outlasting();
     let is_single = is_single(receipt, seal, reach)?;
     let judge = Mutex::new(Judge::new(strict, seal, tell));
     let lines = Mutex::new(receipt.pass(seal)?);

@@ -47,7 +47,7 @@ pub use frame::{
 };
 pub use thalweg_wire::message::{
     ChannelStatus, ChannelTerms, ChannelWishes, ClockOffset, ConsumerStatus, FrameFrom, FramePolicy,
-    HeldLevel, LossReason, LostRange, ProducerId, ProducerStatus,
+    HeldLevel, LossReason, LostRange, ProducerId, ProducerStatus, TakenBefore,
 };
 
 use crate::failure::{Failure, FailureKind};

@@ -111,8 +111,8 @@ pub trait Outbox: Send + Sync {
     fn streams(&self) -> Vec<StreamAccount> {
         Vec::new()
     }
-    /// The limit that the operator of this side set for all that it moves, or for the export of this transfer: the
-    /// lower one, if there is any.
+    /// The limit that the operator of this side set for all that it moves, or for the export of this transfer: of both
+    /// the one that it waited for longer; before it waited, the lower.
     fn limit(&self, _transfer: TransferNumber) -> Option<LimitAccount> {
         None
     }

@@ -70,6 +70,7 @@ impl Host {
                 other => break other?,
             }
         };
+        let before = attached.taken_before();
         if let Err(failure) = session.add(open.transfer, attached.link()) {
             attached.give_up();
             return Err(failure);
@@ -99,7 +100,7 @@ impl Host {
         watches.inspect_err(|_| attached.give_up())?;
         let channel = channel.terms();
         Ok(match &attached {
-            Attached::Producer(_) => Opened::Produce { channel },
+            Attached::Producer(_) => Opened::Produce { channel, before },
             Attached::Consumer(_, instance) => Opened::Consume { instance: *instance, channel },
         })
     }

@@ -96,7 +96,7 @@ impl Host {
             exports: Mutex::new(exports),
             state,
             slots: limits.slots_bits_per_s.map(|bits| Slots::new(bits, limits.settle)),
-            hub: Hub::new(limits.channel_bytes_max),
+            hub: Hub::new(limits.channel_bytes_max).with_block_max(limits.block_max),
             total: Total::new(limits.rate.clone(), machine::host_name()),
             export_totals: ExportTotals::default(),
             limits,

@@ -59,7 +59,7 @@ pub use flow::{FlowBegin, FlowLeft, FlowMark, FlowMessage, FlowStand, FlowTerms,
 pub use frames::{
     ChannelStatus, ChannelTerms, ChannelWishes, ClockOffset, Consume, ConsumerAt, ConsumerStatus, FrameFrom,
     FrameHead, FramePolicy, FrameRole, FrameTerms, FramesMessage, GroupSet, HasOf, HeldLevel, HubStamp,
-    ITEM_LENGTH_BYTES, Item, LossReason, LostRange, ProducerId, ProducerStatus, SetOver,
+    ITEM_LENGTH_BYTES, Item, LossReason, LostRange, ProducerId, ProducerStatus, SetOver, TakenBefore,
 };
 pub use opening::{
     Direction, FilterRule, Open, Opened, Place, Pull, PullTrial, Push, PushTrial, Request, SourceForm,

@@ -118,13 +118,14 @@ impl Driver<'_> {
         self.is_over.load(Ordering::Acquire) || self.stop.is_asked()
     }
 
-    /// Whether the far mover that items go to can be reached, tried before the first copy, by one for all that begin
-    /// then. What does not pass is, as of the source, at the beginning a mistake in the command; later it is an outage.
-    fn try_destination(&self) -> Result<()> {
-        let Some(whom) = Whom::of(&self.watch.destination) else { return Ok(()) };
-        let free = self.dialled.try_lock().ok();
+    /// Whether the far mover that items, or results, go to can be reached, tried before the first copy there, by one
+    /// for all that begin then. What does not pass is, as of the source, at the beginning a mistake in the command;
+    /// later it is an outage.
+    fn try_far(&self, to: &Place, dialled: &Mutex<Option<Result<()>>>) -> Result<()> {
+        let Some(whom) = Whom::of(to) else { return Ok(()) };
+        let free = dialled.try_lock().ok();
         let has_waited = free.is_none();
-        let mut last = free.unwrap_or_else(|| lock(&self.dialled));
+        let mut last = free.unwrap_or_else(|| lock(dialled));
         if let Some(result) = &*last
             && (result.is_ok() || has_waited || lock(&self.refused).is_some())
         {
@@ -150,7 +151,7 @@ impl Driver<'_> {
         version: Version,
         placed: &Arc<Mutex<Placed>>,
     ) -> Result<(Digest, u64)> {
-        self.try_destination()?;
+        self.try_far(&self.watch.destination, &self.dialled)?;
         let source = self.watch.source.below(name.as_bytes());
         let above = name.split().map_or(&b""[..], |(above, _)| above);
         let mut destination = self.watch.destination.below(above);
@@ -204,6 +205,7 @@ impl Driver<'_> {
             Err(error) => return Err(failure::of_io("read the results", &error)),
         };
         if let (Some(place), false) = (&self.watch.results, is_empty) {
+            self.try_far(place, &self.dialled_for_results)?;
             let mut from = Place::Local(directory.clone());
             from.mean_contents();
             let mut to = place.below(name.as_bytes());

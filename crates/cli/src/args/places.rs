@@ -41,6 +41,23 @@ impl AskArgs {
     }
 }
 
+/// For how long a link that is lost is dialled again.
+#[derive(Debug, clap::Args)]
+pub struct PatienceArgs {
+    /// Give up without progress for so long: a link that is lost is dialled again until then
+    #[arg(long, value_name = "TIME", default_value = "10min", value_parser = units::parse_stall)]
+    pub patience: Duration,
+}
+
+impl PatienceArgs {
+    /// The far movers of places that are asked about: as long as we dial one again, ssh's waits for us.
+    pub fn far_movers(&self, ask: &AskArgs, places: &Places) -> FarMovers {
+        let patience = self.patience;
+        let questions = LinkSettings { patience, ..LinkSettings::default() };
+        FarMovers::new(How { patience, questions, ..ask.how(places) })
+    }
+}
+
 /// Options of ls.
 #[derive(Debug, clap::Args)]
 pub struct LsArgs {
@@ -56,6 +73,9 @@ pub struct LsArgs {
     /// What symbolic links lead to instead of the links. From a daemon none that leads out of its export
     #[arg(short = 'L', long)]
     pub dereference: bool,
+    /// For how long a lost link is waited for.
+    #[command(flatten)]
+    pub patience: PatienceArgs,
     /// Whom to ask.
     #[command(flatten)]
     pub ask: AskArgs,
@@ -73,6 +93,9 @@ pub struct DuArgs {
     /// What symbolic links lead to instead of the links. From a daemon none that leads out of its export
     #[arg(short = 'L', long)]
     pub dereference: bool,
+    /// For how long a lost link is waited for.
+    #[command(flatten)]
+    pub patience: PatienceArgs,
     /// Whom to ask.
     #[command(flatten)]
     pub ask: AskArgs,
@@ -128,21 +151,12 @@ pub struct CheckArgs {
     /// Which names.
     #[command(flatten)]
     pub filter: FilterArgs,
-    /// Give up without progress for so long: a link that is lost is dialled again until then
-    #[arg(long, value_name = "TIME", default_value = "10min", value_parser = units::parse_stall)]
-    pub patience: Duration,
+    /// For how long a lost link is waited for.
+    #[command(flatten)]
+    pub patience: PatienceArgs,
     /// Whom to ask.
     #[command(flatten)]
     pub ask: AskArgs,
-}
-
-impl CheckArgs {
-    /// The far movers of its places: as long as we dial one again, ssh's waits for us.
-    pub fn far_movers(&self, places: &Places) -> FarMovers {
-        let patience = self.patience;
-        let questions = LinkSettings { patience, ..LinkSettings::default() };
-        FarMovers::new(How { patience, questions, ..self.ask.how(places) })
-    }
 }
 
 /// Options of verify.
@@ -183,6 +197,9 @@ pub struct VerifyArgs {
     /// Who may have signed on either side, in the same form. One of them may have signed for both
     #[arg(long, value_name = "FINGERPRINT", value_delimiter = ',', value_parser = parse_key)]
     pub keys: Vec<String>,
+    /// For how long a lost link is waited for.
+    #[command(flatten)]
+    pub patience: PatienceArgs,
     /// Whom to ask.
     #[command(flatten)]
     pub ask: AskArgs,

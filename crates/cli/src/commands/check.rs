@@ -32,7 +32,7 @@ pub fn check(args: &CheckArgs, places: &Places) -> Result<Exit> {
         // It is asked for where words are read.
         (None, None) => return Err(Failure::new(FailureKind::Usage, "check", "there is no second place")),
     };
-    let mut far_movers = args.far_movers(places);
+    let mut far_movers = args.patience.far_movers(&args.ask, places);
     let mut teller = Teller::new(args.ask.json, [args.source.clone(), destination.clone()]);
     let source = Reach::open(&args.source, &mut far_movers)?.following_links(args.copy_links);
     let destination = Reach::open(destination, &mut far_movers)?.following_links(args.copy_links);
@@ -51,7 +51,7 @@ fn check_list(args: &CheckArgs, list: &Path, selected: &Selected, places: &Place
         true => List::of(list, Box::new(BufReader::new(std::io::stdin()))),
         false => List::open(list)?,
     };
-    let mut far_movers = args.far_movers(places);
+    let mut far_movers = args.patience.far_movers(&args.ask, places);
     let place = Reach::open(&args.source, &mut far_movers)?;
     let mut teller = Teller::new(args.ask.json, [list.into(), args.source.clone()]);
     let found = teller

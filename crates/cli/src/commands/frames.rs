@@ -208,8 +208,8 @@ impl Teller {
     fn tell(&self, event: &Value, text: impl FnOnce() -> String) {
         match (self.json, self.is_stdout) {
             (true, false) => json::tell_later(event),
-            (true, true) => json::tell_aside(event),
-            (false, _) if !self.quiet => show::line(&text()),
+            (true, true) => json::tell_aside_later(event),
+            (false, _) if !self.quiet => show::line_later(text()),
             (false, _) => {}
         }
     }

@@ -19,11 +19,11 @@ use thalweg_wire::{Digest, Entry, Kind};
 /// When the place cannot be listed at all.
 pub fn ls(args: &LsArgs, places: &Places) -> Result<Exit> {
     let mut troubles = Troubles::new(args.ask.json);
-    let mut far_movers = args.ask.far_movers(places);
+    let mut far_movers = args.patience.far_movers(&args.ask, places);
     if let Some((address, ticket)) = daemon_alone(&args.place, places) {
         return exports(args, Reach::exports(address, ticket, &mut far_movers)?);
     }
-    let reach = Reach::open(&args.place, &mut far_movers)?.following_links(args.dereference);
+    let reach = Reach::open(&args.place, &mut far_movers)?.following_links(args.dereference).outlasting();
     let listed = reach.list(args.recursive, &mut |found| {
         let entry = match found {
             Found::Entry(entry) if entry.path.is_root() && !args.ask.json => return Ok(()),
@@ -68,8 +68,8 @@ fn exports(args: &LsArgs, exports: Vec<(String, bool)>) -> Result<Exit> {
 /// When the place cannot be listed at all.
 pub fn du(args: &DuArgs, places: &Places) -> Result<Exit> {
     let mut troubles = Troubles::new(args.ask.json);
-    let mut far_movers = args.ask.far_movers(places);
-    let reach = Reach::open(&args.place, &mut far_movers)?.following_links(args.dereference);
+    let mut far_movers = args.patience.far_movers(&args.ask, places);
+    let reach = Reach::open(&args.place, &mut far_movers)?.following_links(args.dereference).outlasting();
     let mut inodes = Inodes::default();
     let (mut bytes, mut files, mut entries) = (0u64, 0u64, 0u64);
     let listed = reach.list(true, &mut |found| {

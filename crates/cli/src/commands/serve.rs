@@ -59,6 +59,7 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
         stall_timeout: args.stall_timeout,
         channel_bytes_max: args.frames_memory.unwrap_or_else(|| frames_bytes(group_bytes)),
         spill_bytes_max: args.max_spill,
+        block_max: args.block_max,
         held_bytes_max: held_bytes(group_bytes.or_else(|| machine_memory_bytes(&roots))),
         tls_form: args.tls.form(),
         requires_tls: args.require_tls,
@@ -238,7 +239,7 @@ struct Began {
 }
 
 /// What is asked for that takes effect at the start alone, by its option.
-type Fixed = [(&'static str, String); 15];
+type Fixed = [(&'static str, String); 16];
 
 fn fixed(args: &ServeArgs) -> Fixed {
     [
@@ -254,6 +255,7 @@ fn fixed(args: &ServeArgs) -> Fixed {
         ("slots", format!("{:?}", args.slots)),
         ("frames-memory", format!("{:?}", args.frames_memory)),
         ("max-spill", format!("{:?}", args.max_spill)),
+        ("block-max", format!("{:?}", args.block_max)),
         ("log-format", format!("{:?}", args.log_format)),
         ("require-tls", format!("{:?}", args.require_tls)),
         ("ktls, tls-records", format!("{:?}", args.tls)),

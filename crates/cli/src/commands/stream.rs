@@ -6,7 +6,6 @@ use crate::place::Places;
 use crate::progress::Progress;
 use crate::{json, running, show, signals, threads, units};
 use serde_json::{Value, json};
-use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -175,7 +174,7 @@ impl Teller {
                     let progress = events::flow_progress(&meter);
                     match is_stdout {
                         false => json::tell_progress(&progress, 1),
-                        true => json::tell_aside(&progress),
+                        true => json::tell_progress_aside(&progress),
                     }
                     std::thread::park_timeout(PROGRESS_EVERY);
                 }
@@ -280,8 +279,7 @@ impl Teller {
     fn line(&self, text: &str) {
         match &*lock(&self.progress) {
             Some(progress) => progress.line(text),
-            // Nothing is to be done about a reader that is gone.
-            None => drop(writeln!(std::io::stderr(), "{text}")),
+            None => show::line_later(text.to_owned()),
         }
     }
 
@@ -332,7 +330,7 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 fn tell(is_stdout: bool, value: &Value) {
     match is_stdout {
         false => json::tell_later(value),
-        true => json::tell_aside(value),
+        true => json::tell_aside_later(value),
     }
 }
 

@@ -42,7 +42,7 @@ pub fn verify(args: &VerifyArgs, places: &Places) -> Result<Exit> {
     let Some(place) = args.place.as_ref().filter(|_| !args.as_b3sum) else {
         return as_b3sum(&receipt, &seal);
     };
-    let mut far_movers = args.ask.far_movers(places);
+    let mut far_movers = args.patience.far_movers(&args.ask, places);
     let reach = Reach::open(place, &mut far_movers)?;
     reach.refuse_misspelt()?;
     let meter = Arc::new(Meter::default());

@@ -259,10 +259,10 @@ impl Teller {
         let line = match told {
             Told::Trouble(name, failure) => {
                 let at = name.map(|name| format!("{name}: ")).unwrap_or_default();
-                return show::line(&format!("error: {at}{failure}"));
+                return show::line_later(format!("error: {at}{failure}"));
             }
             Told::Ended(name, _, outcome) if **outcome != Outcome::Succeeded => {
-                return show::line(&format!("error: {name}: the command {}", ended(outcome)));
+                return show::line_later(format!("error: {name}: the command {}", ended(outcome)));
             }
             _ if self.json || self.quiet => return,
             Told::Arrived(name, arrived) => {
@@ -277,7 +277,7 @@ impl Teller {
             },
             Told::Noted(..) => return,
         };
-        out::tell(&line);
+        out::tell_later(line, None);
     }
 
     /// Tells what a person may do about it, once: all items may fail alike. What is only to be tried again, or copied
@@ -287,7 +287,7 @@ impl Teller {
         if let Some(text) = hint::of(failure).filter(|text| !is_ours(text))
             && lock(&self.noted).hints.insert(text)
         {
-            show::line(&format!("hint: {text}"));
+            show::line_later(format!("hint: {text}"));
         }
     }
 
@@ -304,7 +304,7 @@ impl Teller {
         let at = item.map(|item| format!("{item}: ")).unwrap_or_default();
         for Note { head, within, text } in notes(item, event) {
             if lock(&self.noted).is_new(&text) {
-                show::line(&format!("{head}{at}{within}{text}"));
+                show::line_later(format!("{head}{at}{within}{text}"));
             }
         }
     }

@@ -104,7 +104,7 @@ fn listed(told: &Snapshot) -> String {
 }
 
 /// What the operator of a side lets all that it moves have, if that is bounded: of two sides the lower. A side tells
-/// only the lowest limit that holds for the transfer: beside one of its export this is not known.
+/// only the limit that holds the transfer back: where that is one of its export, this is not known.
 fn limit_bits_per_s(told: &Snapshot) -> Option<f64> {
     let sides = [&told.evidence.sender, &told.evidence.receiver];
     let of_all = |limit: &&LimitAccount| limit.export.is_none();

@@ -133,7 +133,9 @@ fn a_push_that_goes_on_leaves_out_what_the_hub_has_of_its_files() {
         let place = daemon.place("data", &format!("x{frames}"));
         let taker = receiver(&scratch, &place, by(FramePolicy::Block));
         let maker = sender(&scratch, &place, "cam", SenderWishes::default());
-        push_all(&maker, "cam", 0, frames, 1000);
+        for (sequence, bytes) in (0..frames).zip([1000, 1000, 500, 1000]) {
+            maker.push(frame("cam", sequence, bytes), Some(LIMIT)).unwrap();
+        }
         maker.finish(Some(LIMIT)).unwrap();
         let push = with(command(&scratch, "push"), ["--producer", "cam", "--json", "--resume"]);
         let push = match index {
@@ -186,6 +188,44 @@ fn frames_go_through_the_pipe_of_another_program_as_they_are_and_it_says_of_sets
     for key in ["bytes", "set", "time_ns", "dtype", "shape", "digest"] {
         assert!(!went[key].is_null() && went[key] == came[key], "{key}: {went} {came}");
     }
+}
+
+/// Else what takes frames would wait for the reader of events.
+#[test]
+fn a_reader_of_events_on_stderr_that_pauses_holds_up_no_frames_and_misses_no_event() {
+    // Their lines are several times what a pipe takes.
+    const SETS: usize = 3000;
+    let (scratch, daemon) = stand();
+    let place = daemon.place("data", "sets");
+    let mut pull = with(command(&scratch, "pull"), [place.as_str(), "-", "--framed", "--json"]);
+    let mut pull = pull.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("start");
+    let mut stdout = pull.stdout.take().expect("a pipe");
+    let (tell, hear) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut all = Vec::new();
+        stdout.read_to_end(&mut all).expect("all of it");
+        let _ = tell.send(all);
+    });
+    let consumers = || status(&scratch, &place)["consumers"].as_array().map_or(0, Vec::len);
+    assert!(wait_until(LIMIT, || consumers() == 1), "it does not come");
+    let push = with(command(&scratch, "push"), ["-", place.as_str(), "--framed", "-q"]);
+    let (push, mut stdin) = Running::fed(push);
+    for set in 0..SETS {
+        let declared = serde_json::json!({"declare_set": {"set": set, "frames": 1}});
+        let head = serde_json::json!({"bytes": 1, "set": [set, 0]});
+        stdin.write_all(format!("{declared}\n{head}\nx").as_bytes()).unwrap();
+    }
+    drop(stdin);
+    push.end(LIMIT).expect(0);
+    // Stdout ends with the program, which waits for the reader of stderr then, and not before.
+    assert!(wait_until(LIMIT, || consumers() == 0), "{}", status(&scratch, &place));
+    let out = finish(pull);
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let told = String::from_utf8(out.stderr).unwrap();
+    assert_eq!(told.lines().filter(|line| line.contains("\"event\":\"set\"")).count(), SETS);
+    let came = hear.recv_timeout(LIMIT).expect("all of stdout");
+    let of_set = b"\"set\":[";
+    assert_eq!(came.windows(of_set.len()).filter(|bytes| *bytes == of_set).count(), SETS);
 }
 
 /// An index of five frames.

@@ -11,10 +11,13 @@ use crate::{
 use nix::sys::signal::Signal;
 use std::io::{Read, Write};
 use std::process::Stdio;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use thalweg_client::frames::{ChannelWishes, FramePolicy, LossReason, ReceiverWishes, SenderWishes};
+use thalweg_client::frames::{
+    ChannelWishes, Delivery, FramePolicy, LossReason, ReceiverWishes, SenderWishes,
+};
+use thalweg_mover::event::{Event, Events};
 
 /// Frames of these tests.
 const BYTES: usize = 100_000;
@@ -50,6 +53,32 @@ fn a_consumer_that_blocks_holds_its_producers_up_and_loses_nothing() {
         assert_eq!((report.figures.frames, report.figures.lost_frames()), (held, 0));
         assert_eq!(count, held);
     });
+}
+
+#[test]
+fn a_consumer_that_blocks_and_takes_nothing_is_passed_over_after_a_time_and_both_sides_are_told() {
+    let scratch = Scratch::new();
+    let export = scratch.path("export");
+    std::fs::create_dir(&export).unwrap();
+    let daemon = scratch.daemon_with(&[("data", &export)], &["--block-max", "500ms"]);
+    let place = daemon.place("data", "x");
+    let taker = receiver(&scratch, &place, slow(FramePolicy::Block));
+    let told: Arc<Mutex<Vec<String>>> = Arc::default();
+    let hears = told.clone();
+    let events: Events = Arc::new(move |event| {
+        if let Event::Note(text) = event {
+            hears.lock().unwrap().push(text);
+        }
+    });
+    let maker = sender(&scratch, &place, "m", SenderWishes { events, ..fast() });
+    // Several times what stands between them holds.
+    push_all(&maker, "m", 0, 60, BYTES);
+    let is_told = || told.lock().unwrap().iter().any(|text| text.contains("--block-max"));
+    assert!(wait_until(LIMIT, is_told), "{:?}", told.lock().unwrap());
+    maker.finish(Some(LIMIT)).unwrap();
+    let got = drain(&taker, BYTES);
+    assert!(got.lost_frames() > 0, "{got:?}");
+    assert_eq!(got.count("m") + got.lost_frames(), 60);
 }
 
 #[test]

@@ -235,7 +235,7 @@ fn a_server_that_opens_another_kind_of_transfer_than_was_asked_for_is_not_believ
         Opened::Pull { source: SourceForm::Many, is_ephemeral: false },
         Opened::FlowPush { is_ephemeral: false, window_bytes: 1 << 20 },
         Opened::FlowPull { source: SourceForm::Many, is_ephemeral: false, window_bytes: 1 << 20 },
-        Opened::Produce { channel: ChannelTerms::default() },
+        Opened::Produce { channel: ChannelTerms::default(), before: None },
         Opened::Consume { instance: 1, channel: ChannelTerms::default() },
     ];
     for command in ["cp", "stream"] {

@@ -1,7 +1,7 @@
-//! A comparison with a far place whose link is lost in the middle: it goes on where it was, or says why it cannot.
+//! What is asked about a far place whose link is lost in the middle: it goes on where it was, or says why it cannot.
 
 use super::support::copies::LIMIT;
-use super::support::job::{Running, with};
+use super::support::job::{Ran, Running, with};
 use super::support::proxy::Proxy;
 use super::support::{Daemon, Scratch, wait_until};
 use super::{daemon, with_ticket};
@@ -52,6 +52,23 @@ impl Compared {
         let mut job = self.check(&self.proxy.place("ro", ""), patience);
         self.wait_for(passed, &mut job);
         job
+    }
+
+    /// What a command says and ends with whose link is lost twice, after so many bytes each time, and what it does
+    /// over one that stands. Its last word is the place.
+    fn lost_and_whole(&self, words: &[&str], path: &str, passed: u64) -> [Ran; 2] {
+        let start = |place: &str| {
+            let command = with(with_ticket(&self.scratch, &self.daemon), words);
+            Running::start(with(command, [place]))
+        };
+        let whole = start(&self.daemon.place("ro", path)).end(LIMIT);
+        let before = self.proxy.passed();
+        let mut job = start(&self.proxy.place("ro", path));
+        for times in [1, 2] {
+            self.wait_for(before + times * passed, &mut job);
+            assert!(self.proxy.cut());
+        }
+        [job.end(LIMIT), whole]
     }
 
     fn wait_for(&self, passed: u64, job: &mut Running) {
@@ -112,4 +129,43 @@ fn a_check_whose_far_side_stays_away_says_for_how_long_it_was_waited_for_and_wha
     assert!(ran.stderr.contains("hint: "), "{}", ran.stderr);
     // What was not told is not there for that.
     assert!(!ran.stdout.contains("zz") && !ran.stdout.contains("compared by digest"), "{}", ran.stdout);
+}
+
+#[test]
+fn a_listing_and_a_sum_whose_link_is_lost_are_whole_and_tell_each_entry_once() {
+    let compared = Compared::new();
+    for words in [&["ls", "-R"][..], &["ls", "-R", "--json"], &["du"]] {
+        let [ran, whole] = compared.lost_and_whole(words, "", 400_000);
+        assert_eq!((ran.code, whole.code), (Some(0), Some(0)), "{words:?}: {}{}", ran.stderr, whole.stderr);
+        assert!(ran.stdout == whole.stdout, "{words:?}: {} lines", ran.stdout.lines().count());
+    }
+}
+
+#[test]
+fn a_place_is_verified_over_as_many_links_as_it_takes_and_damage_is_told_once() {
+    let compared = Compared::new();
+    let scratch = &compared.scratch;
+    let (tree, receipt) = (scratch.path("export/d3"), scratch.path("receipt"));
+    let from = format!("{}/", tree.display());
+    scratch.ok(["cp".into(), "--receipt".into(), receipt.clone(), from.into(), scratch.path("copy")]);
+    let some = std::fs::read_dir(&tree).unwrap().next().unwrap().unwrap().path();
+    std::fs::write(some, "none").unwrap();
+    let receipt = receipt.display().to_string();
+    let [ran, whole] = compared.lost_and_whole(&["verify", "--strict", &receipt], "d3", 150_000);
+    assert_eq!((ran.code, whole.code), (Some(4), Some(4)), "{}{}", ran.stderr, whole.stderr);
+    assert_eq!(ran.stdout, whole.stdout);
+    assert_eq!(ran.stdout.matches("differs  ").count(), 1, "{}", ran.stdout);
+}
+
+#[test]
+fn a_listing_whose_far_side_stays_away_ends_when_its_patience_does() {
+    let compared = Compared::new();
+    let place = compared.proxy.place("ro", "");
+    let command = with_ticket(&compared.scratch, &compared.daemon);
+    let mut job = Running::start(with(command, ["ls", "-R", "--patience", "6s", &place]));
+    compared.wait_for(400_000, &mut job);
+    compared.proxy.refuse(true);
+    assert!(compared.proxy.cut());
+    let ran = job.end(LIMIT).expect(3);
+    assert!(ran.stderr.contains("no progress for 6 s: "), "{}", ran.stderr);
 }

@@ -387,6 +387,35 @@ fn a_far_destination_that_does_not_let_a_watch_in_ends_it_at_its_first_copy_and_
     arrived_whole(&bench.source, &far, &names.map(str::to_owned));
 }
 
+#[test]
+fn a_far_place_that_does_not_let_results_in_ends_the_watch_and_they_go_there_at_the_next_start() {
+    let bench = Bench::new();
+    let far = bench.scratch.path("far");
+    std::fs::create_dir(&far).unwrap();
+    let first = bench.scratch.daemon(&[("data", &far)]);
+    let (stale, daemon) = replaced(&bench, &far, first);
+    bench.put("item", b"item");
+    let script = analysis(&bench.scratch, &format!("echo found > \"$THALWEG_ITEM_RESULTS/out\"\n{LOG}"));
+    let place = daemon.place("data", "");
+    let watch = |ticket: &Path| {
+        let (ticket, script) = (ticket.to_str().unwrap(), script.to_str().unwrap());
+        let results = ["--results-back", place.as_str(), "--on-arrival", script];
+        let more = [&["--ticket", ticket, "--idle-exit", "300ms"][..], &results].concat();
+        let (source, destination) = (bench.source.to_str().unwrap(), bench.destination.to_str().unwrap());
+        ends(bench.watch(source, destination, &more))
+    };
+    let (code, text) = watch(&stale);
+    assert_eq!(code, Some(3), "{text}");
+    assert_eq!(text.matches("error: ").count(), 1, "{text}");
+    assert!(!far.join("item").exists());
+    let (code, text) = watch(&daemon.ticket);
+    assert_eq!(code, Some(0), "{text}");
+    assert_eq!(std::fs::read_to_string(far.join("item/out")).unwrap(), "found\n");
+    // The program did not run for it again.
+    let log = std::fs::read_to_string(bench.scratch.path("log")).unwrap();
+    assert_eq!(log.lines().count(), 1, "{log}");
+}
+
 /// However many items are to be copied at once.
 #[test]
 fn by_one_dial_a_watch_hears_that_a_far_destination_does_not_let_it_in() {

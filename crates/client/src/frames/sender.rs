@@ -1,6 +1,6 @@
 //! What gives frames to a channel.
 
-use super::{ChannelWishes, HeldLevel, NewFrame, ProducerReport, SenderFigures};
+use super::{ChannelWishes, HeldLevel, NewFrame, ProducerReport, SenderFigures, TakenBefore};
 use crate::far_movers::{FarMovers, How};
 use std::ffi::OsStr;
 use std::time::Duration;
@@ -151,6 +151,12 @@ impl Sender {
     /// on with files after a kill leaves out as many.
     pub fn next_sequence(&self) -> u64 {
         self.run.next_sequence()
+    }
+
+    /// What the hub took under this name before this sender came, if it knows all of it: not if an earlier hub had
+    /// some, or if it has forgotten the name since.
+    pub fn taken_before(&self) -> Option<TakenBefore> {
+        self.run.taken_before()
     }
 
     /// Waits until the hub has every frame that was pushed, at most so long; `None`: as long as it takes. More may

@@ -19,13 +19,14 @@ use thalweg_mover::run::chance;
 use thalweg_mover::run::client::{ANSWER_TIMEOUT, Answers, Client, LinkSettings};
 use thalweg_mover::run::copy::{HEALS, Stop};
 use thalweg_mover::run::far_mover::FarMover;
+use thalweg_mover::run::thread;
 use thalweg_wire::message::{Question, Reply};
 
 /// Beyond our patience a session has so long to say why there is no link: its own began a little later, with the loss.
 const LAST_WORD: Duration = Duration::from_secs(5);
 /// After a dial that came to nothing nobody dials for so long: many may wait for the same link.
 const DIAL_REST: Duration = Duration::from_millis(500);
-/// Between two looks whether somebody else's dial is over.
+/// Between two looks whether a dial is over, or somebody asked to stop.
 const DIAL_LOOK: Duration = Duration::from_millis(50);
 /// What fails.
 const ASK: &str = "ask the server";
@@ -34,7 +35,7 @@ const ASK: &str = "ask the server";
 pub(super) struct Far {
     /// What another session is begun with; `None`: the first is the only one.
     another: Option<(Arc<FarMover>, LinkSettings)>,
-    now: Mutex<Now>,
+    now: Arc<Mutex<Now>>,
 }
 
 struct Now {
@@ -60,7 +61,7 @@ impl Far {
     pub(super) fn new(client: Arc<Client>, another: Option<(Arc<FarMover>, LinkSettings)>) -> Far {
         let link = client.session.epoch();
         let now = Now { client, link, links_lost: 0, is_dialling: false, failed: None };
-        Far { another, now: Mutex::new(now) }
+        Far { another, now: Arc::new(Mutex::new(now)) }
     }
 
     /// The session by which it is asked now.
@@ -141,7 +142,7 @@ impl Far {
                 }
                 now.client.clone()
             };
-            if client.session.is_closed() && self.begin_another().map_err(Cut::Lost)? {
+            if client.session.is_closed() && self.begin_another(stop)? {
                 continue;
             }
             if Instant::now() >= until {
@@ -157,40 +158,67 @@ impl Far {
     }
 
     /// Dials in place of a session that is over, and says whether there is another one; false: somebody dials already.
-    fn begin_another(&self) -> Result<bool> {
+    /// Who asks to stop does not wait for the end of a dial.
+    fn begin_another(&self, stop: &Stop) -> std::result::Result<bool, Cut> {
         let (far, settings) = {
             let mut now = lock(&self.now);
             if !now.client.session.is_closed() {
                 return Ok(true);
             }
-            let Some((far, settings)) = &self.another else { return Err(now.client.session.why_closed(ASK)) };
+            let Some((far, settings)) = &self.another else {
+                return Err(Cut::Lost(now.client.session.why_closed(ASK)));
+            };
             if now.is_dialling {
                 return Ok(false);
             }
             if let Some((at, failure)) = &now.failed
                 && at.elapsed() < DIAL_REST
             {
-                return Err(failure.clone());
+                return Err(Cut::Lost(failure.clone()));
             }
             now.is_dialling = true;
-            (far, settings)
+            (far.clone(), settings.clone())
         };
-        // Without the lock: others can be stopped meanwhile, and ask how many links were lost.
-        let dialled = far.dial(settings.clone(), event::nobody());
-        let mut now = lock(&self.now);
-        now.is_dialling = false;
-        match dialled {
-            Ok(client) => {
-                (now.link, now.client, now.failed) = (client.session.epoch(), Arc::new(client), None);
-                now.links_lost += 1;
-                Ok(true)
+        if let Err(failure) = dial(far, settings, &self.now) {
+            lock(&self.now).is_dialling = false;
+            return Err(Cut::Lost(failure));
+        }
+        loop {
+            if !stop.pause(DIAL_LOOK) {
+                return Err(Cut::Final(stopped()));
             }
-            Err(failure) => {
-                now.failed = Some((Instant::now(), failure.clone()));
-                Err(failure)
+            let now = lock(&self.now);
+            match &now.failed {
+                _ if now.is_dialling => {}
+                Some((_, failure)) => return Err(Cut::Lost(failure.clone())),
+                None => return Ok(!now.client.session.is_closed()),
             }
         }
     }
+}
+
+impl Now {
+    /// What became of a dial.
+    fn dialled(&mut self, dialled: Result<Client>) {
+        self.is_dialling = false;
+        match dialled {
+            Ok(client) => {
+                (self.link, self.client, self.failed) = (client.session.epoch(), Arc::new(client), None);
+                self.links_lost += 1;
+            }
+            Err(failure) => self.failed = Some((Instant::now(), failure)),
+        }
+    }
+}
+
+/// Dials, by a thread of its own: a dial has a bound, but nothing ends it before that. Whoever waits may leave.
+fn dial(far: Arc<FarMover>, settings: LinkSettings, now: &Arc<Mutex<Now>>) -> Result<()> {
+    let (dialling, panicked) = (now.clone(), now.clone());
+    let work = move || {
+        let dialled = far.dial(settings, event::nobody());
+        lock(&dialling).dialled(dialled);
+    };
+    thread::guarded("dial", move |failure| lock(&panicked).dialled(Err(failure)), work).map(drop)
 }
 
 /// Hears an answer as long as its link stands. `heard` is called after each piece.
@@ -236,4 +264,71 @@ fn given_up(failure: Failure, patience: Duration) -> Failure {
     let cause = format!("no progress for {} s: {}", patience.as_secs(), failure.cause);
     let whole = Failure::new(failure.kind, &failure.operation, cause).because(failure.reason);
     whole.because(Reason::BeginsAnew)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frames::{Hub, HubWishes};
+    use std::os::fd::OwnedFd;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc::{self, Receiver, Sender};
+    use thalweg_mover::link::{ServerTrust, Ticket, client_config};
+    use thalweg_mover::run::client::{Connect, TcpConnect};
+
+    const HANG: Duration = Duration::from_secs(60);
+
+    /// Reaches it once; each further dial is told of, and lasts until the test is over.
+    struct Once {
+        tcp: TcpConnect,
+        was_reached: AtomicBool,
+        dials: Mutex<Sender<()>>,
+        over: Mutex<Receiver<()>>,
+    }
+
+    impl Connect for Once {
+        fn connect(&self, deadline: Duration) -> Result<OwnedFd> {
+            if !self.was_reached.swap(true, Ordering::AcqRel) {
+                return self.tcp.connect(deadline);
+            }
+            // The test may be over.
+            let _ = lock(&self.dials).send(());
+            let _ = lock(&self.over).recv();
+            Err(Failure::new(FailureKind::Connection, "connect", "nobody answers"))
+        }
+
+        fn name(&self) -> String {
+            "a test".to_owned()
+        }
+    }
+
+    #[test]
+    fn who_asks_to_stop_while_another_session_is_dialled_does_not_wait_for_the_end_of_the_dial() {
+        let scratch = tempfile::tempdir().unwrap();
+        let ticket = scratch.path().join("ticket");
+        let hub = Hub::start(&HubWishes::new(scratch.path(), &ticket)).unwrap();
+        let ticket = Ticket::read(&ticket).unwrap();
+        let tls = client_config(&ticket.identity().unwrap(), &ServerTrust::Pinned(ticket.server)).unwrap();
+        let (dials, dialled) = mpsc::channel();
+        let (over, is_over) = mpsc::channel::<()>();
+        let tcp = TcpConnect::new(hub.addresses().iter().map(ToString::to_string).collect());
+        let was_reached = AtomicBool::new(false);
+        let connect = Once { tcp, was_reached, dials: Mutex::new(dials), over: Mutex::new(is_over) };
+        let mover = Arc::new(FarMover::new(Arc::new(connect), tls, "thalweg"));
+        let client = Arc::new(mover.dial(LinkSettings::default(), event::nobody()).unwrap());
+        client.close();
+        let far = Far::new(client, Some((mover, LinkSettings::default())));
+        let stop: Arc<Stop> = Arc::default();
+        let (tell, hear) = mpsc::channel();
+        let asked = stop.clone();
+        std::thread::spawn(move || {
+            let heard = far.hear((true, &*asked), &|_| Question::About, &mut |_, _| Ok(()));
+            let _ = tell.send(heard);
+        });
+        dialled.recv_timeout(HANG).expect("nobody dials");
+        stop.stop();
+        let ended = hear.recv_timeout(HANG).expect("it waits for the dial");
+        assert_eq!(ended.unwrap_err().kind, FailureKind::Stopped);
+        drop((over, hub));
+    }
 }

@@ -6,8 +6,11 @@ use super::receipt::Receipt;
 use crate::reach::Reach;
 use crate::receipt_file::{self, Part, Seal};
 use std::ops::Range;
-use thalweg_mover::failure::Result;
+use thalweg_mover::failure::{FailureKind, Result};
 use thalweg_wire::digest::{PieceHasher, Pieces};
+
+/// Links that may be lost while one file is read: over each it is read from its beginning.
+const LINKS_MAX: u32 = 16;
 
 /// Tells which bytes of the damaged files differ, where the receipt has the digests of their parts.
 pub(super) fn locate(
@@ -28,13 +31,32 @@ pub(super) fn locate(
             continue;
         }
         let place = if is_single { &b""[..] } else { path.as_bytes() };
-        let mut search = Search::new(&pieces, bytes);
-        match reach.below(place).read(&mut |bytes| search.take(bytes)) {
-            Ok(()) => (judge.tell)(Told::Damage(&path, &search.end())),
+        match search(&reach.below(place), &pieces, bytes) {
+            Ok(differing) => (judge.tell)(Told::Damage(&path, &differing)),
             Err(failure) => (judge.tell)(Told::Trouble(&failure.at(&path))),
         }
     }
     parts.end()
+}
+
+/// Which bytes of a file of so many differ. Where a link is lost that another one replaces, it is read again.
+fn search(file: &Reach, pieces: &Pieces, bytes: u64) -> Result<Vec<Range<u64>>> {
+    let mut links = 0;
+    loop {
+        let (mut search, lost) = (Search::new(pieces, bytes), file.links_lost());
+        match file.read(&mut |bytes| search.take(bytes)) {
+            Ok(()) => return Ok(search.end()),
+            Err(failure) if failure.kind == FailureKind::Connection && links < LINKS_MAX => {
+                // It waits for another link, where there may be one.
+                file.entry(b"")?;
+                if file.links_lost() == lost {
+                    return Err(failure);
+                }
+                links += 1;
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
 }
 
 /// Compares a file, as it is read, with the digests of its parts.

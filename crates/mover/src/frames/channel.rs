@@ -12,6 +12,8 @@
 //! last, let wait or be under way, and about a hundred bytes for each of at most [`limits::CHANNEL_FRAMES_MAX`]
 //! positions and 65,536 producers that are forgotten.
 
+mod block_max;
+
 mod consumers;
 
 mod earlier;
@@ -46,6 +48,7 @@ use producers::{KnownProducer, Over};
 use retired::{Before, Retired};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 use subscription::Subscription;
 use thalweg_wire::limits;
 use thalweg_wire::message::{
@@ -93,6 +96,8 @@ pub struct Channel {
     spill: Option<SpillTerms>,
     /// Of a recorded log nothing is forgotten to make room.
     keeps_all: bool,
+    /// For so long a consumer with `block` that takes nothing may hold producers up.
+    block_max: Option<Duration>,
     files: Files,
     spill_trouble: Option<String>,
     log: Log,
@@ -138,6 +143,7 @@ impl Channel {
             is_unattended: wishes.is_unattended,
             spill: None,
             keeps_all: false,
+            block_max: None,
             files: Files::default(),
             spill_trouble: None,
             log: Log::default(),
@@ -210,7 +216,7 @@ impl Channel {
                     .or_insert_with(|| KnownProducer::new(id, head.sequence));
                 (known.next, known.durable) = (head.sequence + 1, head.sequence + 1);
                 (known.last_position, known.over) = (position, Over::No);
-                known.bytes += head.payload_bytes;
+                known.count(head.payload_bytes);
                 if let Some((set, index)) = head.set
                     && !self.closed.contains(&set)
                     && let Some(open) = self.sets.open(set)
@@ -649,7 +655,7 @@ impl Channel {
         let Some(known) = self.producers.get_mut(id) else { return };
         known.next = sequence + 1;
         known.last_position = position;
-        known.bytes += payload_bytes;
+        known.count(payload_bytes);
         if known.level == HeldLevel::Durable {
             known.unsynced.push_back((position, sequence));
         } else {

@@ -36,7 +36,12 @@ pub struct Producer {
     /// The hub said that it holds everything below this, as the level wants it.
     held: u64,
     says: VecDeque<FramesMessage>,
+    /// Consumers that the hub waits for no more, and of which nobody was told.
+    passed_over: VecDeque<String>,
 }
+
+/// Names of consumers that are kept until somebody is told of them; of more, the newest.
+const PASSED_OVER_MAX: usize = 16;
 
 impl Producer {
     /// Of this name, that keeps so much.
@@ -52,6 +57,7 @@ impl Producer {
             clock: UNKNOWN,
             held: 0,
             says: VecDeque::new(),
+            passed_over: VecDeque::new(),
         }
     }
 
@@ -203,8 +209,20 @@ impl Producer {
                 self.finished = true;
                 Ok(())
             }
+            FramesMessage::PassedOver { consumer } => {
+                if self.passed_over.len() >= PASSED_OVER_MAX {
+                    self.passed_over.pop_front();
+                }
+                self.passed_over.push_back(consumer);
+                Ok(())
+            }
             other => Err(not_said_by("a hub", &other)),
         }
+    }
+
+    /// A consumer that took nothing for too long, and for which the hub does not hold this producer up any more.
+    pub fn take_passed_over(&mut self) -> Option<String> {
+        self.passed_over.pop_front()
     }
 
     fn lane_mut(&mut self) -> Result<&mut Outgoing<Arc<Made>>> {

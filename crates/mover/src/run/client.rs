@@ -20,7 +20,8 @@ use std::time::{Duration, Instant};
 use thalweg_wire::hello::{Cipher, Hello, Purpose, System};
 use thalweg_wire::limits;
 use thalweg_wire::message::{
-    ChannelTerms, Direction, Message, Open, Opened, Question, Reply, SourceForm, Steer, Terms, TransferNumber,
+    ChannelTerms, Direction, Message, Open, Opened, Question, Reply, SourceForm, Steer, TakenBefore, Terms,
+    TransferNumber,
 };
 use thalweg_wire::receipt::Signatory;
 
@@ -478,13 +479,17 @@ impl Client {
         }
     }
 
-    /// Opens the lane of a producer of frames: how its channel is kept.
+    /// Opens the lane of a producer of frames: how its channel is kept, and what it took under that name before.
     ///
     /// # Errors
     /// As [`Client::open_push`].
-    pub fn open_producer(&self, open: Open, is_given_up: &dyn Fn() -> bool) -> Result<ChannelTerms> {
+    pub fn open_producer(
+        &self,
+        open: Open,
+        is_given_up: &dyn Fn() -> bool,
+    ) -> Result<(ChannelTerms, Option<TakenBefore>)> {
         match self.open(open, is_given_up)? {
-            Opened::Produce { channel } => Ok(channel),
+            Opened::Produce { channel, before } => Ok((channel, before)),
             _ => Err(self.other_kind()),
         }
     }

@@ -672,8 +672,14 @@ impl Outbox for SessionOutbox {
     fn limit(&self, transfer: TransferNumber) -> Option<LimitAccount> {
         let session = self.0.upgrade()?;
         let of_all = session.share.get().and_then(Share::told);
-        let of_export = session.own_share(transfer).and_then(|share| share.told());
-        of_all.into_iter().chain(of_export).min_by_key(|limit| limit.bytes_per_s)
+        let own = session.own_share(transfer);
+        let of_export = own.as_ref().and_then(|share| share.told());
+        match own.and_then(|share| share.is_what_binds()) {
+            // One that is no more limits nothing.
+            Some(true) => of_export.or(of_all),
+            Some(false) => of_all.or(of_export),
+            None => of_all.into_iter().chain(of_export).min_by_key(|limit| limit.bytes_per_s),
+        }
     }
 }
 

@@ -51,6 +51,10 @@ pub struct Waited {
 pub struct Share {
     total: Arc<Total>,
     member: Member,
+    /// For how long it was waited for, in nanoseconds, of all streams together.
+    waited: AtomicU64,
+    /// The same for the share that holds beside it.
+    waited_beside: AtomicU64,
 }
 
 impl Total {
@@ -72,7 +76,8 @@ impl Total {
     /// For one more session, or transfer.
     pub fn share(self: &Arc<Self>) -> Share {
         let member = Member(self.members.fetch_add(1, Ordering::Relaxed));
-        Share { total: self.clone(), member }
+        let (waited, waited_beside) = (AtomicU64::new(0), AtomicU64::new(0));
+        Share { total: self.clone(), member, waited, waited_beside }
     }
 
     /// The rate, if there is one now, with its count of changes. That is read first: a count that comes with
@@ -95,6 +100,28 @@ impl Share {
     /// Waits until so many bytes may go, while `goes_on`, and says for how long; `None` if they go at once.
     /// Before it waits, and only then, it calls `before`, whose time does not count.
     pub fn wait(
+        &self,
+        bytes: u64,
+        goes_on: impl FnMut() -> bool,
+        before: impl FnOnce(),
+    ) -> Option<Waited> {
+        let waited = self.wait_in_line(bytes, goes_on, before)?;
+        self.waited.fetch_add(nanos(waited.time).max(1), Ordering::Relaxed);
+        Some(waited)
+    }
+
+    /// So long the same bytes waited for the share that holds beside this one.
+    pub fn note_beside(&self, waited: Duration) {
+        self.waited_beside.fetch_add(nanos(waited).max(1), Ordering::Relaxed);
+    }
+
+    /// Whether it was waited for longer than the one beside it; `None` if neither was.
+    pub fn is_what_binds(&self) -> Option<bool> {
+        let [own, beside] = [&self.waited, &self.waited_beside].map(|time| time.load(Ordering::Relaxed));
+        (own > 0 || beside > 0).then_some(own >= beside)
+    }
+
+    fn wait_in_line(
         &self,
         bytes: u64,
         mut goes_on: impl FnMut() -> bool,

@@ -3,10 +3,11 @@
 //!
 //! One seed is one story: some producers that push frames of any size, of sets some of them; some consumers, alone or
 //! in a group, each by a policy, and each with the window that it asks for or, in a third of the stories, with less; a
-//! channel with little memory, maybe with a spill log that is small too; and faults, by `seed % 7`: none; consumers
-//! that stall; streams that break; links that break, with whatever was on its way, some for longer than the hub waits
-//! for a consumer; kills of producers and consumers; restarts of the hub, which takes what was in memory with it, and
-//! of the log what was not synced; all of these.
+//! channel with little memory, maybe with a spill log that is small too; in some stories, where the hub stays,
+//! producers that come late and consumers that wait for all of them; and faults, by `seed % 7`: none; consumers that
+//! stall; streams that break; links that break, with whatever was on its way, some for longer than the hub waits for a
+//! consumer; kills of producers and consumers; restarts of the hub, which takes what was in memory with it, and of the
+//! log what was not synced; all of these.
 //!
 //! # What is checked
 //! 1. Each consumer is delivered the frames of a producer in order, none twice, each as it was pushed.
@@ -18,7 +19,8 @@
 //! 5. Frames that a producer was told are durable survive the hub.
 //! 6. Memory has its bound.
 //! 7. Neither machine calls the other's words a breach of protocol.
-//! 8. When faults stop, everything ends.
+//! 8. A consumer that waits for so many producers hears of no end before as many are over, also where some come late.
+//! 9. When faults stop, everything ends, however long consumers wait for producers of an earlier hub.
 //!
 //! # Not simulated
 //! Files (the real log is tested by itself), clocks, hostile peers, threads and locks.
@@ -84,6 +86,8 @@ struct Made {
     wire: Wire,
     frames: u64,
     pushed: u64,
+    /// The step from which on it comes.
+    begins_at: u64,
     sets: Option<u32>,
     is_dead: bool,
     finished: bool,
@@ -142,6 +146,7 @@ struct World {
     read_back: u64,
     retired: u64,
     narrowed: u64,
+    late: u64,
 }
 
 /// What happened in a story: who runs many sees whether there was anything to be checked.
@@ -163,6 +168,8 @@ pub struct StoryTally {
     pub narrowed: u64,
     /// Consumers that the hub waited for no longer, and that came back.
     pub given_up: u64,
+    /// Producers that came late, and that consumers waited for.
+    pub late: u64,
 }
 
 impl StoryTally {
@@ -174,6 +181,7 @@ impl StoryTally {
         self.retired += other.retired;
         self.narrowed += other.narrowed;
         self.given_up += other.given_up;
+        self.late += other.late;
         for (sums, more) in [(&mut self.lost, &other.lost), (&mut self.lost_in_groups, &other.lost_in_groups)]
         {
             more.iter().for_each(|(reason, count)| *sums.entry(*reason).or_default() += count);
@@ -286,6 +294,7 @@ impl World {
             read_back: 0,
             retired: 0,
             narrowed: 0,
+            late: 0,
             random,
         };
         let spills = world.draw_takers();
@@ -294,8 +303,11 @@ impl World {
             world.hub.set_spill(SpillTerms { is_recorded, bytes_max: spill_max });
         }
         world.draw_makers(is_recorded);
+        world.draw_waits(seed);
         for index in 0..world.makers.len() {
-            world.attach_maker(index).unwrap_or_default();
+            if world.makers[index].begins_at == 0 {
+                world.attach_maker(index).unwrap_or_default();
+            }
         }
         for index in 0..world.takers.len() {
             world.attach_taker(index).unwrap_or_default();
@@ -350,11 +362,32 @@ impl World {
                 wire: Wire::new(0),
                 frames,
                 pushed: 0,
+                begins_at: 0,
                 sets,
                 is_dead: false,
                 finished: false,
                 known: frames,
             });
+        }
+    }
+
+    /// For how many producers consumers wait, and for how long for those of an earlier hub. By random numbers of its
+    /// own: what else is drawn is the same without.
+    fn draw_waits(&mut self, seed: u64) {
+        let mut random = Random::new(seed ^ 0x0077_a175);
+        for taker in &mut self.takers {
+            taker.asks.patience_ms = random.pick(&[0u32, 2, 20]);
+        }
+        // For one that only a hub knew which is gone they would wait for ever, and rightly.
+        let makers = self.makers.len();
+        if self.class >= 5 || makers < 2 || !random.percent(40) {
+            return;
+        }
+        self.takers.iter_mut().for_each(|taker| taker.asks.producers = makers as u32);
+        for maker in self.makers.iter_mut().skip(1) {
+            maker.begins_at = random.within(1, 300);
+            maker.wire.lose();
+            self.late += 1;
         }
     }
 
@@ -366,6 +399,7 @@ impl World {
             retired: self.retired,
             narrowed: self.narrowed,
             given_up: self.given_up,
+            late: self.late,
             ..StoryTally::default()
         };
         for taker in &self.takers {
@@ -660,6 +694,11 @@ impl World {
                 }
             }
             Delivery::End(_) => {
+                let is_over = |maker: &&Made| maker.is_dead || maker.pushed == maker.frames;
+                let (over, wanted) = (self.makers.iter().filter(is_over).count(), taker.asks.producers);
+                if self.late > 0 && (over as u64) < u64::from(wanted) {
+                    return Err(format!("a consumer ended after {over} of {wanted} producers"));
+                }
                 taker.ended = true;
                 taker.wire.to_hub.push_back(FramesMessage::Leave);
             }
@@ -785,6 +824,6 @@ mod tests {
         }
         assert!(alone.contains_key(&LossReason::Forgotten), "{told:?}");
         assert!(told.faults > 0 && told.spilled > 0 && told.read_back > 0 && told.retired > 0, "{told:?}");
-        assert!(told.narrowed > 0 && told.given_up > 0, "{told:?}");
+        assert!(told.narrowed > 0 && told.given_up > 0 && told.late > 0, "{told:?}");
     }
 }

@@ -39,6 +39,8 @@ pub struct HostLimits {
     pub channel_bytes_max: u64,
     /// Bytes of the spill log of each channel, where its export does not say otherwise.
     pub spill_bytes_max: u64,
+    /// For so long a consumer of frames with `block` that takes nothing may hold producers up. Default: without end.
+    pub block_max: Option<Duration>,
     /// Bytes of what clients may have it keep in memory beside that, and beside buffers: entries, outcomes,
     /// lines of receipts, pieces and names of streams, messages. Where it is more, the largest session ends of those
     /// that count as one, as above, and have most. `usize::MAX`: no bound.
@@ -68,6 +70,7 @@ impl Default for HostLimits {
             requests: 32,
             channel_bytes_max: limits::CHANNEL_BYTES_MAX,
             spill_bytes_max: limits::SPILL_BYTES_MAX,
+            block_max: None,
             held_bytes_max: usize::MAX,
             tls_form: TlsForm::default(),
             requires_tls: false,

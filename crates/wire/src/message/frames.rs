@@ -38,6 +38,7 @@ pub use item::{
 pub use status::{ChannelStatus, ConsumerStatus, ProducerStatus};
 pub use terms::{
     ChannelTerms, ChannelWishes, Consume, FrameFrom, FramePolicy, FrameRole, FrameTerms, HasOf, HeldLevel,
+    TakenBefore,
 };
 
 use super::check_count;
@@ -160,6 +161,12 @@ pub enum FramesMessage {
         /// Its next sequence.
         next: u64,
     },
+    /// Hub, to producers: this consumer took nothing for as long as it may hold them up, and is waited for no more
+    /// until it takes something.
+    PassedOver {
+        /// Its name, that of its group, or its number.
+        consumer: String,
+    },
 }
 
 impl FramesMessage {
@@ -172,6 +179,9 @@ impl FramesMessage {
             | FramesMessage::EndSet { next, .. } => check_number(*next),
             FramesMessage::Finish { frames } | FramesMessage::Finished { frames } => check_number(*frames),
             FramesMessage::SetHad { taken, .. } => check_ranges(taken, limits::SET_FRAMES_MAX),
+            FramesMessage::PassedOver { consumer } => {
+                check_count("name", consumer.len(), limits::NAME_BYTES_MAX)
+            }
             _ => Ok(()),
         }
     }

@@ -1,6 +1,8 @@
 //! How a transfer begins: who sends what to which place.
 
-use super::{ChannelTerms, Failure, FlowTerms, FrameRole, FrameTerms, Terms, TransferNumber, check_count};
+use super::{
+    ChannelTerms, Failure, FlowTerms, FrameRole, FrameTerms, TakenBefore, Terms, TransferNumber, check_count,
+};
 use crate::receipt::Signatory;
 use crate::{DecodeError, RelativePath, limits};
 use serde::{Deserialize, Serialize};
@@ -260,6 +262,8 @@ pub enum Opened {
     Produce {
         /// How the channel is kept.
         channel: ChannelTerms,
+        /// What it took under this name before, if it knows all of it.
+        before: Option<TakenBefore>,
     },
     /// Its hub gives frames.
     Consume {
@@ -478,7 +482,7 @@ mod tests {
                 assert_eq!(Message::decode(&bytes), refused, "{none}");
             }
         }
-        let produce = Opened::Produce { channel: ChannelTerms::default() };
+        let produce = Opened::Produce { channel: ChannelTerms::default(), before: None };
         let mut answer = body(&Message::Opened(TransferNumber(1), produce));
         for none in [5, 0x7f, 0xff] {
             answer[2] = none;

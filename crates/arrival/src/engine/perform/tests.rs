@@ -90,6 +90,7 @@ fn driven<T>(watch: &Watch, act: impl FnOnce(&Driver<'_>) -> T) -> T {
         changed: AtomicBool::new(false),
         refused: Mutex::default(),
         dialled: Mutex::default(),
+        dialled_for_results: Mutex::default(),
         is_over: Arc::default(),
         is_key_told: Arc::default(),
     })

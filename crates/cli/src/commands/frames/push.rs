@@ -19,7 +19,9 @@ use thalweg_cli::args::frames::FramesPushArgs;
 use thalweg_client::events;
 use thalweg_client::frames::files::{self, Cut};
 use thalweg_client::frames::framed::{self, Given, Reading};
-use thalweg_client::frames::{ChannelWishes, HeldLevel, NewFrame, ProducerReport, Sender, SenderWishes};
+use thalweg_client::frames::{
+    ChannelWishes, HeldLevel, NewFrame, ProducerReport, Sender, SenderWishes, TakenBefore,
+};
 use thalweg_mover::admission::SlotHeld;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::run::copy::Stop;
@@ -80,6 +82,9 @@ pub(super) fn push(args: &FramesPushArgs, places: &Places) -> Result<Exit> {
         pace: Cell::new(None),
         before,
         left_out: Cell::new(0),
+        left_out_bytes: Cell::new(0),
+        unlike: RefCell::default(),
+        has_one_source: from.len() == 1,
         withheld: RefCell::default(),
         is_pipe: Cell::new(false),
         reading: Cell::default(),
@@ -194,8 +199,18 @@ struct Torn {
     bytes: u64,
     /// That a frame has.
     of: u64,
+    how: Cause,
+}
+
+/// Why a frame has fewer bytes than others.
+#[derive(Clone, Copy)]
+enum Cause {
+    /// The source had no more.
+    Ended,
     /// It was to stop: more may have come.
-    is_stopped: bool,
+    Stopped,
+    /// An earlier push sent it so, and more came since.
+    Grew,
 }
 
 impl Torn {
@@ -204,19 +219,19 @@ impl Torn {
     }
 
     fn failure(&self) -> Failure {
-        let Torn { source, sequence, bytes, of, is_stopped } = self;
-        let (source, how) = (named(source), if *is_stopped { "was left" } else { "ended" });
-        let cause = format!(
-            "{source} {how} in the middle of frame {sequence}: it was sent with {bytes} bytes of {of}"
-        );
+        let Torn { source, sequence, bytes, of, how } = self;
+        let source = named(source);
+        let sent = format!("it was sent with {bytes} bytes of {of}");
+        let cause = match how {
+            Cause::Ended => format!("{source} ended in the middle of frame {sequence}: {sent}"),
+            Cause::Stopped => format!("{source} was left in the middle of frame {sequence}: {sent}"),
+            Cause::Grew => format!(
+                "{source} has grown since it ended in the middle of frame {sequence}: {sent}, and the rest of it is in \
+                 no frame"
+            ),
+        };
         Failure::new(FailureKind::Usage, "push frames", cause)
     }
-}
-
-/// Frames that a file is cut into as it is now.
-fn count_cut_of(file: &File, frame_bytes: u64) -> u64 {
-    let bytes = file.metadata().map_or(0, |metadata| metadata.len());
-    if frame_bytes == 0 { 0 } else { bytes.div_ceil(frame_bytes) }
 }
 
 /// A source, for people.
@@ -302,6 +317,10 @@ struct Job<'a> {
     /// Frames that the hub has of a push before this one, and those of them that were left out.
     before: u64,
     left_out: Cell<u64>,
+    /// Bytes of these, as the sources have them now, and why they are not what the hub has.
+    left_out_bytes: Cell<u64>,
+    unlike: RefCell<Option<Failure>>,
+    has_one_source: bool,
     /// Sets that were declared among those, and their frames: the hub heard of them, and of some the end.
     withheld: RefCell<BTreeMap<u64, u32>>,
     /// What is read is a pipe, or what else cannot be read twice; and where it is in what that has framed.
@@ -330,7 +349,7 @@ impl Job<'_> {
                 break;
             }
             match self.read(source) {
-                Err(_) if self.has_more.get() => break,
+                Err(_) if self.has_more.get() || self.unlike.borrow().is_some() => break,
                 Err(failure) if failure.kind == FailureKind::Stopped && self.stop.is_asked() => break,
                 other => other?,
             }
@@ -370,8 +389,11 @@ impl Job<'_> {
         }
     }
 
-    /// The hub has more frames under this name than the sources.
+    /// The hub has other frames under this name than the sources, or more.
     fn others(&self) -> Option<Failure> {
+        if let Some(unlike) = &*self.unlike.borrow() {
+            return Some(unlike.clone());
+        }
         let (has, left_out) = (self.before, self.left_out.get());
         let cause = format!(
             "the hub has {} of {}, and these files have {left_out}: they are others, and nothing of them was sent",
@@ -394,11 +416,48 @@ impl Job<'_> {
     }
 
     /// Goes past what was sent of a file before.
-    fn skip(&self, file: &mut File, frame_bytes: u64) -> Result<()> {
-        let frames = (self.before - self.left_out.get()).min(count_cut_of(file, frame_bytes));
+    fn skip(&self, source: &OsStr, file: &mut File, frame_bytes: u64) -> Result<()> {
+        let bytes = file.metadata().map_or(0, |metadata| metadata.len());
+        let all = if frame_bytes == 0 { 0 } else { bytes.div_ceil(frame_bytes) };
+        let frames = (self.before - self.left_out.get()).min(all);
+        let end = frames.saturating_mul(frame_bytes);
+        let left_out = end.min(bytes);
         self.left_out.set(self.left_out.get() + frames);
-        let skipped = file.seek(SeekFrom::Start(frames.saturating_mul(frame_bytes)));
+        self.left_out_bytes.set(self.left_out_bytes.get().saturating_add(left_out));
+        if frames > 0 && self.left_out.get() == self.before {
+            let last_bytes = left_out - (frames - 1).saturating_mul(frame_bytes);
+            self.compare_left_out(source, last_bytes, frame_bytes)?;
+        }
+        let skipped = file.seek(SeekFrom::Start(end));
         skipped.map(|_| ()).map_err(|error| failure::of_io("read frames", &error))
+    }
+
+    /// Holds what is left out against what the hub has, as far as it knows: the last frame, of this source, has so many
+    /// bytes by now. One that was sent cut short stays so, and is named: what follows it goes on at its place.
+    fn compare_left_out(&self, source: &OsStr, last_bytes: u64, frame_bytes: u64) -> Result<()> {
+        let Some(TakenBefore { bytes, last_bytes: sent }) = self.sender.taken_before() else { return Ok(()) };
+        let (left_out, torn) = (self.left_out_bytes.get(), last_bytes.saturating_sub(sent));
+        // One that was cut short in an earlier push was named by the next. Of several files it moves what follows.
+        let earlier = left_out.saturating_sub(torn).checked_sub(bytes);
+        let is_alike = |earlier: u64| earlier == 0 || self.has_one_source && earlier < frame_bytes;
+        if sent > last_bytes || !earlier.is_some_and(is_alike) {
+            let has = failure::counted(self.before, "frame", "frames");
+            let cause = format!(
+                "the hub has {has} of {} with {bytes} bytes, and the first {} of these files have {left_out}: they are \
+                 others, or grew since, and nothing of them was sent",
+                self.sender.producer(),
+                self.before,
+            );
+            let failure = Failure::new(FailureKind::Changed, "push frames", cause);
+            *self.unlike.borrow_mut() = Some(failure.clone());
+            return Err(failure);
+        }
+        if torn > 0 {
+            let (source, sequence) = (source.to_owned(), self.before - 1);
+            let torn = Torn { source, sequence, bytes: sent, of: frame_bytes, how: Cause::Grew };
+            self.torn.borrow_mut().push(torn);
+        }
+        Ok(())
     }
 
     fn read(&self, source: &OsStr) -> Result<()> {
@@ -437,8 +496,9 @@ impl Job<'_> {
         };
         let mut from = self.open(source, how.frame_bytes)?;
         if let Some(bytes) = files::cut(&mut *from, &how, &mut sink)? {
-            let (sequence, of, is_stopped) = (self.latest.get(), how.frame_bytes, self.stop.is_asked());
-            self.torn.borrow_mut().push(Torn { source: source.to_owned(), sequence, bytes, of, is_stopped });
+            let (sequence, of) = (self.latest.get(), how.frame_bytes);
+            let how = if self.stop.is_asked() { Cause::Stopped } else { Cause::Ended };
+            self.torn.borrow_mut().push(Torn { source: source.to_owned(), sequence, bytes, of, how });
         }
         Ok(())
     }
@@ -514,7 +574,7 @@ impl Job<'_> {
         self.is_pipe.set(!file.metadata().is_ok_and(|metadata| metadata.is_file()));
         if !self.is_pipe.get() {
             if self.args.resume && !self.args.index && !self.args.framed {
-                self.skip(&mut file, frame_bytes)?;
+                self.skip(source, &mut file, frame_bytes)?;
             }
             return Ok(Box::new(file));
         }

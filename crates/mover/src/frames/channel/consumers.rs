@@ -193,7 +193,11 @@ impl Channel {
             FramesMessage::Stand { epoch, next } => member.lane.stand(epoch, next)?,
             FramesMessage::Again { number } => member.lane.damaged(number)?,
             FramesMessage::Taken { next } => {
-                for handed in member.lane.taken(next)? {
+                let taken = member.lane.taken(next)?;
+                if !taken.is_empty() {
+                    one.is_at_work();
+                }
+                for handed in taken {
                     match handed {
                         Handed::Frame(_, held) => {
                             one.took(&held);

@@ -1,12 +1,13 @@
 //! Producers as their channel knows them.
 
+use super::Channel;
 use crate::frames::clock::UNKNOWN;
 use crate::frames::frame::Payload;
 use crate::frames::lane::{Incoming, Window};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use thalweg_wire::limits;
-use thalweg_wire::message::{ClockOffset, FramesMessage, HeldLevel, ProducerId, ProducerStatus};
+use thalweg_wire::message::{ClockOffset, FramesMessage, HeldLevel, ProducerId, ProducerStatus, TakenBefore};
 
 /// Whether more comes of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +36,9 @@ pub(super) struct KnownProducer {
     /// What this hub took first of it.
     pub first_here: u64,
     pub bytes: u64,
+    /// Frames that these are of, and bytes of the last.
+    counted: u64,
+    last_bytes: u64,
     /// It said that it made so many.
     pub finish: Option<u64>,
     pub over: Over,
@@ -71,6 +75,8 @@ impl KnownProducer {
             next,
             first_here: next,
             bytes: 0,
+            counted: 0,
+            last_bytes: 0,
             finish: None,
             over: Over::No,
             clock: UNKNOWN,
@@ -88,6 +94,13 @@ impl KnownProducer {
     /// One that was here before, from `first_here` on, and goes on with `next`.
     pub fn again(id: Arc<ProducerId>, next: u64, first_here: u64) -> KnownProducer {
         KnownProducer { first_here, ..KnownProducer::new(id, next) }
+    }
+
+    /// A frame of so many bytes is taken.
+    pub fn count(&mut self, payload_bytes: u64) {
+        self.bytes += payload_bytes;
+        self.counted += 1;
+        self.last_bytes = payload_bytes;
     }
 
     /// A new attachment: what waits of the old one is asked for again, and the clock is measured anew, maybe that of
@@ -195,5 +208,13 @@ impl KnownProducer {
             is_gone: self.over == Over::Gone,
             clock: self.clock,
         }
+    }
+}
+
+impl Channel {
+    /// What it took of this producer, if it knows all of that: an earlier hub may have had some, or it was forgotten.
+    pub fn taken_before(&self, id: &ProducerId) -> Option<TakenBefore> {
+        let known = self.producers.get(id).filter(|known| known.counted == known.next)?;
+        Some(TakenBefore { bytes: known.bytes, last_bytes: known.last_bytes })
     }
 }

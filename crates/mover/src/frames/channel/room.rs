@@ -1,6 +1,7 @@
 //! Room for one more frame: what goes, and whose it was.
 
 use super::log::{Disk, Kind};
+use super::subscription::Subscription;
 use super::{Action, Channel, KnownProducer, Record, cost_of};
 use std::sync::Arc;
 use thalweg_wire::limits;
@@ -41,8 +42,8 @@ impl Channel {
         self.subscriptions.is_empty() && !self.is_unattended && position >= self.hold_from
     }
 
-    fn is_needed_by(&self, position: u64, policy: fn(FramePolicy) -> bool) -> bool {
-        self.subscriptions.values().any(|one| policy(one.policy) && one.needs(position))
+    fn is_needed_by(&self, position: u64, who: fn(&Subscription) -> bool) -> bool {
+        self.subscriptions.values().any(|one| who(one) && one.needs(position))
     }
 
     /// Takes the oldest payload out of memory, if the log has it or nobody has a right to it. False: it must be waited
@@ -54,13 +55,13 @@ impl Channel {
             Disk::At(_) => {}
             Disk::Writing => return false,
             Disk::No => {
-                let spills = self.is_needed_by(position, |policy| policy == FramePolicy::Spill)
+                let spills = self.is_needed_by(position, |one| one.policy == FramePolicy::Spill)
                     || self.holds_for_spill && self.is_awaited(position);
                 if spills && self.spill.is_some() {
                     self.spill_from(position);
                     return false;
                 }
-                let blocks = self.is_needed_by(position, |policy| policy == FramePolicy::Block);
+                let blocks = self.is_needed_by(position, Subscription::blocks);
                 if blocks || spills || self.is_awaited(position) {
                     return false;
                 }
@@ -160,10 +161,7 @@ impl Channel {
             return false;
         }
         let Some((file, last_position)) = self.files.oldest() else { return false };
-        let is_promised = self
-            .subscriptions
-            .values()
-            .any(|one| one.policy == FramePolicy::Block && one.cursor <= last_position);
+        let is_promised = self.subscriptions.values().any(|one| one.blocks() && one.cursor <= last_position);
         if is_promised || self.is_awaited(last_position) {
             return false;
         }

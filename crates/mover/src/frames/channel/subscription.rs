@@ -10,6 +10,7 @@ use crate::frames::spill::Location;
 use crate::frames::tails::Tails;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 use thalweg_wire::limits;
 use thalweg_wire::message::{
     ConsumerStatus, FrameFrom, FramePolicy, GroupSet, Item, LossReason, LostRange, ProducerId, SetOver,
@@ -201,6 +202,10 @@ pub(super) struct Subscription {
     pub noted_ns: u64,
     pub bytes: u64,
     pub lost: BTreeMap<LossReason, u64>,
+    /// It blocked for too long, and is not waited for until it takes something.
+    pub is_passed_over: bool,
+    /// Since when it has held producers up and took nothing.
+    pub held_since: Option<Duration>,
     pub tails: Tails,
     pub group: Option<GroupSets>,
     /// What a consumer by itself took of sets of which it was not told that they are over: another process under its
@@ -279,6 +284,8 @@ impl Subscription {
             noted_ns: 0,
             bytes: 0,
             lost: BTreeMap::new(),
+            is_passed_over: false,
+            held_since: None,
             tails: Tails::default(),
             group: is_group.then(GroupSets::new),
             had: OpenSets::new(2 * limits::SETS_OPEN_MAX),
@@ -459,7 +466,8 @@ impl Subscription {
 
     /// Whether it drops rather than waits.
     pub fn drops(&self) -> bool {
-        matches!(self.policy, FramePolicy::DropOldest { .. } | FramePolicy::LatestOnly)
+        let is_policy = matches!(self.policy, FramePolicy::DropOldest { .. } | FramePolicy::LatestOnly);
+        is_policy || self.is_passed_over
     }
 
     /// Whether what it has not been handed must stay.

@@ -4,6 +4,7 @@ use crate::failure::counted;
 use crate::frames::{ChannelStatus, ChannelWishes, ConsumerStatus, FramePolicy, ProducerId};
 use thalweg_wire::limits;
 use thalweg_wire::message::ChannelTerms;
+use thalweg_wire::path::Escaped;
 
 /// What of a channel is not as it was wished for: who opened it first said how it is kept, and a hub may have no more.
 pub(super) fn unlike(wishes: &ChannelWishes, terms: &ChannelTerms) -> Option<String> {
@@ -53,6 +54,15 @@ pub(super) fn by_whom(status: &ChannelStatus, producer: &ProducerId) -> Option<S
     let at = if at.is_empty() { at } else { format!(" at {at}") };
     let frames = counted(behind(last), "frame", "frames");
     Some(format!("consumer {}{at}, {policy}, {frames} behind", last.name))
+}
+
+/// What is told of a consumer for which a producer is held up no more.
+pub(super) fn passed_over(consumer: &str) -> String {
+    let consumer = Escaped(consumer.as_bytes());
+    format!(
+        "consumer {consumer}, block, took nothing for as long as the daemon lets it hold producers up (--block-max): \
+         until it takes something the oldest frames are dropped for it, and it is told which"
+    )
 }
 
 #[cfg(test)]

@@ -39,6 +39,8 @@ pub struct Hub {
     windows: Arc<Windows>,
     /// Memory of payloads that are not needed any more, as far as all of them together are within `bytes_max`.
     shelf: Shelf,
+    /// For so long a consumer with `block` that takes nothing may hold producers up.
+    block_max: Option<Duration>,
 }
 
 /// The channels that there are.
@@ -107,7 +109,15 @@ impl Hub {
     /// Without channels.
     pub fn new(bytes_max: u64) -> Hub {
         let shelf = Shelf::new(usize::try_from(bytes_max).unwrap_or(usize::MAX));
-        Hub { known: Arc::default(), bytes_max, windows: Windows::new(bytes_max), shelf }
+        let windows = Windows::new(bytes_max);
+        Hub { known: Arc::default(), bytes_max, windows, shelf, block_max: None }
+    }
+
+    /// The same, in whose channels consumers with `block` that take nothing hold producers up for so long at most, if
+    /// that is given.
+    #[must_use]
+    pub fn with_block_max(self, block_max: Option<Duration>) -> Hub {
+        Hub { block_max, ..self }
     }
 
     /// The channel of this name, made if need be. `place` says where its log may be; `None`: nowhere.
@@ -185,6 +195,7 @@ impl Hub {
         let memory_bytes = wanted.min(left);
         let (windows, shelf) = (self.windows.clone(), self.shelf.clone());
         let channel = HubChannel::new(wishes, memory_bytes, place, (windows, shelf));
+        channel.lock().machine.set_block_max(self.block_max);
         channels.insert(key.clone(), channel.clone());
         Ok(channel)
     }

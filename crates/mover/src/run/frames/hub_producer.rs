@@ -10,7 +10,7 @@ use crate::run::transfer::{Crossed, PeerNow, Reception, Transfer, limited};
 use crate::stage::Stage;
 use std::time::{Duration, Instant};
 use thalweg_wire::frame::Inner;
-use thalweg_wire::message::{FramesMessage, Heartbeat, ProducerId, Terms, TransferMessage};
+use thalweg_wire::message::{FramesMessage, Heartbeat, ProducerId, TakenBefore, Terms, TransferMessage};
 
 /// See the module.
 pub struct HubProducer {
@@ -63,6 +63,10 @@ impl HubProducer {
                 false => machine.damaged(self.end.attachment, epoch, number),
             }
         })
+    }
+
+    pub(super) fn taken_before(&self) -> Option<TakenBefore> {
+        self.end.channel.lock().machine.taken_before(&self.producer)
     }
 
     pub(super) fn is_replaced(&self) -> bool {
@@ -140,6 +144,7 @@ impl Transfer for HubProducer {
 
     fn tick(&self) {
         self.end.channel.act(|machine| machine.tick(wall_ns()));
+        self.end.channel.bound_block();
         self.end.channel.shelf().tidy(Instant::now());
     }
 

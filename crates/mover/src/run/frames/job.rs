@@ -327,7 +327,8 @@ impl End {
         let (number, terms, outbox) = (open.transfer, open.terms.clone(), client.session.outbox());
         match self {
             End::Producer(run, ..) => {
-                let channel = client.open_producer(open, is_given_up)?;
+                let (channel, before) = client.open_producer(open, is_given_up)?;
+                run.note_before(before);
                 Ok((run.attach(number, terms, outbox), channel))
             }
             End::Consumer(run, _) => {
@@ -541,6 +542,9 @@ impl Job {
     /// tells it: who makes frames sees neither.
     fn look_why(&self, client: &Client, held_up: &mut HeldUp) {
         let End::Producer(run, ..) = &self.end else { return };
+        while let Some(consumer) = run.take_passed_over() {
+            (self.opening.events)(Event::Note(held_up::passed_over(&consumer)));
+        }
         let figures = run.figures();
         let taken = figures.frames.saturating_sub(figures.waiting);
         if figures.waiting == 0 || taken != held_up.taken {

@@ -21,7 +21,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use thalweg_wire::frame::Inner;
 use thalweg_wire::message::{
-    FrameHead, FramesMessage, Heartbeat, Terms, TransferMessage, TransferNumber, WaitingFor,
+    FrameHead, FramesMessage, Heartbeat, TakenBefore, Terms, TransferMessage, TransferNumber, WaitingFor,
 };
 use thalweg_wire::{Digest, EntryId};
 
@@ -29,6 +29,8 @@ use thalweg_wire::{Digest, EntryId};
 pub struct ProduceRun {
     producer: ProducerId,
     end: ClientEnd<Producer, Counts>,
+    /// What the first hub had taken under this name.
+    before: OnceLock<Option<TakenBefore>>,
 }
 
 /// A frame that was digested. Cloning copies no payload.
@@ -69,7 +71,18 @@ impl ProduceRun {
     /// Of this name; nothing is said before it has a link.
     pub fn new(producer: ProducerId, window: Window) -> Arc<ProduceRun> {
         let machine = Producer::new(producer.clone(), window);
-        Arc::new(ProduceRun { producer, end: ClientEnd::new(window, machine, Counts::default()) })
+        let end = ClientEnd::new(window, machine, Counts::default());
+        Arc::new(ProduceRun { producer, end, before: OnceLock::new() })
+    }
+
+    /// The hub took this under its name before. What a later one says is of what it gave itself, too.
+    pub fn note_before(&self, before: Option<TakenBefore>) {
+        let _ = self.before.set(before);
+    }
+
+    /// What the hub took under its name before its first frame, if it knows all of it.
+    pub fn taken_before(&self) -> Option<TakenBefore> {
+        self.before.get().copied().flatten()
     }
 
     /// Its name.
@@ -92,6 +105,11 @@ impl ProduceRun {
     /// This is promised now.
     pub fn note_slot(&self, held: SlotHeld) {
         self.end.lock().beside.held = Some(held);
+    }
+
+    /// A consumer that took nothing for too long, and is not waited for: each is told once.
+    pub fn take_passed_over(&self) -> Option<String> {
+        self.end.lock().machine.take_passed_over()
     }
 
     /// Why the hub takes nothing, if that is not its consumers; `None`: it takes something, or waits for them. Says

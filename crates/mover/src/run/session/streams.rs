@@ -156,11 +156,16 @@ impl Outlet for Out<'_> {
         let (stream, serial) = self.stream;
         let session = self.session;
         let mut goes_on = || goes_on() && !session.is_over(stream, serial);
-        let waited = self.own_share().and_then(|share| session.wait_in(&share, bytes, &mut goes_on, || {}));
+        let own = self.own_share();
+        let waited = own.as_ref().and_then(|share| session.wait_in(share, bytes, &mut goes_on, || {}));
         if waited.is_some_and(|waited| !waited.goes) {
             return true;
         }
-        session.wait_for_share(bytes, goes_on, || {}).or(waited).is_some()
+        let of_all = session.wait_for_share(bytes, goes_on, || {});
+        if let (Some(share), Some(of_all)) = (&own, of_all) {
+            share.note_beside(of_all.time);
+        }
+        of_all.or(waited).is_some()
     }
 }
 
@@ -289,14 +294,18 @@ impl Meanwhile for Intakes<'_> {
         session.owner.before_taking(session, took as u64, &is_over);
         let mut goes = true;
         // What has ended meanwhile is told first: it may be long until the next look.
-        if let Some(share) = self.own_share()
-            && let Some(waited) = session.wait_in(&share, took as u64, || !is_over(), || self.settle())
+        let own = self.own_share();
+        if let Some(share) = &own
+            && let Some(waited) = session.wait_in(share, took as u64, || !is_over(), || self.settle())
         {
             goes = waited.goes;
             self.book_held(waited.time);
         }
         if let Some(waited) = session.wait_for_share(took as u64, || !is_over(), || self.settle()) {
             goes &= waited.goes;
+            if let Some(share) = &own {
+                share.note_beside(waited.time);
+            }
             self.book_held(waited.time);
         }
         // They came, and nobody waits for them here any more.
@@ -397,6 +406,25 @@ mod tests {
         assert_eq!((told(1), told(2)), (of_export, Some(None)));
         session.remove(TransferNumber(1));
         assert!(session.own_share(TransferNumber(1)).is_none());
+    }
+
+    #[test]
+    fn of_two_limits_that_hold_the_one_that_was_waited_for_is_told_and_before_that_the_lower() {
+        // Of all, of the export, and which is waited for.
+        for (of_all, of_one, waits_in_export) in [(2, 1, false), (1, 2, true)] {
+            let (session, rate, of_export, _) = with_export();
+            rate.set(Some(of_one));
+            let total = Total::new(Arc::new(Rate::new(Some(of_all))), "dtn1".to_owned());
+            session.share_in(total.share());
+            let told = || session.outbox().limit(TransferNumber(1)).map(|limit| limit.export.is_some());
+            assert_eq!(told(), Some(of_one < of_all));
+            let bound = if waits_in_export { &of_export } else { &total };
+            bound.share().charge(1 << 40);
+            let mut receives = intakes(&session, 10);
+            receives.last = Some(TransferNumber(1));
+            receives.before_portion();
+            assert_eq!(told(), Some(waits_in_export));
+        }
     }
 
     #[test]

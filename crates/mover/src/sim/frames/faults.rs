@@ -56,7 +56,8 @@ impl World {
     pub(super) fn heal(&mut self) -> Result<(), String> {
         for index in 0..self.makers.len() {
             let maker = &self.makers[index];
-            if !maker.wire.up && !maker.is_dead && !maker.finished && self.random.percent(30) {
+            let is_there = !maker.is_dead && !maker.finished && maker.begins_at <= self.step;
+            if !maker.wire.up && is_there && self.random.percent(30) {
                 if self.makers[index].wire.needs_session || self.random.percent(50) {
                     self.attach_maker(index)?;
                 } else {
@@ -110,7 +111,8 @@ impl World {
         self.kills += 1;
         if at_maker {
             let maker = &mut self.makers[maker];
-            if maker.is_dead || maker.finished {
+            // Of one that has not come yet the hub would never hear.
+            if maker.is_dead || maker.finished || maker.wire.attachment == 0 {
                 return Ok(());
             }
             maker.is_dead = true;

@@ -270,7 +270,8 @@ impl LostRange {
 /// Why a consumer does not get a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum LossReason {
-    /// It was too slow, and its policy is to drop the oldest.
+    /// It was too slow, and its policy is to drop the oldest; or it blocked, and took nothing for longer than its hub
+    /// lets it hold producers up.
     Dropped,
     /// There was a newer one, and its policy is to get only the latest.
     Superseded,

@@ -44,6 +44,15 @@ pub struct ChannelTerms {
     pub is_unattended: bool,
 }
 
+/// What a hub took under a producer's name before, where it knows all of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct TakenBefore {
+    /// Bytes of the payloads of all frames.
+    pub bytes: u64,
+    /// Of the last one; 0 before there was any.
+    pub last_bytes: u64,
+}
+
 /// What the client of a transfer of frames does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FrameRole {

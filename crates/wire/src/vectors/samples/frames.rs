@@ -4,7 +4,7 @@ use super::{digest, within};
 use crate::message::{
     ChannelStatus, ChannelTerms, ChannelWishes, ClockOffset, Consume, ConsumerAt, ConsumerStatus, FrameFrom,
     FrameHead, FramePolicy, FrameRole, FrameTerms, FramesMessage, GroupSet, HasOf, HeldLevel, HubStamp, Item,
-    LossReason, LostRange, ProducerId, ProducerStatus, SetOver,
+    LossReason, LostRange, ProducerId, ProducerStatus, SetOver, TakenBefore,
 };
 use crate::spill::SpillRecord;
 use crate::vectors::Sample;
@@ -99,11 +99,16 @@ pub(super) fn messages() -> Vec<Sample<FramesMessage>> {
         F::WindowIs { .. } => "window is": F::WindowIs { bytes: 4 << 20 };
         F::SetHad { .. } => "set had": F::SetHad { set: 7, taken: vec![(0, 39), (300, 301)] };
         F::EndSet { .. } => "end set": F::EndSet { set: 7, next: 700 };
+        F::PassedOver { .. } => "passed over": F::PassedOver { consumer: "calib".into() };
     }
 }
 
 pub(super) fn channel() -> ChannelTerms {
     ChannelTerms { memory_bytes: 256 << 20, spill_bytes: Some(1 << 34), is_unattended: true }
+}
+
+pub(super) fn taken_before() -> TakenBefore {
+    TakenBefore { bytes: 300, last_bytes: 44 }
 }
 
 pub(super) fn terms() -> Vec<Sample<FrameTerms>> {

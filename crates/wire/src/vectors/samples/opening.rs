@@ -76,7 +76,8 @@ pub(super) fn answers() -> Vec<Sample<Opened>> {
         Opened::FlowPush { .. } => "flow push": Opened::FlowPush { is_ephemeral: true, window_bytes: 4 << 20 };
         Opened::FlowPull { .. } => "flow pull":
             Opened::FlowPull { source: single(), is_ephemeral: false, window_bytes: 4 << 20 };
-        Opened::Produce { .. } => "produce": Opened::Produce { channel: frames::channel() };
+        Opened::Produce { .. } => "produce":
+            Opened::Produce { channel: frames::channel(), before: Some(frames::taken_before()) };
         Opened::Consume { .. } => "consume":
             Opened::Consume { instance: 1 << 40, channel: ChannelTerms::default() };
         Opened::Refused(_) => "refused": Opened::Refused(failure());

@@ -208,3 +208,48 @@ fn what_no_consumer_sends_is_refused_by_its_name_and_a_full_channel_says_how_man
     });
     assert_eq!(refused.unwrap().cause, "it has 1024 consumers, as many as it may have");
 }
+
+#[test]
+fn who_blocks_and_takes_nothing_is_passed_over_after_the_time_that_it_may_and_blocks_again_when_it_takes() {
+    let seconds = Duration::from_secs;
+    // Room for three frames.
+    let mut channel = Channel::new(&ChannelWishes::default(), 3 * cost(3, 0), 0);
+    let (asks, epoch) = (asks(1, None, FramePolicy::Block), begun(&mut channel));
+    subscribed(&mut channel, 11, &asks, Window { bytes: 1 << 20, items: 1 });
+    let item = |sequence| frame(&producer(), sequence, None, 3);
+    let give = |channel: &mut Channel, sequence| {
+        assert!(channel.begin(1, epoch, sequence, &item(sequence)).unwrap());
+        channel.arrived(1, epoch, sequence, item(sequence), Payload::from(b"abc".to_vec()), 0);
+    };
+    (0..5).for_each(|sequence| give(&mut channel, sequence));
+    let waits = |channel: &Channel| channel.status().producers[0].waiting;
+    // Without a bound for ever, and with it for so long.
+    for (most, at) in [(None, [0, 1000]), (Some(seconds(10)), [1000, 1010])] {
+        channel.set_block_max(most);
+        assert!(at.into_iter().all(|at| channel.bound_block(seconds(at), 0).is_empty()));
+        assert_eq!(waits(&channel), 2);
+    }
+    let passed = channel.bound_block(seconds(1011), 0);
+    assert_eq!((passed.len(), waits(&channel)), (1, 0));
+    let is_told = |action| match action {
+        Action::Tell(1, FramesMessage::PassedOver { consumer }) => consumer == passed[0],
+        _ => false,
+    };
+    assert!(std::iter::from_fn(|| channel.take_action()).any(is_told));
+    assert_eq!(channel.status().consumers[0].lost, [(LossReason::Dropped, 2)]);
+    // It is told which, has the rest, and is waited for as before.
+    let [came, lost, _] = takes(&mut channel, 11, &asks, &mut 0);
+    assert_eq!((came.len(), lost), (3, vec![("cam".to_owned(), 0, 2)]));
+    (5..10).for_each(|sequence| give(&mut channel, sequence));
+    assert_eq!(waits(&channel), 2);
+    // Who takes something now and then is slow, and no more.
+    let mut next = 4;
+    for second in [2000, 2009, 2018] {
+        assert!(channel.bound_block(seconds(second), 0).is_empty());
+        give(&mut channel, 10 + (second - 2000) / 9);
+        let key = ConsumerKey::of(&asks);
+        assert!(channel.next(11, &key, &asks.consumer, 0).is_some());
+        next += 1;
+        channel.hear_consumer(11, &key, &asks.consumer, FramesMessage::Taken { next }, 0).unwrap();
+    }
+}

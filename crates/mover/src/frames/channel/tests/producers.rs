@@ -1,6 +1,7 @@
 //! Producers that come and go: whom the hub forgets, and who may come back under a name.
 
 use super::*;
+use thalweg_wire::message::TakenBefore;
 
 /// A producer of this number comes, gives so many frames, finishes and is gone; the sequence that it began with.
 fn comes_and_goes(channel: &mut Channel, number: u64, frames: u64) -> Result<u64> {
@@ -24,6 +25,24 @@ fn comes_and_goes(channel: &mut Channel, number: u64, frames: u64) -> Result<u64
     channel.detach(attachment);
     while channel.take_action().is_some() {}
     Ok(next)
+}
+
+#[test]
+fn what_was_taken_under_a_name_is_told_as_long_as_all_of_it_is_known() {
+    let mut channel = recorded();
+    assert_eq!(channel.taken_before(&producer()), None);
+    let epoch = begun(&mut channel);
+    assert_eq!(channel.taken_before(&producer()), Some(TakenBefore::default()));
+    (0..2).for_each(|sequence| push(&mut channel, epoch, sequence, (1, sequence as u32)));
+    let before = Some(TakenBefore { bytes: 6, last_bytes: 3 });
+    assert_eq!(channel.taken_before(&producer()), before);
+    // The next hub knows what the log has, and not what it lacks.
+    let log = written(&mut channel);
+    for (lacks, known) in [(0, before), (1, None)] {
+        let mut next = recorded();
+        log.iter().skip(lacks).for_each(|(position, item, at)| next.restore(*position, item.clone(), *at));
+        assert_eq!(next.taken_before(&producer()), known);
+    }
 }
 
 /// As many as there may be beside one that stays, so that there is no end.

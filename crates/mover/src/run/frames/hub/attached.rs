@@ -15,7 +15,8 @@ use crate::run::transfer::Transfer;
 use std::net::IpAddr;
 use std::sync::Arc;
 use thalweg_wire::message::{
-    ChannelWishes, FramePolicy, FrameRole, FrameTerms, HeldLevel, ProducerId, Terms, TransferNumber,
+    ChannelWishes, FramePolicy, FrameRole, FrameTerms, HeldLevel, ProducerId, TakenBefore, Terms,
+    TransferNumber,
 };
 
 /// Who is at the other end of an attachment.
@@ -184,6 +185,14 @@ impl Attached {
     pub fn free_window(&self) {
         if let Attached::Consumer(link, _) = self {
             link.free_window();
+        }
+    }
+
+    /// What was taken under the name of a producer before, if all of it is known.
+    pub fn taken_before(&self) -> Option<TakenBefore> {
+        match self {
+            Attached::Producer(link) => link.taken_before(),
+            Attached::Consumer(..) => None,
         }
     }
 

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use thalweg_wire::message::{ChannelStatus, ChannelTerms, ChannelWishes, TransferMessage};
+use thalweg_wire::path::Escaped;
 
 /// For so long a producer that the log of an earlier hub knows may come back, before consumers are told that it is
 /// gone.
@@ -79,6 +80,15 @@ impl HubChannel {
             began: Instant::now(),
             this: this.clone(),
         })
+    }
+
+    /// Passes over consumers that block and took nothing for too long.
+    pub(in crate::run::frames) fn bound_block(&self) {
+        let names = self.act(|machine| machine.bound_block(self.began.elapsed(), wall_ns()));
+        for name in names {
+            let name = Escaped(name.as_bytes());
+            tracing::warn!("consumer {name} took nothing for too long and is passed over");
+        }
     }
 
     /// Says what there is to say, now that the session knows the attachment.

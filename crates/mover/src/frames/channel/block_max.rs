@@ -1,0 +1,71 @@
+//! A bound on how long a consumer with `block` may hold producers up and take nothing.
+//!
+//! Beyond it the consumer is passed over: what it was not handed goes as with `drop-oldest`, when there has to be room,
+//! and is named to it. Its producers are told whom. As soon as it takes something it blocks as before.
+//!
+//! Not bounded: a consumer that is slow, and takes something now and then; one with `spill`, whose log is slow; and
+//! that nobody is there.
+
+use super::subscription::Subscription;
+use super::{Action, Channel};
+use std::time::Duration;
+use thalweg_wire::message::{FramePolicy, FramesMessage};
+
+impl Channel {
+    /// Who blocks and takes nothing holds producers up for so long at most, from now on; `None`: for as long as it is
+    /// there.
+    pub fn set_block_max(&mut self, most: Option<Duration>) {
+        self.block_max = most;
+    }
+
+    /// From time to time, by a clock that no jump moves: passes over who has held producers up for too long. Their
+    /// names.
+    pub fn bound_block(&mut self, now: Duration, now_ns: u64) -> Vec<String> {
+        let Some(most) = self.block_max else { return Vec::new() };
+        let is_waited_for = self.next_waiting().is_some();
+        let in_memory = self.log.first_in_memory();
+        let in_log = self.files.oldest().map(|(_, last_position)| last_position);
+        // What has to go for the next frame is not behind this.
+        let first_to_go = in_memory.max(in_log).filter(|_| is_waited_for);
+        let mut names = Vec::new();
+        for one in self.subscriptions.values_mut() {
+            let holds = one.blocks() && first_to_go.is_some_and(|position| one.cursor <= position);
+            if one.holds_too_long(holds, now, most) {
+                names.push(one.name.clone());
+            }
+        }
+        if names.is_empty() {
+            return names;
+        }
+        let producers: Vec<u64> = self.producers.values().filter_map(|known| known.attachment).collect();
+        for consumer in &names {
+            let tell = |to: &u64| Action::Tell(*to, FramesMessage::PassedOver { consumer: consumer.clone() });
+            self.actions.extend(producers.iter().map(tell));
+        }
+        self.admit(now_ns);
+        names
+    }
+}
+
+impl Subscription {
+    /// Whether producers wait for it.
+    pub fn blocks(&self) -> bool {
+        self.policy == FramePolicy::Block && !self.is_passed_over
+    }
+
+    /// It took something.
+    pub fn is_at_work(&mut self) {
+        (self.is_passed_over, self.held_since) = (false, None);
+    }
+
+    /// Whether it has held producers up for longer than this: then it is passed over from now on.
+    fn holds_too_long(&mut self, holds: bool, now: Duration, most: Duration) -> bool {
+        if !holds {
+            self.held_since = None;
+            return false;
+        }
+        let since = *self.held_since.get_or_insert(now);
+        self.is_passed_over = now.saturating_sub(since) > most;
+        self.is_passed_over
+    }
+}
