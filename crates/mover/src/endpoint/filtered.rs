@@ -1,4 +1,5 @@
-//! A source of which only what a filter includes is offered: for sources that look at no filter themselves.
+//! A source of which only what a filter includes is offered, or of that one part: for sources that look at neither
+//! themselves.
 //!
 //! What is below an excluded directory is left out with it, in whatever order the source tells it. Nothing is saved of
 //! what the source does to find it.
@@ -6,20 +7,39 @@
 use super::{ExtentMap, Removal, ScanSink, Source, SourceFile};
 use crate::failure::{Failure, Result};
 use crate::filter::{EXCLUDED_BY, Filter};
+use crate::part;
 use std::sync::Arc;
-use thalweg_wire::message::ScanTotals;
+use thalweg_wire::message::{PartOf, ScanTotals};
 use thalweg_wire::{Entry, EntryId, Evidence, Kind, RelativePath};
 
 /// See the module.
 pub struct FilteredSource {
     source: Arc<dyn Source>,
     filter: Filter,
+    part: Option<PartOf>,
 }
 
 impl FilteredSource {
     /// What `filter` includes of `source`.
     pub fn new(source: Arc<dyn Source>, filter: Filter) -> FilteredSource {
-        FilteredSource { source, filter }
+        FilteredSource { source, filter, part: None }
+    }
+
+    /// Only this part of it, and all directories.
+    #[must_use]
+    pub fn only_part(self, part: Option<PartOf>) -> FilteredSource {
+        FilteredSource { part, ..self }
+    }
+
+    /// Whether another part has it.
+    fn is_of_others(&self, entry: &Entry) -> bool {
+        self.part.is_some_and(|part| match &entry.kind {
+            Kind::Directory => false,
+            Kind::HardLink { first, .. } => !part::has_name(part, first),
+            Kind::File { .. } | Kind::Symlink { .. } | Kind::Fifo | Kind::Device { .. } => {
+                !part::has_name(part, &entry.path)
+            }
+        })
     }
 
     /// Whether a directory above is left out.
@@ -35,7 +55,8 @@ impl Source for FilteredSource {
     fn scan(&self, sink: &mut dyn ScanSink) -> ScanTotals {
         let mut filtering = Filtering { source: self, sink, totals: ScanTotals::default() };
         let totals = self.source.scan(&mut filtering);
-        ScanTotals { complete: totals.complete, ..filtering.totals }
+        // Nobody may conclude that what is another part's is gone.
+        ScanTotals { complete: totals.complete && self.part.is_none(), ..filtering.totals }
     }
 
     fn open(&self, entry: &Entry) -> Result<Arc<dyn SourceFile>> {
@@ -90,6 +111,9 @@ impl ScanSink for Filtering<'_> {
         if !verdict.included {
             let pattern = verdict.rule.map(|rule| filter.pattern(rule)).unwrap_or_default();
             self.sink.skipped(entry.path, &format!("{EXCLUDED_BY} `{pattern}`"));
+            return Some(NOBODY);
+        }
+        if self.source.is_of_others(&entry) {
             return Some(NOBODY);
         }
         let bytes = entry.content_bytes();

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_wire::RelativePath;
 use thalweg_wire::message::{
-    Check, FilterRule, Place, Preserve, PullTrial, PushTrial, Totals, TransferNumber, VerifyLevel,
+    Check, FilterRule, PartOf, Place, Preserve, PullTrial, PushTrial, Totals, TransferNumber, VerifyLevel,
 };
 use thalweg_wire::path::Escaped;
 
@@ -133,6 +133,8 @@ pub struct Selection {
     pub update: bool,
     /// Leave alone what exists.
     pub ignore_existing: bool,
+    /// Only this part, as [`part`](crate::part) deals it, and all directories: other copies have the others.
+    pub part: Option<PartOf>,
 }
 
 /// How like the source the destination becomes, and how far that is checked.
@@ -295,9 +297,9 @@ pub type EvidenceSink = Arc<dyn Fn(&Evidence) + Send + Sync>;
 ///
 /// # Errors
 /// When nothing could be done, or not everything: the failure of the last attempt. Single entries that failed
-/// are no error here; they are events and counted in the totals. `Usage` for deletion with a list of names, and
-/// for a receipt of a dry run or of a trial; `Unsupported` for deletion at a given destination, and for a list of names
-/// of a given source; `Usage` where source files are to be removed and may not be, and `Permission` where the far side
+/// are no error here; they are events and counted in the totals. `Usage` for deletion with a list of names or in a
+/// part, and for a receipt of a dry run or of a trial; `Unsupported` for deletion at a given destination, and for a list
+/// of names of a given source; `Usage` where source files are to be removed and may not be, and `Permission` where the far side
 /// says so.
 pub fn copy(
     from: &From,
@@ -310,6 +312,13 @@ pub fn copy(
     if wishes.fidelity.delete_max.is_some() && !wishes.selection.only.is_empty() {
         let cause = "with a list of names nothing can be deleted: what is not on it was not looked for (--delete, \
                      --files-from)";
+        return Err(Failure::new(FailureKind::Usage, "copy", cause));
+    }
+    if let (Some(_), Some(part)) = (wishes.fidelity.delete_max, wishes.selection.part) {
+        let cause = format!(
+            "in part {part} nothing can be deleted: what it lacks the other parts have (--delete). When all parts are \
+             there, `thalweg sync --delete` of the whole, by one host, deletes"
+        );
         return Err(Failure::new(FailureKind::Usage, "copy", cause));
     }
     if wishes.receipt.is_some() && (wishes.dry_run || wishes.trial.is_some()) {

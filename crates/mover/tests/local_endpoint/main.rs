@@ -56,6 +56,7 @@ fn options() -> ScanOptions {
         preserve: Preserve::ALL,
         one_file_system: false,
         follow_links: false,
+        part: None,
         direct: Default::default(),
     }
 }
