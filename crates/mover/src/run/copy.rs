@@ -315,11 +315,7 @@ pub fn copy(
         return Err(Failure::new(FailureKind::Usage, "copy", cause));
     }
     if let (Some(_), Some(part)) = (wishes.fidelity.delete_max, wishes.selection.part) {
-        let cause = format!(
-            "in part {part} nothing can be deleted: what it lacks the other parts have (--delete). When all parts are \
-             there, `thalweg sync --delete` of the whole, by one host, deletes"
-        );
-        return Err(Failure::new(FailureKind::Usage, "copy", cause));
+        return Err(deletes_in_part(part));
     }
     if wishes.receipt.is_some() && (wishes.dry_run || wishes.trial.is_some()) {
         let cause = "what changes nothing, or keeps nothing, has no receipt: nobody signs it";
@@ -355,6 +351,15 @@ pub fn copy(
         (watch.events)(Event::Note(text));
     }
     result
+}
+
+/// What is said to who has a part delete what it lacks.
+pub fn deletes_in_part(part: PartOf) -> Failure {
+    let cause = format!(
+        "in part {part} nothing can be deleted: what it lacks the other parts have (--delete). Once all are there, let one \
+         host run `thalweg sync --delete` without --part"
+    );
+    Failure::new(FailureKind::Usage, "copy", cause)
 }
 
 /// What heals of copies and of questions: also before there ever was a link, where a peer that answers may do so better
