@@ -43,6 +43,8 @@ mod remembering;
 
 mod enduring;
 
+mod parts;
+
 const CHUNK: u64 = 64 << 10;
 
 fn terms() -> Terms {
