@@ -212,4 +212,58 @@ mod tests {
         assert_eq!(told.0, ["skipped raw: excluded by `/raw/`", "raw.txt", "keep", "trouble odd"]);
         assert_eq!(totals, ScanTotals { entries: 2, bytes: 10, failed: 1, complete: true });
     }
+
+    /// Tells a directory, files in it, and a second name of each.
+    struct Linked;
+
+    impl Source for Linked {
+        fn scan(&self, sink: &mut dyn ScanSink) -> ScanTotals {
+            let entry = |text: &str, kind| Entry {
+                id: EntryId(0),
+                path: path(text),
+                kind,
+                mode: 0o644,
+                uid: 0,
+                gid: 0,
+                evidence: Evidence::default(),
+                xattrs: Vec::new(),
+            };
+            sink.entry(entry("d", Kind::Directory));
+            for number in 0..20 {
+                let first = format!("d/{number}");
+                let of = sink.entry(entry(&first, Kind::File { sparse: false, marked: false })).unwrap();
+                sink.entry(entry(&format!("z{number}"), Kind::HardLink { first: path(&first), of }));
+            }
+            ScanTotals { complete: true, ..ScanTotals::default() }
+        }
+
+        fn open(&self, entry: &Entry) -> Result<Arc<dyn SourceFile>> {
+            Listing.open(entry)
+        }
+
+        fn look_again(&self, entry: &Entry) -> Result<Entry> {
+            Listing.look_again(entry)
+        }
+    }
+
+    #[test]
+    fn of_a_part_its_files_come_and_all_directories_and_a_hard_link_with_its_first_name() {
+        let mut met = 0;
+        for number in 1..=3 {
+            let source = FilteredSource::new(Arc::new(Linked), Filter::default());
+            let source = source.only_part(PartOf::new(number, 3));
+            let mut told = Told::default();
+            let totals = source.scan(&mut told);
+            assert!(!totals.complete, "what another part has would be taken for gone");
+            assert_eq!(totals.entries, told.0.len() as u64);
+            let (directory, others) = told.0.split_first().unwrap();
+            assert_eq!(directory, "d");
+            for pair in others.chunks(2) {
+                let [first, second] = pair else { panic!("{pair:?} is no pair") };
+                assert_eq!(first.strip_prefix("d/"), second.strip_prefix('z'));
+                met += 1;
+            }
+        }
+        assert_eq!(met, 20);
+    }
 }
