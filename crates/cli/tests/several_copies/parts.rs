@@ -1,10 +1,10 @@
 //! One copy that several hosts share: parts, and several hosts in one place.
 
+use super::support::facts;
 use super::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;
-use support::facts;
 
 /// A tree here, and two daemons of one site: they have one key, and one file system behind them.
 struct Pair {
@@ -36,7 +36,7 @@ impl Pair {
 
     fn copy(&self, more: &[&str], from: &str, to: &str) -> Output {
         let ticket = text(&self.one.ticket);
-        let options = ["cp", "--json", "--ticket", &ticket, "--patience", "2s"];
+        let options = ["cp", "--json", "--ticket", &ticket];
         self.scratch.run([&options[..], more, &[from, to]].concat())
     }
 }
@@ -102,14 +102,16 @@ fn a_host_that_is_down_leaves_its_part_undone_and_the_same_command_does_it() {
     let Pair { scratch, beside, one, other } = pair;
     other.kill();
     let ticket = text(&one.ticket);
-    let copy = || scratch.run(["cp", "--json", "--ticket", &ticket, "--patience", "2s", &from, &there]);
-    let output = copy();
+    let copy = |patience: &str| {
+        scratch.run(["cp", "--json", "--ticket", &ticket, "--patience", patience, &from, &there])
+    };
+    let output = copy("2s");
     assert_eq!(output.status.code(), Some(3), "{}", said(&output));
     assert_eq!(ends(&output).keys().collect::<Vec<_>>(), [&1u64], "{}", said(&output));
     let (all, first) = (names(&scratch.path("from")), names(&export.join("to")));
     assert!(!first.is_empty() && first.len() < all.len(), "{} of {}", first.len(), all.len());
     let _other = beside.daemon_at(&address, &[("data", &export)], &[], |command| command);
-    let output = copy();
+    let output = copy("60s");
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert_eq!(ends(&output)[&1u64]["bytes_received"], 0, "{}", said(&output));
     assert_same(&scratch.path("from"), &export.join("to"));
