@@ -6,6 +6,9 @@ mod support;
 #[allow(dead_code)]
 mod sshd;
 
+#[path = "several_copies/parts.rs"]
+mod parts;
+
 use serde_json::Value;
 use sshd::Sshd;
 use std::path::Path;
@@ -332,8 +335,8 @@ fn what_cannot_be_copied_is_refused_before_anybody_is_reached() {
         "thalweg cp DIR/x tw://b:8487/in/ (DIR is what the daemon there exports as in)",
     );
     refuse(&["a:x", "b:y", "here/"], 1, "thalweg cp a:x here/ --and b:y here/");
-    refuse(&["a,b:x", "here"], 1, "several hosts do not share one copy");
-    refuse(&["tw://a,b/data/x", "here"], 1, "several hosts do not share one copy");
+    refuse(&["a,:x", "here"], 1, "a host of the list is missing");
+    refuse(&["a,b:x", "b:y"], 3, "both places are far");
     refuse(&["s3a://b/k", "here"], 1, "a place in a bucket is written s3://b/k");
     refuse(&["az://b/k", "here"], 1, "set -o pipefail; rclone cat REMOTE:PATH | thalweg stream - DST");
     refuse(&["s3://one/k", "s3://one/l", "here"], 1, "thalweg cp s3://one/k here --and s3://one/l here");

@@ -1,6 +1,7 @@
 //! One copy, from places as they are written to its report: what every caller does the same way.
 
 use crate::far_movers::{self, FarMovers, Whom};
+use crate::hosts;
 #[cfg(doc)]
 use crate::objects::Bucket;
 use crate::place::{Place, Places};
@@ -14,10 +15,12 @@ use thalweg_mover::endpoint::local::overlap;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::link::Identity;
 use thalweg_mover::model::prediction::Compared;
-use thalweg_mover::run::copy::{self, EvidenceSink, From, Remembered, Report, Stop, To, Watch, Wishes};
+use thalweg_mover::run::copy::{
+    self, EvidenceSink, From, Remembered, Report, Selection, Stop, To, Watch, Wishes,
+};
 use thalweg_mover::run::far_mover::FarMover;
 use thalweg_service::published::{Progress, Publisher, State};
-use thalweg_wire::message;
+use thalweg_wire::message::{self, PartOf};
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{RelativePath, limits};
 
@@ -28,6 +31,8 @@ pub struct Asked {
     destination: Place,
     /// Bytes of a chunk, if the user says.
     chunk_bytes: Option<u64>,
+    /// It is of this part alone.
+    part: Option<PartOf>,
 }
 
 /// A copy whose places are reached.
@@ -40,6 +45,8 @@ pub struct Job {
     pub signer: Arc<Identity>,
     /// Source and destination as they are shown.
     pub names: (String, String),
+    /// It is of this part alone.
+    pub part: Option<PartOf>,
 }
 
 impl Asked {
@@ -48,7 +55,7 @@ impl Asked {
     /// # Errors
     /// `Unsupported` if both places are far; `Usage` if they are in one bucket, one inside the other.
     pub fn new(command: &str, source: Place, destination: Place) -> Result<Asked> {
-        let asked = Asked { sources: vec![source], destination, chunk_bytes: None };
+        let asked = Asked { sources: vec![source], destination, chunk_bytes: None, part: None };
         asked.check_ends(command)?;
         Ok(asked)
     }
@@ -57,6 +64,12 @@ impl Asked {
     #[must_use]
     pub fn in_chunks(self, chunk_bytes: Option<u64>) -> Asked {
         Asked { chunk_bytes, ..self }
+    }
+
+    /// Only this part of it.
+    #[must_use]
+    pub fn in_part(self, part: Option<PartOf>) -> Asked {
+        Asked { part, ..self }
     }
 
     fn check_ends(&self, command: &str) -> Result<()> {
@@ -106,7 +119,7 @@ impl Asked {
             return Err(usage("`zero:` and `data:` are no destinations"));
         }
         let is_far = at.is_some();
-        let mut asked = Asked { sources, destination, chunk_bytes: None };
+        let mut asked = Asked { sources, destination, chunk_bytes: None, part: None };
         asked.check_ends(command)?;
         let most = limits::PLACES_MAX;
         if is_far && asked.sources.len() > most {
@@ -126,6 +139,47 @@ impl Asked {
         Ok(asked)
     }
 
+    /// As [`Asked::read`], of places that may be at several hosts. Then it is as many copies as the longer list has
+    /// hosts, each of a part, from and to the hosts whose turn it is. `part`: what is asked for is that part alone.
+    ///
+    /// # Errors
+    /// As [`Asked::read`]; `Usage` for a part that is to be shared by several hosts, and for sources at lists of two
+    /// lengths.
+    pub fn read_parts(
+        command: &str,
+        typed: &[OsString],
+        only: Option<&[RelativePath]>,
+        places: &Places,
+        part: Option<PartOf>,
+    ) -> Result<Vec<Asked>> {
+        let each = typed.iter().map(|text| hosts::each(text)).collect::<Result<Vec<_>>>()?;
+        let count = each.iter().map(Vec::len).max().unwrap_or(1);
+        if count == 1 {
+            return Ok(vec![Asked::read(command, typed, only, places)?.in_part(part)]);
+        }
+        if let Some(part) = part {
+            return Err(usage(&format!(
+                "part {part} is one host's, and {count} are named: name one, or leave out --part"
+            )));
+        }
+        let mut lengths = each.iter().rev().skip(1).map(Vec::len);
+        let first = lengths.next();
+        if lengths.any(|length| Some(length) != first) {
+            return Err(usage("all sources are at the same hosts: name as many for each"));
+        }
+        let turn = |number: usize| -> Result<Asked> {
+            let typed: Vec<OsString> = each.iter().map(|hosts| hosts[number % hosts.len()].clone()).collect();
+            let part = PartOf::new(number as u32 + 1, count as u32);
+            Ok(Asked::read(command, &typed, only, places)?.in_part(part))
+        };
+        (0..count).map(turn).collect()
+    }
+
+    /// Whether it is of a part alone.
+    pub fn part(&self) -> Option<PartOf> {
+        self.part
+    }
+
     /// The far movers that its places are at, each place's own.
     pub fn far_movers(&self) -> impl Iterator<Item = Whom> {
         self.sources.iter().chain([&self.destination]).filter_map(Whom::of)
@@ -134,7 +188,8 @@ impl Asked {
     /// Source and destination as they are shown.
     pub fn names(&self) -> (String, String) {
         let from: Vec<String> = self.sources.iter().map(Place::to_string).collect();
-        (from.join(" "), self.destination.to_string())
+        let part = self.part.map_or_else(String::new, |part| format!(" (part {part})"));
+        (format!("{}{part}", from.join(" ")), self.destination.to_string())
     }
 
     /// Reaches them. `state` is where our own keys are: those of a ticket, which its daemon has too, sign nothing.
@@ -143,7 +198,7 @@ impl Asked {
     /// As [`FarMovers::reach`] and [`identity::own`]; of places in buckets as [`Bucket::source`] and
     /// [`Bucket::destination`].
     pub fn reach(self, far_movers: &mut FarMovers, state: &Path) -> Result<Job> {
-        let names = self.names();
+        let (names, part) = (self.names(), self.part);
         let to = match (there(&self.destination, far_movers)?, self.destination) {
             (Some((far, place)), _) => To::Far(far, place),
             (None, Place::Local(path)) => To::Local(path),
@@ -176,7 +231,7 @@ impl Asked {
             }
         }
         let signer = Arc::new(identity::own(state)?);
-        Ok(Job { from: from.ok_or_else(|| usage("the source is missing"))?, to, signer, names })
+        Ok(Job { from: from.ok_or_else(|| usage("the source is missing"))?, to, signer, names, part })
     }
 }
 
@@ -192,7 +247,7 @@ fn there(place: &Place, far_movers: &mut FarMovers) -> Result<Option<(Arc<FarMov
 ///
 /// # Errors
 /// `Usage`, with both destinations.
-pub fn refuse_shared(jobs: &[Job]) -> Result<()> {
+pub fn refuse_shared(jobs: &[&Job]) -> Result<()> {
     for (index, job) in jobs.iter().enumerate() {
         let ends = job.ends();
         for other in &jobs[..index] {
@@ -338,7 +393,8 @@ impl Job {
         let (verify, rate) = (wishes.fidelity.verify, &wishes.movement.rate);
         let foreknown = Foreknown::of(alike, verify, rate.bytes_per_s());
         let remembered = Remembered { learned, tuned, ..wishes.remembered.clone() };
-        let wishes = &Wishes { remembered, ..wishes.clone() };
+        let selection = Selection { part: self.part, ..wishes.selection.clone() };
+        let wishes = &Wishes { remembered, selection, ..wishes.clone() };
         let rate = || (rate.changes(), rate.bytes_per_s());
         let rate_at_first = rate();
         let mut result = copy::copy(&self.from, &self.to, wishes, &self.signer, &watch, stop);

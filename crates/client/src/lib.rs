@@ -15,6 +15,8 @@ pub mod place;
 
 mod not_here;
 
+mod hosts;
+
 pub mod identity;
 
 pub mod ssh;

@@ -1,5 +1,5 @@
-//! What is asked for and not here: two far places in one copy, several hosts for one, places of other kinds. Each
-//! failure says what was asked, why it is not done, and the command that does it instead.
+//! What is asked for and not here: two far places in one copy, several hosts where one is meant, places of other kinds.
+//! Each failure says what was asked, why it is not done, and the command that does it instead.
 
 use crate::far_movers::{Whom, is_same_mover};
 use crate::place::Place;
@@ -9,8 +9,8 @@ use thalweg_mover::link::ssh;
 use thalweg_wire::path::Escaped;
 
 /// Why several hosts in one place are refused.
-pub(crate) const SEVERAL_HOSTS: &str = "one place is at one host: several hosts do not share one copy. Give each its part, all at \
-the same time: thalweg cp HOST1:PART1 DST --and HOST2:PART2 DST";
+pub(crate) const SEVERAL_HOSTS: &str = "one place is at one host here: several share a copy of cp or sync, thalweg cp \
+HOST1,HOST2:PATH DST, and of places of the configuration each has a name, @NAME1,NAME2/PATH";
 
 /// Why `-` is no place.
 pub(crate) const PIPE: &str = "a pipe is no place here: what stdin gives goes with `thalweg stream - DST`, and files \

@@ -19,6 +19,7 @@ use thalweg_sys::atomic_file::{AtomicFile, Durability};
 use thalweg_sys::clock::unix_seconds;
 use thalweg_sys::socket::open_pipe_to_write;
 use thalweg_sys::{Dir, Replace};
+use thalweg_wire::message::PartOf;
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{Digest, limits};
 
@@ -33,6 +34,8 @@ pub struct Asked {
     pub compress: bool,
     /// Remove what the source lacks.
     pub delete: bool,
+    /// The part that it is of, if it is of one alone.
+    pub part: Option<PartOf>,
 }
 
 /// A receipt that is being written.
@@ -274,7 +277,7 @@ fn of_io(path: &Path, error: &io::Error) -> thalweg_mover::Failure {
 }
 
 fn header(asked: &Asked) -> Value {
-    json!({
+    let mut header = json!({
         "thalweg_receipt": receipt_file::VERSION,
         "began": unix_seconds(),
         "from": asked.from,
@@ -284,7 +287,11 @@ fn header(asked: &Asked) -> Value {
         "protocol": [limits::VERSION_MIN, limits::VERSION_MAX],
         "compress": asked.compress,
         "delete": asked.delete,
-    })
+    });
+    if let Some(part) = asked.part {
+        header["part"] = part.to_string().into();
+    }
+    header
 }
 
 #[cfg(test)]
@@ -304,7 +311,8 @@ mod tests {
         for name in [format!(".out.{pid}"), format!(".out.{pid}.tmp"), format!("out.{pid}")] {
             std::os::unix::fs::symlink(&others, scratch.path().join(name)).unwrap();
         }
-        let asked = Asked { from: vec!["a".into()], to: "b".into(), compress: false, delete: false };
+        let asked =
+            Asked { from: vec!["a".into()], to: "b".into(), compress: false, delete: false, part: None };
         let receipt = ReceiptFile::begin(&path, &asked).unwrap();
         drop(receipt.lines()());
         assert_eq!(std::fs::read_to_string(&others).unwrap(), "theirs");
@@ -316,7 +324,8 @@ mod tests {
     #[test]
     fn a_thread_of_an_earlier_attempt_writes_nothing_into_the_receipt_of_the_next() {
         let scratch = tempfile::tempdir().unwrap();
-        let asked = Asked { from: vec!["a".into()], to: "b".into(), compress: false, delete: false };
+        let asked =
+            Asked { from: vec!["a".into()], to: "b".into(), compress: false, delete: false, part: None };
         let receipt = ReceiptFile::begin(&scratch.path().join("out"), &asked).unwrap();
         let block = |line: &str| ReceiptPart::Block(Block { number: 0, lines: vec![line.to_owned()] });
         let mut late = receipt.lines()();
@@ -336,7 +345,8 @@ mod tests {
     #[test]
     fn a_receipt_that_the_copy_completes_has_its_name_then_and_is_completed_once() {
         let scratch = tempfile::tempdir().unwrap();
-        let asked = Asked { from: vec!["a".into()], to: "b".into(), compress: false, delete: false };
+        let asked =
+            Asked { from: vec!["a".into()], to: "b".into(), compress: false, delete: false, part: None };
         let agreed = Sample::new(&[]).agreed();
         let path = scratch.path().join("out");
         let receipt = ReceiptFile::begin(&path, &asked).unwrap();

@@ -19,6 +19,8 @@ pub mod memory;
 
 pub mod filter;
 
+pub mod part;
+
 pub mod retry;
 
 pub mod order;

@@ -232,6 +232,7 @@ fn read(asked: Measure, is_over: &dyn Fn() -> bool) -> Result<Measured> {
         preserve: Preserve { owner: false, xattrs: false, ..Preserve::default() },
         one_file_system: false,
         follow_links: false,
+        part: None,
         direct: Direct::Auto,
     };
     let source = SparingSource::new(Arc::new(LocalSource::open(vec![root], options)?), u64::MAX);

@@ -19,9 +19,12 @@ use thalweg_mover::event::Event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::plan;
 use thalweg_mover::run::client::LinkSettings;
-use thalweg_mover::run::copy::{Fidelity, Meter, Movement, Remembered, Report, Selection, Stop, Wishes};
+use thalweg_mover::run::copy::{
+    Fidelity, Meter, Movement, Remembered, Report, Selection, Stop, Wishes, deletes_in_part,
+};
 use thalweg_mover::run::steer::Rate;
-use thalweg_wire::message::{Check, Preserve, Stays, VerifyLevel};
+use thalweg_wire::limits::PARTS_MAX;
+use thalweg_wire::message::{Check, PartOf, Preserve, Stays, VerifyLevel};
 use thalweg_wire::path::Escaped;
 
 /// What a copy goes by.
@@ -38,6 +41,7 @@ pub struct CopyOptions {
     ignore_existing: bool,
     one_file_system: bool,
     copy_links: bool,
+    part: Option<(u32, u32)>,
     perms: bool,
     owner: bool,
     times: bool,
@@ -96,7 +100,8 @@ fn copied(
 ) -> Result<Value> {
     let only = options.files_from.is_some().then_some(wishes.selection.only.as_slice());
     let asked = Asked::read("cp", places, only, &Places::default())?;
-    let asked = asked.in_chunks(wishes.movement.asked.chunk_bytes);
+    let part = part(options)?;
+    let asked = asked.in_part(part).in_chunks(wishes.movement.asked.chunk_bytes);
     let state = identity::state_directory(reaching.state())?;
     wishes.remembered.state = Some(state.clone());
     let (mut far_movers, keys) = (reaching.to_copy(state.clone(), teller.of_links())?, state.clone());
@@ -110,7 +115,7 @@ fn copied(
     let congestion = reaching.congestion(job.is_push())?;
     wishes.movement.link.congestion = congestion.where_we_send(job.is_push());
     let receipt = match &options.receipt {
-        Some(path) => Some(ReceiptFile::begin(path, &header(places, options))?),
+        Some(path) => Some(ReceiptFile::begin(path, &header(places, options, part))?),
         None => None,
     };
     wishes.receipt = receipt.as_ref().map(ReceiptFile::sink);
@@ -159,11 +164,23 @@ fn all_removed(report: &Report) -> Result<()> {
     }
 }
 
-fn header(places: &[OsString], options: &CopyOptions) -> receipt::Asked {
+fn part(options: &CopyOptions) -> Result<Option<PartOf>> {
+    let Some((number, count)) = options.part else { return Ok(None) };
+    let part = PartOf::new(number, count).ok_or_else(|| {
+        let cause = format!("part=({number}, {count}): (K, N) is part K of N, from 1 to N, of at most {PARTS_MAX}");
+        Failure::new(FailureKind::Usage, "copy", cause)
+    })?;
+    match options.delete_max {
+        Some(_) => Err(deletes_in_part(part)),
+        None => Ok(Some(part)),
+    }
+}
+
+fn header(places: &[OsString], options: &CopyOptions, part: Option<PartOf>) -> receipt::Asked {
     let shown: Vec<String> =
         places.iter().map(|place| Escaped(place.as_encoded_bytes()).to_string()).collect();
     let (to, from) = shown.split_last().map(|(to, from)| (to.clone(), from.to_vec())).unwrap_or_default();
-    receipt::Asked { from, to, compress: options.compress, delete: options.delete_max.is_some() }
+    receipt::Asked { from, to, compress: options.compress, delete: options.delete_max.is_some(), part }
 }
 
 fn wishes(options: &CopyOptions, reaching: &Reaching) -> Result<Wishes> {
@@ -203,6 +220,8 @@ fn wishes(options: &CopyOptions, reaching: &Reaching) -> Result<Wishes> {
             follow_links: options.copy_links,
             update: options.update,
             ignore_existing: options.ignore_existing,
+            // The copy has it.
+            part: None,
         },
         fidelity,
         movement: Movement {

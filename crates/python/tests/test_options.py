@@ -56,6 +56,30 @@ def test_only_the_names_of_a_list_are_copied_and_compared(daemon: Daemon, tmp_pa
     assert not (tmp_path / "b").exists()
 
 
+def test_parts_are_together_what_one_copy_is(daemon: Daemon, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    content = make_tree(source, 40)
+    met: dict[str, bytes] = {}
+    for number in (1, 2, 3):
+        alone = tmp_path / f"alone-{number}"
+        thalweg.copy(f"{source}/", alone, part=(number, 3))
+        part = tree_of(alone)
+        assert part and not part.keys() & met.keys(), number
+        met |= part
+        thalweg.copy(f"{source}/", daemon.url("a"), ticket=daemon.ticket, part=(number, 3))
+        again = thalweg.copy(f"{source}/", daemon.url("a"), ticket=daemon.ticket, part=(number, 3))
+        assert again.bytes_done == 0, again
+    assert met == content and tree_of(daemon.root / "a") == content
+    for odd in ((0, 3), (4, 3), (1, 4097)):
+        with pytest.raises(thalweg.UsageError, match="part K of N"):
+            thalweg.copy(source, tmp_path / "b", part=odd)
+    with pytest.raises(thalweg.UsageError, match="nothing can be deleted"):
+        thalweg.sync(source, tmp_path / "b", part=(1, 3), delete=True)
+    with pytest.raises(TypeError, match="a pair"):
+        thalweg.copy(source, tmp_path / "b", part=3)  # type: ignore[arg-type]
+    assert not (tmp_path / "b").exists()
+
+
 def test_source_files_go_once_the_destination_has_them(daemon: Daemon, tmp_path: Path) -> None:
     source = tmp_path / "source"
     content = make_full_tree(source, 6)

@@ -33,6 +33,8 @@ pub const MESSAGE_LOSSES_MAX: usize = MESSAGE_BYTES_MAX / 32;
 pub const MESSAGE_RUNS_MAX: usize = MESSAGE_BYTES_MAX / 4;
 /// Places that one transfer reads from: each is a directory that is held open.
 pub const PLACES_MAX: usize = 1024;
+/// Parts that the entries of a source are dealt into: of more, each would do little else than list all of it.
+pub const PARTS_MAX: u32 = 4096;
 /// Names of a list that a client has a far source send alone.
 pub const ONLY_NAMES_MAX: usize = 32 << 10;
 /// Chunk digests in one message.

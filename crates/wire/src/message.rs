@@ -69,7 +69,7 @@ pub use reason::Reason;
 pub use slot::{LeaseId, Rhythm, Slot, SlotAsk, SlotTable, SlotTaken, SlotWish};
 pub use stays::{Left, Stays};
 pub use terms::{
-    Check, Direct, Disk, DiskSide, Order, Preserve, Steer, Terms, VerifyLevel, is_congestion_name,
+    Check, Direct, Disk, DiskSide, Order, PartOf, Preserve, Steer, Terms, VerifyLevel, is_congestion_name,
 };
 
 use crate::account::SideAccounts;

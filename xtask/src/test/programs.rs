@@ -42,6 +42,9 @@ const AS_NOBODY: [(&str, &[&str]); 3] = [
     (
         "local_endpoint",
         &[
+            "parts::a_directory_that_one_part_closed_is_filled_by_the_others_and_closed_by_the_last",
+            "parts::a_part_goes_on_where_the_way_was_closed_altogether_and_keeps_hard_links",
+            "parts::where_modes_are_not_kept_a_directory_gets_the_one_again_that_it_was_closed_with",
             "scanning::an_unreadable_directory_is_trouble_and_the_rest_goes_on",
             "staging::a_file_that_its_owner_may_not_read_is_read_back_all_the_same",
             "what_a_user_may_not_keep_is_a_loss_and_takes_the_set_id_bits_with_it",

@@ -167,6 +167,7 @@ impl Driver<'_> {
             to: destination.to_string(),
             compress: wishes.movement.asked.compress,
             delete: false,
+            part: None,
         };
         let receipt = ReceiptFile::begin(&self.receipt(name, version), &asked)?;
         wishes.receipt = Some(receipt.sink());

@@ -14,7 +14,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use thalweg_client::options::knobs::{self, Sides};
 use thalweg_client::options::memory;
-use thalweg_wire::message::{Check, Direct, Order, VerifyLevel};
+use thalweg_wire::message::{Check, Direct, Order, PartOf, VerifyLevel};
 
 /// What `thalweg cp` would not hear. From the environment or a file it is for `sync`, but whoever types it thinks that
 /// it counts.
@@ -39,7 +39,9 @@ pub struct CopyArgs {
     /// Sources, then the destination: PATH, [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH, s3://BUCKET/KEY (endpoint
     /// and credentials as for AWS), @NAME/PATH (a place of the configuration), zero:SIZE,
     /// data:files=9,size=1MiB,content=frames (a data set), sim:seek=8ms,rate=100MB,devices=4 (a simulated array),
-    /// null:. A trailing slash on a source means its contents. What is missing of the destination's path is made
+    /// null:. A trailing slash on a source means its contents. What is missing of the destination's path is made.
+    /// Several hosts that see the same files share the copy: HOST1,HOST2:PATH, dtn[1-4]:PATH,
+    /// tw://HOST1,HOST2/EXPORT/PATH
     #[arg(required = true, num_args = 1.., value_name = "PLACE")]
     pub places: Vec<OsString>,
     /// More copies.
@@ -130,6 +132,11 @@ pub struct CopyArgs {
     /// Copy what symbolic links lead to instead of the links. A daemon follows none that leads out of its export
     #[arg(short = 'L', long)]
     pub copy_links: bool,
+    /// Copy part K of N alone: files are dealt by their names, directories are in all parts. N hosts that see the same
+    /// trees share a copy so, each with a K of its own (a job array); none knows of another. Not with --delete, --and
+    /// and several hosts in a place
+    #[arg(long, value_name = "K/N", value_parser = knobs::parse_part, conflicts_with = "and")]
+    pub part: Option<PartOf>,
     /// cp: remove each file and link of a source once it is verified and durable at the destination; what was there
     /// before only if --check digest finds it the same. Directories stay, and what cannot be kept in full (--no-owner,
     /// --no-xattrs). At a daemon only in exports that may be written and deleted in. Not with --and or --copy-links
@@ -190,7 +197,7 @@ pub struct CopyArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse_window)]
     pub window: Option<u64>,
     /// Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`. For one copy
-    /// only, so not with --and
+    /// only, so not with --and; of a copy that several hosts share, FILE.1, FILE.2 and so on, one for each part
     #[arg(long, value_name = "FILE", conflicts_with_all = ["dry_run", "and"])]
     pub receipt: Option<PathBuf>,
     /// Write how each entry ended, and what was deleted, as JSON lines, to a file, behind what is in it

@@ -44,6 +44,7 @@ const OF_COPIES: [Heading; 7] = [
             "no-times",
             "no-xattrs",
             "devices",
+            "part",
             "remove-source-files",
             "filter",
             "include-from",

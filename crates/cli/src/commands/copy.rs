@@ -19,12 +19,12 @@ use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::plan;
 use thalweg_mover::run::client::LinkSettings;
 use thalweg_mover::run::copy::{
-    Fidelity, Meter, Movement, Remembered, Report, Selection, Stop, Watch, Wishes,
+    Fidelity, Meter, Movement, Remembered, Report, Selection, Stop, Watch, Wishes, deletes_in_part,
 };
 use thalweg_mover::run::steer::Rate;
 use thalweg_sys::heat;
 use thalweg_sys::priority::Priority;
-use thalweg_wire::message::Preserve;
+use thalweg_wire::message::{PartOf, Preserve};
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{RelativePath, limits};
 
@@ -59,6 +59,11 @@ pub fn sync(args: &CopyArgs, places: &Places) -> Result<Exit> {
 fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     let only = args.filter.only()?;
     let asked = read_places(command, args, only.as_deref(), places)?;
+    if args.delete
+        && let Some(part) = asked.iter().find_map(Asked::part)
+    {
+        return Err(deletes_in_part(part));
+    }
     let state = identity::state_directory(args.link.state.as_deref())?;
     // Before there are threads: they inherit it.
     stand_back(args.manners.priority())?;
@@ -68,27 +73,27 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     let far: Vec<Whom> = asked.iter().flat_map(Asked::far_movers).collect();
     let mut far_movers = FarMovers::new(how(args, places, &state));
     let reach = |asked: Asked| asked.in_chunks(args.chunk).reach(&mut far_movers, &state);
-    let jobs = asked.into_iter().map(reach).collect::<Result<Vec<Job>>>()?;
+    let jobs = reach_all(asked, args.part.is_none(), reach)?;
+    let reached: Vec<&Job> = jobs.iter().flatten().collect();
     if args.delete {
-        job::refuse_shared(&jobs)?;
+        job::refuse_shared(&reached)?;
     }
     if args.remove_source_files {
         let written = [args.receipt.as_deref(), args.report.as_deref()];
-        jobs.iter().try_for_each(|job| job.refuse_written(written))?;
+        reached.iter().try_for_each(|job| job.refuse_written(written))?;
     }
     let mut wishes = wishes(args, only.unwrap_or_default(), &state)?;
     let mut unused = args.link.typed.unused(&far);
     if let [_] = &jobs[..] {
         wishes.unused = std::mem::take(&mut unused);
     }
-    let sends = jobs.iter().any(Job::is_push);
+    let sends = reached.iter().any(|job| job.is_push());
     let congestion = congestion::wished(args.link.congestion.cca.as_deref(), sends)?;
     let _listens = running::listen(&state, &wishes.movement.rate);
 
     let stop = Arc::new(Stop::default());
     let signal = signals::stop_on(stop.clone(), (!args.quiet).then_some(STOPPING))?;
-    let receipt = args.receipt.as_deref().map(|path| ReceiptFile::begin(path, &header(args))).transpose()?;
-    wishes.receipt = receipt.as_ref().map(ReceiptFile::sink);
+    let receipts = begin_receipts(args, &jobs)?;
     let meters: Vec<Arc<Meter>> = jobs.iter().map(|_| Arc::default()).collect();
     let teller = Arc::new(Teller::start(args, &meters)?);
     if !unused.is_empty() {
@@ -97,6 +102,7 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     }
     let copies = Copies {
         jobs: &jobs,
+        receipts: &receipts,
         wishes: &wishes,
         congestion: &congestion,
         state: &state,
@@ -111,15 +117,17 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     teller.tell_held(held_before, heat::held());
     done.iter().for_each(Done::write_end);
     let mut reported = teller.stop();
-    if let (Some(receipt), [Done { result: Ok(report), .. }]) = (receipt, &done[..])
-        && let Some(agreed) = &report.agreed
-    {
-        reported = reported.worst(teller.kept(receipt.finish(agreed)));
+    for (receipt, copy) in receipts.into_iter().zip(&done) {
+        if let (Some(receipt), Ok(report)) = (receipt, &copy.result)
+            && let Some(agreed) = &report.agreed
+        {
+            reported = reported.worst(teller.kept(receipt.finish(agreed)));
+        }
     }
     Ok(done.iter().fold(reported, |exit, copy| exit.worst(copy.finish(reported))))
 }
 
-/// What each copy of the command is to do.
+/// What each copy of the command is to do. One that several hosts share is as many.
 fn read_places(
     command: &str,
     args: &CopyArgs,
@@ -127,12 +135,48 @@ fn read_places(
     places: &Places,
 ) -> Result<Vec<Asked>> {
     let all = std::iter::once(&args.places).chain(&args.and.copies);
-    let read = |typed: &Vec<OsString>| Asked::read(command, typed, only, places);
-    let asked = all.map(read).collect::<Result<Vec<_>>>()?;
+    let read = |typed: &Vec<OsString>| Asked::read_parts(command, typed, only, places, args.part);
+    let asked: Vec<Asked> = all.map(read).collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
     match asked.len() > limits::TRANSFERS_MAX {
         true => Err(usage(&format!("at most {} copies in one command", limits::TRANSFERS_MAX))),
         false => Ok(asked),
     }
+}
+
+/// Reaches their places. Of a copy that several hosts share (`may_lack`), a host that is not reached leaves its part
+/// undone, unless none is.
+fn reach_all(
+    asked: Vec<Asked>,
+    may_lack: bool,
+    mut reach: impl FnMut(Asked) -> Result<Job>,
+) -> Result<Vec<Result<Job>>> {
+    let mut jobs = Vec::with_capacity(asked.len());
+    for asked in asked {
+        let is_shared = may_lack && asked.part().is_some();
+        match reach(asked) {
+            Err(failure) if !is_shared || failure.kind == FailureKind::Usage => return Err(failure),
+            reached => jobs.push(reached),
+        }
+    }
+    match jobs.iter().find_map(|job| job.as_ref().err()) {
+        Some(failure) if jobs.iter().all(Result::is_err) => Err(failure.clone()),
+        _ => Ok(jobs),
+    }
+}
+
+/// The receipt of each copy, if one is asked for: of parts `FILE.1`, `FILE.2` and so on.
+fn begin_receipts(args: &CopyArgs, jobs: &[Result<Job>]) -> Result<Vec<Option<ReceiptFile>>> {
+    let begin = |(job, number): (&Result<Job>, usize)| match (job, args.receipt.as_deref()) {
+        (Ok(job), Some(path)) => {
+            let mut path = path.as_os_str().to_owned();
+            if jobs.len() > 1 {
+                path.push(format!(".{number}"));
+            }
+            ReceiptFile::begin(Path::new(&path), &header(args, job.part)).map(Some)
+        }
+        _ => Ok(None),
+    };
+    jobs.iter().zip(1..).map(begin).collect()
 }
 
 /// How far movers are reached.
@@ -143,7 +187,9 @@ fn how(args: &CopyArgs, places: &Places, state: &Path) -> How {
 
 /// What the copies of one command share.
 struct Copies<'a> {
-    jobs: &'a [Job],
+    /// Of those whose hosts were not reached, why.
+    jobs: &'a [Result<Job>],
+    receipts: &'a [Option<ReceiptFile>],
     wishes: &'a Wishes,
     congestion: &'a Wished,
     state: &'a Path,
@@ -170,10 +216,13 @@ impl Copies<'_> {
             let copies: Vec<_> = self
                 .jobs
                 .iter()
-                .zip(meters)
-                .zip(&listeners)
-                .map(|((job, meter), listener)| {
-                    let work = move || self.run_one(job, meter, listener);
+                .zip(self.receipts)
+                .zip(meters.iter().zip(&listeners))
+                .map(|((job, receipt), (meter, listener))| {
+                    let job =
+                        job.as_ref().map_err(|failure| listener.failed(failure, Exit::of(failure.kind)))?;
+                    let receipt = receipt.as_ref();
+                    let work = move || self.run_one(job, receipt, meter, listener);
                     threads::spawn_scoped(scope, "copy", work)
                         .map_err(|failure| listener.failed(&failure, Exit::of(failure.kind)))
                 })
@@ -185,7 +234,7 @@ impl Copies<'_> {
             both.map(|((result, job), listener)| Done {
                 listener: listener.clone(),
                 result,
-                is_kept: job.is_kept(),
+                is_kept: job.as_ref().is_ok_and(Job::is_kept),
             })
             .collect()
         })
@@ -195,6 +244,7 @@ impl Copies<'_> {
     fn run_one(
         &self,
         job: &Job,
+        receipt: Option<&ReceiptFile>,
         meter: &Arc<Meter>,
         listener: &Arc<Listener>,
     ) -> std::result::Result<Report, Exit> {
@@ -207,6 +257,7 @@ impl Copies<'_> {
             evidence: None,
         };
         let mut wishes = self.wishes.clone();
+        wishes.receipt = receipt.map(ReceiptFile::sink);
         wishes.movement.link.congestion = self.congestion.where_we_send(job.is_push());
         if let Some(text) = self.congestion.note.clone().filter(|_| job.is_push()) {
             listener.hear(&Event::Note(text));
@@ -238,11 +289,11 @@ impl Done {
     }
 }
 
-fn header(args: &CopyArgs) -> receipt::Asked {
+fn header(args: &CopyArgs, part: Option<PartOf>) -> receipt::Asked {
     let places: Vec<String> =
         args.places.iter().map(|place| Escaped(place.as_encoded_bytes()).to_string()).collect();
     let (to, from) = places.split_last().map(|(to, from)| (to.clone(), from.to_vec())).unwrap_or_default();
-    receipt::Asked { from, to, compress: args.compress, delete: args.delete }
+    receipt::Asked { from, to, compress: args.compress, delete: args.delete, part }
 }
 
 fn usage(cause: &str) -> Failure {
@@ -266,6 +317,8 @@ fn wishes(args: &CopyArgs, only: Vec<RelativePath>, state: &Path) -> Result<Wish
             follow_links: args.copy_links,
             update: args.update,
             ignore_existing: args.ignore_existing,
+            // Each copy has its own.
+            part: None,
         },
         fidelity: Fidelity {
             preserve: Preserve {

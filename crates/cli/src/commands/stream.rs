@@ -90,8 +90,10 @@ pub fn stream(args: &StreamArgs, places: &Places) -> Result<Exit> {
 }
 
 fn begin_receipt(args: &StreamArgs, [from, to]: &[String; 2]) -> Result<Option<ReceiptFile>> {
-    let asked =
-        || receipt::Asked { from: vec![from.clone()], to: to.clone(), compress: false, delete: false };
+    let asked = || {
+        let (from, to) = (vec![from.clone()], to.clone());
+        receipt::Asked { from, to, compress: false, delete: false, part: None }
+    };
     args.receipt.as_deref().map(|path| ReceiptFile::begin(path, &asked())).transpose()
 }
 

@@ -65,6 +65,15 @@ fn a_tree_goes_into_a_bucket_and_comes_back_the_same_and_the_second_time_nothing
             let again = server.ok(&["cp", "--json", from, to]);
             assert_eq!((again.number("bytes_done"), again.number("bytes_received")), (0, 0), "{from} {to}");
         }
+        // In parts it comes back the same.
+        for part in ["1/3", "2/3", "3/3"] {
+            server.ok(&["cp", "--part", part, &there, &server.path("parts/")]);
+            let alone = server.path(&format!("part-{}/", &part[..1]));
+            server.ok(&["cp", "--part", part, &there, &alone]);
+        }
+        assert_eq!(files(&server.scratch.path("parts")), sent);
+        let alone = |number: usize| files(&server.scratch.path(&format!("part-{number}")));
+        assert_eq!((1..=3).map(|number| alone(number).len()).sum::<usize>(), sent.len());
         // What changed moves, and nothing else.
         std::fs::write(server.scratch.path("from/file 1 é+&%"), b"other").unwrap();
         assert_eq!(done(server, &[&from, &there]), 1);

@@ -4,7 +4,7 @@ use super::units;
 use thalweg_mover::failure::{Failure, FailureKind};
 use thalweg_mover::plan;
 use thalweg_wire::limits;
-use thalweg_wire::message::{Direct, Disk, DiskSide, Order};
+use thalweg_wire::message::{Direct, Disk, DiskSide, Order, PartOf};
 
 /// Whether a chunk can have so many bytes.
 ///
@@ -61,6 +61,17 @@ fn within(what: &str, bytes: u64, (least, most): (u64, u64)) -> Result<u64, Stri
         true => Ok(bytes),
         false => Err(format!("{what}{}", units::size_range(least, most))),
     }
+}
+
+/// A part as users write it, `2/4`.
+///
+/// # Errors
+/// As above.
+pub fn parse_part(text: &str) -> Result<PartOf, String> {
+    let read = |(number, count): (&str, &str)| PartOf::new(number.parse().ok()?, count.parse().ok()?);
+    text.split_once('/').and_then(read).ok_or_else(|| {
+        format!("part K of N is K/N, with K from 1 to N and N at most {}", limits::PARTS_MAX)
+    })
 }
 
 /// Whether so many files can be in flight at once.

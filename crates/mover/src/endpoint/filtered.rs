@@ -1,4 +1,5 @@
-//! A source of which only what a filter includes is offered: for sources that look at no filter themselves.
+//! A source of which only what a filter includes is offered, or of that one part: for sources that look at neither
+//! themselves.
 //!
 //! What is below an excluded directory is left out with it, in whatever order the source tells it. Nothing is saved of
 //! what the source does to find it.
@@ -7,20 +8,39 @@ use super::around::handed_on;
 use super::{ExtentMap, ScanSink, Source, SourceFile};
 use crate::failure::{Failure, Result};
 use crate::filter::{EXCLUDED_BY, Filter};
+use crate::part;
 use std::sync::Arc;
-use thalweg_wire::message::ScanTotals;
+use thalweg_wire::message::{PartOf, ScanTotals};
 use thalweg_wire::{Entry, EntryId, Kind, RelativePath};
 
 /// See the module.
 pub struct FilteredSource {
     source: Arc<dyn Source>,
     filter: Filter,
+    part: Option<PartOf>,
 }
 
 impl FilteredSource {
     /// What `filter` includes of `source`.
     pub fn new(source: Arc<dyn Source>, filter: Filter) -> FilteredSource {
-        FilteredSource { source, filter }
+        FilteredSource { source, filter, part: None }
+    }
+
+    /// Only this part of it, and all directories.
+    #[must_use]
+    pub fn only_part(self, part: Option<PartOf>) -> FilteredSource {
+        FilteredSource { part, ..self }
+    }
+
+    /// Whether another part has it.
+    fn is_of_others(&self, entry: &Entry) -> bool {
+        self.part.is_some_and(|part| match &entry.kind {
+            Kind::Directory => false,
+            Kind::HardLink { first, .. } => !part::has_name(part, first),
+            Kind::File { .. } | Kind::Symlink { .. } | Kind::Fifo | Kind::Device { .. } => {
+                !part::has_name(part, &entry.path)
+            }
+        })
     }
 
     /// Whether a directory above is left out.
@@ -36,7 +56,8 @@ impl Source for FilteredSource {
     fn scan(&self, sink: &mut dyn ScanSink) -> ScanTotals {
         let mut filtering = Filtering { source: self, sink, totals: ScanTotals::default() };
         let totals = self.source.scan(&mut filtering);
-        ScanTotals { complete: totals.complete, ..filtering.totals }
+        // Nobody may conclude that what is another part's is gone.
+        ScanTotals { complete: totals.complete && self.part.is_none(), ..filtering.totals }
     }
 
     fn open(&self, entry: &Entry) -> Result<Arc<dyn SourceFile>> {
@@ -77,6 +98,9 @@ impl ScanSink for Filtering<'_> {
         if !verdict.included {
             let pattern = verdict.rule.map(|rule| filter.pattern(rule)).unwrap_or_default();
             self.sink.skipped(entry.path, &format!("{EXCLUDED_BY} `{pattern}`"));
+            return Some(NOBODY);
+        }
+        if self.source.is_of_others(&entry) {
             return Some(NOBODY);
         }
         let bytes = entry.content_bytes();
@@ -175,5 +199,59 @@ mod tests {
         let totals = source.scan(&mut told);
         assert_eq!(told.0, ["skipped raw: excluded by `/raw/`", "raw.txt", "keep", "trouble odd"]);
         assert_eq!(totals, ScanTotals { entries: 2, bytes: 10, failed: 1, complete: true });
+    }
+
+    /// Tells a directory, files in it, and a second name of each.
+    struct Linked;
+
+    impl Source for Linked {
+        fn scan(&self, sink: &mut dyn ScanSink) -> ScanTotals {
+            let entry = |text: &str, kind| Entry {
+                id: EntryId(0),
+                path: path(text),
+                kind,
+                mode: 0o644,
+                uid: 0,
+                gid: 0,
+                evidence: Evidence::default(),
+                xattrs: Vec::new(),
+            };
+            sink.entry(entry("d", Kind::Directory));
+            for number in 0..20 {
+                let first = format!("d/{number}");
+                let of = sink.entry(entry(&first, Kind::File { sparse: false, marked: false })).unwrap();
+                sink.entry(entry(&format!("z{number}"), Kind::HardLink { first: path(&first), of }));
+            }
+            ScanTotals { complete: true, ..ScanTotals::default() }
+        }
+
+        fn open(&self, entry: &Entry) -> Result<Arc<dyn SourceFile>> {
+            Listing.open(entry)
+        }
+
+        fn look_again(&self, entry: &Entry) -> Result<Entry> {
+            Listing.look_again(entry)
+        }
+    }
+
+    #[test]
+    fn of_a_part_its_files_come_and_all_directories_and_a_hard_link_with_its_first_name() {
+        let mut met = 0;
+        for number in 1..=3 {
+            let source = FilteredSource::new(Arc::new(Linked), Filter::default());
+            let source = source.only_part(PartOf::new(number, 3));
+            let mut told = Told::default();
+            let totals = source.scan(&mut told);
+            assert!(!totals.complete, "what another part has would be taken for gone");
+            assert_eq!(totals.entries, told.0.len() as u64);
+            let (directory, others) = told.0.split_first().unwrap();
+            assert_eq!(directory, "d");
+            for pair in others.chunks(2) {
+                let [first, second] = pair else { panic!("{pair:?} is no pair") };
+                assert_eq!(first.strip_prefix("d/"), second.strip_prefix('z'));
+                met += 1;
+            }
+        }
+        assert_eq!(met, 20);
     }
 }

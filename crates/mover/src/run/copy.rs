@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_wire::RelativePath;
 use thalweg_wire::message::{
-    Check, FilterRule, Place, Preserve, PullTrial, PushTrial, Totals, TransferNumber, VerifyLevel,
+    Check, FilterRule, PartOf, Place, Preserve, PullTrial, PushTrial, Totals, TransferNumber, VerifyLevel,
 };
 use thalweg_wire::path::Escaped;
 
@@ -133,6 +133,8 @@ pub struct Selection {
     pub update: bool,
     /// Leave alone what exists.
     pub ignore_existing: bool,
+    /// Only this part, as [`part`](crate::part) deals it, and all directories: other copies have the others.
+    pub part: Option<PartOf>,
 }
 
 /// How like the source the destination becomes, and how far that is checked.
@@ -295,9 +297,9 @@ pub type EvidenceSink = Arc<dyn Fn(&Evidence) + Send + Sync>;
 ///
 /// # Errors
 /// When nothing could be done, or not everything: the failure of the last attempt. Single entries that failed
-/// are no error here; they are events and counted in the totals. `Usage` for deletion with a list of names, and
-/// for a receipt of a dry run or of a trial; `Unsupported` for deletion at a given destination, and for a list of names
-/// of a given source; `Usage` where source files are to be removed and may not be, and `Permission` where the far side
+/// are no error here; they are events and counted in the totals. `Usage` for deletion with a list of names or in a
+/// part, and for a receipt of a dry run or of a trial; `Unsupported` for deletion at a given destination, and for a list
+/// of names of a given source; `Usage` where source files are to be removed and may not be, and `Permission` where the far side
 /// says so.
 pub fn copy(
     from: &From,
@@ -311,6 +313,9 @@ pub fn copy(
         let cause = "with a list of names nothing can be deleted: what is not on it was not looked for (--delete, \
                      --files-from)";
         return Err(Failure::new(FailureKind::Usage, "copy", cause));
+    }
+    if let (Some(_), Some(part)) = (wishes.fidelity.delete_max, wishes.selection.part) {
+        return Err(deletes_in_part(part));
     }
     if wishes.receipt.is_some() && (wishes.dry_run || wishes.trial.is_some()) {
         let cause = "what changes nothing, or keeps nothing, has no receipt: nobody signs it";
@@ -346,6 +351,15 @@ pub fn copy(
         (watch.events)(Event::Note(text));
     }
     result
+}
+
+/// What is said to who has a part delete what it lacks.
+pub fn deletes_in_part(part: PartOf) -> Failure {
+    let cause = format!(
+        "in part {part} nothing can be deleted: what it lacks the other parts have (--delete). Once all are there, let one \
+         host run `thalweg sync --delete` without --part"
+    );
+    Failure::new(FailureKind::Usage, "copy", cause)
 }
 
 /// What heals of copies and of questions: also before there ever was a link, where a peer that answers may do so better

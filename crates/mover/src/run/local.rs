@@ -209,6 +209,7 @@ mod tests {
                 preserve: Default::default(),
                 one_file_system: false,
                 follow_links: false,
+                part: None,
                 direct: Default::default(),
             };
             Arc::new(LocalSource::open(vec![root], options).unwrap())

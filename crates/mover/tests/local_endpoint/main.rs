@@ -43,6 +43,8 @@ mod remembering;
 
 mod enduring;
 
+mod parts;
+
 const CHUNK: u64 = 64 << 10;
 
 fn terms() -> Terms {
@@ -56,6 +58,7 @@ fn options() -> ScanOptions {
         preserve: Preserve::ALL,
         one_file_system: false,
         follow_links: false,
+        part: None,
         direct: Default::default(),
     }
 }

@@ -27,6 +27,7 @@ from thalweg._work import (
     dscp_of,
     listens,
     names,
+    part_of,
     reaching_of,
     refuse_unknown,
     seconds,
@@ -64,6 +65,9 @@ class CopyOptions(Reaching, Watching, total=False):
     one_file_system: bool
     #: Copy what symbolic links lead to instead of the links. From a daemon none that leads out of its export.
     copy_links: bool
+    #: ``(K, N)``: only part K of N, from 1 on; files are dealt by their names, directories are in all parts. So N hosts that
+    #: see the same trees share a copy, and none knows of another. Not with ``delete``. Default: all of it.
+    part: tuple[int, int] | None
     #: Keep modes and ACLs. Default: yes.
     perms: bool
     #: Keep owners and groups, where permitted. Default: yes.
@@ -299,6 +303,7 @@ def start(
         "ignore_existing": options.get("ignore_existing", False),
         "one_file_system": options.get("one_file_system", False),
         "copy_links": options.get("copy_links", False),
+        "part": part_of(options.get("part")),
         "perms": options.get("perms", True),
         "owner": options.get("owner", True),
         "times": options.get("times", True),

@@ -357,6 +357,17 @@ def dscp_of(mark: int | str | None) -> str | None:
     return None if mark is None else str(mark)
 
 
+def part_of(part: tuple[int, int] | None) -> tuple[int, int] | None:
+    """A part and how many there are; ``None`` is all of it. Which there can be the engine says."""
+    if part is None:
+        return None
+    try:
+        number, count = part
+    except (TypeError, ValueError):
+        raise TypeError(f"part={part!r}: a pair (K, N)") from None
+    return whole("part", number, 0, U32_MAX), whole("part", count, 0, U32_MAX)
+
+
 def _addresses(given: Iterable[str | tuple[str, int]]) -> list[str]:
     """As the native part reads them."""
     if isinstance(given, str | bytes):

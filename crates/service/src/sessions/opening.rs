@@ -298,6 +298,7 @@ impl Host {
             preserve: terms.preserve,
             one_file_system: pull.one_file_system,
             follow_links: pull.follow_links,
+            part: terms.part,
             direct: terms.disk.source.direct,
         };
         let opened: (Arc<dyn Source>, SourceForm) = match pull.trial {

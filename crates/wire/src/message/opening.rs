@@ -375,7 +375,7 @@ impl SourceForm {
 mod tests {
     use super::*;
     use crate::message::{
-        ChannelWishes, HeldLevel, LENGTH_BYTES, Message, Part, ProducerId, Question, Until,
+        ChannelWishes, HeldLevel, LENGTH_BYTES, Message, Part, PartOf, ProducerId, Question, Until,
     };
 
     fn body(message: &Message) -> Vec<u8> {
@@ -488,6 +488,22 @@ mod tests {
             answer[2] = none;
             assert_eq!(Message::decode(&answer), refused, "{none}");
         }
+    }
+
+    #[test]
+    fn a_part_that_there_is_not_and_one_in_which_is_deleted_are_not_opened() {
+        let is_taken = |number, count, delete_max| {
+            let Message::Open(open) = opens(Request::Push(Push::to(place()))) else { return false };
+            let terms = Terms { part: Some(PartOf { number, count }), delete_max, ..open.terms.clone() };
+            Message::decode(&body(&Message::Open(Box::new(Open { terms, ..*open })))).is_ok()
+        };
+        let most = limits::PARTS_MAX;
+        let parts = [(1, 1), (2, 4), (4, 4), (most, most), (0, 4), (5, 4), (0, 0), (1, 0), (1, most + 1)];
+        let taken = parts.map(|(number, count)| is_taken(number, count, None));
+        assert_eq!(taken, [true, true, true, true, false, false, false, false, false]);
+        assert_eq!(parts.map(|(number, count)| PartOf::new(number, count).is_some()), taken);
+        assert!(!is_taken(2, 4, Some(1)));
+        assert_eq!(PartOf { number: 2, count: 4 }.to_string(), "2/4");
     }
 
     #[test]

@@ -117,6 +117,36 @@ pub struct Terms {
     /// The sender's files go when they are settled: the receiver leaves alone what may be the source itself,
     /// and makes durable also what stays, whoever wrote it.
     pub removes_source: bool,
+    /// Only this part of the entries is sent. At the destination others may be at work on the other parts.
+    pub part: Option<PartOf>,
+}
+
+/// One of the parts that the entries of a source are dealt into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartOf {
+    /// Which one, from 1 on.
+    pub number: u32,
+    /// How many there are: 1 to [`limits::PARTS_MAX`].
+    pub count: u32,
+}
+
+impl PartOf {
+    /// `None` for a part that there is not.
+    pub fn new(number: u32, count: u32) -> Option<PartOf> {
+        let part = PartOf { number, count };
+        part.is_one().then_some(part)
+    }
+
+    fn is_one(self) -> bool {
+        (1..=limits::PARTS_MAX).contains(&self.count) && (1..=self.count).contains(&self.number)
+    }
+}
+
+/// As a user writes it: `2/4`.
+impl std::fmt::Display for PartOf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.number, self.count)
+    }
 }
 
 /// How the two sides use their disks; the default is: as they see fit.
@@ -214,6 +244,7 @@ impl Terms {
             dscp: None,
             yields: false,
             removes_source: false,
+            part: None,
         }
     }
 
@@ -234,6 +265,10 @@ impl Terms {
         }
         if self.disk.depth.is_some_and(|depth| !(1..=limits::IO_DEPTH_MAX).contains(&depth)) {
             return Err(DecodeError::Invalid { what: "depth of disk requests" });
+        }
+        // What a part lacks the other parts have.
+        if self.part.is_some_and(|part| !part.is_one() || self.delete_max.is_some()) {
+            return Err(DecodeError::Invalid { what: "part" });
         }
         Ok(())
     }

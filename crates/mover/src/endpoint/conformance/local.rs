@@ -88,6 +88,7 @@ impl SourceBed for Tree {
             preserve: Preserve::ALL,
             one_file_system: false,
             follow_links: false,
+            part: None,
             direct: self.direct,
         };
         let source = Arc::new(LocalSource::open(vec![root], options).unwrap());

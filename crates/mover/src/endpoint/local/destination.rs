@@ -18,8 +18,10 @@
 //! - meanwhile [`flight`] has entries that are decided and not settled, [`shared_inodes`] which entry keeps a file of
 //!   several names, [`foretold`] what became of first names, [`kept_whole`] for what the source may not go, and
 //!   [`spool`] the metadata of directories;
-//! - [`conclude`] has the end: the deletions of [`delete`], then that metadata.
+//! - [`conclude`] has the end: the deletions of [`delete`], then that metadata; [`ajar`] is for what another part of
+//!   the same copy concluded before.
 
+use self::ajar::{is_kept_out, is_refused};
 use self::decide::settled;
 use self::delete::{Deletion, Offered};
 use self::durable::Durability;
@@ -50,7 +52,7 @@ use crate::filter::Filter;
 use crate::journal::Journal;
 use crate::journal::catalogue::{Catalogue, OnDiskSet};
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -59,7 +61,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use thalweg_sys::{Dir, File, FileSystemKind, Links, Stat, Time};
 use thalweg_wire::message::{Direct, Loss, Outcome, SourceForm, Terms};
 use thalweg_wire::path::Escaped;
-use thalweg_wire::{Digest, Entry, RelativePath};
+use thalweg_wire::{Digest, Entry, Kind, RelativePath};
 
 pub use super::place::DestinationPlace;
 
@@ -91,6 +93,8 @@ mod conclude;
 
 mod delete;
 
+mod ajar;
+
 pub(super) mod displace;
 
 /// Local file systems as a destination.
@@ -120,6 +124,9 @@ pub struct LocalDestination {
     hard_links: HardLinks,
     deletion: Deletion,
     spool: Mutex<Spool>,
+    /// Directories below the root that another part of the same copy closed and this one opened again, each with the
+    /// mode that it had.
+    ajar: Mutex<BTreeMap<Vec<u8>, u32>>,
     /// Times that the entries of top directories ask for; given again when staging is gone from them.
     pub(super) top_times: Mutex<HashMap<TerritoryKey, Time>>,
     /// What all of it is in, if it is only a trial.
@@ -217,6 +224,7 @@ impl LocalDestination {
             hard_links: HardLinks::default(),
             deletion: Deletion::new(protect),
             spool: Mutex::default(),
+            ajar: Mutex::default(),
             top_times: Mutex::default(),
             scratch: Mutex::default(),
             brought: Brought::of_a_copy(),
@@ -352,7 +360,10 @@ impl LocalDestination {
             return Err(conflict(&path, "the name belongs to thalweg's staging directory"));
         }
         let (parent, name) = path.split().ok_or_else(|| conflict(&path, "the root has no parent"))?;
-        let place = self.place(parent).map_err(|error| {
+        let is_denied = |place: &io::Result<Arc<Place>>| {
+            place.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+        };
+        let place = self.past_closed(parent, is_denied, || self.place(parent)).map_err(|error| {
             if error.kind() == io::ErrorKind::NotADirectory || is_errno(&error, errno::LOOP) {
                 return conflict(
                     &path,
@@ -478,7 +489,14 @@ impl Destination for LocalDestination {
     }
 
     fn decide(&self, entry: &Entry, reading: Reading<'_>) -> Decision {
-        self.decide_entry(entry, reading)
+        let path = self.final_path(&entry.path);
+        let decide = || self.decide_entry(entry, reading);
+        match &entry.kind {
+            Kind::HardLink { first, .. } => {
+                self.linked_past_closed((self.final_path(first).as_bytes(), path.as_bytes()), decide)
+            }
+            _ => self.past_closed(path.as_bytes(), is_refused, decide),
+        }
     }
 
     fn skipped(&self, path: &RelativePath) {
@@ -500,9 +518,18 @@ impl Destination for LocalDestination {
     }
 
     fn link(&self, entry: &Entry) -> Decision {
-        let _names = self.while_names_stay();
-        let decided = self.on_the_past(entry, self.link_entry(entry));
-        decided.unwrap_or_else(|failure| settled(Outcome::Failed(failure), false))
+        let link = || {
+            let _names = self.while_names_stay();
+            let decided = self.on_the_past(entry, self.link_entry(entry));
+            decided.unwrap_or_else(|failure| settled(Outcome::Failed(failure), false))
+        };
+        let path = self.final_path(&entry.path);
+        match &entry.kind {
+            Kind::HardLink { first, .. } => {
+                self.linked_past_closed((self.final_path(first).as_bytes(), path.as_bytes()), link)
+            }
+            _ => link(),
+        }
     }
 
     fn begin(&self, entry: &Entry) -> Result<Arc<dyn PartialFile>> {
@@ -548,7 +575,8 @@ impl Destination for LocalDestination {
 
     fn existing(&self, entry: &Entry) -> Result<Arc<dyn SourceFile>> {
         let asked = self.terms.disk.destination.direct;
-        let opened = self.open_existing(entry)?;
+        let path = self.final_path(&entry.path);
+        let opened = self.past_closed(path.as_bytes(), is_kept_out, || self.open_existing(entry))?;
         Ok(Arc::new(LocalFile::new(opened, entry.evidence.size, asked, &self.brought, || {
             let of_failure = |why: Failure| failure::io_because(io::ErrorKind::Other, why.reason, why.cause);
             self.open_existing(entry).map_err(of_failure)
@@ -556,7 +584,8 @@ impl Destination for LocalDestination {
     }
 
     fn keep(&self, entry: &Entry, digest: Digest) -> Decision {
-        self.keep_compared(entry, digest)
+        let path = self.final_path(&entry.path);
+        self.past_closed(path.as_bytes(), is_refused, || self.keep_compared(entry, digest))
     }
 
     fn settled(&self, entry: &Entry, outcome: &Outcome) {

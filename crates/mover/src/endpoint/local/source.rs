@@ -36,7 +36,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use thalweg_sys::{Dir, Extent, File, FileSystemKind, Kind, Links, Stat};
-use thalweg_wire::message::{Direct, Preserve, ScanTotals, SourceForm};
+use thalweg_wire::message::{Direct, PartOf, Preserve, ScanTotals, SourceForm};
 use thalweg_wire::{Entry, EntryId, Evidence, RelativePath};
 
 pub(super) mod file;
@@ -83,6 +83,8 @@ pub struct ScanOptions {
     pub one_file_system: bool,
     /// Move what symbolic links lead to instead of the links. In an export none that leads out of it.
     pub follow_links: bool,
+    /// Only this part of what is found, and all directories.
+    pub part: Option<PartOf>,
     /// Whether content is read past the page cache.
     pub direct: Direct,
 }

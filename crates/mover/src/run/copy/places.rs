@@ -21,19 +21,21 @@ impl Job<'_> {
     pub(super) fn source(&self) -> Result<(Arc<dyn Source>, SourceForm)> {
         match self.from {
             From::Zero(bytes) => {
-                Ok((Arc::new(ZeroSource { bytes: *bytes }), SourceForm::Single { name: b"zero".to_vec() }))
+                let source = self.own_part(Arc::new(ZeroSource { bytes: *bytes }));
+                Ok((source, SourceForm::Single { name: b"zero".to_vec() }))
             }
             From::Noise(bytes, file_bytes) => {
                 let source = NoiseSource { bytes: *bytes, file_bytes: *file_bytes };
-                Ok((Arc::new(source), SourceForm::Many))
+                Ok((self.own_part(Arc::new(source)), SourceForm::Many))
             }
             From::Dataset(spec) => {
                 let source = DatasetSource::new(spec.clone())?;
-                Ok((Arc::new(source), SourceForm::Many))
+                Ok((self.own_part(Arc::new(source)), SourceForm::Many))
             }
             From::Simulated(spec) => {
                 let source = SimulatedSource::new(spec.clone())?;
-                Ok((Arc::new(source), SourceForm::Single { name: b"sim".to_vec() }))
+                let source = self.own_part(Arc::new(source));
+                Ok((source, SourceForm::Single { name: b"sim".to_vec() }))
             }
             From::Local(paths) => {
                 let roots = paths
@@ -51,6 +53,7 @@ impl Job<'_> {
                     preserve: fidelity.preserve,
                     one_file_system: selection.one_file_system,
                     follow_links: selection.follow_links,
+                    part: selection.part,
                     direct: self.disk().source.direct,
                 };
                 let mut source = LocalSource::open(roots, options)?;
@@ -78,12 +81,23 @@ impl Job<'_> {
                     return Err(Failure::new(FailureKind::Unsupported, "open", cause));
                 }
                 let source: Arc<dyn Source> = match selection.filter.is_empty() {
-                    true => given.source.clone(),
-                    false => Arc::new(FilteredSource::new(given.source.clone(), self.filter()?)),
+                    true => self.own_part(given.source.clone()),
+                    false => {
+                        let source = FilteredSource::new(given.source.clone(), self.filter()?);
+                        Arc::new(source.only_part(selection.part))
+                    }
                 };
                 Ok((source, given.form.clone()))
             }
             From::Far(..) => Err(Failure::new(FailureKind::Internal, "open", "the source is far")),
+        }
+    }
+
+    /// What of a source that deals nothing itself is in the part that is copied.
+    fn own_part(&self, source: Arc<dyn Source>) -> Arc<dyn Source> {
+        match self.wishes.selection.part {
+            None => source,
+            part => Arc::new(FilteredSource::new(source, Filter::default()).only_part(part)),
         }
     }
 
@@ -128,7 +142,7 @@ impl Job<'_> {
         Filter::new(self.wishes.selection.filter.clone())
     }
 
-    /// Same sources and destination, same key: what lets a second attempt find what the first left behind. Of what is
+    /// Same sources and destination, and the same part of them, same key: what lets a second attempt find what the first left behind. Of what is
     /// pushed to a daemon the machine is part of the source: nodes of a cluster have the same paths, and a daemon the
     /// same certificate of all. By ssh it is not: there a user goes on from another login node of the same file system.
     pub(super) fn job_key(&self) -> [u8; 16] {
@@ -183,6 +197,11 @@ impl Job<'_> {
             }
             To::Given(given) => add(&given.name),
             To::Null | To::Scratch(..) | To::Simulated(_) | To::Far(..) => {}
+        }
+        // Parts go their ways at the same time, each with what it left behind.
+        if let Some(part) = self.wishes.selection.part {
+            add(&part.number.to_le_bytes());
+            add(&part.count.to_le_bytes());
         }
         let mut key = [0; 16];
         key.copy_from_slice(&hasher.finalize().as_bytes()[..16]);

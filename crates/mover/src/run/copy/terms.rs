@@ -147,6 +147,7 @@ impl Job<'_> {
             disk: self.disk(),
             yields: asked.yields,
             removes_source: self.wishes.removes_sources,
+            part: selection.part,
             ..link.terms(plan)
         }
     }

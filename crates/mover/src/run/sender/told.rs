@@ -250,6 +250,7 @@ mod tests {
             preserve: Default::default(),
             one_file_system: false,
             follow_links: false,
+            part: None,
             direct: Default::default(),
         };
         let source = Arc::new(LocalSource::open(vec![root], options).unwrap());

@@ -2,8 +2,9 @@
 
 use super::{Sample, failure, frames, one, path, place, signatory, within};
 use crate::message::{
-    ChannelTerms, Check, Direct, Disk, DiskSide, FilterRule, FlowTerms, Open, Opened, Order, Place, Preserve,
-    Pull, PullTrial, Push, PushTrial, Request, SourceForm, Terms, TransferNumber, Until, VerifyLevel,
+    ChannelTerms, Check, Direct, Disk, DiskSide, FilterRule, FlowTerms, Open, Opened, Order, PartOf, Place,
+    Preserve, Pull, PullTrial, Push, PushTrial, Request, SourceForm, Terms, TransferNumber, Until,
+    VerifyLevel,
 };
 
 pub(super) fn opens() -> Vec<Sample<Open>> {
@@ -60,6 +61,8 @@ pub(super) fn opens() -> Vec<Sample<Open>> {
     all.extend(within(sources, "source", |source| pushed(Push { source, ..push() })));
     all.extend(within(levels, "verify", |verify| Open { terms: Terms { verify, ..terms() }, ..open() }));
     all.extend(within(checks, "check", |check| Open { terms: Terms { check, ..terms() }, ..open() }));
+    let part = PartOf::new(2, 4);
+    all.extend(one("part", Open { terms: Terms { part, delete_max: None, ..terms() }, ..open() }));
     all.extend(one("signer", Open { signer: Some(signatory()), ..open() }));
     all.extend(within(frames::terms(), "", |frames| asked(Request::Frames { place: place(), frames })));
     let with = |source| Open { terms: Terms { disk: Disk { source, ..terms().disk }, ..terms() }, ..open() };
@@ -142,6 +145,7 @@ fn terms() -> Terms {
         dscp: Some(46),
         yields: true,
         removes_source: true,
+        part: None,
         job_key: [0x70; 16],
     }
 }

@@ -1,6 +1,7 @@
 //! After the last entry: deletions, then the directories' own metadata, deepest first, then one sync of it all.
 
 use super::LocalDestination;
+use super::ajar::is_kept_out;
 use super::spool::Spooled;
 use crate::endpoint::local::metadata::{Has, apply, differs, look_what_stayed};
 use crate::endpoint::local::{failed, lock, sys_time};
@@ -55,6 +56,7 @@ impl LocalDestination {
             let cause = format!("{untold} did not keep all of theirs");
             conclusion.troubles.push(Failure::new(FailureKind::Unsupported, "set metadata", cause));
         }
+        self.close_what_was_opened();
         if !self.terms.dry_run {
             conclusion.failed = self.sync_written(&[]).err();
         }
@@ -63,7 +65,8 @@ impl LocalDestination {
 
     /// What is worse of a directory than was told before; `None` if nothing is.
     fn conclude_directory(&self, item: &Spooled) -> Option<Outcome> {
-        match self.apply_directory(item) {
+        let apply = || self.apply_directory(item);
+        match self.past_closed(item.path.as_bytes(), is_kept_out, apply) {
             Ok(losses) if losses.is_empty() => None,
             Ok(losses) => Some(Outcome::Done { digest: None, losses }),
             Err(failure) => Some(Outcome::Failed(failure)),

@@ -1,5 +1,6 @@
 //! Content into hidden files, and hidden files under their names.
 
+use super::ajar::is_kept_out;
 use super::decide::{check_replaceable, done, is_sparse, settled, unchanged};
 use super::flight::{Flight, Seen};
 use super::foretold::Outlook;
@@ -300,6 +301,19 @@ impl LocalDestination {
 
     /// Renames `temporary` to its final name, over exactly what was seen there.
     pub(super) fn put_in_place(
+        &self,
+        from: &Dir,
+        temporary: &[u8],
+        place: &Place,
+        name: &[u8],
+        seen: Option<Seen>,
+        path: &RelativePath,
+    ) -> Result<()> {
+        let put = || self.put_in_open_place(from, temporary, place, name, seen, path);
+        self.past_closed(self.final_path(path).as_bytes(), is_kept_out, put)
+    }
+
+    fn put_in_open_place(
         &self,
         from: &Dir,
         temporary: &[u8],

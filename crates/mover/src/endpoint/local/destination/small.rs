@@ -91,8 +91,9 @@ impl LocalDestination {
         let (first, mode) = self.mode_at_first(entry, &staging);
         let path = self.final_path(&entry.path);
         let above = path.split().map_or(&[][..], |(above, _)| above);
-        // Of those that take their place as a whole none may turn out damaged after the sync.
-        let may_be_nursed = self.terms.verify < VerifyLevel::Readback;
+        // Of those that take their place as a whole none may turn out damaged after the sync; and who fills the same
+        // directory with another part would go on in the one that was replaced.
+        let may_be_nursed = self.terms.verify < VerifyLevel::Readback && self.terms.part.is_none();
         let nursery = || self.nurseries.next(&staging.dir, stream, (&place, above), handful);
         if may_be_nursed && let Some((lane, dir)) = nursery() {
             // Another version of it may be there: then this one goes the usual way.

@@ -13,13 +13,14 @@ use crate::endpoint::local::walk::{Reopen, Step, Walk};
 use crate::endpoint::local::{FOLLOW_LINKS, evidence_of, failed, is_staging};
 use crate::failure::{Failure, FailureKind, Reason, Result};
 use crate::filter::EXCLUDED_BY;
+use crate::part;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
 use thalweg_sys::{Dir, Kind, Links, Stat};
 use thalweg_wire::digest::HASHED_HOLE_BYTES_MAX;
 use thalweg_wire::entry::Xattr;
-use thalweg_wire::message::{Preserve, ScanTotals};
+use thalweg_wire::message::{PartOf, Preserve, ScanTotals};
 use thalweg_wire::{Entry, EntryId, RelativePath};
 
 /// Memory for files with several names whose other names were not seen yet. Beyond it first names are forgotten
@@ -66,9 +67,10 @@ impl<'a> Scan<'a> {
 
     pub(super) fn run(mut self) -> ScanTotals {
         let source = self.source;
+        // What is not named was not looked for, and the other parts are not told: nobody may conclude that it is gone.
+        let is_partial = !source.options.only.is_empty() || source.options.part.is_some();
+        self.totals.complete &= !is_partial;
         if !source.options.only.is_empty() {
-            // What is not named was not looked for, so nobody may conclude that it is gone.
-            self.totals.complete = false;
             self.only();
             return self.totals;
         }
@@ -222,6 +224,10 @@ impl<'a> Scan<'a> {
                 return self.directory(child, None, path, &stat, *device);
             }
         };
+        // The others are another host's to tell.
+        if options.part.is_some_and(|part| !is_of_part(part, &path, &stat)) {
+            return Next::Go;
+        }
         if let Some((what, reason)) = unwanted(stat.kind, &options.preserve) {
             // Links are left out only where that was asked for.
             match found_by == FoundBy::Name && stat.kind != Kind::Symlink {
@@ -451,6 +457,15 @@ fn is_kept_by_nfs(name: &[u8]) -> bool {
     const DIGITS_MIN: usize = 16;
     let digits = name.strip_prefix(b".nfs").unwrap_or_default();
     digits.len() >= DIGITS_MIN && digits.iter().all(u8::is_ascii_hexdigit)
+}
+
+/// Whether it is this part that has the name.
+fn is_of_part(part: PartOf, path: &RelativePath, stat: &Stat) -> bool {
+    match stat.kind {
+        Kind::Dir => true,
+        _ if stat.links > 1 => part::has_inode(part, stat.inode),
+        _ => part::has_name(part, path),
+    }
 }
 
 /// Where a looked-at name leads.

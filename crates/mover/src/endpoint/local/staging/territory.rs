@@ -365,10 +365,26 @@ impl Territory {
 
     fn remove(&self, open: &Open, job: &str, times: Option<Time>, held: Option<File>) {
         open.staging.remove_own(job, held);
+        let remove = || open.top.remove_dir(&open.staging.state().name);
+        let mut closed = None;
+        let removed = match remove() {
+            // By now another part of the same copy may have given it its mode.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                closed = opened_again(&open.top);
+                remove()
+            }
+            removed => removed,
+        };
         // Other jobs may have theirs in it.
-        if open.top.remove_dir(&open.staging.state().name).is_err() {
-            return;
+        if removed.is_ok() {
+            self.give_times(open, times);
         }
+        if let Some(mode) = closed {
+            let _ = open.top.as_file().and_then(|top| top.set_mode(mode));
+        }
+    }
+
+    fn give_times(&self, open: &Open, times: Option<Time>) {
         let before = (!self.top_is_changed.load(Ordering::Acquire)).then_some(self.top_mtime);
         if let Some(mtime) = times.or(before)
             && let Ok(top) = open.top.as_file()
@@ -376,6 +392,14 @@ impl Territory {
             let _ = top.set_times(None, Some(mtime));
         }
     }
+}
+
+/// Opens a top directory of our own for us for the time being; its mode, if it was closed.
+fn opened_again(top: &Dir) -> Option<u32> {
+    let stat = top.stat_self().ok()?;
+    let is_closed = stat.uid == user::effective_uid() && stat.mode & 0o300 != 0o300;
+    let opened = is_closed.then(|| top.as_file().and_then(|top| top.set_mode(stat.mode | 0o300)))?;
+    opened.ok().map(|()| stat.mode)
 }
 
 /// Directories of our own that were opened for us for the time being, each with its own mode, which it gets again.
