@@ -11,7 +11,9 @@
 
 use crate::event::Events;
 use crate::failure::{self, Failure, FailureKind, Reason, Result};
-use crate::link::ssh::errand::{Ask, ErrandProgress, FromDeputy, Lines, Nothing, Outcome, Said, ToDeputy, What};
+use crate::link::ssh::errand::{
+    Ask, ErrandProgress, FromDeputy, Lines, Nothing, Outcome, Said, ToDeputy, What,
+};
 use crate::link::ssh::{self, DialBack, LOGIN_TIMEOUT, Ready};
 use crate::link::{Family, Identity, Pins, ServerTrust, client_config};
 use crate::mutex::lock;
