@@ -31,6 +31,8 @@ pub mod profiles;
 
 pub mod job;
 
+pub mod errand;
+
 pub mod predict;
 
 pub mod stream;

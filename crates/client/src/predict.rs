@@ -435,6 +435,7 @@ pub(crate) mod tests {
             to: To::Local(place),
             signer: Arc::new(Identity::generate("somebody").unwrap()),
             names: (String::new(), String::new()),
+            client_line: None,
         }
     }
 

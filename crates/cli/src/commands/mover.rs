@@ -208,7 +208,7 @@ impl Default for Dials {
 
 impl Dials {
     /// Dials the client at all of its addresses: those that were told, or else where ssh came from. Of several that
-    /// answer it keeps the first.
+    /// answer the client keeps one.
     fn dial(&self, request: &DialBack, client: Option<IpAddr>) {
         let from_ssh = client.filter(|_| request.addresses.is_empty());
         let mut addresses = request.addresses.iter().copied().chain(from_ssh).peekable();
@@ -218,7 +218,8 @@ impl Dials {
         for address in addresses {
             if self.under_way.fetch_add(1, Ordering::AcqRel) >= DIALS_MAX {
                 self.under_way.fetch_sub(1, Ordering::AcqRel);
-                return tracing::warn!("too many connections are dialled back at once");
+                tracing::warn!("too many connections are dialled back at once");
+                return;
             }
             let (tells, under_way) = (self.tells.clone(), self.under_way.clone());
             let (address, token) = (SocketAddr::new(address, request.port), request.token.clone());

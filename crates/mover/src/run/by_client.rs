@@ -61,11 +61,11 @@ struct Waiting {
 }
 
 impl ClientLine {
-    /// On this socket. `on_end` is called, by another thread, when its other end is closed: the deputy is gone.
+    /// On this socket.
     ///
     /// # Errors
     /// If it cannot be had twice, or there is no thread for it.
-    pub fn new(socket: OwnedFd, on_end: impl FnOnce() + Send + 'static) -> Result<Arc<ClientLine>> {
+    pub fn new(socket: OwnedFd) -> Result<Arc<ClientLine>> {
         let socket = UnixStream::from(socket);
         let hears = socket.try_clone().map_err(|error| failure::of_io("speak with the deputy", &error))?;
         let waiting: Arc<Mutex<Waiting>> = Arc::default();
@@ -84,7 +84,6 @@ impl ClientLine {
                 }
             }
             end(&at_end);
-            on_end();
         };
         thread::guarded("deputy", move |_| end(&on_panic), hear)?;
         Ok(Arc::new(ClientLine { says: Mutex::new(socket), waiting, next: AtomicU64::new(0) }))
@@ -342,12 +341,11 @@ mod tests {
     use crate::link::ssh::errand::{Answer, Failed};
     use crate::link::testing::LONG;
 
-    /// A line, the deputy's end of it, and what tells that this is gone.
-    fn line() -> (Arc<ClientLine>, Lines<UnixStream>, UnixStream, mpsc::Receiver<()>) {
+    /// A line, and the deputy's end of it: what it reads, and where it writes.
+    fn line() -> (Arc<ClientLine>, Lines<UnixStream>, UnixStream) {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let (ends, ended) = mpsc::channel();
-        let line = ClientLine::new(ours.into(), move || drop(ends.send(()))).unwrap();
-        (line, Lines::new(theirs.try_clone().unwrap()), theirs, ended)
+        let line = ClientLine::new(ours.into()).unwrap();
+        (line, Lines::new(theirs.try_clone().unwrap()), theirs)
     }
 
     fn heard(lines: &mut Lines<UnixStream>) -> FromDeputy {
@@ -356,7 +354,7 @@ mod tests {
 
     #[test]
     fn each_who_asks_gets_the_answer_to_it_in_whatever_order_they_come() {
-        let (line, mut lines, mut theirs, _ended) = line();
+        let (line, mut lines, mut theirs) = line();
         let asks = |token: &'static str| {
             let line = line.clone();
             std::thread::spawn(move || {
@@ -390,7 +388,7 @@ mod tests {
 
     #[test]
     fn who_waits_for_a_deputy_that_is_gone_hears_it_and_nobody_asks_it_any_more() {
-        let (line, mut lines, theirs, ended) = line();
+        let (line, mut lines, theirs) = line();
         let asks = {
             let line = line.clone();
             std::thread::spawn(move || line.ask(What::Look(Nothing {}), LONG, &AtomicBool::new(false)))
@@ -398,13 +396,12 @@ mod tests {
         heard(&mut lines);
         drop((lines, theirs));
         assert_eq!(asks.join().unwrap().unwrap_err().kind, FailureKind::Connection);
-        ended.recv_timeout(LONG).unwrap();
         assert!(line.ask(What::Look(Nothing {}), LONG, &AtomicBool::new(false)).is_err());
     }
 
     #[test]
     fn an_ask_ends_with_its_copy_and_when_its_time_is_over() {
-        let (line, _lines, _theirs, _ended) = line();
+        let (line, _lines, _theirs) = line();
         for (limit, is_over) in [(Duration::from_millis(20), false), (LONG, true)] {
             let failure = line.ask(What::Look(Nothing {}), limit, &AtomicBool::new(is_over)).unwrap_err();
             assert_eq!(failure.kind, FailureKind::Connection, "{failure}");
@@ -414,7 +411,7 @@ mod tests {
 
     #[test]
     fn how_far_a_copy_is_is_told_also_at_its_end_and_counts_elsewhere_as_it_did_here() {
-        let (line, mut lines, _theirs, _ended) = line();
+        let (line, mut lines, _theirs) = line();
         let (meter, there) = (Arc::new(Meter::default()), Meter::default());
         let telling = line.tells(meter.clone()).unwrap();
         meter.bytes_verified.store(7, Ordering::Relaxed);
