@@ -19,7 +19,7 @@ use crate::mutex::lock;
 use crate::run::by_ssh::{SshStarter, SshWishes};
 use crate::run::reaching::Starter;
 use crate::run::thread;
-use crate::run::ways::{CLOSED, LOGINS_MAX, RENEW_EVERY, not_reached};
+use crate::run::ways::{CLOSED, LOGINS_MAX, not_reached};
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -28,6 +28,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thalweg_wire::limits;
 
+/// Between two movers that are started: each costs a login.
+const SUMMON_EVERY: Duration = Duration::from_secs(2);
 /// Connections that are carried at the same time, at most.
 const CARRIED_MAX: usize = ASKS_MAX;
 /// One of which one direction has ended lives so long, at most.
@@ -139,7 +141,7 @@ impl Steward {
     fn summon(&self, client: &str, first: bool) -> Result<Outcome> {
         let other = self.other()?;
         let Ok(mut summoned) = other.summoned.try_lock() else { return Err(busy("one is being started")) };
-        if summoned.is_some_and(|at| at.elapsed() < RENEW_EVERY / 2) {
+        if summoned.is_some_and(|at| at.elapsed() < SUMMON_EVERY) {
             return Err(busy("one was started just now"));
         }
         let client: Fingerprint = client.parse()?;
