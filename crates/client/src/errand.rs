@@ -124,7 +124,8 @@ impl Errand {
     pub fn of(command: &str, sources: &[Place], destination: &Place) -> Result<Errand> {
         let ends = sources.first().and_then(Whom::of).zip(Whom::of(destination));
         let Some((from, to)) = ends else {
-            return Err(Failure::new(FailureKind::Usage, "read the places", "one of the two places is not far"));
+            let cause = "one of the two places is not far";
+            return Err(Failure::new(FailureKind::Usage, "read the places", cause));
         };
         let of_daemon = |whom: &Whom| match whom {
             Whom::Daemon(_, ticket) => Some(Other::Daemon(ticket.clone())),
@@ -256,7 +257,8 @@ fn to_send(given: &Given) -> Result<(ToDeputy, Vec<Vec<u8>>)> {
     errand.check().map_err(|failure| usage(&failure.cause))?;
     let errand = ToDeputy::Errand(errand);
     if errand.to_line().len() > ERRAND_LINE_BYTES_MAX {
-        return Err(usage("the command is too long for a far machine: name the directory that the sources are in"));
+        let cause = "the command is too long for a far machine: name the directory that the sources are in";
+        return Err(usage(cause));
     }
     Ok((errand, given.attached.iter().map(|(_, bytes)| bytes.clone()).collect()))
 }
@@ -478,7 +480,7 @@ mod tests {
     /// What the mover there serves alone has to be what the copy names.
     #[test]
     fn the_other_end_is_read_at_the_acting_end_as_it_is_read_here() {
-        for to in ["b:y", "b:", "b:~/", "b:./~x/y", "b:./:x", "ssh://b//y", "ssh://b:23/~/~x", "me@[::1]:y/"] {
+        for to in ["b:y", "b:", "b:~/", "b:./~x/y", "b:./:x", "ssh://b//y", "ssh://b:23/~/~x", "m@[::1]:y/"] {
             let errand = errand(&["a:x"], to).unwrap();
             let word = errand.places().pop().unwrap();
             let there = Place::parse(&word, &Places::default()).unwrap();

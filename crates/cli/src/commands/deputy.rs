@@ -166,7 +166,8 @@ impl Work {
                 }
                 ToDeputy::Begin(_) => break,
                 ToDeputy::Stop(_) => {
-                    return Err(Failure::new(FailureKind::Stopped, "read the errand", "it is not wanted any more"));
+                    let cause = "it is not wanted any more";
+                    return Err(Failure::new(FailureKind::Stopped, "read the errand", cause));
                 }
                 ToDeputy::Errand(_) | ToDeputy::Answer(_) => return Err(odd("it has two beginnings")),
             }
@@ -379,7 +380,8 @@ impl Returns {
             let directory = std::env::temp_dir().join(format!("thalweg-{}", hex(&random)));
             let made = DirBuilder::new().mode(0o700).create(&directory);
             made.map_err(|error| {
-                failure::at_path(failure::of_io("make a directory for files that come back", &error), &directory)
+                let failure = failure::of_io("make a directory for files that come back", &error);
+                failure::at_path(failure, &directory)
             })?;
             returns.directory = Some(directory);
         }
@@ -397,7 +399,8 @@ impl Returns {
             let Some(mut file) = self.path(name).and_then(|path| File::open(path).ok()) else { continue };
             let mut piece = vec![0; PIECE_BYTES_MAX];
             loop {
-                let read = file.read(&mut piece).map_err(|error| failure::of_io("read what comes back", &error))?;
+                let read = file.read(&mut piece);
+                let read = read.map_err(|error| failure::of_io("read what comes back", &error))?;
                 let data = to_data(&piece[..read]);
                 let returned = Returned { name: name.clone(), data };
                 if read == 0 {

@@ -98,7 +98,12 @@ fn given(errand: &Errand, options: &[&str]) -> Given {
 }
 
 /// The same with files that go along, and that come back.
-fn with(errand: &Errand, options: &[&str], attached: &[(&str, &[u8])], returned: &[(&str, &PathBuf)]) -> Given {
+fn with(
+    errand: &Errand,
+    options: &[&str],
+    attached: &[(&str, &[u8])],
+    returned: &[(&str, &PathBuf)],
+) -> Given {
     let attached = attached.iter().map(|(name, bytes)| ((*name).to_owned(), bytes.to_vec()));
     let returned = returned.iter().map(|(name, path)| ((*name).to_owned(), (*path).clone()));
     Given { attached: attached.collect(), returned: returned.collect(), ..given(errand, options) }

@@ -190,7 +190,8 @@ impl Steward {
         check_token(token)?;
         let other = self.other()?;
         let bridge_port = lock(&other.far).as_ref().map(|far| far.ready.bridge_port);
-        let bridge_port = bridge_port.ok_or_else(|| Failure::new(CLOSED, ssh::REACH, "there is no far mover"))?;
+        let nobody = || Failure::new(CLOSED, ssh::REACH, "there is no far mover");
+        let bridge_port = bridge_port.ok_or_else(nobody)?;
         let _login = Login::begin(&self.logins)?;
         lock(&self.carried).retain(|carried| carried.lives());
         if lock(&self.carried).len() >= CARRIED_MAX {
@@ -348,7 +349,8 @@ mod tests {
     /// Each tells in a file that it was started, and what with.
     fn told(scratch: &tempfile::TempDir) -> (String, impl Fn() -> String) {
         let (script, begun) = (scratch.path().join("ssh.sh"), scratch.path().join("begun"));
-        std::fs::write(&script, format!("echo \"$*\" >> '{}'\nhead -n 1 >> '{0}'\n", begun.display())).unwrap();
+        let text = format!("echo \"$*\" >> '{}'\nhead -n 1 >> '{0}'\n", begun.display());
+        std::fs::write(&script, text).unwrap();
         let said = move || std::fs::read_to_string(&begun).unwrap_or_default();
         (format!("sh '{}'", script.display()), said)
     }
@@ -393,9 +395,10 @@ mod tests {
         let steward = Steward::new(wishes("false"), Some((wishes(&rsh), Only::new(b"to", true))));
         // It says nothing and ends.
         refused(&steward, &summon());
-        let (words, order) = said().trim().split_once('\n').map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+        let told = said();
+        let (words, order) = told.trim().split_once('\n').unwrap();
         assert!(words.ends_with("thalweg mover"), "{words}");
-        let order = Order::of_line(&order).unwrap();
+        let order = Order::of_line(order).unwrap();
         assert_eq!((order.client, order.only), ("ab".repeat(32), Some(Only::new(b"to", true))));
         assert_eq!(refused(&steward, &summon()).kind, FailureKind::Busy);
         assert_eq!(said().lines().count(), 2);

@@ -360,7 +360,8 @@ pub trait Said: Serialize + DeserializeOwned {
         if line.len() > ERRAND_LINE_BYTES_MAX {
             return Err(odd("the line is too long"));
         }
-        let not_expected = |error: serde_json::Error| odd(&format!("the line is not what was expected: {error}"));
+        let not_expected =
+            |error: serde_json::Error| odd(&format!("the line is not what was expected: {error}"));
         let value: Value = serde_json::from_str(line).map_err(not_expected)?;
         let fields = value.as_object().ok_or_else(|| odd("the line is no object"))?;
         match fields.keys().any(|key| Self::NAMES.contains(&key.as_str())) {
@@ -523,7 +524,8 @@ mod tests {
         assert!(refused(Errand { files: many, ..errand() }).contains("more than 64 files"));
         for name in ["", ".", "..", "../x", "/x", "a/b", "a b", "\u{e4}", &"x".repeat(NAME_BYTES_MAX + 1)] {
             assert!(refused(Errand { files: vec![file(name, 0)], ..errand() }).contains("name"), "{name}");
-            assert!(refused(Errand { returned: vec![name.to_owned()], ..errand() }).contains("name"), "{name}");
+            let returned = vec![name.to_owned()];
+            assert!(refused(Errand { returned, ..errand() }).contains("name"), "{name}");
         }
         for words in [vec![], vec!["zz".to_owned()]] {
             assert!(Errand { words, ..errand() }.words().is_err());
