@@ -16,6 +16,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
 use thalweg_cli::receipt_file;
+use thalweg_mover::link::ssh::errand::{Answer, Ask, Deputy, FromDeputy, Outcome, Said, ToDeputy, What};
 use thalweg_mover::link::ssh::{DialBack, Order, Ready, TOKEN_BYTES};
 use thalweg_mover::link::{Identity, Ticket};
 use thalweg_mover::mutex::lock;
@@ -281,8 +282,14 @@ fn seeds() -> anyhow::Result<Vec<(&'static str, Vec<u8>)>> {
         version: "0.1.0".to_owned(),
     };
     seeds.push(("ssh_line", ready.to_line().into_bytes()));
-    let back = DialBack { port: 8487, token: "t".repeat(TOKEN_BYTES) };
+    let addresses = vec![[127, 0, 0, 1].into()];
+    let back = DialBack { port: 8487, token: "0f".repeat(TOKEN_BYTES / 2), addresses };
     seeds.push(("ssh_line", back.to_line().into_bytes()));
+    seeds.push(("ssh_line", Deputy::own().to_line().into_bytes()));
+    let ask = Ask { id: 1, what: What::DialBack(back) };
+    seeds.push(("ssh_line", FromDeputy::Ask(ask).to_line().into_bytes()));
+    let answer = Answer { id: 1, outcome: Outcome::Ready { mover: ready, host: "host".to_owned() } };
+    seeds.push(("ssh_line", ToDeputy::Answer(answer).to_line().into_bytes()));
     seeds.push(("receipt_file", receipt_of(&identity).into_bytes()));
     let texts: [(&str, &[&str]); 6] = [
         ("units", &["10G", "1.5TiB", "100Mbit/s", "12MB/s", "90s", "5m", "2h30m"]),
