@@ -44,6 +44,8 @@ impl Two {
     /// `None`, with the reason told, where there is no sshd.
     fn start(b_has_thalweg: bool) -> Option<Two> {
         let (a, b) = (Scratch::new(), Scratch::new());
+        // Before anything is started here: what is started hears signals from then on.
+        drop(a.thalweg());
         let at_a = Sshd::start(&a)?;
         let at_b = Sshd::start_with(&b, b_has_thalweg, &[])?;
         Some(Two { at_a, at_b, a, b })
