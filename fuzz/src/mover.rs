@@ -6,6 +6,7 @@ use thalweg_mover::filter::{Filter, parse_filter_line, parse_pattern_line};
 use thalweg_mover::history::History;
 use thalweg_mover::journal::Journal;
 use thalweg_mover::journal::catalogue::{Catalogue, Remembered};
+use thalweg_mover::link::ssh::errand::{DEPUTY_MAGIC, Deputy, FromDeputy, Lines, Said, ToDeputy};
 use thalweg_mover::link::ssh::{BRIDGE_MAGIC, DialBack, MOVER_MAGIC, Order, Ready, read_line};
 use thalweg_mover::link::{Identity, Opener, Sealer, Ticket};
 use thalweg_mover::model::prediction::Work;
@@ -136,6 +137,18 @@ pub fn ssh_line(data: &[u8]) {
     }
     if let Ok(request) = DialBack::of_line(text) {
         assert!(DialBack::of_line(request.to_line().trim_end()).is_ok());
+    }
+    if let Ok(line) = Lines::new(data).behind(DEPUTY_MAGIC) {
+        let _ = Deputy::of_line(&line);
+    }
+    if let Ok(Some(said)) = ToDeputy::of_line(text) {
+        assert!(matches!(ToDeputy::of_line(said.to_line().trim_end()), Ok(Some(_))));
+        if let ToDeputy::Errand(errand) = said {
+            let _ = (errand.check(), errand.words());
+        }
+    }
+    if let Ok(Some(said)) = FromDeputy::of_line(text) {
+        assert!(matches!(FromDeputy::of_line(said.to_line().trim_end()), Ok(Some(_))));
     }
 }
 

@@ -17,6 +17,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 use thalweg_cli::receipt_file;
 use thalweg_mover::history::{History, Moved, Observed};
+use thalweg_mover::link::ssh::errand::{Answer, Ask, Deputy, FromDeputy, Outcome, Said, ToDeputy, What};
 use thalweg_mover::link::ssh::{DialBack, Order, Ready, TOKEN_BYTES};
 use thalweg_mover::link::{Identity, Ticket};
 use thalweg_mover::model::prediction::Taken;
@@ -285,8 +286,14 @@ fn seeds() -> anyhow::Result<Vec<(&'static str, Vec<u8>)>> {
         version: "0.1.0".to_owned(),
     };
     seeds.push(("ssh_line", ready.to_line().into_bytes()));
-    let back = DialBack { port: 8487, token: "t".repeat(TOKEN_BYTES) };
+    let addresses = vec![[127, 0, 0, 1].into()];
+    let back = DialBack { port: 8487, token: "0f".repeat(TOKEN_BYTES / 2), addresses };
     seeds.push(("ssh_line", back.to_line().into_bytes()));
+    seeds.push(("ssh_line", Deputy::own().to_line().into_bytes()));
+    let ask = Ask { id: 1, what: What::DialBack(back) };
+    seeds.push(("ssh_line", FromDeputy::Ask(ask).to_line().into_bytes()));
+    let answer = Answer { id: 1, outcome: Outcome::Ready { mover: ready, host: "host".to_owned() } };
+    seeds.push(("ssh_line", ToDeputy::Answer(answer).to_line().into_bytes()));
     seeds.push(("receipt_file", receipt_of(&identity).into_bytes()));
     let mut history = History::new([7; 16]);
     let taken = Taken { start_s: 0.5, entries_s: 1.0, bytes_s: 10.0, end_s: 0.25, ..Taken::default() };

@@ -63,7 +63,7 @@ use places::{CatArgs, CheckArgs, DuArgs, GcArgs, LsArgs, RmArgs, VerifyArgs};
 use probe::{PredictArgs, ProbeArgs};
 use report::{PlotArgs, ReportArgs};
 use running::{LimitArgs, WhyArgs};
-use serve::{MoverArgs, ServeArgs};
+use serve::{DeputyArgs, MoverArgs, ServeArgs};
 use slots::SlotsArgs;
 use std::ffi::{OsStr, OsString};
 use std::ops::{Bound, RangeBounds};
@@ -169,6 +169,9 @@ pub enum Command {
     /// The far side of a copy by ssh; not for people
     #[command(hide = true)]
     Mover(MoverArgs),
+    /// The acting end of a copy between two far places; not for people
+    #[command(hide = true)]
+    Deputy(DeputyArgs),
     /// The keeper of a command that watch runs; not for people
     #[command(hide = true)]
     KeepRun(KeepRunArgs),
@@ -193,7 +196,7 @@ impl Command {
 
     /// Whether another thalweg started it, whose user was told what there is to tell.
     pub fn is_internal(&self) -> bool {
-        matches!(self, Command::Mover(_) | Command::KeepRun(_))
+        matches!(self, Command::Mover(_) | Command::Deputy(_) | Command::KeepRun(_))
     }
 
     /// How a log is to be written, where that was said.
@@ -247,6 +250,7 @@ impl Command {
             | Command::ExplainFilter(_)
             | Command::Serve(_)
             | Command::Mover(_)
+            | Command::Deputy(_)
             | Command::KeepRun(_) => false,
         }
     }

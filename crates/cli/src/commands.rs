@@ -14,6 +14,8 @@ mod slots;
 
 mod mover;
 
+mod deputy;
+
 mod verify;
 
 mod identity;
@@ -93,6 +95,7 @@ pub fn run(command: Command, places: &Places) -> Result<Exit> {
         Command::Plot(args) => report::plot(&args),
         Command::Report(args) => report::report(&args),
         Command::Mover(args) => mover::mover(&args),
+        Command::Deputy(args) => deputy::deputy(&args),
         Command::Watch(args) => watch::watch(&args, places),
         Command::KeepRun(args) => watch::keep_run(&args),
     }

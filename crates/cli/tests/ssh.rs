@@ -5,6 +5,9 @@ mod support;
 #[path = "support/sshd.rs"]
 mod sshd;
 
+#[path = "ssh/third_party.rs"]
+mod third_party;
+
 use sshd::Sshd;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;

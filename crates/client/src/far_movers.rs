@@ -12,6 +12,7 @@ use std::time::Duration;
 use thalweg_mover::event::{self, Events};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::link::{Family, ServerTrust, Ticket, client_config};
+use thalweg_mover::run::by_client::ClientLine;
 use thalweg_mover::run::client::{CONNECT, Client, LinkSettings, TcpConnect};
 use thalweg_mover::run::far_mover::FarMover;
 use thalweg_mover::run::spread::{Local, may_be_of};
@@ -44,6 +45,8 @@ pub struct How {
     pub bind: Vec<Local>,
     /// Only addresses of this family are dialled, by ssh too. Default: any.
     pub family: Option<Family>,
+    /// Of a copy that a deputy runs: who starts far movers at ssh hosts in our stead. Default: we start them.
+    pub client_line: Option<Arc<ClientLine>>,
 }
 
 /// How a far mover is started by the user's own ssh.
@@ -105,6 +108,7 @@ impl How {
             via: Vec::new(),
             bind: Vec::new(),
             family: None,
+            client_line: None,
         }
     }
 }
@@ -298,13 +302,21 @@ impl FarMovers {
                     let cause = "`--via ticket` is for daemons: by ssh there is no ticket";
                     return Err(Failure::new(FailureKind::Usage, "read the command line", cause));
                 }
-                let far = ssh::far(host, *port, &self.how)?;
+                let far = match &self.how.client_line {
+                    Some(line) => ssh::far_by_client(line, host, *port, &self.how)?,
+                    None => ssh::far(host, *port, &self.how)?,
+                };
                 let far = far.spread(self.how.via.clone(), self.how.bind.clone())?;
                 Reached { far: Arc::new(far) }
             }
         };
         self.known.push((whom.clone(), reached.clone()));
         Ok(reached)
+    }
+
+    /// Who started the deputy that runs this copy, if one does.
+    pub(crate) fn client_line(&self) -> Option<Arc<ClientLine>> {
+        self.how.client_line.clone()
     }
 
     /// A place in a bucket. Its store is opened the first time; one that does not answer is tried again for as long as

@@ -15,6 +15,7 @@ use thalweg_mover::endpoint::local::overlap;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::link::Identity;
 use thalweg_mover::model::prediction::Compared;
+use thalweg_mover::run::by_client::ClientLine;
 use thalweg_mover::run::copy::{
     self, EvidenceSink, From, Remembered, Report, Selection, Stop, To, Watch, Wishes,
 };
@@ -47,6 +48,8 @@ pub struct Job {
     pub names: (String, String),
     /// It is of this part alone.
     pub part: Option<PartOf>,
+    /// Of a copy that a deputy runs: who is told how far it is.
+    pub client_line: Option<Arc<ClientLine>>,
 }
 
 impl Asked {
@@ -231,7 +234,9 @@ impl Asked {
             }
         }
         let signer = Arc::new(identity::own(state)?);
-        Ok(Job { from: from.ok_or_else(|| usage("the source is missing"))?, to, signer, names, part })
+        let client_line = far_movers.client_line();
+        let from = from.ok_or_else(|| usage("the source is missing"))?;
+        Ok(Job { from, to, signer, names, part, client_line })
     }
 }
 
@@ -372,6 +377,8 @@ impl Job {
     /// As [`copy::copy`].
     pub fn run(&self, wishes: &Wishes, state: &Path, watch: &Watch, stop: &Stop) -> Result<Report> {
         let (from, to) = &self.names;
+        let line = self.client_line.as_ref();
+        let _telling = line.map(|line| line.tells(watch.meter.clone())).transpose()?;
         // A dry run moves nothing.
         let told = Publisher::begin(state, from, to, false).filter(|_| !wishes.dry_run).map(Arc::new);
         let meter = watch.meter.clone();

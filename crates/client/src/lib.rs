@@ -33,6 +33,8 @@ pub mod profiles;
 
 pub mod job;
 
+pub mod errand;
+
 pub mod predict;
 
 pub mod stream;

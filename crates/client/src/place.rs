@@ -177,28 +177,8 @@ impl std::fmt::Display for Place {
             }
             Place::Object { location, .. } => Escaped(location.to_string().as_bytes()).fmt(f),
             Place::Ssh { host, port, path } => {
-                let host = bracketed(host);
-                let host = Escaped(host.as_bytes());
-                let path = if path == b"." { b"" } else { path.as_slice() };
-                match port {
-                    // `HOST://PATH` would be read as a URL.
-                    None if !path.starts_with(b"//") => {
-                        // `HOST::NAME` and `HOST:~NAME` mean something else to others, and are not read.
-                        let is_odd = path.starts_with(b":") || is_home_of_another(path);
-                        write!(f, "{host}:{}{}", if is_odd { "./" } else { "" }, Escaped(path))
-                    }
-                    _ => {
-                        write!(f, "ssh://{host}")?;
-                        port.map_or(Ok(()), |port| write!(f, ":{port}"))?;
-                        // What is below the home directory has a tilde there.
-                        let home = match path {
-                            _ if path.is_empty() || path.starts_with(b"/") => "",
-                            _ if path.starts_with(b"~/") || path == b"~" => "/",
-                            _ => "/~/",
-                        };
-                        write!(f, "{home}{}", Escaped(path))
-                    }
-                }
+                let (before, path) = of_ssh(host, *port, path);
+                write!(f, "{}{}", Escaped(before.as_bytes()), Escaped(path))
             }
         }
     }
@@ -220,6 +200,22 @@ impl Place {
             }
             _ => {}
         }
+    }
+
+    /// The word, bytes and not escaped, that is read as this place at any machine; of a daemon without what the
+    /// configuration says of it. `None` for a place of one machine.
+    pub(crate) fn word(&self) -> Option<OsString> {
+        let word = match self {
+            Place::Ssh { host, port, path } => {
+                let (before, path) = of_ssh(host, *port, path);
+                [before.as_bytes(), path].concat()
+            }
+            Place::Daemon { address, export, path, .. } => {
+                [&b"tw://"[..], address.as_bytes(), b"/", export.as_bytes(), b"/", path].concat()
+            }
+            _ => return None,
+        };
+        Some(OsString::from_vec(word))
     }
 
     /// The same place, the path of a far one without `.`, doubled slashes, and slashes at its end: it has one name.
@@ -355,6 +351,30 @@ impl Place {
             };
         }
         Ok(Place::Local(PathBuf::from(OsString::from_vec(bytes.to_vec()))))
+    }
+}
+
+/// What stands before the path of a place that ssh reaches, and the path behind it: together they are read as that.
+fn of_ssh<'a>(host: &str, port: Option<u16>, path: &'a [u8]) -> (String, &'a [u8]) {
+    let host = bracketed(host);
+    let path = if path == b"." { b"" } else { path };
+    match port {
+        // `HOST://PATH` would be read as a URL.
+        None if !path.starts_with(b"//") => {
+            // `HOST::NAME` and `HOST:~NAME` mean something else to others, and are not read.
+            let is_odd = path.starts_with(b":") || is_home_of_another(path);
+            (format!("{host}:{}", if is_odd { "./" } else { "" }), path)
+        }
+        _ => {
+            let port = port.map_or(String::new(), |port| format!(":{port}"));
+            // What is below the home directory has a tilde there.
+            let home = match path {
+                _ if path.is_empty() || path.starts_with(b"/") => "",
+                _ if path.starts_with(b"~/") || path == b"~" => "/",
+                _ => "/~/",
+            };
+            (format!("ssh://{host}{port}{home}"), path)
+        }
     }
 }
 

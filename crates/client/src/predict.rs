@@ -436,6 +436,7 @@ pub(crate) mod tests {
             signer: Arc::new(Identity::generate("somebody").unwrap()),
             names: (String::new(), String::new()),
             part: None,
+            client_line: None,
         }
     }
 

@@ -4,7 +4,8 @@
 //!
 //! - a whole job, from plan to receipt: [`copy`] of files; `flow/job` of a stream; `frames/job` of a producer or
 //!   consumer;
-//! - far movers: [`by_ssh`] starts one, [`far_mover`] is one with the session that jobs share;
+//! - far movers: [`by_ssh`] starts one, and [`by_client`] has another machine start one, where a [`steward`] does that;
+//!   both have it reached by `reaching`, on one of the `ways`; [`far_mover`] is one with the session that jobs share;
 //! - connections: [`client`] dials them and keeps them standing, [`spread`] deals streams over addresses, [`session`]
 //!   is what either mover has of them; [`local`] and `within` do without any;
 //! - one side of a transfer at work: [`sender`], [`receiver`], and those of `flow`; [`party`] is what all
@@ -66,7 +67,15 @@ pub mod steer;
 
 pub mod copy;
 
+mod ways;
+
+mod reaching;
+
 pub mod by_ssh;
+
+pub mod by_client;
+
+pub mod steward;
 
 /// Real time as the machines take it: since a start, never going back.
 #[derive(Debug, Clone, Copy)]

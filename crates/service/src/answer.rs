@@ -38,7 +38,7 @@ pub(crate) fn answer(
     let is_digest = matches!(question, Question::Digest { .. });
     let is_further = matches!(question, Question::Read { offset: 1.., .. });
     let mut done = Done::default();
-    let ended = match question {
+    let ended = host.exports().check_question(&question).and_then(|()| match question {
         Question::About => {
             let program = format!("thalweg {}", env!("CARGO_PKG_VERSION"));
             pen.say(Reply::About { program, exports: host.exports().names() })
@@ -65,7 +65,7 @@ pub(crate) fn answer(
             measure_part(host, &pen, &place, part, time, threads)
         }
         Question::Slot(ask) => slot(host, &pen, ask),
-    };
+    });
     // Who has seen enough has read what came.
     let is_well = ended.as_ref().err().is_none_or(|failure| failure.kind == FailureKind::Stopped);
     match line {

@@ -11,7 +11,7 @@ use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::run::agree::place_of;
 use thalweg_sys::Dir;
 use thalweg_wire::limits;
-use thalweg_wire::message::Place;
+use thalweg_wire::message::{Place, Question, Request};
 use thalweg_wire::path::Escaped;
 
 /// What is wrong with an export whose directory has no name any more, or not the one that was given: it is held open,
@@ -157,6 +157,40 @@ pub enum Exports {
     Named(Arc<Vec<(Export, Dir)>>),
     /// Everything that the user may reach: for a mover that this user started by ssh.
     User,
+    /// Of that one place, in one direction: for a mover that this user started for somebody else.
+    Only(Arc<OnlyPlace>),
+}
+
+/// All that is served to a client who is not the one who started the mover: copies into a place, or copies from it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OnlyPlace {
+    /// The path, as copies name it: another one that leads there is refused.
+    pub path: Vec<u8>,
+    /// Copies into it; else copies from it.
+    pub write: bool,
+}
+
+impl OnlyPlace {
+    /// Whether it is what is asked for: no trial, no stream, no frames, and nothing the other way.
+    fn serves(&self, request: &Request) -> bool {
+        match request {
+            Request::Push(push) => self.write && push.trial.is_none() && self.is(&push.place),
+            Request::Pull(pull) => {
+                !self.write && pull.trial.is_none() && pull.places.iter().all(|place| self.is(place))
+            }
+            Request::FlowPush { .. } | Request::FlowPull { .. } | Request::Frames { .. } => false,
+        }
+    }
+
+    fn is(&self, place: &Place) -> bool {
+        place.export.is_none() && place.path == self.path
+    }
+
+    fn refusal(&self) -> Failure {
+        let (path, what) = (Escaped(&self.path), if self.write { "into" } else { "from" });
+        let cause = format!("this mover was started for copies {what} `{path}`, and serves nothing else");
+        Failure::new(FailureKind::Permission, "open", cause)
+    }
 }
 
 /// Names of exports, by what became of them.
@@ -287,7 +321,7 @@ impl Exports {
             Exports::Named(exports) => {
                 exports.iter().map(|(e, _)| (e.name.clone(), !e.rights.read_only)).collect()
             }
-            Exports::User => Vec::new(),
+            Exports::User | Exports::Only(_) => Vec::new(),
         }
     }
 
@@ -297,7 +331,30 @@ impl Exports {
             Exports::Named(exports) => {
                 exports.iter().map(|(e, _)| (e.name.clone(), e.rights.bits_per_s_max)).collect()
             }
-            Exports::User => Vec::new(),
+            Exports::User | Exports::Only(_) => Vec::new(),
+        }
+    }
+
+    /// Checks what kind of transfer is asked for, where not all are served.
+    ///
+    /// # Errors
+    /// `Permission`.
+    pub(crate) fn check_request(&self, request: &Request) -> Result<()> {
+        match self {
+            Exports::Only(only) if !only.serves(request) => Err(only.refusal()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks whether questions that concern files are answered.
+    ///
+    /// # Errors
+    /// `Permission`.
+    pub(crate) fn check_question(&self, question: &Question) -> Result<()> {
+        match (self, question) {
+            (_, Question::About) => Ok(()),
+            (Exports::Only(only), _) => Err(only.refusal()),
+            _ => Ok(()),
         }
     }
 
@@ -305,7 +362,7 @@ impl Exports {
     pub fn changes(&self, others: &Exports) -> Changes {
         let named = |exports: &Exports| match exports {
             Exports::Named(exports) => exports.clone(),
-            Exports::User => Arc::default(),
+            Exports::User | Exports::Only(_) => Arc::default(),
         };
         let (before, now) = (named(self), named(others));
         let find = |exports: &[(Export, Dir)], name: &str| exports.iter().position(|(e, _)| e.name == name);
@@ -328,7 +385,7 @@ impl Exports {
     ///
     /// # Errors
     /// `NotFound` for an export that there is not, or whose directory is gone, `Permission` for writing to one that is
-    /// read-only, `Usage` for a path that could leave it, or of more than [`limits::PLACE_LEVELS_MAX`] levels.
+    /// read-only or is not the one that is served, `Usage` for a path that could leave it, or of more than [`limits::PLACE_LEVELS_MAX`] levels.
     pub fn resolve(&self, place: &Place, write: bool) -> Result<Resolved> {
         let trailing_slash = place.path.ends_with(b"/");
         match (self, &place.export) {
@@ -370,7 +427,8 @@ impl Exports {
                 rights.guard.no_set_id = !rights.set_id;
                 Ok(Resolved { below: Some(below), path, trailing_slash, rights, export })
             }
-            (Exports::User, None) => Ok(Resolved {
+            (Exports::Only(only), _) if !only.is(place) || write && !only.write => Err(only.refusal()),
+            (Exports::User | Exports::Only(_), None) => Ok(Resolved {
                 below: None,
                 path: place.path.clone(),
                 trailing_slash,
@@ -456,6 +514,31 @@ mod tests {
         assert_eq!(changes.added, names(&["new"]));
         assert_eq!(changes.removed, names(&["gone"]));
         assert_eq!(changes.changed, names(&["shut", "kept", "moved"]));
+    }
+
+    #[test]
+    fn where_one_place_is_served_another_one_is_refused_whatever_leads_there() {
+        let only = |write| Exports::Only(Arc::new(OnlyPlace { path: b"to/x".to_vec(), write }));
+        let place = |path: &[u8]| Place { export: None, path: path.to_vec() };
+        assert_eq!(only(true).resolve(&place(b"to/x"), true).unwrap().path, b"to/x");
+        assert!(only(true).resolve(&place(b"to/x"), false).is_ok(), "a dry run of what is written there");
+        assert!(only(false).resolve(&place(b"to/x"), false).is_ok());
+        let refused = |exports: Exports, place: &Place, write| {
+            let failure = exports.resolve(place, write).err().expect("it is refused");
+            assert_eq!(failure.kind, FailureKind::Permission, "{failure}");
+            assert!(failure.cause.contains("`to/x`, and serves nothing else"), "{failure}");
+        };
+        refused(only(false), &place(b"to/x"), true);
+        for path in [&b""[..], b"to", b"to/x/", b"to/x/y", b"to//x", b"./to/x", b"to/x/../x", b"/etc"] {
+            refused(only(true), &place(path), true);
+            refused(only(false), &place(path), false);
+        }
+        let named = Place { export: Some("to".into()), path: b"to/x".to_vec() };
+        refused(only(true), &named, true);
+        assert!(only(true).check_question(&Question::About).is_ok());
+        let look = Question::Look { place: place(b"to/x"), follow: false };
+        assert_eq!(only(true).check_question(&look).unwrap_err().kind, FailureKind::Permission);
+        assert!(Exports::User.check_question(&look).is_ok());
     }
 
     #[test]

@@ -1,7 +1,9 @@
-//! Child processes that do not outlive who started them, those that have a session or a group of their own, and the
-//! user's umask for them.
+//! Child processes that do not outlive who started them, those that have a session or a group of their own, the user's
+//! umask for them, and files in memory that they have as well.
 
 use crate::process;
+use rustix::fs::{MemfdFlags, Mode};
+use std::fs::File;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
@@ -45,6 +47,27 @@ pub fn with_users_umask(command: &mut Command) -> &mut Command {
     // JUSTIFICATION: what a child does between fork and exec can only be said so.
     // SAFETY: one system call, nothing is allocated and no lock is taken.
     unsafe { command.pre_exec(in_child) }
+}
+
+/// Asks a child to end as Ctrl-C does (SIGINT). To be called before it is waited for: afterwards its number may be
+/// another's.
+///
+/// # Errors
+/// If it is gone, or may not be asked.
+pub fn interrupt(child: &Child) -> io::Result<()> {
+    Ok(rustix::process::kill_process(rustix::process::Pid::from_child(child), rustix::process::Signal::INT)?)
+}
+
+/// A file without a name, in memory alone, that only this user may open. Children that are started while it is open
+/// have it too: they open it as `/proc/self/fd/` and its number.
+///
+/// # Errors
+/// What the kernel says.
+pub fn memory_file() -> io::Result<File> {
+    // Without MFD_CLOEXEC: it is there to be handed on.
+    let file = rustix::fs::memfd_create("thalweg", MemfdFlags::empty())?;
+    rustix::fs::fchmod(&file, Mode::RUSR | Mode::WUSR)?;
+    Ok(file.into())
 }
 
 /// Kills (SIGKILL) a child that was started with `process_group(0)`, and all that it started and that did not leave
@@ -100,6 +123,27 @@ mod tests {
         // Both ends of the pipe are closed, long before their time.
         said.read_to_end(&mut Vec::new()).unwrap();
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_file_in_memory_is_the_users_alone_and_a_child_reads_it_from_its_beginning() {
+        use std::io::Write;
+        use std::os::fd::AsRawFd;
+        use std::os::unix::fs::MetadataExt;
+        let mut file = memory_file().unwrap();
+        file.write_all(b"secret").unwrap();
+        assert_eq!(file.metadata().unwrap().mode() & 0o7777, 0o600);
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let out = Command::new("cat").arg(path).output().unwrap();
+        assert_eq!(out.stdout, b"secret");
+    }
+
+    #[test]
+    fn a_child_is_asked_to_end_as_a_terminal_does() {
+        use std::os::unix::process::ExitStatusExt;
+        let mut child = Command::new("sleep").arg("600").spawn().unwrap();
+        interrupt(&child).unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGINT));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Options of the far sides: serve, and mover, which ssh starts.
+//! Options of the far sides: serve, and mover and deputy, which ssh starts.
 
 use super::link::TlsArgs;
 use super::slots::{SlotRate, parse_slot_rate};
@@ -106,6 +106,14 @@ pub struct MoverArgs {
     /// Bridge stdin and stdout to this port of the loopback
     #[arg(long, value_name = "PORT", value_parser = whole::<u16>(1..=65_535))]
     pub bridge: Option<u16>,
+    /// Where thalweg keeps its keys and what it remembers
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+}
+
+/// Options of deputy. All else is in the errand.
+#[derive(Debug, clap::Args)]
+pub struct DeputyArgs {
     /// Where thalweg keeps its keys and what it remembers
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,

@@ -9,11 +9,11 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 use thalweg_client::far_movers::{FarMovers, How, Whom};
-use thalweg_client::identity;
 use thalweg_client::job::{self, Asked, Job};
 use thalweg_client::options::congestion::{self, Wished};
 use thalweg_client::options::{knobs, memory};
 use thalweg_client::receipt::{self, ReceiptFile};
+use thalweg_client::{errand, identity};
 use thalweg_mover::event::{self, Event};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::plan;
@@ -71,7 +71,8 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     bound_memory(args.memory);
 
     let far: Vec<Whom> = asked.iter().flat_map(Asked::far_movers).collect();
-    let mut far_movers = FarMovers::new(how(args, places, &state));
+    let client_line = errand::client_line()?;
+    let mut far_movers = FarMovers::new(How { client_line, ..how(args, places, &state) });
     let reach = |asked: Asked| asked.in_chunks(args.chunk).reach(&mut far_movers, &state);
     let jobs = reach_all(asked, args.part.is_none(), reach)?;
     let reached: Vec<&Job> = jobs.iter().flatten().collect();

@@ -2,7 +2,8 @@
 //!
 //! 1. Read the client's line: whom to admit, and nobody else.
 //! 2. Load the identity of this user, listen, and say where, on one line.
-//! 3. Serve everything that this user may reach, until the session is over.
+//! 3. Serve everything that this user may reach, until the session is over. Where the client is not the one who gave
+//!    the order (a deputy's copy), serve the one place that the order names, for copies in the one direction.
 //!
 //! ssh may end at any time without harm: a mover with a session outlives it, because the network that took ssh away
 //! comes back. It ends when its session has ended in order and ssh's channel is closed, when nobody was there for
@@ -20,8 +21,8 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
@@ -30,7 +31,7 @@ use thalweg_mover::link::{ClientTrust, Identity};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::by_ssh::FIRST_SESSION_LIMIT;
 use thalweg_service::accept::{self, Listening};
-use thalweg_service::export::Exports;
+use thalweg_service::export::{Exports, OnlyPlace};
 use thalweg_service::sessions::{Host, HostLimits};
 use thalweg_wire::limits;
 
@@ -48,8 +49,10 @@ const ORDER_TIMEOUT: Duration = Duration::from_secs(30);
 const HALF_OPEN: Duration = Duration::from_secs(60);
 /// Read and written at once in a bridge; a channel of ssh has packets of 32 KiB.
 const BRIDGE_PIECE_BYTES: usize = 128 << 10;
-/// Connections that are being dialled back at the same time.
+/// Connections that are being dialled back at the same time, and lines that wait for that.
 const DIALS_MAX: usize = 64;
+/// Time to dial back.
+const DIAL_LIMIT: Duration = Duration::from_secs(3);
 
 /// Serves one client until it is done.
 ///
@@ -90,7 +93,7 @@ pub fn mover(args: &MoverArgs) -> Result<Exit> {
         _ => Identity::generate("thalweg mover")?,
     };
     let fingerprint = identity.fingerprint();
-    let host = Host::new(identity.copied()?, Exports::User, state, limits);
+    let host = Host::new(identity.copied()?, exports(&order)?, state, limits);
     let reached_at = SshConnection::of_environment();
     let listening = listen(&host, &identity, &trust, reached_at.ours, order.ports)?;
     let public = listening.addresses[0];
@@ -114,16 +117,31 @@ pub fn mover(args: &MoverArgs) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// What the client may reach.
+fn exports(order: &Order) -> Result<Exports> {
+    let Some(only) = &order.only else { return Ok(Exports::User) };
+    let path = only.path().ok_or_else(|| {
+        let cause = "the place that alone is to be served is none";
+        Failure::new(FailureKind::Protocol, "read the order", cause)
+    })?;
+    Ok(Exports::Only(Arc::new(OnlyPlace { path, write: only.write })))
+}
+
 /// Until it is over, see the head.
 fn serve(host: &Host, listening: &Listening, stdin: &Stdin, client: Option<IpAddr>, ended: &AtomicBool) {
     let begun = Instant::now();
     let mut was_there = false;
+    let dials = Dials::default();
     while !ended.load(Ordering::Acquire) {
         while let Ok(line) = stdin.lines.try_recv() {
-            match (DialBack::of_line(&line), client) {
-                (Ok(request), Some(client)) => dial_back(listening, client, &request),
-                (Err(failure), _) => tracing::warn!(%failure, "not understood"),
-                (Ok(_), None) => tracing::warn!("nobody knows where the client is"),
+            match DialBack::of_line(&line) {
+                Ok(request) => dials.dial(&request, client),
+                Err(failure) => tracing::warn!(%failure, "not understood"),
+            }
+        }
+        while let Ok(stream) = dials.dialled.try_recv() {
+            if let Err(failure) = listening.adopt(stream) {
+                tracing::info!(%failure, "dialled back in vain");
             }
         }
         let stdin_ended = stdin.ended_at();
@@ -174,18 +192,51 @@ fn listen(
     Err(last.unwrap_or_else(|| Failure::new(FailureKind::Usage, "listen", "there is no port to listen at")))
 }
 
-/// Connects to the client and serves it as if it had dialled.
-fn dial_back(listening: &Listening, client: IpAddr, request: &DialBack) {
-    let address = SocketAddr::new(client, request.port);
-    let dialled = TcpStream::connect_timeout(&address, Duration::from_secs(3)).and_then(|mut stream| {
-        stream.write_all(request.token.as_bytes())?;
-        Ok(stream)
-    });
-    let adopted = dialled
-        .map_err(|error| failure::of_io("dial back", &error))
-        .and_then(|stream| listening.adopt(stream));
-    if let Err(failure) = adopted {
-        tracing::info!(%failure, %address, "dialled back in vain");
+/// Connections to the client, which is served as if it had dialled.
+struct Dials {
+    tells: Sender<TcpStream>,
+    dialled: Receiver<TcpStream>,
+    under_way: Arc<AtomicUsize>,
+}
+
+impl Default for Dials {
+    fn default() -> Dials {
+        let (tells, dialled) = mpsc::channel();
+        Dials { tells, dialled, under_way: Arc::default() }
+    }
+}
+
+impl Dials {
+    /// Dials the client at all of its addresses: those that were told, or else where ssh came from. Of several that
+    /// answer the client keeps one.
+    fn dial(&self, request: &DialBack, client: Option<IpAddr>) {
+        let from_ssh = client.filter(|_| request.addresses.is_empty());
+        let mut addresses = request.addresses.iter().copied().chain(from_ssh).peekable();
+        if addresses.peek().is_none() {
+            tracing::warn!("nobody knows where the client is");
+        }
+        for address in addresses {
+            if self.under_way.fetch_add(1, Ordering::AcqRel) >= DIALS_MAX {
+                self.under_way.fetch_sub(1, Ordering::AcqRel);
+                tracing::warn!("too many connections are dialled back at once");
+                return;
+            }
+            let (tells, under_way) = (self.tells.clone(), self.under_way.clone());
+            let (address, token) = (SocketAddr::new(address, request.port), request.token.clone());
+            let dial = move || {
+                let dialled = TcpStream::connect_timeout(&address, DIAL_LIMIT)
+                    .and_then(|mut stream| stream.write_all(token.as_bytes()).map(|()| stream));
+                under_way.fetch_sub(1, Ordering::AcqRel);
+                match dialled {
+                    Ok(stream) => drop(tells.send(stream)),
+                    Err(error) => tracing::info!(%error, %address, "dialled back in vain"),
+                }
+            };
+            if let Err(failure) = threads::spawn("dial", dial) {
+                self.under_way.fetch_sub(1, Ordering::AcqRel);
+                tracing::warn!(%failure, "not dialled back");
+            }
+        }
     }
 }
 

@@ -150,13 +150,18 @@ impl Sshd {
 
     /// Movers and bridges that this sshd started and that still run.
     pub fn movers(&self) -> Vec<u32> {
+        self.running("mover")
+    }
+
+    /// What this sshd, or what it started, started with this word and still runs.
+    pub fn running(&self, word: &str) -> Vec<u32> {
         let state = format!("THALWEG_STATE={}", self.directory.join("far-state").display());
         let mut found = Vec::new();
         for entry in std::fs::read_dir("/proc").expect("/proc").flatten() {
             let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
             let read = |name: &str| std::fs::read(entry.path().join(name)).unwrap_or_default();
             let is_ours = read("environ").split(|&b| b == 0).any(|variable| variable == state.as_bytes());
-            if is_ours && read("cmdline").split(|&b| b == 0).any(|word| word == b"mover") {
+            if is_ours && read("cmdline").split(|&b| b == 0).any(|said| said == word.as_bytes()) {
                 found.push(pid);
             }
         }
@@ -191,7 +196,7 @@ impl Drop for Sshd {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        for pid in self.movers() {
+        for pid in self.movers().into_iter().chain(self.running("deputy")) {
             let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
         }
     }

@@ -7,6 +7,7 @@
 //!    whatever a login script printed before.
 //! 3. [`bridge()`] gives a connection to the far mover that rides in an ssh process of its own.
 //! 4. [`bootstrap`] places our own static program at the far side.
+//! 5. [`deputy`] starts the program there that acts in our stead, and [`errand`] has what it and we say to each other.
 //!
 //! ssh's stderr is the user's: prompts and errors appear as they do without us. Nothing secret is on a command line or
 //! in an environment; what travels on stdin and stdout are fingerprints, and they are as true as ssh is.
@@ -28,6 +29,12 @@ mod line;
 // 2. A far mover.
 mod mover;
 
+// 5. The lines that a deputy and who started it exchange.
+pub mod errand;
+
+// 5. A deputy.
+pub mod deputy;
+
 // 3. Connections that ride in ssh.
 mod bridge;
 
@@ -41,8 +48,8 @@ pub use bridge::bridge;
 pub use child::end;
 pub use command::{FarProgram, Ssh};
 pub use line::{
-    BRIDGE_MAGIC, DialBack, LINE_BYTES_MAX, MOVER_MAGIC, NOISE_BYTES_MAX, Order, Ready, TOKEN_BYTES,
-    read_line,
+    ADDRESSES_MAX, BRIDGE_MAGIC, DialBack, LINE_BYTES_MAX, MOVER_MAGIC, NOISE_BYTES_MAX, Only, Order, Ready,
+    TOKEN_BYTES, check_token, read_line,
 };
 pub use mover::{NotStarted, StartedMover, start};
 pub use words::{check_destination, quote, split_words};

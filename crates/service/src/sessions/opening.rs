@@ -66,6 +66,7 @@ impl Host {
     }
 
     fn open_as_asked(&self, session: &Arc<Session>, open: &Open, line: &Line) -> Result<Opened> {
+        self.exports().check_request(&open.request)?;
         let is_ephemeral = self.identity.signatory().is_ephemeral;
         match &open.request {
             Request::Push(push) => {

@@ -3,7 +3,7 @@
 //! ```text
 //! to the far mover     {"versions":[1,1],"client":"64 digits","ports":[50000,50999],...}\n
 //! from the far mover   noise ... THALWEG-MOVER 1 {"port":50123,"fingerprint":"64 digits",...}\n
-//! to the far mover     {"port":40000,"token":"32 digits"}\n           dial back, any number of times
+//! to the far mover     {"port":40000,"token":"32 digits","addresses":[]}\n    dial back, any number of times
 //! from a bridge        noise ... THALWEG-BRIDGE up\n     or gone\n    then bytes, both ways
 //! ```
 //!
@@ -17,6 +17,7 @@ use std::io::Read;
 use std::net::IpAddr;
 use std::time::Duration;
 use thalweg_sys::priority::Priority;
+use thalweg_wire::hex::{hex, unhex};
 use thalweg_wire::{hello, limits};
 
 /// Begins the far mover's line. The number is that of this way to start.
@@ -31,7 +32,8 @@ pub const LINE_BYTES_MAX: usize = 8 << 10;
 pub const NOISE_BYTES_MAX: usize = 64 << 10;
 /// Letters of a token.
 pub const TOKEN_BYTES: usize = 32;
-const ADDRESSES_MAX: usize = 16;
+/// Addresses of one end that are told, at most.
+pub const ADDRESSES_MAX: usize = 16;
 
 /// What a client tells the mover that it had started.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -53,6 +55,30 @@ pub struct Order {
     /// Its I/O priority, as [`IoPriority`](thalweg_sys::priority::IoPriority) is written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub io_priority: Option<String>,
+    /// All that it is to serve. Default: what its user may reach.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only: Option<Only>,
+}
+
+/// The one place, and the direction, of a client that is not the one who ordered the mover.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Only {
+    /// The path as copies name it, in hexadecimal digits: it need not be text.
+    pub path: String,
+    /// It is copied into this place; else from it.
+    pub write: bool,
+}
+
+impl Only {
+    /// This path.
+    pub fn new(path: &[u8], write: bool) -> Only {
+        Only { path: hex(path), write }
+    }
+
+    /// The bytes of the path; `None` if it is none.
+    pub fn path(&self) -> Option<Vec<u8>> {
+        unhex(&self.path)
+    }
 }
 
 impl Order {
@@ -67,6 +93,7 @@ impl Order {
             stall_timeout_ms: ms(stall_timeout),
             nice: None,
             io_priority: None,
+            only: None,
         }
     }
 
@@ -91,6 +118,9 @@ impl Order {
         let order: Order = of_json(line)?;
         if order.ports.is_some_and(|(low, high)| low > high || low == 0) {
             return Err(odd("the range of ports is none"));
+        }
+        if order.only.as_ref().is_some_and(|only| only.path().is_none()) {
+            return Err(odd("the place that alone is to be served is none"));
         }
         Ok(order)
     }
@@ -118,7 +148,7 @@ pub struct Ready {
 impl Ready {
     /// The line, with a new line in front in case something before it did not end its own.
     pub fn to_line(&self) -> String {
-        format!("\n{MOVER_MAGIC}{WAY} {}", to_line(self))
+        with_magic(MOVER_MAGIC, self)
     }
 
     /// Reads what stood behind [`MOVER_MAGIC`], and checks that it can talk with a client of these versions.
@@ -126,14 +156,7 @@ impl Ready {
     /// # Errors
     /// `Protocol`, saying which side to update.
     pub fn of_line(line: &str, versions: (u16, u16)) -> Result<Ready> {
-        let (way, json) = line.split_once(' ').ok_or_else(|| odd("the far mover's line is cut"))?;
-        if way.parse() != Ok(WAY) {
-            let cause = format!(
-                "the far thalweg is started in another way ({way}) than this one ({WAY}): update the older side"
-            );
-            return Err(odd(&cause));
-        }
-        let mut ready: Ready = of_json(json)?;
+        let mut ready: Ready = of_magic(line)?;
         if hello::negotiate(versions, ready.versions).is_none() {
             let mut failure = tls::no_version(ready.versions, versions);
             failure.operation = START.to_owned();
@@ -144,13 +167,16 @@ impl Ready {
     }
 }
 
-/// Asks a far mover to connect to us, at the address that ssh came from.
+/// Asks a far mover to connect to its client, at the address that ssh came from or at others.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct DialBack {
-    /// Our port.
+    /// The client's port.
     pub port: u16,
-    /// What it says first, so that we know whose connection it is. Who it is, TLS proves.
+    /// What it says first, so that the client knows whose connection it is. Who it is, TLS proves.
     pub token: String,
+    /// Where the client is, if ssh does not come from there. All are dialled; at most [`ADDRESSES_MAX`] are heard.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<IpAddr>,
 }
 
 impl DialBack {
@@ -159,16 +185,34 @@ impl DialBack {
         to_line(self)
     }
 
+    /// Whether its token is one: nothing else is said to whoever is dialled.
+    ///
+    /// # Errors
+    /// `Protocol` if it is not.
+    pub fn check(&self) -> Result<()> {
+        check_token(&self.token)
+    }
+
     /// Reads the line.
     ///
     /// # Errors
     /// `Protocol` if it is none.
     pub fn of_line(line: &str) -> Result<DialBack> {
-        let request: DialBack = of_json(line)?;
-        if request.token.len() != TOKEN_BYTES {
-            return Err(odd("a token has 32 letters"));
-        }
+        let mut request: DialBack = of_json(line)?;
+        request.check()?;
+        request.addresses.truncate(ADDRESSES_MAX);
         Ok(request)
+    }
+}
+
+/// Whether a token is one.
+///
+/// # Errors
+/// `Protocol` if it is not.
+pub fn check_token(token: &str) -> Result<()> {
+    match token.len() == TOKEN_BYTES && token.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        true => Ok(()),
+        false => Err(odd("a token has 32 hexadecimal digits")),
     }
 }
 
@@ -204,6 +248,27 @@ pub fn read_line(from: &mut impl Read, magic: &str) -> std::result::Result<Strin
 /// Where `needle` begins in `hay`.
 pub(super) fn find(hay: &[u8], needle: &[u8]) -> Option<usize> {
     hay.windows(needle.len()).position(|window| window == needle)
+}
+
+/// A first word: behind `magic` the way to start, and the rest. A new line stands in front in case something before it
+/// did not end its own.
+pub(super) fn with_magic(magic: &str, value: &impl Serialize) -> String {
+    format!("\n{magic}{WAY} {}", to_line(value))
+}
+
+/// Reads what stood behind the magic of a first word.
+///
+/// # Errors
+/// `Protocol`, saying which side to update.
+pub(super) fn of_magic<'a, T: Deserialize<'a>>(line: &'a str) -> Result<T> {
+    let (way, json) = line.split_once(' ').ok_or_else(|| odd("the far side's first line is cut"))?;
+    if way.parse() != Ok(WAY) {
+        let cause = format!(
+            "the far thalweg is started in another way ({way}) than this one ({WAY}): update the older side"
+        );
+        return Err(odd(&cause));
+    }
+    of_json(json)
 }
 
 fn to_line(value: &impl Serialize) -> String {
@@ -286,6 +351,27 @@ mod tests {
         assert_eq!(Order::of_line(later.to_line().trim()).unwrap().priority(), Priority::default());
         let ports = Order { ports: Some((9, 8)), ..order };
         assert!(Order::of_line(ports.to_line().trim()).is_err());
-        assert!(DialBack::of_line("{\"port\":1,\"token\":\"short\"}").is_err());
+        for token in ["short", "THALWEG-BRIDGE up\\nxxxxxxxxxxxxxx"] {
+            assert!(DialBack::of_line(&format!("{{\"port\":1,\"token\":\"{token}\"}}")).is_err());
+        }
+    }
+
+    #[test]
+    fn where_to_dial_back_and_what_alone_is_served_are_told_and_bounded() {
+        let token = "0f".repeat(TOKEN_BYTES / 2);
+        let back = DialBack::of_line(&format!("{{\"port\":1,\"token\":\"{token}\"}}")).unwrap();
+        assert!(back.addresses.is_empty());
+        let many = vec!["10.0.0.1".parse().unwrap(); ADDRESSES_MAX + 1];
+        let told = DialBack { addresses: many, ..back };
+        assert_eq!(DialBack::of_line(told.to_line().trim()).unwrap().addresses.len(), ADDRESSES_MAX);
+        let order = Order::new(Fingerprint([7; 32]), Duration::from_secs(600), Duration::from_secs(30));
+        assert_eq!(Order::of_line(order.to_line().trim()).unwrap().only, None);
+        let only = Only::new(b"a\xff", true);
+        let order = Order { only: Some(only.clone()), ..order };
+        let back = Order::of_line(order.to_line().trim()).unwrap().only.unwrap();
+        assert_eq!((back.path(), back), (Some(b"a\xff".to_vec()), only));
+        // One that cannot be read is not taken for none: that would be everything.
+        let odd = order.to_line().replace("61ff", "61f");
+        assert!(Order::of_line(odd.trim()).is_err());
     }
 }

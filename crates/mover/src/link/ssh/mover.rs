@@ -143,7 +143,8 @@ fn first_word(child: &mut Child, magic: &'static str, patience: Duration) -> Wor
     }
 }
 
-fn why_ended(ssh: &Ssh, program: &FarProgram, code: Option<i32>, noise: &[u8]) -> NotStarted {
+/// Why it did not start, by the exit code and by what stood where the first word was expected.
+pub(super) fn why_ended(ssh: &Ssh, program: &FarProgram, code: Option<i32>, noise: &[u8]) -> NotStarted {
     let (program, name) = (program.name(), ssh.name());
     let not_found = |cause: String| NotStarted {
         failure: Failure::new(FailureKind::NotFound, START, cause).because(Reason::NoFarProgram),

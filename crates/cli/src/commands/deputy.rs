@@ -1,0 +1,445 @@
+//! `thalweg deputy`: the acting end of a copy between two far places.
+//!
+//! 1. Say that we are here, and read the errand with the files that go along. They are kept in memory alone.
+//! 2. Start the copy: this program again, with the words of the errand. Its stdin is one end of a pair of sockets, by
+//!    which it asks, through us, for what takes a login at the other end.
+//! 3. Hand on what it says, and the answers to what it asks.
+//! 4. When it has ended, send back what it wrote to be sent back, and its exit code.
+//!
+//! The copy stops in order when it is told to, and when ssh ends: whoever started us is gone, and the same command
+//! resumes. It does not outlive this process, which it hears of from the kernel. Neither configuration nor environment
+//! of this machine says anything to it but where its state is: all options are in the errand.
+
+use crate::args::serve::DeputyArgs;
+use crate::exit::Exit;
+use crate::threads;
+use std::ffi::{OsStr, OsString};
+use std::fs::{DirBuilder, File};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use thalweg_client::errand::{CLIENT_LINE, with_path};
+use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
+use thalweg_mover::link::ssh::START;
+use thalweg_mover::link::ssh::errand::{
+    ASKS_MAX, Deputy, Errand, FromDeputy, Lines, PIECE_BYTES_MAX, Returned, Said, TEXT_BYTES_MAX, ToDeputy,
+    of_data, to_data,
+};
+use thalweg_mover::mutex::lock;
+use thalweg_sys::child;
+use thalweg_wire::hex::hex;
+
+/// Time for the errand, and between two pieces of what goes along: nobody is asked for anything meanwhile.
+const ERRAND_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time for a copy to stop in order: what was written becomes durable first, and a disk may be slow.
+const STOP_LIMIT: Duration = Duration::from_secs(600);
+/// Between two looks whether the copy has ended.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// Time for the last lines of a copy that has ended to be read, where something that it started still has its pipes.
+const LAST_LINES: Duration = Duration::from_secs(5);
+/// Lines that were heard and not taken yet, at most.
+const LINES_AHEAD: usize = 16;
+/// Variables that the copy has of us: all others that are ours say something of this machine.
+const KEPT: [&str; 2] = ["THALWEG_STATE", "THALWEG_LOG"];
+
+/// Runs one errand.
+///
+/// # Errors
+/// If it cannot begin.
+pub fn deputy(args: &DeputyArgs) -> Result<Exit> {
+    let _ = thalweg_sys::process::forbid_core_dumps();
+    if let Some(home) = std::env::var_os("HOME") {
+        // Where it cannot be entered, relative paths are relative to where sshd put us.
+        let _ = std::env::set_current_dir(home);
+    }
+    let out = Out::new();
+    out.write(&Deputy::own().to_line());
+    let heard = hear()?;
+    let work = Work::read(&heard)?;
+    // What comes back is written there, and the directory goes with this value.
+    let returned = Returns::new(&work.errand.returned)?;
+    let (ours, theirs) = UnixStream::pair().map_err(|error| failure::of_io(START, &error))?;
+    let mut child = work.start(args.state.as_deref(), theirs, &returned)?;
+    let told = tell(&mut child, &ours, &out, work.errand.progress)?;
+    let status = attend(&mut child, &heard, &ours)?;
+    // Whoever still asks is gone.
+    drop(ours);
+    told.await_end();
+    let code = code_of(status);
+    returned.send(&out)?;
+    out.say(&FromDeputy::Exit(code));
+    Ok(Exit::Done)
+}
+
+/// Stdout: lines of several threads.
+#[derive(Clone)]
+struct Out(Arc<Mutex<std::io::Stdout>>);
+
+impl Out {
+    fn new() -> Out {
+        Out(Arc::new(Mutex::new(std::io::stdout())))
+    }
+
+    fn say(&self, what: &FromDeputy) {
+        self.write(&what.to_line());
+    }
+
+    /// If it cannot be written, ssh has ended, which stdin tells as well.
+    fn write(&self, line: &str) {
+        let mut stdout = lock(&self.0);
+        let _ = stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush());
+    }
+}
+
+/// What comes on stdin, read by a thread of its own. When nothing more comes, it ends.
+fn hear() -> Result<Receiver<Result<ToDeputy>>> {
+    let (told, heard) = mpsc::sync_channel(LINES_AHEAD);
+    let read = move || {
+        let mut lines = Lines::new(std::io::stdin().lock());
+        loop {
+            let said = match lines.next_line() {
+                Ok(Some(line)) => match ToDeputy::of_line(&line).transpose() {
+                    Some(said) => said,
+                    None => continue,
+                },
+                Ok(None) => return,
+                Err(failure) => Err(failure),
+            };
+            let is_odd = said.is_err();
+            if told.send(said).is_err() || is_odd {
+                return;
+            }
+        }
+    };
+    threads::spawn("stdin", read)?;
+    Ok(heard)
+}
+
+/// An errand with the files that go along.
+struct Work {
+    errand: Errand,
+    words: Vec<Vec<u8>>,
+    files: Vec<File>,
+}
+
+impl Work {
+    fn read(heard: &Receiver<Result<ToDeputy>>) -> Result<Work> {
+        let next = || match heard.recv_timeout(ERRAND_TIMEOUT) {
+            Ok(said) => said,
+            Err(_) => {
+                let cause = "the errand did not come; this command is started by `thalweg cp` through ssh";
+                Err(Failure::new(FailureKind::Usage, "read the errand", cause))
+            }
+        };
+        let ToDeputy::Errand(errand) = next()? else { return Err(odd("it does not begin with an errand")) };
+        errand.check()?;
+        let words = errand.words()?;
+        if !matches!(words[0].as_slice(), b"cp" | b"sync") {
+            return Err(odd("it is no copy"));
+        }
+        let of_io = |error: &std::io::Error| failure::of_io("keep a file in memory", error);
+        let mut work = Work { errand, words, files: Vec::new() };
+        for _ in &work.errand.files {
+            work.files.push(child::memory_file().map_err(|error| of_io(&error))?);
+        }
+        let mut left: Vec<u64> = work.errand.files.iter().map(|file| file.bytes).collect();
+        loop {
+            match next()? {
+                ToDeputy::Piece(piece) => {
+                    let bytes = of_data(&piece.data)?;
+                    let (Some(file), Some(left)) = (work.files.get_mut(piece.file), left.get_mut(piece.file))
+                    else {
+                        return Err(odd("a piece belongs to no file"));
+                    };
+                    *left = left
+                        .checked_sub(bytes.len() as u64)
+                        .ok_or_else(|| odd("a file is longer than it was said to be"))?;
+                    file.write_all(&bytes).map_err(|error| of_io(&error))?;
+                }
+                ToDeputy::Begin(_) => break,
+                ToDeputy::Stop(_) => {
+                    let cause = "it is not wanted any more";
+                    return Err(Failure::new(FailureKind::Stopped, "read the errand", cause));
+                }
+                ToDeputy::Errand(_) | ToDeputy::Answer(_) => return Err(odd("it has two beginnings")),
+            }
+        }
+        match left.iter().all(|left| *left == 0) {
+            true => Ok(work),
+            false => Err(odd("a file is shorter than it was said to be")),
+        }
+    }
+
+    /// Starts the copy.
+    fn start(&self, state: Option<&Path>, line: UnixStream, returned: &Returns) -> Result<Child> {
+        let mut command = Command::new("/proc/self/exe");
+        for (name, _) in std::env::vars_os() {
+            let is_ours = name.as_encoded_bytes().starts_with(b"THALWEG_");
+            if is_ours && !KEPT.iter().any(|kept| name == *kept) {
+                command.env_remove(name);
+            }
+        }
+        // Nothing stands in it.
+        command.env("THALWEG_CONFIG", "/dev/null").env(CLIENT_LINE, "1");
+        if let Some(state) = state {
+            command.env("THALWEG_STATE", state);
+        }
+        command.args(self.words.iter().map(|word| self.word(OsString::from_vec(word.clone()), returned)));
+        command.stdin(OwnedFd::from(line)).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let started = child::dies_with_us(&mut command).spawn();
+        started.map_err(|error| failure::of_io("start the copy", &error))
+    }
+
+    /// A word of the command, with paths in the place of names of files.
+    fn word(&self, word: OsString, returned: &Returns) -> OsString {
+        let along = |name: &str| {
+            let at = self.errand.files.iter().position(|file| file.name == name)?;
+            Some(PathBuf::from(format!("/proc/self/fd/{}", self.files[at].as_raw_fd())))
+        };
+        let back = |name: &str| returned.path(name);
+        let word: &OsStr = &word;
+        let named = with_path(word, "file", along).or_else(|| with_path(word, "back", back));
+        named.unwrap_or_else(|| word.to_owned())
+    }
+}
+
+fn odd(cause: &str) -> Failure {
+    Failure::new(FailureKind::Protocol, "read the errand", cause).because(Reason::FarProgramDiffers)
+}
+
+/// Threads that hand on what the copy says.
+struct Told {
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Told {
+    /// What it said last is handed on, unless somebody else has its pipes.
+    fn await_end(self) {
+        let until = Instant::now() + LAST_LINES;
+        for thread in self.threads {
+            while !thread.is_finished() && Instant::now() < until {
+                std::thread::sleep(LOOK_AGAIN);
+            }
+        }
+    }
+}
+
+/// Hands on what the copy says, each way by a thread of its own.
+fn tell(child: &mut Child, line: &UnixStream, out: &Out, progress: bool) -> Result<Told> {
+    let mut threads = Vec::new();
+    if let Some(stdout) = child.stdout.take() {
+        let out = out.clone();
+        threads.push(threads::spawn("stdout", move || {
+            hand_on(stdout, &out, FromDeputy::OutPart, FromDeputy::Out);
+        })?);
+    }
+    if let Some(stderr) = child.stderr.take() {
+        let out = out.clone();
+        threads.push(threads::spawn("stderr", move || {
+            hand_on(stderr, &out, FromDeputy::Err, FromDeputy::Err);
+        })?);
+    }
+    let line = line.try_clone().map_err(|error| failure::of_io(START, &error))?;
+    let out = out.clone();
+    // It ends with the copy, which has the other end alone.
+    threads.push(threads::spawn("asks", move || {
+        let mut lines = Lines::new(line);
+        while let Ok(Some(text)) = lines.next_line() {
+            match FromDeputy::of_line(&text) {
+                Ok(Some(ask @ FromDeputy::Ask(_))) => out.say(&ask),
+                Ok(Some(FromDeputy::Progress(how))) if progress => out.say(&FromDeputy::Progress(how)),
+                Ok(_) => {}
+                Err(failure) => tracing::warn!(%failure, "not understood"),
+            }
+        }
+    })?);
+    Ok(Told { threads })
+}
+
+/// Line by line; of a long one the parts, each of which is text.
+fn hand_on(
+    from: impl Read,
+    out: &Out,
+    part: impl Fn(String) -> FromDeputy,
+    whole: impl Fn(String) -> FromDeputy,
+) {
+    let mut from = BufReader::new(from);
+    let mut line = Vec::new();
+    loop {
+        let most = (TEXT_BYTES_MAX - line.len()) as u64;
+        match (&mut from).take(most).read_until(b'\n', &mut line) {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Ok(0) | Err(_) => break,
+            Ok(_) => {}
+        }
+        if line.last() == Some(&b'\n') {
+            line.pop();
+            out.say(&whole(text(&line)));
+            line.clear();
+        } else if line.len() >= TEXT_BYTES_MAX {
+            // A character that is cut waits for the rest of it.
+            let cut = whole_characters(&line);
+            let rest = line.split_off(cut);
+            out.say(&part(text(&line)));
+            line = rest;
+        }
+    }
+    if !line.is_empty() {
+        out.say(&whole(text(&line)));
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// How many bytes are whole characters: all of them, less a last one that is cut.
+fn whole_characters(bytes: &[u8]) -> usize {
+    match std::str::from_utf8(bytes) {
+        Err(error) if error.error_len().is_none() => error.valid_up_to(),
+        _ => bytes.len(),
+    }
+}
+
+/// Until the copy has ended: hands on answers, and stops it when it is to stop.
+fn attend(child: &mut Child, heard: &Receiver<Result<ToDeputy>>, line: &UnixStream) -> Result<ExitStatus> {
+    let answers = answer(line)?;
+    let mut stopping: Option<Instant> = None;
+    let mut is_heard = true;
+    loop {
+        if let Some(status) = child.try_wait().map_err(|error| failure::of_io("wait for the copy", &error))? {
+            return Ok(status);
+        }
+        let stops = match is_heard.then(|| heard.recv_timeout(LOOK_AGAIN)) {
+            Some(Ok(Ok(said @ ToDeputy::Answer(_)))) => {
+                // A copy that hears none of so many is stuck, and is not waited for.
+                answers.try_send(said).is_err()
+            }
+            Some(Ok(Ok(ToDeputy::Stop(_)))) => true,
+            Some(Ok(Ok(_)) | Err(RecvTimeoutError::Timeout)) => false,
+            // Whoever started us is gone, or says what nobody says.
+            Some(Ok(Err(_)) | Err(RecvTimeoutError::Disconnected)) => {
+                is_heard = false;
+                true
+            }
+            None => {
+                std::thread::sleep(LOOK_AGAIN);
+                false
+            }
+        };
+        if stops && stopping.is_none() {
+            stopping = Some(Instant::now());
+            let _ = child::interrupt(child);
+        }
+        if stopping.is_some_and(|since| since.elapsed() > STOP_LIMIT) {
+            let _ = child.kill();
+        }
+    }
+}
+
+/// Hands answers on to the copy, by a thread of its own: it may be slow to read.
+fn answer(line: &UnixStream) -> Result<SyncSender<ToDeputy>> {
+    let mut line = line.try_clone().map_err(|error| failure::of_io(START, &error))?;
+    let (tells, told) = mpsc::sync_channel::<ToDeputy>(ASKS_MAX);
+    threads::spawn("answers", move || {
+        for said in told {
+            if line.write_all(said.to_line().as_bytes()).is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok(tells)
+}
+
+/// As a shell has it.
+fn code_of(status: ExitStatus) -> i32 {
+    use std::os::unix::process::ExitStatusExt;
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default())
+}
+
+/// Files that come back, in a directory of their own, which goes with the value.
+struct Returns {
+    names: Vec<String>,
+    directory: Option<PathBuf>,
+}
+
+impl Returns {
+    fn new(names: &[String]) -> Result<Returns> {
+        let mut returns = Returns { names: names.to_vec(), directory: None };
+        if !names.is_empty() {
+            let mut random = [0; 16];
+            getrandom(&mut random)?;
+            let directory = std::env::temp_dir().join(format!("thalweg-{}", hex(&random)));
+            let made = DirBuilder::new().mode(0o700).create(&directory);
+            made.map_err(|error| {
+                let failure = failure::of_io("make a directory for files that come back", &error);
+                failure::at_path(failure, &directory)
+            })?;
+            returns.directory = Some(directory);
+        }
+        Ok(returns)
+    }
+
+    fn path(&self, name: &str) -> Option<PathBuf> {
+        let is_one = self.names.iter().any(|known| known == name);
+        self.directory.as_ref().filter(|_| is_one).map(|directory| directory.join(name))
+    }
+
+    /// Sends those that the copy wrote.
+    fn send(&self, out: &Out) -> Result<()> {
+        for name in &self.names {
+            let Some(mut file) = self.path(name).and_then(|path| File::open(path).ok()) else { continue };
+            let mut piece = vec![0; PIECE_BYTES_MAX];
+            loop {
+                let read = file.read(&mut piece);
+                let read = read.map_err(|error| failure::of_io("read what comes back", &error))?;
+                let data = to_data(&piece[..read]);
+                let returned = Returned { name: name.clone(), data };
+                if read == 0 {
+                    out.say(&FromDeputy::FileEnd(returned));
+                    break;
+                }
+                out.say(&FromDeputy::File(returned));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Returns {
+    fn drop(&mut self) {
+        if let Some(directory) = &self.directory {
+            let _ = std::fs::remove_dir_all(directory);
+        }
+    }
+}
+
+/// Random bytes.
+fn getrandom(bytes: &mut [u8]) -> Result<()> {
+    File::open("/dev/urandom")
+        .and_then(|mut random| random.read_exact(bytes))
+        .map_err(|error| failure::of_io("get random numbers", &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_line_is_cut_between_characters() {
+        let bytes = "a\u{e4}\u{20ac}".as_bytes();
+        assert_eq!(whole_characters(bytes), bytes.len());
+        assert_eq!(whole_characters(&bytes[..bytes.len() - 1]), 3);
+        assert_eq!(whole_characters(&bytes[..2]), 1);
+        // What never was text waits for nothing.
+        assert_eq!(whole_characters(b"a\xffb"), 3);
+    }
+}

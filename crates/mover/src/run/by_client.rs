@@ -1,0 +1,426 @@
+//! Reaches a far mover that somebody else starts: a copy that a deputy runs asks, through the deputy, who started that.
+//!
+//! 1. [`ClientLine`] is the way to ask: one end of a pair of sockets, of which the deputy has the other. It carries
+//!    lines of [`errand`](crate::link::ssh::errand).
+//! 2. [`reach`] has the far mover started, and [reached](super::reaching) as by ssh: directly, by having it dial, and
+//!    where neither goes through ssh processes of who started the deputy.
+//! 3. [`ClientLine::tells`] says how far the copy is.
+//!
+//! Who is at the other end of a connection is proved by TLS in each case: the fingerprint that is trusted came by ssh,
+//! from the machine that the user named, over the machine that the user sits at.
+
+use crate::event::Events;
+use crate::failure::{self, Failure, FailureKind, Reason, Result};
+use crate::link::ssh::errand::{
+    Ask, ErrandProgress, FromDeputy, Lines, Nothing, Outcome, Said, ToDeputy, What,
+};
+use crate::link::ssh::{self, DialBack, LOGIN_TIMEOUT, Ready};
+use crate::link::{Family, Identity, Pins, ServerTrust, client_config};
+use crate::mutex::lock;
+use crate::run::copy::Meter;
+use crate::run::far_mover::FarMover;
+use crate::run::reaching::{self, Allowed, Started, Starter};
+use crate::run::thread;
+use crate::run::ways::{BRIDGE_LIMIT, DIAL_LIMIT, carried, not_reached};
+use std::collections::HashMap;
+use std::io::Write;
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Time for a far mover to be started, where our program may have to be placed there first: two logins, and an upload
+/// over a slow way.
+const SUMMON_LIMIT: Duration = LOGIN_TIMEOUT.saturating_mul(4);
+/// Time for a connection that rides in two ssh logins, one at either end.
+const CARRY_LIMIT: Duration = BRIDGE_LIMIT.saturating_mul(2).saturating_add(DIAL_LIMIT);
+/// Time for what only has to be said.
+const SAY_LIMIT: Duration = Duration::from_secs(10);
+/// Between two looks whether an answer is still wanted.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// Between two words on how far a copy is.
+const TELL_EVERY: Duration = Duration::from_millis(250);
+
+/// The way to who started a deputy, for the copy that it runs. See the module.
+pub struct ClientLine {
+    says: Mutex<UnixStream>,
+    waiting: Arc<Mutex<Waiting>>,
+    next: AtomicU64,
+}
+
+#[derive(Default)]
+struct Waiting {
+    /// Who waits, by the numbers of asks.
+    answers: HashMap<u64, SyncSender<Outcome>>,
+    /// Nothing more comes.
+    is_over: bool,
+}
+
+impl ClientLine {
+    /// On this socket.
+    ///
+    /// # Errors
+    /// If it cannot be had twice, or there is no thread for it.
+    pub fn new(socket: OwnedFd) -> Result<Arc<ClientLine>> {
+        let socket = UnixStream::from(socket);
+        let hears = socket.try_clone().map_err(|error| failure::of_io("speak with the deputy", &error))?;
+        let waiting: Arc<Mutex<Waiting>> = Arc::default();
+        let (at_end, on_panic) = (waiting.clone(), waiting.clone());
+        let hear = move || {
+            let mut lines = Lines::new(hears);
+            while let Ok(Some(line)) = lines.next_line() {
+                match ToDeputy::of_line(&line) {
+                    Ok(Some(ToDeputy::Answer(answer))) => {
+                        let waits = lock(&at_end).answers.remove(&answer.id);
+                        // Nobody waits any more, or one does: there is room for one.
+                        let _ = waits.map(|waits| waits.try_send(answer.outcome));
+                    }
+                    Ok(_) => {}
+                    Err(failure) => tracing::warn!(%failure, "not understood"),
+                }
+            }
+            end(&at_end);
+        };
+        thread::guarded("deputy", move |_| end(&on_panic), hear)?;
+        Ok(Arc::new(ClientLine { says: Mutex::new(socket), waiting, next: AtomicU64::new(0) }))
+    }
+
+    /// Asks, and waits for the answer for so long, and until the copy `is_over`.
+    fn ask(&self, what: What, limit: Duration, is_over: &AtomicBool) -> Result<Outcome> {
+        let (until, id) = (Instant::now() + limit, self.next.fetch_add(1, Ordering::Relaxed));
+        let (told, hears) = mpsc::sync_channel(1);
+        {
+            let mut waiting = lock(&self.waiting);
+            if waiting.is_over {
+                return Err(gone());
+            }
+            waiting.answers.insert(id, told);
+        }
+        self.say(&FromDeputy::Ask(Ask { id, what }));
+        let outcome = loop {
+            if is_over.load(Ordering::Acquire) {
+                break Err(not_reached("the copy is over"));
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            match hears.recv_timeout(left.min(LOOK_AGAIN)) {
+                Ok(Outcome::Failed(failed)) => break Err(failed.failure()),
+                Ok(outcome) => break Ok(outcome),
+                Err(RecvTimeoutError::Disconnected) => break Err(gone()),
+                Err(RecvTimeoutError::Timeout) if left.is_zero() => {
+                    break Err(not_reached("the machine where the copy was asked for does not answer"));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        };
+        lock(&self.waiting).answers.remove(&id);
+        outcome
+    }
+
+    /// What is lost is lost: who reads it is gone.
+    fn say(&self, what: &FromDeputy) {
+        let _ = lock(&self.says).write_all(what.to_line().as_bytes());
+    }
+
+    /// Tells how far the copy is that this counts, until what is returned is dropped.
+    ///
+    /// # Errors
+    /// If there is no thread for it.
+    pub fn tells(self: &Arc<Self>, meter: Arc<Meter>) -> Result<Telling> {
+        let (over, is_over) = mpsc::channel::<()>();
+        let line = self.clone();
+        let tell = move || {
+            let mut last = None;
+            loop {
+                let ended = !matches!(is_over.recv_timeout(TELL_EVERY), Err(RecvTimeoutError::Timeout));
+                let now = ErrandProgress::of(&meter);
+                if last != Some(now) {
+                    line.say(&FromDeputy::Progress(now));
+                    last = Some(now);
+                }
+                if ended {
+                    return;
+                }
+            }
+        };
+        let thread = thread::guarded("progress", drop, tell)?;
+        Ok(Telling { over: Some(over), thread: Some(thread) })
+    }
+}
+
+/// Tells how far a copy is, see [`ClientLine::tells`].
+pub struct Telling {
+    over: Option<mpsc::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Telling {
+    fn drop(&mut self) {
+        drop(self.over.take());
+        // Its panic was told.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+impl ErrandProgress {
+    /// As it is counted here.
+    pub fn of(meter: &Meter) -> ErrandProgress {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        ErrandProgress {
+            entries_found: count(&meter.entries_found),
+            bytes_found: count(&meter.bytes_found),
+            scan_over: meter.scan_over.load(Ordering::Relaxed),
+            entries_settled: count(&meter.entries_settled),
+            entries_moved: count(&meter.entries_moved),
+            bytes_verified: count(&meter.bytes_verified),
+            bytes_unmoved: count(&meter.bytes_unmoved),
+        }
+    }
+
+    /// Counts it here, as if it were a copy of this machine.
+    pub fn set(&self, meter: &Meter) {
+        for (counter, number) in [
+            (&meter.entries_found, self.entries_found),
+            (&meter.bytes_found, self.bytes_found),
+            (&meter.entries_settled, self.entries_settled),
+            (&meter.entries_moved, self.entries_moved),
+            (&meter.bytes_verified, self.bytes_verified),
+            (&meter.bytes_unmoved, self.bytes_unmoved),
+        ] {
+            counter.store(number, Ordering::Relaxed);
+        }
+        meter.scan_over.store(self.scan_over, Ordering::Relaxed);
+        meter.came(self.bytes_verified);
+    }
+}
+
+fn end(waiting: &Mutex<Waiting>) {
+    let mut waiting = lock(waiting);
+    waiting.is_over = true;
+    waiting.answers.clear();
+}
+
+fn gone() -> Failure {
+    not_reached("the machine where the copy was asked for is gone")
+}
+
+/// Which ways to a far mover may be taken, and where this machine is.
+#[derive(Debug, Clone, Default)]
+pub struct Here {
+    /// Only addresses of this family are dialled.
+    pub family: Option<Family>,
+    /// Ports here that the far mover may dial.
+    pub near_ports: Option<(u16, u16)>,
+    /// Data ride in ssh, through the machine where the copy was asked for.
+    pub via_ssh: bool,
+    /// Addresses at which others may dial this machine, the likeliest first.
+    pub addresses: Vec<IpAddr>,
+}
+
+/// Has a far mover started at `name`, the other end of an errand, and finds a way to it, as `identity`.
+///
+/// # Errors
+/// What became of it where it was to be started; `Connection` if nobody can be asked.
+pub fn reach(
+    line: Arc<ClientLine>,
+    name: &str,
+    here: &Here,
+    identity: &Identity,
+    events: Events,
+) -> Result<FarMover> {
+    let pins = Pins::new();
+    let tls = client_config(identity, &ServerTrust::PinnedAnyOf(pins.clone()))?;
+    let allowed = Allowed { family: here.family, near_ports: here.near_ports, via_ssh: here.via_ssh };
+    let is_asked_for = |address: &&IpAddr| here.family.is_none_or(|family| family.has(address));
+    let starter = ClientStarter {
+        line,
+        name: name.to_owned(),
+        client: identity.fingerprint().to_string(),
+        addresses: here.addresses.iter().filter(is_asked_for).copied().take(ssh::ADDRESSES_MAX).collect(),
+    };
+    reaching::reach(starter, allowed, (pins, tls), events)
+}
+
+/// Has far movers started.
+struct ClientStarter {
+    line: Arc<ClientLine>,
+    name: String,
+    client: String,
+    addresses: Vec<IpAddr>,
+}
+
+/// One of those.
+struct Summoned {
+    ready: Ready,
+    host: String,
+    line: Arc<ClientLine>,
+    addresses: Vec<IpAddr>,
+    is_over: AtomicBool,
+}
+
+impl Starter for ClientStarter {
+    type Started = Summoned;
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn start(&self, first: bool) -> Result<Summoned> {
+        let summon = What::Summon { client: self.client.clone(), first };
+        // Nobody ends the wait, as nobody ends a login.
+        match self.line.ask(summon, SUMMON_LIMIT, &AtomicBool::new(false))? {
+            Outcome::Ready { mover, host } => Ok(Summoned {
+                ready: mover,
+                host,
+                line: self.line.clone(),
+                addresses: self.addresses.clone(),
+                is_over: AtomicBool::new(false),
+            }),
+            Outcome::Done(_) | Outcome::Failed(_) => Err(odd()),
+        }
+    }
+
+    fn host(&self, far: &Summoned) -> String {
+        far.host.clone()
+    }
+
+    /// The port is known where it is carried.
+    fn bridge(&self, _port: u16, is_over: &AtomicBool) -> Result<OwnedFd> {
+        carried(CARRY_LIMIT, |request| {
+            let what = What::Bridge { port: request.port, token: request.token.clone() };
+            self.line.ask(what, CARRY_LIMIT, is_over).map(drop)
+        })
+    }
+
+    fn why_bridged(&self) -> String {
+        format!(
+            "no port of {} can be reached from the other end, nor one of that from there: all data pass through the \
+             machine where the copy was asked for",
+            self.name
+        )
+    }
+
+    fn close(&self) {}
+}
+
+impl Started for Summoned {
+    fn ready(&self) -> &Ready {
+        &self.ready
+    }
+
+    fn dials_back(&self) -> bool {
+        !self.addresses.is_empty()
+    }
+
+    fn dial_back(&mut self, request: &DialBack) -> Result<()> {
+        let request = DialBack { addresses: self.addresses.clone(), ..request.clone() };
+        self.line.ask(What::DialBack(request), SAY_LIMIT, &self.is_over).map(drop)
+    }
+
+    fn may_be_gone(&mut self, is_late: bool) -> bool {
+        is_late || self.line.ask(What::Look(Nothing {}), SAY_LIMIT, &self.is_over).is_ok()
+    }
+
+    /// It is closed where it was started, when another takes its place or the deputy ends.
+    fn close(&mut self) {
+        self.is_over.store(true, Ordering::Release);
+    }
+}
+
+fn odd() -> Failure {
+    let cause = "the machine where the copy was asked for answers something else";
+    Failure::new(FailureKind::Protocol, ssh::START, cause).because(Reason::FarProgramDiffers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::ssh::errand::{Answer, Failed};
+    use crate::link::testing::LONG;
+
+    /// A line, and the deputy's end of it: what it reads, and where it writes.
+    fn line() -> (Arc<ClientLine>, Lines<UnixStream>, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let line = ClientLine::new(ours.into()).unwrap();
+        (line, Lines::new(theirs.try_clone().unwrap()), theirs)
+    }
+
+    fn heard(lines: &mut Lines<UnixStream>) -> FromDeputy {
+        FromDeputy::of_line(&lines.next_line().unwrap().unwrap()).unwrap().unwrap()
+    }
+
+    #[test]
+    fn each_who_asks_gets_the_answer_to_it_in_whatever_order_they_come() {
+        let (line, mut lines, mut theirs) = line();
+        let asks = |token: &'static str| {
+            let line = line.clone();
+            std::thread::spawn(move || {
+                let what = What::Bridge { port: 1, token: token.to_owned() };
+                line.ask(what, LONG, &AtomicBool::new(false))
+            })
+        };
+        let (good, bad) = (asks("good"), asks("bad"));
+        let mut asked: Vec<Ask> = (0..2)
+            .map(|_| match heard(&mut lines) {
+                FromDeputy::Ask(ask) => ask,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        asked.reverse();
+        for ask in asked {
+            let What::Bridge { token, .. } = ask.what else { panic!("another ask") };
+            let outcome = match token.as_str() {
+                "good" => Outcome::Done(Nothing {}),
+                _ => Outcome::Failed(Failed::of(&Failure::new(FailureKind::NotFound, "bridge", "gone"))),
+            };
+            // One that nobody asked for, and what no deputy hears, are passed over.
+            let strange = ToDeputy::Answer(Answer { id: 7, outcome: Outcome::Done(Nothing {}) });
+            let answer = ToDeputy::Answer(Answer { id: ask.id, outcome });
+            let said = format!("nonsense\n{{\"later\":1}}\n{}{}", strange.to_line(), answer.to_line());
+            theirs.write_all(said.as_bytes()).unwrap();
+        }
+        assert!(matches!(good.join().unwrap(), Ok(Outcome::Done(_))));
+        assert_eq!(bad.join().unwrap().unwrap_err().kind, FailureKind::NotFound);
+    }
+
+    #[test]
+    fn who_waits_for_a_deputy_that_is_gone_hears_it_and_nobody_asks_it_any_more() {
+        let (line, mut lines, theirs) = line();
+        let asks = {
+            let line = line.clone();
+            std::thread::spawn(move || line.ask(What::Look(Nothing {}), LONG, &AtomicBool::new(false)))
+        };
+        heard(&mut lines);
+        drop((lines, theirs));
+        assert_eq!(asks.join().unwrap().unwrap_err().kind, FailureKind::Connection);
+        assert!(line.ask(What::Look(Nothing {}), LONG, &AtomicBool::new(false)).is_err());
+    }
+
+    #[test]
+    fn an_ask_ends_with_its_copy_and_when_its_time_is_over() {
+        let (line, _lines, _theirs) = line();
+        for (limit, is_over) in [(Duration::from_millis(20), false), (LONG, true)] {
+            let failure = line.ask(What::Look(Nothing {}), limit, &AtomicBool::new(is_over)).unwrap_err();
+            assert_eq!(failure.kind, FailureKind::Connection, "{failure}");
+        }
+        assert!(lock(&line.waiting).answers.is_empty(), "who does not wait any more is forgotten");
+    }
+
+    #[test]
+    fn how_far_a_copy_is_is_told_also_at_its_end_and_counts_elsewhere_as_it_did_here() {
+        let (line, mut lines, _theirs) = line();
+        let (meter, there) = (Arc::new(Meter::default()), Meter::default());
+        let telling = line.tells(meter.clone()).unwrap();
+        meter.bytes_verified.store(7, Ordering::Relaxed);
+        meter.scan_over.store(true, Ordering::Relaxed);
+        drop(telling);
+        while there.bytes_verified.load(Ordering::Relaxed) != 7 {
+            let FromDeputy::Progress(progress) = heard(&mut lines) else { panic!("no progress") };
+            progress.set(&there);
+        }
+        assert_eq!(ErrandProgress::of(&there), ErrandProgress::of(&meter));
+    }
+}
