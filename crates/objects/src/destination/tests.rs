@@ -15,6 +15,9 @@ use thalweg_wire::message::{Check, Disk, Preserve};
 // What was written and not looked at, or could not be.
 mod doubts;
 
+// What the source lacks.
+mod deleting;
+
 const CHUNK: u64 = 64 << 10;
 /// Bytes in memory at once.
 const MEMORY: u64 = 8 * CHUNK;
@@ -778,8 +781,6 @@ fn what_a_bucket_cannot_hold_is_told_by_name() {
     let huge = entry(3, b"huge", plain, ((PARTS_MAX + 1) * CHUNK) as usize);
     let Outcome::Failed(failure) = outcome(&to, &huge) else { panic!() };
     assert!(failure.reason == Reason::FileTooLarge && failure.cause.contains("10001"), "{failure}");
-    let refused = open_as(&bucket, Terms { delete_max: Some(1), ..terms() }, None, Default::default());
-    assert_eq!(refused.err().unwrap().kind, FailureKind::Unsupported);
 }
 
 #[test]
@@ -792,7 +793,7 @@ fn empty_directories_are_told_as_lost_or_kept_by_markers() {
     send(&to, &sent, &bytes);
     let lost: Vec<String> = to.conclude(true, &|| {}).revised.iter().map(|it| it.path.to_string()).collect();
     assert_eq!(lost, ["empty"]);
-    let markers = DestinationOptions { directory_markers: true };
+    let markers = DestinationOptions { directory_markers: true, ..DestinationOptions::default() };
     for is_first in [true, false] {
         let to = open_as(&bucket, terms(), None, markers.clone()).unwrap();
         for entry in &directories {
@@ -815,7 +816,8 @@ fn the_marker_of_a_directory_that_is_only_implied_keeps_what_it_has_and_gets_not
     let bucket = Memory::new();
     let about = About { mode: Some(0o700), ..About::default() };
     bucket.set_about("to/d/", b"", about, None);
-    let to = open_as(&bucket, terms(), None, DestinationOptions { directory_markers: true }).unwrap();
+    let markers = DestinationOptions { directory_markers: true, ..DestinationOptions::default() };
+    let to = open_as(&bucket, terms(), None, markers).unwrap();
     let implied = |name: &[u8]| {
         let mut entry = entry(1, name, Kind::Directory, 0);
         entry.evidence.inode = Entry::IMPLIED_INODE;
@@ -898,7 +900,7 @@ fn copy_with_fake(fake: &Fake, from: From, to: To) -> Result<Report> {
 fn to_fake(store: &Arc<Store>) -> To {
     let store = store.clone();
     To::Given(GivenDestination {
-        open: Arc::new(move |form, terms| {
+        open: Arc::new(move |form, terms, _| {
             let location = Location { bucket: BUCKET.to_owned(), key: "to/".to_owned() };
             let options = DestinationOptions::default();
             let to = ObjectDestination::open(store.clone(), &location, form, terms.clone(), None, options)?;
@@ -907,6 +909,7 @@ fn to_fake(store: &Arc<Store>) -> To {
         note: Arc::new(|| None),
         name: b"s3://bucket/to/".to_vec(),
         way: "s3://bucket".to_owned(),
+        below: b"to/".to_vec(),
         chunk_bytes: |asked| chunk_bytes_for(asked, None),
     })
 }
@@ -966,6 +969,7 @@ fn a_store_that_goes_away_while_it_is_read_ends_the_copy_once() {
         form,
         name: b"s3://bucket/from/".to_vec(),
         way: "s3://bucket".to_owned(),
+        keeps: None,
         streams: 16,
         chunk_bytes: 16 << 20,
     });
