@@ -46,6 +46,8 @@ pub struct Bucket {
     store: Arc<Store>,
     location: Location,
     settings: Settings,
+    /// It is a directory that is there, though nothing may be in it.
+    is_directory: bool,
 }
 
 /// Streams that read a bucket, if nobody asks for a number: each waits for an answer most of the time.
@@ -67,13 +69,20 @@ impl Bucket {
         // A number that nobody foresees; the standard library keys its hashes with one.
         let surroundings = Surroundings::of_process(patience, RandomState::new().hash_one(patience));
         let store = Arc::new(Store::open(location, &settings.options, &surroundings)?);
-        Ok(Bucket { store, location: location.clone(), settings: settings.clone() })
+        let (location, settings) = (location.clone(), settings.clone());
+        Ok(Bucket { store, location, settings, is_directory: false })
     }
 
     /// Another place in the same bucket.
     #[must_use]
     pub fn at(&self, location: &Location) -> Bucket {
         Bucket { location: location.clone(), ..self.clone() }
+    }
+
+    /// The same place as a directory that is there, though nothing may be in it yet.
+    #[must_use]
+    pub fn as_directory(self) -> Bucket {
+        Bucket { is_directory: true, ..self }
     }
 
     /// Whether another place with these settings is in this bucket.
@@ -247,7 +256,7 @@ mod tests {
 
     fn bucket(fake: &Fake, key: &str) -> Bucket {
         let (store, location) = (Arc::new(fake.store().unwrap()), fake.location(key));
-        Bucket { store, location, settings: Settings::default() }
+        Bucket { store, location, settings: Settings::default(), is_directory: false }
     }
 
     fn copied(from: &From, to: &To, wishes: &Wishes) -> Result<()> {

@@ -278,7 +278,7 @@ impl Place {
     }
 
     /// Whether it is in a bucket.
-    pub(crate) fn is_in_bucket(&self) -> bool {
+    pub fn is_in_bucket(&self) -> bool {
         matches!(self, Place::Object { .. })
     }
 
