@@ -721,7 +721,7 @@ mod tests {
         let bucket = bucket(&fake, "run7/");
         let terms = Terms::of(PART as u64, 1 << 20);
         let given = bucket.destination(state.path()).unwrap();
-        let to = (given.open)(&SourceForm::Many, &terms).unwrap();
+        let to = (given.open)(&SourceForm::Many, &terms, &[]).unwrap();
         begin(&*to);
         for older_than in [None, Some(Duration::ZERO)] {
             let (running, _) = left(&bucket, state.path(), older_than);
