@@ -41,6 +41,8 @@ use thalweg_wire::{Digest, RelativePath};
 pub const RECONCILE_EVERY: Duration = Duration::from_secs(10);
 /// Between two looks where it does not.
 pub const POLL_EVERY: Duration = Duration::from_secs(1);
+/// How often a bucket is looked at, if nobody says: each look costs a request for each 1000 objects.
+const BUCKET_EVERY: Duration = Duration::from_secs(10);
 /// What is waited for goodbyes to far movers.
 const GOODBYE: Duration = Duration::from_secs(1);
 /// Between two looks whether somebody asked to stop.
@@ -160,7 +162,8 @@ pub fn watch(watch: &Watch, tell: &Tell, stop: &Stop) -> Result<Ended> {
         is_over: Arc::default(),
         is_key_told: Arc::default(),
     };
-    let mut looks = Looks::new(watch.look_every);
+    let in_bucket = watch.source.is_in_bucket().then_some(BUCKET_EVERY);
+    let mut looks = Looks::new(watch.look_every.or(in_bucket));
     let result = Life::new(&driver, machine, journal).run(&mut looks, inputs, hears);
     say_goodbye(looks.reach.take(), driver.far_movers.clone(), watch.how.clone());
     result
@@ -185,8 +188,11 @@ fn say_goodbye(reach: Option<Reach>, far_movers: Arc<Mutex<FarMovers>>, how: How
 impl Watch {
     fn check(&self) -> Result<()> {
         let usage = |cause: &str| Err(Failure::new(FailureKind::Usage, WATCH, cause));
-        if !matches!(self.source, Place::Local(_) | Place::Daemon { .. } | Place::Ssh { .. }) {
-            return usage("what is watched is a directory, here or far");
+        if !matches!(
+            self.source,
+            Place::Local(_) | Place::Daemon { .. } | Place::Ssh { .. } | Place::Object { .. }
+        ) {
+            return usage("what is watched is a directory, here or far, or a place in a bucket");
         }
         Asked::new("watch", self.source.clone(), self.destination.clone())?;
         if self.results.is_some() && self.analysis.is_none() {
@@ -196,6 +202,10 @@ impl Watch {
         for other in [Some(&self.destination), self.results.as_ref()].into_iter().flatten() {
             let is_within = match (&self.source, other) {
                 (Place::Local(source), Place::Local(other)) => nearest(other).starts_with(nearest(source)),
+                // It would be seen there.
+                (Place::Object { .. }, Place::Object { .. }) => {
+                    Asked::new("watch", self.source.clone(), other.clone()).is_err()
+                }
                 (source, other) => far_movers::holds(source, other),
             };
             if is_within {

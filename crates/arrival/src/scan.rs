@@ -20,6 +20,9 @@ pub struct Scanner {
     /// Which names to leave out. Hidden ones (that begin with a dot, in any component) always are: it is how programs
     /// name what is not finished. In a directory that is an item they are part of it, as they are copied with it.
     pub filter: Filter,
+    /// What is listed is in a bucket. An object is known there by its length and the store's time, to the second: so
+    /// much lists and copies tell alike.
+    pub in_bucket: bool,
 }
 
 /// A look.
@@ -99,7 +102,7 @@ impl Scanner {
         mut entries: impl Iterator<Item = &'a Entry>,
     ) -> Option<Version> {
         match self.kind {
-            ItemKind::File => entries.next().map(version_of_file),
+            ItemKind::File => entries.next().map(|entry| version_of_file(&self.plain(entry))),
             ItemKind::Directory => {
                 let mut gathered = Gathered::default();
                 entries.for_each(|entry| self.take_entry(entry, &mut gathered));
@@ -123,7 +126,7 @@ impl Scanner {
             })?;
             return Ok(match first {
                 Some(Found::Entry(entry)) if matches!(entry.kind, Kind::File { .. }) => {
-                    Some(version_of_file(&entry))
+                    Some(version_of_file(&self.plain(&entry)))
                 }
                 _ => None,
             });
@@ -192,6 +195,8 @@ impl Scanner {
         if entry.path.is_root() {
             return;
         }
+        let plain = self.plain(entry);
+        let entry = &*plain;
         let is_directory = matches!(entry.kind, Kind::Directory);
         if is_directory {
             match gathered.directories.len() < DIRECTORIES_MAX {
@@ -235,6 +240,19 @@ impl Scanner {
                 }
             }
         }
+    }
+
+    /// An entry as lists and copies of it are alike. A bucket says nothing of its directories.
+    fn plain<'a>(&self, entry: &'a Entry) -> Cow<'a, Entry> {
+        if !self.in_bucket {
+            return Cow::Borrowed(entry);
+        }
+        let time = Time { nanos: 0, ..entry.evidence.ctime };
+        let evidence = match entry.kind {
+            Kind::Directory => Evidence::default(),
+            _ => Evidence { size: entry.evidence.size, mtime: time, ctime: time, ..Evidence::default() },
+        };
+        Cow::Owned(Entry { evidence, ..entry.clone() })
     }
 
     /// What of it counts for the version of a directory. Its own times change when what is left out comes and goes.
@@ -294,6 +312,11 @@ mod tests {
     use std::time::Duration;
     use thalweg_wire::EntryId;
 
+    /// Of files of this machine, complete at once.
+    fn scanner_of(kind: ItemKind, filter: Filter) -> Scanner {
+        Scanner { kind, complete: Complete::Stable(Duration::ZERO), filter, in_bucket: false }
+    }
+
     fn look(scanner: &Scanner, directory: &std::path::Path) -> Vec<(String, bool)> {
         let reach = Reach::local(directory.to_owned());
         let view = scanner.scan(&reach, &mut |failure| panic!("{failure}")).unwrap();
@@ -313,7 +336,7 @@ mod tests {
             Filter::new(vec![rule]).unwrap()
         };
         let mut scanner =
-            Scanner { kind: ItemKind::File, complete: Complete::Marker(b".done".to_vec()), filter: rules() };
+            Scanner { complete: Complete::Marker(b".done".to_vec()), ..scanner_of(ItemKind::File, rules()) };
         let named = |all: &[(&str, bool)]| -> Vec<(String, bool)> {
             all.iter().map(|(name, marked)| ((*name).to_owned(), *marked)).collect()
         };
@@ -339,8 +362,7 @@ mod tests {
         let file = directory.path().join("a");
         std::fs::write(&file, "a").unwrap();
         for kind in [ItemKind::File, ItemKind::Directory] {
-            let complete = Complete::Stable(Duration::ZERO);
-            let scanner = Scanner { kind, complete, filter: Filter::new(Vec::new()).unwrap() };
+            let scanner = scanner_of(kind, Filter::default());
             let failure = scanner.scan(&Reach::local(file.clone()), &mut |_| {}).map(drop).unwrap_err();
             assert_eq!(failure.to_string(), "watch failed: `a` is no directory");
         }
@@ -384,10 +406,35 @@ mod tests {
         let rule =
             |pattern: &&str| thalweg_wire::message::FilterRule { include: false, pattern: (*pattern).into() };
         let filter = Filter::new(patterns.iter().map(rule).collect()).unwrap();
-        let scanner = Scanner { kind, complete, filter };
+        let scanner = Scanner { complete, ..scanner_of(kind, filter) };
         let mut gathered = Gathered::default();
         found.into_iter().for_each(|found| scanner.take(found, &mut gathered));
         scanner.view(gathered)
+    }
+
+    /// A list has the store's time, with parts of a second or without; a copy the file's own, and a version.
+    #[test]
+    fn an_object_that_was_listed_is_the_one_that_was_copied_whatever_else_is_told_of_it() {
+        let object = |size, mtime, nanos, inode| {
+            let at = |seconds, nanos| Time { seconds, nanos };
+            let evidence = Evidence { size, mtime: at(mtime, 0), ctime: at(9, nanos), device: 0, inode };
+            let Found::Entry(file) = file("run/a", 0, 0) else { panic!() };
+            Entry { evidence, ..file }
+        };
+        let (listed, copied) = (object(3, 9, 500_000_000, 0), object(3, 5, 0, 7));
+        let Found::Entry(run) = directory("run", 9) else { panic!() };
+        let same = Entry { evidence: Evidence::default(), ..run.clone() };
+        for (kind, name, from) in [(ItemKind::File, "run/a", 1), (ItemKind::Directory, "run", 0)] {
+            let name = RelativePath::new(name.into()).unwrap();
+            let version = |in_bucket, entries: &[&Entry]| {
+                let scanner = Scanner { in_bucket, ..scanner_of(kind, Filter::default()) };
+                scanner.version_of(&name, entries[from..].iter().copied()).unwrap()
+            };
+            let [seen, came] = [[&run, &listed], [&same, &copied]].map(|entries| version(true, &entries));
+            assert_eq!(seen, came, "{kind:?}");
+            assert_ne!(version(true, &[&run, &object(4, 9, 0, 0)]), seen, "{kind:?}");
+            assert_ne!(version(false, &[&run, &listed]), version(false, &[&run, &copied]), "{kind:?}");
+        }
     }
 
     #[test]

@@ -2,8 +2,7 @@
 
 use crate::far_movers::{self, FarMovers, Whom};
 use crate::hosts;
-#[cfg(doc)]
-use crate::objects::Bucket;
+use crate::objects::{self, Bucket};
 use crate::place::{Place, Places};
 use crate::profiles::{self, ByHand, Foreknown, Profiles};
 use crate::{identity, not_here, routes};
@@ -80,17 +79,38 @@ impl Asked {
         if self.sources.first().is_some_and(is_far) && is_far(&self.destination) {
             return Err(not_here::both_far(command, &self.sources, &self.destination));
         }
-        match self.sources.iter().find(|source| source.meets_in_bucket(&self.destination)) {
-            Some(source) => {
-                let cause = format!(
-                    "the source {source} and what it becomes at the destination {} are the same or one inside the other: \
-                     what is written would be read as what is to be copied",
-                    self.destination
-                );
-                Err(Failure::new(FailureKind::Usage, "copy", cause))
-            }
+        let is_met = |source: &&Place| {
+            self.sources.iter().any(|other| source.meets_in_bucket(other, &self.destination))
+        };
+        match self.sources.iter().find(is_met) {
+            Some(source) => Err(meets(&source.to_string(), &self.destination.to_string())),
             None => Ok(()),
         }
+    }
+
+    /// Of several sources in buckets each gives a name of its own.
+    fn check_names(&self) -> Result<()> {
+        let key = |place: &Place| match place {
+            Place::Object { location, .. } => Some(location.key.clone()),
+            _ => None,
+        };
+        let keys: Vec<String> = self.sources.iter().filter_map(key).collect();
+        if keys.len() < 2 {
+            return Ok(());
+        }
+        let names: Vec<&str> = keys.iter().map(|key| objects::name_of_key(key)).collect();
+        for (at, name) in names.iter().enumerate() {
+            let source = &self.sources[at];
+            if name.is_empty() {
+                return Err(not_here::no_names_of_their_own(&format!("{source} is what is in it")));
+            }
+            if let Some(other) = names[..at].iter().position(|other| other == name) {
+                let other = &self.sources[other];
+                let cause = format!("{other} and {source} would both give the same name at the destination");
+                return Err(not_here::no_names_of_their_own(&cause));
+            }
+        }
+        Ok(())
     }
 
     /// Reads the places of one copy, sources first, and refuses what cannot be copied, before anybody is asked for a
@@ -109,12 +129,11 @@ impl Asked {
         let destination = sources.pop().ok_or_else(|| usage("the destination is missing"))?;
         let Some(first) = sources.first() else { return Err(usage("the source is missing")) };
         let at = Whom::of(first);
-        let is_alone = not_here::is_alone;
         if sources.iter().any(|source| matches!(source, Place::Null)) {
             return Err(usage("`null:` is no source"));
         }
-        if sources.iter().any(|source| Whom::of(source) != at || is_alone(source) != is_alone(first))
-            || is_alone(first) && sources.len() > 1
+        if sources.iter().any(|source| !not_here::are_together(source, first))
+            || not_here::is_alone(first) && sources.len() > 1
         {
             return Err(not_here::several_places(&sources, &destination));
         }
@@ -124,6 +143,7 @@ impl Asked {
         let is_far = at.is_some();
         let mut asked = Asked { sources, destination, chunk_bytes: None, part: None };
         asked.check_ends(command)?;
+        asked.check_names()?;
         let most = limits::PLACES_MAX;
         if is_far && asked.sources.len() > most {
             return Err(usage(&format!(
@@ -202,12 +222,16 @@ impl Asked {
     /// [`Bucket::destination`].
     pub fn reach(self, far_movers: &mut FarMovers, state: &Path) -> Result<Job> {
         let (names, part) = (self.names(), self.part);
+        let mut written = None;
         let to = match (there(&self.destination, far_movers)?, self.destination) {
             (Some((far, place)), _) => To::Far(far, place),
             (None, Place::Local(path)) => To::Local(path),
             (None, Place::Simulated(spec)) => To::Simulated(spec),
             (None, Place::Object { location, settings }) => {
-                To::Given(far_movers.bucket(&location, &settings)?.destination(state)?)
+                let bucket = far_movers.bucket(&location, &settings)?;
+                let to = To::Given(bucket.destination(state)?);
+                written = Some(bucket);
+                to
             }
             (None, _) => To::Null,
         };
@@ -217,6 +241,7 @@ impl Asked {
             _ => self.chunk_bytes,
         };
         let mut from: Option<From> = None;
+        let mut read: Vec<Bucket> = Vec::new();
         for source in self.sources {
             match (there(&source, far_movers)?, source, &mut from) {
                 (Some((_, place)), _, Some(From::Far(_, places))) => places.push(place),
@@ -227,17 +252,33 @@ impl Asked {
                 (None, Place::Dataset(spec), _) => from = Some(From::Dataset(spec)),
                 (None, Place::Simulated(spec), _) => from = Some(From::Simulated(spec)),
                 (None, Place::Object { location, settings }, _) => {
-                    let bucket = far_movers.bucket(&location, &settings)?;
-                    from = Some(From::Given(bucket.source(chunk_bytes)?));
+                    read.push(far_movers.bucket(&location, &settings)?);
                 }
                 (None, ..) => return Err(usage("this is no source")),
             }
+        }
+        if let Some(to) = &written
+            && read.iter().any(|from| read.iter().any(|other| from.meets(other, to)))
+        {
+            return Err(meets(&names.0, &names.1));
+        }
+        if !read.is_empty() {
+            from = Some(From::Given(objects::source_of(&read, chunk_bytes)?));
         }
         let signer = Arc::new(identity::own(state)?);
         let client_line = far_movers.client_line();
         let from = from.ok_or_else(|| usage("the source is missing"))?;
         Ok(Job { from, to, signer, names, part, client_line })
     }
+}
+
+/// A copy within one bucket that would read what it writes.
+fn meets(source: &str, destination: &str) -> Failure {
+    let cause = format!(
+        "the source {source} and what it becomes at the destination {destination} are the same or one inside the other: \
+         what is written would be read as what is to be copied"
+    );
+    Failure::new(FailureKind::Usage, "copy", cause)
 }
 
 /// The far mover that a place is at, and the place as that knows it; `None` for others.
@@ -284,6 +325,8 @@ fn name_of(path: &[u8]) -> &OsStr {
 enum Host<'a> {
     Own,
     Far(&'a Arc<FarMover>),
+    /// A bucket, by its name.
+    Store(&'a str),
 }
 
 impl Host<'_> {
@@ -291,7 +334,8 @@ impl Host<'_> {
         match (self, other) {
             (Host::Own, Host::Own) => true,
             (Host::Far(one), Host::Far(other)) => Arc::ptr_eq(one, other),
-            (Host::Own, Host::Far(_)) | (Host::Far(_), Host::Own) => false,
+            (Host::Store(one), Host::Store(other)) => one == other,
+            _ => false,
         }
     }
 }
@@ -302,8 +346,8 @@ impl Job {
         match &self.to {
             To::Local(_) => Some(Host::Own),
             To::Far(far, _) => Some(Host::Far(far)),
-            // Nothing is deleted there.
-            To::Null | To::Scratch(..) | To::Simulated(_) | To::Given(_) => None,
+            To::Given(given) => Some(Host::Store(&given.way)),
+            To::Null | To::Scratch(..) | To::Simulated(_) => None,
         }
     }
 
@@ -322,7 +366,8 @@ impl Job {
                     None => PathBuf::from(path),
                 }
             }
-            To::Null | To::Scratch(..) | To::Simulated(_) | To::Given(_) => return Vec::new(),
+            To::Given(given) => PathBuf::from(OsStr::from_bytes(&given.below)),
+            To::Null | To::Scratch(..) | To::Simulated(_) => return Vec::new(),
         };
         match &self.from {
             From::Local(paths) => {

@@ -85,9 +85,7 @@ pub(crate) fn both_far(command: &str, sources: &[Place], destination: &Place) ->
 pub(crate) fn several_places(sources: &[Place], destination: &Place) -> Failure {
     let mut groups: Vec<Vec<&Place>> = Vec::new();
     for source in sources {
-        let is_together = |group: &&mut Vec<&Place>| {
-            Whom::of(group[0]) == Whom::of(source) && !is_alone(group[0]) && !is_alone(source)
-        };
+        let is_together = |group: &&mut Vec<&Place>| are_together(group[0], source) && !is_alone(source);
         match groups.iter_mut().find(is_together) {
             Some(group) => group.push(source),
             None => groups.push(vec![source]),
@@ -106,9 +104,25 @@ pub(crate) fn several_places(sources: &[Place], destination: &Place) -> Failure 
     Failure::new(FailureKind::Usage, "read the places", cause)
 }
 
-/// Whether it is the only source of its copy: its content is made here, without a disk, or it is in a bucket.
+/// Whether it is the only source of its copy: its content is made here, without a disk.
 pub(crate) fn is_alone(place: &Place) -> bool {
-    matches!(place, Place::Zero(_) | Place::Dataset(_) | Place::Simulated(_) | Place::Object { .. })
+    matches!(place, Place::Zero(_) | Place::Dataset(_) | Place::Simulated(_))
+}
+
+/// Whether one copy reads both, or one of them more than once: at one far mover, on this machine, or in buckets.
+pub(crate) fn are_together(place: &Place, other: &Place) -> bool {
+    Whom::of(place) == Whom::of(other)
+        && is_alone(place) == is_alone(other)
+        && place.is_in_bucket() == other.is_in_bucket()
+}
+
+/// Places in buckets that are sources of one copy, and do not give a name each: what is in several would be one.
+pub(crate) fn no_names_of_their_own(cause: &str) -> Failure {
+    let cause = format!(
+        "{cause}: of several places in buckets each gives a name of its own, without a slash at its end; copy one after \
+         the other"
+    );
+    Failure::new(FailureKind::Usage, "read the places", cause)
 }
 
 /// Why a place `SCHEME://...` is not one of ours, and what does it instead.

@@ -13,9 +13,10 @@ use thalweg_mover::run::copy::{GivenDestination, GivenSource};
 use thalweg_objects::destination::{DestinationOptions, ObjectDestination, chunk_bytes_for};
 use thalweg_objects::location::why_no_path;
 use thalweg_objects::options::Surroundings;
-use thalweg_objects::source::{ObjectSource, SourceOptions};
+use thalweg_objects::source::{ObjectSource, ObjectSources, SourceOptions};
 use thalweg_objects::store::Store;
 use thalweg_sys::process::forbid_core_dumps;
+use thalweg_wire::message::SourceForm;
 
 pub use thalweg_objects::destination::KEEPS_NO;
 pub use thalweg_objects::location::{Location, SCHEME};
@@ -45,6 +46,8 @@ pub struct Bucket {
     store: Arc<Store>,
     location: Location,
     settings: Settings,
+    /// It is a directory that is there, though nothing may be in it.
+    is_directory: bool,
 }
 
 /// Streams that read a bucket, if nobody asks for a number: each waits for an answer most of the time.
@@ -66,13 +69,20 @@ impl Bucket {
         // A number that nobody foresees; the standard library keys its hashes with one.
         let surroundings = Surroundings::of_process(patience, RandomState::new().hash_one(patience));
         let store = Arc::new(Store::open(location, &settings.options, &surroundings)?);
-        Ok(Bucket { store, location: location.clone(), settings: settings.clone() })
+        let (location, settings) = (location.clone(), settings.clone());
+        Ok(Bucket { store, location, settings, is_directory: false })
     }
 
     /// Another place in the same bucket.
     #[must_use]
     pub fn at(&self, location: &Location) -> Bucket {
         Bucket { location: location.clone(), ..self.clone() }
+    }
+
+    /// The same place as a directory that is there, though nothing may be in it yet.
+    #[must_use]
+    pub fn as_directory(self) -> Bucket {
+        Bucket { is_directory: true, ..self }
     }
 
     /// Whether another place with these settings is in this bucket.
@@ -85,14 +95,24 @@ impl Bucket {
     /// # Errors
     /// `NotFound` where nothing has this key or begins with it; what the store says.
     pub fn source(&self, chunk_bytes: Option<u64>) -> Result<GivenSource> {
-        check(&self.location)?;
-        let default = SourceOptions::default();
-        let chunk_bytes = chunk_bytes.unwrap_or(default.chunk_bytes);
-        let options = SourceOptions { chunk_bytes, server_times: self.settings.server_times };
-        let (source, form) = ObjectSource::open(self.store.clone(), &self.location, options)?;
+        let chunk_bytes = chunk_bytes_of(chunk_bytes);
+        let (source, form) = self.open_source(chunk_bytes)?;
         let source: Arc<dyn Source> = Arc::new(source);
         let (name, way) = (self.name(), self.store.name());
-        Ok(GivenSource { source, form, name, way, streams: STREAMS, chunk_bytes })
+        Ok(GivenSource { source, form, name, way, keeps: None, streams: STREAMS, chunk_bytes })
+    }
+
+    fn open_source(&self, chunk_bytes: u64) -> Result<(ObjectSource, SourceForm)> {
+        check(&self.location)?;
+        let options = SourceOptions { chunk_bytes, server_times: self.settings.server_times };
+        ObjectSource::open(self.store.clone(), &self.location, options)
+    }
+
+    /// Whether a copy of it, and of `other`, to a third place may write what it reads here; whatever settings name one
+    /// store. Not seen: one store under two addresses.
+    pub(crate) fn meets(&self, other: &Bucket, to: &Bucket) -> bool {
+        self.store.name() == to.store.name()
+            && keys_meet(&self.location.key, &other.location.key, &to.location.key)
     }
 
     /// It as the destination of a copy; `state` is where uploads that were not completed are noted.
@@ -102,13 +122,15 @@ impl Bucket {
     pub fn destination(&self, state: &Path) -> Result<GivenDestination> {
         check(&self.location)?;
         let (store, location, state) = (self.store.clone(), self.location.clone(), state.to_owned());
-        let options = DestinationOptions { directory_markers: self.settings.directory_markers };
+        let directory_markers = self.settings.directory_markers;
+        let below = self.location.key.clone().into_bytes();
         // Of the last attempt, for its last word.
         let last: Arc<Mutex<Option<Arc<ObjectDestination>>>> = Arc::default();
         let opened = last.clone();
         Ok(GivenDestination {
-            open: Arc::new(move |form, terms| {
-                let (store, terms, options) = (store.clone(), terms.clone(), options.clone());
+            open: Arc::new(move |form, terms, protect| {
+                let (store, terms) = (store.clone(), terms.clone());
+                let options = DestinationOptions { directory_markers, protect: protect.to_vec() };
                 let destination =
                     ObjectDestination::open(store, &location, form, terms, Some(state.as_path()), options)?;
                 let destination = Arc::new(destination);
@@ -119,6 +141,7 @@ impl Bucket {
             note: Arc::new(move || lock(&last).take()?.note()),
             name: self.name(),
             way: self.store.name(),
+            below,
             chunk_bytes: |asked| chunk_bytes_for(asked, None),
         })
     }
@@ -132,6 +155,64 @@ impl Bucket {
     }
 }
 
+/// Several places as the source of one copy, as [`Bucket::source`] is one: each gives another name.
+///
+/// # Errors
+/// As [`Bucket::source`].
+pub(crate) fn source_of(buckets: &[Bucket], chunk_bytes: Option<u64>) -> Result<GivenSource> {
+    if let [bucket] = buckets {
+        return bucket.source(chunk_bytes);
+    }
+    let chunk_bytes = chunk_bytes_of(chunk_bytes);
+    let open = |bucket: &Bucket| bucket.open_source(chunk_bytes).map(|(source, _)| source);
+    let sources = ObjectSources::of(buckets.iter().map(open).collect::<Result<_>>()?)?;
+    let names: Vec<Vec<u8>> = buckets.iter().map(Bucket::name).collect();
+    let mut ways: Vec<String> = buckets.iter().map(|bucket| bucket.store.name()).collect();
+    ways.dedup();
+    Ok(GivenSource {
+        source: Arc::new(sources),
+        form: SourceForm::Many,
+        // All of them together may be longer than a name may be.
+        name: format!("{SCHEME}{}", blake3::hash(&names.join(&0)).to_hex()).into_bytes(),
+        way: ways.join(" "),
+        keeps: nested(buckets),
+        streams: STREAMS,
+        chunk_bytes,
+    })
+}
+
+fn chunk_bytes_of(asked: Option<u64>) -> u64 {
+    asked.unwrap_or(SourceOptions::default().chunk_bytes)
+}
+
+/// Two of these of which one is, or is in, the other: what is in both would be found under two names.
+fn nested(buckets: &[Bucket]) -> Option<String> {
+    buckets.iter().enumerate().find_map(|(at, inner)| {
+        let mut others = buckets.iter().enumerate().filter(|(other, _)| *other != at);
+        let (_, outer) = others.find(|&(_, outer)| {
+            let [key, above] = [inner, outer].map(|bucket| without_slash(&bucket.location.key));
+            inner.store.name() == outer.store.name() && is_in(key, above)
+        })?;
+        let (inner, outer) = (&inner.location, &outer.location);
+        Some(format!("`{inner}` is in `{outer}`, and would be copied twice: name one of the two"))
+    })
+}
+
+/// What a key is called where it is copied to; nothing if what is below it is meant.
+pub(crate) fn name_of_key(key: &str) -> &str {
+    key.rsplit('/').next().unwrap_or_default()
+}
+
+fn without_slash(key: &str) -> &str {
+    key.strip_suffix('/').unwrap_or(key)
+}
+
+/// Whether a key is another one, or below it.
+fn is_in(inner: &str, outer: &str) -> bool {
+    let rest = inner.strip_prefix(outer);
+    outer.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
 /// The key of what has this name below another key. A name that is no text gets one that is refused, or not found.
 pub(crate) fn key_below(key: &str, name: &[u8]) -> String {
     String::from_utf8(joined(key.as_bytes().to_vec(), name)).unwrap_or_else(|error| {
@@ -141,19 +222,12 @@ pub(crate) fn key_below(key: &str, name: &[u8]) -> String {
     })
 }
 
-/// Whether a copy from one key to another of the same bucket may write what it reads: the destination is at the source
-/// or inside it, or the source is what it becomes there, or one of these is inside the other.
-pub(crate) fn keys_meet(from: &str, to: &str) -> bool {
-    let [source, end] = [from, to].map(|key| key.strip_suffix('/').unwrap_or(key));
-    let is_in = |inner: &str, outer: &str| {
-        let rest = inner.strip_prefix(outer);
-        outer.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    let name = match from.is_empty() || from.ends_with('/') {
-        true => "",
-        false => source.rsplit('/').next().unwrap_or_default(),
-    };
-    let becomes = key_below(end, name.as_bytes());
+/// Whether a copy to a key of the same bucket may write what it reads at `from`, when it copies `other` (the same, or
+/// another source of it): the destination is at the source or inside it, or the source is what `other` becomes there,
+/// or one of these is inside the other.
+pub(crate) fn keys_meet(from: &str, other: &str, to: &str) -> bool {
+    let [source, end] = [from, to].map(without_slash);
+    let becomes = key_below(end, name_of_key(other).as_bytes());
     is_in(end, source) || is_in(&becomes, source) || is_in(source, &becomes)
 }
 
@@ -178,24 +252,72 @@ mod tests {
     use thalweg_mover::link::Identity;
     use thalweg_mover::run::copy::{From, Stop, To, Watch, Wishes, copy};
     use thalweg_objects::testing::Fake;
+    use thalweg_wire::message::FilterRule;
+
+    fn bucket(fake: &Fake, key: &str) -> Bucket {
+        let (store, location) = (Arc::new(fake.store().unwrap()), fake.location(key));
+        Bucket { store, location, settings: Settings::default(), is_directory: false }
+    }
+
+    fn copied(from: &From, to: &To, wishes: &Wishes) -> Result<()> {
+        let identity = Identity::generate("somebody").unwrap();
+        let (events, link_events) = (event::nobody(), event::nobody());
+        let watch = Watch { events, is_behind: None, link_events, meter: Arc::default(), evidence: None };
+        copy(from, to, wishes, &identity, &watch, &Stop::default()).map(drop)
+    }
 
     #[test]
     fn a_bucket_is_read_by_chunks_as_large_as_those_of_the_copy() {
         let fake = Fake::start().unwrap();
         fake.put("a", &vec![7; 20 << 20]);
-        let (store, location) = (Arc::new(fake.store().unwrap()), fake.location("a"));
-        let bucket = Bucket { store, location, settings: Settings::default() };
+        let bucket = bucket(&fake, "a");
         let mut wishes = Wishes::default();
         wishes.movement.asked.chunk_bytes = Some(8 << 20);
         let from = From::Given(bucket.source(wishes.movement.asked.chunk_bytes).unwrap());
-        let identity = Identity::generate("somebody").unwrap();
-        let (events, link_events) = (event::nobody(), event::nobody());
-        let watch = Watch { events, is_behind: None, link_events, meter: Arc::default(), evidence: None };
-        copy(&from, &To::Null, &wishes, &identity, &watch, &Stop::default()).unwrap();
+        copied(&from, &To::Null, &wishes).unwrap();
         let asked = fake.asked_to("GetObject");
         let mut ranges: Vec<&str> = asked.iter().filter_map(|asked| asked.header("range")).collect();
         ranges.sort_unstable();
         assert_eq!(ranges, ["bytes=0-8388607", "bytes=16777216-20971519", "bytes=8388608-16777215"]);
+    }
+
+    #[test]
+    fn what_the_source_lacks_is_deleted_in_a_bucket_and_what_is_excluded_stays() {
+        let (fake, scratch) = (Fake::start().unwrap(), tempfile::tempdir().unwrap());
+        for key in ["t/a", "t/old", "t/d/old", "t/keep.log", "other"] {
+            fake.put(key, b"old");
+        }
+        let from = scratch.path().join("from");
+        std::fs::create_dir(&from).unwrap();
+        std::fs::write(from.join("a"), "new").unwrap();
+        let mut wishes = Wishes::default();
+        wishes.fidelity.delete_max = Some(2);
+        wishes.selection.filter = vec![FilterRule { include: false, pattern: "*.log".to_owned() }];
+        let from = From::Local(vec![format!("{}/", from.display()).into()]);
+        let to = To::Given(bucket(&fake, "t/").destination(&scratch.path().join("state")).unwrap());
+        copied(&from, &to, &wishes).unwrap();
+        assert_eq!(fake.keys(), ["other", "t/a", "t/keep.log"]);
+        assert_eq!(fake.content("t/a").unwrap(), b"new");
+    }
+
+    #[test]
+    fn what_was_copied_from_buckets_is_removed_there_and_not_where_it_would_be_found_twice() {
+        let (fake, scratch) = (Fake::start().unwrap(), tempfile::tempdir().unwrap());
+        for key in ["x/a", "x/d/b", "y", "z"] {
+            fake.put(key, key.as_bytes());
+        }
+        let wishes = Wishes { removes_sources: true, ..Wishes::default() };
+        let to = To::Local(scratch.path().join("to"));
+        let nested = [bucket(&fake, "x"), bucket(&fake, "x/d")];
+        let failure = copied(&From::Given(source_of(&nested, None).unwrap()), &to, &wishes).unwrap_err();
+        assert!(failure.kind == FailureKind::Usage && failure.cause.contains("copied twice"), "{failure}");
+        let several = [bucket(&fake, "x"), bucket(&fake, "y")];
+        copied(&From::Given(source_of(&several, None).unwrap()), &to, &wishes).unwrap();
+        assert_eq!(fake.keys(), ["z"]);
+        for (name, content) in [("x/a", "x/a"), ("x/d/b", "x/d/b"), ("y", "y")] {
+            let found = std::fs::read_to_string(scratch.path().join("to").join(name)).unwrap();
+            assert_eq!(found, content);
+        }
     }
 
     #[test]
@@ -211,13 +333,15 @@ mod tests {
             ("run7/", ""),
             ("a/b/", "a/"),
         ] {
-            assert!(keys_meet(from, to), "{from} {to}");
+            assert!(keys_meet(from, from, to), "{from} {to}");
         }
         for (from, to) in
             [("run7/", "run70/"), ("run70/", "run7/"), ("a", "z/"), ("a/b", ""), ("a/b/c", "a/"), ("a", "b")]
         {
-            assert!(!keys_meet(from, to), "{from} {to}");
+            assert!(!keys_meet(from, from, to), "{from} {to}");
         }
+        // Of several sources one may become what another is.
+        assert!(!keys_meet("y/x/deep", "y/x/deep", "y/") && keys_meet("y/x/deep", "x", "y/"));
     }
 
     /// Secret keys are in its memory.

@@ -262,12 +262,20 @@ impl Place {
         named
     }
 
-    /// Whether this, copied to `to` in the same bucket, would be found again on the way, or would be in what is written
-    /// there. Not seen: one store by other settings.
-    pub(crate) fn meets_in_bucket(&self, to: &Place) -> bool {
+    /// Whether this, where `other` is copied to `to` in the same bucket, would be found again on the way, or would be
+    /// in what is written there. Not seen: one store by other settings.
+    pub(crate) fn meets_in_bucket(&self, other: &Place, to: &Place) -> bool {
         let Place::Object { location, settings } = self else { return false };
+        let Place::Object { location: copied, .. } = other else { return false };
         let Place::Object { location: there, settings: theirs } = to else { return false };
-        location.bucket == there.bucket && settings == theirs && objects::keys_meet(&location.key, &there.key)
+        location.bucket == there.bucket
+            && settings == theirs
+            && objects::keys_meet(&location.key, &copied.key, &there.key)
+    }
+
+    /// Whether it is in a bucket.
+    pub fn is_in_bucket(&self) -> bool {
+        matches!(self, Place::Object { .. })
     }
 
     /// Reads a place.

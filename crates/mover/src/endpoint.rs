@@ -18,6 +18,8 @@ use thalweg_wire::{Digest, Entry, EntryId, Evidence, RelativePath};
 
 mod acl;
 
+pub mod deletion;
+
 pub mod flow_destination;
 
 pub mod feed;

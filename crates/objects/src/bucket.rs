@@ -29,8 +29,8 @@ pub(crate) trait Bucket: Send + Sync {
     fn complete(&self, upload: &Upload, parts: &[Part], only: &If) -> Result<Seen>;
     /// Throws its parts away.
     fn abort(&self, upload: &Upload) -> Result<()>;
-    /// Removes an object.
-    fn remove(&self, key: &str) -> Result<()>;
+    /// Removes an object that is still what was seen; `false` if something else stands there.
+    fn remove(&self, key: &str, seen: &Seen) -> Result<bool>;
 }
 
 impl Bucket for Store {
@@ -78,11 +78,8 @@ impl Bucket for Store {
         Store::abort(self, upload)
     }
 
-    fn remove(&self, key: &str) -> Result<()> {
-        match Store::remove(self, &[key.to_owned()])?.pop() {
-            Some((_, failure)) => Err(failure),
-            None => Ok(()),
-        }
+    fn remove(&self, key: &str, seen: &Seen) -> Result<bool> {
+        Store::remove_seen(self, key, seen)
     }
 }
 

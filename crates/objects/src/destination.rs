@@ -11,11 +11,13 @@
 //! attempt goes on with them.
 //!
 //! - [`decide`] looks at what stands there ([`standing`]), what an earlier run remembers, and what an attempt left;
-//! - [`partial`] gathers chunks and hands them over, within [`bounds`].
+//! - [`partial`] gathers chunks and hands them over, within [`bounds`];
+//! - [`deletion`] removes at the end what the source lacks, if that is asked for.
 
 use self::bounds::{Budget, MEMORY_BYTES_MAX, Permit, STALE, STALL_MAX, THREADS_MAX, Threads};
 use self::conditions::Conditions;
 use self::decide::Childless;
+use self::deletion::Deletion;
 use self::notes::Notes;
 use self::partial::ObjectPartial;
 use self::standing::Standing;
@@ -37,7 +39,7 @@ use thalweg_mover::journal::catalogue::Catalogue;
 use thalweg_mover::mutex::lock;
 use thalweg_mover::{Failure, FailureKind, Result};
 use thalweg_wire::digest::{Rule, join};
-use thalweg_wire::message::{Loss, Outcome, SourceForm, Terms, VerifyLevel};
+use thalweg_wire::message::{FilterRule, Loss, Outcome, SourceForm, Terms, VerifyLevel};
 use thalweg_wire::{Digest, Entry, EntryId, Kind, RelativePath, Time, hex, limits};
 
 mod bounds;
@@ -51,6 +53,8 @@ mod conditions;
 mod partial;
 
 mod decide;
+
+mod deletion;
 
 const READ_BACK: &str = "read the object back";
 
@@ -79,6 +83,8 @@ pub struct DestinationOptions {
     /// Directories become objects without content whose keys end in a slash: empty ones are kept, and the modes and
     /// times of all. It costs a request for each.
     pub directory_markers: bool,
+    /// What these rules exclude is not deleted, whatever the source has.
+    pub protect: Vec<FilterRule>,
 }
 
 /// See the module.
@@ -96,6 +102,7 @@ pub struct ObjectDestination {
     /// Their listing is too old: the transfer itself may have put something there.
     again: Mutex<HashSet<RelativePath>>,
     childless: Mutex<Childless>,
+    deletion: Deletion,
     is_told_unconditional: AtomicBool,
     /// How many objects are read again at this moment, and when one of them went on last.
     read_back: Mutex<(usize, Option<Instant>)>,
@@ -197,8 +204,8 @@ impl ObjectDestination {
     /// Nothing is written yet.
     ///
     /// # Errors
-    /// `Unsupported` if names are to be deleted; `Usage` for chunks below 8 MiB; `Conflict` if an object has the name
-    /// of a directory; `Busy` if a transfer with the same job key runs here; as [`Store::list`] and [`Store::head`].
+    /// `Usage` for chunks below 8 MiB, and for rules that make no sense; `Conflict` if an object has the name of a
+    /// directory; `Busy` if a transfer with the same job key runs here; as [`Store::list`] and [`Store::head`].
     pub fn open(
         store: Arc<Store>,
         location: &Location,
@@ -227,10 +234,6 @@ impl ObjectDestination {
         options: DestinationOptions,
         budget: Arc<Budget>,
     ) -> Result<ObjectDestination> {
-        if terms.delete_max.is_some() {
-            let cause = "what the source lacks is not deleted in a bucket: not here yet";
-            return Err(Failure::new(FailureKind::Unsupported, OPEN_DESTINATION, cause));
-        }
         let (prefix, rename) = place(&bucket, &location.key, form)?;
         let identity = [bucket.name().as_bytes(), b"\0", prefix.as_bytes()].concat();
         let catalogue = state.and_then(|state| open_catalogue(state, &identity, terms.dry_run));
@@ -241,6 +244,7 @@ impl ObjectDestination {
             }
             None => Notes::none(),
         };
+        let deletion = Deletion::new(terms.delete_max.is_some(), &options.protect, state)?;
         let shared = Shared {
             bucket: bucket.clone(),
             chunk_bytes: terms.chunk_bytes,
@@ -266,6 +270,7 @@ impl ObjectDestination {
             flights: Mutex::default(),
             again: Mutex::default(),
             childless: Mutex::default(),
+            deletion,
             is_told_unconditional: AtomicBool::new(false),
             read_back: Mutex::default(),
             left: Mutex::default(),
@@ -508,8 +513,9 @@ impl ObjectDestination {
         let left = match self.shared.bucket.head(key) {
             Ok(None) => None,
             Ok(Some(head)) if head.seen.etag == etag && !etag.is_empty() => {
-                match self.shared.bucket.remove(key) {
-                    Ok(()) => None,
+                match self.shared.bucket.remove(key, &head.seen) {
+                    Ok(true) => None,
+                    Ok(false) => return,
                     Err(failure) => {
                         tracing::warn!(%failure, "an object that is damaged is left in the store");
                         self.note_damaged(id);
@@ -683,7 +689,12 @@ fn abort(bucket: &dyn Bucket, upload: &Upload) -> Result<()> {
 
 impl Destination for ObjectDestination {
     fn decide(&self, entry: &Entry, reading: Reading<'_>) -> Decision {
+        self.deletion.offer(entry);
         self.decide_entry(entry, reading)
+    }
+
+    fn skipped(&self, path: &RelativePath) {
+        self.deletion.skip(path);
     }
 
     fn offered_before(&self, path: &RelativePath) {
@@ -691,7 +702,8 @@ impl Destination for ObjectDestination {
     }
 
     /// A bucket has no links: the second name comes as a file of its own.
-    fn link(&self, _: &Entry) -> Decision {
+    fn link(&self, entry: &Entry) -> Decision {
+        self.deletion.offer(entry);
         Decision::Fresh
     }
 
@@ -782,13 +794,16 @@ impl Destination for ObjectDestination {
         self.note_settled(entry, outcome);
     }
 
-    fn conclude(&self, _: bool, goes_on: &dyn Fn()) -> Conclusion {
+    fn conclude(&self, complete: bool, goes_on: &dyn Fn()) -> Conclusion {
         goes_on();
-        Conclusion { revised: lock(&self.childless).take(), ..Conclusion::default() }
+        let mut conclusion = Conclusion { revised: lock(&self.childless).take(), ..Conclusion::default() };
+        self.delete_all(complete, goes_on, &mut conclusion);
+        conclusion
     }
 
     fn close(&self, success: bool) {
         self.shared.threads.close();
+        self.deletion.forget();
         let mut notes = lock(&self.shared.notes);
         let is_kept = !success && notes.lasts();
         let mut left = 0;

@@ -5,7 +5,8 @@
 //! 3. Entries go to the sink, directories made of the keys that have them in front.
 //!
 //! One moment: what is read is of one version, whatever takes its name meanwhile (the store refuses to mix them), and
-//! the look behind the last byte asks the store anew, so that an object that was overwritten is offered anew.
+//! the look behind the last byte asks the store anew, so that an object that was overwritten is offered anew. One that
+//! is to be removed goes only as the version that was copied.
 //!
 //! Memory does not grow with the bucket: two pages, [`DIRECTORIES_KEPT`] directories, and the versions of the objects
 //! that were offered last.
@@ -26,6 +27,11 @@ use thalweg_mover::{Failure, FailureKind, Result};
 use thalweg_sys::user::{effective_gid, effective_uid};
 use thalweg_wire::message::{ScanTotals, SourceForm};
 use thalweg_wire::{Entry, EntryId, Evidence, Kind, RelativePath, Time, limits};
+
+pub use several::ObjectSources;
+
+/// More than one of them.
+mod several;
 
 /// What fails where a place in a bucket cannot be had.
 const OPEN_SOURCE: &str = "open the source";
@@ -375,9 +381,24 @@ impl Source for ObjectSource {
         Ok(now)
     }
 
-    fn remove(&self, path: &RelativePath, _: &Evidence, _: bool) -> Result<Removal> {
-        let cause = "objects are not removed from a bucket that is a source: not here yet";
-        Err(Failure::new(FailureKind::Unsupported, REMOVE, cause).at(path))
+    /// Looked at anew, so that one of the same content that was written since stays, too.
+    fn remove(&self, path: &RelativePath, seen: &Evidence, is_end: bool) -> Result<Removal> {
+        let changed = || {
+            let cause = "it changed since it was copied, and stays";
+            Failure::new(FailureKind::Changed, REMOVE, cause).at(path)
+        };
+        let (key, head) = self.look(path, REMOVE)?;
+        if self.version_of(&head).evidence() != *seen {
+            return Err(changed());
+        }
+        // Another attempt looks for it by its name.
+        if self.is_single && !is_end {
+            return Ok(Removal::Later);
+        }
+        match self.bucket.remove(&key, &head.seen).map_err(|failure| failure.at(path))? {
+            true => Ok(Removal::Gone { left: None }),
+            false => Err(changed()),
+        }
     }
 
     fn read_small(&self, entry: &Entry, buffer: &mut [u8]) -> Result<usize> {

@@ -6,6 +6,7 @@
 //! What it promises:
 //! - A request that may pass is made again, as [`crate::retries`] decides, for as long as the patience lasts. Where it
 //!   ends and nobody was answered meanwhile, the store is given up ([`Store::lost`]): others do not wait as long again.
+//!   Nor do they where it answers, but one operation fails for patience after patience.
 //! - An object is read as it was seen, or the reader hears that it changed.
 //! - What is written arrived as it was sent: the store compares a checksum that travels with it, and says so.
 //! - Addresses are signed for a quarter of an hour, and in no error, log or `Debug`; nor are keys and tokens.
@@ -17,7 +18,7 @@ use crate::http::{self, Content};
 use crate::location::{KEY_BYTES_MAX, Location};
 use crate::options::{Options, Surroundings};
 use crate::retries::Budget;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -35,6 +36,8 @@ mod listing;
 mod reading;
 
 mod writing;
+
+mod removing;
 
 #[cfg(test)]
 mod tests;
@@ -180,8 +183,12 @@ pub struct Store {
     sound_answers: AtomicU64,
     /// Why it was given up.
     lost: Mutex<Option<Failure>>,
+    /// Operations that failed for whole patiences since the last sound answer to one.
+    worn: Mutex<HashMap<&'static str, asking::Worn>>,
     /// One for each kind of what is sent.
     checks: [AtomicU8; 3],
+    /// What it makes of conditions on removals.
+    removals: AtomicU8,
     /// One more for each request: no two have the same jitter.
     requests: AtomicU64,
     /// The oldest first.
@@ -234,7 +241,9 @@ impl Store {
             answered: AtomicBool::new(false),
             sound_answers: AtomicU64::new(0),
             lost: Mutex::default(),
+            worn: Mutex::default(),
             checks: [(); 3].map(|()| AtomicU8::new(Checks::Unknown as u8)),
+            removals: AtomicU8::new(removing::Heeds::Unknown as u8),
             requests: AtomicU64::new(0),
             bodies: Mutex::new(VecDeque::new()),
         })

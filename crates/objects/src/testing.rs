@@ -113,6 +113,7 @@ struct State {
     made: u64,
     page_keys: usize,
     knows_crc64: bool,
+    ignores_if_removed: bool,
 }
 
 impl Default for State {
@@ -125,6 +126,7 @@ impl Default for State {
             made: 0,
             page_keys: 1000,
             knows_crc64: true,
+            ignores_if_removed: false,
         }
     }
 }
@@ -252,9 +254,19 @@ impl Fake {
         lock(&self.shared.state).faults.push((operation, times, fault));
     }
 
+    /// Nothing of that fails any more.
+    pub fn heal(&self) {
+        lock(&self.shared.state).faults.clear();
+    }
+
     /// Makes it a store that knows no CRC64, and passes over what asks for it.
     pub fn forget_crc64(&self) {
         lock(&self.shared.state).knows_crc64 = false;
+    }
+
+    /// Makes it a store that removes an object whatever the condition.
+    pub fn ignore_conditions_of_removals(&self) {
+        lock(&self.shared.state).ignores_if_removed = true;
     }
 
     /// Makes its lists shorter.
@@ -493,10 +505,13 @@ impl State {
                 Some(_) => Reply::new(204, ""),
                 None => Reply::refusal(404, "NoSuchUpload"),
             },
-            "DeleteObject" => {
-                self.objects.remove(key);
-                Reply::new(204, "")
-            }
+            "DeleteObject" => match self.refuses(asked).filter(|_| !self.ignores_if_removed) {
+                Some(refusal) => refusal,
+                None => {
+                    self.objects.remove(key);
+                    Reply::new(204, "")
+                }
+            },
             "DeleteObjects" => {
                 let words = String::from_utf8_lossy(&request.content).into_owned();
                 if let Ok(root) = xml::parse(&words) {

@@ -190,6 +190,10 @@ impl Looker {
 
     /// As [`Reach::of`], but copies need not wait until it is dialled.
     pub(super) fn reach(&self) -> Result<Reach> {
+        if let Place::Object { location, settings } = &self.source {
+            let bucket = lock(&self.far_movers).bucket(location, settings)?;
+            return Ok(Reach::object(bucket.as_directory()));
+        }
         let Some((whom, place)) = Whom::of(&self.source).zip(far_movers::place_there(&self.source)) else {
             return Reach::of(self.source.clone(), &mut lock(&self.far_movers));
         };

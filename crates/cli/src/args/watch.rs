@@ -15,8 +15,8 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = exit::help())]
 pub struct WatchArgs {
-    /// The directory to watch: PATH, [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH or @NAME/PATH. Hidden names (that
-    /// begin with a dot) are left alone
+    /// The directory to watch: PATH, [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH, s3://BUCKET[/PREFIX] or
+    /// @NAME/PATH. Hidden names (that begin with a dot) are left alone
     #[arg(value_name = "DIR")]
     pub source: OsString,
     /// Where its items go, under their names: the same, or s3://BUCKET[/KEY]. One of both places is on this
@@ -33,9 +33,10 @@ pub struct WatchArgs {
     /// What is one item
     #[arg(long, value_enum, default_value_t = ItemArg::File)]
     pub item: ItemArg,
-    /// An item is complete when its sizes and times have not changed for so long
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = units::parse_time, conflicts_with = "marker")]
-    pub stable: Duration,
+    /// An item is complete when its sizes and times have not changed for so long (default: 2s; a file in a bucket is
+    /// complete when it is there)
+    #[arg(long, value_name = "TIME", value_parser = units::parse_time, conflicts_with = "marker")]
+    pub stable: Option<Duration>,
     /// An item is complete when its marker is there, made or touched after the item's last change: for a file NAME the
     /// file NAME + MARKER beside it, for a directory the file MARKER in it
     #[arg(long, value_name = "MARKER")]
@@ -61,7 +62,8 @@ pub struct WatchArgs {
     /// NAME.DIGITS.receipt for each version that arrived, with _ for a slash (default: in the state directory)
     #[arg(long, value_name = "DIR")]
     pub receipts: Option<PathBuf>,
-    /// Look at the directory at least so often (default: 10s where the kernel tells of changes, else 1s)
+    /// Look at the directory at least so often (default: 10s where the kernel tells of changes, and in a bucket; else
+    /// 1s)
     #[arg(long, value_name = "TIME", value_parser = units::parse_time)]
     pub look_every: Option<Duration>,
     /// End when there was nothing to do for so long, as a look then sees; while the directory cannot be looked at, the

@@ -10,6 +10,7 @@ use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use thalweg_arrival::command::{self, Analysis};
 use thalweg_arrival::engine::{self, Ended, Tell, Told};
 use thalweg_arrival::item::{Complete, ItemKind, Order};
@@ -115,6 +116,9 @@ pub fn keep_run(args: &KeepRunArgs) -> Result<Exit> {
 const STOPPING: &str =
     "stopping: copies end in order, a command that runs goes on; once more to stop at once";
 
+/// So long what is written rests until it is complete, if nobody says.
+const STABLE: Duration = Duration::from_secs(2);
+
 fn usage(cause: &str) -> Failure {
     Failure::new(FailureKind::Usage, "read the command line", cause)
 }
@@ -124,18 +128,23 @@ fn asked(args: &WatchArgs, places: &Places) -> Result<engine::Watch> {
     // With the port, for it is part of what tells one watch from another.
     let port = args.link.ssh.port;
     let place = |text: &OsStr| Place::parse(text, places).map(|place| place.with_port(port));
+    let source = place(&args.source)?;
+    let in_bucket = source.is_in_bucket();
+    // An object is there only when it is whole.
+    let is_whole = in_bucket && args.item == ItemArg::File;
+    let stable = args.stable.unwrap_or(if is_whole { Duration::ZERO } else { STABLE });
     let complete = match &args.marker {
         Some(marker) if marker.is_empty() || marker.as_bytes().contains(&b'/') => {
             return Err(usage("--marker: a name, or the end of one"));
         }
         Some(marker) => Complete::Marker(marker.as_bytes().to_vec()),
-        None => Complete::Stable(args.stable),
+        None => Complete::Stable(stable),
     };
     let rules = args.filter.rules()?;
     let analysis = args.on_arrival.as_ref().map(|program| analysis(program, &args.arguments)).transpose()?;
     let events = if args.quiet { event::nobody() } else { show::notes() };
     Ok(engine::Watch {
-        source: place(&args.source)?,
+        source,
         destination: place(&args.destination)?,
         scanner: Arc::new(Scanner {
             kind: match args.item {
@@ -144,6 +153,7 @@ fn asked(args: &WatchArgs, places: &Places) -> Result<engine::Watch> {
             },
             complete: complete.clone(),
             filter: Filter::new(rules.clone())?,
+            in_bucket,
         }),
         rules: Rules {
             complete,

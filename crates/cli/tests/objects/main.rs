@@ -18,6 +18,9 @@ mod trees;
 // Keys and names that are not what the other side has.
 mod names;
 
+// Buckets that are watched.
+mod watched;
+
 // What is killed, overwritten or left behind.
 mod breaks;
 

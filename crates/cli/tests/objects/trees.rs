@@ -214,6 +214,60 @@ fn a_bucket_is_listed_summed_compared_and_removed() {
     });
 }
 
+#[test]
+fn what_the_source_lacks_is_deleted_in_a_bucket_within_what_is_allowed() {
+    each("deletion in buckets", |server| {
+        let from = server.scratch.path("from");
+        std::fs::create_dir_all(from.join("d")).unwrap();
+        for name in ["a", "d/b"] {
+            std::fs::write(from.join(name), b"new").unwrap();
+        }
+        for key in ["t/a", "t/old", "t/d/old", "t/gone/x", "t/kept/raw", "t2/x", "x"] {
+            server.put(key, b"before");
+        }
+        let (from, there) = (server.path("from/"), server.place("t/"));
+        let sync = |words: &[&str]| {
+            let fixed = ["sync", "--delete", "--exclude", "raw", &from, &there];
+            server.run(&[&fixed[..], words].concat())
+        };
+        let refused = sync(&["--max-delete", "2"]);
+        assert!(refused.code != Some(0) && refused.stderr.contains("3 entries would be"), "{refused:?}");
+        // It names them and removes none.
+        let told = sync(&["-n"]).expect(0);
+        let told = format!("{}{}", told.stdout, told.stderr);
+        assert!(["old", "d/old", "gone/x"].iter().all(|name| told.contains(name)), "{told}");
+        assert!(server.get("t/old").is_some() && server.get("t/gone/x").is_some());
+        sync(&["--max-delete", "3"]).expect(0);
+        assert_eq!(server.keys(), ["t/a", "t/d/b", "t/kept/raw", "t2/x", "x"]);
+        // Below a name that is copied, nothing beside it is looked at.
+        server.ok(&["sync", "--delete", &server.path("from"), &server.place("t2")]);
+        assert_eq!(server.keys(), ["t/a", "t/d/b", "t/kept/raw", "t2/from/a", "t2/from/d/b", "t2/x", "x"]);
+    });
+}
+
+#[test]
+fn several_places_in_a_bucket_are_copied_in_one_copy() {
+    each("several sources", |server| {
+        for key in ["run/a", "run/d/b", "one", "more"] {
+            server.put(key, key.as_bytes());
+        }
+        let down = server.path("down");
+        server.ok(&["cp", &server.place("run"), &server.place("one"), &down]);
+        for name in ["run/a", "run/d/b", "one"] {
+            let found = std::fs::read_to_string(server.scratch.path("down").join(name)).unwrap();
+            assert_eq!(found, name);
+        }
+        assert!(!server.scratch.path("down/more").exists());
+        let again = server.ok(&["cp", "--json", &server.place("run"), &server.place("one"), &down]);
+        assert_eq!(again.number("bytes_done"), 0);
+        // And where they are removed, only what was copied goes.
+        let moved = server.path("moved");
+        server.ok(&["cp", "--remove-source-files", &server.place("run"), &server.place("one"), &moved]);
+        assert_eq!(server.keys(), ["more"]);
+        assert_eq!(std::fs::read(server.scratch.path("moved/run/d/b")).unwrap(), b"run/d/b");
+    });
+}
+
 /// A bucket says nothing of its directories: those that are here stay as they are, and lose what the bucket has not.
 #[test]
 fn what_a_bucket_lacks_is_deleted_at_the_top_too_and_directories_keep_their_modes() {

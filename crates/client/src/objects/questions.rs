@@ -159,7 +159,7 @@ impl Bucket {
         if let Some((name, seen)) = self.object()? {
             return tell(Found::Entry(entry(name, &seen)));
         }
-        let mut is_there = self.location.key.is_empty();
+        let mut is_there = self.location.key.is_empty() || self.is_directory;
         let mut told_root = false;
         let mut each = |walked: Walked| {
             is_there = true;
@@ -691,7 +691,7 @@ mod tests {
 
     fn bucket(fake: &Fake, key: &str) -> Bucket {
         let (store, location) = (Arc::new(fake.store().unwrap()), fake.location(key));
-        Bucket { store, location, settings: Settings::default() }
+        Bucket { store, location, settings: Settings::default(), is_directory: false }
     }
 
     /// Begins an upload of two parts and sends the first.
@@ -721,7 +721,7 @@ mod tests {
         let bucket = bucket(&fake, "run7/");
         let terms = Terms::of(PART as u64, 1 << 20);
         let given = bucket.destination(state.path()).unwrap();
-        let to = (given.open)(&SourceForm::Many, &terms).unwrap();
+        let to = (given.open)(&SourceForm::Many, &terms, &[]).unwrap();
         begin(&*to);
         for older_than in [None, Some(Duration::ZERO)] {
             let (running, _) = left(&bucket, state.path(), older_than);
@@ -759,6 +759,25 @@ mod tests {
         let mut stay: Vec<&str> = uploads.iter().map(|upload| upload.key.as_str()).collect();
         stay.sort_unstable();
         assert_eq!(stay, ["run7-b", "run70/a"]);
+    }
+
+    #[test]
+    fn a_prefix_without_objects_is_not_there_unless_it_is_known_to_be_a_directory() {
+        let fake = Fake::start().unwrap();
+        let list = |bucket: &Bucket| {
+            let mut found = 0;
+            bucket.list(true, &|| Ok(()), &mut |_| {
+                found += 1;
+                Ok(())
+            })?;
+            Ok::<u32, Failure>(found)
+        };
+        let place = bucket(&fake, "run7/");
+        assert_eq!(list(&place).unwrap_err().kind, FailureKind::NotFound);
+        assert_eq!(list(&place.clone().as_directory()).unwrap(), 1);
+        // A bucket that is not there is none.
+        fake.fail("ListObjectsV2", 1, Fault::refuse(404, "NoSuchBucket"));
+        assert_eq!(list(&place.as_directory()).unwrap_err().kind, FailureKind::NotFound);
     }
 
     #[test]

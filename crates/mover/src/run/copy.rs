@@ -23,7 +23,6 @@ use thalweg_wire::RelativePath;
 use thalweg_wire::message::{
     Check, FilterRule, PartOf, Place, Preserve, PullTrial, PushTrial, Totals, TransferNumber, VerifyLevel,
 };
-use thalweg_wire::path::Escaped;
 
 mod attempt;
 
@@ -298,9 +297,8 @@ pub type EvidenceSink = Arc<dyn Fn(&Evidence) + Send + Sync>;
 /// # Errors
 /// When nothing could be done, or not everything: the failure of the last attempt. Single entries that failed
 /// are no error here; they are events and counted in the totals. `Usage` for deletion with a list of names or in a
-/// part, and for a receipt of a dry run or of a trial; `Unsupported` for deletion at a given destination, and for a list
-/// of names of a given source; `Usage` where source files are to be removed and may not be, and `Permission` where the far side
-/// says so.
+/// part, and for a receipt of a dry run or of a trial; `Unsupported` for a list of names of a given source; `Usage`
+/// where source files are to be removed and may not be, and `Permission` where the far side says so.
 pub fn copy(
     from: &From,
     to: &To,
@@ -320,10 +318,6 @@ pub fn copy(
     if wishes.receipt.is_some() && (wishes.dry_run || wishes.trial.is_some()) {
         let cause = "what changes nothing, or keeps nothing, has no receipt: nobody signs it";
         return Err(Failure::new(FailureKind::Usage, "copy", cause));
-    }
-    if let (Some(_), To::Given(to)) = (wishes.fidelity.delete_max, to) {
-        let cause = format!("nothing is deleted at {} (--delete): copy without it", Escaped(&to.name));
-        return Err(Failure::new(FailureKind::Unsupported, "copy", cause));
     }
     removal::check(from, to, wishes)?;
     let mut job = Job {

@@ -78,6 +78,8 @@ pub trait Receiving: Send + Sync {
     fn chunk_written(&self, id: EntryId, chunk: u64, digest: Digest);
     /// A chunk or small file (chunk 0) came damaged.
     fn damaged(&self, id: EntryId, chunk: u64);
+    /// The destination lost what had come of a chunk before it was whole.
+    fn lost(&self, id: EntryId, chunk: u64);
     /// Whether this chunk is to be compared with the file that stands there: its entry if so.
     ///
     /// # Errors

@@ -319,7 +319,7 @@ impl Writes {
         }
         let entry = &copy.file.entry;
         if failure::kind_of_io(error) == FailureKind::Damage {
-            self.run.damaged(entry.id, copy.chunk);
+            self.run.lost(entry.id, copy.chunk);
             return;
         }
         let failure = failure::of_io("write", error).at(&entry.path).in_range(start, end);

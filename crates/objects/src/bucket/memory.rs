@@ -44,6 +44,10 @@ pub(crate) struct Memory {
     pub(crate) refuses: Mutex<Option<FailureKind>>,
     /// Objects come back damaged, so often.
     pub(crate) damages: AtomicU64,
+    /// Somebody else writes these just before they are removed.
+    pub(crate) overwritten: Mutex<Vec<String>>,
+    /// Somebody else writes what is put next, just then.
+    pub(crate) overwrites: AtomicBool,
     /// Nobody may remove an object.
     pub(crate) denies_removal: AtomicBool,
     /// It is away: nobody hears what stands at a key.
@@ -233,7 +237,11 @@ impl Bucket for Memory {
         self.may_fail()?;
         self.check(key, only)?;
         self.set_about(key, content, *about, None);
-        Ok(self.get(key).unwrap().seen)
+        let seen = self.get(key).unwrap().seen;
+        if self.overwrites.swap(false, Ordering::Relaxed) {
+            self.set(key, b"somebody else's");
+        }
+        Ok(seen)
     }
 
     fn begin(&self, key: &str, about: &About) -> Result<Upload> {
@@ -286,12 +294,19 @@ impl Bucket for Memory {
         Ok(())
     }
 
-    fn remove(&self, key: &str) -> Result<()> {
+    fn remove(&self, key: &str, seen: &Seen) -> Result<bool> {
         self.ask("remove");
         if self.denies_removal.load(Ordering::Relaxed) {
             return Err(failure(FailureKind::Permission, "403 AccessDenied"));
         }
-        self.forget(key);
-        Ok(())
+        if lock(&self.overwritten).iter().any(|overwritten| overwritten == key) {
+            self.set(key, b"somebody else's");
+        }
+        let mut objects = lock(&self.objects);
+        let is_it = objects.get(key).is_none_or(|object| object.seen.etag == seen.etag);
+        if is_it {
+            objects.remove(key);
+        }
+        Ok(is_it)
     }
 }

@@ -1,7 +1,8 @@
 //! Writes that happen only where what stands there is what was seen.
 //!
 //! The store is asked to see to it. One that refuses conditions, or takes and does not heed them, is looked at just
-//! before: what comes in between is not noticed, and that is told. Whether PUTs are heeded shows in one of the first:
+//! before: what comes in between is not noticed, and that is told. Behind a PUT it is looked at, too: of two that write
+//! one key at once the one that is overwritten by then hears of it. Whether PUTs are heeded shows in one of the first:
 //! it is made twice, the second time in place of a version that cannot be there. Completions are looked at always.
 
 use super::Shared;
@@ -83,7 +84,8 @@ impl Shared {
             self.look(key, stood)?;
         }
         if is_ours_to_see {
-            return act(&If::Any);
+            let made = act(&If::Any)?;
+            return self.look_behind(write, key, stood, made);
         }
         match act(&only) {
             Err(failure) if failure.kind == FailureKind::Unsupported => {}
@@ -92,7 +94,23 @@ impl Shared {
         self.look(key, stood)?;
         let made = act(&If::Any)?;
         self.conditions.unheeded(write);
-        Ok(made)
+        self.look_behind(write, key, stood, made)
+    }
+
+    /// What was just put without a condition, if it stands there still: somebody else may have written the same key at
+    /// once. What stood there before is what a store says for a while that is slow to tell. Of an object in parts some
+    /// stores tell another version when it is made than when it is looked at.
+    fn look_behind(&self, write: Write, key: &str, stood: Option<&Seen>, made: Seen) -> Result<Seen> {
+        if write == Write::Complete {
+            return Ok(made);
+        }
+        let Ok(Some(Head { seen, .. })) = self.bucket.head(key) else { return Ok(made) };
+        let is_known = |known: &Seen| known.etag.is_empty() || known.etag == seen.etag;
+        if is_known(&made) || stood.is_some_and(is_known) {
+            return Ok(made);
+        }
+        let cause = "somebody else wrote the same key just then, and the store heeds no conditions";
+        Err(Failure::new(FailureKind::Conflict, "write the object", cause))
     }
 
     /// Whether what stands at a key is what stood there.
@@ -179,7 +197,7 @@ impl Shared {
             // It is the same content, of another version perhaps.
             Ok(again) => {
                 conditions.unheeded(Write::Put);
-                return Ok(again);
+                return self.look_behind(Write::Put, key, Some(&made), again);
             }
             Err(failure) if failure.kind == FailureKind::Conflict => {
                 conditions.is_heeded.store(true, Ordering::Relaxed);

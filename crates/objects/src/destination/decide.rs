@@ -11,6 +11,7 @@ use crate::store::{About, Head, If, Part, Seen};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
+use thalweg_mover::endpoint::local::overlap::MAY_BE_SOURCE;
 use thalweg_mover::endpoint::{Decision, Left, Reading, Revised, SourceFile};
 use thalweg_mover::failure::Reason;
 use thalweg_mover::journal::catalogue::{Catalogue, Remembered, bind};
@@ -189,6 +190,10 @@ impl ObjectDestination {
     }
 
     fn reason_to_leave(&self, entry: &Entry, key: &str, seen: &Seen) -> Result<Option<&'static str>> {
+        // One store under two addresses.
+        if self.terms.removes_source && may_be_source(entry, seen) {
+            return Ok(Some(MAY_BE_SOURCE));
+        }
         // What this transfer put there itself is no reason.
         if self.shared.own_before(entry.id, key).is_some() {
             return Ok(None);
@@ -367,6 +372,12 @@ impl ObjectDestination {
             let _ = catalogue.put(&entry.path, Remembered { evidence, digest }, Instant::now());
         }
     }
+}
+
+/// Whether what stands there is the version of an object that is read, as far as that shows.
+fn may_be_source(entry: &Entry, seen: &Seen) -> bool {
+    let Evidence { size, ctime, inode, .. } = entry.evidence;
+    (size, ctime.seconds, inode) == (seen.size, seen.modified.seconds, version_of(&seen.etag))
 }
 
 /// What the catalogue goes by: when it was put the store does not always tell.

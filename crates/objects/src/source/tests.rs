@@ -185,6 +185,63 @@ fn an_object_that_was_overwritten_is_changed_wherever_that_shows() {
 }
 
 #[test]
+fn an_object_is_removed_as_the_version_that_was_copied_and_one_that_was_named_at_the_end() {
+    let bucket = with(&["run/a", "run/b", "run/c", "run/d", "one"]);
+    let (source, _) = open(&bucket, "run/");
+    let entries = scan(&source).0.entries;
+    let remove = |at: usize| source.remove(&entries[at].path, &entries[at].evidence, false);
+    assert_eq!(remove(0).unwrap(), Removal::Gone { left: None });
+    // Overwritten since, by other content, by the same, and just before the removal.
+    bucket.set("run/b", b"other");
+    bucket.set("run/c", b"run/c");
+    *lock(&bucket.overwritten) = vec!["run/d".to_owned()];
+    for at in 1..4 {
+        assert_eq!(remove(at).unwrap_err().kind, FailureKind::Changed, "{at}");
+    }
+    assert_eq!(remove(0).unwrap_err().kind, FailureKind::NotFound);
+    assert_eq!(bucket.keys(), ["one", "run/b", "run/c", "run/d"]);
+    // Another attempt looks for what was named.
+    let (source, _) = open(&bucket, "one");
+    let entry = scan(&source).0.entries.remove(0);
+    assert_eq!(source.remove(&entry.path, &entry.evidence, false).unwrap(), Removal::Later);
+    assert_eq!(source.remove(&entry.path, &entry.evidence, true).unwrap(), Removal::Gone { left: None });
+}
+
+#[test]
+fn several_places_are_one_source_each_under_its_own_name() {
+    let (bucket, more) = (with(&["x/a", "y", "z/a"]), with(&["deep/w/b"]));
+    let several = |places: &[(&Arc<Memory>, &str)]| {
+        ObjectSources::of(places.iter().map(|(bucket, key)| open(bucket, key).0).collect())
+    };
+    let source = several(&[(&bucket, "x"), (&more, "deep/w"), (&bucket, "y")]).unwrap();
+    let mut found = Found::default();
+    let totals = source.scan(&mut found);
+    assert_eq!(names(&found), ["x", "x/a", "w", "w/b", "y"]);
+    assert!(totals.complete && totals.entries == 5, "{totals:?}");
+    for (at, content) in [(1, &b"x/a"[..]), (3, b"deep/w/b"), (4, b"y")] {
+        let (entry, mut buffer) = (&found.entries[at], vec![0; content.len()]);
+        assert_eq!(source.read_small(entry, &mut buffer).unwrap(), content.len());
+        assert_eq!((&*buffer, source.look_again(entry).unwrap().evidence), (content, entry.evidence));
+        assert!(source.open(entry).is_ok());
+    }
+    let entry = &found.entries[3];
+    assert!(matches!(source.remove(&entry.path, &entry.evidence, true), Ok(Removal::Gone { .. })));
+    assert!(more.keys().is_empty() && bucket.keys().len() == 3);
+    let stranger = Entry { path: RelativePath::new(b"z/a".to_vec()).unwrap(), ..entry.clone() };
+    assert_eq!(source.open(&stranger).err().unwrap().kind, FailureKind::NotFound);
+    // Who has had enough hears of no more.
+    let mut found = Found { most: Some(1), ..Found::default() };
+    assert!(!source.scan(&mut found).complete && found.entries.len() == 1);
+    bucket.is_away.store(true, std::sync::atomic::Ordering::Relaxed);
+    assert!(source.lost().is_some());
+    bucket.is_away.store(false, std::sync::atomic::Ordering::Relaxed);
+    // What has no name of its own could not be told from the rest.
+    for places in [[(&bucket, "x/"), (&bucket, "y")], [(&bucket, "x/a"), (&bucket, "z/a")]] {
+        assert_eq!(several(&places).err().unwrap().kind, FailureKind::Usage);
+    }
+}
+
+#[test]
 fn an_archived_object_is_told_with_what_helps() {
     let bucket = with(&["b"]);
     bucket.set_about("a", b"x", About::default(), Some("GLACIER"));

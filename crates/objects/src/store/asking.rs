@@ -21,6 +21,26 @@ const SIGNED_FOR: Duration = Duration::from_secs(900);
 /// refuses in the middle of content closes the connection, and what it said may be lost.
 const LARGE_BYTES: usize = 64 << 10;
 
+/// Patiences that one operation may cost, one after the other and with no sound answer to any of its kind in between:
+/// then each of them is asked for once, until one is answered. A store that fails for each key would cost each entry of
+/// a copy a patience.
+const WORN_MAX: u32 = 3;
+
+/// How often an operation failed for a whole patience.
+pub(super) struct Worn {
+    patiences: u32,
+    /// What began before this request counts with the last one: many wait at once.
+    until: u64,
+}
+
+/// What there was before the first attempt.
+#[derive(Clone, Copy)]
+struct Before {
+    sound_answers: u64,
+    /// Requests.
+    requests: u64,
+}
+
 /// What is asked.
 pub(super) struct Wish<'a> {
     /// What it is to its user: `read the object`.
@@ -120,7 +140,10 @@ impl Store {
         }
         let mut cured = Cured::default();
         let (mut lost, mut asks_first) = (false, false);
-        let sound_before = self.sound_answers.load(Ordering::Relaxed);
+        let before = Before {
+            sound_answers: self.sound_answers.load(Ordering::Relaxed),
+            requests: self.requests.fetch_add(1, Ordering::Relaxed),
+        };
         loop {
             let begun = Instant::now();
             let credentials = match self.credentials.now() {
@@ -131,7 +154,7 @@ impl Store {
                     if !may_pass {
                         return Err(refused);
                     }
-                    self.wait(wish, budget, (begun.elapsed(), None), sound_before, refused)?;
+                    self.wait(wish, budget, (begun.elapsed(), None), before, refused)?;
                     continue;
                 }
             };
@@ -140,7 +163,7 @@ impl Store {
             let took = begun.elapsed();
             let (told, refused) = match heard {
                 Ok(Heard::Success(got)) => {
-                    self.is_sound();
+                    self.is_sound(wish);
                     return Ok(got);
                 }
                 // Not the store, but what it was asked to say first.
@@ -166,7 +189,7 @@ impl Store {
                         skew: Duration::from_secs(date.map_or(0, |date| date.abs_diff(at))),
                     });
                     if advice != Advice::Later {
-                        self.is_sound();
+                        self.is_sound(wish);
                     }
                     let put_right = match advice {
                         Advice::Renew if !cured.credentials => {
@@ -222,12 +245,12 @@ impl Store {
                     (None, Refused { lost, ..failure.into() })
                 }
             };
-            self.wait(wish, budget, (took, told), sound_before, refused)?;
+            self.wait(wish, budget, (took, told), before, refused)?;
         }
     }
 
     /// Waits before it is asked again, after an attempt that took `took`, where the store said to come back after
-    /// `told`. `sound_before` is how many sound answers there were before the first attempt.
+    /// `told`.
     ///
     /// # Errors
     /// `refused`, if the patience is over; where nobody was answered meanwhile, and the bucket is not either, the
@@ -237,18 +260,24 @@ impl Store {
         wish: &Wish<'_>,
         budget: &mut Budget,
         (took, told): (Duration, Option<Duration>),
-        sound_before: u64,
+        before: Before,
         mut refused: Refused,
     ) -> Result<(), Refused> {
         let is_known = self.answered.load(Ordering::Relaxed);
         let attempts_max = if is_known { None } else { Some(ATTEMPTS_UNKNOWN_MAX) };
         let is_lost = lock(&self.lost).is_some();
-        let Some(wait) = budget.wait(took, told, attempts_max).filter(|_| !is_lost) else {
+        let wait = budget.wait(took, told, attempts_max);
+        if wait.is_none() && !wish.is_try {
+            self.wear(wish, before);
+        }
+        let is_vain = is_lost || self.is_worn(wish);
+        let Some(wait) = wait.filter(|_| !is_vain) else {
             if budget.attempts() > 1 {
                 let cause = format!("{}; asked {} times", refused.failure.cause, budget.attempts());
                 refused.failure.cause = cause;
             }
-            let is_silent = !wish.is_try && self.sound_answers.load(Ordering::Relaxed) == sound_before;
+            let is_silent =
+                !wish.is_try && self.sound_answers.load(Ordering::Relaxed) == before.sound_answers;
             // It may fail for this key alone. One that never answered is not asked once more.
             if is_silent && !is_lost && !(is_known && self.is_there()) {
                 lock(&self.lost).get_or_insert_with(|| (*refused.failure).clone());
@@ -261,9 +290,25 @@ impl Store {
     }
 
     /// It answers, and neither is busy nor fails.
-    fn is_sound(&self) {
+    fn is_sound(&self, wish: &Wish<'_>) {
         self.sound_answers.fetch_add(1, Ordering::Relaxed);
         lock(&self.lost).take();
+        lock(&self.worn).remove(wish.operation);
+    }
+
+    /// Notes that this failed for a whole patience.
+    fn wear(&self, wish: &Wish<'_>, before: Before) {
+        let now = self.requests.load(Ordering::Relaxed);
+        let mut worn = lock(&self.worn);
+        let of_all = worn.entry(wish.operation).or_insert(Worn { patiences: 0, until: 0 });
+        if before.requests >= of_all.until {
+            *of_all = Worn { patiences: of_all.patiences.saturating_add(1), until: now };
+        }
+    }
+
+    /// Whether such a thing is asked for only once.
+    fn is_worn(&self, wish: &Wish<'_>) -> bool {
+        lock(&self.worn).get(wish.operation).is_some_and(|worn| worn.patiences >= WORN_MAX)
     }
 
     /// One attempt.

@@ -407,7 +407,8 @@ fn a_store_that_got_something_else_is_found_out_and_the_part_is_named() {
     assert_eq!(failure.kind, FailureKind::Damage);
     assert!(failure.cause.contains("part 3"), "{failure}");
     // It is not left there for the next one to take for the file.
-    assert_eq!((fake.content("k"), fake.asked_to("DeleteObjects").len()), (None, 1));
+    let asked = numbers(&fake.asked_to("DeleteObject"), "if-match");
+    assert!(fake.content("k").is_none() && asked.iter().all(Option::is_some), "{asked:?}");
 }
 
 #[test]
@@ -784,4 +785,28 @@ fn a_store_that_fails_for_one_key_only_is_not_lost() {
     assert_eq!(store.head("k").unwrap_err().kind, FailureKind::Connection);
     assert_eq!((store.lost(), fake.asked_to("HeadBucket").len()), (None, before));
     lock(&asked).take();
+}
+
+#[test]
+fn a_store_that_fails_for_each_key_costs_some_patiences_and_not_one_for_each() {
+    let (fake, store) = fake();
+    fake.fail("HeadObject", usize::MAX, Fault::refuse(500, "InternalError"));
+    let fails = |key: &str| {
+        let before = fake.paused();
+        assert_eq!(store.head(key).unwrap_err().kind, FailureKind::Connection);
+        fake.paused() - before
+    };
+    for key in ["a", "b", "c"] {
+        assert!(fails(key) > PATIENCE / 2, "{key}");
+        // It answers all the same: it is not lost, and this is another matter.
+        store.list("", false, None).unwrap();
+    }
+    for key in ["d", "e", "f"] {
+        assert_eq!((fails(key), store.lost()), (Duration::ZERO, None), "{key}");
+    }
+    // It is as before as soon as one is answered.
+    fake.heal();
+    assert_eq!(store.head("a").unwrap(), None);
+    fake.fail("HeadObject", usize::MAX, Fault::refuse(500, "InternalError"));
+    assert!(fails("a") > PATIENCE / 2);
 }

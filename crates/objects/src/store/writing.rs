@@ -265,7 +265,8 @@ impl Store {
             Ok(None) => return failure,
             Ok(Some(_)) if etag.is_empty() => true,
             Ok(Some(head)) if head.seen.etag != *etag => return failure,
-            Ok(Some(_)) => !self.remove(&[key.to_owned()]).is_ok_and(|staying| staying.is_empty()),
+            // Something else by now is another's.
+            Ok(Some(head)) => self.remove_seen(key, &head.seen).is_err(),
             Err(_) => true,
         };
         if stays {
@@ -381,7 +382,7 @@ impl Store {
 }
 
 /// Whether this may be because of a head that the store does not know.
-fn refuses_headers(refused: &Refused) -> bool {
+pub(super) fn refuses_headers(refused: &Refused) -> bool {
     let vague = ["", "NotImplemented", "InvalidArgument", "InvalidRequest", "UnsupportedArgument"];
     refused.status == 501 || (refused.status == 400 && vague.contains(&refused.code.as_str()))
 }

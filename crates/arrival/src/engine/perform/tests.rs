@@ -30,6 +30,7 @@ fn watch_of(root: &Path, kind: ItemKind, complete: Complete, patterns: &[&str]) 
             kind,
             complete: complete.clone(),
             filter: Filter::new(filter.clone()).unwrap(),
+            in_bucket: false,
         }),
         rules: Rules {
             complete,

@@ -23,7 +23,7 @@
 
 use self::ajar::{is_kept_out, is_refused};
 use self::decide::settled;
-use self::delete::{Deletion, Offered};
+use self::delete::Deletion;
 use self::durable::Durability;
 use self::flight::Flights;
 use self::guard::Guard;
@@ -42,6 +42,7 @@ use super::staging::{self, Claim, Staging};
 use super::{
     DRY_RUN, OPEN_STAGING, at_words, conflict, errno, failed, failed_at_words, is_errno, is_staging, lock,
 };
+use crate::endpoint::deletion::Offered;
 use crate::endpoint::together::Together;
 use crate::endpoint::{
     Conclusion, Decision, Destination, OPEN_DESTINATION, PartialFile, Reading, Ready, Small, SourceFile,
@@ -700,7 +701,12 @@ fn random_mark() -> io::Result<u64> {
 /// Names that are tried for a file without one.
 const NAMELESS_TRIES: u32 = 16;
 
-fn nameless_in(dir: Option<&Dir>, number: u64) -> io::Result<File> {
+/// A new file without a name in `dir`, or where the system has temporary ones. `number`: another one for each file of
+/// this process.
+///
+/// # Errors
+/// What the kernel says.
+pub fn nameless_in(dir: Option<&Dir>, number: u64) -> io::Result<File> {
     let temporary;
     let dir = match dir {
         Some(dir) => dir,

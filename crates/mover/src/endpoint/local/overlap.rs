@@ -35,7 +35,7 @@ const LEVELS_MAX: usize = 2048;
 const CTIME_STEP_NANOS: u128 = 1_000_000_000;
 
 /// Why what stands there is left alone where the source's names are removed.
-pub(super) const MAY_BE_SOURCE: &str = "it may be the source itself, which is to be removed";
+pub const MAY_BE_SOURCE: &str = "it may be the source itself, which is to be removed";
 
 /// Refuses as the module says. `to`: the destination as the user wrote it; `deletes`: what the source lacks is deleted;
 /// `removes`: what is copied is removed at the source.

@@ -5,7 +5,7 @@ use crate::endpoint::{Destination, Source};
 use crate::failure::Result;
 use crate::plan::{Asked, Plan};
 use std::sync::Arc;
-use thalweg_wire::message::{SourceForm, Terms};
+use thalweg_wire::message::{FilterRule, SourceForm, Terms};
 
 /// A source that is not the mover's own. It is scanned once for each attempt of the copy.
 #[derive(Clone)]
@@ -19,6 +19,8 @@ pub struct GivenSource {
     pub name: Vec<u8>,
     /// What is remembered of ways that begin there goes by it, whatever is copied.
     pub way: String,
+    /// Why no file of it may be removed once it is copied. `None`: it may, as [`Source::remove`] says.
+    pub keeps: Option<String>,
     /// So many streams at least keep it busy, if nobody asks for a number.
     pub streams: u16,
     /// Bytes of a chunk that suit it, if nobody asks for a size: as
@@ -26,10 +28,12 @@ pub struct GivenSource {
     pub chunk_bytes: u64,
 }
 
-/// Opens a destination for what has this form, on these terms; once for each attempt.
-pub type OpenDestination = Arc<dyn Fn(&SourceForm, &Terms) -> Result<Arc<dyn Destination>> + Send + Sync>;
+/// Opens a destination for what has this form, on these terms; once for each attempt. Names that the rules exclude are
+/// not deleted.
+pub type OpenDestination =
+    Arc<dyn Fn(&SourceForm, &Terms, &[FilterRule]) -> Result<Arc<dyn Destination>> + Send + Sync>;
 
-/// A destination that is not the mover's own. What it says is durable is kept; it deletes nothing.
+/// A destination that is not the mover's own. What it says is durable is kept.
 #[derive(Clone)]
 pub struct GivenDestination {
     /// Opens it.
@@ -40,6 +44,8 @@ pub struct GivenDestination {
     pub name: Vec<u8>,
     /// As [`GivenSource::way`].
     pub way: String,
+    /// Where below `way` it is, with slashes: of two that are one inside the other only one deletes.
+    pub below: Vec<u8>,
     /// Bytes of a chunk that suit it, of what the user asks for: a size that
     /// [`is_chunk_size`](thalweg_wire::limits::is_chunk_size) takes.
     pub chunk_bytes: fn(Option<u64>) -> u64,
@@ -84,7 +90,6 @@ mod tests {
     use crate::run::copy::{Report, Stop, Watch, Wishes, copy};
     use std::sync::Mutex;
     use thalweg_wire::RelativePath;
-    use thalweg_wire::message::FilterRule;
 
     const MIB: u64 = 1 << 20;
 
@@ -94,6 +99,7 @@ mod tests {
             form: SourceForm::Single { name: b"zero".to_vec() },
             name: name.as_bytes().to_vec(),
             way: "given".to_owned(),
+            keeps: Some("it has none".to_owned()),
             streams: 16,
             chunk_bytes: 32 * MIB,
         })
@@ -104,13 +110,14 @@ mod tests {
         let opened: Arc<Mutex<Vec<Terms>>> = Arc::default();
         let (notes, asked) = (opened.clone(), opened.clone());
         let to = To::Given(GivenDestination {
-            open: Arc::new(move |_, terms| {
+            open: Arc::new(move |_, terms, _| {
                 notes.lock().unwrap().push(terms.clone());
                 Ok(Arc::new(NullDestination::default()))
             }),
             note: Arc::new(move || (!asked.lock().unwrap().is_empty()).then(|| "nothing is kept".to_owned())),
             name: b"given://there".to_vec(),
             way: "given".to_owned(),
+            below: b"there".to_vec(),
             chunk_bytes: |asked| asked.unwrap_or(16 * MIB).max(8 * MIB),
         });
         let identity = Identity::generate("somebody").unwrap();
@@ -177,7 +184,6 @@ mod tests {
             assert!(opened.is_empty(), "{failure}");
             failure.kind
         };
-        assert_eq!(refused(&|wishes| wishes.fidelity.delete_max = Some(1)), FailureKind::Unsupported);
         assert_eq!(refused(&|wishes| wishes.removes_sources = true), FailureKind::Usage);
         let named = |wishes: &mut Wishes| wishes.selection.only = vec![RelativePath::root()];
         assert_eq!(refused(&named), FailureKind::Unsupported);

@@ -133,7 +133,7 @@ impl Job<'_> {
                 }
                 Ok(Arc::new(destination))
             }
-            To::Given(given) => (given.open)(form, terms),
+            To::Given(given) => (given.open)(form, terms, &self.wishes.selection.filter),
             To::Far(..) => Err(Failure::new(FailureKind::Internal, "open", "the destination is far")),
         }
     }

@@ -1,6 +1,6 @@
 //! Copies that remove their source files: which may, and what is said of files that stay.
 
-use super::{From, Job, To, Wishes};
+use super::{From, GivenSource, Job, To, Wishes};
 use crate::endpoint::local::source::LocalSource;
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind, Result, counted, shown_path};
@@ -25,8 +25,8 @@ pub(super) fn check(from: &From, to: &To, wishes: &Wishes) -> Result<()> {
         (From::Zero(_) | From::Noise(..) | From::Dataset(_) | From::Simulated(_), _) => {
             refused("there are none in this source")
         }
-        (From::Given(_), _) => refused("not of such a source: what it has is removed by other means"),
-        (From::Local(_) | From::Far(..), To::Null | To::Scratch(..) | To::Simulated(_)) => {
+        (From::Given(GivenSource { keeps: Some(why), .. }), _) => refused(why),
+        (From::Local(_) | From::Given(_) | From::Far(..), To::Null | To::Scratch(..) | To::Simulated(_)) => {
             refused("the destination keeps nothing")
         }
         _ if wishes.fidelity.delete_max.is_some() => {
@@ -37,7 +37,9 @@ pub(super) fn check(from: &From, to: &To, wishes: &Wishes) -> Result<()> {
             let cause = "with --copy-links (-L) what is copied has its name elsewhere";
             refused(cause)
         }
-        (From::Local(_) | From::Far(..), To::Local(_) | To::Given(_) | To::Far(..)) => Ok(()),
+        (From::Local(_) | From::Given(_) | From::Far(..), To::Local(_) | To::Given(_) | To::Far(..)) => {
+            Ok(())
+        }
     }
 }
 

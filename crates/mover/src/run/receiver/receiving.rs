@@ -221,6 +221,12 @@ impl Receiving for ReceiveRun {
         self.pump(&mut state);
     }
 
+    fn lost(&self, id: EntryId, chunk: u64) {
+        let mut state = self.lock();
+        state.machine.lost(id, chunk);
+        self.pump(&mut state);
+    }
+
     fn compare_wanted(&self, id: EntryId, chunk: u64) -> Result<Option<Arc<Entry>>> {
         let mut state = self.lock();
         let wanted = state.machine.compare_wanted(id, chunk);

@@ -106,6 +106,10 @@ impl Receiving for Told {
         self.note(format!("damaged {chunk}"));
     }
 
+    fn lost(&self, _: EntryId, chunk: u64) {
+        self.note(format!("lost {chunk}"));
+    }
+
     fn compare_wanted(&self, _: EntryId, _: u64) -> Result<Option<Arc<Entry>>> {
         Ok(None)
     }
@@ -454,7 +458,7 @@ fn a_chunk_that_the_destination_lost_is_asked_for_again_and_costs_neither_the_fi
     assert!(writes.claim(copy, Some(Copy::First)));
     assert!(!writes.write(copy, Bytes::Frame(&mut buffer, SEGMENT), 9 * SEGMENT as u64));
     writes.give_up(copy);
-    assert_eq!(told.heard(), ["claim 2", "damaged 2", "given up 2"]);
+    assert_eq!(told.heard(), ["claim 2", "lost 2", "given up 2"]);
 }
 
 #[test]

@@ -134,6 +134,16 @@ impl Receiver {
         }
     }
 
+    /// The destination lost what had come of a chunk before it was whole, as where it has no room to wait for the rest.
+    /// Nothing of it was wrong, either.
+    pub fn lost(&mut self, id: EntryId, chunk: u64) {
+        if let Some(Item { state: State::Large(large), .. }) = self.items.get_mut(&id) {
+            // Once, whoever was turned away for this copy.
+            large.dropped.remove(&chunk);
+        }
+        self.orphaned(id, chunk);
+    }
+
     /// Whether `id` was ever offered: data for anything else is a breach of protocol.
     pub fn was_offered(&self, id: EntryId) -> bool {
         id < self.next_id

@@ -91,6 +91,21 @@ fn of_a_file_the_one_chunk_that_came_damaged_is_asked_for_and_sent_again() {
 }
 
 #[test]
+fn a_chunk_that_the_destination_lost_is_no_damage_however_often_it_does() {
+    let mut receiver = receiving();
+    let (mut sender, large) = wanted(None, vec![file("large", 4 * CHUNK)]);
+    for time in 0..200 {
+        assert!(claim(&mut receiver, 1, Some(Copy::First)), "{time}");
+        receiver.lost(EntryId(0), 0);
+        receiver.copy_given_up(1, EntryId(0), 0);
+        assert_eq!(asked_again(&mut receiver), (0, 1), "{time}");
+        work_off(&mut sender);
+        sender.hear(Say::Differs(vec![(large, Run { first: 0, count: 1 })])).unwrap();
+    }
+    assert_eq!(work_off(&mut sender), [(0, 0)]);
+}
+
+#[test]
 fn a_stream_that_dies_is_no_damage_however_often_it_was_preferred() {
     let mut receiver = receiving();
     for stream in 0..100 {

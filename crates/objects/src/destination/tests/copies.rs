@@ -26,7 +26,7 @@ fn copy_with_fake(fake: &Fake, from: From, to: To) -> Result<Report> {
 fn to_fake(store: &Arc<Store>) -> To {
     let store = store.clone();
     To::Given(GivenDestination {
-        open: Arc::new(move |form, terms| {
+        open: Arc::new(move |form, terms, _| {
             let location = Location { bucket: BUCKET.to_owned(), key: "to/".to_owned() };
             let options = DestinationOptions::default();
             let to = ObjectDestination::open(store.clone(), &location, form, terms.clone(), None, options)?;
@@ -35,6 +35,7 @@ fn to_fake(store: &Arc<Store>) -> To {
         note: Arc::new(|| None),
         name: b"s3://bucket/to/".to_vec(),
         way: "s3://bucket".to_owned(),
+        below: b"to/".to_vec(),
         chunk_bytes: |asked| chunk_bytes_for(asked, None),
     })
 }
@@ -94,6 +95,7 @@ fn a_store_that_goes_away_while_it_is_read_ends_the_copy_once() {
         form,
         name: b"s3://bucket/from/".to_vec(),
         way: "s3://bucket".to_owned(),
+        keeps: None,
         streams: 16,
         chunk_bytes: 16 << 20,
     });

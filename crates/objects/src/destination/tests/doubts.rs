@@ -50,6 +50,39 @@ fn what_is_damaged_and_cannot_be_removed_is_sent_again_by_the_next_attempt() {
     }
 }
 
+/// Two commands that write one key, at a store that keeps no order between them.
+#[test]
+fn who_is_overwritten_at_once_where_no_condition_holds_hears_of_it() {
+    for refuses in [false, true] {
+        let bucket = Memory::new();
+        bucket.refuses_conditions.store(refuses, Ordering::Relaxed);
+        bucket.ignores_conditions.store(!refuses, Ordering::Relaxed);
+        let to = open(&bucket, None);
+        for id in 1..=2 {
+            let (entry, bytes) = (file(id, &format!("f{id}"), 1000), noise(1000, id as u8));
+            assert_fresh(&to, &entry);
+            bucket.overwrites.store(id == 2, Ordering::Relaxed);
+            let staged = stage(&to, &[(entry, bytes)]).remove(0);
+            assert_eq!(staged.err().map(|failure| failure.kind), (id == 2).then_some(FailureKind::Conflict));
+        }
+        assert_eq!(content(&bucket, "to/f2").unwrap(), b"somebody else's");
+    }
+}
+
+#[test]
+fn what_is_damaged_goes_only_if_nobody_else_wrote_there_since() {
+    let bucket = Memory::new();
+    let to = open(&bucket, None);
+    let (entry, bytes) = (file(1, "a", 1000), noise(1000, 1));
+    assert_fresh(&to, &entry);
+    let staged = stage(&to, &[(entry, bytes.clone())]).remove(0).unwrap();
+    bucket.damages.store(1, Ordering::Relaxed);
+    // Between the look and the removal.
+    *lock(&bucket.overwritten) = vec!["to/a".to_owned()];
+    assert_ne!(to.read_staged_back(&staged, 1000).unwrap(), digest_of(&bytes));
+    assert_eq!(content(&bucket, "to/a").unwrap(), b"somebody else's");
+}
+
 /// A destination at a store that is told to fail.
 fn open_at(fake: &Fake, patience: Duration) -> ObjectDestination {
     let store = Store::open(&fake.location(""), &fake.options(), &fake.surroundings(patience)).unwrap();

@@ -199,6 +199,62 @@ fn parts_and_uploads_come_in_pages_that_have_room_in_an_answer() {
     assert_eq!(fake.asked_to("ListMultipartUploads")[0].query["max-uploads"], "1000");
 }
 
+// Removing.
+
+#[test]
+fn an_object_goes_only_as_the_version_that_was_seen_whatever_the_store_heeds() {
+    for heeds in [true, false] {
+        let (fake, store) = fake();
+        if !heeds {
+            fake.ignore_conditions_of_removals();
+        }
+        let [a, b, gone] = ["a", "b", "gone"].map(|key| {
+            fake.put(key, b"old");
+            seen(&store, key)
+        });
+        assert!(store.remove_seen("a", &a).unwrap());
+        fake.put("b", b"somebody else's");
+        assert!(!store.remove_seen("b", &b).unwrap());
+        assert_eq!(fake.content("b").unwrap(), b"somebody else's");
+        // One without a name is known by its size and time.
+        let nameless = Seen { etag: String::new(), ..seen(&store, "b") };
+        assert!(!store.remove_seen("b", &Seen { size: 1, ..nameless.clone() }).unwrap());
+        assert!(store.remove_seen("b", &nameless).unwrap());
+        assert!(store.remove_seen("gone", &gone).unwrap() && store.remove_seen("gone", &gone).unwrap());
+        assert_eq!(fake.keys(), [""; 0]);
+        // Once it is seen what the store makes of a condition.
+        let asked = numbers(&fake.asked_to("DeleteObject"), "if-match");
+        assert_eq!(asked[0].as_deref(), Some("\"0\""));
+        let conditions = asked.iter().filter(|asked| asked.is_some()).count();
+        assert_eq!(conditions == 1, !heeds, "{asked:?}");
+    }
+}
+
+#[test]
+fn a_removal_whose_answer_was_lost_is_one_and_a_condition_that_is_not_known_is_left_out() {
+    let (fake, known) = fake();
+    fake.put("first", b"x");
+    assert!(known.remove_seen("first", &seen(&known, "first")).unwrap());
+    for (key, fault) in [
+        ("a", Fault::Deny(500, "InternalError")),
+        ("b", Fault::Forget),
+        ("c", Fault::refuse(501, "NotImplemented")),
+        ("d", Fault::refuse(403, "AccessDenied")),
+    ] {
+        let fresh = fake.store().unwrap();
+        let store = if matches!(key, "a" | "b") { &known } else { &fresh };
+        fake.put(key, b"x");
+        fake.fail("DeleteObject", 1, fault);
+        assert!(store.remove_seen(key, &seen(store, key)).unwrap(), "{key}");
+    }
+    assert_eq!(fake.keys(), [""; 0]);
+    // What nobody may remove stays, and is told.
+    fake.put("e", b"x");
+    fake.fail("DeleteObject", usize::MAX, Fault::refuse(403, "AccessDenied"));
+    assert_eq!(known.remove_seen("e", &seen(&known, "e")).unwrap_err().kind, FailureKind::Permission);
+    assert_eq!(fake.keys(), ["e"]);
+}
+
 // Credentials.
 
 #[test]

@@ -6,6 +6,7 @@ use super::foretold::Outlook;
 use super::guard::CAPABILITY;
 use super::spool::Spooled;
 use super::{LocalDestination, Place, Spot};
+use crate::endpoint::deletion::{as_directory, as_unlisted};
 use crate::endpoint::local::metadata::{
     Has, Named, Target, Wanted, apply_surely, are_same, differs, is_bare,
 };
@@ -769,16 +770,6 @@ fn is_still_compared(
 
 fn wanted_mtime(wanted: &Wanted, stat: &Stat, times: bool) -> thalweg_sys::Time {
     if times { sys_time(wanted.mtime) } else { stat.mtime }
-}
-
-/// What stands for a directory of this path in the set of names offered.
-pub(super) fn as_directory(path: &[u8]) -> Vec<u8> {
-    [path, b"/"].concat()
-}
-
-/// What stands in that set for a directory whose content the source did not list.
-pub(super) fn as_unlisted(path: &[u8]) -> Vec<u8> {
-    [path, b"//"].concat()
 }
 
 pub(super) fn settled(outcome: Outcome, made: bool) -> Decision {

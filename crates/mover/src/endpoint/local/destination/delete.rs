@@ -7,16 +7,15 @@
 
 use super::LocalDestination;
 use super::conclude::TOLD_MAX;
-use super::decide::{as_directory, as_unlisted};
 use super::displace::Replaced;
 use crate::endpoint::Conclusion;
+use crate::endpoint::deletion::{self, DELETE, Doomed, Offered, as_directory, as_unlisted};
 use crate::endpoint::local::staging::abandoned::Taking;
 use crate::endpoint::local::staging::territory::{MountKey, key_of};
 use crate::endpoint::local::walk::{Step, Walk};
 use crate::endpoint::local::{failed, failed_to_take, is_staging, lock, mounted};
-use crate::failure::{self, Failure, FailureKind, shown_path};
+use crate::failure::{self, Failure, FailureKind};
 use crate::filter::Filter;
-use crate::journal::catalogue::OnDiskSet;
 use crate::journal::staging_names::{STAGING_NAME, own_name};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,12 +23,6 @@ use std::sync::{Arc, Mutex};
 use thalweg_sys::{Dir, Kind, Links};
 use thalweg_wire::RelativePath;
 use thalweg_wire::limits::DELETED_TOLD_MAX;
-
-/// Names in the refusal to delete that many: enough to see what kind of entries these are.
-const REFUSED_NAMED: usize = 3;
-
-/// Names offered in this run, on disk.
-pub(super) type Offered = OnDiskSet<Box<dyn FnMut() -> io::Result<std::fs::File> + Send>>;
 
 /// What says which names may be deleted, and what was.
 pub(super) struct Deletion {
@@ -103,64 +96,46 @@ impl LocalDestination {
         if self.root.is_none() {
             return;
         }
-        let refuse = |kind, cause: String| Failure::new(kind, "delete", cause);
         if !complete {
-            let cause = "nothing was deleted, because the source could not be listed in full".to_owned();
-            conclusion.troubles.push(refuse(FailureKind::Usage, cause));
+            conclusion.troubles.push(deletion::not_listed());
             return;
         }
         // Held to the end: a name that is offered meanwhile waits, and another end finds it among the others.
         let offered = lock(&self.deletion.offered);
         let Some(offered) = &*offered else {
-            let cause = "nothing was deleted, because the names offered could not be kept".to_owned();
-            conclusion.troubles.push(refuse(FailureKind::Io, cause));
+            conclusion.troubles.push(deletion::not_kept());
             return;
         };
         let mut troubles = Vec::new();
-        let (count, names) = match self.sweep(offered, None, goes_on, &mut troubles) {
-            Ok(counted) => counted,
+        let doomed = match self.sweep(offered, None, goes_on, &mut troubles) {
+            Ok(doomed) => doomed,
             Err(error) => {
-                conclusion.troubles.push(failure::of_io("delete", &error));
+                conclusion.troubles.push(failure::of_io(DELETE, &error));
                 return;
             }
         };
-        if count > 0 && self.deletion.entries.load(Ordering::Relaxed) == 0 {
-            let has = failure::counted(count, "entry", "entries");
-            let cause = format!("nothing was deleted: the source is empty and the destination has {has}");
-            conclusion.troubles.push(refuse(FailureKind::Usage, cause));
+        if let Some(refused) = doomed.of_empty_source(self.deletion.entries.load(Ordering::Relaxed)) {
+            conclusion.troubles.push(refused);
+            return;
+        }
+        let too_many = doomed.too_many(conclusion.deleted, delete_max, self.terms.dry_run);
+        let is_refused = too_many.is_some();
+        conclusion.troubles.extend(too_many);
+        if self.terms.dry_run {
+            doomed.tell(conclusion);
+            return;
+        }
+        if is_refused {
             return;
         }
         let left_max = delete_max.saturating_sub(conclusion.deleted);
-        if count > left_max {
-            let entries = failure::counted(count, "entry", "entries");
-            let cause = match conclusion.deleted {
-                0 => format!("nothing was deleted: {entries} would be, and {delete_max} are allowed"),
-                gone => format!(
-                    "no more was deleted: {entries} would be, {gone} made way for others or went \
-                     before, and {delete_max} are allowed"
-                ),
-            };
-            // Last: a cause that is too long is cut.
-            let cause = match self.terms.dry_run {
-                true => cause,
-                false => format!("{cause}: {}", some_of(&names, count)),
-            };
-            conclusion.troubles.push(refuse(FailureKind::Usage, cause));
-        }
-        if self.terms.dry_run {
-            add(conclusion, (count, names));
-            return;
-        }
-        if count > left_max {
-            return;
-        }
         match self.sweep(offered, Some(left_max), goes_on, &mut conclusion.troubles) {
             Ok(deleted) => {
                 // Of all ends together no more may go.
-                lock(&self.deletion.replaced).count += deleted.0;
-                add(conclusion, deleted);
+                lock(&self.deletion.replaced).count += deleted.count;
+                deleted.tell(conclusion);
             }
-            Err(error) => conclusion.troubles.push(failure::of_io("delete", &error)),
+            Err(error) => conclusion.troubles.push(failure::of_io(DELETE, &error)),
         }
     }
 
@@ -186,7 +161,7 @@ impl LocalDestination {
         remove_max: Option<u64>,
         goes_on: &dyn Fn(),
         troubles: &mut Vec<Failure>,
-    ) -> io::Result<(u64, Vec<RelativePath>)> {
+    ) -> io::Result<Doomed> {
         let root = self.root.clone().ok_or(io::ErrorKind::NotFound)?;
         let kept = Level::new(false);
         let mut sweep = self.sweeping(Some(offered), remove_max, troubles, root.territory.key.mount, kept)?;
@@ -197,7 +172,7 @@ impl LocalDestination {
             let cause = format!("{untold} could not be deleted");
             sweep.troubles.push(Failure::new(FailureKind::Io, "delete", cause));
         }
-        Ok((sweep.count, sweep.names))
+        Ok(Doomed { count: sweep.count, names: sweep.names })
     }
 
     /// Nothing is entered yet.
@@ -227,33 +202,9 @@ impl LocalDestination {
     }
 }
 
-/// Of so many entries that are not deleted, the first names.
-fn some_of(names: &[RelativePath], count: u64) -> String {
-    let shown = names.iter().take(REFUSED_NAMED).map(|name| format!("`{}`", shown_path(name.as_bytes())));
-    let mut shown: Vec<String> = shown.collect();
-    match count.saturating_sub(shown.len() as u64) {
-        0 => {}
-        more => shown.push(format!("{more} more, which a dry run names")),
-    }
-    shown.join(", ")
-}
-
 /// Whether a staging directory has a name that ours have.
 fn may_be_ours(name: &[u8]) -> bool {
     name == STAGING_NAME || name == own_name()
-}
-
-fn add(conclusion: &mut Conclusion, (count, names): (u64, Vec<RelativePath>)) {
-    conclusion.deleted += count;
-    let room = DELETED_TOLD_MAX.saturating_sub(conclusion.deleted_names.len());
-    conclusion.deleted_names.extend(names.into_iter().take(room));
-}
-
-/// What goes, or would.
-pub(super) struct Doomed {
-    pub(super) count: u64,
-    /// The first of it, [`DELETED_TOLD_MAX`] at most.
-    pub(super) names: Vec<RelativePath>,
 }
 
 struct Sweep<'a> {

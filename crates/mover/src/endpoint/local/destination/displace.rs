@@ -13,9 +13,9 @@
 //! Not guaranteed: that a directory's name is there at every moment while a file makes way for it; and what somebody
 //! puts into a directory between 2's count and the step after it goes with it.
 
-use super::delete::Doomed;
 use super::{LocalDestination, Place};
 use crate::endpoint::Conclusion;
+use crate::endpoint::deletion::Doomed;
 use crate::endpoint::local::staging::leftover::{open_for_us, sweep};
 use crate::endpoint::local::staging::{Staging, aside_name, is_aside};
 use crate::endpoint::local::{conflict, errno, failed, failed_to_take, is_errno, lock, mounted};

@@ -1,0 +1,412 @@
+//! Removes objects that the source does not have: only below directories that it offered, only after it was listed in
+//! full, counted first and bounded; as a directory's entries go, with what is different in a bucket:
+//!
+//! - An object goes as the version that was listed. What took its place since stays, and is told.
+//! - A directory is none that could be counted, but by its marker, which goes when nothing in it stays.
+//! - What has the name of a directory of the source, or is in what has the name of a file, is a conflict, and stays.
+//!
+//! Left alone: names that the filter excludes and what is in excluded directories, keys that are no paths, and what
+//! uploads left.
+//!
+//! Memory does not grow with the bucket: the names offered are on disk, and what goes is listed twice, once to be
+//! counted and once to be removed.
+
+use super::ObjectDestination;
+use super::bounds::THREADS_MAX;
+use crate::location::why_no_path;
+use crate::store::Listed;
+use std::io;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use thalweg_mover::endpoint::Conclusion;
+use thalweg_mover::endpoint::deletion::{self, DELETE, Doomed, Offered, as_directory, as_unlisted};
+use thalweg_mover::endpoint::local::destination::nameless_in;
+use thalweg_mover::failure::{self, counted};
+use thalweg_mover::filter::Filter;
+use thalweg_mover::journal::catalogue::OnDiskSet;
+use thalweg_mover::mutex::lock;
+use thalweg_mover::several::at_once;
+use thalweg_mover::{Failure, FailureKind, Result};
+use thalweg_sys::Dir;
+use thalweg_wire::limits::DELETED_TOLD_MAX;
+use thalweg_wire::message::FilterRule;
+use thalweg_wire::{Entry, Kind, RelativePath};
+
+/// Objects that are removed together: each thread has some.
+const BATCH: usize = 8 * THREADS_MAX;
+/// What could not be removed is told one by one up to here; the others as a number.
+const TOLD_MAX: usize = 1000;
+
+/// Files without a name that this process made.
+static NAMELESS: AtomicU64 = AtomicU64::new(0);
+
+/// What says which objects may go, and how many went.
+pub(super) struct Deletion {
+    /// Names that stay, whatever the source has.
+    protect: Filter,
+    /// `None`: nothing is deleted.
+    offered: Mutex<Option<Offered>>,
+    /// Entries offered besides the root.
+    entries: AtomicU64,
+    root_is_offered: AtomicBool,
+    directory_is_offered: AtomicBool,
+    /// Removed at the ends so far.
+    gone: Mutex<u64>,
+}
+
+impl Deletion {
+    /// If something `is_wanted` to go, it keeps the names offered in `state`; without, where the system has temporary
+    /// files.
+    pub(super) fn new(is_wanted: bool, protect: &[FilterRule], state: Option<&Path>) -> Result<Deletion> {
+        let of_io = |error: io::Error| failure::of_io("keep the names offered", &error);
+        let offered = if is_wanted { Some(names_in(state).map_err(of_io)?) } else { None };
+        Ok(Deletion {
+            protect: Filter::new(protect.to_vec())?,
+            offered: Mutex::new(offered),
+            entries: AtomicU64::new(0),
+            root_is_offered: AtomicBool::new(false),
+            directory_is_offered: AtomicBool::new(false),
+            gone: Mutex::default(),
+        })
+    }
+
+    /// The source has this entry: its name stays.
+    pub(super) fn offer(&self, entry: &Entry) {
+        if entry.path.is_root() {
+            self.root_is_offered.store(true, Ordering::Relaxed);
+        } else {
+            self.entries.fetch_add(1, Ordering::Relaxed);
+        }
+        let is_directory = matches!(entry.kind, Kind::Directory);
+        if is_directory {
+            self.directory_is_offered.store(true, Ordering::Relaxed);
+        }
+        let name = entry.path.as_bytes();
+        self.keep(|offered| {
+            offered.insert(name)?;
+            if is_directory { offered.insert(&as_directory(name)) } else { Ok(()) }
+        });
+    }
+
+    /// The source has this name and does not send it: what is there stays, with all that is in it.
+    pub(super) fn skip(&self, path: &RelativePath) {
+        self.keep(|offered| {
+            offered.insert(path.as_bytes())?;
+            offered.insert(&as_unlisted(path.as_bytes()))
+        });
+    }
+
+    /// Without the whole list nothing may be deleted.
+    fn keep(&self, add: impl FnOnce(&mut Offered) -> io::Result<()>) {
+        let mut offered = lock(&self.offered);
+        let Some(set) = &mut *offered else { return };
+        if let Err(error) = add(set) {
+            tracing::warn!(%error, "the names offered cannot be kept; nothing will be deleted");
+            *offered = None;
+        }
+    }
+
+    /// Lets go of the names.
+    pub(super) fn forget(&self) {
+        lock(&self.offered).take();
+    }
+
+    /// Whether the source lacks what is at this path below the prefix, and it may go.
+    fn lacks(&self, offered: &Offered, path: &str, is_directory: bool) -> io::Result<bool> {
+        let mut is_doomed = false;
+        let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
+        for end in ends {
+            let name = &path[..end];
+            let is_last = end == path.len();
+            if !is_doomed && offered.contains(name.as_bytes())? {
+                let goes_on = !is_last
+                    && offered.contains(&as_directory(name.as_bytes()))?
+                    && !offered.contains(&as_unlisted(name.as_bytes()))?;
+                if goes_on {
+                    continue;
+                }
+                return Ok(false);
+            }
+            // Where the root itself is not the source's, what else is in it is not our business.
+            if !is_doomed && !name.contains('/') && !self.root_is_offered.load(Ordering::Relaxed) {
+                return Ok(false);
+            }
+            let is_protected = RelativePath::new(name.as_bytes().to_vec())
+                .map_or(true, |name| !self.protect.decide(&name, !is_last || is_directory).included);
+            if is_protected {
+                return Ok(false);
+            }
+            is_doomed = true;
+        }
+        Ok(is_doomed)
+    }
+}
+
+fn names_in(state: Option<&Path>) -> io::Result<Offered> {
+    // A dry run has none, perhaps.
+    let dir = state.and_then(|state| Dir::open(state).ok());
+    OnDiskSet::new(Box::new(move || {
+        let file = nameless_in(dir.as_ref(), NAMELESS.fetch_add(1, Ordering::Relaxed))?;
+        Ok(std::fs::File::from(std::os::fd::OwnedFd::from(file)))
+    }))
+}
+
+impl ObjectDestination {
+    pub(super) fn delete_all(&self, complete: bool, goes_on: &dyn Fn(), conclusion: &mut Conclusion) {
+        let Some(delete_max) = self.terms.delete_max else { return };
+        let mut gone = lock(&self.deletion.gone);
+        conclusion.deleted = *gone;
+        if !complete {
+            conclusion.troubles.push(deletion::not_listed());
+            return;
+        }
+        // Held to the end: a name that is offered meanwhile waits, and another end finds it among the others.
+        let offered = lock(&self.deletion.offered);
+        let Some(offered) = &*offered else {
+            conclusion.troubles.push(deletion::not_kept());
+            return;
+        };
+        let (doomed, failed) = Sweep::of(self, offered, None, goes_on, &mut Vec::new()).all();
+        if let Some(failed) = failed {
+            conclusion.troubles.push(failed);
+            return;
+        }
+        if let Some(refused) = doomed.of_empty_source(self.deletion.entries.load(Ordering::Relaxed)) {
+            conclusion.troubles.push(refused);
+            return;
+        }
+        let too_many = doomed.too_many(conclusion.deleted, delete_max, self.terms.dry_run);
+        let is_refused = too_many.is_some();
+        conclusion.troubles.extend(too_many);
+        if self.terms.dry_run {
+            doomed.tell(conclusion);
+            return;
+        }
+        if is_refused || doomed.count == 0 {
+            return;
+        }
+        let left_max = delete_max.saturating_sub(conclusion.deleted);
+        let sweep = Sweep::of(self, offered, Some(left_max), goes_on, &mut conclusion.troubles);
+        let (deleted, failed) = sweep.all();
+        *gone += deleted.count;
+        conclusion.troubles.extend(failed);
+        deleted.tell(conclusion);
+    }
+}
+
+/// One listing of what may have to go.
+struct Sweep<'a> {
+    destination: &'a ObjectDestination,
+    offered: &'a Offered,
+    /// `None`: only count.
+    remove_max: Option<u64>,
+    goes_on: &'a dyn Fn(),
+    troubles: &'a mut Vec<Failure>,
+    /// Troubles beyond those that are told one by one.
+    untold: u64,
+    doomed: Doomed,
+    /// About to be removed.
+    batch: Vec<Listed>,
+    /// Markers of directories that the source lacks, each in the one before, and whether something in it stays.
+    markers: Vec<(Listed, bool)>,
+    /// The key before.
+    last: String,
+    /// Keys came in order; otherwise nobody knows what else is in a directory, and markers stay.
+    is_ordered: bool,
+}
+
+impl<'a> Sweep<'a> {
+    fn of(
+        destination: &'a ObjectDestination,
+        offered: &'a Offered,
+        remove_max: Option<u64>,
+        goes_on: &'a dyn Fn(),
+        troubles: &'a mut Vec<Failure>,
+    ) -> Sweep<'a> {
+        Sweep {
+            destination,
+            offered,
+            remove_max,
+            goes_on,
+            troubles,
+            untold: 0,
+            doomed: Doomed::default(),
+            batch: Vec::new(),
+            markers: Vec::new(),
+            last: String::new(),
+            is_ordered: true,
+        }
+    }
+
+    /// What goes, or went; and why that is not all.
+    fn all(mut self) -> (Doomed, Option<Failure>) {
+        let failed = self.run().err();
+        if self.untold > 0 {
+            let untold = counted(self.untold, "more object", "more objects");
+            let cause = format!("{untold} could not be deleted");
+            self.troubles.push(Failure::new(FailureKind::Io, DELETE, cause));
+        }
+        (self.doomed, failed)
+    }
+
+    fn run(&mut self) -> Result<()> {
+        let ObjectDestination { deletion, prefix, shared, .. } = self.destination;
+        if deletion.root_is_offered.load(Ordering::Relaxed) {
+            return self.below(prefix);
+        }
+        if !deletion.directory_is_offered.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let mut after = None;
+        loop {
+            (self.goes_on)();
+            let page = shared.bucket.list(prefix, true, after.as_deref())?;
+            for below in &page.prefixes {
+                let Some(name) = below.strip_prefix(prefix.as_str()) else { continue };
+                // With the slash at its end, as it stands there for a directory.
+                if self.offered.contains(name.as_bytes()).map_err(|error| of_names(&error))? {
+                    self.below(below)?;
+                }
+            }
+            after = page.next;
+            if after.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// All keys that begin with this.
+    fn below(&mut self, prefix: &str) -> Result<()> {
+        let mut after = None;
+        loop {
+            (self.goes_on)();
+            let page = self.destination.shared.bucket.list(prefix, false, after.as_deref())?;
+            for listed in page.objects {
+                self.object(listed)?;
+            }
+            after = page.next;
+            if after.is_none() {
+                self.leave("")?;
+                return self.remove_batch();
+            }
+        }
+    }
+
+    fn object(&mut self, listed: Listed) -> Result<()> {
+        self.is_ordered &= self.last.is_empty() || listed.key > self.last;
+        listed.key.clone_into(&mut self.last);
+        self.leave(&listed.key)?;
+        // The marker of the destination itself is none of its names.
+        let ObjectDestination { deletion, prefix, .. } = self.destination;
+        let rest = listed.key.strip_prefix(prefix.as_str()).filter(|rest| !rest.is_empty());
+        let Some(rest) = rest else { return Ok(()) };
+        let marker = rest.strip_suffix('/').filter(|_| listed.seen.size == 0);
+        let path = marker.unwrap_or(rest);
+        let is_path = why_no_path(path).is_none() && RelativePath::new(path.as_bytes().to_vec()).is_ok();
+        let of_names = |error: io::Error| of_names(&error);
+        let lacks = is_path && deletion.lacks(self.offered, path, marker.is_some()).map_err(of_names)?;
+        if !lacks {
+            self.keeps(&listed.key);
+        } else if marker.is_some() {
+            self.markers.push((listed, false));
+        } else {
+            self.doom(listed)?;
+        }
+        Ok(())
+    }
+
+    /// Goes on behind directories that this key is not in; none is in `""`.
+    fn leave(&mut self, key: &str) -> Result<()> {
+        while self.markers.last().is_some_and(|(marker, _)| !key.starts_with(marker.key.as_str())) {
+            // Whether all in it is gone shows now.
+            self.remove_batch()?;
+            let Some((marker, keeps)) = self.markers.pop() else { return Ok(()) };
+            if keeps || !self.is_ordered {
+                self.keeps(&marker.key);
+            } else {
+                self.doom(marker)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What has this key stays, and so do the directories that it is in.
+    fn keeps(&mut self, key: &str) {
+        for (marker, keeps) in &mut self.markers {
+            *keeps |= key.starts_with(marker.key.as_str());
+        }
+    }
+
+    /// Counts one object, or removes it soon.
+    fn doom(&mut self, listed: Listed) -> Result<()> {
+        let Some(remove_max) = self.remove_max else {
+            self.count(&listed.key);
+            return Ok(());
+        };
+        // More may have come since they were counted.
+        if self.doomed.count + self.batch.len() as u64 >= remove_max {
+            self.keeps(&listed.key);
+            return Ok(());
+        }
+        self.batch.push(listed);
+        if self.batch.len() < BATCH { Ok(()) } else { self.remove_batch() }
+    }
+
+    fn remove_batch(&mut self) -> Result<()> {
+        let batch = std::mem::take(&mut self.batch);
+        if batch.is_empty() {
+            return Ok(());
+        }
+        (self.goes_on)();
+        let destination = self.destination;
+        let bucket = &*destination.shared.bucket;
+        let remove = |listed: &Listed| match bucket.lost() {
+            Some(lost) => Err(lost),
+            None => bucket.remove(&listed.key, &listed.seen),
+        };
+        let removed = at_once("delete", THREADS_MAX, &batch, remove);
+        for (listed, removed) in batch.into_iter().zip(removed) {
+            let failure = match removed {
+                Ok(true) => {
+                    self.count(&listed.key);
+                    continue;
+                }
+                Ok(false) => {
+                    let cause = "something else stands there than was listed, and stays";
+                    Failure::new(FailureKind::Conflict, DELETE, cause)
+                }
+                Err(failure) => failure,
+            };
+            self.keeps(&listed.key);
+            let failure = failure.at(&self.path_of(&listed.key));
+            match self.troubles.len() < TOLD_MAX {
+                true => self.troubles.push(failure),
+                false => self.untold += 1,
+            }
+        }
+        match bucket.lost() {
+            Some(lost) => Err(lost),
+            None => Ok(()),
+        }
+    }
+
+    fn count(&mut self, key: &str) {
+        self.doomed.count += 1;
+        if self.doomed.names.len() < DELETED_TOLD_MAX {
+            let path = self.path_of(key);
+            self.doomed.names.push(path);
+        }
+    }
+
+    /// Its name below the prefix; of a marker that of its directory.
+    fn path_of(&self, key: &str) -> RelativePath {
+        let below = key.strip_prefix(self.destination.prefix.as_str()).unwrap_or(key);
+        let below = below.strip_suffix('/').unwrap_or(below);
+        RelativePath::new(below.as_bytes().to_vec()).unwrap_or_default()
+    }
+}
+
+fn of_names(error: &io::Error) -> Failure {
+    failure::of_io(DELETE, error)
+}

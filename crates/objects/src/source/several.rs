@@ -1,0 +1,98 @@
+//! Several places in buckets as one source: each an object or a directory with a name of its own.
+
+use super::ObjectSource;
+use std::sync::Arc;
+use thalweg_mover::endpoint::{OPEN, Removal, ScanSink, Source, SourceFile};
+use thalweg_mover::{Failure, FailureKind, Result};
+use thalweg_wire::message::ScanTotals;
+use thalweg_wire::{Entry, EntryId, Evidence, RelativePath};
+
+/// See the module. They are scanned one after the other.
+pub struct ObjectSources {
+    sources: Vec<ObjectSource>,
+}
+
+impl ObjectSources {
+    /// These.
+    ///
+    /// # Errors
+    /// `Usage` if one gives what is in it and no name, or two give the same.
+    pub fn of(sources: Vec<ObjectSource>) -> Result<ObjectSources> {
+        let has_none = sources.iter().any(|source| source.top.is_empty());
+        let is_twice = |at: usize| sources[..at].iter().any(|other| other.top == sources[at].top);
+        if has_none || (0..sources.len()).any(is_twice) {
+            let cause = "of several places in buckets each has to give a name of its own";
+            return Err(Failure::new(FailureKind::Usage, super::OPEN_SOURCE, cause));
+        }
+        Ok(ObjectSources { sources })
+    }
+
+    /// The one that a path is of.
+    fn of_path(&self, path: &RelativePath) -> Result<&ObjectSource> {
+        let top = path.as_bytes().split(|&byte| byte == b'/').next().unwrap_or_default();
+        self.sources.iter().find(|source| source.top == top).ok_or_else(|| {
+            Failure::new(FailureKind::NotFound, OPEN, "no source of this copy has such a name").at(path)
+        })
+    }
+}
+
+impl Source for ObjectSources {
+    fn lost(&self) -> Option<Failure> {
+        self.sources.iter().find_map(|source| source.lost())
+    }
+
+    fn scan(&self, sink: &mut dyn ScanSink) -> ScanTotals {
+        let mut sink = Stoppable { sink, is_stopped: false };
+        let mut totals = ScanTotals { complete: true, ..ScanTotals::default() };
+        for source in &self.sources {
+            if sink.is_stopped {
+                totals.complete = false;
+                break;
+            }
+            let more = source.scan(&mut sink);
+            totals.entries += more.entries;
+            totals.bytes = totals.bytes.saturating_add(more.bytes);
+            totals.failed += more.failed;
+            totals.complete &= more.complete;
+        }
+        totals
+    }
+
+    fn open(&self, entry: &Entry) -> Result<Arc<dyn SourceFile>> {
+        self.of_path(&entry.path)?.open(entry)
+    }
+
+    fn look_again(&self, entry: &Entry) -> Result<Entry> {
+        self.of_path(&entry.path)?.look_again(entry)
+    }
+
+    fn remove(&self, path: &RelativePath, seen: &Evidence, is_end: bool) -> Result<Removal> {
+        self.of_path(path)?.remove(path, seen, is_end)
+    }
+
+    fn read_small(&self, entry: &Entry, buffer: &mut [u8]) -> Result<usize> {
+        self.of_path(&entry.path)?.read_small(entry, buffer)
+    }
+}
+
+/// Knows that nothing more is wanted.
+struct Stoppable<'a> {
+    sink: &'a mut dyn ScanSink,
+    is_stopped: bool,
+}
+
+impl ScanSink for Stoppable<'_> {
+    fn entry(&mut self, entry: Entry) -> Option<EntryId> {
+        let taken = self.sink.entry(entry);
+        self.is_stopped |= taken.is_none();
+        taken
+    }
+
+    fn trouble(&mut self, path: RelativePath, failure: Failure) {
+        self.sink.trouble(path, failure);
+    }
+
+    fn skipped(&mut self, path: RelativePath, reason: &str) {
+        self.sink.skipped(path, reason);
+    }
+}
