@@ -69,6 +69,11 @@ impl Exit {
         })
     }
 
+    /// The code with this number, which another thalweg ended with; `None` if it has none.
+    pub fn of_code(code: i32) -> Option<Exit> {
+        TABLE.iter().map(|(exit, _)| *exit).find(|exit| i32::from(exit.code()) == code)
+    }
+
     /// The number.
     pub fn code(self) -> u8 {
         match self {

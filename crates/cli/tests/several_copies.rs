@@ -320,12 +320,17 @@ fn what_cannot_be_copied_is_refused_before_anybody_is_reached() {
         assert!(said(&out).contains(why), "{words:?}: {}", said(&out));
         assert!(!reached.exists(), "{words:?}");
     };
-    refuse(&["a:x", "b:y"], 3, "both places are far");
-    refuse(&[&file, "a:x", "--and", "a:y", "a:z"], 3, "both places are far");
+    refuse(&["tw://a/in/x", "tw://b/in/y"], 3, "both places are far");
+    refuse(&[&file, "a:x", "--and", "tw://a/in/y", "tw://a/in/z"], 3, "both places are far");
+    // What a copy between two far places does not do.
+    refuse(&["tw://a/data/x", "b:y/"], 1, "a daemon asks who you are");
+    refuse(&["a:x", "b:y", "--via", "127.0.0.1"], 1, "--via names addresses of the machine that the copy runs on, which is a");
+    refuse(&[&file, "a:x", "--and", "a:y", "b:z", "--bind", "lo"], 1, "--bind names addresses");
+    let receipt = text(&scratch.path("receipt"));
+    refuse(&["a:x", "b:y", "--remove-source-files", "--receipt", &receipt], 1, "be lost with the way");
+    refuse(&["a:x", "b:y", "--receipt", &text(&scratch.path("none/receipt"))], 3, "none/receipt");
     refuse(&[&file, "a:x", "--and", "a:y", "b:y", "here"], 1, "all sources must be at one place");
     // What is not here says what to do instead, in words that can be typed.
-    refuse(&["a:x", "me@b:y"], 3, "Log in to a, and there: thalweg cp x me@b:y\nhint: ");
-    refuse(&["tw://a/data/x", "b:y/"], 3, "Log in to b, and there: thalweg cp tw://a:8487/data/x y/");
     refuse(
         &["tw://a/in/x", "tw://b/in"],
         3,

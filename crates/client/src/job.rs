@@ -1,5 +1,6 @@
 //! One copy, from places as they are written to its report: what every caller does the same way.
 
+use crate::errand::Errand;
 use crate::far_movers::{self, FarMovers, Whom};
 #[cfg(doc)]
 use crate::objects::Bucket;
@@ -49,7 +50,8 @@ impl Asked {
     /// `Unsupported` if both places are far; `Usage` if they are in one bucket, one inside the other.
     pub fn new(command: &str, source: Place, destination: Place) -> Result<Asked> {
         let asked = Asked { sources: vec![source], destination, chunk_bytes: None };
-        asked.check_ends(command)?;
+        asked.refuse_both_far(command)?;
+        asked.refuse_in_bucket()?;
         Ok(asked)
     }
 
@@ -59,11 +61,31 @@ impl Asked {
         Asked { chunk_bytes, ..self }
     }
 
-    fn check_ends(&self, command: &str) -> Result<()> {
+    fn is_both_far(&self) -> bool {
         let is_far = |place: &Place| Whom::of(place).is_some();
-        if self.sources.first().is_some_and(is_far) && is_far(&self.destination) {
-            return Err(not_here::both_far(command, &self.sources, &self.destination));
+        self.sources.first().is_some_and(is_far) && is_far(&self.destination)
+    }
+
+    fn refuse_both_far(&self, command: &str) -> Result<()> {
+        match self.is_both_far() {
+            true => Err(not_here::both_far(command, &self.sources, &self.destination)),
+            false => Ok(()),
         }
+    }
+
+    /// The errand that it is if both its places are far; `None` if one of them is not. `command` is what was asked
+    /// for, as for [`Asked::read`].
+    ///
+    /// # Errors
+    /// As [`Errand::of`].
+    pub fn errand(&self, command: &str) -> Result<Option<Errand>> {
+        match self.is_both_far() {
+            true => Errand::of(command, &self.sources, &self.destination).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    fn refuse_in_bucket(&self) -> Result<()> {
         match self.sources.iter().find(|source| source.meets_in_bucket(&self.destination)) {
             Some(source) => {
                 let cause = format!(
@@ -89,6 +111,21 @@ impl Asked {
         only: Option<&[RelativePath]>,
         places: &Places,
     ) -> Result<Asked> {
+        let asked = Asked::read_either(typed, only, places)?;
+        asked.refuse_both_far(command)?;
+        Ok(asked)
+    }
+
+    /// The same for a command that runs [errands](Asked::errand): both places may be far. What is bounded of far
+    /// sources is then looked at where the copy runs.
+    ///
+    /// # Errors
+    /// `Usage`.
+    pub fn read_either(
+        typed: &[OsString],
+        only: Option<&[RelativePath]>,
+        places: &Places,
+    ) -> Result<Asked> {
         let mut sources = typed.iter().map(|text| Place::parse(text, places)).collect::<Result<Vec<_>>>()?;
         let destination = sources.pop().ok_or_else(|| usage("the destination is missing"))?;
         let Some(first) = sources.first() else { return Err(usage("the source is missing")) };
@@ -107,7 +144,10 @@ impl Asked {
         }
         let is_far = at.is_some();
         let mut asked = Asked { sources, destination, chunk_bytes: None };
-        asked.check_ends(command)?;
+        if asked.is_both_far() {
+            return Ok(asked);
+        }
+        asked.refuse_in_bucket()?;
         let most = limits::PLACES_MAX;
         if is_far && asked.sources.len() > most {
             return Err(usage(&format!(
@@ -192,7 +232,7 @@ fn there(place: &Place, far_movers: &mut FarMovers) -> Result<Option<(Arc<FarMov
 ///
 /// # Errors
 /// `Usage`, with both destinations.
-pub fn refuse_shared(jobs: &[Job]) -> Result<()> {
+pub fn refuse_shared(jobs: &[&Job]) -> Result<()> {
     for (index, job) in jobs.iter().enumerate() {
         let ends = job.ends();
         for other in &jobs[..index] {

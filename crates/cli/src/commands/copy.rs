@@ -1,10 +1,13 @@
 //! `thalweg cp` and `thalweg sync`: one copy, or several at the same time.
 
 use crate::args::copy::CopyArgs;
+use crate::args::filters::FilterArgs;
+use crate::copy_output::relay::Relay;
 use crate::copy_output::{Listener, Teller};
 use crate::exit::Exit;
 use crate::place::Places;
 use crate::{out, running, show, signals, threads};
+use errand::{Between, Hears, Pack};
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
@@ -27,6 +30,9 @@ use thalweg_sys::priority::Priority;
 use thalweg_wire::message::Preserve;
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{RelativePath, limits};
+
+/// Copies whose two places are far.
+mod errand;
 
 /// `thalweg cp`.
 ///
@@ -53,12 +59,19 @@ pub fn sync(args: &CopyArgs, places: &Places) -> Result<Exit> {
 }
 
 /// 1. The command line is read, and this process stands back as it says.
-/// 2. Places are reached.
+/// 2. Places are reached; those of a copy between two far places when it runs.
 /// 3. All copies run at the same time, and tell on one terminal.
 /// 4. Links end in order; report and receipt are completed; each copy has its last word.
 fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
-    let only = args.filter.only()?;
-    let asked = read_places(command, args, only.as_deref(), places)?;
+    let filter = args.filter.held()?;
+    let only = filter.only()?;
+    let asked = read_places(args, only.as_deref(), places)?;
+    let state = identity::state_path(args.link.state.as_deref())?;
+    let pack = Pack { command, args, filter: &filter, state: &state, copies: asked.len() };
+    let between = |(asked, number): (&Asked, usize)| -> Result<Option<Between>> {
+        asked.errand(command)?.map(|errand| pack.with(asked, errand, number)).transpose()
+    };
+    let errands = asked.iter().zip(1..).map(between).collect::<Result<Vec<_>>>()?;
     let state = identity::state_directory(args.link.state.as_deref())?;
     // Before there are threads: they inherit it.
     stand_back(args.manners.priority())?;
@@ -66,9 +79,18 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     bound_memory(args.memory);
 
     let far: Vec<Whom> = asked.iter().flat_map(Asked::far_movers).collect();
-    let mut far_movers = FarMovers::new(how(args, places, &state));
-    let reach = |asked: Asked| asked.in_chunks(args.chunk).reach(&mut far_movers, &state);
-    let jobs = asked.into_iter().map(reach).collect::<Result<Vec<Job>>>()?;
+    let how = how(args, places, &state);
+    let mut far_movers = FarMovers::new(how.clone());
+    let reach = |(asked, errand): (Asked, Option<Between>)| -> Result<Work> {
+        Ok(match errand {
+            Some(errand) => Work::Between(Box::new(errand)),
+            None => {
+                Work::Here(Box::new(asked.in_chunks(args.chunk).reach(&mut far_movers, &state)?))
+            }
+        })
+    };
+    let works = asked.into_iter().zip(errands).map(reach).collect::<Result<Vec<Work>>>()?;
+    let jobs: Vec<&Job> = works.iter().filter_map(Work::job).collect();
     if args.delete {
         job::refuse_shared(&jobs)?;
     }
@@ -76,27 +98,33 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
         let written = [args.receipt.as_deref(), args.report.as_deref()];
         jobs.iter().try_for_each(|job| job.refuse_written(written))?;
     }
-    let mut wishes = wishes(args, only.unwrap_or_default(), &state)?;
+    let mut wishes = wishes(args, &filter, only.unwrap_or_default(), &state)?;
     let mut unused = args.link.typed.unused(&far);
-    if let [_] = &jobs[..] {
+    if let [Work::Here(_)] = &works[..] {
         wishes.unused = std::mem::take(&mut unused);
     }
-    let sends = jobs.iter().any(Job::is_push);
+    let sends = jobs.iter().any(|job| job.is_push());
     let congestion = congestion::wished(args.link.congestion.cca.as_deref(), sends)?;
-    let _listens = running::listen(&state, &wishes.movement.rate);
+    // A copy that runs elsewhere is asked there.
+    let _listens = (!jobs.is_empty()).then(|| running::listen(&state, &wishes.movement.rate));
 
     let stop = Arc::new(Stop::default());
     let signal = signals::stop_on(stop.clone(), (!args.quiet).then_some(STOPPING))?;
-    let receipt = args.receipt.as_deref().map(|path| ReceiptFile::begin(path, &header(args))).transpose()?;
+    // Of a copy that runs elsewhere it is written there.
+    let receipt = args.receipt.as_deref().filter(|_| !jobs.is_empty());
+    let receipt = receipt.map(|path| ReceiptFile::begin(path, &header(args))).transpose()?;
     wishes.receipt = receipt.as_ref().map(ReceiptFile::sink);
-    let meters: Vec<Arc<Meter>> = jobs.iter().map(|_| Arc::default()).collect();
-    let teller = Arc::new(Teller::start(args, &meters)?);
+    let meters: Vec<Arc<Meter>> = works.iter().map(|_| Arc::default()).collect();
+    let elsewhere = (1..).zip(&works).filter(|(_, work)| work.job().is_none());
+    let awaited = elsewhere.map(|(number, _)| number).collect();
+    let teller = Arc::new(Teller::start(args, &meters, awaited)?);
     if !unused.is_empty() {
         // Of several copies it is said once: each has its own places.
         teller.hear_link(&Event::Note(format!("without effect: {}", unused.join(", "))));
     }
     let copies = Copies {
-        jobs: &jobs,
+        works: &works,
+        how: &how,
         wishes: &wishes,
         congestion: &congestion,
         state: &state,
@@ -111,7 +139,7 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     teller.tell_held(held_before, heat::held());
     done.iter().for_each(Done::write_end);
     let mut reported = teller.stop();
-    if let (Some(receipt), [Done { result: Ok(report), .. }]) = (receipt, &done[..])
+    if let (Some(receipt), [Done { result: Ok(Ended::Here(report)), .. }]) = (receipt, &done[..])
         && let Some(agreed) = &report.agreed
     {
         reported = reported.worst(teller.kept(receipt.finish(agreed)));
@@ -120,14 +148,9 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
 }
 
 /// What each copy of the command is to do.
-fn read_places(
-    command: &str,
-    args: &CopyArgs,
-    only: Option<&[RelativePath]>,
-    places: &Places,
-) -> Result<Vec<Asked>> {
+fn read_places(args: &CopyArgs, only: Option<&[RelativePath]>, places: &Places) -> Result<Vec<Asked>> {
     let all = std::iter::once(&args.places).chain(&args.and.copies);
-    let read = |typed: &Vec<OsString>| Asked::read(command, typed, only, places);
+    let read = |typed: &Vec<OsString>| Asked::read_either(typed, only, places);
     let asked = all.map(read).collect::<Result<Vec<_>>>()?;
     match asked.len() > limits::TRANSFERS_MAX {
         true => Err(usage(&format!("at most {} copies in one command", limits::TRANSFERS_MAX))),
@@ -141,9 +164,28 @@ fn how(args: &CopyArgs, places: &Places, state: &Path) -> How {
     args.link.how(places, state, args.manners.priority(), events)
 }
 
+/// One copy of a command.
+enum Work {
+    /// One end at least is here.
+    Here(Box<Job>),
+    /// Both are far.
+    Between(Box<Between>),
+}
+
+impl Work {
+    /// What is done here.
+    fn job(&self) -> Option<&Job> {
+        match self {
+            Work::Here(job) => Some(job),
+            Work::Between(_) => None,
+        }
+    }
+}
+
 /// What the copies of one command share.
 struct Copies<'a> {
-    jobs: &'a [Job],
+    works: &'a [Work],
+    how: &'a How,
     wishes: &'a Wishes,
     congestion: &'a Wished,
     state: &'a Path,
@@ -155,49 +197,59 @@ struct Copies<'a> {
 /// A copy that is over.
 struct Done {
     listener: Arc<Listener>,
-    result: std::result::Result<Report, Exit>,
+    result: std::result::Result<Ended, Exit>,
     /// Whether something keeps what was copied.
     is_kept: bool,
+}
+
+/// How a copy came to its end.
+enum Ended {
+    Here(Box<Report>),
+    /// With this exit code where it ran, and these last words.
+    There(Exit, Relay),
 }
 
 impl Copies<'_> {
     /// Runs all of them, each in a thread of its own; one that gets none has failed.
     fn run(&self, meters: &[Arc<Meter>]) -> Vec<Done> {
-        let listeners: Vec<Arc<Listener>> = (1..=self.jobs.len())
+        let listeners: Vec<Arc<Listener>> = (1..=self.works.len())
             .map(|number| Arc::new(Listener::new(self.teller.clone(), number)))
             .collect();
         std::thread::scope(|scope| {
             let copies: Vec<_> = self
-                .jobs
+                .works
                 .iter()
                 .zip(meters)
                 .zip(&listeners)
-                .map(|((job, meter), listener)| {
-                    let work = move || self.run_one(job, meter, listener);
-                    threads::spawn_scoped(scope, "copy", work)
+                .map(|((work, meter), listener)| {
+                    let run = move || match work {
+                        Work::Here(job) => self.run_one(job, meter, listener),
+                        Work::Between(errand) => self.run_between(errand, meter, listener),
+                    };
+                    threads::spawn_scoped(scope, "copy", run)
                         .map_err(|failure| listener.failed(&failure, Exit::of(failure.kind)))
                 })
                 .collect();
             let results = copies
                 .into_iter()
                 .map(|copy| copy.and_then(|copy| copy.join().unwrap_or(Err(Exit::Nothing))));
-            let both = results.zip(self.jobs).zip(&listeners);
-            both.map(|((result, job), listener)| Done {
+            let both = results.zip(self.works).zip(&listeners);
+            both.map(|((result, work), listener)| Done {
                 listener: listener.clone(),
                 result,
-                is_kept: job.is_kept(),
+                is_kept: work.job().is_none_or(Job::is_kept),
             })
             .collect()
         })
     }
 
-    /// Runs one; a failure is told at once.
+    /// Runs one whose data come here or go from here; a failure is told at once.
     fn run_one(
         &self,
         job: &Job,
         meter: &Arc<Meter>,
         listener: &Arc<Listener>,
-    ) -> std::result::Result<Report, Exit> {
+    ) -> std::result::Result<Ended, Exit> {
         let (hears, hears_link) = (listener.clone(), self.teller.clone());
         let watch = Watch {
             events: Arc::new(move |event| hears.hear(&event)),
@@ -211,20 +263,38 @@ impl Copies<'_> {
         if let Some(text) = self.congestion.note.clone().filter(|_| job.is_push()) {
             listener.hear(&Event::Note(text));
         }
-        job.run(&wishes, self.state, &watch, self.stop).map_err(|failure| {
+        let report = job.run(&wishes, self.state, &watch, self.stop).map_err(|failure| {
             let exit = match failure.kind {
                 FailureKind::Stopped => self.signal.exit(),
                 kind => Exit::of(kind),
             };
             listener.failed(&failure, exit)
-        })
+        })?;
+        Ok(Ended::Here(Box::new(report)))
+    }
+
+    /// Has one run whose places are both far; a failure on the way there is told at once.
+    fn run_between(
+        &self,
+        errand: &Between,
+        meter: &Meter,
+        listener: &Arc<Listener>,
+    ) -> std::result::Result<Ended, Exit> {
+        listener.hear(&Event::Detail(format!(
+            "it runs at {}, where `thalweg why` and `thalweg limit` are asked about it",
+            errand.acting()
+        )));
+        let relay = Relay::new(listener.clone());
+        let Copies { how, state, stop, signal, .. } = *self;
+        let exit = errand.run(&Hears { how, state, relay: &relay, meter, stop, signal })?;
+        Ok(Ended::There(exit, relay))
     }
 }
 
 impl Done {
     /// The last lines of the report file.
     fn write_end(&self) {
-        if let Ok(report) = &self.result {
+        if let Ok(Ended::Here(report)) = &self.result {
             self.listener.write_end(report);
         }
     }
@@ -232,7 +302,8 @@ impl Done {
     /// Its last word. `reported`: what became of report and receipt.
     fn finish(&self, reported: Exit) -> Exit {
         match &self.result {
-            Ok(report) => self.listener.finish(report, self.is_kept, reported),
+            Ok(Ended::Here(report)) => self.listener.finish(report, self.is_kept, reported),
+            Ok(Ended::There(exit, relay)) => relay.finish(*exit, reported),
             Err(exit) => *exit,
         }
     }
@@ -256,11 +327,11 @@ pub fn bound_memory(bytes: Option<u64>) {
     }
 }
 
-fn wishes(args: &CopyArgs, only: Vec<RelativePath>, state: &Path) -> Result<Wishes> {
+fn wishes(args: &CopyArgs, filter: &FilterArgs, only: Vec<RelativePath>, state: &Path) -> Result<Wishes> {
     let movement = movement(args)?;
     Ok(Wishes {
         selection: Selection {
-            filter: args.filter.rules()?,
+            filter: filter.rules()?,
             only,
             one_file_system: args.one_file_system,
             follow_links: args.copy_links,
