@@ -351,16 +351,23 @@ fn what_cannot_be_copied_is_refused_before_anybody_is_reached() {
     refuse(&many, 1, "at most 16 copies");
 }
 
-/// Each command that joins two places says it of itself.
+/// Each command that joins two places says it of itself; `cp` and `sync` only where neither end is reached by ssh.
 #[test]
 fn two_far_places_are_told_the_command_to_give_at_one_of_them_by_every_command() {
     let scratch = Scratch::new();
-    for command in ["cp", "sync", "stream", "watch", "predict", "probe", "tune"] {
-        let out = scratch.run([command, "-e", "false", "a:x", "me@b:y"]);
+    let refused = |command: &str, places: [&str; 2], told: &str| {
+        let out = scratch.run([command, "-e", "false", places[0], places[1]]);
         assert_eq!(out.status.code(), Some(3), "{command}: {}", said(&out));
-        let told = format!("Log in to a, and there: thalweg {command} x me@b:y");
-        assert!(said(&out).contains(&told), "{command}: {}", said(&out));
+        assert!(said(&out).contains(told), "{command}: {}", said(&out));
         assert!(said(&out).contains("hint: where you cannot log in"), "{command}: {}", said(&out));
+    };
+    for command in ["stream", "watch", "predict", "probe", "tune"] {
+        let told = format!("Log in to a, and there: thalweg {command} x me@b:y");
+        refused(command, ["a:x", "me@b:y"], &told);
+    }
+    for command in ["cp", "sync"] {
+        let told = format!("log in to a, and there: thalweg {command} DIR/x tw://b:8487/in/y (DIR is");
+        refused(command, ["tw://a/in/x", "tw://b/in/y"], &told);
     }
 }
 

@@ -1,5 +1,5 @@
-//! What becomes of each option of a copy whose two places are far: at which of the three machines it counts. Such a copy
-//! runs at one of the far ends, whose own configuration does not count; so all that was said goes along as words.
+//! What becomes of each option of a copy whose two places are far: at which of the three machines it counts. Such a
+//! copy runs at one of the far ends, whose own configuration does not count; so all that was said goes along as words.
 
 use crate::args::copy::CopyArgs;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};

@@ -1,8 +1,8 @@
-//! A copy between two far places as a part of `cp` and `sync`: what goes along to the end that acts, what comes back, and
-//! how it ended.
+//! A copy between two far places as a part of `cp` and `sync`: what goes along to the end that acts, what comes back,
+//! and how it ended.
 //!
-//! What is refused is refused before anybody is reached: what would mean this machine there, or could be lost between the
-//! two.
+//! What is refused is refused before anybody is reached: what would mean this machine there, or could be lost between
+//! the two.
 
 use crate::args::copy::CopyArgs;
 use crate::args::filters::{Along, FilterArgs};
