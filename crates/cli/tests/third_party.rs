@@ -91,7 +91,7 @@ impl Site {
     /// Waits until some chunks are recorded at the second: a digest of each has 32 bytes.
     #[track_caller]
     fn moves(&self) {
-        assert!(wait_until(ARRIVES, || journal_bytes(self.b.root()) > 300), "nothing arrives");
+        assert!(wait_until(ARRIVES, || journal_bytes(self.b.root()) > 500), "nothing arrives");
     }
 }
 
