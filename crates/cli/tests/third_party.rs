@@ -4,6 +4,7 @@
 mod support;
 
 #[path = "support/sshd.rs"]
+#[allow(dead_code)]
 mod sshd;
 
 use nix::sys::signal::Signal;
