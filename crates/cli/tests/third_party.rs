@@ -333,7 +333,8 @@ fn people_are_told_of_each_copy_by_its_number_and_the_gravest_exit_code_is_that_
     make_tree(&site.a.path("from"));
     std::fs::write(site.here.path("near"), "near").unwrap();
     let near = [text(&site.here.path("near")), text(&site.here.path("copy"))];
-    let words = |far: &str| [&[site.at_a(far), site.at_b("to"), "--and".to_owned()], near.as_slice()].concat();
+    let words =
+        |far: &str| [&[site.at_a(far), site.at_b("to"), "--and".to_owned()], near.as_slice()].concat();
     let out = site.run(&words("from/"));
     succeeded(&out);
     let told = String::from_utf8_lossy(&out.stdout);

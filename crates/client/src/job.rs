@@ -121,11 +121,7 @@ impl Asked {
     ///
     /// # Errors
     /// `Usage`.
-    pub fn read_either(
-        typed: &[OsString],
-        only: Option<&[RelativePath]>,
-        places: &Places,
-    ) -> Result<Asked> {
+    pub fn read_either(typed: &[OsString], only: Option<&[RelativePath]>, places: &Places) -> Result<Asked> {
         let mut sources = typed.iter().map(|text| Place::parse(text, places)).collect::<Result<Vec<_>>>()?;
         let destination = sources.pop().ok_or_else(|| usage("the destination is missing"))?;
         let Some(first) = sources.first() else { return Err(usage("the source is missing")) };

@@ -75,9 +75,7 @@ pub(crate) fn both_far(command: &str, sources: &[Place], destination: &Place) ->
         true => format!(
             "and `thalweg {command}` acts at one of them, which has to be reached by ssh: name it as HOST:PATH, or log in"
         ),
-        false => {
-            format!("and one end of `thalweg {command}` is on the machine where it is started. Log in")
-        }
+        false => format!("and one end of `thalweg {command}` is on the machine where it is started. Log in"),
     };
     let mut cause = format!(
         "both places are far ({}, {}), {why} to {host}, and there: thalweg {command} {}",
@@ -299,7 +297,8 @@ mod tests {
     fn a_copy_between_two_daemons_needs_one_end_by_ssh_and_one_by_other_means_the_command() {
         for command in ["cp", "sync"] {
             let cause = between(command, &["tw://a/data/run7"], "tw://b:9/in");
-            assert!(cause.starts_with("both places are far") && cause.contains("name it as HOST:PATH"), "{cause}");
+            assert!(cause.starts_with("both places are far"), "{cause}");
+            assert!(cause.contains("name it as HOST:PATH"), "{cause}");
             let told = format!(
                 "log in to a, and there: thalweg {command} DIR/run7 tw://b:9/in/ (DIR is what the daemon there exports as data)"
             );

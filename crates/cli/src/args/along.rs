@@ -161,7 +161,8 @@ mod tests {
     fn along(file: &str, words: &[&str]) -> Vec<String> {
         let command =
             config::apply(Path::new("config.toml"), file, config::command(), &mut Places::default()).unwrap();
-        let matches = command.try_get_matches_from([&["thalweg", "cp", "a:x", "b:y"], words].concat()).unwrap();
+        let words = [&["thalweg", "cp", "a:x", "b:y"], words].concat();
+        let matches = command.try_get_matches_from(words).unwrap();
         let args = CopyArgs::from_arg_matches(matches.subcommand().unwrap().1).unwrap();
         let mut told: Vec<String> =
             args.along.words.iter().map(|word| word.to_str().unwrap().to_owned()).collect();

@@ -84,9 +84,7 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     let reach = |(asked, errand): (Asked, Option<Between>)| -> Result<Work> {
         Ok(match errand {
             Some(errand) => Work::Between(Box::new(errand)),
-            None => {
-                Work::Here(Box::new(asked.in_chunks(args.chunk).reach(&mut far_movers, &state)?))
-            }
+            None => Work::Here(Box::new(asked.in_chunks(args.chunk).reach(&mut far_movers, &state)?)),
         })
     };
     let works = asked.into_iter().zip(errands).map(reach).collect::<Result<Vec<Work>>>()?;
