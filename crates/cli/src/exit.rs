@@ -114,3 +114,18 @@ impl From<Exit> for std::process::ExitCode {
         exit.code().into()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_is_known_by_its_number_and_what_has_none_is_none() {
+        for (exit, _) in TABLE {
+            assert_eq!(Exit::of_code(i32::from(exit.code())), Some(exit));
+        }
+        for code in [-1, 7, 101, 137, 255, 256] {
+            assert_eq!(Exit::of_code(code), None);
+        }
+    }
+}

@@ -130,3 +130,42 @@ impl Relay {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Args, Command};
+    use crate::config;
+    use crate::copy_output::Teller;
+    use clap::FromArgMatches;
+    use std::collections::BTreeSet;
+    use thalweg_mover::run::copy::Meter;
+
+    #[test]
+    fn a_report_that_comes_back_has_our_number_of_the_copy_and_nothing_that_is_no_event_gets_in() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("report");
+        let words = ["thalweg", "cp", "a:x", "b:y", "--report", path.to_str().unwrap()];
+        let matches = config::command().try_get_matches_from(words).unwrap();
+        let Command::Cp(args) = Args::from_arg_matches(&matches).unwrap().command else { panic!("no copy") };
+        let meters: [Arc<Meter>; 2] = Default::default();
+        let teller = Arc::new(Teller::start(&args, &meters, BTreeSet::from([2])).unwrap());
+        let relay = Relay::new(Arc::new(Listener::new(teller.clone(), 2)));
+        let long = format!("{{\"event\":\"{}\"}}\n", "x".repeat(3 << 19));
+        let written = ["{\"event\":\"entry\",\"copy\":7}\n", "nonsense\n[1]\n", &long, "{\"event\":\"deleted\"}"];
+        relay.record(written.concat().as_bytes()).unwrap();
+        relay.begun();
+        assert_eq!(teller.stop(), Exit::Done);
+        let events: Vec<Value> = std::fs::read_to_string(&path)
+            .unwrap()
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let told = events.iter().map(|event| (event["event"].as_str(), event["copy"].as_u64()));
+        let told: Vec<_> = told.collect();
+        assert_eq!(told, [(Some("entry"), Some(2)), (Some("deleted"), Some(2))]);
+        // A copy that is done is not, if what was to be kept of it is not.
+        assert_eq!(relay.finish(Exit::Done, Exit::Partial), Exit::Partial);
+        assert_eq!(relay.finish(Exit::Damage, Exit::Partial), Exit::Damage);
+    }
+}
