@@ -151,9 +151,9 @@ mod tests {
         let meters: [Arc<Meter>; 2] = Default::default();
         let teller = Arc::new(Teller::start(&args, &meters, BTreeSet::from([2])).unwrap());
         let relay = Relay::new(Arc::new(Listener::new(teller.clone(), 2)));
-        let long = format!("{{\"event\":\"{}\"}}\n", "x".repeat(3 << 19));
-        let written = ["{\"event\":\"entry\",\"copy\":7}\n", "nonsense\n[1]\n", &long, "{\"event\":\"deleted\"}"];
-        relay.record(written.concat().as_bytes()).unwrap();
+        let long = format!(r#"{{"event":"{}"}}"#, "x".repeat(3 << 19));
+        let lines = [r#"{"event":"entry","copy":7}"#, "nonsense", "[1]", &long, r#"{"event":"deleted"}"#];
+        relay.record(lines.join("\n").as_bytes()).unwrap();
         relay.begun();
         assert_eq!(teller.stop(), Exit::Done);
         let events: Vec<Value> = std::fs::read_to_string(&path)
