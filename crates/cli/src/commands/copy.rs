@@ -11,6 +11,7 @@ use errand::{Between, Hears, Pack};
 use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
+use thalweg_client::errand::client_line;
 use thalweg_client::far_movers::{FarMovers, How, Whom};
 use thalweg_client::identity;
 use thalweg_client::job::{self, Asked, Job};
@@ -79,7 +80,7 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     bound_memory(args.memory);
 
     let far: Vec<Whom> = asked.iter().flat_map(Asked::far_movers).collect();
-    let how = how(args, places, &state);
+    let how = How { client_line: client_line()?, ..how(args, places, &state) };
     let mut far_movers = FarMovers::new(how.clone());
     let reach = |(asked, errand): (Asked, Option<Between>)| -> Result<Work> {
         Ok(match errand {
