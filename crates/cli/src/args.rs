@@ -8,6 +8,8 @@ pub mod copy;
 
 pub mod and;
 
+pub mod along;
+
 pub mod filters;
 
 pub mod manners;

@@ -5,6 +5,7 @@ use crate::comparison;
 use crate::exit::Exit;
 use crate::progress::Progress;
 use crate::{json, out, show, signals, threads, units};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -24,6 +25,8 @@ use thalweg_wire::RelativePath;
 use thalweg_wire::message::{Outcome, Totals};
 use thalweg_wire::path::Sentence;
 
+pub mod relay;
+
 /// A quota that held threads for less than this is not worth a word.
 const HELD_TOLD: Duration = Duration::from_millis(500);
 /// Of a copy that took less, most is beginning and end: a stage that was busy for a part of it says nothing of the way.
@@ -42,18 +45,29 @@ pub struct Teller {
     /// Copies that tell; with more than one each says its number.
     copies: usize,
     progress: Mutex<Option<Progress>>,
+    undrawn: Mutex<Option<Undrawn>>,
     report: Option<ReportFile>,
     over: Arc<AtomicBool>,
     /// Tells progress as JSON.
     ticker: Mutex<Option<JoinHandle<()>>>,
 }
 
+/// Progress that is not drawn yet.
+struct Undrawn {
+    meters: Vec<Arc<Meter>>,
+    always: bool,
+    never: bool,
+    /// Copies that may still have a password asked for, by their numbers.
+    awaited: BTreeSet<usize>,
+}
+
 impl Teller {
-    /// Begins to show progress of the copies that `meters` count, and the report if one is asked for.
+    /// Begins to show progress of the copies that `meters` count, and the report if one is asked for. Nothing is drawn
+    /// before each copy of which the number is `awaited` has [begun](Teller::begun).
     ///
     /// # Errors
     /// If the report cannot be written, or no thread be had.
-    pub fn start(args: &CopyArgs, meters: &[Arc<Meter>]) -> Result<Teller> {
+    pub fn start(args: &CopyArgs, meters: &[Arc<Meter>], awaited: BTreeSet<usize>) -> Result<Teller> {
         out::tell_of(meters.len());
         let over = Arc::new(AtomicBool::new(false));
         let ticker = args.json.then(|| {
@@ -73,18 +87,43 @@ impl Teller {
             })
         });
         let ticker = ticker.transpose()?;
-        Ok(Teller {
+        let undrawn = Undrawn {
+            meters: meters.to_vec(),
+            always: args.progress,
+            never: args.quiet || args.json,
+            awaited,
+        };
+        let teller = Teller {
             verbose: if args.quiet { 0 } else { args.verbose },
             quiet: args.quiet,
             json: args.json,
             dry_run: args.dry_run,
             verify: args.verify,
             copies: meters.len(),
-            progress: Mutex::new(Progress::start(meters, args.progress, args.quiet || args.json)),
+            progress: Mutex::default(),
+            undrawn: Mutex::new(Some(undrawn)),
             report: args.report.as_deref().map(ReportFile::begin).transpose()?,
             over,
             ticker: Mutex::new(ticker),
-        })
+        };
+        teller.draw();
+        Ok(teller)
+    }
+
+    /// The copy with this number has nobody asked for a password any more.
+    fn begun(&self, number: usize) {
+        let is_new = lock(&self.undrawn).as_mut().is_some_and(|undrawn| undrawn.awaited.remove(&number));
+        if is_new {
+            self.draw();
+        }
+    }
+
+    /// Draws from now on, once nothing is awaited.
+    fn draw(&self) {
+        let ready = lock(&self.undrawn).take_if(|undrawn| undrawn.awaited.is_empty());
+        if let Some(Undrawn { meters, always, never, .. }) = ready {
+            *lock(&self.progress) = Progress::start(&meters, always, never);
+        }
     }
 
     /// Shows no more progress (nothing of it comes after this has returned), and completes the report; says so if
@@ -95,6 +134,7 @@ impl Teller {
             ticker.thread().unpark();
             let _ = ticker.join();
         }
+        lock(&self.undrawn).take();
         lock(&self.progress).take();
         self.kept(self.report.as_ref().map_or(Ok(()), ReportFile::finish))
     }

@@ -69,6 +69,11 @@ impl Exit {
         })
     }
 
+    /// The code with this number, which another thalweg ended with; `None` if it has none.
+    pub fn of_code(code: i32) -> Option<Exit> {
+        TABLE.iter().map(|(exit, _)| *exit).find(|exit| i32::from(exit.code()) == code)
+    }
+
     /// The number.
     pub fn code(self) -> u8 {
         match self {
@@ -107,5 +112,20 @@ impl Exit {
 impl From<Exit> for std::process::ExitCode {
     fn from(exit: Exit) -> Self {
         exit.code().into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_is_known_by_its_number_and_what_has_none_is_none() {
+        for (exit, _) in TABLE {
+            assert_eq!(Exit::of_code(i32::from(exit.code())), Some(exit));
+        }
+        for code in [-1, 7, 101, 137, 255, 256] {
+            assert_eq!(Exit::of_code(code), None);
+        }
     }
 }

@@ -323,12 +323,18 @@ fn what_cannot_be_copied_is_refused_before_anybody_is_reached() {
         assert!(said(&out).contains(why), "{words:?}: {}", said(&out));
         assert!(!reached.exists(), "{words:?}");
     };
-    refuse(&["a:x", "b:y"], 3, "both places are far");
-    refuse(&[&file, "a:x", "--and", "a:y", "a:z"], 3, "both places are far");
+    refuse(&["tw://a/in/x", "tw://b/in/y"], 3, "both places are far");
+    refuse(&[&file, "a:x", "--and", "tw://a/in/y", "tw://a/in/z"], 3, "both places are far");
+    // What a copy between two far places does not do.
+    refuse(&["tw://a/data/x", "b:y/"], 1, "a daemon asks who you are");
+    let elsewhere = "--via names addresses of the machine that the copy runs on, which is a";
+    refuse(&["a:x", "b:y", "--via", "127.0.0.1"], 1, elsewhere);
+    refuse(&[&file, "a:x", "--and", "a:y", "b:z", "--bind", "lo"], 1, "--bind names addresses");
+    let receipt = text(&scratch.path("receipt"));
+    refuse(&["a:x", "b:y", "--remove-source-files", "--receipt", &receipt], 1, "be lost with the way");
+    refuse(&["a:x", "b:y", "--receipt", &text(&scratch.path("none/receipt"))], 3, "none/receipt");
     refuse(&[&file, "a:x", "--and", "a:y", "b:y", "here"], 1, "all sources must be at one place");
     // What is not here says what to do instead, in words that can be typed.
-    refuse(&["a:x", "me@b:y"], 3, "Log in to a, and there: thalweg cp x me@b:y\nhint: ");
-    refuse(&["tw://a/data/x", "b:y/"], 3, "Log in to b, and there: thalweg cp tw://a:8487/data/x y/");
     refuse(
         &["tw://a/in/x", "tw://b/in"],
         3,
@@ -349,16 +355,23 @@ fn what_cannot_be_copied_is_refused_before_anybody_is_reached() {
     refuse(&many, 1, "at most 16 copies");
 }
 
-/// Each command that joins two places says it of itself.
+/// Each command that joins two places says it of itself; `cp` and `sync` only where neither end is reached by ssh.
 #[test]
 fn two_far_places_are_told_the_command_to_give_at_one_of_them_by_every_command() {
     let scratch = Scratch::new();
-    for command in ["cp", "sync", "stream", "watch", "predict", "probe", "tune"] {
-        let out = scratch.run([command, "-e", "false", "a:x", "me@b:y"]);
+    let refused = |command: &str, places: [&str; 2], told: &str| {
+        let out = scratch.run([command, "-e", "false", places[0], places[1]]);
         assert_eq!(out.status.code(), Some(3), "{command}: {}", said(&out));
-        let told = format!("Log in to a, and there: thalweg {command} x me@b:y");
-        assert!(said(&out).contains(&told), "{command}: {}", said(&out));
+        assert!(said(&out).contains(told), "{command}: {}", said(&out));
         assert!(said(&out).contains("hint: where you cannot log in"), "{command}: {}", said(&out));
+    };
+    for command in ["stream", "watch", "predict", "probe", "tune"] {
+        let told = format!("Log in to a, and there: thalweg {command} x me@b:y");
+        refused(command, ["a:x", "me@b:y"], &told);
+    }
+    for command in ["cp", "sync"] {
+        let told = format!("log in to a, and there: thalweg {command} DIR/x tw://b:8487/in/y (DIR is");
+        refused(command, ["tw://a/in/x", "tw://b/in/y"], &told);
     }
 }
 

@@ -359,15 +359,18 @@ impl Drop for FarMovers {
 /// In `--via`: all addresses of the ticket.
 const TICKET: &str = "ticket";
 
+/// There is no ticket for the daemon at this address.
+pub fn lacks_ticket(address: &str) -> Failure {
+    let cause = format!(
+        "`{}`: a daemon asks who you are: give the ticket that it wrote with --ticket or THALWEG_TICKET",
+        Escaped(address.as_bytes())
+    );
+    // Nobody was asked yet.
+    Failure::new(FailureKind::Usage, CONNECT, cause)
+}
+
 fn daemon(address: &str, ticket: Option<Ticket>, how: &How) -> Result<Reached> {
-    let ticket = ticket.ok_or_else(|| {
-        let cause = format!(
-            "`{}`: a daemon asks who you are: give the ticket that it wrote with --ticket or THALWEG_TICKET",
-            Escaped(address.as_bytes())
-        );
-        // Nobody was asked yet.
-        Failure::new(FailureKind::Usage, CONNECT, cause)
-    })?;
+    let ticket = ticket.ok_or_else(|| lacks_ticket(address))?;
     let identity = ticket.identity()?;
     let tls = client_config(&identity, &ServerTrust::Pinned(ticket.server))?;
     let connect = Arc::new(TcpConnect::new(vec![address.to_owned()]).only(how.family));

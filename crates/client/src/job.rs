@@ -1,5 +1,6 @@
 //! One copy, from places as they are written to its report: what every caller does the same way.
 
+use crate::errand::Errand;
 use crate::far_movers::{self, FarMovers, Whom};
 use crate::hosts;
 use crate::objects::{self, Bucket};
@@ -58,7 +59,8 @@ impl Asked {
     /// `Unsupported` if both places are far; `Usage` if they are in one bucket, one inside the other.
     pub fn new(command: &str, source: Place, destination: Place) -> Result<Asked> {
         let asked = Asked { sources: vec![source], destination, chunk_bytes: None, part: None };
-        asked.check_ends(command)?;
+        asked.refuse_both_far(command)?;
+        asked.refuse_in_bucket()?;
         Ok(asked)
     }
 
@@ -74,11 +76,36 @@ impl Asked {
         Asked { part, ..self }
     }
 
-    fn check_ends(&self, command: &str) -> Result<()> {
+    fn is_both_far(&self) -> bool {
         let is_far = |place: &Place| Whom::of(place).is_some();
-        if self.sources.first().is_some_and(is_far) && is_far(&self.destination) {
-            return Err(not_here::both_far(command, &self.sources, &self.destination));
+        self.sources.first().is_some_and(is_far) && is_far(&self.destination)
+    }
+
+    /// Refuses two far places, for who runs no [errands](Asked::errand). `command` is what was asked for, as for
+    /// [`Asked::read`].
+    ///
+    /// # Errors
+    /// `Unsupported`.
+    pub fn refuse_both_far(&self, command: &str) -> Result<()> {
+        match self.is_both_far() {
+            true => Err(not_here::both_far(command, &self.sources, &self.destination)),
+            false => Ok(()),
         }
+    }
+
+    /// The errand that it is if both its places are far; `None` if one of them is not. `command` is what was asked
+    /// for, as for [`Asked::read`].
+    ///
+    /// # Errors
+    /// As [`Errand::of`].
+    pub fn errand(&self, command: &str) -> Result<Option<Errand>> {
+        match self.is_both_far() {
+            true => Errand::of(command, &self.sources, &self.destination).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    fn refuse_in_bucket(&self) -> Result<()> {
         let is_met = |source: &&Place| {
             self.sources.iter().any(|other| source.meets_in_bucket(other, &self.destination))
         };
@@ -125,6 +152,17 @@ impl Asked {
         only: Option<&[RelativePath]>,
         places: &Places,
     ) -> Result<Asked> {
+        let asked = Asked::read_either(typed, only, places)?;
+        asked.refuse_both_far(command)?;
+        Ok(asked)
+    }
+
+    /// The same for a command that runs [errands](Asked::errand): both places may be far. What is bounded of far
+    /// sources is then looked at where the copy runs.
+    ///
+    /// # Errors
+    /// `Usage`.
+    pub fn read_either(typed: &[OsString], only: Option<&[RelativePath]>, places: &Places) -> Result<Asked> {
         let mut sources = typed.iter().map(|text| Place::parse(text, places)).collect::<Result<Vec<_>>>()?;
         let destination = sources.pop().ok_or_else(|| usage("the destination is missing"))?;
         let Some(first) = sources.first() else { return Err(usage("the source is missing")) };
@@ -142,7 +180,10 @@ impl Asked {
         }
         let is_far = at.is_some();
         let mut asked = Asked { sources, destination, chunk_bytes: None, part: None };
-        asked.check_ends(command)?;
+        if asked.is_both_far() {
+            return Ok(asked);
+        }
+        asked.refuse_in_bucket()?;
         asked.check_names()?;
         let most = limits::PLACES_MAX;
         if is_far && asked.sources.len() > most {
@@ -162,14 +203,13 @@ impl Asked {
         Ok(asked)
     }
 
-    /// As [`Asked::read`], of places that may be at several hosts. Then it is as many copies as the longer list has
-    /// hosts, each of a part, from and to the hosts whose turn it is. `part`: what is asked for is that part alone.
+    /// As [`Asked::read_either`], of places that may be at several hosts. Then it is as many copies as the longer list
+    /// has hosts, each of a part, from and to the hosts whose turn it is. `part`: what is asked for is that part alone.
     ///
     /// # Errors
-    /// As [`Asked::read`]; `Usage` for a part that is to be shared by several hosts, and for sources at lists of two
-    /// lengths.
+    /// As [`Asked::read_either`]; `Usage` for a part that is to be shared by several hosts, and for sources at lists of
+    /// two lengths.
     pub fn read_parts(
-        command: &str,
         typed: &[OsString],
         only: Option<&[RelativePath]>,
         places: &Places,
@@ -178,7 +218,7 @@ impl Asked {
         let each = typed.iter().map(|text| hosts::each(text)).collect::<Result<Vec<_>>>()?;
         let count = each.iter().map(Vec::len).max().unwrap_or(1);
         if count == 1 {
-            return Ok(vec![Asked::read(command, typed, only, places)?.in_part(part)]);
+            return Ok(vec![Asked::read_either(typed, only, places)?.in_part(part)]);
         }
         if let Some(part) = part {
             return Err(usage(&format!(
@@ -193,7 +233,7 @@ impl Asked {
         let turn = |number: usize| -> Result<Asked> {
             let typed: Vec<OsString> = each.iter().map(|hosts| hosts[number % hosts.len()].clone()).collect();
             let part = PartOf::new(number as u32 + 1, count as u32);
-            Ok(Asked::read(command, &typed, only, places)?.in_part(part))
+            Ok(Asked::read_either(&typed, only, places)?.in_part(part))
         };
         (0..count).map(turn).collect()
     }

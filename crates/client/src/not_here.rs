@@ -1,5 +1,6 @@
-//! What is asked for and not here: two far places in one copy, several hosts where one is meant, places of other kinds.
-//! Each failure says what was asked, why it is not done, and the command that does it instead.
+//! What is asked for and not here: a copy between two daemons, two far places for what is no copy, several hosts where
+//! one is meant, places of other kinds. Each failure says what was asked, why it is not done, and the command that does
+//! it instead.
 
 use crate::far_movers::{Whom, is_same_mover};
 use crate::place::Place;
@@ -33,7 +34,8 @@ pub(crate) const HOME_OF_ANOTHER: &str = "homes of others are not looked up: giv
 that begins with a tilde is HOST:./~NAME)";
 
 /// Both places are far. Says which command to give, and where: at the far end that can be logged in to, else at that of
-/// the source. `command` is what was asked for: `cp`.
+/// the source. `command` is what was asked for: `cp` and `sync` copy between them unless both are daemons, so that who
+/// asks for such a copy by other means than the command is told the command.
 pub(crate) fn both_far(command: &str, sources: &[Place], destination: &Place) -> Failure {
     let at = |end: &Place| match Whom::of(end) {
         Some(Whom::Ssh(host, None)) => host,
@@ -50,6 +52,16 @@ pub(crate) fn both_far(command: &str, sources: &[Place], destination: &Place) ->
         return Failure::new(FailureKind::Unsupported, command, "both places are far");
     };
     let is_at_source = is_ssh(first) || !is_ssh(destination);
+    if is_errand(command) && (is_ssh(first) || is_ssh(destination)) {
+        let words: Vec<String> = sources.iter().chain([destination]).map(typed).collect();
+        let cause = format!(
+            "both places are far ({}, {}), and only the command copies between such: thalweg {command} {}",
+            typed(first),
+            typed(destination),
+            words.join(" ")
+        );
+        return Failure::new(FailureKind::Unsupported, BETWEEN, cause).because(Reason::BothFar);
+    }
     let host = at(if is_at_source { first } else { destination });
     let is_same_host = is_same_mover(first, destination);
     // Whoever logs in there finds the place of this side on its disk.
@@ -59,9 +71,14 @@ pub(crate) fn both_far(command: &str, sources: &[Place], destination: &Place) ->
         .chain([(destination, !is_at_source || is_same_host)])
         .map(|(place, is_there)| if is_there { there(place) } else { typed(place) })
         .collect();
+    let why = match is_errand(command) {
+        true => format!(
+            "and `thalweg {command}` acts at one of them, which has to be reached by ssh: name it as HOST:PATH, or log in"
+        ),
+        false => format!("and one end of `thalweg {command}` is on the machine where it is started. Log in"),
+    };
     let mut cause = format!(
-        "both places are far ({}, {}), and one end of `thalweg {command}` is on the machine where it is started. Log in to \
-         {host}, and there: thalweg {command} {}",
+        "both places are far ({}, {}), {why} to {host}, and there: thalweg {command} {}",
         typed(first),
         typed(destination),
         words.join(" ")
@@ -78,7 +95,15 @@ pub(crate) fn both_far(command: &str, sources: &[Place], destination: &Place) ->
         // Written into a String: cannot fail.
         let _ = write!(cause, " (DIR is what the daemon there exports as {})", exports.join(", "));
     }
-    Failure::new(FailureKind::Unsupported, "copy between far places", cause).because(Reason::BothFar)
+    Failure::new(FailureKind::Unsupported, BETWEEN, cause).because(Reason::BothFar)
+}
+
+/// What fails where both places are far.
+const BETWEEN: &str = "copy between far places";
+
+/// Whether this command copies between two far places.
+fn is_errand(command: &str) -> bool {
+    matches!(command, "cp" | "sync")
 }
 
 /// Sources at several places. Says the command that copies from each at the same time.
@@ -92,8 +117,9 @@ pub(crate) fn several_places(sources: &[Place], destination: &Place) -> Failure 
         }
     }
     let mut cause = "all sources must be at one place".to_owned();
-    let is_one_far = |group: &Vec<&Place>| Whom::of(group[0]).is_none() || Whom::of(destination).is_none();
-    if groups.iter().all(is_one_far) {
+    let is_daemon = |place: &Place| matches!(place, Place::Daemon { .. });
+    let is_copied = |group: &Vec<&Place>| !is_daemon(group[0]) || !is_daemon(destination);
+    if groups.iter().all(is_copied) {
         let copy = |group: &Vec<&Place>| {
             let words: Vec<String> = group.iter().copied().chain([destination]).map(typed).collect();
             words.join(" ")
@@ -224,60 +250,76 @@ mod tests {
         Place::parse(OsStr::new(text), &Places::default()).unwrap()
     }
 
-    fn between(sources: &[&str], destination: &str) -> String {
+    fn between(command: &str, sources: &[&str], destination: &str) -> String {
         let sources: Vec<Place> = sources.iter().map(|source| place(source)).collect();
-        both_far("cp", &sources, &place(destination)).cause
+        both_far(command, &sources, &place(destination)).cause
     }
 
     #[test]
     fn two_far_places_are_one_near_and_one_far_for_who_logs_in_at_one() {
         for (sources, destination, told) in [
-            (&["h1:x"][..], "me@h2:y", "Log in to h1, and there: thalweg cp x me@h2:y"),
-            (&["me@h1:x", "me@h1:a b"], "h2:", "Log in to me@h1, and there: thalweg cp x 'a b' h2:"),
+            (&["h1:x"][..], "me@h2:y", "Log in to h1, and there: thalweg predict x me@h2:y"),
+            (&["me@h1:x", "me@h1:a b"], "h2:", "Log in to me@h1, and there: thalweg predict x 'a b' h2:"),
             (
                 &["tw://a/data/run7"],
                 "me@h2:y",
-                "Log in to me@h2, and there: thalweg cp tw://a:8487/data/run7 y",
+                "Log in to me@h2, and there: thalweg predict tw://a:8487/data/run7 y",
             ),
             (
                 &["tw://a/data/run7"],
                 "tw://b:9/in",
-                "Log in to a, and there: thalweg cp DIR/run7 tw://b:9/in/ (DIR is what the daemon there exports as data)",
+                "Log in to a, and there: thalweg predict DIR/run7 tw://b:9/in/ (DIR is what the daemon there exports as data)",
             ),
-            (&["h1:x"], "h1:y/", "Log in to h1, and there: thalweg cp x y/"),
-            (&["h1:x/"], "h1:-y", "Log in to h1, and there: thalweg cp x/ ./-y"),
-            (&["h1:a:b"], "tw://c/d/", "Log in to h1, and there: thalweg cp ./a:b tw://c:8487/d/"),
+            (&["h1:x"], "h1:y/", "Log in to h1, and there: thalweg predict x y/"),
+            (&["h1:x/"], "h1:-y", "Log in to h1, and there: thalweg predict x/ ./-y"),
+            (&["h1:a:b"], "tw://c/d/", "Log in to h1, and there: thalweg predict ./a:b tw://c:8487/d/"),
             (
                 &["tw://a/one/x"],
                 "tw://a/two/",
-                "Log in to a, and there: thalweg cp DIR/x DIR (DIR is what the daemon there exports as one, two)",
+                "Log in to a, and there: thalweg predict DIR/x DIR (DIR is what the daemon there exports as one, two)",
             ),
             (
                 &["h1:it's"],
                 "ssh://me@[::1]:22/y",
-                r"Log in to h1, and there: thalweg cp 'it'\''s' 'ssh://me@[::1]:22/y'",
+                r"Log in to h1, and there: thalweg predict 'it'\''s' 'ssh://me@[::1]:22/y'",
             ),
             // Two tunnels, to two machines.
             (
                 &["ssh://bob@127.0.0.1:2201/~/x1"],
                 "ssh://bob@127.0.0.1:2202/~/x9/",
-                "Log in to ssh://bob@127.0.0.1:2201, and there: thalweg cp x1 'ssh://bob@127.0.0.1:2202/~/x9/'",
+                "Log in to ssh://bob@127.0.0.1:2201, and there: thalweg predict x1 'ssh://bob@127.0.0.1:2202/~/x9/'",
             ),
             (
                 &["ssh://me@[::1]:22/~/a b", "ssh://me@[::1]:22/~/~/c"],
                 "ssh://me@[::1]:22/~/",
-                "Log in to ssh://me@[::1]:22, and there: thalweg cp 'a b' './~/c' ./",
+                "Log in to ssh://me@[::1]:22, and there: thalweg predict 'a b' './~/c' ./",
             ),
-            (&["ssh://h1/~/-x"], "h2:y", "Log in to h1, and there: thalweg cp ./-x h2:y"),
+            (&["ssh://h1/~/-x"], "h2:y", "Log in to h1, and there: thalweg predict ./-x h2:y"),
             (
                 &["tw://a:1/one/x"],
                 "tw://a:2/two/",
-                "Log in to a, and there: thalweg cp DIR/x tw://a:2/two/ (DIR is what the daemon there exports as one)",
+                "Log in to a, and there: thalweg predict DIR/x tw://a:2/two/ (DIR is what the daemon there exports as one)",
             ),
         ] {
-            let cause = between(sources, destination);
+            let cause = between("predict", sources, destination);
             assert!(cause.ends_with(told), "{sources:?} {destination}: {cause}");
             assert!(cause.starts_with("both places are far"), "{cause}");
+        }
+    }
+
+    #[test]
+    fn a_copy_between_two_daemons_needs_one_end_by_ssh_and_one_by_other_means_the_command() {
+        for command in ["cp", "sync"] {
+            let cause = between(command, &["tw://a/data/run7"], "tw://b:9/in");
+            assert!(cause.starts_with("both places are far"), "{cause}");
+            assert!(cause.contains("name it as HOST:PATH"), "{cause}");
+            let told = format!(
+                "log in to a, and there: thalweg {command} DIR/run7 tw://b:9/in/ (DIR is what the daemon there exports as data)"
+            );
+            assert!(cause.ends_with(&told), "{cause}");
+            let cause = between(command, &["h1:x", "h1:a b"], "tw://b/in/y");
+            let told = format!("only the command copies between such: thalweg {command} h1:x 'h1:a b' tw://b:8487/in/y");
+            assert!(cause.ends_with(&told), "{cause}");
         }
     }
 
@@ -307,8 +349,9 @@ mod tests {
         assert!(
             cause(&["s3://one/x", "s3://one/y"], "a").ends_with("thalweg cp s3://one/x a --and s3://one/y a")
         );
-        // Two of three would be far.
-        assert_eq!(cause(&["h1:x", "here"], "h2:y"), "all sources must be at one place");
+        assert!(cause(&["h1:x", "here"], "h2:y").ends_with("thalweg cp h1:x h2:y --and here h2:y"));
+        // Between two daemons there is none.
+        assert_eq!(cause(&["tw://a/x/y", "here"], "tw://b/x"), "all sources must be at one place");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Options of cp and sync, and the values that they take.
 
 use super::link::LinkArgs;
+use crate::args::along::AlongArgs;
 use crate::args::and::AndArgs;
 use crate::args::filters::FilterArgs;
 use crate::args::manners::MannersArgs;
@@ -36,6 +37,9 @@ pub fn refuse_unheard(matches: &ArgMatches) -> Result<(), clap::Error> {
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = exit::help())]
 pub struct CopyArgs {
+    /// Before the options themselves, for what is read of them is taken.
+    #[command(flatten)]
+    pub along: AlongArgs,
     /// Sources, then the destination: PATH, [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH, s3://BUCKET/KEY (endpoint
     /// and credentials as for AWS), @NAME/PATH (a place of the configuration), zero:SIZE,
     /// data:files=9,size=1MiB,content=frames (a data set), sim:seek=8ms,rate=100MB,devices=4 (a simulated array),

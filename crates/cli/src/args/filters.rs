@@ -55,6 +55,17 @@ pub struct FilterArgs {
     typed: Vec<Typed>,
     files_from: Option<PathBuf>,
     from0: bool,
+    /// Files that were read already.
+    held: Vec<(PathBuf, Vec<u8>)>,
+}
+
+/// The filters of a copy for another thalweg.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Along {
+    /// Words; a file in them is `{file:NAME}`.
+    pub words: Vec<OsString>,
+    /// Names of these files, and their content.
+    pub files: Vec<(String, Vec<u8>)>,
 }
 
 #[derive(Debug, Clone)]
@@ -103,14 +114,60 @@ impl FilterArgs {
 
     /// Whether one of its files is stdin.
     pub fn reads_stdin(&self) -> bool {
+        self.files().any(|file| is_stdin(file))
+    }
+
+    /// The same with its files read: a pipe gives what is in it once.
+    ///
+    /// # Errors
+    /// What the kernel says about a file.
+    pub fn held(&self) -> Result<FilterArgs> {
+        let mut held: Vec<(PathBuf, Vec<u8>)> = Vec::new();
+        for file in self.files() {
+            if !held.iter().any(|(known, _)| known == file) {
+                held.push((file.clone(), self.read(file)?));
+            }
+        }
+        Ok(FilterArgs { held, ..self.clone() })
+    }
+
+    /// As another thalweg takes them, in the same order.
+    ///
+    /// # Errors
+    /// What the kernel says about a file.
+    pub fn along(&self) -> Result<Along> {
+        let mut along = Along::default();
+        for typed in &self.typed {
+            match typed {
+                Typed::Rule(line) => along.words.push(format!("--filter={line}").into()),
+                Typed::Pattern(true, pattern) => along.words.push(format!("--include={pattern}").into()),
+                Typed::Pattern(false, pattern) => along.words.push(format!("--exclude={pattern}").into()),
+                Typed::File(true, file) => along.take("include-from", self.read(file)?),
+                Typed::File(false, file) => along.take("exclude-from", self.read(file)?),
+            }
+        }
+        if let Some(file) = &self.files_from {
+            along.take("files-from", self.read(file)?);
+        }
+        if self.from0 {
+            along.words.push("--from0".into());
+        }
+        Ok(along)
+    }
+
+    /// All files that are named, `--files-from` first: nothing of a source is read before its names are known.
+    fn files(&self) -> impl Iterator<Item = &PathBuf> {
         let of_rules = self.typed.iter().filter_map(|typed| match typed {
             Typed::File(_, file) => Some(file),
             Typed::Rule(_) | Typed::Pattern(..) => None,
         });
-        of_rules.chain(&self.files_from).any(|file| is_stdin(file))
+        self.files_from.iter().chain(of_rules)
     }
 
     fn read(&self, file: &Path) -> Result<Vec<u8>> {
+        if let Some((_, bytes)) = self.held.iter().find(|(known, _)| known == file) {
+            return Ok(bytes.clone());
+        }
         let mut bytes = Vec::new();
         let read = match is_stdin(file) {
             true => std::io::stdin().lock().read_to_end(&mut bytes),
@@ -118,6 +175,15 @@ impl FilterArgs {
         };
         read.map_err(|error| failure::at_path(failure::of_io("read", &error), file))?;
         Ok(bytes)
+    }
+}
+
+impl Along {
+    /// An option with a file, which may stand several times.
+    fn take(&mut self, option: &str, content: Vec<u8>) {
+        let name = format!("{option}-{}", self.files.len());
+        self.words.extend([format!("--{option}"), format!("{{file:{name}}}")].map(OsString::from));
+        self.files.push((name, content));
     }
 }
 
@@ -168,11 +234,71 @@ impl FromArgMatches for FilterArgs {
             typed: typed.into_iter().map(|(_, typed)| typed).collect(),
             files_from: matches.get_one::<PathBuf>("files_from").cloned(),
             from0: matches.get_flag("from0"),
+            held: Vec::new(),
         })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> std::result::Result<(), clap::Error> {
         *self = Self::from_arg_matches(matches)?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::{Args, Command};
+
+    fn filters(words: &[&str]) -> FilterArgs {
+        let command = FilterArgs::augment_args(Command::new("cp").no_binary_name(true));
+        FilterArgs::from_arg_matches(&command.get_matches_from(words)).unwrap()
+    }
+
+    #[test]
+    fn filters_go_along_in_their_order_with_what_their_files_had() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (rules, names) = (scratch.path().join("rules"), scratch.path().join("names"));
+        std::fs::write(&rules, "*.tmp\n").unwrap();
+        std::fs::write(&names, "a\nb\n").unwrap();
+        let (rules, names) = (rules.to_str().unwrap(), names.to_str().unwrap());
+        let words = ["--exclude", "-x", "--include-from", rules, "--filter", "- y", "--include", "z"];
+        let more = ["--exclude-from", rules, "--files-from", names, "--from0"];
+        let held = filters(&[&words[..], &more].concat()).held().unwrap();
+        let rules_before = held.rules().unwrap();
+        // They may be pipes: nobody reads them again.
+        std::fs::remove_file(rules).unwrap();
+        std::fs::remove_file(names).unwrap();
+        assert_eq!(held.rules().unwrap(), rules_before);
+        let Along { words, files } = held.along().unwrap();
+        let expected = [
+            "--exclude=-x",
+            "--include-from",
+            "{file:include-from-0}",
+            "--filter=- y",
+            "--include=z",
+            "--exclude-from",
+            "{file:exclude-from-1}",
+            "--files-from",
+            "{file:files-from-2}",
+            "--from0",
+        ];
+        assert_eq!(words, expected);
+        let content: Vec<&[u8]> = files.iter().map(|(_, content)| content.as_slice()).collect();
+        assert_eq!(content, [&b"*.tmp\n"[..], b"*.tmp\n", b"a\nb\n"]);
+        // Read there they are the same.
+        let there: Vec<String> = words
+            .iter()
+            .map(|word| match files.iter().find(|(name, _)| word == format!("{{file:{name}}}").as_str()) {
+                Some((name, content)) => {
+                    let path = scratch.path().join(name);
+                    std::fs::write(&path, content).unwrap();
+                    path.to_str().unwrap().to_owned()
+                }
+                None => word.to_str().unwrap().to_owned(),
+            })
+            .collect();
+        let there = filters(&there.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(there.rules().unwrap(), rules_before);
+        assert!(filters(&[]).along().unwrap() == Along::default());
     }
 }

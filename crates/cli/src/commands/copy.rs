@@ -1,13 +1,17 @@
 //! `thalweg cp` and `thalweg sync`: one copy, or several at the same time.
 
 use crate::args::copy::CopyArgs;
+use crate::args::filters::FilterArgs;
+use crate::copy_output::relay::Relay;
 use crate::copy_output::{Listener, Teller};
 use crate::exit::Exit;
 use crate::place::Places;
 use crate::{out, running, show, signals, threads};
+use errand::{Between, Hears, Pack};
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use thalweg_client::errand::client_line;
 use thalweg_client::far_movers::{FarMovers, How, Whom};
 use thalweg_client::job::{self, Asked, Job};
 use thalweg_client::options::congestion::{self, Wished};
@@ -27,6 +31,9 @@ use thalweg_sys::priority::Priority;
 use thalweg_wire::message::{PartOf, Preserve};
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{RelativePath, limits};
+
+/// Copies whose two places are far.
+mod errand;
 
 /// `thalweg cp`.
 ///
@@ -53,17 +60,24 @@ pub fn sync(args: &CopyArgs, places: &Places) -> Result<Exit> {
 }
 
 /// 1. The command line is read, and this process stands back as it says.
-/// 2. Places are reached.
+/// 2. Places are reached; those of a copy between two far places when it runs.
 /// 3. All copies run at the same time, and tell on one terminal.
 /// 4. Links end in order; report and receipt are completed; each copy has its last word.
 fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
-    let only = args.filter.only()?;
-    let asked = read_places(command, args, only.as_deref(), places)?;
+    let filter = args.filter.held()?;
+    let only = filter.only()?;
+    let asked = read_places(args, only.as_deref(), places)?;
     if args.delete
         && let Some(part) = asked.iter().find_map(Asked::part)
     {
         return Err(deletes_in_part(part));
     }
+    let state = identity::state_path(args.link.state.as_deref())?;
+    let pack = Pack { command, args, filter: &filter, state: &state, copies: asked.len() };
+    let between = |(asked, number): (&Asked, usize)| -> Result<Option<Between>> {
+        asked.errand(command)?.map(|errand| pack.with(asked, errand, number)).transpose()
+    };
+    let errands = asked.iter().zip(1..).map(between).collect::<Result<Vec<_>>>()?;
     let state = identity::state_directory(args.link.state.as_deref())?;
     // Before there are threads: they inherit it.
     stand_back(args.manners.priority())?;
@@ -71,39 +85,48 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     bound_memory(args.memory);
 
     let far: Vec<Whom> = asked.iter().flat_map(Asked::far_movers).collect();
-    let client_line = errand::client_line()?;
-    let mut far_movers = FarMovers::new(How { client_line, ..how(args, places, &state) });
-    let reach = |asked: Asked| asked.in_chunks(args.chunk).reach(&mut far_movers, &state);
-    let jobs = reach_all(asked, args.part.is_none(), reach)?;
-    let reached: Vec<&Job> = jobs.iter().flatten().collect();
+    let how = How { client_line: client_line()?, ..how(args, places, &state) };
+    let mut far_movers = FarMovers::new(how.clone());
+    let reach = |(asked, errand): (Asked, Option<Between>)| -> Result<Work> {
+        Ok(match errand {
+            Some(errand) => Work::Between(Box::new(errand)),
+            None => Work::Here(Box::new(asked.in_chunks(args.chunk).reach(&mut far_movers, &state)?)),
+        })
+    };
+    let works = reach_all(asked.into_iter().zip(errands).collect(), args.part.is_none(), reach)?;
+    let jobs: Vec<&Job> = works.iter().flatten().filter_map(Work::job).collect();
     if args.delete {
-        job::refuse_shared(&reached)?;
+        job::refuse_shared(&jobs)?;
     }
     if args.remove_source_files {
         let written = [args.receipt.as_deref(), args.report.as_deref()];
-        reached.iter().try_for_each(|job| job.refuse_written(written))?;
+        jobs.iter().try_for_each(|job| job.refuse_written(written))?;
     }
-    let mut wishes = wishes(args, only.unwrap_or_default(), &state)?;
+    let mut wishes = wishes(args, &filter, only.unwrap_or_default(), &state)?;
     let mut unused = args.link.typed.unused(&far);
-    if let [_] = &jobs[..] {
+    if let [Ok(Work::Here(_))] = &works[..] {
         wishes.unused = std::mem::take(&mut unused);
     }
-    let sends = reached.iter().any(|job| job.is_push());
+    let sends = jobs.iter().any(|job| job.is_push());
     let congestion = congestion::wished(args.link.congestion.cca.as_deref(), sends)?;
-    let _listens = running::listen(&state, &wishes.movement.rate);
+    // A copy that runs elsewhere is asked there.
+    let _listens = (!jobs.is_empty()).then(|| running::listen(&state, &wishes.movement.rate));
 
     let stop = Arc::new(Stop::default());
     let signal = signals::stop_on(stop.clone(), (!args.quiet).then_some(STOPPING))?;
-    let receipts = begin_receipts(args, &jobs)?;
-    let meters: Vec<Arc<Meter>> = jobs.iter().map(|_| Arc::default()).collect();
-    let teller = Arc::new(Teller::start(args, &meters)?);
+    let receipts = begin_receipts(args, &works)?;
+    let meters: Vec<Arc<Meter>> = works.iter().map(|_| Arc::default()).collect();
+    let elsewhere = (1..).zip(&works).filter(|(_, work)| matches!(work, Ok(Work::Between(_))));
+    let awaited = elsewhere.map(|(number, _)| number).collect();
+    let teller = Arc::new(Teller::start(args, &meters, awaited)?);
     if !unused.is_empty() {
         // Of several copies it is said once: each has its own places.
         teller.hear_link(&Event::Note(format!("without effect: {}", unused.join(", "))));
     }
     let copies = Copies {
-        jobs: &jobs,
+        works: &works,
         receipts: &receipts,
+        how: &how,
         wishes: &wishes,
         congestion: &congestion,
         state: &state,
@@ -119,7 +142,7 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     done.iter().for_each(Done::write_end);
     let mut reported = teller.stop();
     for (receipt, copy) in receipts.into_iter().zip(&done) {
-        if let (Some(receipt), Ok(report)) = (receipt, &copy.result)
+        if let (Some(receipt), Ok(Ended::Here(report))) = (receipt, &copy.result)
             && let Some(agreed) = &report.agreed
         {
             reported = reported.worst(teller.kept(receipt.finish(agreed)));
@@ -129,14 +152,9 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
 }
 
 /// What each copy of the command is to do. One that several hosts share is as many.
-fn read_places(
-    command: &str,
-    args: &CopyArgs,
-    only: Option<&[RelativePath]>,
-    places: &Places,
-) -> Result<Vec<Asked>> {
+fn read_places(args: &CopyArgs, only: Option<&[RelativePath]>, places: &Places) -> Result<Vec<Asked>> {
     let all = std::iter::once(&args.places).chain(&args.and.copies);
-    let read = |typed: &Vec<OsString>| Asked::read_parts(command, typed, only, places, args.part);
+    let read = |typed: &Vec<OsString>| Asked::read_parts(typed, only, places, args.part);
     let asked: Vec<Asked> = all.map(read).collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
     match asked.len() > limits::TRANSFERS_MAX {
         true => Err(usage(&format!("at most {} copies in one command", limits::TRANSFERS_MAX))),
@@ -147,37 +165,42 @@ fn read_places(
 /// Reaches their places. Of a copy that several hosts share (`may_lack`), a host that is not reached leaves its part
 /// undone, unless none is.
 fn reach_all(
-    asked: Vec<Asked>,
+    asked: Vec<(Asked, Option<Between>)>,
     may_lack: bool,
-    mut reach: impl FnMut(Asked) -> Result<Job>,
-) -> Result<Vec<Result<Job>>> {
-    let mut jobs = Vec::with_capacity(asked.len());
-    for asked in asked {
-        let is_shared = may_lack && asked.part().is_some();
-        match reach(asked) {
+    mut reach: impl FnMut((Asked, Option<Between>)) -> Result<Work>,
+) -> Result<Vec<Result<Work>>> {
+    let mut works = Vec::with_capacity(asked.len());
+    for one in asked {
+        let is_shared = may_lack && one.0.part().is_some();
+        match reach(one) {
             Err(failure) if !is_shared || failure.kind == FailureKind::Usage => return Err(failure),
-            reached => jobs.push(reached),
+            reached => works.push(reached),
         }
     }
-    match jobs.iter().find_map(|job| job.as_ref().err()) {
-        Some(failure) if jobs.iter().all(Result::is_err) => Err(failure.clone()),
-        _ => Ok(jobs),
+    let first = works.iter().find_map(|work| work.as_ref().err()).cloned();
+    match first {
+        Some(failure) if works.iter().all(Result::is_err) => Err(failure),
+        _ => Ok(works),
     }
 }
 
-/// The receipt of each copy, if one is asked for: of parts `FILE.1`, `FILE.2` and so on.
-fn begin_receipts(args: &CopyArgs, jobs: &[Result<Job>]) -> Result<Vec<Option<ReceiptFile>>> {
-    let begin = |(job, number): (&Result<Job>, usize)| match (job, args.receipt.as_deref()) {
-        (Ok(job), Some(path)) => {
-            let mut path = path.as_os_str().to_owned();
-            if jobs.len() > 1 {
-                path.push(format!(".{number}"));
-            }
-            ReceiptFile::begin(Path::new(&path), &header(args, job.part)).map(Some)
-        }
-        _ => Ok(None),
+/// The receipt of each copy that ends or begins here, if one is asked for: that of another is written there.
+fn begin_receipts(args: &CopyArgs, works: &[Result<Work>]) -> Result<Vec<Option<ReceiptFile>>> {
+    let begin = |(work, number): (&Result<Work>, usize)| {
+        let job = work.as_ref().ok().and_then(Work::job);
+        let path = job.zip(receipt_at(args, number, works.len()));
+        path.map(|(job, path)| ReceiptFile::begin(&path, &header(args, job.part))).transpose()
     };
-    jobs.iter().zip(1..).map(begin).collect()
+    works.iter().zip(1..).map(begin).collect()
+}
+
+/// Where the receipt of the copy with this number is to be: of parts `FILE.1`, `FILE.2` and so on.
+fn receipt_at(args: &CopyArgs, number: usize, copies: usize) -> Option<PathBuf> {
+    let mut path = args.receipt.clone()?.into_os_string();
+    if copies > 1 {
+        path.push(format!(".{number}"));
+    }
+    Some(path.into())
 }
 
 /// How far movers are reached.
@@ -186,11 +209,30 @@ fn how(args: &CopyArgs, places: &Places, state: &Path) -> How {
     args.link.how(places, state, args.manners.priority(), events)
 }
 
+/// One copy of a command.
+enum Work {
+    /// One end at least is here.
+    Here(Box<Job>),
+    /// Both are far.
+    Between(Box<Between>),
+}
+
+impl Work {
+    /// What is done here.
+    fn job(&self) -> Option<&Job> {
+        match self {
+            Work::Here(job) => Some(job),
+            Work::Between(_) => None,
+        }
+    }
+}
+
 /// What the copies of one command share.
 struct Copies<'a> {
     /// Of those whose hosts were not reached, why.
-    jobs: &'a [Result<Job>],
+    works: &'a [Result<Work>],
     receipts: &'a [Option<ReceiptFile>],
+    how: &'a How,
     wishes: &'a Wishes,
     congestion: &'a Wished,
     state: &'a Path,
@@ -202,53 +244,63 @@ struct Copies<'a> {
 /// A copy that is over.
 struct Done {
     listener: Arc<Listener>,
-    result: std::result::Result<Report, Exit>,
+    result: std::result::Result<Ended, Exit>,
     /// Whether something keeps what was copied.
     is_kept: bool,
+}
+
+/// How a copy came to its end.
+enum Ended {
+    Here(Box<Report>),
+    /// With this exit code where it ran, and these last words.
+    There(Exit, Relay),
 }
 
 impl Copies<'_> {
     /// Runs all of them, each in a thread of its own; one that gets none has failed.
     fn run(&self, meters: &[Arc<Meter>]) -> Vec<Done> {
-        let listeners: Vec<Arc<Listener>> = (1..=self.jobs.len())
+        let listeners: Vec<Arc<Listener>> = (1..=self.works.len())
             .map(|number| Arc::new(Listener::new(self.teller.clone(), number)))
             .collect();
         std::thread::scope(|scope| {
             let copies: Vec<_> = self
-                .jobs
+                .works
                 .iter()
                 .zip(self.receipts)
                 .zip(meters.iter().zip(&listeners))
-                .map(|((job, receipt), (meter, listener))| {
-                    let job =
-                        job.as_ref().map_err(|failure| listener.failed(failure, Exit::of(failure.kind)))?;
+                .map(|((work, receipt), (meter, listener))| {
+                    let work =
+                        work.as_ref().map_err(|failure| listener.failed(failure, Exit::of(failure.kind)))?;
                     let receipt = receipt.as_ref();
-                    let work = move || self.run_one(job, receipt, meter, listener);
-                    threads::spawn_scoped(scope, "copy", work)
+                    let run = move || match work {
+                        Work::Here(job) => self.run_one(job, receipt, meter, listener),
+                        Work::Between(errand) => self.run_between(errand, meter, listener),
+                    };
+                    threads::spawn_scoped(scope, "copy", run)
                         .map_err(|failure| listener.failed(&failure, Exit::of(failure.kind)))
                 })
                 .collect();
             let results = copies
                 .into_iter()
                 .map(|copy| copy.and_then(|copy| copy.join().unwrap_or(Err(Exit::Nothing))));
-            let both = results.zip(self.jobs).zip(&listeners);
-            both.map(|((result, job), listener)| Done {
+            let both = results.zip(self.works).zip(&listeners);
+            both.map(|((result, work), listener)| Done {
                 listener: listener.clone(),
                 result,
-                is_kept: job.as_ref().is_ok_and(Job::is_kept),
+                is_kept: work.as_ref().is_ok_and(|work| work.job().is_none_or(Job::is_kept)),
             })
             .collect()
         })
     }
 
-    /// Runs one; a failure is told at once.
+    /// Runs one whose data come here or go from here; a failure is told at once.
     fn run_one(
         &self,
         job: &Job,
         receipt: Option<&ReceiptFile>,
         meter: &Arc<Meter>,
         listener: &Arc<Listener>,
-    ) -> std::result::Result<Report, Exit> {
+    ) -> std::result::Result<Ended, Exit> {
         let (hears, hears_link) = (listener.clone(), self.teller.clone());
         let watch = Watch {
             events: Arc::new(move |event| hears.hear(&event)),
@@ -263,20 +315,38 @@ impl Copies<'_> {
         if let Some(text) = self.congestion.note.clone().filter(|_| job.is_push()) {
             listener.hear(&Event::Note(text));
         }
-        job.run(&wishes, self.state, &watch, self.stop).map_err(|failure| {
+        let report = job.run(&wishes, self.state, &watch, self.stop).map_err(|failure| {
             let exit = match failure.kind {
                 FailureKind::Stopped => self.signal.exit(),
                 kind => Exit::of(kind),
             };
             listener.failed(&failure, exit)
-        })
+        })?;
+        Ok(Ended::Here(Box::new(report)))
+    }
+
+    /// Has one run whose places are both far; a failure on the way there is told at once.
+    fn run_between(
+        &self,
+        errand: &Between,
+        meter: &Meter,
+        listener: &Arc<Listener>,
+    ) -> std::result::Result<Ended, Exit> {
+        listener.hear(&Event::Detail(format!(
+            "it runs at {}, where `thalweg why` and `thalweg limit` are asked about it",
+            errand.acting()
+        )));
+        let relay = Relay::new(listener.clone());
+        let Copies { how, state, stop, signal, .. } = *self;
+        let exit = errand.run(&Hears { how, state, relay: &relay, meter, stop, signal })?;
+        Ok(Ended::There(exit, relay))
     }
 }
 
 impl Done {
     /// The last lines of the report file.
     fn write_end(&self) {
-        if let Ok(report) = &self.result {
+        if let Ok(Ended::Here(report)) = &self.result {
             self.listener.write_end(report);
         }
     }
@@ -284,7 +354,8 @@ impl Done {
     /// Its last word. `reported`: what became of report and receipt.
     fn finish(&self, reported: Exit) -> Exit {
         match &self.result {
-            Ok(report) => self.listener.finish(report, self.is_kept, reported),
+            Ok(Ended::Here(report)) => self.listener.finish(report, self.is_kept, reported),
+            Ok(Ended::There(exit, relay)) => relay.finish(*exit, reported),
             Err(exit) => *exit,
         }
     }
@@ -308,11 +379,11 @@ pub fn bound_memory(bytes: Option<u64>) {
     }
 }
 
-fn wishes(args: &CopyArgs, only: Vec<RelativePath>, state: &Path) -> Result<Wishes> {
+fn wishes(args: &CopyArgs, filter: &FilterArgs, only: Vec<RelativePath>, state: &Path) -> Result<Wishes> {
     let movement = movement(args)?;
     Ok(Wishes {
         selection: Selection {
-            filter: args.filter.rules()?,
+            filter: filter.rules()?,
             only,
             one_file_system: args.one_file_system,
             follow_links: args.copy_links,

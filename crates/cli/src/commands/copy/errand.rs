@@ -1,0 +1,231 @@
+//! A copy between two far places as a part of `cp` and `sync`: what goes along to the end that acts, what comes back,
+//! and how it ended.
+//!
+//! What is refused is refused before anybody is reached: what would mean this machine there, or could be lost between
+//! the two.
+
+use crate::args::copy::CopyArgs;
+use crate::args::filters::{Along, FilterArgs};
+use crate::copy_output::relay::Relay;
+use crate::exit::Exit;
+use crate::{files, signals};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use thalweg_client::errand::{Errand, Given, Told};
+use thalweg_client::far_movers::{self, How, Whom};
+use thalweg_client::job::Asked;
+use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::link::Ticket;
+use thalweg_mover::run::copy::{Meter, Stop};
+use thalweg_service::published;
+
+/// What all such copies of a command are given.
+pub struct Pack<'a> {
+    /// `cp` or `sync`.
+    pub command: &'a str,
+    pub args: &'a CopyArgs,
+    /// Its filters, with the files that they name.
+    pub filter: &'a FilterArgs,
+    /// Where this machine keeps what it remembers.
+    pub state: &'a Path,
+    /// Copies of the command.
+    pub copies: usize,
+}
+
+/// One of them, ready to go.
+pub struct Between {
+    errand: Errand,
+    words: Vec<OsString>,
+    attached: Vec<(String, Vec<u8>)>,
+    receipt: Option<PathBuf>,
+    report: Option<Scrap>,
+    number: usize,
+    copies: usize,
+}
+
+/// What listens to it, and stops it.
+pub struct Hears<'a> {
+    pub how: &'a How,
+    pub state: &'a Path,
+    pub relay: &'a Relay,
+    pub meter: &'a Meter,
+    pub stop: &'a Stop,
+    pub signal: &'a signals::Asked,
+}
+
+/// Names of files that go along and come back.
+const TICKET: &str = "ticket";
+const RECEIPT: &str = "receipt";
+const REPORT: &str = "report";
+
+impl Pack<'_> {
+    /// What the copy with this number, from 1, takes along.
+    ///
+    /// # Errors
+    /// `Usage` for what such a copy does not do, and without the ticket of a daemon; what is wrong with the ticket, or
+    /// with the place of the receipt.
+    pub fn with(&self, asked: &Asked, errand: Errand, number: usize) -> Result<Between> {
+        self.check(&errand)?;
+        let Along { words: filters, files: mut attached } = self.filter.along()?;
+        let mut words = vec![OsString::from(self.command)];
+        words.extend(self.args.along.words.iter().cloned());
+        words.extend(filters);
+        if let Some(text) = self.ticket(asked)? {
+            words.extend(file("ticket", "file", TICKET));
+            attached.push((TICKET.to_owned(), text));
+        }
+        if let Some(part) = asked.part() {
+            words.push(format!("--part={part}").into());
+        }
+        let receipt = super::receipt_at(self.args, number, self.copies);
+        if let Some(path) = &receipt {
+            files::can_be_written("write the receipt", path)?;
+            words.extend(file("receipt", "back", RECEIPT));
+        }
+        let report = self.args.report.as_ref().map(|_| Scrap::new(self.state, number));
+        if report.is_some() {
+            words.extend(file("report", "back", REPORT));
+        }
+        words.push("--".into());
+        words.extend(errand.places());
+        let copies = self.copies;
+        Ok(Between { errand, words, attached, receipt, report, number, copies })
+    }
+
+    fn check(&self, errand: &Errand) -> Result<()> {
+        let (args, acting) = (self.args, errand.acting());
+        let typed = &args.link.typed.of_streams;
+        for (option, is_typed) in [("--via", typed.via), ("--bind", typed.bind)] {
+            if is_typed {
+                let cause = format!(
+                    "{option} names addresses of the machine that the copy runs on, which is {acting}: log in there, and give \
+                     it to `thalweg {}`",
+                    self.command
+                );
+                return Err(refused(&cause));
+            }
+        }
+        if args.receipt.is_some() && args.remove_source_files {
+            let cause = format!(
+                "--receipt would come here after source files are removed (--remove-source-files), and be lost with the way: \
+                 log in to {acting}, and copy from there"
+            );
+            return Err(refused(&cause));
+        }
+        if args.delete && self.copies > 1 {
+            let cause = "--delete is for one copy where both places are far: two might end at the same place, and each would \
+                         delete what the other brings";
+            return Err(refused(cause));
+        }
+        Ok(())
+    }
+
+    /// The ticket for its daemon; `None` where both ends are reached by ssh.
+    fn ticket(&self, asked: &Asked) -> Result<Option<Vec<u8>>> {
+        let daemon = asked.far_movers().find_map(|whom| match whom {
+            Whom::Daemon(address, ticket) => Some((address, ticket)),
+            Whom::Ssh(..) => None,
+        });
+        let Some((address, ticket)) = daemon else { return Ok(None) };
+        let path = ticket.or(self.args.link.ticket.clone());
+        let path = path.ok_or_else(|| far_movers::lacks_ticket(&address))?;
+        Ok(Some(Ticket::read(&path)?.to_text()?.as_bytes().to_vec()))
+    }
+}
+
+/// An option with a file that goes along, or comes `back`.
+fn file(option: &str, way: &str, name: &str) -> [OsString; 2] {
+    [format!("--{option}"), format!("{{{way}:{name}}}")].map(OsString::from)
+}
+
+fn refused(cause: &str) -> Failure {
+    Failure::new(FailureKind::Usage, "read the command line", cause)
+}
+
+impl Between {
+    /// The far end that it runs at.
+    pub fn acting(&self) -> String {
+        self.errand.acting()
+    }
+
+    /// Runs it to its end. `Ok` with its exit code if it ended there, `Err` if it failed here, which is told.
+    pub fn run(&self, hears: &Hears<'_>) -> std::result::Result<Exit, Exit> {
+        let Hears { how, state, relay, meter, stop, signal } = *hears;
+        let told = |told: Told| match told {
+            Told::Out(line) => relay.out(&line),
+            Told::Err(line) => relay.err(&line),
+            Told::Note(text) => relay.note(text),
+            Told::Progress(progress) => {
+                relay.begun();
+                progress.set(meter);
+            }
+        };
+        let ended = self.errand.run(self.given(), how, state, &told, stop);
+        relay.begun();
+        let failed = |failure: &Failure| {
+            let exit = match failure.kind {
+                FailureKind::Stopped => signal.exit(),
+                kind => Exit::of(kind),
+            };
+            relay.failed(failure, exit)
+        };
+        let recorded = self.report.as_ref().map_or(Ok(()), |report| report.read(relay));
+        let code = ended.map_err(|failure| failed(&failure))?;
+        recorded.map_err(|failure| failed(&failure))?;
+        match Exit::of_code(code) {
+            Some(Exit::Interrupted | Exit::Terminated) if stop.is_asked() => Ok(signal.exit()),
+            Some(exit) => Ok(exit),
+            None => {
+                let cause =
+                    format!("the copy at {} ended with exit code {code}, and did not say why", self.acting());
+                Err(failed(&Failure::new(FailureKind::Connection, "copy between far places", cause)))
+            }
+        }
+    }
+
+    fn given(&self) -> Given {
+        let receipt = self.receipt.iter().map(|path| (RECEIPT.to_owned(), path.clone()));
+        let report = self.report.iter().map(|report| (REPORT.to_owned(), report.path.clone()));
+        Given {
+            words: self.words.clone(),
+            attached: self.attached.clone(),
+            returned: receipt.chain(report).collect(),
+            progress: true,
+            number: self.number,
+            copies: self.copies,
+        }
+    }
+}
+
+/// The report as it comes back, in the state directory: its lines go behind what is in the user's file. It is removed
+/// with the value.
+struct Scrap {
+    path: PathBuf,
+}
+
+impl Scrap {
+    fn new(state: &Path, number: usize) -> Scrap {
+        // Other machines may have the same directory.
+        let name = format!("report-{}-{}-{number}", published::machine(), std::process::id());
+        Scrap { path: state.join(name) }
+    }
+
+    /// What came back of it.
+    fn read(&self, relay: &Relay) -> Result<()> {
+        let read = match File::open(&self.path) {
+            Ok(file) => relay.record(BufReader::new(file)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        };
+        read.map_err(|error| failure::at_path(failure::of_io("read", &error), &self.path))
+    }
+}
+
+impl Drop for Scrap {
+    fn drop(&mut self) {
+        // It may never have come.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
