@@ -5,6 +5,9 @@ mod support;
 #[path = "receipt/signers.rs"]
 mod signers;
 
+#[path = "receipt/sample.rs"]
+mod sample;
+
 use std::fs::Permissions;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;

@@ -338,7 +338,7 @@ fn is_copied(entry: &Entry) -> bool {
 }
 
 /// A number that nobody foresees; the standard library keys its hashes with one.
-fn random() -> u64 {
+pub(crate) fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 

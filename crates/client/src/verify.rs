@@ -1,7 +1,8 @@
 //! Is what a receipt says still there?
 //!
 //! 1. Both signatures, both statements against each other, and the root against the lines.
-//! 2. Every entry of the receipt at the place; every file is read past the page cache and digested.
+//! 2. Every entry of the receipt at the place; every file, or each that was drawn ([`Sample`]), is read past the page
+//!    cache and digested.
 //! 3. Hard links, which have no digest, are each a file (device and inode) of step 2, or have the content of one.
 //! 4. Files whose content differs, and of which the receipt has the digests of parts, are read once more: which bytes?
 //! 5. If asked: nothing is there that the receipt does not have.
@@ -37,6 +38,9 @@ mod receipt;
 /// 2. A line, and what stands at its path.
 mod compare;
 
+/// Of which files content is read, where not of all.
+mod sample;
+
 /// What was found, in numbers and words.
 mod judge;
 
@@ -47,6 +51,7 @@ mod links;
 mod damage;
 
 pub use receipt::{Expected, Receipt, Unlisted, certified, parse_key, seal};
+pub use sample::{PROBABILITY, Sample, SampleSize, Sampled, parse_seed, parse_size, random_seed};
 
 /// Files that are asked about at the same time at a far place, where it hides the round trip.
 pub const FAR_WORKERS: usize = 16;
@@ -106,6 +111,8 @@ pub struct Found {
     pub failed: u64,
     /// Entries that were skipped when it was copied, as somebody wanted it.
     pub skipped: u64,
+    /// What was drawn, as far as it was read to its end; `None`: nothing was drawn, all was to be read.
+    pub sampled: Option<Sampled>,
 }
 
 impl Found {
@@ -114,7 +121,8 @@ impl Found {
         self.missing + self.differing + self.extra.unwrap_or(0) + self.unreadable == 0
     }
 
-    /// Whether that is also all that was to be copied, and the content of all of it was compared.
+    /// Whether that is also all that was to be copied, and the content of all of it, or of all that was drawn, was
+    /// compared.
     pub fn is_whole(&self) -> bool {
         self.is_same() && self.failed == 0 && self.without_digest == 0
     }
@@ -136,9 +144,26 @@ pub fn verify(
     tell: &mut Tell<'_>,
     stop: &Stop,
 ) -> Result<Found> {
+    verify_sample(receipt, seal, reach, strict, None, tell, stop)
+}
+
+/// The same, where content is read only of what was drawn from that receipt, if there is a `sample`. All else is looked
+/// at: of files that were not drawn the size. A hard link that is none of the files any more is read.
+///
+/// # Errors
+/// As [`verify`].
+pub fn verify_sample(
+    receipt: &Receipt,
+    seal: &Seal,
+    reach: &Reach,
+    strict: bool,
+    sample: Option<&Sample>,
+    tell: &mut Tell<'_>,
+    stop: &Stop,
+) -> Result<Found> {
     let reach = &reach.outlasting();
     let is_single = is_single(receipt, seal, reach)?;
-    let judge = Mutex::new(Judge::new(strict, seal, tell));
+    let judge = Mutex::new(Judge::new(strict, seal, tell).reading(sample));
     let lines = Mutex::new(receipt.pass(seal)?);
     let workers = if reach.is_local() { WORKERS } else { FAR_WORKERS };
     let stopped =
@@ -154,7 +179,7 @@ pub fn verify(
                 Ok(None) => return,
                 Err(failure) => return lock(&judge).stop(failure),
             };
-            let (verdict, seen) = compare(reach, &line, is_single, seal.segment_bytes);
+            let (verdict, seen) = compare(reach, &line, is_single, seal.segment_bytes, sample);
             // What was cut off says nothing of the file.
             if stop.is_asked() {
                 continue;

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 use thalweg_client::far_movers::{FarMovers, How};
-use thalweg_client::verify::parse_key;
+use thalweg_client::verify::{SampleSize, parse_key, parse_seed, parse_size};
 use thalweg_mover::run::client::LinkSettings;
 
 /// Options of everything that only asks.
@@ -164,7 +164,8 @@ pub struct CheckArgs {
 #[command(
     after_help = "Exits with 0 if everything is as the receipt says, with 2 if something is missing (or \
 extra, with --strict), failed when it was copied, or has content of which the receipt has no digest, with 4 \
-if something is damaged, or the receipt is not what was signed, or not by whom was expected."
+if something is damaged, or the receipt is not what was signed, or not by whom was expected. With --sample \
+nothing is known of the content of files that were not drawn."
 )]
 pub struct VerifyArgs {
     /// What `--receipt` wrote
@@ -184,6 +185,13 @@ pub struct VerifyArgs {
     /// Also report what is there and not in the receipt
     #[arg(long)]
     pub strict: bool,
+    /// Read only so many files, or this share of them (5%, 0.05), drawn by a seed; of all others look at name, kind and
+    /// size. Says how many damaged files that would have shown
+    #[arg(long, value_name = "SHARE|N", value_parser = parse_size, conflicts_with_all = ["show", "as_b3sum"])]
+    pub sample: Option<SampleSize>,
+    /// Draw them by this seed: with the same receipt it draws the same files. Default: a random one, which is told
+    #[arg(long, value_name = "SEED", value_parser = parse_seed, requires = "sample")]
+    pub seed: Option<String>,
     /// Look at no place: print the files of the receipt, if it is what was signed, as `b3sum --check` takes them
     #[arg(long, conflicts_with_all = ["strict", "json"])]
     pub as_b3sum: bool,

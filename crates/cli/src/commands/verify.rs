@@ -14,7 +14,7 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 use thalweg_client::reach::Reach;
 use thalweg_client::receipt_file::Seal;
-use thalweg_client::verify::{self, Expected, Found, Receipt, Told, Unlisted};
+use thalweg_client::verify::{self, Expected, Found, Receipt, Sample, Sampled, Told, Unlisted};
 use thalweg_mover::failure::Result;
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::copy::{Meter, Stop};
@@ -42,6 +42,11 @@ pub fn verify(args: &VerifyArgs, places: &Places) -> Result<Exit> {
     let Some(place) = args.place.as_ref().filter(|_| !args.as_b3sum) else {
         return as_b3sum(&receipt, &seal);
     };
+    let seed = || args.seed.clone().unwrap_or_else(verify::random_seed);
+    let sample = args.sample.map(|size| Sample::draw(&receipt, &seal, size, seed())).transpose()?;
+    if let Some(sample) = sample.as_ref().filter(|_| !json) {
+        show::line(&drawn(sample));
+    }
     let mut far_movers = args.patience.far_movers(&args.ask, places);
     let reach = Reach::open(place, &mut far_movers)?;
     reach.refuse_misspelt()?;
@@ -62,10 +67,11 @@ pub fn verify(args: &VerifyArgs, places: &Places) -> Result<Exit> {
     };
     // A signal ends the process: nothing is left half done by reading.
     let never = Stop::default();
-    let found = verify::verify(&receipt, &seal, &reach, args.strict, &mut tell, &never);
+    let found =
+        verify::verify_sample(&receipt, &seal, &reach, args.strict, sample.as_ref(), &mut tell, &never);
     // Nothing comes behind the last line.
     drop((ticker, progress));
-    Ok(end(json, &found?, || verify::certified(&seal, &expected)))
+    Ok(end(json, &found?, sample.as_ref(), || verify::certified(&seal, &expected)))
 }
 
 /// `--show`.
@@ -165,6 +171,36 @@ fn doubts(seal: &Seal, expected: &Expected) -> Vec<String> {
     doubts
 }
 
+/// What is read of a sample, before it is.
+fn drawn(sample: &Sample) -> String {
+    let of = sample.drawn;
+    format!(
+        "{} of {} drawn by the seed {}: {} of {} are read",
+        units::count(of.files),
+        units::files(of.of_files),
+        sample.seed,
+        units::size(of.bytes),
+        units::size(of.of_bytes),
+    )
+}
+
+/// What it shows that what was read of a sample is as the receipt says, and how somebody else reads the same.
+fn shown_by(sample: &Sample, read: &Sampled) -> String {
+    let again = format!("--sample {} --seed {}", sample.drawn.files.max(1), sample.seed);
+    let shown = match read.least_found() {
+        None => "no file was read, which shows nothing of content".to_owned(),
+        Some(_) if read.files == read.of_files => "all files with a digest were read".to_owned(),
+        Some(damaged) => format!(
+            "damage of at least {} of these files (1 in {}) would have been found with a probability of {}, \
+             whatever their size, if nobody knew the seed before",
+            units::count(damaged),
+            units::count(read.of_files / damaged.max(1)),
+            units::share(verify::PROBABILITY),
+        ),
+    };
+    format!("{shown}; the same sample again: {again}")
+}
+
 /// Tells where a damaged file differs.
 fn damage(json: bool, path: &RelativePath, ranges: &[Range<u64>]) {
     for range in ranges {
@@ -191,19 +227,33 @@ fn difference(json: bool, word: &str, path: &RelativePath, why: &str) {
 }
 
 /// The last line, or event. `certified`: what the receipt says of itself.
-fn end(json: bool, found: &Found, certified: impl FnOnce() -> Map<String, Value>) -> Exit {
-    let Found { entries, bytes, missing, differing, extra, unreadable, without_digest, failed, skipped } =
-        *found;
+fn end(
+    json: bool,
+    found: &Found,
+    sample: Option<&Sample>,
+    certified: impl FnOnce() -> Map<String, Value>,
+) -> Exit {
+    let Found { entries, bytes, missing, differing, extra, unreadable, .. } = *found;
+    let Found { without_digest, failed, skipped, sampled, .. } = *found;
+    let sampled = sample.zip(sampled);
     let exit = match (differing, found.is_whole()) {
         (1.., _) => Exit::Damage,
         (0, false) => Exit::Partial,
         (0, true) => Exit::Done,
     };
     if json {
+        let sample = sampled.map(|(sample, read)| {
+            serde_json::json!({
+                "seed": sample.seed, "drawn": sample.drawn.files, "files": read.files, "bytes": read.bytes,
+                "of_files": read.of_files, "of_bytes": read.of_bytes, "least_found": read.least_found(),
+                "probability": verify::PROBABILITY,
+            })
+        });
         json::tell(&serde_json::json!({
             "event": "verified", "exit": exit.code(), "entries": entries, "bytes": bytes,
             "missing": missing, "differing": differing, "extra": extra, "unreadable": unreadable,
-            "without_digest": without_digest, "failed": failed, "skipped": skipped, "receipt": certified(),
+            "without_digest": without_digest, "failed": failed, "skipped": skipped, "sample": sample,
+            "receipt": certified(),
         }));
         return exit;
     }
@@ -211,7 +261,18 @@ fn end(json: bool, found: &Found, certified: impl FnOnce() -> Map<String, Value>
         (false, ..) => "NOT as the receipt says",
         (true, 1.., _) => "NOT whole",
         (true, 0, 1..) => "NOT all compared",
+        (true, 0, 0) if sampled.is_some() => "verified by sample",
         (true, 0, 0) => "verified",
+    };
+    let looked = match &sampled {
+        Some((_, read)) => format!(
+            "{} in {} of {} read, {} looked at",
+            units::size(read.bytes),
+            units::count(read.files),
+            units::files(read.of_files),
+            units::entries(entries),
+        ),
+        None => format!("{} in {}", units::size(bytes), units::entries(entries)),
     };
     let extra = extra.map_or("extra not looked for (--strict)".to_owned(), |extra| format!("{extra} extra"));
     let not_in_it = match failed > 0 || skipped > 0 {
@@ -221,11 +282,14 @@ fn end(json: bool, found: &Found, certified: impl FnOnce() -> Map<String, Value>
         false => String::new(),
     };
     out::tell(&format!(
-        "{verdict}: {} in {}; {missing} missing, {differing} differ, {extra}, {unreadable} unreadable, \
-         {without_digest} without a digest to compare{not_in_it}; modes, owners and times are not compared",
-        units::size(bytes),
-        units::entries(entries),
+        "{verdict}: {looked}; {missing} missing, {differing} differ, {extra}, {unreadable} unreadable, \
+         {without_digest} without a digest to compare{not_in_it}; modes, owners and times are not compared"
     ));
+    match &sampled {
+        Some((sample, read)) if found.is_same() => out::tell(&shown_by(sample, read)),
+        Some(_) => show::line("hint: files that were not drawn were not read: verify without --sample"),
+        None => {}
+    }
     if without_digest > 0 {
         show::line(
             "hint: what was found unchanged by size and time was not read, and may have no digest: a copy \

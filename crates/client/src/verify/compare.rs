@@ -1,5 +1,6 @@
 //! One line of the receipt and what stands at its path.
 
+use super::sample::Sample;
 use crate::reach::Reach;
 use thalweg_mover::endpoint::local::survey::DigestAs;
 use thalweg_mover::failure::{Failure, FailureKind, counted};
@@ -43,6 +44,7 @@ pub(super) fn bare_of(kind: &Kind) -> Option<[u8; 16]> {
 pub(super) enum Standing {
     Differs,
     Unknown,
+    Unread,
     Same,
 }
 
@@ -50,6 +52,8 @@ pub(super) enum Verdict {
     Same,
     /// Its size is the same, and there is no digest to compare.
     Unknown,
+    /// Its size is the same, and it was not drawn: its content was not read.
+    Unread,
     /// A hard link: its content stands on the line of its first name, which it does not tell.
     Link,
     Missing(String),
@@ -67,20 +71,28 @@ impl Verdict {
         match self {
             Verdict::Same => Some(Standing::Same),
             Verdict::Unknown | Verdict::Trouble(_) => Some(Standing::Unknown),
+            Verdict::Unread => Some(Standing::Unread),
             Verdict::Differs(_) | Verdict::Longer(_) | Verdict::Damaged(..) => Some(Standing::Differs),
             Verdict::Link | Verdict::Missing(_) => None,
         }
     }
 }
 
-pub(super) fn compare(reach: &Reach, line: &Line, is_single: bool, segment_bytes: u64) -> (Verdict, Seen) {
+/// With a `sample`, content is read of what was drawn.
+pub(super) fn compare(
+    reach: &Reach,
+    line: &Line,
+    is_single: bool,
+    segment_bytes: u64,
+    sample: Option<&Sample>,
+) -> (Verdict, Seen) {
     let path = if is_single { b"" } else { line.path.as_bytes() };
     let looked = match is_single && line.kind == "symlink" {
         true => reach.itself(),
         false => reach.entry(path),
     };
     match looked {
-        Ok(entry) => (compare_entry(reach, path, &entry.kind, line, segment_bytes), Seen::of(&entry)),
+        Ok(entry) => (compare_entry(reach, path, &entry, line, segment_bytes, sample), Seen::of(&entry)),
         Err(failure) if failure.kind == FailureKind::NotFound => {
             (Verdict::Missing(failure.cause), Seen::NOTHING)
         }
@@ -88,9 +100,16 @@ pub(super) fn compare(reach: &Reach, line: &Line, is_single: bool, segment_bytes
     }
 }
 
-fn compare_entry(reach: &Reach, path: &[u8], kind: &Kind, line: &Line, segment_bytes: u64) -> Verdict {
+fn compare_entry(
+    reach: &Reach,
+    path: &[u8],
+    entry: &Entry,
+    line: &Line,
+    segment_bytes: u64,
+    sample: Option<&Sample>,
+) -> Verdict {
     let expected = line.kind.as_str();
-    let found = match kind {
+    let found = match &entry.kind {
         Kind::File { .. } | Kind::HardLink { .. } => "file",
         Kind::Directory => "directory",
         Kind::Symlink { .. } => "symlink",
@@ -105,7 +124,7 @@ fn compare_entry(reach: &Reach, path: &[u8], kind: &Kind, line: &Line, segment_b
     if found != if is_content { "file" } else { expected } {
         return Verdict::Differs(format!("a {found} is there, and a {expected} was copied"));
     }
-    if let (Kind::Symlink { target }, Some(expected)) = (kind, line.digest)
+    if let (Kind::Symlink { target }, Some(expected)) = (&entry.kind, line.digest)
         && digest_of_target(target) != expected
     {
         return Verdict::Differs(format!("it leads to `{}`, and the copied one elsewhere", Escaped(target)));
@@ -118,8 +137,11 @@ fn compare_entry(reach: &Reach, path: &[u8], kind: &Kind, line: &Line, segment_b
     if expected == "hardlink" && line.digest.is_none() {
         return Verdict::Link;
     }
-    let (bytes, digest) = match reach.below(path).digest_of_file(how) {
-        Ok(digested) => digested,
+    let is_read = sample.is_none_or(|sample| sample.reads(line));
+    let digested = is_read.then(|| reach.below(path).digest_of_file(how)).transpose();
+    let (bytes, digest) = match digested {
+        Ok(Some((bytes, digest))) => (bytes, Some(digest)),
+        Ok(None) => (entry.evidence.size, None),
         Err(failure) if failure.kind == FailureKind::NotFound => return Verdict::Missing(failure.cause),
         Err(failure) if failure.kind == FailureKind::Io => return Verdict::Differs(failure.to_string()),
         Err(failure) => return Verdict::Trouble(failure.at(&line.path)),
@@ -130,12 +152,13 @@ fn compare_entry(reach: &Reach, path: &[u8], kind: &Kind, line: &Line, segment_b
     if expected != "hardlink" && bytes != line.bytes {
         return Verdict::Differs(has_other_bytes(bytes, line));
     }
-    match line.digest {
+    match (line.digest, digest) {
         // There is nothing that could differ.
-        None if expected != "hardlink" && bytes == 0 => Verdict::Same,
-        None => Verdict::Unknown,
-        Some(expected) if expected == digest => Verdict::Same,
-        Some(expected) => {
+        (None, _) | (_, None) if expected != "hardlink" && bytes == 0 => Verdict::Same,
+        (None, _) => Verdict::Unknown,
+        (Some(_), None) => Verdict::Unread,
+        (Some(expected), Some(digest)) if expected == digest => Verdict::Same,
+        (Some(expected), Some(digest)) => {
             let why = format!("its content has the digest {digest}, and {expected} was copied");
             Verdict::Damaged(why, expected)
         }

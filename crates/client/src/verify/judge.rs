@@ -1,6 +1,7 @@
 //! Counts what was found of each line, tells it, and keeps what a later pass has to look at.
 
 use super::compare::{Identity, Seen, Standing, UNTOLD, Verdict, has_other_bytes, short};
+use super::sample::{Sample, Sampled};
 use super::{Found, Tell, Told};
 use crate::receipt_file::Seal;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -18,6 +19,8 @@ pub(super) struct Judge<'a, 'b> {
     pub(super) tell: &'a mut Tell<'b>,
     pub(super) stopped: Option<Failure>,
     pub(super) found: Found,
+    /// Of which files content is read, if not of all.
+    sample: Option<&'a Sample>,
     /// Files that have more than a line says, and how much.
     pub(super) longer: BTreeMap<RelativePath, u64>,
     /// Files with wrong content, and what they should have: bytes and digest.
@@ -42,12 +45,19 @@ impl<'a, 'b> Judge<'a, 'b> {
                 skipped: seal.skipped,
                 ..Found::default()
             },
+            sample: None,
             longer: BTreeMap::new(),
             damaged: HashMap::new(),
             files: (seal.hard_links > 0).then(HashMap::new),
             bare: HashSet::new(),
             links: Vec::new(),
         }
+    }
+
+    /// The same where content is read of a sample alone, if there is one.
+    pub(super) fn reading(mut self, sample: Option<&'a Sample>) -> Self {
+        self.found.sampled = sample.map(|sample| Sampled { files: 0, bytes: 0, ..sample.drawn });
+        Judge { sample, ..self }
     }
 
     /// False: stop.
@@ -72,12 +82,21 @@ impl<'a, 'b> Judge<'a, 'b> {
                 known.insert(short(&path[..at]));
             });
         }
+        if let (Some(sample), Some(read)) = (self.sample, &mut self.found.sampled)
+            && matches!(verdict, Verdict::Same | Verdict::Damaged(..))
+            && sample.has(line)
+        {
+            // A file that is in the receipt twice was drawn as one.
+            read.files = sample.drawn.files.min(read.files + 1);
+            read.bytes = sample.drawn.bytes.min(read.bytes.saturating_add(line.bytes));
+        }
         match verdict {
             Verdict::Longer(bytes) if self.longer.len() < LOCATED_MAX => {
                 self.longer.insert(line.path.clone(), bytes);
             }
             Verdict::Longer(bytes) => self.differs(&line.path, &has_other_bytes(bytes, line)),
             Verdict::Same => self.found.bytes += line.bytes,
+            Verdict::Unread => {}
             Verdict::Unknown => self.found.without_digest += 1,
             Verdict::Link => self.links.push((line.path.clone(), seen)),
             Verdict::Missing(why) => {
@@ -104,7 +123,7 @@ impl<'a, 'b> Judge<'a, 'b> {
         let alike = std::mem::take(&mut self.bare);
         for (path, seen) in std::mem::take(&mut self.links) {
             match files.get(&seen.identity) {
-                Some(Standing::Same) => {}
+                Some(Standing::Same | Standing::Unread) => {}
                 Some(Standing::Differs) => self.differs(&path, "its file differs under its other name too"),
                 Some(Standing::Unknown) => self.found.without_digest += 1,
                 None if seen.identity == UNTOLD => self.found.without_digest += 1,

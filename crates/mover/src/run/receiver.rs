@@ -16,7 +16,7 @@ use crate::run::{Clock, Ended, LineSink, Outbox, ReceiptPart, thread};
 use crate::stage::receiving::{OpenPartial, Receiving};
 use crate::stage::round::{self, HeldContent, Job, next_job};
 use crate::stage::turn::Gate;
-use crate::stage::{Accounts, Stage, Stopwatch};
+use crate::stage::{Stage, Stopwatch};
 use crate::transfer::receiver::{Action, Limits, Receiver};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Sender as Queue};

@@ -170,20 +170,21 @@ impl Steward {
 
     /// Whether ssh to the mover has ended.
     fn look(&self) -> Result<()> {
-        match &mut *lock(&self.other()?.far) {
-            Some(far) if !far.ssh_ended() => Err(busy("it is there")),
-            _ => Ok(()),
-        }
+        let is_there = lock(&self.other()?.far).as_mut().is_some_and(|far| !far.ssh_ended());
+        if is_there { Err(busy("it is there")) } else { Ok(()) }
     }
 
     fn dial_back(&self, request: &DialBack) -> Result<()> {
         request.check()?;
         let mut request = request.clone();
         request.addresses.truncate(ADDRESSES_MAX);
-        match &mut *lock(&self.other()?.far) {
-            Some(far) if !far.ssh_ended() => far.ask(&request),
-            _ => Err(Failure::new(CLOSED, ssh::REACH, "ssh to the far mover has ended")),
+        let mut far = lock(&self.other()?.far);
+        if let Some(far) = far.as_mut()
+            && !far.ssh_ended()
+        {
+            return far.ask(&request);
         }
+        Err(Failure::new(CLOSED, ssh::REACH, "ssh to the far mover has ended"))
     }
 
     fn bridge(&self, port: u16, token: &str) -> Result<()> {
