@@ -308,7 +308,7 @@ enum Heard {
     /// What came of an action.
     Came(Input),
     /// What came of a look.
-    Looked(Looked),
+    Looked(Box<Looked>),
 }
 
 /// The thread that decides.
@@ -409,7 +409,7 @@ impl<'a> Life<'a> {
             for heard in heard {
                 match heard {
                     Heard::Came(input) => self.hear(now, input)?,
-                    Heard::Looked(looked) => self.see(now, looked, looks, changes.as_deref())?,
+                    Heard::Looked(looked) => self.see(now, *looked, looks, changes.as_deref())?,
                 }
             }
         }

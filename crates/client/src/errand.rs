@@ -138,12 +138,8 @@ impl Errand {
                 let path = place_there(destination).map(|place| place.path).unwrap_or_default();
                 (host, port, true, Other::Ssh { host: other_host, port: other_port, path })
             }
-            (Whom::Ssh(host, port), daemon) => {
-                (host, port, true, of_daemon(&daemon).unwrap_or(Other::Here))
-            }
-            (daemon, Whom::Ssh(host, port)) => {
-                (host, port, false, of_daemon(&daemon).unwrap_or(Other::Here))
-            }
+            (Whom::Ssh(host, port), daemon) => (host, port, true, of_daemon(&daemon).unwrap_or(Other::Here)),
+            (daemon, Whom::Ssh(host, port)) => (host, port, false, of_daemon(&daemon).unwrap_or(Other::Here)),
             (Whom::Daemon(..), Whom::Daemon(..)) => {
                 return Err(not_here::both_far(command, sources, destination));
             }
@@ -196,9 +192,7 @@ impl Errand {
     ) -> Result<i32> {
         let acting = ssh::wishes(&self.host, self.port, how)?;
         let other = match &self.other {
-            Other::Ssh { host, port, path } => {
-                Some((ssh::wishes(host, *port, how)?, Only::new(path, true)))
-            }
+            Other::Ssh { host, port, path } => Some((ssh::wishes(host, *port, how)?, Only::new(path, true))),
             Other::Daemon(_) | Other::Here => None,
         };
         let (errand, attached) = to_send(&given)?;

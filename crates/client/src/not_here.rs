@@ -318,7 +318,9 @@ mod tests {
             );
             assert!(cause.ends_with(&told), "{cause}");
             let cause = between(command, &["h1:x", "h1:a b"], "tw://b/in/y");
-            let told = format!("only the command copies between such: thalweg {command} h1:x 'h1:a b' tw://b:8487/in/y");
+            let told = format!(
+                "only the command copies between such: thalweg {command} h1:x 'h1:a b' tw://b:8487/in/y"
+            );
             assert!(cause.ends_with(&told), "{cause}");
         }
     }

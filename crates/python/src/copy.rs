@@ -167,7 +167,8 @@ fn all_removed(report: &Report) -> Result<()> {
 fn part(options: &CopyOptions) -> Result<Option<PartOf>> {
     let Some((number, count)) = options.part else { return Ok(None) };
     let part = PartOf::new(number, count).ok_or_else(|| {
-        let cause = format!("part=({number}, {count}): (K, N) is part K of N, from 1 to N, of at most {PARTS_MAX}");
+        let cause =
+            format!("part=({number}, {count}): (K, N) is part K of N, from 1 to N, of at most {PARTS_MAX}");
         Failure::new(FailureKind::Usage, "copy", cause)
     })?;
     match options.delete_max {

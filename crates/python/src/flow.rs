@@ -99,13 +99,8 @@ fn streamed(
     let sends = matches!(ends.to, FlowTo::Far(..));
     let congestion = reaching.congestion(sends)?;
     wishes.link.congestion = congestion.where_we_send(sends);
-    let asked = receipt::Asked {
-        from: vec![from.into()],
-        to: to.into(),
-        compress: false,
-        delete: false,
-        part: None,
-    };
+    let asked =
+        receipt::Asked { from: vec![from.into()], to: to.into(), compress: false, delete: false, part: None };
     let receipt = options.receipt.as_deref().map(|path| ReceiptFile::begin(path, &asked)).transpose()?;
     wishes.receipt = receipt.as_ref().map(ReceiptFile::sink);
     let file = options.report.as_deref().map(Report::begin).transpose()?.map(Arc::new);

@@ -111,7 +111,10 @@ mod tests {
         ];
         let found: Vec<String> = forbidden(&tree.join("\n")).into_iter().collect();
         assert_eq!(found.len(), 2, "{found:?}");
-        assert!(found[0].starts_with("copyleft v3.0.0 ") && found[0].ends_with(": GPL-3.0-only"), "{found:?}");
+        assert!(
+            found[0].starts_with("copyleft v3.0.0 ") && found[0].ends_with(": GPL-3.0-only"),
+            "{found:?}"
+        );
         assert_eq!(found[1], "silent v2.0.0 names no licence");
     }
 

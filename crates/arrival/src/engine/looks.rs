@@ -153,7 +153,7 @@ impl Looker {
                 reach: None,
             });
             // Nobody hears it when the watch is over.
-            let _ = tells.send(Heard::Looked(looked));
+            let _ = tells.send(Heard::Looked(Box::new(looked)));
         };
         std::thread::Builder::new()
             .name("look".into())

@@ -14,9 +14,7 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use thalweg_client::frames::{
-    ChannelWishes, Delivery, FramePolicy, LossReason, ReceiverWishes, SenderWishes,
-};
+use thalweg_client::frames::{ChannelWishes, FramePolicy, LossReason, ReceiverWishes, SenderWishes};
 use thalweg_mover::event::{Event, Events};
 
 /// Frames of these tests.

@@ -320,7 +320,7 @@ fn a_mover_that_is_started_for_a_deputy_serves_the_one_place_and_direction_alone
     let signer = Arc::new(client);
     let copy = |from: From, to: To| {
         let names = (String::new(), String::new());
-        let job = Job { from, to, signer: signer.clone(), names, client_line: None };
+        let job = Job { from, to, signer: signer.clone(), names, part: None, client_line: None };
         let watch = Watch {
             events: event::nobody(),
             is_behind: None,

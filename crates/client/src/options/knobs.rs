@@ -69,9 +69,9 @@ fn within(what: &str, bytes: u64, (least, most): (u64, u64)) -> Result<u64, Stri
 /// As above.
 pub fn parse_part(text: &str) -> Result<PartOf, String> {
     let read = |(number, count): (&str, &str)| PartOf::new(number.parse().ok()?, count.parse().ok()?);
-    text.split_once('/').and_then(read).ok_or_else(|| {
-        format!("part K of N is K/N, with K from 1 to N and N at most {}", limits::PARTS_MAX)
-    })
+    text.split_once('/')
+        .and_then(read)
+        .ok_or_else(|| format!("part K of N is K/N, with K from 1 to N and N at most {}", limits::PARTS_MAX))
 }
 
 /// Whether so many files can be in flight at once.

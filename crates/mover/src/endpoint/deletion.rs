@@ -67,8 +67,7 @@ impl Doomed {
     /// The first names, of entries that are not deleted.
     fn some(&self) -> String {
         let first = self.names.iter().take(REFUSED_NAMED);
-        let mut shown: Vec<String> =
-            first.map(|name| format!("`{}`", shown_path(name.as_bytes()))).collect();
+        let mut shown: Vec<String> = first.map(|name| format!("`{}`", shown_path(name.as_bytes()))).collect();
         match self.count.saturating_sub(shown.len() as u64) {
             0 => {}
             more => shown.push(format!("{more} more, which a dry run names")),

@@ -20,10 +20,8 @@ use thalweg_sys::priority::Priority;
 
 /// Time from the start of a far mover to its first session: each way is tried in turn, and the last one logs in once
 /// more, at both ends where a deputy is its client.
-pub const FIRST_SESSION_LIMIT: Duration = BRIDGE_LIMIT
-    .saturating_mul(2)
-    .saturating_add(DIAL_LIMIT.saturating_mul(3))
-    .saturating_add(DIAL_TIMEOUT);
+pub const FIRST_SESSION_LIMIT: Duration =
+    BRIDGE_LIMIT.saturating_mul(2).saturating_add(DIAL_LIMIT.saturating_mul(3)).saturating_add(DIAL_TIMEOUT);
 /// Time for a bridge to end by itself at the end.
 const BRIDGE_ENDS: Duration = Duration::from_secs(1);
 

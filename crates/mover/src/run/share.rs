@@ -99,12 +99,7 @@ impl Total {
 impl Share {
     /// Waits until so many bytes may go, while `goes_on`, and says for how long; `None` if they go at once.
     /// Before it waits, and only then, it calls `before`, whose time does not count.
-    pub fn wait(
-        &self,
-        bytes: u64,
-        goes_on: impl FnMut() -> bool,
-        before: impl FnOnce(),
-    ) -> Option<Waited> {
+    pub fn wait(&self, bytes: u64, goes_on: impl FnMut() -> bool, before: impl FnOnce()) -> Option<Waited> {
         let waited = self.wait_in_line(bytes, goes_on, before)?;
         self.waited.fetch_add(nanos(waited.time).max(1), Ordering::Relaxed);
         Some(waited)

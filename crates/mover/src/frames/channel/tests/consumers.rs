@@ -243,13 +243,11 @@ fn who_blocks_and_takes_nothing_is_passed_over_after_the_time_that_it_may_and_bl
     (5..10).for_each(|sequence| give(&mut channel, sequence));
     assert_eq!(waits(&channel), 2);
     // Who takes something now and then is slow, and no more.
-    let mut next = 4;
-    for second in [2000, 2009, 2018] {
+    for (next, second) in (5..).zip([2000, 2009, 2018]) {
         assert!(channel.bound_block(seconds(second), 0).is_empty());
         give(&mut channel, 10 + (second - 2000) / 9);
         let key = ConsumerKey::of(&asks);
         assert!(channel.next(11, &key, &asks.consumer, 0).is_some());
-        next += 1;
         channel.hear_consumer(11, &key, &asks.consumer, FramesMessage::Taken { next }, 0).unwrap();
     }
 }
