@@ -2595,7 +2595,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__cp)
-            opts="-a -r -H -S -g -X -A -p -D -n -v -q -P -z -u -x -L -0 -e -4 -6 -h --and --archive --recursive --hard-links --sparse --links --times --owner --group --xattrs --acls --perms --no-p --no-perms --no-o --no-owner --no-t --no-times --no-xattrs --human-readable --devices --dry-run --verbose --quiet --progress --compress --bwlimit --class --dscp --nice --ionice --no-tune --no-profile --update --ignore-existing --one-file-system --copy-links --remove-source-files --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --verify --io-depth --direct --order --no-io-uring --streams --cca --via --bind --cipher --ktls --tls-records --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --stall-timeout --patience --state --concurrency --depth --chunk --request --memory --window --receipt --report --json --config --help"
+            opts="-a -r -H -S -g -X -A -p -D -n -v -q -P -z -u -x -L -0 -e -4 -6 -h --and --archive --recursive --hard-links --sparse --links --times --owner --group --xattrs --acls --perms --no-p --no-perms --no-o --no-owner --no-t --no-times --no-xattrs --human-readable --devices --dry-run --verbose --quiet --progress --compress --bwlimit --class --dscp --nice --ionice --no-tune --no-profile --update --ignore-existing --one-file-system --copy-links --part --remove-source-files --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --verify --io-depth --direct --order --no-io-uring --streams --cca --via --bind --cipher --ktls --tls-records --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --stall-timeout --patience --state --concurrency --depth --chunk --request --memory --window --receipt --report --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2622,6 +2622,10 @@ _thalweg() {
                     return 0
                     ;;
                 --ionice)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --part)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2933,12 +2937,16 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__du)
-            opts="-s -L -e -4 -6 -h --summarize --dereference --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --json --config --help"
+            opts="-s -L -e -4 -6 -h --summarize --dereference --patience --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --patience)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --ticket)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -4477,12 +4485,16 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__ls)
-            opts="-l -R -L -e -4 -6 -h --long --recursive --dereference --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --json --config --help"
+            opts="-l -R -L -e -4 -6 -h --long --recursive --dereference --patience --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --patience)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --ticket)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -5288,7 +5300,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__serve)
-            opts="-h --listen --export --state --ticket-file --advertise --patience --stall-timeout --max-sessions --max-sessions-per-address --memory --bwlimit --slots --frames-memory --max-spill --log-format --require-tls --ktls --tls-records --config --help"
+            opts="-h --listen --export --state --ticket-file --advertise --patience --stall-timeout --max-sessions --max-sessions-per-address --memory --bwlimit --slots --frames-memory --max-spill --block-max --log-format --require-tls --ktls --tls-records --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -5347,6 +5359,10 @@ _thalweg() {
                     return 0
                     ;;
                 --max-spill)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --block-max)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -5560,7 +5576,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__sync)
-            opts="-a -r -H -S -g -X -A -p -D -n -v -q -P -z -u -x -L -0 -e -4 -6 -h --and --archive --recursive --hard-links --sparse --links --times --owner --group --xattrs --acls --perms --no-p --no-perms --no-o --no-owner --no-t --no-times --no-xattrs --human-readable --devices --dry-run --verbose --quiet --progress --compress --bwlimit --class --dscp --nice --ionice --no-tune --no-profile --update --ignore-existing --one-file-system --copy-links --remove-source-files --delete --max-delete --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --verify --io-depth --direct --order --no-io-uring --streams --cca --via --bind --cipher --ktls --tls-records --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --stall-timeout --patience --state --concurrency --depth --chunk --request --memory --window --receipt --report --json --config --help"
+            opts="-a -r -H -S -g -X -A -p -D -n -v -q -P -z -u -x -L -0 -e -4 -6 -h --and --archive --recursive --hard-links --sparse --links --times --owner --group --xattrs --acls --perms --no-p --no-perms --no-o --no-owner --no-t --no-times --no-xattrs --human-readable --devices --dry-run --verbose --quiet --progress --compress --bwlimit --class --dscp --nice --ionice --no-tune --no-profile --update --ignore-existing --one-file-system --copy-links --part --remove-source-files --delete --max-delete --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --verify --io-depth --direct --order --no-io-uring --streams --cca --via --bind --cipher --ktls --tls-records --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --stall-timeout --patience --state --concurrency --depth --chunk --request --memory --window --receipt --report --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -5587,6 +5603,10 @@ _thalweg() {
                     return 0
                     ;;
                 --ionice)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --part)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -6323,12 +6343,20 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__verify)
-            opts="-e -4 -6 -h --show --strict --as-b3sum --sender --receiver --keys --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --json --config --help"
+            opts="-e -4 -6 -h --show --strict --sample --seed --as-b3sum --sender --receiver --keys --patience --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --sample)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --seed)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --sender)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -6338,6 +6366,10 @@ _thalweg() {
                     return 0
                     ;;
                 --keys)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --patience)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

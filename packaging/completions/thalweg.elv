@@ -62,6 +62,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --dscp 'Mark all packets, of both sides: EF, AF11, CS1, LE, ... or 0 to 63'
             cand --nice 'Take less of the CPU than others on this machine, up to 19; above 0 also where ssh starts the far side'
             cand --ionice 'Take the disk after others: idle, or best-effort[:0-7]; also where ssh starts the far side. Only some schedulers of disks know of it: bfq does'
+            cand --part 'Copy part K of N alone: files are dealt by their names, directories are in all parts. N hosts that see the same trees share a copy so, each with a K of its own (a job array); none knows of another. Not with --delete, --and and several hosts in a place'
             cand --filter 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync'
             cand --include 'Take in names that match, before a later --exclude'
             cand --exclude 'Leave out names that match'
@@ -96,7 +97,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --request 'Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default: 512KiB)'
             cand --memory 'Take at most so much memory for buffers here, from 8MiB: fewer streams, smaller requests, less read ahead (a far side has a bound of its own: serve --memory)'
             cand --window 'Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)'
-            cand --receipt 'Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`. For one copy only, so not with --and'
+            cand --receipt 'Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`. For one copy only, so not with --and; of a copy that several hosts share, FILE.1, FILE.2 and so on, one for each part'
             cand --report 'Write how each entry ended, and what was deleted, as JSON lines, to a file, behind what is in it'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -a 'Archive: keep modes, owners, times, links, holes, attributes. Always on; accepted for your fingers'
@@ -167,6 +168,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --dscp 'Mark all packets, of both sides: EF, AF11, CS1, LE, ... or 0 to 63'
             cand --nice 'Take less of the CPU than others on this machine, up to 19; above 0 also where ssh starts the far side'
             cand --ionice 'Take the disk after others: idle, or best-effort[:0-7]; also where ssh starts the far side. Only some schedulers of disks know of it: bfq does'
+            cand --part 'Copy part K of N alone: files are dealt by their names, directories are in all parts. N hosts that see the same trees share a copy so, each with a K of its own (a job array); none knows of another. Not with --delete, --and and several hosts in a place'
             cand --max-delete 'sync: refuse to remove more than this many entries'
             cand --filter 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync'
             cand --include 'Take in names that match, before a later --exclude'
@@ -202,7 +204,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --request 'Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default: 512KiB)'
             cand --memory 'Take at most so much memory for buffers here, from 8MiB: fewer streams, smaller requests, less read ahead (a far side has a bound of its own: serve --memory)'
             cand --window 'Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)'
-            cand --receipt 'Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`. For one copy only, so not with --and'
+            cand --receipt 'Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`. For one copy only, so not with --and; of a copy that several hosts share, FILE.1, FILE.2 and so on, one for each part'
             cand --report 'Write how each entry ended, and what was deleted, as JSON lines, to a file, behind what is in it'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -a 'Archive: keep modes, owners, times, links, holes, attributes. Always on; accepted for your fingers'
@@ -466,9 +468,12 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --help 'Print help (see more with ''--help'')'
         }
         &'thalweg;verify'= {
+            cand --sample 'Read only so many files, or this share of them (5%, 0.05), drawn by a seed; of all others look at name, kind and size. Says how many damaged files that would have shown'
+            cand --seed 'Draw them by this seed: with the same receipt it draws the same files. Default: a random one, which is told'
             cand --sender 'Who may have signed as the sender: SHA-256 fingerprints of certificates (`thalweg identity`, or `openssl x509 -in CERT -noout -fingerprint -sha256`) or Ed25519 public keys, in hexadecimal'
             cand --receiver 'Who may have signed as the receiver, in the same form'
             cand --keys 'Who may have signed on either side, in the same form. One of them may have signed for both'
+            cand --patience 'Give up without progress for so long: a link that is lost is dialled again until then'
             cand --ticket 'What `thalweg serve` wrote: whom to expect and who we are'
             cand -e 'The ssh to start, with its options; split into words, never given to a shell'
             cand --rsh 'The ssh to start, with its options; split into words, never given to a shell'
@@ -530,6 +535,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --help 'Print help (see more with ''--help'')'
         }
         &'thalweg;ls'= {
+            cand --patience 'Give up without progress for so long: a link that is lost is dialled again until then'
             cand --ticket 'What `thalweg serve` wrote: whom to expect and who we are'
             cand -e 'The ssh to start, with its options; split into words, never given to a shell'
             cand --rsh 'The ssh to start, with its options; split into words, never given to a shell'
@@ -554,6 +560,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --help 'Print help (see more with ''--help'')'
         }
         &'thalweg;du'= {
+            cand --patience 'Give up without progress for so long: a link that is lost is dialled again until then'
             cand --ticket 'What `thalweg serve` wrote: whom to expect and who we are'
             cand -e 'The ssh to start, with its options; split into words, never given to a shell'
             cand --rsh 'The ssh to start, with its options; split into words, never given to a shell'
@@ -759,6 +766,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --slots 'Give the way to this server away in slots: streams that ask for one (`thalweg stream --slot`) get windows in which no other has one, or are refused. RATE is what the way carries, for instance 10Gbit/s; measure: four fifths of what this machine takes in, measured for some seconds at the start. What comes without a slot waits while somebody''s window is open'
             cand --frames-memory 'Bytes of frames that all channels together may hold in memory; as much again is for what is under way from producers and to consumers (--window) (default: 1GiB, or in a control group an eighth of what it may have, if that is less)'
             cand --max-spill 'The most that a client may let the spill log of a channel have (`frames --spill-size`); one that asks for more is refused. A recorded log keeps what it has. max-spill of an export takes precedence'
+            cand --block-max 'A consumer of frames with --policy block that takes nothing may hold producers up for so long: after that the oldest frames are dropped for it, each is named to it, and producers are told, until it takes something (default: as long as it is there)'
             cand --log-format 'Write a log to stderr in this form, with a line for each transfer when it is over: what THALWEG_LOG asks for, else as THALWEG_LOG=info. Without it there is a log, for people, where THALWEG_LOG is set'
             cand --ktls 'With `--cipher tls`, let the kernel seal what this side sends and open what it receives: where that was measured to be faster, wherever the kernel can, or never'
             cand --tls-records 'With `--cipher tls`, replace a stream after this side has sent so many TLS records on it, from 1024 to 15728640, which is short of what a key may seal'
@@ -770,7 +778,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;watch'= {
             cand --on-arrival 'Run this program, on this machine, for each item once it has arrived, is verified and durable. It is told about the item in its environment (THALWEG_ITEM_PATH, _NAME, _DIGEST, _RECEIPT, _KEY, ...); no shell sees any of it'
             cand --item 'What is one item'
-            cand --stable 'An item is complete when its sizes and times have not changed for so long'
+            cand --stable 'An item is complete when its sizes and times have not changed for so long (default: 2s; a file in a bucket is complete when it is there)'
             cand --marker 'An item is complete when its marker is there, made or touched after the item''s last change: for a file NAME the file NAME + MARKER beside it, for a directory the file MARKER in it'
             cand --in-order 'Run the program strictly one item after another, by name (numbers in names as numbers) or by time of the last change: the next waits until the one before has succeeded. Copies go ahead of it'
             cand --jobs 'Runs of the program at the same time'
@@ -778,7 +786,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --attempts 'Runs that fail before an item is given up, until the next start; between them 1 s, doubled each time, at most 60 s. With --in-order the watch ends then'
             cand --results-back 'After a run that succeeded, send what it wrote in the directory THALWEG_ITEM_RESULTS to PLACE/NAME'
             cand --receipts 'Write what both sides sign of each item into this directory of this machine, which is made: a file NAME.DIGITS.receipt for each version that arrived, with _ for a slash (default: in the state directory)'
-            cand --look-every 'Look at the directory at least so often (default: 10s where the kernel tells of changes, else 1s)'
+            cand --look-every 'Look at the directory at least so often (default: 10s where the kernel tells of changes, and in a bucket; else 1s)'
             cand --idle-exit 'End when there was nothing to do for so long, as a look then sees; while the directory cannot be looked at, the watch goes on trying (default: never)'
             cand --filter 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync'
             cand --include 'Take in names that match, before a later --exclude'

@@ -65,6 +65,7 @@ scavenger\t'What others leave'"
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l dscp -d 'Mark all packets, of both sides: EF, AF11, CS1, LE, ... or 0 to 63' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l nice -d 'Take less of the CPU than others on this machine, up to 19; above 0 also where ssh starts the far side' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l ionice -d 'Take the disk after others: idle, or best-effort[:0-7]; also where ssh starts the far side. Only some schedulers of disks know of it: bfq does' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l part -d 'Copy part K of N alone: files are dealt by their names, directories are in all parts. N hosts that see the same trees share a copy so, each with a K of its own (a job array); none knows of another. Not with --delete, --and and several hosts in a place' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l filter -d 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l include -d 'Take in names that match, before a later --exclude' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l exclude -d 'Leave out names that match' -r
@@ -107,7 +108,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l chunk -d 'Bytes o
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l request -d 'Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default: 512KiB)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l memory -d 'Take at most so much memory for buffers here, from 8MiB: fewer streams, smaller requests, less read ahead (a far side has a bound of its own: serve --memory)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l window -d 'Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l receipt -d 'Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`. For one copy only, so not with --and' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l receipt -d 'Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`. For one copy only, so not with --and; of a copy that several hosts share, FILE.1, FILE.2 and so on, one for each part' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l report -d 'Write how each entry ended, and what was deleted, as JSON lines, to a file, behind what is in it' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s a -l archive -d 'Archive: keep modes, owners, times, links, holes, attributes. Always on; accepted for your fingers'
@@ -147,6 +148,7 @@ scavenger\t'What others leave'"
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l dscp -d 'Mark all packets, of both sides: EF, AF11, CS1, LE, ... or 0 to 63' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l nice -d 'Take less of the CPU than others on this machine, up to 19; above 0 also where ssh starts the far side' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l ionice -d 'Take the disk after others: idle, or best-effort[:0-7]; also where ssh starts the far side. Only some schedulers of disks know of it: bfq does' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l part -d 'Copy part K of N alone: files are dealt by their names, directories are in all parts. N hosts that see the same trees share a copy so, each with a K of its own (a job array); none knows of another. Not with --delete, --and and several hosts in a place' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l max-delete -d 'sync: refuse to remove more than this many entries' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l filter -d 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l include -d 'Take in names that match, before a later --exclude' -r
@@ -190,7 +192,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l chunk -d 'Bytes
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l request -d 'Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default: 512KiB)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l memory -d 'Take at most so much memory for buffers here, from 8MiB: fewer streams, smaller requests, less read ahead (a far side has a bound of its own: serve --memory)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l window -d 'Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l receipt -d 'Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`. For one copy only, so not with --and' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l receipt -d 'Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`. For one copy only, so not with --and; of a copy that several hosts share, FILE.1, FILE.2 and so on, one for each part' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l report -d 'Write how each entry ended, and what was deleted, as JSON lines, to a file, behind what is in it' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s a -l archive -d 'Archive: keep modes, owners, times, links, holes, attributes. Always on; accepted for your fingers'
@@ -390,9 +392,12 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand slots" -s 4 -l ipv4 -d '
 complete -c thalweg -n "__fish_thalweg_using_subcommand slots" -s 6 -l ipv6 -d 'Dial only addresses of IPv6, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand slots" -l json -d 'Events as JSON, one a line, on stdout'
 complete -c thalweg -n "__fish_thalweg_using_subcommand slots" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l sample -d 'Read only so many files, or this share of them (5%, 0.05), drawn by a seed; of all others look at name, kind and size. Says how many damaged files that would have shown' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l seed -d 'Draw them by this seed: with the same receipt it draws the same files. Default: a random one, which is told' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l sender -d 'Who may have signed as the sender: SHA-256 fingerprints of certificates (`thalweg identity`, or `openssl x509 -in CERT -noout -fingerprint -sha256`) or Ed25519 public keys, in hexadecimal' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l receiver -d 'Who may have signed as the receiver, in the same form' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l keys -d 'Who may have signed on either side, in the same form. One of them may have signed for both' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l patience -d 'Give up without progress for so long: a link that is lost is dialled again until then' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l port -d 'Port of sshd' -r
@@ -436,6 +441,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand check" -s 4 -l ipv4 -d '
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -s 6 -l ipv6 -d 'Dial only addresses of IPv6, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l json -d 'Events as JSON, one a line, on stdout'
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -l patience -d 'Give up without progress for so long: a link that is lost is dialled again until then' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -l port -d 'Port of sshd' -r
@@ -451,6 +457,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -s 4 -l ipv4 -d 'Dia
 complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -s 6 -l ipv6 -d 'Dial only addresses of IPv6, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -l json -d 'Events as JSON, one a line, on stdout'
 complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l patience -d 'Give up without progress for so long: a link that is lost is dialled again until then' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l port -d 'Port of sshd' -r
@@ -617,6 +624,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l bwlimit -d 'Mo
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l slots -d 'Give the way to this server away in slots: streams that ask for one (`thalweg stream --slot`) get windows in which no other has one, or are refused. RATE is what the way carries, for instance 10Gbit/s; measure: four fifths of what this machine takes in, measured for some seconds at the start. What comes without a slot waits while somebody\'s window is open' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l frames-memory -d 'Bytes of frames that all channels together may hold in memory; as much again is for what is under way from producers and to consumers (--window) (default: 1GiB, or in a control group an eighth of what it may have, if that is less)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l max-spill -d 'The most that a client may let the spill log of a channel have (`frames --spill-size`); one that asks for more is refused. A recorded log keeps what it has. max-spill of an export takes precedence' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l block-max -d 'A consumer of frames with --policy block that takes nothing may hold producers up for so long: after that the oldest frames are dropped for it, each is named to it, and producers are told, until it takes something (default: as long as it is there)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l log-format -d 'Write a log to stderr in this form, with a line for each transfer when it is over: what THALWEG_LOG asks for, else as THALWEG_LOG=info. Without it there is a log, for people, where THALWEG_LOG is set' -r -f -a "text\t'Lines for people'
 json\t'An object of JSON on each line'"
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l ktls -d 'With `--cipher tls`, let the kernel seal what this side sends and open what it receives: where that was measured to be faster, wherever the kernel can, or never' -r -f -a "auto\t'Where it was measured to be faster'
@@ -629,7 +637,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -s h -l help -d '
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l on-arrival -d 'Run this program, on this machine, for each item once it has arrived, is verified and durable. It is told about the item in its environment (THALWEG_ITEM_PATH, _NAME, _DIGEST, _RECEIPT, _KEY, ...); no shell sees any of it' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l item -d 'What is one item' -r -f -a "file\t'Each file, at any depth'
 directory\t'Each directory at the top, with all that is in it'"
-complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l stable -d 'An item is complete when its sizes and times have not changed for so long' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l stable -d 'An item is complete when its sizes and times have not changed for so long (default: 2s; a file in a bucket is complete when it is there)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l marker -d 'An item is complete when its marker is there, made or touched after the item\'s last change: for a file NAME the file NAME + MARKER beside it, for a directory the file MARKER in it' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l in-order -d 'Run the program strictly one item after another, by name (numbers in names as numbers) or by time of the last change: the next waits until the one before has succeeded. Copies go ahead of it' -r -f -a "name\t'By name'
 time\t'By time of the last change, then by name'"
@@ -638,7 +646,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l transfers -d '
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l attempts -d 'Runs that fail before an item is given up, until the next start; between them 1 s, doubled each time, at most 60 s. With --in-order the watch ends then' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l results-back -d 'After a run that succeeded, send what it wrote in the directory THALWEG_ITEM_RESULTS to PLACE/NAME' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l receipts -d 'Write what both sides sign of each item into this directory of this machine, which is made: a file NAME.DIGITS.receipt for each version that arrived, with _ for a slash (default: in the state directory)' -r -F
-complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l look-every -d 'Look at the directory at least so often (default: 10s where the kernel tells of changes, else 1s)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l look-every -d 'Look at the directory at least so often (default: 10s where the kernel tells of changes, and in a bucket; else 1s)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l idle-exit -d 'End when there was nothing to do for so long, as a look then sees; while the directory cannot be looked at, the watch goes on trying (default: never)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l filter -d 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l include -d 'Take in names that match, before a later --exclude' -r

@@ -1,5 +1,5 @@
-//! `sync --delete` where something of another kind stands: a file for a directory, a directory for a file. And where the
-//! source says too little to delete by.
+//! `sync --delete` where something of another kind stands: a file for a directory, a directory for a file. And where
+//! the source says too little to delete by.
 
 mod support;
 

@@ -385,7 +385,8 @@ impl Exports {
     ///
     /// # Errors
     /// `NotFound` for an export that there is not, or whose directory is gone, `Permission` for writing to one that is
-    /// read-only or is not the one that is served, `Usage` for a path that could leave it, or of more than [`limits::PLACE_LEVELS_MAX`] levels.
+    /// read-only or is not the one that is served, `Usage` for a path that could leave it, or of more than
+    /// [`limits::PLACE_LEVELS_MAX`] levels.
     pub fn resolve(&self, place: &Place, write: bool) -> Result<Resolved> {
         let trailing_slash = place.path.ends_with(b"/");
         match (self, &place.export) {

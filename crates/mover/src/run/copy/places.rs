@@ -142,9 +142,10 @@ impl Job<'_> {
         Filter::new(self.wishes.selection.filter.clone())
     }
 
-    /// Same sources and destination, and the same part of them, same key: what lets a second attempt find what the first left behind. Of what is
-    /// pushed to a daemon the machine is part of the source: nodes of a cluster have the same paths, and a daemon the
-    /// same certificate of all. By ssh it is not: there a user goes on from another login node of the same file system.
+    /// Same sources and destination, and the same part of them, same key: what lets a second attempt find what the
+    /// first left behind. Of what is pushed to a daemon the machine is part of the source: nodes of a cluster have the
+    /// same paths, and a daemon the same certificate of all. By ssh it is not: there a user goes on from another login
+    /// node of the same file system.
     pub(super) fn job_key(&self) -> [u8; 16] {
         self.job_key_at(&thalweg_sys::machine::identity())
     }
