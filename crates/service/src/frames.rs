@@ -50,10 +50,11 @@ impl Host {
                 FrameRole::Consume(consume) => consume.policy == FramePolicy::Spill,
             };
         let writes = is_producer || stores;
-        let (key, store) = self.channel_at(place, writes)?;
+        let exports = self.exports_of(session)?;
+        let (key, store) = channel_at(&exports, place, writes, self.spill_bytes_max())?;
         // One whose log is open writes on, whoever comes.
         if stores && !self.hub.has_log(&key) {
-            self.exports().resolve(place, true)?.kept_free(0)?;
+            exports.resolve(place, true)?.kept_free(0)?;
         }
         let channel = self.hub.channel(&key, &frames.channel, store)?;
         let since = Instant::now();
@@ -133,17 +134,17 @@ impl Host {
         channel_at(&self.exports(), place, writes, self.spill_bytes_max())
     }
 
-    /// How a channel stands.
+    /// How a channel stands, for the client of this session.
     ///
     /// # Errors
     /// `NotFound` if nobody has opened it; why it cannot be one.
-    pub fn channel_status(&self, place: &Place) -> Result<ChannelStatus> {
-        let (key, _) = self.channel_at(place, false)?;
+    pub(crate) fn channel_status(&self, session: &Session, place: &Place) -> Result<ChannelStatus> {
+        let (key, _) = channel_at(&self.exports_of(session)?, place, false, self.spill_bytes_max())?;
         self.hub.status(&key).ok_or_else(|| {
             Failure::new(
                 FailureKind::NotFound,
                 "look at a channel",
-                format!("nobody has opened `{}/{}` since the hub began", key.0, Escaped(&key.1)),
+                format!("nobody has opened `{}/{}` since the hub began", key.0, Escaped(&place.path)),
             )
         })
     }
@@ -273,7 +274,13 @@ fn channel_at(
         return Err(Failure::new(FailureKind::Usage, OPEN_CHANNEL, cause));
     }
     StorePlace::check(&resolved.path)?;
-    let key = (place.export.clone().unwrap_or_default(), resolved.path.clone());
+    // By where it is, whatever directory of the export a ticket reaches.
+    let mut path = resolved.beneath.clone().into_bytes();
+    if !path.is_empty() {
+        path.push(b'/');
+    }
+    path.extend_from_slice(&resolved.path);
+    let key = (place.export.clone().unwrap_or_default(), path);
     // Who may not write there may not have it written either.
     let can_write = exports.resolve(place, true).is_ok();
     let rights = resolved.rights;
