@@ -294,6 +294,7 @@ fn channel_at(
 mod tests {
     use super::*;
     use crate::export::{Export, Rights};
+    use crate::tickets::{Part, Reach};
     use thalweg_mover::endpoint::local::destination::guard::{Guard, MinFree};
     use thalweg_mover::frames::ProducerId;
     use thalweg_wire::message::{Consume, FrameFrom};
@@ -314,6 +315,22 @@ mod tests {
             let store = store.expect("it may be written");
             assert_eq!((store.min_free, store.keeps_all, store.spill_bytes_max), (min_free, true, most));
         }
+    }
+
+    /// Else two who reach different directories would meet in one channel, and two who reach the same in none.
+    #[test]
+    fn a_channel_is_where_it_is_whatever_directory_a_ticket_reaches() {
+        let scratch = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(scratch.path().join("run7/deep")).unwrap();
+        let exports = Exports::open(vec![Export::of("data", scratch.path().to_path_buf())]).unwrap();
+        let key = |below: &str, path: &str| {
+            let part = Part { below: below.to_owned(), ..Part::read("data").unwrap() };
+            let place = Place { export: Some("data".into()), path: path.as_bytes().to_vec() };
+            channel_at(&exports.narrowed(&Reach::Only(vec![part])), &place, true, 5).unwrap().0
+        };
+        assert_eq!(key("", "run7/deep/scan"), key("run7", "deep/scan"));
+        assert_eq!(key("run7/deep", "scan"), key("run7", "deep/scan"));
+        assert_ne!(key("run7", "scan"), key("run7/deep", "scan"));
     }
 
     #[test]

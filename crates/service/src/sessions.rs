@@ -131,7 +131,10 @@ impl Host {
         }
     }
 
-    /// The ticket that this session's client came with, as it is now; `None` where there are none.
+    /// The ticket of a client with this certificate, as it is now; `None` where there are none.
+    ///
+    /// # Errors
+    /// `Permission` if it is not taken any more.
     fn ticket_of(&self, peer: &Fingerprint) -> Result<Option<Arc<Record>>> {
         self.tickets.get().map(|tickets| tickets.take(peer, unix_seconds())).transpose()
     }
