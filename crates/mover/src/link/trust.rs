@@ -37,8 +37,8 @@ pub enum ServerTrust {
     },
 }
 
-/// Which clients a server accepts: those pinned, those in a register, and those vouched for by an authority. Without any
-/// of these nobody.
+/// Which clients a server accepts: those pinned, those in a register, and those vouched for by an authority. Without
+/// any of these nobody.
 #[derive(Debug, Clone, Default)]
 pub struct ClientTrust {
     /// Certificates known one by one; may change while the server runs.

@@ -1,7 +1,7 @@
 //! Tickets as a daemon heeds them while they are made and taken back.
 //!
-//! 1. It looks at their directory when somebody comes whom it does not know, and about four times a second, and reads it
-//!    again if it changed: of that what is new. So a directory of many tickets costs a look at one entry.
+//! 1. It looks at their directory when somebody comes whom it does not know, and about four times a second, and reads
+//!    it again if it changed: of that what is new. So a directory of many tickets costs a look at one entry.
 //! 2. The file of a ticket is looked at when a session begins with it, each time that something is opened or asked in
 //!    one, and about four times a second meanwhile.
 //!
