@@ -36,6 +36,8 @@ pub mod tune;
 
 pub mod serve;
 
+pub mod ticket;
+
 pub mod link;
 
 pub mod testbed;
@@ -73,6 +75,7 @@ use std::path::PathBuf;
 use stream::{MarkArgs, StreamArgs};
 use testbed::TestbedCommand;
 use thalweg_wire::limits;
+use ticket::TicketCommand;
 use tune::TuneArgs;
 use watch::{KeepRunArgs, WatchArgs};
 
@@ -142,6 +145,9 @@ pub enum Command {
     ExplainFilter(ExplainArgs),
     /// Serve directories to other machines
     Serve(ServeArgs),
+    /// Let people into a daemon, each with a name, rights and an end; and take that back
+    #[command(subcommand)]
+    Ticket(TicketCommand),
     /// Copy what becomes complete in a directory, and run a program on arrival, each item once
     Watch(WatchArgs),
     /// Hosts on this machine, joined by an emulated path: delay, rate, loss, for any program
@@ -246,6 +252,7 @@ impl Command {
             Command::Bench(command) => command.wants_json(),
             Command::Dataset(command) => command.wants_json(),
             Command::Watch(args) => args.json,
+            Command::Ticket(command) => command.wants_json(),
             Command::Plot(_)
             | Command::Report(_)
             | Command::Limit(_)

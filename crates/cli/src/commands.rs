@@ -4,6 +4,8 @@ mod copy;
 
 mod serve;
 
+mod ticket;
+
 mod stream;
 
 mod mark;
@@ -82,6 +84,7 @@ pub fn run(command: Command, places: &Places) -> Result<Exit> {
         Command::Tune(args) => tune::tune(&args, places),
         Command::ExplainFilter(args) => explain_filter::explain_filter(&args),
         Command::Serve(args) => serve::serve(&args),
+        Command::Ticket(command) => ticket::ticket(&command),
         Command::Testbed(command) => testbed::testbed(&command),
         Command::Advise(args) => advise::advise(&args),
         Command::Model(command) => model::model(&command),

@@ -85,9 +85,11 @@ pub const OPTIONS: [&str; 51] = [
 
 /// Options that have only the name of one of these, by the command that has them, or has commands that do: what they
 /// say is of one command line.
-const NAMESAKES: [(&str, &[&str]); 3] = [
+const NAMESAKES: [(&str, &[&str]); 4] = [
     // Of a hub, not of this process; and of frames, which has other bounds.
     ("frames", &["listen", "memory", "window"]),
+    // What one ticket permits, not what a daemon has.
+    ("ticket", &["bwlimit", "export"]),
     // One of the laws that are known, where a kernel has more.
     ("advise", &["cca"]),
     // Numbers of a law.

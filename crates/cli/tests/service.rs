@@ -5,6 +5,9 @@ mod support;
 #[path = "service/units.rs"]
 mod units;
 
+#[path = "service/tickets.rs"]
+mod tickets;
+
 use nix::sys::signal::Signal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsRawFd;

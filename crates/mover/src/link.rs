@@ -60,4 +60,4 @@ pub use ticket::Ticket;
 pub use tls::{
     Connection, client_config, proof_matches, resume_proof, server_config, statement_tie, stream_proof,
 };
-pub use trust::{ClientTrust, Pins, ServerTrust};
+pub use trust::{ClientTrust, Pins, Register, ServerTrust};

@@ -41,10 +41,11 @@ pub(crate) fn answer(
     let ended = host.exports().check_question(&question).and_then(|()| match question {
         Question::About => {
             let program = format!("thalweg {}", env!("CARGO_PKG_VERSION"));
-            pen.say(Reply::About { program, exports: host.exports().names() })
+            let exports = host.exports_of(session).map(|exports| exports.names());
+            exports.and_then(|exports| pen.say(Reply::About { program, exports }))
         }
         Question::List { place, recursive, follow_links, after } => {
-            let place = surveyed(host, &place, follow_links);
+            let place = surveyed(host, &pen, &place, follow_links);
             place.and_then(|place| list(&pen, &place, recursive, after.as_ref()))
         }
         Question::Look { place, follow } => look(host, &pen, &place, follow),
@@ -53,12 +54,13 @@ pub(crate) fn answer(
         }
         Question::Digest { place, chunk_bytes, follow_links, after } => DigestAs::of_question(chunk_bytes)
             .and_then(|how| {
-                let place = surveyed(host, &place, follow_links)?;
+                let place = surveyed(host, &pen, &place, follow_links)?;
                 digest(&pen, &place, (how, &crew.take(pen.epoch)), after.as_ref(), &mut done)
             }),
         Question::Remove { place, recursive } => remove(host, &pen, &place, recursive, &mut done),
         Question::Channel { place } => {
-            host.channel_status(&place).and_then(|status| pen.say(Reply::Channel(Box::new(status))))
+            let status = host.channel_status(session, &place);
+            status.and_then(|status| pen.say(Reply::Channel(Box::new(status))))
         }
         Question::Measure { place, part, millis, threads } => {
             let time = Duration::from_millis(u64::from(millis));
@@ -112,7 +114,7 @@ fn list(pen: &Pen<'_>, place: &SurveyPlace, recursive: bool, after: Option<&Rela
 }
 
 fn look(host: &Host, pen: &Pen<'_>, place: &Place, follow: bool) -> Result<()> {
-    let entry = survey::look(&resolve(host, place)?, follow)?;
+    let entry = survey::look(&resolve(host, pen, place)?, follow)?;
     pen.say(Reply::Entries(vec![entry]))
 }
 
@@ -124,7 +126,7 @@ fn read(
     seen: Option<Evidence>,
     done: &mut Done,
 ) -> Result<()> {
-    let place = resolve(host, place)?;
+    let place = resolve(host, pen, place)?;
     survey::read(&place, offset, bytes, seen, &mut |piece| {
         pen.say(Reply::Bytes(piece.to_vec()))?;
         done.bytes += piece.len() as u64;
@@ -175,7 +177,7 @@ fn digest(
 }
 
 fn remove(host: &Host, pen: &Pen<'_>, place: &Place, recursive: bool, done: &mut Done) -> Result<()> {
-    let place = host.exports().resolve(place, true)?;
+    let place = host.exports_of(pen.session)?.resolve(place, true)?;
     place.check_delete("remove")?;
     let place = survey_place(place);
     let mut count = 0;
@@ -208,7 +210,7 @@ fn measure_part(
     time: Duration,
     threads: u16,
 ) -> Result<()> {
-    let resolved = host.exports().resolve(place, part == Part::Write)?;
+    let resolved = host.exports_of(pen.session)?.resolve(place, part == Part::Write)?;
     let kept = match part {
         Part::Write => resolved.kept_free(measure::WRITE_BYTES_MIN)?,
         Part::Read | Part::Digest | Part::Seal | Part::Open => None,
@@ -240,12 +242,12 @@ fn slot(host: &Host, pen: &Pen<'_>, ask: SlotAsk) -> Result<()> {
     answer.map_or(Ok(()), |reply| pen.say(reply))
 }
 
-fn resolve(host: &Host, place: &Place) -> Result<SurveyPlace> {
-    host.exports().resolve(place, false).map(survey_place)
+fn resolve(host: &Host, pen: &Pen<'_>, place: &Place) -> Result<SurveyPlace> {
+    host.exports_of(pen.session)?.resolve(place, false).map(survey_place)
 }
 
-fn surveyed(host: &Host, place: &Place, follow_links: bool) -> Result<SurveyPlace> {
-    Ok(SurveyPlace { follow_links, ..resolve(host, place)? })
+fn surveyed(host: &Host, pen: &Pen<'_>, place: &Place, follow_links: bool) -> Result<SurveyPlace> {
+    Ok(SurveyPlace { follow_links, ..resolve(host, pen, place)? })
 }
 
 fn survey_place(resolved: Resolved) -> SurveyPlace {

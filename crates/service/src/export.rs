@@ -1,5 +1,6 @@
 //! What a server lets its clients reach.
 
+use crate::tickets::Reach;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use thalweg_mover::endpoint::local::destination::guard::{Guard, MinFree};
 use thalweg_mover::endpoint::local::staging::scratch;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::run::agree::place_of;
-use thalweg_sys::Dir;
+use thalweg_sys::{Dir, Links};
 use thalweg_wire::limits;
 use thalweg_wire::message::{Place, Question, Request};
 use thalweg_wire::path::Escaped;
@@ -28,6 +29,8 @@ pub struct Export {
     pub directory: PathBuf,
     /// What clients may do there.
     pub rights: Rights,
+    /// Directory in it that they see instead, by the path below it: that of their ticket. Empty: all of it.
+    pub below: String,
 }
 
 /// What clients may do in an export. The default is everything but what has to be allowed.
@@ -45,6 +48,12 @@ pub struct Rights {
     pub spill_bytes_max: Option<u64>,
     /// What all transfers there move together at most, in bits a second, both directions in one.
     pub bits_per_s_max: Option<u64>,
+}
+
+/// Whether exports and tickets may be called so: 1 to so many letters, digits, `-`, `_` and `.`, and no `.` first.
+pub(crate) fn is_name(text: &str, bytes_max: usize) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    (1..=bytes_max).contains(&text.len()) && !text.starts_with('.') && text.chars().all(plain)
 }
 
 /// What was read, or what is wrong with it.
@@ -66,7 +75,7 @@ pub type Reads = fn(&str) -> std::result::Result<u64, String>;
 impl Export {
     /// One in which clients may do everything.
     pub fn of(name: &str, directory: PathBuf) -> Export {
-        Export { name: name.to_owned(), directory, rights: Rights::default() }
+        Export { name: name.to_owned(), directory, rights: Rights::default(), below: String::new() }
     }
 
     /// Reads `NAME=DIR` or `NAME=DIR:FLAG[,FLAG...]`. Only what stands behind the last colon and has one of the flags
@@ -86,9 +95,7 @@ impl Export {
         };
         let rights = flags.map(|flags| Rights::read(flags, size, rate)).transpose();
         let rights = rights.map_err(|cause| usage(&cause))?.unwrap_or_default();
-        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-        let is_short = (1..=limits::NAME_BYTES_MAX).contains(&name.len());
-        if !is_short || name.starts_with('.') || !name.chars().all(plain) {
+        if !is_name(name, limits::NAME_BYTES_MAX) {
             let cause =
                 "a name has at most 255 letters, digits, `-`, `_` and `.`, and does not begin with `.`";
             return Err(usage(cause));
@@ -97,6 +104,16 @@ impl Export {
             return Err(usage("the directory is missing"));
         }
         Ok(Export { rights, ..Export::of(name, directory.into()) })
+    }
+
+    /// What clients see of it, where this is its directory. A link leads nobody out.
+    fn opened(&self, directory: &Dir) -> Result<Dir> {
+        if self.below.is_empty() {
+            return directory.try_clone().map_err(|error| failure::of_io("open", &error));
+        }
+        let words = format!("what the ticket reaches of the export `{}`", self.name);
+        let opened = directory.open_beneath(self.below.as_bytes(), Links::Refuse);
+        opened.map_err(|error| failure::with_words(failure::of_io("open", &error), &words))
     }
 }
 
@@ -154,7 +171,7 @@ fn min_free(text: &str, size: Reads) -> InWords<MinFree> {
 #[derive(Clone)]
 pub enum Exports {
     /// Named directories, each held open: nothing outside of them can be named.
-    Named(Arc<Vec<(Export, Dir)>>),
+    Named(Arc<Vec<(Export, Arc<Dir>)>>),
     /// Everything that the user may reach: for a mover that this user started by ssh.
     User,
     /// Of that one place, in one direction: for a mover that this user started for somebody else.
@@ -216,6 +233,8 @@ pub struct Resolved {
     pub rights: Rights,
     /// Its export; empty where the user's own rights decide.
     pub export: String,
+    /// Path of that directory in the export; empty if it is all of it.
+    pub beneath: String,
 }
 
 impl Resolved {
@@ -297,7 +316,7 @@ impl Exports {
     /// # Errors
     /// For a directory that cannot be opened, or a name given twice.
     pub fn open(exports: Vec<Export>) -> Result<Exports> {
-        let mut open: Vec<(Export, Dir)> = Vec::with_capacity(exports.len());
+        let mut open: Vec<(Export, Arc<Dir>)> = Vec::with_capacity(exports.len());
         for mut export in exports {
             if open.iter().any(|(other, _)| other.name == export.name) {
                 let cause = format!("the export `{}` is given twice", export.name);
@@ -310,9 +329,23 @@ impl Exports {
             if let Ok(absolute) = std::path::absolute(&export.directory) {
                 export.directory = absolute;
             }
-            open.push((export, directory));
+            open.push((export, Arc::new(directory)));
         }
         Ok(Exports::Named(Arc::new(open)))
+    }
+
+    /// What of them who reaches no further is let to, with the rights that both leave.
+    pub fn narrowed(&self, reach: &Reach) -> Exports {
+        let (Exports::Named(exports), Reach::Only(parts)) = (self, reach) else { return self.clone() };
+        let narrowed = parts.iter().filter_map(|part| {
+            let (export, directory) = exports.iter().find(|(export, _)| export.name == part.export)?;
+            let mut export = Export { below: part.below.clone(), ..export.clone() };
+            export.rights.read_only |= part.read_only;
+            export.rights.no_delete |= part.no_delete;
+            export.rights.guard.no_replace |= part.no_replace;
+            Some((export, directory.clone()))
+        });
+        Exports::Named(Arc::new(narrowed.collect()))
     }
 
     /// Names and whether they can be written.
@@ -365,7 +398,9 @@ impl Exports {
             Exports::User | Exports::Only(_) => Arc::default(),
         };
         let (before, now) = (named(self), named(others));
-        let find = |exports: &[(Export, Dir)], name: &str| exports.iter().position(|(e, _)| e.name == name);
+        let find = |exports: &[(Export, Arc<Dir>)], name: &str| {
+            exports.iter().position(|(e, _)| e.name == name)
+        };
         let mut changes = Changes::default();
         for (export, held) in now.iter() {
             let list = match find(&before, &export.name).map(|at| &before[at]) {
@@ -376,7 +411,7 @@ impl Exports {
             };
             list.push(export.name.clone());
         }
-        let is_gone = |(export, _): &&(Export, Dir)| find(&now, &export.name).is_none();
+        let is_gone = |(export, _): &&(Export, Arc<Dir>)| find(&now, &export.name).is_none();
         changes.removed = before.iter().filter(is_gone).map(|(export, _)| export.name.clone()).collect();
         changes
     }
@@ -423,10 +458,11 @@ impl Exports {
                     }
                     path.extend_from_slice(component);
                 }
-                let below = directory.try_clone().map_err(|error| failure::of_io("open", &error))?;
-                let (mut rights, export) = (export.rights, export.name.clone());
+                let below = export.opened(directory)?;
+                let (mut rights, beneath) = (export.rights, export.below.clone());
                 rights.guard.no_set_id = !rights.set_id;
-                Ok(Resolved { below: Some(below), path, trailing_slash, rights, export })
+                let export = export.name.clone();
+                Ok(Resolved { below: Some(below), path, trailing_slash, rights, export, beneath })
             }
             (Exports::Only(only), _) if !only.is(place) || write && !only.write => Err(only.refusal()),
             (Exports::User | Exports::Only(_), None) => Ok(Resolved {
@@ -435,6 +471,7 @@ impl Exports {
                 trailing_slash,
                 rights: Rights::default(),
                 export: String::new(),
+                beneath: String::new(),
             }),
             _ => Err(Failure::new(FailureKind::NotFound, "open", "no export is named")),
         }
@@ -461,6 +498,7 @@ fn is_replaced(export: &Export, held: &Dir) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tickets::Part;
 
     fn read(text: &str) -> Result<Export> {
         let number: Reads = |text| text.parse().map_err(|_| format!("`{text}` is no number"));
@@ -604,6 +642,43 @@ mod tests {
         assert!(no_set_id(&named("tmp=/tmp"), Some("tmp")));
         assert!(!no_set_id(&named("tmp=/tmp:setid"), Some("tmp")));
         assert!(!no_set_id(&Exports::User, None), "who came by ssh may do so anyway");
+    }
+
+    #[test]
+    fn a_ticket_narrows_what_an_export_permits_and_widens_nothing() {
+        let scratch = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(scratch.path().join("run7/deep")).unwrap();
+        std::os::unix::fs::symlink("/etc", scratch.path().join("out")).unwrap();
+        let at = scratch.path().display();
+        let all = ["a=@", "b=@:ro", "c=@:no-delete,no-replace"];
+        let all = all.map(|text| read(&text.replace('@', &at.to_string())).unwrap());
+        let exports = Exports::open(all.to_vec()).unwrap();
+        let of = |text: &str, below: &str| Part { below: below.to_owned(), ..Part::read(text).unwrap() };
+        let narrowed = |parts: &[Part]| exports.narrowed(&Reach::Only(parts.to_vec()));
+        let resolve = |exports: &Exports, export: &str, path: &[u8], write| {
+            exports.resolve(&Place { export: Some(export.to_owned()), path: path.to_vec() }, write)
+        };
+        let kind = |resolved: Result<Resolved>| resolved.err().map(|failure| failure.kind);
+        assert_eq!(narrowed(&[of("b", ""), of("gone", "")]).names(), [("b".to_owned(), false)]);
+        assert_eq!(exports.narrowed(&Reach::All).names(), exports.names());
+        let one = narrowed(&[of("a:ro", "")]);
+        assert_eq!(kind(resolve(&one, "a", b"x", true)), Some(FailureKind::Permission));
+        assert_eq!(kind(resolve(&one, "b", b"x", false)), Some(FailureKind::NotFound));
+        // What the export forbids stays forbidden.
+        assert_eq!(kind(resolve(&narrowed(&[of("b", "")]), "b", b"x", true)), Some(FailureKind::Permission));
+        let rights = resolve(&narrowed(&[of("c", "")]), "c", b"x", true).unwrap().rights;
+        assert!(rights.no_delete && rights.guard.no_replace);
+        let rights = resolve(&narrowed(&[of("a:no-delete,no-replace", "")]), "a", b"x", true).unwrap().rights;
+        assert!(rights.no_delete && rights.guard.no_replace);
+        // Only a directory of it.
+        let below = narrowed(&[of("a", "run7")]);
+        let seen = resolve(&below, "a", b"deep", false).unwrap();
+        assert!(seen.below.unwrap().stat(b"deep").is_ok());
+        assert_eq!((seen.beneath.as_str(), seen.path.as_slice()), ("run7", &b"deep"[..]));
+        assert!(resolve(&below, "a", b"../x", false).is_err());
+        assert!(resolve(&narrowed(&[of("a", "out")]), "a", b"", false).is_err(), "a link leads out");
+        let none = resolve(&narrowed(&[of("a", "none")]), "a", b"", false);
+        assert_eq!(kind(none), Some(FailureKind::NotFound));
     }
 
     #[test]

@@ -32,7 +32,7 @@ impl Host {
         line: &Line,
     ) -> Result<()> {
         let (destination, kept_free, stated) = self.when_free(session, &open.terms.job_key, || {
-            let place = self.exports().resolve(place, true)?;
+            let place = self.exports_of(session)?.resolve(place, true)?;
             let kept_free = place.kept_free(0)?;
             let (guard, stated) = (place.rights.guard, place.stated());
             let to = DestinationPlace { path: path_of(place.path), below: place.below };
@@ -68,7 +68,7 @@ impl Host {
         if let Some(name) = &open.terms.congestion {
             check_congestion(name)?;
         }
-        let mut place = self.exports().resolve(place, false)?;
+        let mut place = self.exports_of(session)?.resolve(place, false)?;
         if place.trailing_slash {
             place.path.push(b'/');
         }

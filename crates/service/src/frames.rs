@@ -50,10 +50,11 @@ impl Host {
                 FrameRole::Consume(consume) => consume.policy == FramePolicy::Spill,
             };
         let writes = is_producer || stores;
-        let (key, store) = self.channel_at(place, writes)?;
+        let exports = self.exports_of(session)?;
+        let (key, store) = channel_at(&exports, place, writes, self.spill_bytes_max())?;
         // One whose log is open writes on, whoever comes.
         if stores && !self.hub.has_log(&key) {
-            self.exports().resolve(place, true)?.kept_free(0)?;
+            exports.resolve(place, true)?.kept_free(0)?;
         }
         let channel = self.hub.channel(&key, &frames.channel, store)?;
         let since = Instant::now();
@@ -134,17 +135,17 @@ impl Host {
         channel_at(&self.exports(), place, writes, self.spill_bytes_max())
     }
 
-    /// How a channel stands.
+    /// How a channel stands, for the client of this session.
     ///
     /// # Errors
     /// `NotFound` if nobody has opened it; why it cannot be one.
-    pub fn channel_status(&self, place: &Place) -> Result<ChannelStatus> {
-        let (key, _) = self.channel_at(place, false)?;
+    pub(crate) fn channel_status(&self, session: &Session, place: &Place) -> Result<ChannelStatus> {
+        let (key, _) = channel_at(&self.exports_of(session)?, place, false, self.spill_bytes_max())?;
         self.hub.status(&key).ok_or_else(|| {
             Failure::new(
                 FailureKind::NotFound,
                 "look at a channel",
-                format!("nobody has opened `{}/{}` since the hub began", key.0, Escaped(&key.1)),
+                format!("nobody has opened `{}/{}` since the hub began", key.0, Escaped(&place.path)),
             )
         })
     }
@@ -274,7 +275,13 @@ fn channel_at(
         return Err(Failure::new(FailureKind::Usage, OPEN_CHANNEL, cause));
     }
     StorePlace::check(&resolved.path)?;
-    let key = (place.export.clone().unwrap_or_default(), resolved.path.clone());
+    // By where it is, whatever directory of the export a ticket reaches.
+    let mut path = resolved.beneath.clone().into_bytes();
+    if !path.is_empty() {
+        path.push(b'/');
+    }
+    path.extend_from_slice(&resolved.path);
+    let key = (place.export.clone().unwrap_or_default(), path);
     // Who may not write there may not have it written either.
     let can_write = exports.resolve(place, true).is_ok();
     let rights = resolved.rights;
@@ -288,6 +295,7 @@ fn channel_at(
 mod tests {
     use super::*;
     use crate::export::{Export, Rights};
+    use crate::tickets::{Part, Reach};
     use thalweg_mover::endpoint::local::destination::guard::{Guard, MinFree};
     use thalweg_mover::frames::ProducerId;
     use thalweg_wire::message::{Consume, FrameFrom};
@@ -308,6 +316,22 @@ mod tests {
             let store = store.expect("it may be written");
             assert_eq!((store.min_free, store.keeps_all, store.spill_bytes_max), (min_free, true, most));
         }
+    }
+
+    /// Else two who reach different directories would meet in one channel, and two who reach the same in none.
+    #[test]
+    fn a_channel_is_where_it_is_whatever_directory_a_ticket_reaches() {
+        let scratch = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(scratch.path().join("run7/deep")).unwrap();
+        let exports = Exports::open(vec![Export::of("data", scratch.path().to_path_buf())]).unwrap();
+        let key = |below: &str, path: &str| {
+            let part = Part { below: below.to_owned(), ..Part::read("data").unwrap() };
+            let place = Place { export: Some("data".into()), path: path.as_bytes().to_vec() };
+            channel_at(&exports.narrowed(&Reach::Only(vec![part])), &place, true, 5).unwrap().0
+        };
+        assert_eq!(key("", "run7/deep/scan"), key("run7", "deep/scan"));
+        assert_eq!(key("run7/deep", "scan"), key("run7", "deep/scan"));
+        assert_ne!(key("run7", "scan"), key("run7/deep", "scan"));
     }
 
     #[test]

@@ -9,6 +9,8 @@
 
 pub mod export;
 
+pub mod tickets;
+
 pub mod accept;
 
 mod min_free;

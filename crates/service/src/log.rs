@@ -28,6 +28,7 @@ macro_rules! of_session {
         tracing::$level!(
             session = %session.name(),
             client = %session.peer,
+            ticket = session.ticket(),
             address = session.peer_address().map(tracing::field::display),
             $($told)*
         );
@@ -44,6 +45,8 @@ pub(crate) struct Line {
     /// Name of the session.
     session: String,
     client: Fingerprint,
+    /// Name of the client's ticket, if it has one.
+    ticket: Option<String>,
     address: Option<SocketAddr>,
     /// Its number in the session; `None` of an answer.
     transfer: Option<u16>,
@@ -181,6 +184,7 @@ impl Line {
         tracing::info!(
             session = %self.session,
             client = %self.client,
+            ticket = self.ticket.as_deref(),
             address = self.address.map(tracing::field::display),
             transfer = self.transfer,
             direction = self.direction,
@@ -199,6 +203,7 @@ impl Line {
         Line {
             session: session.name(),
             client: session.peer,
+            ticket: session.ticket().map(str::to_owned),
             address: session.peer_address(),
             transfer: Some(open.transfer.0),
             direction: Some(match open.direction() {
@@ -231,6 +236,7 @@ impl Line {
         Some(Line {
             session: session.name(),
             client: session.peer,
+            ticket: session.ticket().map(str::to_owned),
             address: session.peer_address(),
             transfer: None,
             direction: None,
@@ -284,6 +290,7 @@ impl Line {
         tracing::info!(
             session = %self.session,
             client = %self.client,
+            ticket = self.ticket.as_deref(),
             address = self.address.map(tracing::field::display),
             transfer = self.transfer,
             direction = self.direction,
@@ -398,6 +405,7 @@ impl Reads {
         tracing::debug!(
             session = %line.session,
             client = %line.client,
+            ticket = line.ticket.as_deref(),
             address = line.address.map(tracing::field::display),
             place = line.place.as_str(),
             entries = done.entries,
@@ -511,6 +519,7 @@ mod tests {
         Line {
             session: String::new(),
             client: Fingerprint([0; 32]),
+            ticket: None,
             address: None,
             transfer: None,
             direction: None,

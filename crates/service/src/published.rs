@@ -77,6 +77,9 @@ pub struct Snapshot {
     /// Where the client of a served one is, or was last; `None` of others, and of what is no internet socket.
     #[serde(default)]
     pub address: Option<SocketAddr>,
+    /// Name of the ticket of that client, where its daemon has tickets.
+    #[serde(default)]
+    pub ticket: Option<String>,
     /// How much of its content is done; `None` where nobody knows how much there is, as of streams.
     #[serde(default)]
     pub progress: Option<Progress>,
@@ -200,6 +203,7 @@ impl Publisher {
             from: from.to_owned(),
             to: to.to_owned(),
             address: None,
+            ticket: None,
             progress: None,
             left_out: 0,
             evidence: Evidence::default(),
@@ -283,8 +287,10 @@ impl Served {
     pub fn tell(&self, session: &Session, entries: u64, sender: SideAccounts, receiver: SideAccounts) {
         let evidence = self.evidence(session.streams().len(), entries, sender, receiver);
         let (address, progress) = (session.peer_address(), self.progress.as_ref().map(|progress| progress()));
+        let ticket = session.ticket().map(str::to_owned);
         self.publisher.put(|told| {
             told.address = address;
+            told.ticket = ticket;
             told.progress = progress;
             told.evidence = evidence;
         });

@@ -5,17 +5,18 @@
 use crate::export::{Changes, Exports};
 use crate::log::{Failures, of_session};
 use crate::slots::Slots;
+use crate::tickets::{Record, Tickets};
 use export_totals::ExportTotals;
 use owner::ServerOwner;
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::{Duration, Instant};
 use thalweg_mover::event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::link::{
-    Connection, ControlLimits, Identity, PathHints, Role, own_system, proof_matches, resume_proof,
-    set_stream_options, stream_proof,
+    Connection, ControlLimits, Fingerprint, Identity, PathHints, Role, own_system, proof_matches,
+    resume_proof, set_stream_options, stream_proof,
 };
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::frames::hub::Hub;
@@ -23,6 +24,7 @@ use thalweg_mover::run::sender::SendRun;
 use thalweg_mover::run::session::Session;
 use thalweg_mover::run::share::Total;
 use thalweg_mover::run::thread;
+use thalweg_sys::clock::unix_seconds;
 use thalweg_sys::machine;
 use thalweg_wire::hello::{self, Answer, Cipher, Hello, Purpose, ServerHello, SessionId};
 use thalweg_wire::limits;
@@ -59,6 +61,8 @@ pub struct Host {
     identity: Identity,
     /// Replaced as a whole: see [`Host::replace_exports`].
     exports: Mutex<Exports>,
+    /// Who may come in, and what each may do; without, all who come may do everything.
+    tickets: OnceLock<Arc<Tickets>>,
     pub(crate) state: Option<PathBuf>,
     /// Channels of frames.
     pub(crate) hub: Hub,
@@ -94,6 +98,7 @@ impl Host {
         let host = Arc::new_cyclic(|this| Host {
             identity,
             exports: Mutex::new(exports),
+            tickets: OnceLock::new(),
             state,
             slots: limits.slots_bits_per_s.map(|bits| Slots::new(bits, limits.settle)),
             hub: Hub::new(limits.channel_bytes_max).with_block_max(limits.block_max),
@@ -119,9 +124,41 @@ impl Host {
         host
     }
 
+    /// Has it go by these tickets: to be called before anybody comes; a second time it does nothing.
+    pub fn heed(&self, tickets: Arc<Tickets>) {
+        if self.tickets.set(tickets).is_ok() {
+            self.again_and_again("tickets", Host::end_without_ticket);
+        }
+    }
+
+    /// The ticket of a client with this certificate, as it is now; `None` where there are none.
+    ///
+    /// # Errors
+    /// `Permission` if it is not taken any more.
+    fn ticket_of(&self, peer: &Fingerprint) -> Result<Option<Arc<Record>>> {
+        self.tickets.get().map(|tickets| tickets.take(peer, unix_seconds())).transpose()
+    }
+
+    /// What the client of this session may reach now.
+    ///
+    /// # Errors
+    /// `Permission` if its ticket is not taken any more.
+    pub(crate) fn exports_of(&self, session: &Session) -> Result<Exports> {
+        let exports = self.exports();
+        Ok(match self.ticket_of(&session.peer)? {
+            Some(ticket) => exports.narrowed(&ticket.reach),
+            None => exports,
+        })
+    }
+
     /// What clients may reach now.
     pub(crate) fn exports(&self) -> Exports {
         self.exports.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+
+    /// Names of what there is to reach now.
+    pub fn export_names(&self) -> Vec<String> {
+        self.exports().names().into_iter().map(|(name, _)| name).collect()
     }
 
     /// Lets clients reach these from now on, and says what is other than before. What is under way keeps the directory
@@ -176,16 +213,35 @@ impl Host {
         let peer = connection.peer_fingerprint();
         let limits = ControlLimits { stall_timeout: self.limits.stall_timeout, ..ControlLimits::default() };
         let owner = Box::new(ServerOwner::new(self.this.clone(), self.limits.requests));
+        let ticket = self.ticket_of(&peer);
         let session = Session::new(id, key, answer.cipher, peer, limits, owner, event::nobody())?;
+        if let Ok(Some(ticket)) = &ticket {
+            self.begin_with(&session, ticket);
+        }
         session.share_in(self.total.share());
         self.sessions().insert(id, session.clone());
         // Known before it is answered: the client may dial streams at once.
         let begun = connection.answer(&answer, left(until)).and_then(|()| session.attach_control(connection));
+        // Who is not let in (any more) has proved to be the holder, and is told why: TLS has no words for it.
+        if let (Ok(()), Err(why)) = (&begun, &ticket) {
+            session.close(Some(why.clone()));
+        }
+        let begun = begun.and(ticket.map(drop));
         match &begun {
             Ok(()) => of_session!(info, &session, "session begun"),
             Err(_) => drop(self.sessions().remove(&id)),
         }
         begun
+    }
+
+    /// What a session has of its ticket. Where slots are promised nothing of them is held back by a limit.
+    fn begin_with(&self, session: &Session, ticket: &Record) {
+        session.set_ticket(ticket.name.clone());
+        let Some(tickets) = self.tickets.get() else { return };
+        if let Some(share) = tickets.share(ticket).filter(|_| self.slots.is_none()) {
+            session.share_in_ticket(share);
+        }
+        tickets.note_use(&ticket.name, unix_seconds());
     }
 
     /// Another connection of a session that there is, if its hello proves that it belongs to it.
@@ -385,7 +441,6 @@ mod tests {
     use super::*;
     use std::sync::mpsc;
     use thalweg_mover::endpoint::testing::{HeldUp, Hold};
-    use thalweg_mover::link::Fingerprint;
     use thalweg_mover::run::receiver::ReceiveRun;
     use thalweg_mover::transfer::receiver;
     use thalweg_wire::message::{Terms, TransferNumber};

@@ -253,9 +253,11 @@ impl Book {
             self.calendar.release(number);
             Some((id, number, promise))
         });
-        let theirs = self.leases.values().filter(|lease| lease.origin == asker.origin).count();
+        // Who has several tickets takes no more.
+        let is_there = |lease: &Lease| lease.origin.source == asker.origin.source;
+        let theirs = self.leases.values().filter(|lease| is_there(lease)).count();
         // It may be of another address of theirs.
-        let given_up_there = given_up.is_some_and(|(id, ..)| self.leases[&id].origin == asker.origin);
+        let given_up_there = given_up.is_some_and(|(id, ..)| is_there(&self.leases[&id]));
         let admitted = match theirs - usize::from(given_up_there) < SLOTS_PER_ORIGIN {
             true => self.calendar.admit(wish, at).map_err(|refusal| refusal.to_string()),
             false => Err(format!("this client has {SLOTS_PER_ORIGIN} slots, as many as one may have")),
@@ -514,7 +516,11 @@ mod tests {
         (0..SLOTS_PER_ORIGIN).for_each(|_| drop(take(1).unwrap()));
         assert!(take(1).unwrap_err().cause.contains("as many as one may have"));
         assert!(take(2).is_ok());
-        // All who have the ticket of a daemon have the same certificate.
+        // Nor by another ticket.
+        let other = Asker { origin: Origin { client: client(9).client, ..client(1) }, session: &[9; 16] };
+        let more = slots.answer(other, SlotAsk::Take { wish: small, instead: None }, now);
+        assert!(more.unwrap_err().cause.contains("as many as one may have"));
+        // All who have copies of one ticket have the same certificate.
         let origin = Origin { source: client(3).source, ..client(1) };
         let elsewhere = |ask| slots.answer(Asker { origin, session: &[3; 16] }, ask, now);
         elsewhere(SlotAsk::Take { wish: small, instead: None }).unwrap();

@@ -24,6 +24,7 @@ use thalweg_service::accept;
 use thalweg_service::export::{Changes, Export, Exports};
 use thalweg_service::sd_notify::Manager;
 use thalweg_service::sessions::{Host, HostLimits};
+use thalweg_service::tickets::{self, Daemon, Tickets};
 use thalweg_sys::errno;
 use thalweg_sys::{Dir, File, process};
 use thalweg_wire::limits;
@@ -51,7 +52,9 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     let exports = Exports::open(exports)?;
     let own = Identity::load_or_create(&state.join(IDENTITY), "thalweg server")?;
     let client = Identity::load_or_create(&state.join("client.pem"), "thalweg client")?;
-    let trust = ClientTrust::default();
+    tickets::make_directory(&state)?;
+    let tickets = Tickets::new(&state, client.fingerprint());
+    let trust = ClientTrust { register: Some(tickets.clone()), ..ClientTrust::default() };
     trust.pinned.insert(client.fingerprint());
     let rate = Arc::new(Rate::of_bits(args.bwlimit));
     let limits = HostLimits {
@@ -71,19 +74,26 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     let fingerprint = own.fingerprint();
     // It keeps its own copy of the key, for receipts.
     let host = Host::new(own.copied()?, exports, Some(state.clone()), limits);
+    host.heed(tickets);
     let listening = accept::listen(host.clone(), &own, &trust, &args.listen)?;
     // Before anybody is told that it listens: who ends it then has it end in order.
     let ends_with_terminal = has_terminal() && !process::ignores(SIGHUP);
     let signals = signals()?;
     // Where slots are promised there is no limit to change.
     let _asked = args.slots.is_none().then(|| running::listen_as_daemon(&state, &rate)).flatten();
-    let began = Began { fixed: fixed(args), has_slots: args.slots.is_some() };
+    let reachable = match args.advertise.is_empty() {
+        true => listening.reachable(),
+        false => Ok(args.advertise.clone()),
+    };
+    // Who makes tickets asks; where nobody can dial it there is nothing to make.
+    let addresses = reachable.clone().unwrap_or_default();
+    let exports = host.export_names();
+    let told = Daemon { server: fingerprint, addresses, exports };
+    told.tell(&state)?;
+    let began = Began { fixed: fixed(args), has_slots: args.slots.is_some(), state, told };
     let reloads = reload_on_request(host, rate, began)?;
     if let Some(path) = &args.ticket_file {
-        let addresses = match args.advertise.is_empty() {
-            true => listening.reachable()?,
-            false => args.advertise.clone(),
-        };
+        let addresses = reachable?;
         Ticket { addresses, server: fingerprint, identity_pem: client.to_pem() }.write(path)?;
     }
     let where_to = where_to(&listening.addresses, &args.advertise);
@@ -236,6 +246,10 @@ struct Began {
     fixed: Fixed,
     /// It may promise slots.
     has_slots: bool,
+    /// Its state directory.
+    state: PathBuf,
+    /// What it says there of itself.
+    told: Daemon,
 }
 
 /// What is asked for that takes effect at the start alone, by its option.
@@ -307,7 +321,12 @@ fn reload(host: &Host, rate: &Rate, began: &Began) -> Result<Changes> {
         let limit = args.bwlimit.map_or("none".to_owned(), |bits| units::bit_rate(bits as f64));
         tracing::info!(%limit, "the limit of all sessions together is another");
     }
-    Ok(host.replace_exports(opened))
+    let changes = host.replace_exports(opened);
+    let told = Daemon { exports: host.export_names(), ..began.told.clone() };
+    if let Err(failure) = told.tell(&began.state) {
+        tracing::warn!(%failure, "who makes tickets is not told which exports there are");
+    }
+    Ok(changes)
 }
 
 /// What the command line, the environment and the files say by now.

@@ -89,11 +89,12 @@ fn listed(told: &Snapshot) -> String {
         None => units::size(told.evidence.bytes),
     };
     let seconds = seconds(told);
+    let ticket = told.ticket.as_ref().map(|name| format!(", ticket {}", inert(name))).unwrap_or_default();
     let client = told.address.map(|address| format!(", client at {address}")).unwrap_or_default();
     let limit = limit_bits_per_s(told).map(|bits| format!(", of at most {} for all", units::bit_rate(bits)));
     let limit = limit.unwrap_or_default();
     format!(
-        "{}  {began}  {:8}  {bytes}  {}  {}{limit}  {} -> {}{client}",
+        "{}  {began}  {:8}  {bytes}  {}  {}{limit}  {} -> {}{ticket}{client}",
         told.id,
         word(told.state),
         units::time(seconds),
@@ -368,7 +369,7 @@ fn about(told: &Snapshot) -> Map<String, Value> {
     let value = json!({
         "event": "transfer", "id": told.id, "pid": told.pid, "served": told.is_served, "state": told.state,
         "began_at": told.began_at, "told_at": told.told_at, "from": told.from, "to": told.to,
-        "address": told.address, "bytes": bytes, "seconds": seconds,
+        "address": told.address, "ticket": told.ticket, "bytes": bytes, "seconds": seconds,
         "bytes_per_s": if seconds > 0.0 { bytes as f64 / seconds } else { 0.0 },
         "bytes_settled": done.map(|done| done.bytes_settled),
         "bytes_found": done.map(|done| done.bytes_found), "scan_over": done.map(|done| done.scan_over),

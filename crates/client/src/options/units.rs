@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 use thalweg_mover::admission::SlotAsked;
+pub use thalweg_sys::clock::moment;
 use thalweg_wire::limits;
 use thalweg_wire::message::Rhythm;
 
@@ -334,22 +335,6 @@ pub fn count(number: u64) -> String {
         out.push(digit);
     }
     out
-}
-
-/// A moment for people and programs, in UTC: `2026-11-20T17:55:54Z`.
-pub fn moment(seconds_since_1970: i64) -> String {
-    // Howard Hinnant, "chrono-compatible low-level date algorithms": civil from days, years beginning in March.
-    let (days, second) = (seconds_since_1970.div_euclid(86400), seconds_since_1970.rem_euclid(86400));
-    let shifted = days + 719_468;
-    let (era, day) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-    let year_of_era = (day - day / 1460 + day / 36524 - day / 146_096) / 365;
-    let day_of_year = day - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
 fn scaled(value: f64, unit: &str) -> String {

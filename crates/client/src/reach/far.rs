@@ -142,6 +142,11 @@ impl Far {
                 }
                 now.client.clone()
             };
+            // Another session would be ended for the same reason.
+            let refused = client.session.failure().filter(|failure| failure.kind == FailureKind::Permission);
+            if let Some(failure) = refused {
+                return Err(Cut::Final(failure));
+            }
             if client.session.is_closed() && self.begin_another(stop)? {
                 continue;
             }

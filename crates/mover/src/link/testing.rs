@@ -32,7 +32,7 @@ pub(super) fn client_trust() -> ServerTrust {
 }
 
 pub(super) fn server_trust() -> ClientTrust {
-    ClientTrust { pinned: [CLIENT.fingerprint()].into_iter().collect(), authorities: Vec::new() }
+    ClientTrust { pinned: [CLIENT.fingerprint()].into_iter().collect(), ..ClientTrust::default() }
 }
 
 pub(crate) fn our_client_config() -> Arc<rustls::ClientConfig> {

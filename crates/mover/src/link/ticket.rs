@@ -62,6 +62,14 @@ impl Ticket {
         secret_file::replace(path, self.to_text()?.as_bytes())
     }
 
+    /// The same as a new file.
+    ///
+    /// # Errors
+    /// `Conflict` if there is a file of that name; else as [`Ticket::write`].
+    pub fn write_new(&self, path: &Path) -> Result<()> {
+        secret_file::create(path, self.to_text()?.as_bytes())
+    }
+
     /// Reads a ticket, following links.
     ///
     /// # Errors
@@ -227,6 +235,18 @@ mod tests {
         assert_eq!((&read.addresses, read.server), (&given.addresses, given.server));
         assert_eq!(read.identity().unwrap().fingerprint(), given.identity().unwrap().fingerprint());
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_new_ticket_takes_the_place_of_no_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("ticket");
+        let given = ticket();
+        given.write_new(&path).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600);
+        let failure = ticket().write_new(&path).unwrap_err();
+        assert_eq!(failure.kind, FailureKind::Conflict, "{failure}");
+        assert_eq!(Ticket::read(&path).unwrap().server, given.server);
     }
 
     #[test]

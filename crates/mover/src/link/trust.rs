@@ -17,6 +17,7 @@ use rustls::{
     CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore, SignatureScheme,
 };
 use std::collections::HashSet;
+use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
 /// Which server a client accepts.
@@ -36,13 +37,23 @@ pub enum ServerTrust {
     },
 }
 
-/// Which clients a server accepts: those pinned, and those vouched for by an authority. Both empty: nobody.
+/// Which clients a server accepts: those pinned, those in a register, and those vouched for by an authority. Without
+/// any of these nobody.
 #[derive(Debug, Clone, Default)]
 pub struct ClientTrust {
     /// Certificates known one by one; may change while the server runs.
     pub pinned: Pins,
+    /// Who else is known.
+    pub register: Option<Arc<dyn Register>>,
     /// Certificates of authorities.
     pub authorities: Vec<CertificateDer<'static>>,
+}
+
+/// Certificates that are known besides those pinned, looked up when one comes.
+pub trait Register: fmt::Debug + Send + Sync {
+    /// Whether a client with this certificate may finish its handshake. What it may do then, and whether it is told
+    /// that it may not come in any more, is not decided here. Called within the handshake: it does not wait long.
+    fn knows(&self, certificate: &Fingerprint) -> bool;
 }
 
 /// A set of fingerprints that may change while it is used. A clone is the same set.
@@ -133,7 +144,8 @@ impl ClientTrust {
             ),
         };
         let algorithms = provider().signature_verification_algorithms;
-        Ok(Arc::new(ClientVerifier { pinned: self.pinned.clone(), authority, algorithms }))
+        let (pinned, register) = (self.pinned.clone(), self.register.clone());
+        Ok(Arc::new(ClientVerifier { pinned, register, authority, algorithms }))
     }
 }
 
@@ -206,6 +218,7 @@ impl ServerCertVerifier for ServerVerifier {
 #[derive(Debug)]
 struct ClientVerifier {
     pinned: Pins,
+    register: Option<Arc<dyn Register>>,
     authority: Option<Arc<dyn ClientCertVerifier>>,
     algorithms: WebPkiSupportedAlgorithms,
 }
@@ -230,7 +243,9 @@ impl ClientCertVerifier for ClientVerifier {
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
     ) -> std::result::Result<ClientCertVerified, Error> {
-        if self.pinned.contains(&Fingerprint::of(end_entity)) {
+        let certificate = Fingerprint::of(end_entity);
+        let is_registered = || self.register.as_ref().is_some_and(|register| register.knows(&certificate));
+        if self.pinned.contains(&certificate) || is_registered() {
             return Ok(ClientCertVerified::assertion());
         }
         match &self.authority {

@@ -92,6 +92,8 @@ pub struct Session {
     pub cipher: Cipher,
     /// Whom it was begun with: nobody else may join it, whatever they know.
     pub peer: Fingerprint,
+    /// Name of the ticket that the peer came with, where its server has tickets.
+    ticket: OnceLock<String>,
     limits: ControlLimits,
     owner: Box<dyn Owner>,
     events: Events,
@@ -106,6 +108,8 @@ pub struct Session {
     payload_max: AtomicUsize,
     /// Its share of what all sessions of a server may move.
     share: OnceLock<Share>,
+    /// Its share of what all sessions of its ticket may.
+    ticket_share: OnceLock<Share>,
     /// Streams that wait for that.
     waiting_for_share: AtomicUsize,
     /// Whether one began to since that was last said.
@@ -216,6 +220,7 @@ impl Session {
             key,
             cipher,
             peer,
+            ticket: OnceLock::new(),
             limits,
             owner,
             events,
@@ -225,6 +230,7 @@ impl Session {
             links: AtomicUsize::new(0),
             payload_max: AtomicUsize::new(limits::SEGMENT_BYTES_MIN as usize),
             share: OnceLock::new(),
+            ticket_share: OnceLock::new(),
             waiting_for_share: AtomicUsize::new(0),
             waited_for_share: AtomicBool::new(false),
             any_transfer_shares: AtomicBool::new(false),
@@ -248,9 +254,30 @@ impl Session {
         Ok(session)
     }
 
+    /// Says with which ticket the peer came. To be called before it has a link; a second time it does nothing.
+    pub fn set_ticket(&self, name: String) {
+        let _ = self.ticket.set(name);
+    }
+
+    /// Name of the ticket that the peer came with; `None` where there are none.
+    pub fn ticket(&self) -> Option<&str> {
+        self.ticket.get().map(String::as_str)
+    }
+
     /// Has it move no more than its share. To be called before it has a link; a second time it does nothing.
     pub fn share_in(&self, share: Share) {
         let _ = self.share.set(share);
+    }
+
+    /// Has it move no more than its share of what all sessions of its ticket may, beside that. As
+    /// [`Session::share_in`].
+    pub fn share_in_ticket(&self, share: Share) {
+        let _ = self.ticket_share.set(share);
+    }
+
+    /// Its shares, whatever is moved.
+    fn shares(&self) -> impl Iterator<Item = &Share> {
+        self.ticket_share.get().into_iter().chain(self.share.get())
     }
 
     /// Has a transfer move no more than its share of what its export may, beside that. To be called before it is added;
@@ -268,15 +295,30 @@ impl Session {
         self.lock().shares.get(&number).cloned()
     }
 
-    /// Waits for its share of so many bytes, while `goes_on`, and says for how long, and whether they go.
+    /// Waits for its shares of so many bytes, while `goes_on`, and says for how long, and whether they go.
     /// Before it waits it calls `before`.
     fn wait_for_share(
         &self,
         bytes: u64,
-        goes_on: impl FnMut() -> bool,
+        mut goes_on: impl FnMut() -> bool,
         before: impl FnOnce(),
     ) -> Option<Waited> {
-        self.wait_in(self.share.get()?, bytes, goes_on, before)
+        let mut before = Some(before);
+        let mut begins = || {
+            if let Some(before) = before.take() {
+                before();
+            }
+        };
+        let mut all: Option<Waited> = None;
+        for share in self.shares() {
+            let Some(waited) = self.wait_in(share, bytes, &mut goes_on, &mut begins) else { continue };
+            let time = all.map_or(Duration::ZERO, |all| all.time) + waited.time;
+            all = Some(Waited { time, goes: waited.goes });
+            if !waited.goes {
+                break;
+            }
+        }
+        all
     }
 
     /// The same in this share, which may be that of a transfer.
@@ -445,12 +487,12 @@ impl Session {
     /// Says something outside of transfers.
     ///
     /// # Errors
-    /// `Connection` without a link.
+    /// `Connection` without a link; `Permission` if the peer ended the session because it does not let us in.
     pub fn say(&self, message: Message) -> Result<()> {
         let control = self.lock().control.clone();
         match control {
             Some(control) => control.send(message),
-            None => Err(Failure::new(FailureKind::Connection, "send", "there is no link at the moment")),
+            None => Err(self.without_link("there is no link at the moment")),
         }
     }
 
@@ -458,7 +500,7 @@ impl Session {
     /// that one.
     ///
     /// # Errors
-    /// `Connection` if it does not stand any more.
+    /// `Connection` if it does not stand any more; `Permission` as [`Session::say`].
     pub fn say_in(&self, epoch: u64, message: Message) -> Result<()> {
         let control = {
             let state = self.lock();
@@ -466,8 +508,14 @@ impl Session {
         };
         match control {
             Some(control) => control.send(message),
-            None => Err(Failure::new(FailureKind::Connection, "send", "the link was lost")),
+            None => Err(self.without_link("the link was lost")),
         }
+    }
+
+    /// Why nothing can be said: a peer that does not let us in (any more) has said so, and no other link helps.
+    fn without_link(&self, cause: &str) -> Failure {
+        let refused = self.failure().filter(|failure| failure.kind == FailureKind::Permission);
+        refused.unwrap_or_else(|| Failure::new(FailureKind::Connection, "send", cause))
     }
 
     /// Bytes of messages that wait to be sent; 0 without a link.
@@ -671,14 +719,15 @@ impl Outbox for SessionOutbox {
 
     fn limit(&self, transfer: TransferNumber) -> Option<LimitAccount> {
         let session = self.0.upgrade()?;
-        let of_all = session.share.get().and_then(Share::told);
+        let lower = |limit: &LimitAccount| limit.bytes_per_s;
+        let of_all = session.shares().filter_map(Share::told).min_by_key(lower);
         let own = session.own_share(transfer);
         let of_export = own.as_ref().and_then(|share| share.told());
         match own.and_then(|share| share.is_what_binds()) {
             // One that is no more limits nothing.
             Some(true) => of_export.or(of_all),
             Some(false) => of_all.or(of_export),
-            None => of_all.into_iter().chain(of_export).min_by_key(|limit| limit.bytes_per_s),
+            None => of_all.into_iter().chain(of_export).min_by_key(lower),
         }
     }
 }

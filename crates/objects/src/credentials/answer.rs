@@ -6,6 +6,7 @@ use super::failed;
 use serde::Deserialize;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use thalweg_mover::{FailureKind, Result};
+use thalweg_sys::clock::days_from_civil;
 use thalweg_wire::path::Escaped;
 
 /// The longest key, secret and token that there may be, in bytes: those of Amazon have 128, 40 and a few thousand.
@@ -146,15 +147,6 @@ fn zone_seconds(zone: &str) -> Option<i64> {
     }
     let (hours, minutes) = (digits[..2].parse::<i64>().ok()?, digits[2..].parse::<i64>().ok()?);
     (hours < 24 && minutes < 60).then_some(sign * (hours * 3600 + minutes * 60))
-}
-
-/// Days since 1970 (Howard Hinnant, "chrono-compatible low-level date algorithms": years begin in March).
-fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    let (year, month) = if month <= 2 { (year - 1, month + 9) } else { (year, month - 3) };
-    let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let day_of_year = (153 * month + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use super::Host;
 use crate::accept::source_of;
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,12 +23,12 @@ const STREAMS_EACH: usize = 8;
 pub struct HostLimits {
     /// Sessions at the same time.
     pub sessions: usize,
-    /// Of these, with the same certificate from the same address (of IPv6: the same network of 64 bits). All who have a
-    /// daemon's ticket have the same certificate: the address is what tells them apart, and keeps one from taking all.
+    /// Of these, from the same address (of IPv6: the same network of 64 bits), whatever tickets they came with: who has
+    /// several takes no more.
     pub sessions_per_address: usize,
     /// Data streams at the same time.
     pub streams: usize,
-    /// Of these, of sessions that count as one, as above.
+    /// Of these, of sessions from the same address, as above.
     pub streams_per_address: usize,
     /// How long a session without a link is kept for its client to come back.
     pub patience: Duration,
@@ -43,7 +44,7 @@ pub struct HostLimits {
     pub block_max: Option<Duration>,
     /// Bytes of what clients may have it keep in memory beside that, and beside buffers: entries, outcomes,
     /// lines of receipts, pieces and names of streams, messages. Where it is more, the largest session ends of those
-    /// that count as one, as above, and have most. `usize::MAX`: no bound.
+    /// from one address that have most. `usize::MAX`: no bound.
     pub held_bytes_max: usize,
     /// How streams in TLS form are.
     pub tls_form: TlsForm,
@@ -126,9 +127,13 @@ impl Origin {
     /// Whether that session counts here. One of which is not known where it is from counts everywhere: it has just
     /// begun.
     pub(super) fn counts(&self, session: &Session) -> bool {
+        self.is_address_of(session) && session.peer.matches(&self.client)
+    }
+
+    /// The same, whoever's that session is.
+    fn is_address_of(&self, session: &Session) -> bool {
         let other = Origin::of_session(session);
-        let may_be_there = other.source.is_none() || other.source == self.source;
-        may_be_there && other.client.matches(&self.client)
+        other.source.is_none() || other.source == self.source
     }
 }
 
@@ -138,7 +143,7 @@ impl Host {
     /// link for longest: a client that was killed begins the same command again.
     pub(super) fn is_full(&self, origin: &Origin) -> bool {
         let is_over = |sessions: &HashMap<SessionId, Arc<Session>>| {
-            let theirs = sessions.values().filter(|session| origin.counts(session)).count();
+            let theirs = sessions.values().filter(|session| origin.is_address_of(session)).count();
             sessions.len() >= self.limits.sessions || theirs >= self.limits.sessions_per_address
         };
         if !is_over(&self.sessions()) {
@@ -168,7 +173,7 @@ impl Host {
         let sessions: Vec<Arc<Session>> = self.sessions().values().cloned().collect();
         let streams = |session: &Arc<Session>| session.streams().len();
         let all: usize = sessions.iter().map(streams).sum();
-        let theirs: usize = sessions.iter().filter(|other| origin.counts(other)).map(streams).sum();
+        let theirs: usize = sessions.iter().filter(|other| origin.is_address_of(other)).map(streams).sum();
         all < self.limits.streams && theirs < self.limits.streams_per_address
     }
 
@@ -177,8 +182,8 @@ impl Host {
     pub(super) fn bound_memory(&self) {
         let most = self.limits.held_bytes_max;
         let mut sessions: Vec<Arc<Session>> = self.sessions().values().cloned().collect();
-        let mut held: Vec<(Origin, usize)> =
-            sessions.iter().map(|session| (Origin::of_session(session), session.held_bytes())).collect();
+        let of = |session: &Arc<Session>| (Origin::of_session(session).source, session.held_bytes());
+        let mut held: Vec<(Option<IpAddr>, usize)> = sessions.iter().map(of).collect();
         while let Some(at) = one_too_much(&held, most) {
             held.swap_remove(at);
             let greedy = sessions.swap_remove(at);
@@ -190,8 +195,8 @@ impl Host {
 
 /// Which of these sessions is to end, where all together hold more than `most`: that with most bytes of those
 /// that count as one and have most. What nobody else needs, one may have.
-fn one_too_much(held: &[(Origin, usize)], most: usize) -> Option<usize> {
-    let mut by_origin: HashMap<Origin, usize> = HashMap::new();
+fn one_too_much<O: Copy + Eq + Hash>(held: &[(O, usize)], most: usize) -> Option<usize> {
+    let mut by_origin: HashMap<O, usize> = HashMap::new();
     for (origin, bytes) in held {
         *by_origin.entry(*origin).or_default() += bytes;
     }
@@ -206,7 +211,20 @@ fn one_too_much(held: &[(Origin, usize)], most: usize) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::cut_off;
     use super::*;
+    use crate::export::Exports;
+    use thalweg_mover::link::Identity;
+
+    #[test]
+    fn sessions_from_one_address_count_together_whatever_tickets_they_came_with() {
+        let identity = Identity::generate("server").expect("an identity");
+        let exports = Exports::open(Vec::new()).expect("no exports");
+        let host = Host::new(identity, exports, None, HostLimits::default());
+        let session = cut_off(&host, 1);
+        let other = Origin { client: Fingerprint([8; 32]), source: Some(IpAddr::from([10, 0, 0, 1])) };
+        assert!(other.is_address_of(&session) && !other.counts(&session));
+    }
 
     #[test]
     fn one_address_has_no_more_than_half_of_what_a_server_has() {

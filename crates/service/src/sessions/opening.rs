@@ -110,7 +110,7 @@ impl Host {
                 Arc::new(destination)
             }
             Some(PushTrial::Scratch { bytes_max }) => {
-                let place = self.exports().resolve(&push.place, true)?;
+                let place = self.exports_of(session)?.resolve(&push.place, true)?;
                 kept_free = place.kept_free(bytes_max)?;
                 let place = DestinationPlace { path: path_of(place.path), below: place.below };
                 let terms = open.terms.clone();
@@ -118,7 +118,7 @@ impl Host {
             }
             Some(PushTrial::Null) => {
                 // Nothing is written; who may not even name the place shall not measure either.
-                self.exports().resolve(&push.place, false)?;
+                self.exports_of(session)?.resolve(&push.place, false)?;
                 Arc::new(NullDestination::default())
             }
         };
@@ -169,7 +169,7 @@ impl Host {
         push: &Push,
     ) -> Result<(LocalDestination, Option<KeptFree>, Place)> {
         self.when_free(session, &terms.job_key, || {
-            let place = self.exports().resolve(&push.place, !terms.dry_run)?;
+            let place = self.exports_of(session)?.resolve(&push.place, !terms.dry_run)?;
             if terms.delete_max.is_some() {
                 place.check_delete("open")?;
             }
@@ -242,12 +242,12 @@ impl Host {
         if let Some(name) = &open.terms.congestion {
             check_congestion(name)?;
         }
-        let (mut source, mut form) = self.pulled_source(pull, &open.terms)?;
+        let (mut source, mut form) = self.pulled_source(session, pull, &open.terms)?;
         let removes = open.terms.removes_source;
         let goes = removes && !open.terms.dry_run;
         if goes && self.outlast_removal(session, &open.terms.job_key) {
             // It was opened while files of it went.
-            (source, form) = self.pulled_source(pull, &open.terms)?;
+            (source, form) = self.pulled_source(session, pull, &open.terms)?;
         }
         let limits = sender::Limits::for_path(&open.terms, session.rtt());
         let served = self.served(session, open, line, None);
@@ -277,10 +277,15 @@ impl Host {
     }
 
     /// What a pull reads, and which form the source has.
-    fn pulled_source(&self, pull: &Pull, terms: &Terms) -> Result<(Arc<dyn Source>, SourceForm)> {
+    fn pulled_source(
+        &self,
+        session: &Session,
+        pull: &Pull,
+        terms: &Terms,
+    ) -> Result<(Arc<dyn Source>, SourceForm)> {
         removal::check(terms, pull)?;
         let removes = terms.removes_source;
-        let exports = self.exports();
+        let exports = self.exports_of(session)?;
         let roots = pull
             .places
             .iter()

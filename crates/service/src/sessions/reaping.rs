@@ -2,12 +2,15 @@
 
 use super::Host;
 use crate::log::of_session;
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind};
+use thalweg_mover::link::Fingerprint;
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::session::Session;
 use thalweg_mover::run::thread;
+use thalweg_sys::clock::unix_seconds;
 
 /// How long a session without link and transfers is kept.
 const IDLE_PATIENCE: Duration = Duration::from_secs(10);
@@ -53,6 +56,25 @@ impl Host {
     /// Ends the sessions that are `gone`, each on a thread of its own: one whose disk stands still holds up no other.
     /// So many at a time as there may be sessions; the others stay for the next look.
     pub(super) fn end_all(&self, why: &str, is_gone: impl Fn(&Session) -> bool) {
+        self.end_all_for(&Failure::new(FailureKind::Connection, "serve", why), is_gone);
+    }
+
+    /// Ends sessions whose clients have no ticket any more, and says why.
+    pub(super) fn end_without_ticket(&self) {
+        let Some(tickets) = self.tickets.get() else { return };
+        tickets.look();
+        let now = unix_seconds();
+        // Of those with one ticket one is looked at. Without the lock: files are.
+        let peers: HashSet<Fingerprint> = self.sessions().values().map(|session| session.peer).collect();
+        for peer in peers {
+            if let Some(why) = tickets.ends(&peer, now) {
+                self.end_all_for(&why, |session| session.peer == peer);
+            }
+        }
+    }
+
+    /// As [`Host::end_all`], for a reason that clients do not come back after.
+    fn end_all_for(&self, failure: &Failure, is_gone: impl Fn(&Session) -> bool) {
         let mut gone = Vec::new();
         // One clone is ours.
         let mut room = (self.limits.sessions + 1).saturating_sub(Arc::strong_count(&self.closing));
@@ -69,10 +91,9 @@ impl Host {
             *lock(&self.idle_since) = Instant::now();
         }
         for session in gone.into_iter().filter(|session: &Arc<Session>| !session.is_closed()) {
-            of_session!(info, &session, why, "session ended");
+            of_session!(info, &session, why = failure.cause.as_str(), "session ended");
             let held = (self.closing.clone(), self.work.clone());
-            let failure = Failure::new(FailureKind::Connection, "serve", why);
-            let closed = session.clone();
+            let (closed, failure) = (session.clone(), failure.clone());
             let close = move || {
                 let _held = held;
                 closed.close(Some(failure));

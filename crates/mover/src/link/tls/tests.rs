@@ -61,6 +61,24 @@ fn a_client_with_another_certificate_is_refused_and_hears_it_at_its_hello() {
 }
 
 #[test]
+fn a_server_looks_up_in_its_register_who_is_not_pinned() {
+    #[derive(Debug)]
+    struct One(Fingerprint);
+    impl crate::link::Register for One {
+        fn knows(&self, certificate: &Fingerprint) -> bool {
+            self.0.matches(certificate)
+        }
+    }
+    let [known, stranger] = [(); 2].map(|()| Identity::generate("client").unwrap());
+    let trust = ClientTrust { register: Some(Arc::new(One(known.fingerprint()))), ..server_trust() };
+    let server = server_config(&SERVER, &trust).unwrap();
+    for (client, is_accepted) in [(&*CLIENT, true), (&known, true), (&stranger, false)] {
+        let client = client_config(client, &client_trust()).unwrap();
+        assert_eq!(both_ends(unix_pair(), client, server.clone()).1.is_ok(), is_accepted);
+    }
+}
+
+#[test]
 fn a_server_that_trusts_nobody_lets_nobody_in() {
     let config = server_config(&SERVER, &ClientTrust::default()).unwrap();
     let (_, server) = both_ends(unix_pair(), our_client_config(), config);

@@ -257,9 +257,7 @@ impl Intakes<'_> {
 /// all the time had it for nothing.
 impl Drop for Intakes<'_> {
     fn drop(&mut self) {
-        if let Some(share) = self.session.share.get() {
-            share.charge(self.took as u64);
-        }
+        self.session.shares().for_each(|share| share.charge(self.took as u64));
         if let Some((_, share)) = &self.own {
             share.charge(self.took as u64);
         }
@@ -283,7 +281,7 @@ impl Meanwhile for Intakes<'_> {
     fn portion_bytes(&self) -> usize {
         let session = self.session;
         let own = self.own.as_ref().map(|(_, share)| &**share);
-        let of_shares = session.share.get().into_iter().chain(own).map(Share::portion_bytes);
+        let of_shares = session.shares().chain(own).map(Share::portion_bytes);
         session.owner.portion_bytes().min(of_shares.min().unwrap_or(usize::MAX))
     }
 
@@ -385,6 +383,23 @@ mod tests {
         let mut receives = intakes(&session, 10);
         receives.before_portion();
         assert_eq!((receives.took, receives.portion_bytes()), (0, usize::MAX));
+    }
+
+    /// At a byte a second it would wait for ever.
+    #[test]
+    fn what_a_ticket_may_move_holds_beside_what_all_sessions_may() {
+        let (session, total) = limited();
+        let of_ticket = Total::new(Arc::new(Rate::new(Some(1))), "dtn1".to_owned());
+        session.share_in_ticket(of_ticket.share());
+        of_ticket.share().charge(1 << 40);
+        let mut before = 0;
+        let waited = session.wait_for_share(10, || false, || before += 1);
+        assert!(waited.is_some_and(|waited| !waited.goes) && before == 1);
+        assert_eq!(total.owes(), Duration::ZERO, "what does not go counts nowhere");
+        let mut receives = intakes(&session, 0);
+        receives.took(1 << 40);
+        drop(receives);
+        assert!(total.owes() > Duration::from_secs(3600) && of_ticket.owes() > Duration::from_secs(3600));
     }
 
     #[test]

@@ -1,0 +1,385 @@
+//! Tickets as a daemon heeds them while they are made and taken back.
+//!
+//! 1. It looks at their directory when somebody comes whom it does not know, and about four times a second, and reads
+//!    it again if it changed: of that what is new. So a directory of many tickets costs a look at one entry.
+//! 2. The file of a ticket is looked at when a session begins with it, each time that something is opened or asked in
+//!    one, and about four times a second meanwhile.
+//!
+//! What cannot be looked at for now (a disk that failed, a directory that is closed) lets nobody in anew, and ends
+//! nothing.
+
+use super::{
+    OWNER, READ, Record, SERVE, TICKETS_MAX, at, directory_of, names, path_of, read, used_at, uses_of,
+};
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{self, Metadata};
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::link::{Fingerprint, Register};
+use thalweg_mover::mutex::lock;
+use thalweg_mover::run::share::{Share, Total};
+use thalweg_mover::run::steer::Rate;
+use thalweg_sys::{clock, machine};
+
+/// A directory that changed less than so long ago may change again and look the same: file systems have coarse clocks.
+const SETTLED: Duration = Duration::from_secs(2);
+
+/// What tells a file, or the list of names in a directory, from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    inode: u64,
+    bytes: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(metadata: &Metadata) -> Stamp {
+        Stamp {
+            inode: metadata.ino(),
+            bytes: metadata.size(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+
+    /// Whether it would be another, had something changed since.
+    fn is_settled(&self, now: Duration) -> bool {
+        let changed = Duration::new(u64::try_from(self.changed.0).unwrap_or(0), 0);
+        now.saturating_sub(changed) >= SETTLED
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Tickets {
+    state: PathBuf,
+    directory: PathBuf,
+    owner: Arc<Record>,
+    known: Mutex<Known>,
+    /// Held while the directory is read.
+    looking: Mutex<()>,
+    /// What sessions have a share of, by the tickets with a limit that were used.
+    totals: Mutex<HashMap<String, (Arc<Rate>, Arc<Total>)>>,
+}
+
+/// What the directory had when it was read last.
+#[derive(Debug, Default)]
+struct Known {
+    /// What it was then; `None`: it is to be read again.
+    stamp: Option<Stamp>,
+    files: BTreeMap<String, Seen>,
+    by_certificate: HashMap<Fingerprint, String>,
+    /// That it cannot be read was told.
+    has_trouble: bool,
+}
+
+/// A file as it was read last.
+#[derive(Debug, Clone)]
+struct Seen {
+    stamp: Stamp,
+    /// `None`: it is no ticket.
+    record: Option<Arc<Record>>,
+}
+
+impl Tickets {
+    /// Those of the daemon with this state directory. `owner`: the certificate of the ticket that has all rights.
+    pub fn new(state: &Path, owner: Fingerprint) -> Arc<Tickets> {
+        let tickets = Arc::new(Tickets {
+            state: state.to_owned(),
+            directory: directory_of(state),
+            owner: Arc::new(Record::of(OWNER, owner, 0)),
+            known: Mutex::default(),
+            looking: Mutex::default(),
+            totals: Mutex::default(),
+        });
+        tickets.look();
+        tickets
+    }
+
+    /// Reads the directory again, if it changed.
+    pub fn look(&self) {
+        let _one = lock(&self.looking);
+        let before = lock(&self.known).stamp;
+        let read = match fs::metadata(&self.directory).map(|metadata| Stamp::of(&metadata)) {
+            Ok(stamp) if before == Some(stamp) => return,
+            Ok(stamp) => self.read_all().map(|(files, trouble)| (Some(stamp), files, trouble)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok((None, BTreeMap::new(), None)),
+            Err(error) => Err(at(READ, &self.directory, &error)),
+        };
+        let (stamp, files, trouble) = match read {
+            Ok(read) => read,
+            // Those that are known are looked at one by one when they are used.
+            Err(failure) => return self.tell_trouble(&failure),
+        };
+        let mut by_certificate = HashMap::new();
+        let mut twice = Vec::new();
+        for record in files.values().filter_map(|seen| seen.record.as_ref()) {
+            if by_certificate.insert(record.certificate, record.name.clone()).is_some() {
+                twice.push(record.certificate);
+            }
+        }
+        for certificate in twice {
+            if let Some(name) = by_certificate.remove(&certificate) {
+                tracing::error!(ticket = %name, "another ticket has the same certificate: neither is taken");
+            }
+        }
+        let stamp = stamp.filter(|stamp| trouble.is_none() && stamp.is_settled(clock::since_1970()));
+        let has_trouble = trouble.is_some() && lock(&self.known).has_trouble;
+        *lock(&self.known) = Known { stamp, files, by_certificate, has_trouble };
+        if let Some(failure) = trouble {
+            self.tell_trouble(&failure);
+        }
+    }
+
+    /// Once, until all is well again: it is looked several times a second.
+    fn tell_trouble(&self, failure: &Failure) {
+        let was_told = std::mem::replace(&mut lock(&self.known).has_trouble, true);
+        if !was_told {
+            tracing::error!(%failure, "not all tickets can be looked at");
+        }
+    }
+
+    /// What is in the directory now, and why some of it cannot be looked at for now: that stays as it was.
+    fn read_all(&self) -> Result<(BTreeMap<String, Seen>, Option<Failure>)> {
+        let names = names(&self.directory).map_err(|error| at(READ, &self.directory, &error))?;
+        let (mut files, mut trouble) = (BTreeMap::new(), None);
+        for name in names.into_iter().take(TICKETS_MAX) {
+            let seen = self.look_at(&name).unwrap_or_else(|failure| {
+                trouble = Some(failure);
+                self.seen(&name)
+            });
+            files.extend(seen.map(|seen| (name, seen)));
+        }
+        Ok((files, trouble))
+    }
+
+    /// One file as it is now; what did not change is not read again. `None` if it is gone.
+    fn look_at(&self, name: &str) -> Result<Option<Seen>> {
+        let path = path_of(&self.directory, name);
+        let stamp = match fs::metadata(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            metadata => Stamp::of(&metadata.map_err(|error| at(READ, &path, &error))?),
+        };
+        if let Some(before) = self.seen(name).filter(|before| before.stamp == stamp) {
+            return Ok(Some(before));
+        }
+        match read(&self.directory, name) {
+            Ok(record) => Ok(Some(Seen { stamp, record: record.map(Arc::new) })),
+            Err(failure) if failure.kind == FailureKind::Usage => {
+                tracing::error!(%failure, "this is no ticket");
+                Ok(Some(Seen { stamp, record: None }))
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    fn seen(&self, name: &str) -> Option<Seen> {
+        lock(&self.known).files.get(name).cloned()
+    }
+
+    fn name_of(&self, certificate: &Fingerprint) -> Option<String> {
+        lock(&self.known).by_certificate.get(certificate).cloned()
+    }
+
+    /// The ticket of this certificate as it is now; `None` if there is none any more.
+    ///
+    /// # Errors
+    /// What the kernel says if it cannot be looked at.
+    fn find(&self, certificate: &Fingerprint) -> Result<Option<Arc<Record>>> {
+        if certificate.matches(&self.owner.certificate) {
+            return Ok(Some(self.owner.clone()));
+        }
+        let Some(name) = self.name_of(certificate) else { return Ok(None) };
+        let Some(seen) = self.look_at(&name)? else { return Ok(None) };
+        let record = seen.record.clone().filter(|record| record.certificate.matches(certificate));
+        let mut known = lock(&self.known);
+        if record.is_some() {
+            known.files.insert(name, seen);
+        } else {
+            // The next look sees which it is.
+            known.stamp = None;
+        }
+        Ok(record)
+    }
+
+    /// The ticket with which something is to be begun at this time, in seconds since 1970.
+    ///
+    /// # Errors
+    /// `Permission` if it is not taken (any more), or cannot be looked at.
+    pub fn take(&self, certificate: &Fingerprint, now: u64) -> Result<Arc<Record>> {
+        let found = self.find(certificate).map_err(|failure| {
+            tracing::debug!(%failure, "a ticket cannot be looked at");
+            // What is wrong here is no concern of theirs.
+            Failure::new(FailureKind::Permission, SERVE, "the daemon cannot look at its tickets")
+        });
+        let record = found?.ok_or_else(gone)?;
+        record.check(now)?;
+        Ok(record)
+    }
+
+    /// Why what is under way with this certificate ends at this time, if it does. While nobody can say it goes on.
+    pub fn ends(&self, certificate: &Fingerprint, now: u64) -> Option<Failure> {
+        match self.find(certificate) {
+            Ok(Some(record)) => record.ends(now),
+            Ok(None) => Some(gone()),
+            Err(_) => None,
+        }
+    }
+
+    /// A share for a session, of what all of this ticket may move, if that is bounded.
+    pub fn share(&self, record: &Record) -> Option<Share> {
+        record.bits_per_s_max?;
+        let mut totals = lock(&self.totals);
+        let (rate, total) = totals.entry(record.name.clone()).or_insert_with(|| {
+            let rate = Arc::<Rate>::default();
+            (rate.clone(), Total::new(rate, machine::host_name()))
+        });
+        rate.set_bits(record.bits_per_s_max);
+        Some(total.share())
+    }
+
+    /// Notes that a ticket was used. What cannot be noted is not.
+    pub fn note_use(&self, name: &str, now: u64) {
+        /// Often enough for people.
+        const EVERY_S: u64 = 60;
+        if name == OWNER || used_at(&self.state, name).is_some_and(|at| now < at.saturating_add(EVERY_S)) {
+            return;
+        }
+        let directory = uses_of(&self.state);
+        let noted = fs::create_dir_all(&directory)
+            .and_then(|()| fs::OpenOptions::new().create(true).append(true).open(directory.join(name)))
+            .and_then(|file| file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(now)));
+        if let Err(error) = noted {
+            tracing::debug!(%error, ticket = name, "that a ticket was used is not noted");
+        }
+    }
+}
+
+fn gone() -> Failure {
+    let cause = "the ticket is not known any more: ask the operator of the daemon for another";
+    Failure::new(FailureKind::Permission, SERVE, cause)
+}
+
+impl Register for Tickets {
+    fn knows(&self, certificate: &Fingerprint) -> bool {
+        if self.name_of(certificate).is_some() {
+            return true;
+        }
+        // Made a moment ago. Others are served meanwhile, though this is called within a handshake.
+        tokio::task::block_in_place(|| self.look());
+        self.name_of(certificate).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{add, all, revoke};
+    use super::*;
+
+    const NOW: u64 = 1_800_000_000;
+
+    fn record(name: &str, last: u8) -> Record {
+        Record::of(name, Fingerprint([last; 32]), NOW)
+    }
+
+    fn state() -> (tempfile::TempDir, Arc<Tickets>) {
+        let state = tempfile::tempdir().unwrap();
+        let tickets = Tickets::new(state.path(), Fingerprint([0; 32]));
+        (state, tickets)
+    }
+
+    #[test]
+    fn a_daemon_heeds_what_is_made_and_taken_back_while_it_runs() {
+        let (state, tickets) = state();
+        let take = |last: u8| tickets.take(&Fingerprint([last; 32]), NOW);
+        assert_eq!(take(0).unwrap().name, OWNER);
+        assert!(!tickets.knows(&Fingerprint([1; 32])) && take(1).is_err());
+        add(state.path(), &record("a", 1)).unwrap();
+        assert!(tickets.knows(&Fingerprint([1; 32])));
+        assert_eq!(take(1).unwrap().name, "a");
+        assert!(tickets.ends(&Fingerprint([1; 32]), NOW).is_none());
+        revoke(state.path(), "a", NOW).unwrap();
+        let why = tickets.ends(&Fingerprint([1; 32]), NOW).unwrap();
+        assert!(why.cause.contains("was revoked"), "{why}");
+        assert!(tickets.knows(&Fingerprint([1; 32])), "its holder is to hear why");
+        assert_eq!(take(1).unwrap_err().kind, FailureKind::Permission);
+        assert_eq!(add(state.path(), &record("a", 2)).unwrap_err().kind, FailureKind::Conflict);
+        assert_eq!(revoke(state.path(), "b", NOW).unwrap_err().kind, FailureKind::NotFound);
+        assert_eq!(revoke(state.path(), "../a", NOW).unwrap_err().kind, FailureKind::NotFound);
+        fs::remove_file(path_of(&tickets.directory, "a")).unwrap();
+        assert!(tickets.ends(&Fingerprint([1; 32]), NOW).is_some());
+    }
+
+    #[test]
+    fn one_file_that_is_no_ticket_and_two_of_one_certificate_let_nobody_in_and_keep_nobody_out() {
+        let (state, tickets) = state();
+        add(state.path(), &record("good", 1)).unwrap();
+        add(state.path(), &record("one", 2)).unwrap();
+        add(state.path(), &record("two", 2)).unwrap();
+        fs::write(path_of(&tickets.directory, "odd"), "{").unwrap();
+        fs::create_dir(path_of(&tickets.directory, "directory")).unwrap();
+        let knows = |last: u8| tickets.knows(&Fingerprint([last; 32]));
+        assert!(knows(1) && !knows(2) && !knows(3));
+        let (records, troubles) = all(state.path()).unwrap();
+        assert_eq!((records.len(), troubles.len()), (3, 2), "{troubles:?}");
+    }
+
+    /// As on a disk that failed.
+    #[test]
+    fn while_tickets_cannot_be_looked_at_nobody_comes_in_and_nothing_ends() {
+        let (state, tickets) = state();
+        let alice = Fingerprint([1; 32]);
+        add(state.path(), &record("a", 1)).unwrap();
+        assert!(tickets.knows(&alice));
+        let away = state.path().join("away");
+        fs::rename(&tickets.directory, &away).unwrap();
+        fs::write(&tickets.directory, "no directory").unwrap();
+        tickets.look();
+        assert!(tickets.ends(&alice, NOW).is_none());
+        let refused = tickets.take(&alice, NOW).unwrap_err();
+        assert_eq!(refused.kind, FailureKind::Permission);
+        assert!(refused.cause.contains("cannot look at its tickets"), "{refused}");
+        assert!(!tickets.knows(&Fingerprint([2; 32])));
+        fs::remove_file(&tickets.directory).unwrap();
+        fs::rename(&away, &tickets.directory).unwrap();
+        assert!(tickets.take(&alice, NOW).is_ok());
+    }
+
+    #[test]
+    fn what_did_not_change_is_not_read_again() {
+        let (state, tickets) = state();
+        add(state.path(), &record("a", 1)).unwrap();
+        tickets.look();
+        let kept = |name: &str| lock(&tickets.known).files[name].record.clone().unwrap();
+        let before = kept("a");
+        add(state.path(), &record("b", 2)).unwrap();
+        tickets.look();
+        assert!(Arc::ptr_eq(&before, &kept("a")) && kept("b").name == "b");
+    }
+
+    #[test]
+    fn sessions_of_one_ticket_share_its_limit() {
+        let (_state, tickets) = state();
+        let limited = Record { bits_per_s_max: Some(8), ..record("a", 1) };
+        let (one, two) = (tickets.share(&limited).unwrap(), tickets.share(&limited).unwrap());
+        assert!(one.is_of_one_total_with(&two));
+        assert_eq!(one.told().map(|told| told.bytes_per_s), Some(1));
+        assert!(tickets.share(&record("b", 2)).is_none());
+    }
+
+    #[test]
+    fn when_a_ticket_was_used_is_noted_beside_it() {
+        let (state, tickets) = state();
+        assert_eq!(used_at(state.path(), "a"), None);
+        tickets.note_use("a", NOW);
+        tickets.note_use("a", NOW + 59);
+        assert_eq!(used_at(state.path(), "a"), Some(NOW));
+        tickets.note_use("a", NOW + 60);
+        assert_eq!(used_at(state.path(), "a"), Some(NOW + 60));
+    }
+}
