@@ -398,9 +398,8 @@ impl Exports {
             Exports::User | Exports::Only(_) => Arc::default(),
         };
         let (before, now) = (named(self), named(others));
-        let find = |exports: &[(Export, Arc<Dir>)], name: &str| {
-            exports.iter().position(|(e, _)| e.name == name)
-        };
+        let find =
+            |exports: &[(Export, Arc<Dir>)], name: &str| exports.iter().position(|(e, _)| e.name == name);
         let mut changes = Changes::default();
         for (export, held) in now.iter() {
             let list = match find(&before, &export.name).map(|at| &before[at]) {

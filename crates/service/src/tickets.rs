@@ -213,16 +213,7 @@ impl Record {
     pub fn of(name: &str, certificate: Fingerprint, made_at: u64) -> Record {
         let (expires_at, revoked_at, bits_per_s_max) = (None, None, None);
         let (name, reach) = (name.to_owned(), Reach::All);
-        Record {
-            version: VERSION,
-            name,
-            certificate,
-            made_at,
-            expires_at,
-            revoked_at,
-            reach,
-            bits_per_s_max,
-        }
+        Record { version: VERSION, name, certificate, made_at, expires_at, revoked_at, reach, bits_per_s_max }
     }
 
     /// Whether it is taken at this time, in seconds since 1970.
