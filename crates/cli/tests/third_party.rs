@@ -225,7 +225,7 @@ fn a_receipt_of_a_copy_between_far_places_comes_here_and_verifies() {
     let there = text(&site.b.path("to"));
     assert!(site.here.ok(["verify", &receipt, &there]).contains("verified: "));
     std::fs::write(site.b.path("to/one-byte"), "y").unwrap();
-    assert_eq!(site.here.run(["verify", &receipt, &there]).status.code(), Some(2));
+    assert_eq!(site.here.run(["verify", &receipt, &there]).status.code(), Some(4));
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn filters_and_lists_of_names_are_those_of_the_user_also_from_a_pipe() {
     let near_places = [text(&site.a.path("from/deep")), text(&near)];
     site.here.ok(["cp"].into_iter().chain(rules).chain(near_places.iter().map(String::as_str)));
     assert_same(&near, &site.b.path("filtered"));
-    assert!(near.join("small-11").exists() && !near.join("small-12").exists());
+    assert!(near.join("deep/small-11").exists() && !near.join("deep/small-12").exists());
 
     let mut named = site.command(&["--files-from", "-", &site.at_a("from"), &site.at_b("named")]);
     let mut child = named.stdin(Stdio::piped()).spawn().unwrap();
@@ -411,7 +411,8 @@ fn names_with_blanks_quotes_new_lines_and_odd_bytes_go_from_one_far_place_to_the
         place
     };
     site.ok(&[place(&site.at_a, site.a.path("from")), place(&site.at_b, site.b.path("to"))]);
-    assert_same(&site.a.path("from").join(name), &site.b.path("to").join(name));
+    // A source without a trailing slash goes into the destination.
+    assert_same(&site.a.path("from").join(name), &site.b.path("to").join(name).join(name));
     assert!(!site.at_a.home.join("pwned").exists() && !site.at_b.home.join("pwned").exists());
 }
 

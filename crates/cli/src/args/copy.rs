@@ -137,7 +137,7 @@ pub struct CopyArgs {
     #[arg(short = 'L', long)]
     pub copy_links: bool,
     /// Copy part K of N alone: files are dealt by their names, directories are in all parts. N hosts that see the same
-    /// trees share a copy so, each with a K of its own (a job array); none knows of another. Not with --delete, --and
+    /// trees share a copy so, each with a K of its own (a job array); none knows of another. Not with deletions, --and
     /// and several hosts in a place
     #[arg(long, value_name = "K/N", value_parser = knobs::parse_part, conflicts_with = "and")]
     pub part: Option<PartOf>,

@@ -484,7 +484,7 @@ mod tests {
         }
         let produce = Opened::Produce { channel: ChannelTerms::default(), before: None };
         let mut answer = body(&Message::Opened(TransferNumber(1), produce));
-        for none in [5, 0x7f, 0xff] {
+        for none in [6, 0x7f, 0xff] {
             answer[2] = none;
             assert_eq!(Message::decode(&answer), refused, "{none}");
         }
