@@ -193,8 +193,8 @@ fn frames_go_through_the_pipe_of_another_program_as_they_are_and_it_says_of_sets
 /// Else what takes frames would wait for the reader of events.
 #[test]
 fn a_reader_of_events_on_stderr_that_pauses_holds_up_no_frames_and_misses_no_event() {
-    // Their lines are more than a pipe takes, and as many sets may be open.
-    const SETS: usize = 1000;
+    // Their lines are several times what a pipe takes.
+    const SETS: usize = 3000;
     let (scratch, daemon) = stand();
     let place = daemon.place("data", "sets");
     let mut pull = with(command(&scratch, "pull"), [place.as_str(), "-", "--framed", "--json"]);

@@ -28,6 +28,8 @@ pub struct Producer {
     lane: Option<Outgoing<Arc<Made>>>,
     /// Declared, and maybe not over.
     sets: BTreeMap<u64, u32>,
+    /// Where its last declarations stand among its frames, of those that the hub has not yet come to.
+    declared_at: VecDeque<u64>,
     /// It makes no more of these, and the sequence before which that was said.
     ended: BTreeMap<u64, u64>,
     finish: bool,
@@ -40,6 +42,9 @@ pub struct Producer {
     passed_over: VecDeque<String>,
 }
 
+/// Declarations that may run ahead of the frames between them: they go another way, and of too many open sets a hub
+/// takes the oldest for over.
+const DECLARED_AHEAD_MAX: usize = limits::SETS_OPEN_MAX / 4;
 /// Names of consumers that are kept until somebody is told of them; of more, the newest.
 const PASSED_OVER_MAX: usize = 16;
 
@@ -51,6 +56,7 @@ impl Producer {
             window,
             lane: None,
             sets: BTreeMap::new(),
+            declared_at: VecDeque::new(),
             ended: BTreeMap::new(),
             finish: false,
             finished: false,
@@ -98,6 +104,15 @@ impl Producer {
         Ok(lane.push(Arc::new(Made { head, payload }), bytes))
     }
 
+    /// Whether one more set may be declared: the hub has the frames before all but the last declarations.
+    pub fn may_declare(&mut self) -> bool {
+        let first = self.first().unwrap_or(0);
+        while self.declared_at.front().is_some_and(|&at| at <= first) {
+            self.declared_at.pop_front();
+        }
+        self.declared_at.len() < DECLARED_AHEAD_MAX
+    }
+
     /// A set has so many frames.
     ///
     /// # Errors
@@ -117,6 +132,10 @@ impl Producer {
             self.sets.pop_first();
         }
         self.sets.insert(set, frames);
+        if self.declared_at.len() >= DECLARED_AHEAD_MAX {
+            self.declared_at.pop_front();
+        }
+        self.declared_at.push_back(self.frames());
         self.say(FramesMessage::Declare { set, frames });
         Ok(())
     }
@@ -290,6 +309,30 @@ impl Producer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use thalweg_wire::digest::Digest;
+
+    #[test]
+    fn declarations_wait_for_the_frames_between_them_and_not_where_there_are_none() {
+        let window = Window { bytes: 1 << 20, items: 1000 };
+        let mut producer = Producer::new(ProducerId::new("cam").unwrap(), window);
+        producer.hear(FramesMessage::Stand { epoch: 1, next: 0 }).unwrap();
+        // A scan may be declared as a whole before it begins.
+        for set in 0..2 * DECLARED_AHEAD_MAX as u64 {
+            assert!(producer.may_declare());
+            producer.declare(set, 1).unwrap();
+        }
+        let sets = 1000..1000 + DECLARED_AHEAD_MAX as u64;
+        for set in sets {
+            assert!(producer.may_declare());
+            let digest = Digest(*blake3::hash(b"x").as_bytes());
+            let head = FrameHead::bare(producer.id().clone(), 0, 1, digest);
+            producer.push(head, Payload::from(b"x".to_vec())).unwrap();
+            producer.declare(set, 1).unwrap();
+        }
+        assert!(!producer.may_declare());
+        producer.hear(FramesMessage::Taken { next: 1 }).unwrap();
+        assert!(producer.may_declare());
+    }
 
     #[test]
     fn an_end_is_not_said_on_a_new_link_before_the_sets_are() {

@@ -240,12 +240,16 @@ impl ProduceRun {
         Ok(sequence)
     }
 
-    /// A set has so many frames.
+    /// A set has so many frames. Waits until the hub has the frames that were given before all but the last few dozens
+    /// of such words: they would overtake them.
     ///
     /// # Errors
     /// `Usage`, or why it failed as a whole.
     pub fn declare(&self, set: u64, frames: u32) -> Result<()> {
         let mut state = self.end.lock();
+        while state.failed.is_none() && !state.machine.may_declare() {
+            state = self.end.wait(state, None);
+        }
         state.check()?;
         state.machine.declare(set, frames)?;
         self.pump(&mut state);
