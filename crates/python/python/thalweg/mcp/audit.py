@@ -30,6 +30,7 @@ class Audit:
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
         self._file = os.open(path, flags, 0o600)
         if not stat.S_ISREG(os.fstat(self._file).st_mode):
+            os.close(self._file)
             raise UsageError("it is no file", kind="usage", operation="open the audit file", path=inert(path))
         self._lock = threading.Lock()
         self._sync_directory(os.path.dirname(os.path.abspath(path)))

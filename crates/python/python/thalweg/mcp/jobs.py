@@ -269,6 +269,7 @@ class Jobs:
             raise ConflictError(cause, kind="conflict", operation="plan", path=receipt.shown)
         look, seen = Look(), 0
         dry: CopyOptions = {**options, "dry_run": True, "entries": True, "check_entries": False, "progress_s": 0.2}
+        dry["patience_s"] = ASK_PATIENCE_S
         async with aio.transfer(source.text, destination.text, **dry) as looking:
             async for event in looking:
                 if event["event"] == "entry":
