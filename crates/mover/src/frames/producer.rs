@@ -330,6 +330,7 @@ mod tests {
             producer.declare(set, 1).unwrap();
         }
         assert!(!producer.may_declare());
+        producer.next(0).unwrap();
         producer.hear(FramesMessage::Taken { next: 1 }).unwrap();
         assert!(producer.may_declare());
     }

@@ -12,7 +12,7 @@ The interpreter lock is released while data move; calls may be made from several
 order: what was written becomes durable first.
 
 :mod:`thalweg.aio` has what waits as coroutines, :mod:`thalweg.model` the equations, :mod:`thalweg.fs` an fsspec file system,
-:mod:`thalweg.arrival` the item that ``thalweg watch`` runs a program for.
+:mod:`thalweg.arrival` the item that ``thalweg watch`` runs a program for, :mod:`thalweg.mcp` a server for language models.
 """
 
 from __future__ import annotations
