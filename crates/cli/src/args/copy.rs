@@ -44,7 +44,7 @@ pub struct CopyArgs {
     /// and credentials as for AWS), @NAME/PATH (a place of the configuration), zero:SIZE,
     /// data:files=9,size=1MiB,content=frames (a data set), sim:seek=8ms,rate=100MB,devices=4 (a simulated array),
     /// null:. A trailing slash on a source means its contents. What is missing of the destination's path is made.
-    /// Hosts that see the same files share a copy: HOST1,HOST2:PATH, tw://dtn[1-4]/EXPORT/PATH
+    /// Hosts that see the same files share a copy: HOST1,HOST2:PATH, dtn[1-4]:PATH
     #[arg(required = true, num_args = 1.., value_name = "PLACE")]
     pub places: Vec<OsString>,
     /// More copies.
@@ -199,8 +199,8 @@ pub struct CopyArgs {
     /// Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)
     #[arg(long, value_name = "SIZE", value_parser = parse_window)]
     pub window: Option<u64>,
-    /// Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`. Not with --and; of
-    /// parts FILE.1, FILE.2 and so on
+    /// Write what both sides signed, and a line for each entry: see `thalweg verify`. Not with --and; of parts FILE.1,
+    /// FILE.2 and so on
     #[arg(long, value_name = "FILE", conflicts_with_all = ["dry_run", "and"])]
     pub receipt: Option<PathBuf>,
     /// Write how each entry ended, and what was deleted, as JSON lines, to a file, behind what is in it
