@@ -7,8 +7,9 @@
 //! 4. When it has ended, send back what it wrote to be sent back, and its exit code.
 //!
 //! The copy stops in order when it is told to, when a signal asks us to stop, and when ssh ends or nothing is heard for
-//! long: whoever started us is gone, and the same command resumes. It does not outlive this process, which it hears of from the kernel. Neither configuration nor environment
-//! of this machine says anything to it but where its state is: all options are in the errand.
+//! long: whoever started us is gone, and the same command resumes. It does not outlive this process, which it hears of
+//! from the kernel. Neither configuration nor environment of this machine says anything to it but where its state is: all
+//! options are in the errand.
 
 use crate::args::serve::DeputyArgs;
 use crate::exit::Exit;
@@ -566,7 +567,7 @@ mod tests {
         let mut told = Told { threads: Vec::new() };
         let says = said.clone();
         told.begin("slow", move |waits| {
-            let say = |line| {
+            let say = |line: FromDeputy| {
                 std::thread::sleep(LAST_LINES + Duration::from_secs(2));
                 lock(&says).push(line);
             };
@@ -597,7 +598,7 @@ mod tests {
         assert!(left.exists());
         let next = begin();
         assert!(!left.exists() && path(&used).exists());
-        let (used, next) = [used, next].map(|one| path(&one)).into();
+        let [used, next] = [used, next].map(|one| path(&one));
         assert!(!used.exists() && !next.exists());
     }
 
