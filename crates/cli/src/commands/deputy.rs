@@ -476,13 +476,14 @@ impl Returns {
         self.directory.as_ref().filter(|_| is_one).map(|(directory, _)| directory.join(name))
     }
 
-    /// Sends those that the copy wrote.
+    /// Sends those that the copy wrote, also if it was stopped, unless a signal comes meanwhile.
     fn send(&self, out: &Out, stop: &Stop) -> Result<()> {
+        let was_stopped = stop.is_asked();
         for name in &self.names {
             let Some(mut file) = self.path(name).and_then(|path| File::open(path).ok()) else { continue };
             let mut piece = vec![0; PIECE_BYTES_MAX];
             loop {
-                if stop.is_asked() {
+                if stop.is_asked() && !was_stopped {
                     let cause = "stopped before all that comes back was sent";
                     return Err(Failure::new(FailureKind::Stopped, "read what comes back", cause));
                 }

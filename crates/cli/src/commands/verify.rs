@@ -193,11 +193,10 @@ fn shown_by(sample: &Sample, read: &Sampled) -> String {
         Some(damaged) => {
             // Rounded down, it says nothing of more than half of them.
             let one_in = read.of_files / damaged.max(1);
-            let one_in =
-                if one_in < 2 { String::new() } else { format!(" (1 in {})", units::count(one_in)) };
+            let one_in = if one_in < 2 { String::new() } else { format!(" (1 in {})", units::count(one_in)) };
             format!(
-                "damage of at least {} of these files{one_in} would have been found with a probability of {}, \
-                 whatever their size, if nobody knew the seed before",
+                "damage of at least {} of these files{one_in} would have been found with a probability of \
+                 {}, whatever their size, if nobody knew the seed before",
                 units::count(damaged),
                 units::share(verify::PROBABILITY),
             )
