@@ -410,7 +410,10 @@ fn a_copy_between_far_places_that_is_stopped_or_whose_user_is_gone_leaves_nothin
 fn several_hosts_share_a_copy_between_far_places() {
     let Some(site) = Site::start() else { return };
     make_tree(&site.a.path("from"));
-    let twice = |sshd: &Sshd, path: PathBuf| format!("ssh://127.0.0.1,127.0.0.1:{}{}", sshd.port, text(&path));
+    let twice = |sshd: &Sshd, path: PathBuf| {
+        let path = text(&path);
+        format!("ssh://127.0.0.1,127.0.0.1:{}{path}", sshd.port)
+    };
     let from = format!("{}/", twice(&site.at_a, site.a.path("from")));
     let out = site.run(&[from, twice(&site.at_b, site.b.path("to"))]);
     succeeded(&out);
