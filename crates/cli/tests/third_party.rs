@@ -17,6 +17,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
+use support::canary::Secrets;
 use support::job::{Ran, Running, journal_bytes, signal};
 use support::{Scratch, assert_no_litter, assert_same, finish, make_tree, noise, wait_until};
 
@@ -204,15 +205,19 @@ fn a_daemon_gives_to_a_far_place_by_ssh_and_takes_from_it_with_the_ticket_of_the
     make_tree(&site.a.path("from"));
     let ticket = ["--ticket".to_owned(), text(&daemon.ticket)];
     let with = |places: [String; 2]| [ticket.as_slice(), &places].concat();
-    site.ok(&with([site.at_a("from/"), daemon.place("data", "in")]));
+    let mut secrets = Secrets::default();
+    secrets.add_keys([&daemon.ticket]);
+    // It acts where ssh leads, and leaves no ticket there, nor shows it to others meanwhile.
+    let ok = |places: [String; 2]| {
+        let (ran, _) = secrets.watch(site.command(&with(places)), site.a.root(), &[]);
+        secrets.assert_not_said(&ran.expect(0));
+        secrets.assert_not_below(site.a.root(), &[]);
+    };
+    ok([site.at_a("from/"), daemon.place("data", "in")]);
     assert_same(&site.a.path("from"), &site.b.path("export/in"));
-    site.ok(&with([daemon.place("data", "in/"), site.at_a("out")]));
+    ok([daemon.place("data", "in/"), site.at_a("out")]);
     assert_same(&site.a.path("from"), &site.a.path("out"));
-    // It acts where ssh leads, and leaves no ticket there.
     assert_eq!(site.at_b.logins(), 0);
-    let secret = std::fs::read(&daemon.ticket).unwrap();
-    let state = std::fs::read_dir(site.a.path("sshd/far-state")).unwrap().flatten();
-    assert!(state.filter_map(|entry| std::fs::read(entry.path()).ok()).all(|content| content != secret));
     site.assert_gone();
 }
 
@@ -398,6 +403,26 @@ fn a_copy_between_far_places_that_is_stopped_or_whose_user_is_gone_leaves_nothin
         assert!(std::fs::read(site.b.path(name)).unwrap() == noise(9, 32 << 20), "{name}");
         site.assert_gone();
     }
+}
+
+/// Each list has one host twice: two copies take a part of the tree each.
+#[test]
+fn several_hosts_share_a_copy_between_far_places() {
+    let Some(site) = Site::start() else { return };
+    make_tree(&site.a.path("from"));
+    let twice = |sshd: &Sshd, path: PathBuf| {
+        let path = text(&path);
+        format!("ssh://127.0.0.1,127.0.0.1:{}{path}", sshd.port)
+    };
+    let from = format!("{}/", twice(&site.at_a, site.a.path("from")));
+    let out = site.run(&[from, twice(&site.at_b, site.b.path("to"))]);
+    succeeded(&out);
+    let told = String::from_utf8_lossy(&out.stdout);
+    for part in ["1: ", "2: "] {
+        assert!(told.lines().any(|line| line.starts_with(part)), "{told}");
+    }
+    assert_same(&site.a.path("from"), &site.b.path("to"));
+    site.assert_gone();
 }
 
 #[test]

@@ -6,7 +6,8 @@
 //!    and does for it what takes a login at the other end ([`Steward`]).
 //! 3. [`client_line`] is, in the program that the deputy runs, the way back to here.
 //!
-//! The deputy does not outlive us: when ssh ends, it stops its copy in order, and the same command resumes.
+//! The deputy does not outlive us: when ssh ends, or it hears nothing of us for long, it stops its copy in order, and the
+//! same command resumes.
 
 use crate::far_movers::{How, Whom, is_same_mover, place_there};
 use crate::place::Place;
@@ -18,13 +19,14 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
 use thalweg_mover::link::ssh::Only;
 use thalweg_mover::link::ssh::deputy::{Next, StartedDeputy};
 pub use thalweg_mover::link::ssh::errand::ErrandProgress;
 use thalweg_mover::link::ssh::errand::{
-    self, ASKS_MAX, Answer, Ask, Attached, ERRAND_LINE_BYTES_MAX, FromDeputy, Nothing, Outcome,
+    self, ASKS_MAX, Answer, Ask, Attached, ERRAND_LINE_BYTES_MAX, FromDeputy, HERE_EVERY, Nothing, Outcome,
     PIECE_BYTES_MAX, Piece, RETURNED_BYTES_MAX, Returned, Said, ToDeputy,
 };
 use thalweg_mover::run::by_client::ClientLine;
@@ -44,6 +46,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 const STOP_LIMIT: Duration = Duration::from_secs(660);
 /// Time for ssh to end when the copy has.
 const END_LIMIT: Duration = Duration::from_secs(3);
+/// Time for a signal that ended ssh, too, to be heard here: a terminal's Ctrl-C reaches both.
+const SIGNAL_LIMIT: Duration = Duration::from_millis(200);
 /// Bytes of one line of a copy's stdout, at most.
 const OUT_BYTES_MAX: usize = 4 << 20;
 
@@ -181,7 +185,7 @@ impl Errand {
     /// # Errors
     /// `Connection` where ssh does not get there, or ends before the copy does; `NotFound` if there is no program;
     /// `Protocol` if it is too old or too new; `Usage` for what cannot be given to a deputy; `Stopped` if it was
-    /// stopped and ssh ended with that.
+    /// stopped and did not end there in order.
     pub fn run(
         &self,
         given: Given,
@@ -195,22 +199,40 @@ impl Errand {
             Other::Ssh { host, port, path } => Some((ssh::wishes(host, *port, how)?, Only::new(path, true))),
             Other::Daemon(_) | Other::Here => None,
         };
-        let (errand, attached) = to_send(&given)?;
+        let to_send = to_send(&given)?;
         let steward = Arc::new(Steward::new(acting, other));
-        let deputy = Arc::new(steward.start_deputy()?);
+        self.attend(&steward, given, to_send, told, stop).map_err(|failure| {
+            // Whatever it was: a signal ends ssh in many ways, and may be heard here later.
+            let is_stopped = failure.kind != FailureKind::Stopped && !stop.pause(SIGNAL_LIMIT);
+            if is_stopped { stopped(&self.acting(), &failure.cause) } else { failure }
+        })
+    }
+
+    /// Starts the deputy, and attends to it until its copy has ended.
+    fn attend(
+        &self,
+        steward: &Arc<Steward>,
+        given: Given,
+        (errand, attached): (ToDeputy, Vec<Vec<u8>>),
+        told: &(dyn Fn(Told) + Sync),
+        stop: &Stop,
+    ) -> Result<i32> {
+        let deputy = Arc::new(steward.start_deputy(&|| stop.is_asked())?);
         let sends = deputy.clone();
+        let (goes_on, over) = mpsc::channel();
         // If ssh takes nothing, it has ended, and that is heard.
-        threads::spawn("errand", move || send(&sends, errand, &attached))?;
+        threads::spawn("errand", move || send(&sends, errand, &attached, &over))?;
         let mut hearing = Hearing {
             name: self.acting(),
             deputy: &deputy,
-            steward: &steward,
+            steward,
             told,
             out: String::new(),
             back: given.returned.into_iter().map(Back::of).collect(),
             asks: Arc::default(),
         };
         let ended = hearing.hear(stop);
+        drop(goes_on);
         steward.close();
         deputy.end(if ended.is_ok() { END_LIMIT } else { Duration::ZERO });
         let code = ended?;
@@ -257,14 +279,17 @@ fn to_send(given: &Given) -> Result<(ToDeputy, Vec<Vec<u8>>)> {
     Ok((errand, given.attached.iter().map(|(_, bytes)| bytes.clone()).collect()))
 }
 
-/// Until all is said, or ssh takes no more.
-fn send(deputy: &StartedDeputy, errand: ToDeputy, attached: &[Vec<u8>]) {
+/// Says all, and then that we are here until it is `over`, or ssh takes no more.
+fn send(deputy: &StartedDeputy, errand: ToDeputy, attached: &[Vec<u8>], over: &Receiver<()>) {
     let pieces = attached.iter().enumerate().flat_map(|(file, bytes)| {
         let piece = move |bytes: &[u8]| Piece { file, data: errand::to_data(bytes) };
         bytes.chunks(PIECE_BYTES_MAX).map(move |bytes| ToDeputy::Piece(piece(bytes)))
     });
     let mut all = std::iter::once(errand).chain(pieces).chain([ToDeputy::Begin(Nothing {})]);
-    let _ = all.try_for_each(|what| deputy.say(&what));
+    let mut goes_on = all.try_for_each(|what| deputy.say(&what)).is_ok();
+    while goes_on && matches!(over.recv_timeout(HERE_EVERY), Err(RecvTimeoutError::Timeout)) {
+        goes_on = deputy.say(&ToDeputy::Here(Nothing {})).is_ok();
+    }
 }
 
 /// What is heard of a deputy.
@@ -292,15 +317,18 @@ impl Hearing<'_> {
                 threads::spawn("stop", move || deputy.say(&ToDeputy::Stop(Nothing {})))?;
             }
             if stopping.is_some_and(|since| since.elapsed() > STOP_LIMIT) {
-                return Err(self.stopped("it did not stop in time"));
+                return Err(stopped(&self.name, "it did not stop in time"));
             }
             match self.deputy.next(LOOK_AGAIN)? {
                 Next::Said(FromDeputy::Exit(code)) => return Ok(code),
                 Next::Said(said) => self.take(said)?,
                 Next::Nothing => {}
-                Next::Over if stop.is_asked() => return Err(self.stopped("it stops in order")),
+                Next::Over if stop.is_asked() => return Err(stopped(&self.name, "it stops in order")),
                 Next::Over => {
                     let code = self.deputy.end(END_LIMIT);
+                    if !stop.pause(SIGNAL_LIMIT) {
+                        return Err(stopped(&self.name, "it stops in order"));
+                    }
                     let how = code.map_or("by a signal".to_owned(), |code| format!("with exit code {code}"));
                     let cause = format!(
                         "{}: ssh ended {how} before the copy there did, which stops; the same command resumes it",
@@ -311,11 +339,6 @@ impl Hearing<'_> {
                 }
             }
         }
-    }
-
-    fn stopped(&self, how: &str) -> Failure {
-        let cause = format!("the copy at {}: {how}; the same command resumes it", self.name);
-        Failure::new(FailureKind::Stopped, "copy", cause)
     }
 
     fn take(&mut self, said: FromDeputy) -> Result<()> {
@@ -368,6 +391,12 @@ impl Hearing<'_> {
         let cause = format!("{}: the far thalweg sends {what}", self.name);
         Failure::new(FailureKind::Protocol, "copy", cause).because(Reason::FarProgramDiffers)
     }
+}
+
+/// Of a copy at the acting end `name` that did not end there before we did.
+fn stopped(name: &str, how: &str) -> Failure {
+    let cause = format!("the copy at {name}: {how}; the same command resumes it");
+    Failure::new(FailureKind::Stopped, "copy", cause)
 }
 
 /// A file that comes back: it is there when it is whole.

@@ -1,5 +1,5 @@
-//! Child processes that do not outlive who started them, those that have a session or a group of their own, the user's
-//! umask for them, and files in memory that they have as well.
+//! Child processes that do not outlive who started them, those that have a session or a group of their own or are deaf
+//! to a terminal, the user's umask for them, and files in memory that they have as well.
 
 use crate::process;
 use rustix::fs::{MemfdFlags, Mode};
@@ -36,6 +36,22 @@ pub fn in_own_session(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(in_child) }
 }
 
+/// Has the child ignore what a terminal sends at Ctrl-C (SIGINT), unless it sets a handler of its own. ssh sets none once
+/// it is logged in, where the signal is ignored.
+pub fn deaf_to_interrupts(command: &mut Command) -> &mut Command {
+    let in_child = || {
+        // JUSTIFICATION: neither std nor rustix changes how a signal is handled.
+        // SAFETY: SIG_IGN runs no code of ours, so nothing need be safe in a signal's context.
+        match unsafe { libc::signal(libc::SIGINT, libc::SIG_IGN) } {
+            libc::SIG_ERR => Err(io::Error::last_os_error()),
+            _ => Ok(()),
+        }
+    };
+    // JUSTIFICATION: what a child does between fork and exec can only be said so.
+    // SAFETY: one system call, nothing is allocated and no lock is taken.
+    unsafe { command.pre_exec(in_child) }
+}
+
 /// Gives the child the umask that the user gave this process, where [`process::clear_umask`] took that away: else all
 /// that it makes would be everybody's to write.
 pub fn with_users_umask(command: &mut Command) -> &mut Command {
@@ -56,6 +72,15 @@ pub fn with_users_umask(command: &mut Command) -> &mut Command {
 /// If it is gone, or may not be asked.
 pub fn interrupt(child: &Child) -> io::Result<()> {
     Ok(rustix::process::kill_process(rustix::process::Pid::from_child(child), rustix::process::Signal::INT)?)
+}
+
+/// Asks a child to end (SIGTERM): one that reads a password gives the terminal back as it was. To be called before it is
+/// waited for: afterwards its number may be another's.
+///
+/// # Errors
+/// If it is gone, or may not be asked.
+pub fn terminate(child: &Child) -> io::Result<()> {
+    Ok(rustix::process::kill_process(rustix::process::Pid::from_child(child), rustix::process::Signal::TERM)?)
 }
 
 /// A file without a name, in memory alone, that only this user may open. Children that are started while it is open
@@ -144,6 +169,16 @@ mod tests {
         let mut child = Command::new("sleep").arg("600").spawn().unwrap();
         interrupt(&child).unwrap();
         assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGINT));
+    }
+
+    #[test]
+    fn a_child_that_is_deaf_to_a_terminal_hears_when_it_is_asked_to_end() {
+        use std::os::unix::process::ExitStatusExt;
+        let mut command = Command::new("sleep");
+        let mut child = deaf_to_interrupts(command.arg("600")).spawn().unwrap();
+        interrupt(&child).unwrap();
+        terminate(&child).unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGTERM));
     }
 
     #[test]

@@ -93,6 +93,7 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
             None => Work::Here(Box::new(asked.in_chunks(args.chunk).reach(&mut far_movers, &state)?)),
         })
     };
+    let has_between = errands.iter().any(Option::is_some);
     let works = reach_all(asked.into_iter().zip(errands).collect(), args.part.is_none(), reach)?;
     let jobs: Vec<&Job> = works.iter().flatten().filter_map(Work::job).collect();
     if args.delete {
@@ -104,6 +105,13 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     }
     let mut wishes = wishes(args, &filter, only.unwrap_or_default(), &state)?;
     let mut unused = args.link.typed.unused(&far);
+    if has_between {
+        // Of what goes along it is said where such a copy runs.
+        let along = |name: &str| {
+            args.along.words.iter().any(|word| word.to_string_lossy().split('=').next() == Some(name))
+        };
+        unused.retain(|told| !told.split(' ').next().is_some_and(along));
+    }
     if let [Ok(Work::Here(_))] = &works[..] {
         wishes.unused = std::mem::take(&mut unused);
     }

@@ -6,13 +6,14 @@
 //! 3. Hand on what it says, and the answers to what it asks.
 //! 4. When it has ended, send back what it wrote to be sent back, and its exit code.
 //!
-//! The copy stops in order when it is told to, and when ssh ends: whoever started us is gone, and the same command
-//! resumes. It does not outlive this process, which it hears of from the kernel. Neither configuration nor environment
-//! of this machine says anything to it but where its state is: all options are in the errand.
+//! The copy stops in order when it is told to, when a signal asks us to stop, and when ssh ends or nothing is heard for
+//! long: whoever started us is gone, and the same command resumes. It does not outlive this process, which it hears of
+//! from the kernel. Neither configuration nor environment of this machine says anything to it but where its state is: all
+//! options are in the errand.
 
 use crate::args::serve::DeputyArgs;
 use crate::exit::Exit;
-use crate::threads;
+use crate::{signals, threads};
 use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, File};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -27,13 +28,16 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use thalweg_client::errand::{CLIENT_LINE, with_path};
+use thalweg_client::identity::state_directory;
 use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
 use thalweg_mover::link::ssh::START;
 use thalweg_mover::link::ssh::errand::{
-    ASKS_MAX, Deputy, Errand, FromDeputy, Lines, PIECE_BYTES_MAX, Returned, Said, TEXT_BYTES_MAX, ToDeputy,
-    of_data, to_data,
+    ASKS_MAX, Deputy, Errand, FromDeputy, Lines, PIECE_BYTES_MAX, Returned, SILENT_IS_GONE, Said,
+    TEXT_BYTES_MAX, ToDeputy, of_data, to_data,
 };
 use thalweg_mover::mutex::lock;
+use thalweg_mover::run::copy::Stop;
+use thalweg_service::published;
 use thalweg_sys::child;
 use thalweg_wire::hex::hex;
 
@@ -43,8 +47,10 @@ const ERRAND_TIMEOUT: Duration = Duration::from_secs(60);
 const STOP_LIMIT: Duration = Duration::from_secs(600);
 /// Between two looks whether the copy has ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// Time for the last lines of a copy that has ended to be read, where something that it started still has its pipes.
+/// Time for more of a copy that has ended to be read, where something that it started still has its pipes.
 const LAST_LINES: Duration = Duration::from_secs(5);
+/// Where files that come back are written in the state directory.
+const RETURNS: &str = "returned";
 /// Lines that were heard and not taken yet, at most.
 const LINES_AHEAD: usize = 16;
 /// Variables that the copy has of us: all others that are ours say something of this machine.
@@ -64,17 +70,20 @@ pub fn deputy(args: &DeputyArgs) -> Result<Exit> {
     out.write(&Deputy::own().to_line());
     let heard = hear()?;
     let work = Work::read(&heard)?;
+    let stop = Arc::new(Stop::default());
+    signals::stop_on(stop.clone(), None)?;
     // What comes back is written there, and the directory goes with this value.
-    let returned = Returns::new(&work.errand.returned)?;
+    let returned = Returns::new(args.state.as_deref(), &work.errand.returned)?;
     let (ours, theirs) = UnixStream::pair().map_err(|error| failure::of_io(START, &error))?;
     let mut child = work.start(args.state.as_deref(), theirs, &returned)?;
     let told = tell(&mut child, &ours, &out, work.errand.progress)?;
-    let status = attend(&mut child, &heard, &ours)?;
+    let mut user = User::new(heard, SILENT_IS_GONE);
+    let status = attend(&mut child, &mut user, &ours, &stop)?;
     // Whoever still asks is gone.
     drop(ours);
-    told.await_end();
+    told.await_end(&mut user)?;
     let code = code_of(status);
-    returned.send(&out)?;
+    returned.send(&out, &stop)?;
     out.say(&FromDeputy::Exit(code));
     Ok(Exit::Done)
 }
@@ -169,6 +178,7 @@ impl Work {
                     let cause = "it is not wanted any more";
                     return Err(Failure::new(FailureKind::Stopped, "read the errand", cause));
                 }
+                ToDeputy::Here(_) => {}
                 ToDeputy::Errand(_) | ToDeputy::Answer(_) => return Err(odd("it has two beginnings")),
             }
         }
@@ -215,44 +225,62 @@ fn odd(cause: &str) -> Failure {
     Failure::new(FailureKind::Protocol, "read the errand", cause).because(Reason::FarProgramDiffers)
 }
 
-/// Threads that hand on what the copy says.
+/// Threads that hand on what the copy says, and since when each of them waits for more; `None` while it hands on.
 struct Told {
-    threads: Vec<JoinHandle<()>>,
+    threads: Vec<(JoinHandle<()>, Waits)>,
 }
 
+type Waits = Arc<Mutex<Option<Instant>>>;
+
 impl Told {
-    /// What it said last is handed on, unless somebody else has its pipes.
-    fn await_end(self) {
-        let until = Instant::now() + LAST_LINES;
-        for thread in self.threads {
-            while !thread.is_finished() && Instant::now() < until {
-                std::thread::sleep(LOOK_AGAIN);
+    fn begin(&mut self, name: &str, work: impl FnOnce(&Waits) + Send + 'static) -> Result<()> {
+        let waits = Waits::default();
+        let its = waits.clone();
+        self.threads.push((threads::spawn(name, move || work(&its))?, waits));
+        Ok(())
+    }
+
+    /// All that it said is handed on, however slow the way is. If somebody else has its pipes, they are not waited for
+    /// once nothing more comes.
+    ///
+    /// # Errors
+    /// `Stopped` if whoever started us is gone.
+    fn await_end(self, user: &mut User) -> Result<()> {
+        let ended = Instant::now();
+        for (thread, waits) in self.threads {
+            let is_quiet = || lock(&waits).is_some_and(|since| since.max(ended).elapsed() > LAST_LINES);
+            while !thread.is_finished() && !is_quiet() {
+                if let Heard::Gone = user.hear(LOOK_AGAIN) {
+                    let cause = "who asked for the copy is gone";
+                    return Err(Failure::new(FailureKind::Stopped, START, cause));
+                }
             }
         }
+        Ok(())
     }
 }
 
 /// Hands on what the copy says, each way by a thread of its own.
 fn tell(child: &mut Child, line: &UnixStream, out: &Out, progress: bool) -> Result<Told> {
-    let mut threads = Vec::new();
+    let mut told = Told { threads: Vec::new() };
     if let Some(stdout) = child.stdout.take() {
         let out = out.clone();
-        threads.push(threads::spawn("stdout", move || {
-            hand_on(stdout, &out, FromDeputy::OutPart, FromDeputy::Out);
-        })?);
+        told.begin("stdout", move |waits| {
+            hand_on(stdout, waits, |said| out.say(&said), FromDeputy::OutPart, FromDeputy::Out);
+        })?;
     }
     if let Some(stderr) = child.stderr.take() {
         let out = out.clone();
-        threads.push(threads::spawn("stderr", move || {
-            hand_on(stderr, &out, FromDeputy::Err, FromDeputy::Err);
-        })?);
+        told.begin("stderr", move |waits| {
+            hand_on(stderr, waits, |said| out.say(&said), FromDeputy::Err, FromDeputy::Err);
+        })?;
     }
     let line = line.try_clone().map_err(|error| failure::of_io(START, &error))?;
     let out = out.clone();
     // It ends with the copy, which has the other end alone.
-    threads.push(threads::spawn("asks", move || {
+    told.begin("asks", move |waits| {
         let mut lines = Lines::new(line);
-        while let Ok(Some(text)) = lines.next_line() {
+        while let Ok(Some(text)) = waiting(waits, || lines.next_line()) {
             match FromDeputy::of_line(&text) {
                 Ok(Some(ask @ FromDeputy::Ask(_))) => out.say(&ask),
                 Ok(Some(FromDeputy::Progress(how))) if progress => out.say(&FromDeputy::Progress(how)),
@@ -260,14 +288,23 @@ fn tell(child: &mut Child, line: &UnixStream, out: &Out, progress: bool) -> Resu
                 Err(failure) => tracing::warn!(%failure, "not understood"),
             }
         }
-    })?);
-    Ok(Told { threads })
+    })?;
+    Ok(told)
+}
+
+/// Reads, and notes since when.
+fn waiting<T>(waits: &Waits, read: impl FnOnce() -> T) -> T {
+    *lock(waits) = Some(Instant::now());
+    let read = read();
+    *lock(waits) = None;
+    read
 }
 
 /// Line by line; of a long one the parts, each of which is text.
 fn hand_on(
     from: impl Read,
-    out: &Out,
+    waits: &Waits,
+    say: impl Fn(FromDeputy),
     part: impl Fn(String) -> FromDeputy,
     whole: impl Fn(String) -> FromDeputy,
 ) {
@@ -275,25 +312,25 @@ fn hand_on(
     let mut line = Vec::new();
     loop {
         let most = (TEXT_BYTES_MAX - line.len()) as u64;
-        match (&mut from).take(most).read_until(b'\n', &mut line) {
+        match waiting(waits, || (&mut from).take(most).read_until(b'\n', &mut line)) {
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
             Ok(0) | Err(_) => break,
             Ok(_) => {}
         }
         if line.last() == Some(&b'\n') {
             line.pop();
-            out.say(&whole(text(&line)));
+            say(whole(text(&line)));
             line.clear();
         } else if line.len() >= TEXT_BYTES_MAX {
             // A character that is cut waits for the rest of it.
             let cut = whole_characters(&line);
             let rest = line.split_off(cut);
-            out.say(&part(text(&line)));
+            say(part(text(&line)));
             line = rest;
         }
     }
     if !line.is_empty() {
-        out.say(&whole(text(&line)));
+        say(whole(text(&line)));
     }
 }
 
@@ -309,33 +346,64 @@ fn whole_characters(bytes: &[u8]) -> usize {
     }
 }
 
+/// Who started us.
+struct User {
+    heard: Receiver<Result<ToDeputy>>,
+    /// When that was last.
+    last: Instant,
+    /// Silent for longer, it is gone.
+    silence: Duration,
+    is_gone: bool,
+}
+
+/// What was heard.
+enum Heard {
+    Said(ToDeputy),
+    Nothing,
+    /// Nobody is there any more, or says what nobody says.
+    Gone,
+}
+
+impl User {
+    fn new(heard: Receiver<Result<ToDeputy>>, silence: Duration) -> User {
+        User { heard, last: Instant::now(), silence, is_gone: false }
+    }
+
+    /// Within this time.
+    fn hear(&mut self, patience: Duration) -> Heard {
+        if self.is_gone {
+            std::thread::sleep(patience);
+            return Heard::Gone;
+        }
+        match self.heard.recv_timeout(patience) {
+            Ok(Ok(said)) => {
+                self.last = Instant::now();
+                Heard::Said(said)
+            }
+            Err(RecvTimeoutError::Timeout) if self.last.elapsed() <= self.silence => Heard::Nothing,
+            Ok(Err(_)) | Err(_) => {
+                self.is_gone = true;
+                Heard::Gone
+            }
+        }
+    }
+}
+
 /// Until the copy has ended: hands on answers, and stops it when it is to stop.
-fn attend(child: &mut Child, heard: &Receiver<Result<ToDeputy>>, line: &UnixStream) -> Result<ExitStatus> {
+fn attend(child: &mut Child, user: &mut User, line: &UnixStream, stop: &Stop) -> Result<ExitStatus> {
     let answers = answer(line)?;
     let mut stopping: Option<Instant> = None;
-    let mut is_heard = true;
     loop {
         if let Some(status) = child.try_wait().map_err(|error| failure::of_io("wait for the copy", &error))? {
             return Ok(status);
         }
-        let stops = match is_heard.then(|| heard.recv_timeout(LOOK_AGAIN)) {
-            Some(Ok(Ok(said @ ToDeputy::Answer(_)))) => {
-                // A copy that hears none of so many is stuck, and is not waited for.
-                answers.try_send(said).is_err()
-            }
-            Some(Ok(Ok(ToDeputy::Stop(_)))) => true,
-            Some(Ok(Ok(_)) | Err(RecvTimeoutError::Timeout)) => false,
-            // Whoever started us is gone, or says what nobody says.
-            Some(Ok(Err(_)) | Err(RecvTimeoutError::Disconnected)) => {
-                is_heard = false;
-                true
-            }
-            None => {
-                std::thread::sleep(LOOK_AGAIN);
-                false
-            }
+        let stops = match user.hear(LOOK_AGAIN) {
+            // A copy that hears none of so many is stuck, and is not waited for.
+            Heard::Said(said @ ToDeputy::Answer(_)) => answers.try_send(said).is_err(),
+            Heard::Said(ToDeputy::Stop(_)) | Heard::Gone => true,
+            Heard::Said(_) | Heard::Nothing => false,
         };
-        if stops && stopping.is_none() {
+        if (stops || stop.is_asked()) && stopping.is_none() {
             stopping = Some(Instant::now());
             let _ = child::interrupt(child);
         }
@@ -365,40 +433,60 @@ fn code_of(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default())
 }
 
-/// Files that come back, in a directory of their own, which goes with the value.
+/// Files that come back, in a directory of their own below the state directory, which goes with the value.
 struct Returns {
     names: Vec<String>,
-    directory: Option<PathBuf>,
+    /// With its lock, which is held while they are there.
+    directory: Option<(PathBuf, File)>,
 }
 
+/// In each such directory, and in the one that they are in. No file that comes back is called so.
+const LOCK: &str = ".lock";
+
 impl Returns {
-    fn new(names: &[String]) -> Result<Returns> {
+    fn new(state: Option<&Path>, names: &[String]) -> Result<Returns> {
         let mut returns = Returns { names: names.to_vec(), directory: None };
         if !names.is_empty() {
+            // Other machines may have the same state directory, and not its locks.
+            let all = state_directory(state)?.join(RETURNS).join(published::machine());
+            let failed = |error: std::io::Error| {
+                let failure = failure::of_io("make a directory for files that come back", &error);
+                failure::at_path(failure, &all)
+            };
+            DirBuilder::new().recursive(true).mode(0o700).create(&all).map_err(failed)?;
+            // So that nobody sweeps away what is being made. It is held for a moment.
+            let alone = File::create(all.join(LOCK)).map_err(failed)?;
+            // Where there are no locks, nobody knows what is left.
+            if alone.lock().is_ok() {
+                sweep(&all);
+            }
             let mut random = [0; 16];
             getrandom(&mut random)?;
-            let directory = std::env::temp_dir().join(format!("thalweg-{}", hex(&random)));
-            let made = DirBuilder::new().mode(0o700).create(&directory);
-            made.map_err(|error| {
-                let failure = failure::of_io("make a directory for files that come back", &error);
-                failure::at_path(failure, &directory)
-            })?;
-            returns.directory = Some(directory);
+            let directory = all.join(hex(&random));
+            DirBuilder::new().mode(0o700).create(&directory).map_err(failed)?;
+            let held = File::create(directory.join(LOCK)).map_err(failed)?;
+            let _ = held.try_lock();
+            returns.directory = Some((directory, held));
         }
         Ok(returns)
     }
 
     fn path(&self, name: &str) -> Option<PathBuf> {
         let is_one = self.names.iter().any(|known| known == name);
-        self.directory.as_ref().filter(|_| is_one).map(|directory| directory.join(name))
+        self.directory.as_ref().filter(|_| is_one).map(|(directory, _)| directory.join(name))
     }
 
-    /// Sends those that the copy wrote.
-    fn send(&self, out: &Out) -> Result<()> {
+    /// Sends those that the copy wrote, also if it was stopped, unless a signal comes meanwhile.
+    fn send(&self, out: &Out, stop: &Stop) -> Result<()> {
+        let was_stopped = stop.is_asked();
         for name in &self.names {
             let Some(mut file) = self.path(name).and_then(|path| File::open(path).ok()) else { continue };
             let mut piece = vec![0; PIECE_BYTES_MAX];
             loop {
+                if stop.is_asked() && !was_stopped {
+                    let cause = "stopped before all that comes back was sent";
+                    return Err(Failure::new(FailureKind::Stopped, "read what comes back", cause));
+                }
                 let read = file.read(&mut piece);
                 let read = read.map_err(|error| failure::of_io("read what comes back", &error))?;
                 let data = to_data(&piece[..read]);
@@ -416,8 +504,23 @@ impl Returns {
 
 impl Drop for Returns {
     fn drop(&mut self) {
-        if let Some(directory) = &self.directory {
+        if let Some((directory, _)) = &self.directory {
             let _ = std::fs::remove_dir_all(directory);
+        }
+    }
+}
+
+/// Removes what deputies left that were killed: nobody has the lock of it.
+fn sweep(all: &Path) {
+    for entry in std::fs::read_dir(all).into_iter().flatten().flatten() {
+        let lock = File::open(entry.path().join(LOCK));
+        let is_left = match &lock {
+            Ok(lock) => lock.try_lock().is_ok(),
+            // It was killed before it had one, or this is no such directory.
+            Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+        };
+        if is_left && entry.file_name() != LOCK {
+            let _ = std::fs::remove_dir_all(entry.path());
         }
     }
 }
@@ -432,6 +535,73 @@ fn getrandom(bytes: &mut [u8]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use thalweg_mover::link::ssh::errand::Nothing;
+
+    /// Answers are on a socket of its own.
+    fn user(silence: Duration) -> (SyncSender<Result<ToDeputy>>, User, UnixStream) {
+        let (tells, heard) = mpsc::sync_channel(LINES_AHEAD);
+        (tells, User::new(heard, silence), UnixStream::pair().unwrap().0)
+    }
+
+    #[test]
+    fn a_copy_stops_when_nothing_is_heard_of_who_asked_or_a_signal_asks_for_it() {
+        use std::os::unix::process::ExitStatusExt;
+        let sleeps = || Command::new("sleep").arg("600").spawn().unwrap();
+        let interrupted = Some(2);
+        // Its ssh is there, and says nothing.
+        let (_tells, mut silent, line) = user(Duration::from_millis(50));
+        let status = attend(&mut sleeps(), &mut silent, &line, &Stop::default()).unwrap();
+        assert_eq!(status.signal(), interrupted);
+        assert!(matches!(silent.hear(Duration::ZERO), Heard::Gone));
+        let (tells, mut there, line) = user(Duration::from_secs(3600));
+        tells.send(Ok(ToDeputy::Here(Nothing {}))).unwrap();
+        let stop = Stop::default();
+        stop.stop();
+        let status = attend(&mut sleeps(), &mut there, &line, &stop).unwrap();
+        assert_eq!(status.signal(), interrupted);
+    }
+
+    #[test]
+    fn what_a_copy_said_last_is_handed_on_however_long_that_takes_and_pipes_of_others_are_not_waited_for() {
+        let (_tells, mut user, _) = user(Duration::from_secs(3600));
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let mut told = Told { threads: Vec::new() };
+        let says = said.clone();
+        told.begin("slow", move |waits| {
+            let say = |line: FromDeputy| {
+                std::thread::sleep(LAST_LINES + Duration::from_secs(2));
+                lock(&says).push(line);
+            };
+            hand_on(&b"one\n"[..], waits, say, FromDeputy::OutPart, FromDeputy::Out);
+        })
+        .unwrap();
+        let (open, _stays) = UnixStream::pair().unwrap();
+        told.begin("open", move |waits| hand_on(open, waits, |_| (), FromDeputy::Err, FromDeputy::Err))
+            .unwrap();
+        told.await_end(&mut user).unwrap();
+        assert!(matches!(lock(&said).as_slice(), [FromDeputy::Out(line)] if line == "one"));
+    }
+
+    #[test]
+    fn files_that_come_back_lie_in_the_state_directory_and_what_a_kill_left_there_goes() {
+        let scratch = tempfile::tempdir().unwrap();
+        let names = ["receipt".to_owned()];
+        let begin = || Returns::new(Some(scratch.path()), &names).unwrap();
+        let (used, killed) = (begin(), begin());
+        let path = |returns: &Returns| returns.path("receipt").unwrap();
+        assert!(path(&used).starts_with(scratch.path()) && path(&used) != path(&killed));
+        std::fs::write(path(&used), "x").unwrap();
+        let left = path(&killed);
+        std::fs::write(&left, "x").unwrap();
+        // As a kill does: the lock goes, and the directory stays.
+        let mut killed = killed;
+        killed.directory = None;
+        assert!(left.exists());
+        let next = begin();
+        assert!(!left.exists() && path(&used).exists());
+        let [used, next] = [used, next].map(|one| path(&one));
+        assert!(!used.exists() && !next.exists());
+    }
 
     #[test]
     fn a_long_line_is_cut_between_characters() {

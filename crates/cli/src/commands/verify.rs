@@ -190,13 +190,17 @@ fn shown_by(sample: &Sample, read: &Sampled) -> String {
     let shown = match read.least_found() {
         None => "no file was read, which shows nothing of content".to_owned(),
         Some(_) if read.files == read.of_files => "all files with a digest were read".to_owned(),
-        Some(damaged) => format!(
-            "damage of at least {} of these files (1 in {}) would have been found with a probability of {}, \
-             whatever their size, if nobody knew the seed before",
-            units::count(damaged),
-            units::count(read.of_files / damaged.max(1)),
-            units::share(verify::PROBABILITY),
-        ),
+        Some(damaged) => {
+            // Rounded down, it says nothing of more than half of them.
+            let one_in = read.of_files / damaged.max(1);
+            let one_in = if one_in < 2 { String::new() } else { format!(" (1 in {})", units::count(one_in)) };
+            format!(
+                "damage of at least {} of these files{one_in} would have been found with a probability of \
+                 {}, whatever their size, if nobody knew the seed before",
+                units::count(damaged),
+                units::share(verify::PROBABILITY),
+            )
+        }
     };
     format!("{shown}; the same sample again: {again}")
 }

@@ -13,7 +13,8 @@ use thalweg_mover::failure::Failure;
 use thalweg_mover::mutex::lock;
 use thalweg_wire::path::Sentence;
 
-/// Lines that wait for the end of all copies, as the last words of each do: a dry run has some fifteen.
+/// Lines that wait for the end of all copies, as the last words of each do: a dry run has some fifteen. Of an event, which
+/// has the exit code, there is one.
 const LAST_MAX: usize = 64;
 /// Longest line of a report: one with the longest path there can be, escaped.
 const LINE_BYTES_MAX: u64 = 1 << 20;
@@ -21,13 +22,14 @@ const LINE_BYTES_MAX: u64 = 1 << 20;
 /// Tells what one such copy told there.
 pub struct Relay {
     listener: Arc<Listener>,
-    last: Mutex<VecDeque<Last>>,
+    last: Mutex<Last>,
 }
 
 /// What is told when nothing is drawn any more, and all that was to be kept is.
-enum Last {
-    Line(String),
-    Event(Value),
+#[derive(Default)]
+struct Last {
+    lines: VecDeque<String>,
+    event: Option<Value>,
 }
 
 impl Relay {
@@ -39,7 +41,7 @@ impl Relay {
     /// A line of its stdout: an event, where events are asked for.
     pub fn out(&self, line: &str) {
         if !self.listener.teller.json {
-            return self.put_last(Last::Line(Sentence(line).to_string()));
+            return self.put_last(Sentence(line).to_string());
         }
         match serde_json::from_str(line) {
             Ok(event @ Value::Object(_)) => self.event(self.ours(event)),
@@ -81,17 +83,19 @@ impl Relay {
     /// The last words, and the exit code. `exit` is that of the copy, `reported` what became of report and receipt.
     pub fn finish(&self, exit: Exit, reported: Exit) -> Exit {
         let exit = exit.worst(reported);
-        for last in lock(&self.last).drain(..) {
-            self.tell(last, exit);
+        let last = std::mem::take(&mut *lock(&self.last));
+        last.lines.iter().for_each(|line| self.listener.say(line));
+        if let Some(mut event) = last.event {
+            event["exit"] = exit.code().into();
+            json::tell_later(&event);
         }
         exit
     }
 
     /// It failed here, not there; hands the exit code back. What it called its last event is not the last.
     pub fn failed(&self, failure: &Failure, exit: Exit) -> Exit {
-        for last in lock(&self.last).drain(..).filter(|last| matches!(last, Last::Line(_))) {
-            self.tell(last, exit);
-        }
+        let last = std::mem::take(&mut *lock(&self.last));
+        last.lines.iter().for_each(|line| self.listener.say(line));
         self.listener.failed(failure, exit)
     }
 
@@ -104,29 +108,20 @@ impl Relay {
         match event["event"].as_str() {
             // Of all copies it is told here, once a second.
             Some("progress") => {}
-            Some("finished" | "error") if event.get("exit").is_some() => self.put_last(Last::Event(event)),
+            // What it calls so more than once, it may call so: the last of them is.
+            Some("finished" | "error") if event.get("exit").is_some() => lock(&self.last).event = Some(event),
             _ => json::tell_later(&event),
         }
     }
 
-    fn put_last(&self, last: Last) {
-        let mut waiting = lock(&self.last);
-        waiting.push_back(last);
-        if waiting.len() > LAST_MAX
-            && let Some(first) = waiting.pop_front()
+    fn put_last(&self, line: String) {
+        let mut last = lock(&self.last);
+        last.lines.push_back(line);
+        if last.lines.len() > LAST_MAX
+            && let Some(first) = last.lines.pop_front()
         {
-            drop(waiting);
-            self.tell(first, Exit::Done);
-        }
-    }
-
-    fn tell(&self, last: Last, exit: Exit) {
-        match last {
-            Last::Line(text) => self.listener.say(&text),
-            Last::Event(mut event) => {
-                event["exit"] = exit.code().into();
-                json::tell_later(&event);
-            }
+            drop(last);
+            self.listener.say(&first);
         }
     }
 }
@@ -164,6 +159,12 @@ mod tests {
         let told = events.iter().map(|event| (event["event"].as_str(), event["copy"].as_u64()));
         let told: Vec<_> = told.collect();
         assert_eq!(told, [(Some("entry"), Some(2)), (Some("deleted"), Some(2))]);
+        // However often it calls an event its last, one is, with our exit code.
+        for number in 0..=LAST_MAX {
+            relay.event(serde_json::json!({"event": "finished", "exit": 0, "number": number}));
+        }
+        let waits = lock(&relay.last).event.take();
+        assert_eq!(waits.and_then(|event| event["number"].as_u64()), Some(LAST_MAX as u64));
         // A copy that is done is not, if what was to be kept of it is not.
         assert_eq!(relay.finish(Exit::Done, Exit::Partial), Exit::Partial);
         assert_eq!(relay.finish(Exit::Damage, Exit::Partial), Exit::Damage);

@@ -17,6 +17,7 @@ use thalweg_client::job::Job;
 use thalweg_client::place::{Place, Places};
 use thalweg_mover::event;
 use thalweg_mover::failure::{FailureKind, Reason, Result};
+use thalweg_mover::link::ssh::errand::Deputy;
 use thalweg_mover::link::ssh::{MOVER_MAGIC, Only, Order, Ready, read_line};
 use thalweg_mover::link::{Identity, ServerTrust, client_config};
 use thalweg_mover::run::client::{LinkSettings, TcpConnect};
@@ -407,6 +408,55 @@ fn a_deputy_that_hears_nonsense_or_nothing_ends_without_a_copy() {
     drop(stdin);
     let told = String::from_utf8_lossy(&out.stdout).into_owned();
     assert!(told.ends_with("{\"exit\":0}\n"), "{told}");
+}
+
+/// What ssh is taken for: says the first word of a deputy, and does this.
+fn instead_of_ssh(scratch: &Scratch, does: &str) -> How {
+    let (first, script) = (scratch.path("first"), scratch.path("ssh.sh"));
+    std::fs::write(&first, Deputy::own().to_line()).unwrap();
+    std::fs::write(&script, format!("cat '{}'\n{does}\n", first.display())).unwrap();
+    let rsh = format!("sh '{}'", script.display()).into();
+    How::to_ask(&Places::default(), None, SshOptions { rsh, ..SshOptions::default() })
+}
+
+#[test]
+fn a_deputy_is_told_again_and_again_that_who_asked_is_there() {
+    let scratch = Scratch::new();
+    let does = "while read line; do case $line in *'{\"here\":'*) n=x$n;; esac; \
+                case $n in xx) echo '{\"exit\":7}'; exit;; esac; done";
+    let go = errand("a:x", "a:y");
+    let ran = run(&go, given(&go, &[]), &instead_of_ssh(&scratch, does), &Stop::default());
+    assert!(matches!(ran.code, Ok(7)), "{:?}", ran.code);
+}
+
+/// It is the one way to stop the copy in order, and a terminal sends it to all that runs there.
+#[test]
+fn ctrl_c_does_not_end_the_ssh_of_a_deputy() {
+    let scratch = Scratch::new();
+    let does = "kill -INT $$; echo '{\"exit\":7}'";
+    let go = errand("a:x", "a:y");
+    let ran = run(&go, given(&go, &[]), &instead_of_ssh(&scratch, does), &Stop::default());
+    assert!(matches!(ran.code, Ok(7)), "{:?}", ran.code);
+}
+
+#[test]
+fn a_login_that_is_stopped_ends_at_once_and_so_is_it_called() {
+    let scratch = Scratch::new();
+    let script = scratch.path("ssh.sh");
+    std::fs::write(&script, "exec sleep 600\n").unwrap();
+    let rsh = format!("sh '{}'", script.display()).into();
+    let how = How::to_ask(&Places::default(), None, SshOptions { rsh, ..SshOptions::default() });
+    let (go, stop) = (errand("a:x", "a:y"), Stop::default());
+    stop.stop();
+    let failure = run(&go, given(&go, &[]), &how, &stop).code.unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Stopped, "{failure}");
+    // A password that is being asked for: ssh ends of the signal itself.
+    std::fs::write(&script, "exit 255\n").unwrap();
+    let failure = run(&go, given(&go, &[]), &how, &stop).code.unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Stopped, "{failure}");
+    // And so is one that ends before the copy does.
+    let failure = run(&go, given(&go, &[]), &instead_of_ssh(&scratch, "exit 255"), &stop).code.unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Stopped, "{failure}");
 }
 
 #[test]

@@ -36,7 +36,7 @@ impl Sshd {
         }
         let directory = scratch.path("sshd");
         let (home, bin) = (directory.join("home"), directory.join("bin"));
-        for made in [&home, &bin, &directory.join("cache")] {
+        for made in [&home, &bin, &directory.join("cache"), &directory.join("tmp")] {
             std::fs::create_dir_all(made).expect("a directory for sshd");
         }
         // As root it wants this place, which packages make at boot.
@@ -77,11 +77,12 @@ impl Sshd {
                 "LogLevel VERBOSE".into(),
                 // sshd takes the first SetEnv line only.
                 format!(
-                    "SetEnv HOME=\"{}\" PATH=\"{}:{}\" XDG_CACHE_HOME=\"{}\" THALWEG_STATE=\"{}\" THALWEG_LOG=info",
+                    "SetEnv HOME=\"{}\" PATH=\"{}:{}\" XDG_CACHE_HOME=\"{}\" TMPDIR=\"{}\" THALWEG_STATE=\"{}\" THALWEG_LOG=info",
                     home.display(),
                     bin.display(),
                     path.join(":"),
                     at("cache"),
+                    at("tmp"),
                     at("far-state"),
                 ),
             ];

@@ -31,7 +31,7 @@ pub const PROBABILITY: f64 = 0.95;
 pub enum SampleSize {
     /// So many; all of them if there are no more.
     Files(u64),
-    /// This share of them, above 0 and at most 1: rounded, and at least one.
+    /// This share of them, above 0 and at most 1: a half is rounded up, and at least one.
     Share(f64),
 }
 
@@ -334,6 +334,7 @@ mod tests {
         assert_eq!(of(SampleSize::Files(u64::MAX)), [0, 1, 3, 1000]);
         assert_eq!(of(SampleSize::Share(0.0001)), [0, 1, 1, 1]);
         assert_eq!(of(SampleSize::Share(0.5)), [0, 1, 2, 500]);
+        assert_eq!(SampleSize::Share(0.05).of(50), 3);
         for good in ["7", "2026-11-28T12:00:00Z", random_seed().as_str(), "x".repeat(128).as_str()] {
             assert_eq!(parse_seed(good).as_deref(), Ok(good));
         }

@@ -100,14 +100,19 @@ impl SshStarter {
         lock(&self.program).clone()
     }
 
-    /// Starts a far mover that is told this.
-    pub(super) fn start_as(&self, order: &Order, first: bool) -> Result<StartedMover> {
-        self.started(|program| ssh::start(&self.wishes.ssh, program, order, first))
+    /// Starts a far mover that is told this, unless it `is_over` before.
+    pub(super) fn start_as(
+        &self,
+        order: &Order,
+        first: bool,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<StartedMover> {
+        self.started(|program| ssh::start(&self.wishes.ssh, program, order, first, is_over))
     }
 
-    /// Starts a deputy.
-    pub(super) fn start_deputy(&self) -> Result<StartedDeputy> {
-        self.started(|program| deputy::start(&self.wishes.ssh, program, true))
+    /// Starts a deputy, unless it `is_over` before.
+    pub(super) fn start_deputy(&self, is_over: &dyn Fn() -> bool) -> Result<StartedDeputy> {
+        self.started(|program| deputy::start(&self.wishes.ssh, program, true, is_over))
     }
 
     /// If need be after placing our program there.
@@ -132,7 +137,7 @@ impl Starter for SshStarter {
     }
 
     fn start(&self, first: bool) -> Result<StartedMover> {
-        self.start_as(&self.order, first)
+        self.start_as(&self.order, first, &|| false)
     }
 
     fn host(&self, _: &StartedMover) -> String {

@@ -1,12 +1,14 @@
 //! Processes of ssh: what they say until they end, and their end.
 
-use super::NOISE_BYTES_MAX;
+use super::{NOISE_BYTES_MAX, START};
+use crate::failure::{Failure, FailureKind, Reason};
 use std::io::Read;
 use std::process::Child;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
+use thalweg_sys::child::terminate;
 
-/// Between two looks whether an upload gets on, and whether a bridge is still wanted.
+/// Between two looks whether an upload gets on, and whether a login or a bridge is still wanted.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// Time in which an ssh process must end when its work is over.
 pub(super) const END_TIMEOUT: Duration = Duration::from_secs(3);
@@ -25,6 +27,14 @@ pub fn end(child: &mut Child, patience: Duration) -> Option<i32> {
             }
         }
     }
+}
+
+/// Ends a login that nobody wants any more, and says so. It is asked to end first: what reads a password then gives the
+/// terminal back as it was.
+pub(super) fn call_off(child: &mut Child) -> Failure {
+    let _ = terminate(child);
+    end(child, END_TIMEOUT);
+    Failure::new(FailureKind::Connection, START, "the copy is over").because(Reason::SshEnded)
 }
 
 /// The first [`NOISE_BYTES_MAX`] bytes of a child's stdout, until it closes it or the time is over.

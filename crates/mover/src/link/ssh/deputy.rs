@@ -1,6 +1,6 @@
 //! Starts a deputy, and speaks with it.
 
-use super::child::{END_TIMEOUT, end};
+use super::child::{END_TIMEOUT, LOOK_AGAIN, call_off, end};
 use super::command::{FarProgram, Ssh, no_ssh, not_reached};
 use super::errand::{DEPUTY_MAGIC, Deputy, FromDeputy, Lines, Said, ToDeputy};
 use super::mover::{NotStarted, why_ended};
@@ -11,7 +11,8 @@ use std::io::Write;
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::sync::Mutex;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use thalweg_sys::child::deaf_to_interrupts;
 
 /// Lines that were read and not heard yet, at most: each may have a megabyte, and most have a hundred bytes.
 const LINES_AHEAD: usize = 16;
@@ -45,21 +46,21 @@ enum Heard {
     Odd(Failure),
 }
 
-/// Starts a deputy and waits until it is there. `patient`: its user may have to type.
+/// Starts a deputy and waits until it is there, unless it `is_over` before. `patient`: its user may have to type.
+///
+/// Its ssh does not hear a terminal's Ctrl-C, which who started it does: it is needed to stop the copy in order.
 ///
 /// # Errors
-/// `Connection` if ssh does not get there, `NotFound` if there is no program, `Protocol` if it is too old or too new.
+/// `Connection` if ssh does not get there, or it is over; `NotFound` if there is no program, `Protocol` if it is too old or too new.
 pub fn start(
     ssh: &Ssh,
     program: &FarProgram,
     patient: bool,
+    is_over: &dyn Fn() -> bool,
 ) -> std::result::Result<StartedDeputy, NotStarted> {
-    let mut child = ssh
-        .command(&program.line(&["deputy"]), patient)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|error| no_ssh(ssh, &error))?;
+    let mut command = ssh.command(&program.line(&["deputy"]), patient);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = deaf_to_interrupts(&mut command).spawn().map_err(|error| no_ssh(ssh, &error))?;
     let stdin = child.stdin.take();
     let (told, hears) = mpsc::sync_channel(LINES_AHEAD);
     let started = match child.stdout.take() {
@@ -73,7 +74,15 @@ pub fn start(
         end(&mut child, Duration::ZERO);
         return Err(failure.into());
     }
-    match hears.recv_timeout(LOGIN_TIMEOUT) {
+    let until = Instant::now() + LOGIN_TIMEOUT;
+    let first = loop {
+        match hears.recv_timeout(LOOK_AGAIN) {
+            Err(RecvTimeoutError::Timeout) if is_over() => return Err(call_off(&mut child).into()),
+            Err(RecvTimeoutError::Timeout) if Instant::now() < until => {}
+            first => break first,
+        }
+    };
+    match first {
         Ok(Heard::First(text)) => match Deputy::of_line(&text) {
             Ok(deputy) => Ok(StartedDeputy {
                 deputy,

@@ -8,6 +8,7 @@
 //! from the deputy   {"out":"a line"}\n {"err":"a line"}\n {"progress":{...}}\n    any number of them
 //!                   {"ask":{"id":1,"what":{"summon":{"client":"64 digits","first":true}}}}\n
 //! to the deputy     {"answer":{"id":1,"outcome":{"ready":{...}}}}\n {"stop":{}}\n
+//!                   {"here":{}}\n                                            from then on, every 10 s
 //! from the deputy   {"file":{"name":"receipt","data":"digits"}}\n {"file_end":{"name":"receipt"}}\n
 //!                   {"exit":0}\n                                              the last
 //! ```
@@ -22,6 +23,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read};
+use std::time::Duration;
 use thalweg_wire::hex::{hex, unhex};
 use thalweg_wire::limits;
 
@@ -35,14 +37,19 @@ pub const PIECE_BYTES_MAX: usize = 32 << 10;
 pub const TEXT_BYTES_MAX: usize = 64 << 10;
 /// Bytes of all files that go along with an errand, at most.
 pub const ATTACHED_BYTES_MAX: u64 = 64 << 20;
-/// Bytes of all files that come back, at most: a receipt has some 200 of each entry.
-pub const RETURNED_BYTES_MAX: u64 = 4 << 30;
+/// Bytes of a file that comes back, at most: a receipt has some 200 of each entry, and nobody copies so many.
+pub const RETURNED_BYTES_MAX: u64 = 1 << 40;
 /// Files that go along, and that come back, at most.
 pub const FILES_MAX: usize = 64;
 /// Words of a command, at most.
 const WORDS_MAX: usize = 4096;
 /// Letters of a file's name, at most.
 const NAME_BYTES_MAX: usize = 64;
+/// Between two words that who asked is still there.
+pub const HERE_EVERY: Duration = Duration::from_secs(10);
+/// Without a word of who asked for so long, a deputy takes him for gone: nothing else tells that a network is, before TCP
+/// gives up after a quarter of an hour.
+pub const SILENT_IS_GONE: Duration = Duration::from_secs(60);
 /// Asks that wait for their answers at the same time, at most: one for each stream that is dialled, and some more.
 pub const ASKS_MAX: usize = limits::STREAMS_MAX as usize + 8;
 
@@ -315,6 +322,8 @@ pub enum ToDeputy {
     Answer(Answer),
     /// Stop in order.
     Stop(Nothing),
+    /// Who asked is still there.
+    Here(Nothing),
 }
 
 /// What a deputy says. Its copy says what of this it says itself to the deputy, who hands it on.
@@ -372,7 +381,7 @@ pub trait Said: Serialize + DeserializeOwned {
 }
 
 impl Said for ToDeputy {
-    const NAMES: &'static [&'static str] = &["errand", "piece", "begin", "answer", "stop"];
+    const NAMES: &'static [&'static str] = &["errand", "piece", "begin", "answer", "stop", "here"];
 }
 
 impl Said for FromDeputy {
@@ -491,6 +500,7 @@ mod tests {
             ToDeputy::Piece(Piece { file: 0, data: String::new() }),
             ToDeputy::Begin(Nothing {}),
             ToDeputy::Answer(Answer { id: 7, outcome: ready }),
+            ToDeputy::Here(Nothing {}),
         ];
         for one in said {
             assert!(ToDeputy::of_line(&one.to_line()).unwrap().is_some(), "{one:?}");

@@ -1,13 +1,13 @@
 //! Starts a far mover, waits for its first word, and asks it to dial back.
 
-use super::child::{END_TIMEOUT, end};
+use super::child::{END_TIMEOUT, LOOK_AGAIN, call_off, end};
 use super::command::{FarProgram, Ssh, no_ssh, not_reached};
 use super::{DialBack, LOGIN_TIMEOUT, MOVER_MAGIC, Order, Ready, START, read_line};
 use crate::failure::{Failure, FailureKind, Reason, Result};
 use std::io::{Read, Write};
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A far mover that ssh started. Dropping it ends ssh; the far mover ends when its session does.
 #[derive(Debug)]
@@ -62,15 +62,18 @@ impl From<Failure> for NotStarted {
     }
 }
 
-/// Starts a far mover and waits until it listens. `patient`: a first time, on which its user may have to type.
+/// Starts a far mover and waits until it listens, unless it `is_over` before. `patient`: a first time, on which its user
+/// may have to type.
 ///
 /// # Errors
-/// `Connection` if ssh does not get there, `NotFound` if there is no program, `Protocol` if it is too old or too new.
+/// `Connection` if ssh does not get there, or it is over; `NotFound` if there is no program, `Protocol` if it is too old or
+/// too new.
 pub fn start(
     ssh: &Ssh,
     program: &FarProgram,
     order: &Order,
     patient: bool,
+    is_over: &dyn Fn() -> bool,
 ) -> std::result::Result<StartedMover, NotStarted> {
     let mut child = ssh
         .command(&program.line(&["mover"]), patient)
@@ -83,7 +86,7 @@ pub fn start(
         // An ssh that ended already tells more by its exit code.
         let _ = stdin.write_all(order.to_line().as_bytes()).and_then(|()| stdin.flush());
     }
-    match first_word(&mut child, MOVER_MAGIC, LOGIN_TIMEOUT) {
+    match first_word(&mut child, MOVER_MAGIC, LOGIN_TIMEOUT, is_over) {
         Word::Said(text) => {
             let ready = match Ready::of_line(&text, order.versions) {
                 Ok(ready) => ready,
@@ -100,6 +103,7 @@ pub fn start(
             let cause = format!("{}: no far mover after {} s", ssh.name(), LOGIN_TIMEOUT.as_secs());
             Err(Failure::new(FailureKind::Connection, START, cause).because(Reason::SshEnded).into())
         }
+        Word::Unwanted => Err(call_off(&mut child).into()),
         Word::Ended(noise) => {
             drop(stdin);
             Err(why_ended(ssh, program, end(&mut child, END_TIMEOUT), &noise))
@@ -113,11 +117,17 @@ enum Word {
     /// It ended before; what it said until then.
     Ended(Vec<u8>),
     Late,
+    Unwanted,
 }
 
 /// Waits for a line with `magic`, past bounded noise. What follows is read and thrown away, so that nobody waits for
 /// us.
-fn first_word(child: &mut Child, magic: &'static str, patience: Duration) -> Word {
+fn first_word(
+    child: &mut Child,
+    magic: &'static str,
+    patience: Duration,
+    is_over: &dyn Fn() -> bool,
+) -> Word {
     let Some(mut stdout) = child.stdout.take() else { return Word::Ended(Vec::new()) };
     let (told, hears) = mpsc::channel();
     let read = move || {
@@ -135,11 +145,16 @@ fn first_word(child: &mut Child, magic: &'static str, patience: Duration) -> Wor
     if std::thread::Builder::new().name("ssh".into()).spawn(read).is_err() {
         return Word::Ended(Vec::new());
     }
-    match hears.recv_timeout(patience) {
-        Ok(Ok(line)) => Word::Said(line),
-        Ok(Err(noise)) => Word::Ended(noise),
-        Err(RecvTimeoutError::Timeout) => Word::Late,
-        Err(RecvTimeoutError::Disconnected) => Word::Ended(Vec::new()),
+    let until = Instant::now() + patience;
+    loop {
+        match hears.recv_timeout(LOOK_AGAIN) {
+            Ok(Ok(line)) => return Word::Said(line),
+            Ok(Err(noise)) => return Word::Ended(noise),
+            Err(RecvTimeoutError::Timeout) if is_over() => return Word::Unwanted,
+            Err(RecvTimeoutError::Timeout) if Instant::now() < until => {}
+            Err(RecvTimeoutError::Timeout) => return Word::Late,
+            Err(RecvTimeoutError::Disconnected) => return Word::Ended(Vec::new()),
+        }
     }
 }
 
