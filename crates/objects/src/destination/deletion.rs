@@ -165,12 +165,7 @@ fn names_in(state: Option<&Path>) -> io::Result<Offered> {
 }
 
 impl ObjectDestination {
-    pub(super) fn delete_all(
-        &self,
-        complete: bool,
-        goes_on: &dyn Fn() -> bool,
-        conclusion: &mut Conclusion,
-    ) {
+    pub(super) fn delete_all(&self, complete: bool, goes_on: &dyn Fn() -> bool, conclusion: &mut Conclusion) {
         let Some(delete_max) = self.terms.delete_max else { return };
         let mut gone = lock(&self.deletion.gone);
         conclusion.deleted = *gone;

@@ -596,7 +596,8 @@ fn empty_directories_are_told_as_lost_or_kept_by_markers() {
     let to = open(&bucket, None);
     directories.iter().for_each(|entry| assert!(matches!(outcome(&to, entry), Outcome::Done { .. })));
     send(&to, &sent, &bytes);
-    let lost: Vec<String> = to.conclude(true, &|| true).revised.iter().map(|it| it.path.to_string()).collect();
+    let revised = to.conclude(true, &|| true).revised;
+    let lost: Vec<String> = revised.iter().map(|it| it.path.to_string()).collect();
     assert_eq!(lost, ["empty"]);
     let markers = DestinationOptions { directory_markers: true, ..DestinationOptions::default() };
     for is_first in [true, false] {

@@ -213,7 +213,7 @@ fn a_store_that_is_away_is_not_asked_to_remove_each_object() {
     let (source, _) = open(&bucket, "run/");
     let entry = scan(&source).0.entries.remove(0);
     let heads = bucket.count("head");
-    bucket.is_away.store(true, Ordering::Relaxed);
+    bucket.is_away.store(true, std::sync::atomic::Ordering::Relaxed);
     let failure = source.remove(&entry.path, &entry.evidence, true).unwrap_err();
     assert_eq!((failure.kind, failure.path.as_ref()), (FailureKind::Connection, Some(&entry.path)));
     assert_eq!(bucket.count("head"), heads);

@@ -260,7 +260,8 @@ fn what_may_be_the_source_itself_is_found_where_it_came_since_it_was_listed() {
             _ => assert!(!removes_source),
         }
         // It was not there, and looks as if this transfer had put it.
-        let about = About { blake3: Some(digest_of(b"x")), mtime: Some(read.evidence.mtime), ..About::default() };
+        let (blake3, mtime) = (Some(digest_of(b"x")), Some(read.evidence.mtime));
+        let about = About { blake3, mtime, ..About::default() };
         bucket.set_about("to/b", b"x", about, None);
         read.evidence.ctime = bucket.get("to/b").unwrap().seen.modified;
         let put = to.shared.put(EntryId(2), "to/b", b"x", &about, None, &read.evidence);
