@@ -376,8 +376,8 @@ impl<'a> Sweep<'a> {
     fn doom(&mut self, listed: Listed) -> Result<()> {
         let Some(remove_max) = self.remove_max else {
             if self.may_be_offered(&listed.seen)? {
-                let cause = "nothing was deleted: an object that would be may be one of the source, as where both are \
-                             one bucket at two addresses";
+                let cause = "nothing was deleted: this object would be, and may be one of the source: both \
+                             may be one bucket at two addresses";
                 let failure = Failure::new(FailureKind::Usage, DELETE, cause);
                 return Err(failure.at(&self.path_of(&listed.key)));
             }
