@@ -450,8 +450,8 @@ pub trait Destination: Send + Sync {
 
     /// After the last entry: deletes what the source lacks (if asked, and only if the listing was
     /// `complete`), gives directories their times and modes, makes it durable. Calls `goes_on` with each step of
-    /// what may take long.
-    fn conclude(&self, complete: bool, goes_on: &dyn Fn()) -> Conclusion;
+    /// what may take long: where that says `false`, the transfer is over, and what is left need not be done.
+    fn conclude(&self, complete: bool, goes_on: &dyn Fn() -> bool) -> Conclusion;
 
     /// Ends the transfer. After success nothing hidden stays; otherwise all of it stays for the next
     /// attempt.

@@ -1,6 +1,6 @@
 //! What the endpoints need of a bucket: so much of [`Store`], so that their tests have one in memory.
 
-use crate::store::{About, Head, If, Page, Part, Seen, Store, Upload};
+use crate::store::{About, Head, If, Page, Part, Removed, Seen, Store, Upload};
 use std::sync::Arc;
 use thalweg_mover::{Failure, Result};
 use thalweg_wire::{Evidence, Time};
@@ -29,8 +29,8 @@ pub(crate) trait Bucket: Send + Sync {
     fn complete(&self, upload: &Upload, parts: &[Part], only: &If) -> Result<Seen>;
     /// Throws its parts away.
     fn abort(&self, upload: &Upload) -> Result<()>;
-    /// Removes an object that is still what was seen; `false` if something else stands there.
-    fn remove(&self, key: &str, seen: &Seen) -> Result<bool>;
+    /// Removes an object that is still what was seen.
+    fn remove(&self, key: &str, seen: &Seen) -> Result<Removed>;
 }
 
 impl Bucket for Store {
@@ -78,7 +78,7 @@ impl Bucket for Store {
         Store::abort(self, upload)
     }
 
-    fn remove(&self, key: &str, seen: &Seen) -> Result<bool> {
+    fn remove(&self, key: &str, seen: &Seen) -> Result<Removed> {
         Store::remove_seen(self, key, seen)
     }
 }

@@ -23,7 +23,7 @@ use self::partial::ObjectPartial;
 use self::standing::Standing;
 use crate::bucket::{AnyBucket, Bucket};
 use crate::location::Location;
-use crate::store::{About, Seen, Store, Upload};
+use crate::store::{About, Removed, Seen, Store, Upload};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -161,6 +161,8 @@ struct Shared {
     notes: Mutex<Notes>,
     partials: Mutex<HashMap<u64, Weak<ObjectPartial>>>,
     conditions: Conditions,
+    /// What is read goes once it stands here.
+    removes_source: bool,
     /// Small files that were put and are not settled, by key: of entries that were withdrawn too.
     own: Mutex<HashMap<String, Vec<(EntryId, Digest)>>>,
     /// Parts that ended.
@@ -253,6 +255,7 @@ impl ObjectDestination {
             notes: Mutex::new(notes),
             partials: Mutex::default(),
             conditions: Conditions::default(),
+            removes_source: terms.removes_source,
             own: Mutex::default(),
             steps: AtomicU64::new(0),
         };
@@ -363,12 +366,12 @@ impl ObjectDestination {
         let entry = file.entry;
         let (_, key) = self.key_of(&entry.path)?;
         let (about, stood, shared) = (self.about(entry), self.stood(entry), self.shared.clone());
-        let (id, path, losses) = (entry.id, entry.path.clone(), self.losses(entry));
+        let (id, path, losses, read) = (entry.id, entry.path.clone(), self.losses(entry), entry.evidence);
         Ok(Box::new(move |content: &[u8]| {
             let digest = Digest(*blake3::hash(content).as_bytes());
             shared.note_own(id, &key, digest);
             let about = About { blake3: Some(digest), ..about };
-            let put = shared.put(id, &key, content, &about, stood.as_ref());
+            let put = shared.put(id, &key, content, &about, stood.as_ref(), &read);
             let seen = put.map_err(|failure| failure.at(&path))?;
             // What the look behind goes by.
             let name = format!("{}\0{digest}\0{key}", seen.etag).into_bytes().into_boxed_slice();
@@ -514,8 +517,8 @@ impl ObjectDestination {
             Ok(None) => None,
             Ok(Some(head)) if head.seen.etag == etag && !etag.is_empty() => {
                 match self.shared.bucket.remove(key, &head.seen) {
-                    Ok(true) => None,
-                    Ok(false) => return,
+                    Ok(Removed::Ours | Removed::Gone) => None,
+                    Ok(Removed::Other) => return,
                     Err(failure) => {
                         tracing::warn!(%failure, "an object that is damaged is left in the store");
                         self.note_damaged(id);
@@ -794,7 +797,7 @@ impl Destination for ObjectDestination {
         self.note_settled(entry, outcome);
     }
 
-    fn conclude(&self, complete: bool, goes_on: &dyn Fn()) -> Conclusion {
+    fn conclude(&self, complete: bool, goes_on: &dyn Fn() -> bool) -> Conclusion {
         goes_on();
         let mut conclusion = Conclusion { revised: lock(&self.childless).take(), ..Conclusion::default() };
         self.delete_all(complete, goes_on, &mut conclusion);

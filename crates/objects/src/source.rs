@@ -13,7 +13,7 @@
 
 use crate::bucket::{AnyBucket, evidence_of};
 use crate::location::{Location, why_no_path};
-use crate::store::{About, Head, Listed, Seen, Store};
+use crate::store::{About, Head, Listed, Removed, Seen, Store};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -383,6 +383,9 @@ impl Source for ObjectSource {
 
     /// Looked at anew, so that one of the same content that was written since stays, too.
     fn remove(&self, path: &RelativePath, seen: &Evidence, is_end: bool) -> Result<Removal> {
+        if let Some(lost) = self.bucket.lost() {
+            return Err(lost.at(path));
+        }
         let changed = || {
             let cause = "it changed since it was copied, and stays";
             Failure::new(FailureKind::Changed, REMOVE, cause).at(path)
@@ -396,8 +399,8 @@ impl Source for ObjectSource {
             return Ok(Removal::Later);
         }
         match self.bucket.remove(&key, &head.seen).map_err(|failure| failure.at(path))? {
-            true => Ok(Removal::Gone { left: None }),
-            false => Err(changed()),
+            Removed::Ours | Removed::Gone => Ok(Removal::Gone { left: None }),
+            Removed::Other => Err(changed()),
         }
     }
 

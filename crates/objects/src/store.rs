@@ -27,6 +27,8 @@ use thalweg_mover::mutex::lock;
 use thalweg_wire::{Digest, Time};
 use url::Url;
 
+pub use removing::Removed;
+
 mod about;
 
 mod asking;

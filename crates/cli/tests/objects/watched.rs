@@ -50,9 +50,11 @@ fn directories_in_a_bucket_are_items_when_their_marker_is_there() {
         server.put("in/run1/COMPLETE", b"");
         let (there, down) = (server.place("in"), server.path("down"));
         let places = ["watch", &there, &down, "--item", "directory", "--marker", "COMPLETE"];
-        server.run(&[&places[..], &["--look-every", "200ms", "--idle-exit", "1s"]].concat());
+        server.run(&[&places[..], &["--look-every", "200ms", "--idle-exit", "1s"]].concat()).expect(0);
         assert_eq!(std::fs::read(server.scratch.path("down/run1/deep/b")).unwrap(), b"b");
         assert!(server.scratch.path("down/run1/COMPLETE").exists());
         assert!(!server.scratch.path("down/run2").exists());
+        let refused = server.run(&["watch", &server.place("in/run2/c"), &down]).expect(1);
+        assert!(refused.stderr.contains("`c` is no directory"), "{}", refused.stderr);
     });
 }

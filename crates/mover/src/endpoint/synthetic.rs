@@ -227,7 +227,7 @@ impl Destination for NullDestination {
 
     fn settled(&self, _: &Entry, _: &Outcome) {}
 
-    fn conclude(&self, _: bool, _: &dyn Fn()) -> Conclusion {
+    fn conclude(&self, _: bool, _: &dyn Fn() -> bool) -> Conclusion {
         Conclusion::default()
     }
 

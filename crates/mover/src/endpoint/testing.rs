@@ -152,7 +152,7 @@ impl<H: Hold> Destination for HeldUp<H> {
         self.null.settled(entry, outcome);
     }
 
-    fn conclude(&self, complete: bool, goes_on: &dyn Fn()) -> Conclusion {
+    fn conclude(&self, complete: bool, goes_on: &dyn Fn() -> bool) -> Conclusion {
         self.hold.conclude();
         self.null.conclude(complete, goes_on)
     }

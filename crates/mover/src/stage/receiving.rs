@@ -121,8 +121,8 @@ pub trait Receiving: Send + Sync {
     fn finished(&self, results: Finished);
     /// So many settled entries were noted in the catalogue.
     fn noted(&self, entries: usize);
-    /// The end is worked at, and gets on.
-    fn concludes(&self);
+    /// The end is worked at, and gets on; whether anybody still wants it.
+    fn concludes(&self) -> bool;
     /// The end is done.
     fn concluded(&self, conclusion: Conclusion);
 }

@@ -40,16 +40,16 @@ fn what_goes_at_another_end_counts_with_what_went_before_it() {
             _ => panic!("{} is wanted", entry.path),
         }
     }
-    let first = destination.conclude(totals.complete, &|| {});
+    let first = destination.conclude(totals.complete, &|| true);
     assert!(first.troubles.is_empty(), "{:?}", first.troubles);
     assert_eq!((first.deleted, first.deleted_names.len()), (5, 5));
     fs::write(trees.target.join("extra"), "x").unwrap();
-    let second = destination.conclude(totals.complete, &|| {});
+    let second = destination.conclude(totals.complete, &|| true);
     assert!(second.troubles.is_empty(), "{:?}", second.troubles);
     assert_eq!((second.deleted, second.deleted_names), (6, vec![path(b"extra")]));
     // All that may go went.
     fs::write(trees.target.join("extra"), "x").unwrap();
-    let third = destination.conclude(totals.complete, &|| {});
+    let third = destination.conclude(totals.complete, &|| true);
     assert_eq!(third.troubles[0].kind, FailureKind::Usage, "{:?}", third.troubles);
     assert!(third.deleted == 6 && trees.target.join("extra").exists());
     destination.close(true);
@@ -124,7 +124,7 @@ fn what_is_in_a_directory_that_was_offered_and_not_listed_stays() {
         }
     }
     destination.skipped(&path(b"kept"));
-    let conclusion = destination.conclude(true, &|| {});
+    let conclusion = destination.conclude(true, &|| true);
     assert!(conclusion.troubles.is_empty(), "{:?}", conclusion.troubles);
     assert_eq!(conclusion.deleted_names, [path(b"extra")]);
     assert!(trees.target.join("kept/gone/deep/f").exists());

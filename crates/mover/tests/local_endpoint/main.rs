@@ -246,7 +246,10 @@ fn copy_with(source: &LocalSource, to: To, mut before: impl FnMut(&Entry)) -> Co
         copied.outcomes.insert(entry.path.as_bytes().to_vec(), outcome);
     }
     let steps = std::cell::Cell::new(0);
-    copied.conclusion = destination.conclude(totals.complete, &|| steps.set(steps.get() + 1));
+    copied.conclusion = destination.conclude(totals.complete, &|| {
+        steps.set(steps.get() + 1);
+        true
+    });
     copied.end_steps = steps.get();
     destination.close(true);
     copied

@@ -2,7 +2,7 @@
 //! same content has the same etag, as in most stores.
 
 use super::Bucket;
-use crate::store::{About, Head, If, Listed, Page, Part, Seen, Upload};
+use crate::store::{About, Head, If, Listed, Page, Part, Removed, Seen, Upload};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -46,6 +46,10 @@ pub(crate) struct Memory {
     pub(crate) damages: AtomicU64,
     /// Somebody else writes these just before they are removed.
     pub(crate) overwritten: Mutex<Vec<String>>,
+    /// Somebody else removes these just before.
+    pub(crate) taken: Mutex<Vec<String>>,
+    /// Removals that it answers before it is away; all, without a number.
+    pub(crate) removals_left: Mutex<Option<u64>>,
     /// Somebody else writes what is put next, just then.
     pub(crate) overwrites: AtomicBool,
     /// Nobody may remove an object.
@@ -294,7 +298,7 @@ impl Bucket for Memory {
         Ok(())
     }
 
-    fn remove(&self, key: &str, seen: &Seen) -> Result<bool> {
+    fn remove(&self, key: &str, seen: &Seen) -> Result<Removed> {
         self.ask("remove");
         if self.denies_removal.load(Ordering::Relaxed) {
             return Err(failure(FailureKind::Permission, "403 AccessDenied"));
@@ -302,11 +306,25 @@ impl Bucket for Memory {
         if lock(&self.overwritten).iter().any(|overwritten| overwritten == key) {
             self.set(key, b"somebody else's");
         }
+        if let Some(left) = &mut *lock(&self.removals_left) {
+            let Some(less) = left.checked_sub(1) else {
+                self.is_away.store(true, Ordering::Relaxed);
+                return Err(away());
+            };
+            *left = less;
+        }
+        if lock(&self.taken).iter().any(|taken| taken == key) {
+            self.forget(key);
+        }
         let mut objects = lock(&self.objects);
-        let is_it = objects.get(key).is_none_or(|object| object.seen.etag == seen.etag);
-        if is_it {
+        let is_it = objects.get(key).map(|object| object.seen.etag == seen.etag);
+        if is_it == Some(true) {
             objects.remove(key);
         }
-        Ok(is_it)
+        Ok(match is_it {
+            None => Removed::Gone,
+            Some(true) => Removed::Ours,
+            Some(false) => Removed::Other,
+        })
     }
 }

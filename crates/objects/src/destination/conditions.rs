@@ -6,11 +6,12 @@
 //! it is made twice, the second time in place of a version that cannot be there. Completions are looked at always.
 
 use super::Shared;
+use super::decide::may_be_source;
 use crate::store::{About, Head, If, NO_VERSION, Seen};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::{Failure, FailureKind, Result};
-use thalweg_wire::{Digest, EntryId};
+use thalweg_wire::{Digest, EntryId, Evidence};
 
 /// Longer content is not put twice to see what the store does: a look before costs less.
 const TRIED_BYTES_MAX: usize = 1 << 20;
@@ -130,7 +131,8 @@ impl Shared {
     }
 
     /// Puts a whole object of an entry where `stood` is what stands. One that stands there with the same content and
-    /// time is ours: an answer was lost and the store asked again, or the file came twice.
+    /// time is ours: an answer was lost and the store asked again, or the file came twice. But one that may be the very
+    /// object that was `read`, which is to be removed, is a conflict.
     pub(super) fn put(
         &self,
         id: EntryId,
@@ -138,6 +140,7 @@ impl Shared {
         content: &[u8],
         about: &About,
         stood: Option<&Seen>,
+        read: &Evidence,
     ) -> Result<Seen> {
         let put = |stood: Option<&Seen>| self.put_tried(key, content, about, stood);
         match self.over_own(id, key, stood, put) {
@@ -147,6 +150,7 @@ impl Shared {
                         && head.about.blake3 == about.blake3
                         && head.about.mtime == about.mtime
                         && head.seen.size == content.len() as u64
+                        && !(self.removes_source && may_be_source(read, &head.seen))
                 });
                 found.map(|head| head.seen).ok_or(failure)
             }

@@ -190,8 +190,7 @@ impl ObjectDestination {
     }
 
     fn reason_to_leave(&self, entry: &Entry, key: &str, seen: &Seen) -> Result<Option<&'static str>> {
-        // One store under two addresses.
-        if self.terms.removes_source && may_be_source(entry, seen) {
+        if self.terms.removes_source && may_be_source(&entry.evidence, seen) {
             return Ok(Some(MAY_BE_SOURCE));
         }
         // What this transfer put there itself is no reason.
@@ -335,6 +334,10 @@ impl ObjectDestination {
     pub(super) fn keep_compared(&self, entry: &Entry, digest: Digest) -> Decision {
         match self.still(entry) {
             Ok(None) => Decision::Fresh,
+            // It may be another one than was listed.
+            Ok(Some((_, seen, _))) if self.terms.removes_source && may_be_source(&entry.evidence, &seen) => {
+                skipped(MAY_BE_SOURCE)
+            }
             Ok(Some((_, seen, about))) => {
                 if let Some(flight) = lock(&self.flights).all.get_mut(&entry.id)
                     && !seen.etag.is_empty()
@@ -374,10 +377,10 @@ impl ObjectDestination {
     }
 }
 
-/// Whether what stands there is the version of an object that is read, as far as that shows.
-fn may_be_source(entry: &Entry, seen: &Seen) -> bool {
-    let Evidence { size, ctime, inode, .. } = entry.evidence;
-    (size, ctime.seconds, inode) == (seen.size, seen.modified.seconds, version_of(&seen.etag))
+/// Whether what stands there may be what is read: at another address of the store, by a mount of the bucket, or in the
+/// directory that it is made of. Only a bucket's inode tells a version, and times are told in full seconds or not.
+pub(super) fn may_be_source(read: &Evidence, seen: &Seen) -> bool {
+    read.size == seen.size && read.ctime.seconds.abs_diff(seen.modified.seconds) <= 1
 }
 
 /// What the catalogue goes by: when it was put the store does not always tell.

@@ -4,6 +4,7 @@
 //! - An object goes as the version that was listed. What took its place since stays, and is told.
 //! - A directory is none that could be counted, but by its marker, which goes when nothing in it stays.
 //! - What has the name of a directory of the source, or is in what has the name of a file, is a conflict, and stays.
+//! - Where an object that would go may be one that the source offered, nothing goes: both may be one bucket.
 //!
 //! Left alone: names that the filter excludes and what is in excluded directories, keys that are no paths, and what
 //! uploads left.
@@ -13,8 +14,9 @@
 
 use super::ObjectDestination;
 use super::bounds::THREADS_MAX;
+use crate::bucket::version_of;
 use crate::location::why_no_path;
-use crate::store::Listed;
+use crate::store::{Listed, Removed, Seen};
 use std::io;
 use std::path::Path;
 use std::sync::Mutex;
@@ -31,7 +33,7 @@ use thalweg_mover::{Failure, FailureKind, Result};
 use thalweg_sys::Dir;
 use thalweg_wire::limits::DELETED_TOLD_MAX;
 use thalweg_wire::message::FilterRule;
-use thalweg_wire::{Entry, Kind, RelativePath};
+use thalweg_wire::{Entry, Evidence, Kind, RelativePath};
 
 /// Objects that are removed together: each thread has some.
 const BATCH: usize = 8 * THREADS_MAX;
@@ -83,8 +85,13 @@ impl Deletion {
             self.directory_is_offered.store(true, Ordering::Relaxed);
         }
         let name = entry.path.as_bytes();
+        let Evidence { size, ctime, device, inode, .. } = entry.evidence;
         self.keep(|offered| {
             offered.insert(name)?;
+            // An object that is read: what is on disk has a device.
+            if entry.content_bytes() > 0 && device == 0 {
+                offered.insert(&as_version(size, ctime.seconds, inode))?;
+            }
             if is_directory { offered.insert(&as_directory(name)) } else { Ok(()) }
         });
     }
@@ -143,6 +150,11 @@ impl Deletion {
     }
 }
 
+/// What stands for a version of an object in the set of names offered: no name has a zero byte.
+fn as_version(size: u64, seconds: i64, version: u64) -> Vec<u8> {
+    [&b"\0"[..], &size.to_le_bytes(), &seconds.to_le_bytes(), &version.to_le_bytes()].concat()
+}
+
 fn names_in(state: Option<&Path>) -> io::Result<Offered> {
     // A dry run has none, perhaps.
     let dir = state.and_then(|state| Dir::open(state).ok());
@@ -153,7 +165,7 @@ fn names_in(state: Option<&Path>) -> io::Result<Offered> {
 }
 
 impl ObjectDestination {
-    pub(super) fn delete_all(&self, complete: bool, goes_on: &dyn Fn(), conclusion: &mut Conclusion) {
+    pub(super) fn delete_all(&self, complete: bool, goes_on: &dyn Fn() -> bool, conclusion: &mut Conclusion) {
         let Some(delete_max) = self.terms.delete_max else { return };
         let mut gone = lock(&self.deletion.gone);
         conclusion.deleted = *gone;
@@ -169,7 +181,7 @@ impl ObjectDestination {
         };
         let (doomed, failed) = Sweep::of(self, offered, None, goes_on, &mut Vec::new()).all();
         if let Some(failed) = failed {
-            conclusion.troubles.push(failed);
+            self.tell_failed(failed, conclusion);
             return;
         }
         if let Some(refused) = doomed.of_empty_source(self.deletion.entries.load(Ordering::Relaxed)) {
@@ -190,8 +202,18 @@ impl ObjectDestination {
         let sweep = Sweep::of(self, offered, Some(left_max), goes_on, &mut conclusion.troubles);
         let (deleted, failed) = sweep.all();
         *gone += deleted.count;
-        conclusion.troubles.extend(failed);
+        if let Some(failed) = failed {
+            self.tell_failed(failed, conclusion);
+        }
         deleted.tell(conclusion);
+    }
+
+    /// Of a store that is away nothing is known: not even whether all else is there.
+    fn tell_failed(&self, failed: Failure, conclusion: &mut Conclusion) {
+        match self.shared.bucket.lost() {
+            Some(lost) => conclusion.failed = Some(lost),
+            None => conclusion.troubles.push(failed),
+        }
     }
 }
 
@@ -201,7 +223,7 @@ struct Sweep<'a> {
     offered: &'a Offered,
     /// `None`: only count.
     remove_max: Option<u64>,
-    goes_on: &'a dyn Fn(),
+    goes_on: &'a dyn Fn() -> bool,
     troubles: &'a mut Vec<Failure>,
     /// Troubles beyond those that are told one by one.
     untold: u64,
@@ -221,7 +243,7 @@ impl<'a> Sweep<'a> {
         destination: &'a ObjectDestination,
         offered: &'a Offered,
         remove_max: Option<u64>,
-        goes_on: &'a dyn Fn(),
+        goes_on: &'a dyn Fn() -> bool,
         troubles: &'a mut Vec<Failure>,
     ) -> Sweep<'a> {
         Sweep {
@@ -260,7 +282,7 @@ impl<'a> Sweep<'a> {
         }
         let mut after = None;
         loop {
-            (self.goes_on)();
+            self.go_on()?;
             let page = shared.bucket.list(prefix, true, after.as_deref())?;
             for below in &page.prefixes {
                 let Some(name) = below.strip_prefix(prefix.as_str()) else { continue };
@@ -276,11 +298,20 @@ impl<'a> Sweep<'a> {
         }
     }
 
+    /// Tells that it goes on.
+    ///
+    /// # Errors
+    /// `Stopped`, if nobody wants it to.
+    fn go_on(&self) -> Result<()> {
+        let cause = "it was stopped before all was deleted that the source lacks";
+        if (self.goes_on)() { Ok(()) } else { Err(Failure::new(FailureKind::Stopped, DELETE, cause)) }
+    }
+
     /// All keys that begin with this.
     fn below(&mut self, prefix: &str) -> Result<()> {
         let mut after = None;
         loop {
-            (self.goes_on)();
+            self.go_on()?;
             let page = self.destination.shared.bucket.list(prefix, false, after.as_deref())?;
             for listed in page.objects {
                 self.object(listed)?;
@@ -303,7 +334,10 @@ impl<'a> Sweep<'a> {
         let Some(rest) = rest else { return Ok(()) };
         let marker = rest.strip_suffix('/').filter(|_| listed.seen.size == 0);
         let path = marker.unwrap_or(rest);
-        let is_path = why_no_path(path).is_none() && RelativePath::new(path.as_bytes().to_vec()).is_ok();
+        // Some stores put that in the place of what their lists cannot say: another object may have the name.
+        let is_clear = !path.contains(char::REPLACEMENT_CHARACTER);
+        let is_path =
+            is_clear && why_no_path(path).is_none() && RelativePath::new(path.as_bytes().to_vec()).is_ok();
         let of_names = |error: io::Error| of_names(&error);
         let lacks = is_path && deletion.lacks(self.offered, path, marker.is_some()).map_err(of_names)?;
         if !lacks {
@@ -341,6 +375,12 @@ impl<'a> Sweep<'a> {
     /// Counts one object, or removes it soon.
     fn doom(&mut self, listed: Listed) -> Result<()> {
         let Some(remove_max) = self.remove_max else {
+            if self.may_be_offered(&listed.seen)? {
+                let cause = "nothing was deleted: this object would be, and may be one of the source: both \
+                             may be one bucket at two addresses";
+                let failure = Failure::new(FailureKind::Usage, DELETE, cause);
+                return Err(failure.at(&self.path_of(&listed.key)));
+            }
             self.count(&listed.key);
             return Ok(());
         };
@@ -353,12 +393,18 @@ impl<'a> Sweep<'a> {
         if self.batch.len() < BATCH { Ok(()) } else { self.remove_batch() }
     }
 
+    /// Whether this may be what the source offered, under whatever name. Without content many objects are alike.
+    fn may_be_offered(&self, seen: &Seen) -> Result<bool> {
+        let version = as_version(seen.size, seen.modified.seconds, version_of(&seen.etag));
+        Ok(seen.size > 0 && self.offered.contains(&version).map_err(|error| of_names(&error))?)
+    }
+
     fn remove_batch(&mut self) -> Result<()> {
         let batch = std::mem::take(&mut self.batch);
         if batch.is_empty() {
             return Ok(());
         }
-        (self.goes_on)();
+        self.go_on()?;
         let destination = self.destination;
         let bucket = &*destination.shared.bucket;
         let remove = |listed: &Listed| match bucket.lost() {
@@ -366,16 +412,21 @@ impl<'a> Sweep<'a> {
             None => bucket.remove(&listed.key, &listed.seen),
         };
         let removed = at_once("delete", THREADS_MAX, &batch, remove);
+        let lost = bucket.lost();
         for (listed, removed) in batch.into_iter().zip(removed) {
             let failure = match removed {
-                Ok(true) => {
+                Ok(Removed::Ours) => {
                     self.count(&listed.key);
                     continue;
                 }
-                Ok(false) => {
+                // Somebody else removed it.
+                Ok(Removed::Gone) => continue,
+                Ok(Removed::Other) => {
                     let cause = "something else stands there than was listed, and stays";
                     Failure::new(FailureKind::Conflict, DELETE, cause)
                 }
+                // Told once, for all.
+                Err(_) if lost.is_some() => continue,
                 Err(failure) => failure,
             };
             self.keeps(&listed.key);
@@ -385,10 +436,7 @@ impl<'a> Sweep<'a> {
                 false => self.untold += 1,
             }
         }
-        match bucket.lost() {
-            Some(lost) => Err(lost),
-            None => Ok(()),
-        }
+        lost.map_or(Ok(()), Err)
     }
 
     fn count(&mut self, key: &str) {

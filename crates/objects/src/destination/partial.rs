@@ -392,7 +392,7 @@ impl ObjectPartial {
 
     fn put(&self, content: &[u8], stood: Option<&Seen>, digest: Digest) -> Result<Seen> {
         let about = About { blake3: Some(digest), ..self.about };
-        let seen = self.shared.put(self.id, &self.key, content, &about, stood)?;
+        let seen = self.shared.put(self.id, &self.key, content, &about, stood, &self.evidence)?;
         lock(&self.state).is_over = true;
         Ok(seen)
     }

@@ -208,6 +208,18 @@ fn an_object_is_removed_as_the_version_that_was_copied_and_one_that_was_named_at
 }
 
 #[test]
+fn a_store_that_is_away_is_not_asked_to_remove_each_object() {
+    let bucket = with(&["run/a"]);
+    let (source, _) = open(&bucket, "run/");
+    let entry = scan(&source).0.entries.remove(0);
+    let heads = bucket.count("head");
+    bucket.is_away.store(true, std::sync::atomic::Ordering::Relaxed);
+    let failure = source.remove(&entry.path, &entry.evidence, true).unwrap_err();
+    assert_eq!((failure.kind, failure.path.as_ref()), (FailureKind::Connection, Some(&entry.path)));
+    assert_eq!(bucket.count("head"), heads);
+}
+
+#[test]
 fn several_places_are_one_source_each_under_its_own_name() {
     let (bucket, more) = (with(&["x/a", "y", "z/a"]), with(&["deep/w/b"]));
     let several = |places: &[(&Arc<Memory>, &str)]| {

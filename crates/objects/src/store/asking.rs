@@ -35,7 +35,7 @@ pub(super) struct Worn {
 
 /// What there was before the first attempt.
 #[derive(Clone, Copy)]
-struct Before {
+pub(super) struct Before {
     sound_answers: u64,
     /// Requests.
     requests: u64,
@@ -60,6 +60,8 @@ pub(super) struct Wish<'a> {
     pub words_max: Option<usize>,
     /// A store that does not answer this is not given up for it.
     pub is_try: bool,
+    /// What may pass is not asked again: who asks looks before.
+    pub once: bool,
 }
 
 impl<'a> Wish<'a> {
@@ -68,7 +70,8 @@ impl<'a> Wish<'a> {
         let (query, headers, content) = (Vec::new(), Vec::new(), None);
         let words_max = Some(WORDS_BYTES_MAX);
         let limit = ANSWER_LIMIT;
-        Wish { operation, right, method, key, query, headers, content, limit, words_max, is_try: false }
+        let (is_try, once) = (false, false);
+        Wish { operation, right, method, key, query, headers, content, limit, words_max, is_try, once }
     }
 }
 
@@ -90,6 +93,8 @@ pub(super) struct Refused {
     pub code: String,
     /// An attempt before this one may have been carried out, and its answer lost.
     pub lost: bool,
+    /// It may pass, and was asked for once: how long that took, and when the store said to come back.
+    pub again: Option<(Duration, Option<Duration>)>,
 }
 
 impl From<Refused> for Failure {
@@ -100,7 +105,7 @@ impl From<Refused> for Failure {
 
 impl From<Failure> for Refused {
     fn from(failure: Failure) -> Refused {
-        Refused { failure: Box::new(failure), status: 0, code: String::new(), lost: false }
+        Refused { failure: Box::new(failure), status: 0, code: String::new(), lost: false, again: None }
     }
 }
 
@@ -140,10 +145,7 @@ impl Store {
         }
         let mut cured = Cured::default();
         let (mut lost, mut asks_first) = (false, false);
-        let before = Before {
-            sound_answers: self.sound_answers.load(Ordering::Relaxed),
-            requests: self.requests.fetch_add(1, Ordering::Relaxed),
-        };
+        let before = self.before();
         loop {
             let begun = Instant::now();
             let credentials = match self.credentials.now() {
@@ -154,7 +156,7 @@ impl Store {
                     if !may_pass {
                         return Err(refused);
                     }
-                    self.wait(wish, budget, (begun.elapsed(), None), before, refused)?;
+                    self.wait_or_end(wish, budget, (begun.elapsed(), None), before, refused)?;
                     continue;
                 }
             };
@@ -223,7 +225,8 @@ impl Store {
                     if advice == Advice::Later {
                         failure.kind = FailureKind::Connection;
                     }
-                    let refused = Refused { failure: Box::new(failure), status, code: refusal.code, lost };
+                    let (failure, code) = (Box::new(failure), refusal.code);
+                    let refused = Refused { failure, status, code, lost, again: None };
                     if advice != Advice::Later {
                         return Err(refused);
                     }
@@ -245,24 +248,44 @@ impl Store {
                     (None, Refused { lost, ..failure.into() })
                 }
             };
-            self.wait(wish, budget, (took, told), before, refused)?;
+            self.wait_or_end(wish, budget, (took, told), before, refused)?;
         }
     }
 
-    /// Waits before it is asked again, after an attempt that took `took`, where the store said to come back after
-    /// `told`.
-    ///
-    /// # Errors
-    /// `refused`, if the patience is over; where nobody was answered meanwhile, and the bucket is not either, the
-    /// store is given up.
-    fn wait(
+    /// What there is before something is asked.
+    pub(super) fn before(&self) -> Before {
+        Before {
+            sound_answers: self.sound_answers.load(Ordering::Relaxed),
+            requests: self.requests.fetch_add(1, Ordering::Relaxed),
+        }
+    }
+
+    /// As [`wait_again`](Self::wait_again); what is asked for once ends instead.
+    fn wait_or_end(
         &self,
         wish: &Wish<'_>,
         budget: &mut Budget,
-        (took, told): (Duration, Option<Duration>),
+        times: (Duration, Option<Duration>),
+        before: Before,
+        refused: Refused,
+    ) -> Result<(), Refused> {
+        let refused = Refused { again: Some(times), ..refused };
+        if wish.once { Err(refused) } else { self.wait_again(wish, budget, before, refused) }
+    }
+
+    /// Waits before it is asked again, if it may pass.
+    ///
+    /// # Errors
+    /// `refused`, if it may not, or the patience is over; where nobody was answered meanwhile, and the bucket is not
+    /// either, the store is given up.
+    pub(super) fn wait_again(
+        &self,
+        wish: &Wish<'_>,
+        budget: &mut Budget,
         before: Before,
         mut refused: Refused,
     ) -> Result<(), Refused> {
+        let Some((took, told)) = refused.again.take() else { return Err(refused) };
         let is_known = self.answered.load(Ordering::Relaxed);
         let attempts_max = if is_known { None } else { Some(ATTEMPTS_UNKNOWN_MAX) };
         let is_lost = lock(&self.lost).is_some();

@@ -9,6 +9,7 @@ use super::asking::{Refused, Wish};
 use super::{Head, Listed, Page, Seen, Store, Upload};
 use crate::answers::xml::{escape, is_sayable};
 use crate::answers::{self, LIST_BYTES_MAX};
+use crate::retries::Budget;
 use md5::{Digest as _, Md5};
 use rusty_s3::Method;
 use std::collections::HashSet;
@@ -159,9 +160,18 @@ impl Store {
 
     /// The same, and the mark of the upload that made it.
     pub(super) fn look(&self, key: &str) -> Result<Option<(Head, Option<String>)>> {
+        self.look_within(key, &mut self.budget())
+    }
+
+    /// The same, within a budget that others use, too.
+    pub(super) fn look_within(
+        &self,
+        key: &str,
+        budget: &mut Budget,
+    ) -> Result<Option<(Head, Option<String>)>> {
         let mut wish = Wish::new(LOOK, "s3:GetObject", Method::Head, Some(key));
         wish.headers.push(("x-amz-checksum-mode", "ENABLED".into()));
-        match self.ask(&wish) {
+        match self.ask_within(&wish, budget) {
             Ok(got) => {
                 let mark = word(&got.headers, MARK).map(str::to_owned);
                 let head = head(key, &got.headers)

@@ -234,7 +234,7 @@ fn not_named(to: &dyn Destination, entry: &Entry, ready: Ready, content: &[u8]) 
 
 /// Ends a transfer in which all went well.
 fn end_well(to: &dyn Destination) {
-    let end = to.conclude(true, &|| {});
+    let end = to.conclude(true, &|| true);
     assert!(end.failed.is_none() && end.troubles.is_empty(), "{end:?}");
     assert!(end.revised.is_empty(), "{:?}", end.revised);
     to.close(true);
@@ -333,7 +333,7 @@ fn what_is_left_is_no_failure(bed: &dyn DestinationBed) {
 
 fn an_empty_end_is_quiet(bed: &dyn DestinationBed) {
     let to = begin(bed, terms());
-    let end = to.conclude(true, &|| {});
+    let end = to.conclude(true, &|| true);
     assert_eq!((end.deleted, end.deleted_names.len(), end.revised.len()), (0, 0, 0));
     assert!(end.failed.is_none() && end.troubles.is_empty(), "{end:?}");
     to.close(true);
@@ -680,7 +680,10 @@ fn directories_are_dressed_last(bed: &dyn DestinationBed) {
     assert_fresh(&decide(&*to, &entry));
     send(&*to, &entry, &content);
     let steps = Cell::new(0);
-    let end = to.conclude(true, &|| steps.set(steps.get() + 1));
+    let end = to.conclude(true, &|| {
+        steps.set(steps.get() + 1);
+        true
+    });
     assert!(end.failed.is_none() && end.troubles.is_empty() && end.revised.is_empty(), "{end:?}");
     assert!(steps.get() > 0, "nobody hears that it goes on");
     to.close(true);
@@ -721,7 +724,10 @@ fn what_the_source_lacks_goes(bed: &dyn DestinationBed) {
     put_some(bed);
     let to = offer_some(bed, Terms { delete_max: Some(10), ..terms() });
     let steps = Cell::new(0);
-    let end = to.conclude(true, &|| steps.set(steps.get() + 1));
+    let end = to.conclude(true, &|| {
+        steps.set(steps.get() + 1);
+        true
+    });
     assert!(end.failed.is_none() && end.troubles.is_empty(), "{end:?}");
     assert!(steps.get() > 0, "nobody hears that it goes on");
     to.close(true);
@@ -737,7 +743,7 @@ fn nothing_goes_unasked(bed: &dyn DestinationBed) {
     let before = names(bed);
     for (delete_max, complete) in [(Some(10), false), (None, true), (Some(1), true)] {
         let to = offer_some(bed, Terms { delete_max, check: Compare::Nothing, ..terms() });
-        let end = to.conclude(complete, &|| {});
+        let end = to.conclude(complete, &|| true);
         to.close(true);
         assert_eq!((end.deleted, end.deleted_names.len()), (0, 0), "{delete_max:?}, {complete}");
         assert_eq!(names(bed), before, "{delete_max:?}, {complete}");
@@ -771,7 +777,7 @@ fn no_link_leads_out(bed: &dyn DestinationBed) {
             to.sync(&[]).unwrap();
             let _ = to.finish(&inside[1], Ready::Staged(staged), digest_of(&content));
         }
-        to.conclude(true, &|| {});
+        to.conclude(true, &|| true);
         to.close(false);
         assert_eq!(bed.outside(), before, "decided before: {is_decided}");
     }

@@ -593,8 +593,10 @@ impl Destination for LocalDestination {
         self.note_settled(entry, outcome);
     }
 
-    fn conclude(&self, complete: bool, goes_on: &dyn Fn()) -> Conclusion {
-        self.conclude_all(complete, goes_on)
+    fn conclude(&self, complete: bool, goes_on: &dyn Fn() -> bool) -> Conclusion {
+        self.conclude_all(complete, &|| {
+            goes_on();
+        })
     }
 
     fn close(&self, success: bool) {

@@ -282,8 +282,9 @@ impl Receiving for ReceiveRun {
         self.unnoted.fetch_sub(entries, Ordering::AcqRel);
     }
 
-    fn concludes(&self) {
+    fn concludes(&self) -> bool {
         self.set_busy(Some(WaitingFor::Write));
+        !self.is_given_up.load(Ordering::Acquire)
     }
 
     fn concluded(&self, conclusion: Conclusion) {

@@ -156,7 +156,9 @@ impl Receiving for Told {
 
     fn noted(&self, _: usize) {}
 
-    fn concludes(&self) {}
+    fn concludes(&self) -> bool {
+        true
+    }
 
     fn concluded(&self, _: Conclusion) {}
 }

@@ -3,6 +3,9 @@
 use super::*;
 use thalweg_mover::endpoint::local::overlap::MAY_BE_SOURCE;
 
+/// More than go together.
+const BATCH_KEYS: usize = 1000;
+
 /// A destination that deletes so many, and keeps what these patterns exclude.
 fn deleting(bucket: &Arc<Memory>, most: u64, excluded: &[&str]) -> ObjectDestination {
     let rule = |pattern: &&str| FilterRule { include: false, pattern: (*pattern).to_owned() };
@@ -31,7 +34,7 @@ fn with(keys: &[&str]) -> Arc<Memory> {
 }
 
 fn end(to: &ObjectDestination) -> Conclusion {
-    to.conclude(true, &|| {})
+    to.conclude(true, &|| true)
 }
 
 fn names(conclusion: &Conclusion) -> Vec<String> {
@@ -112,7 +115,7 @@ fn nothing_goes_for_a_source_that_is_empty_or_was_not_listed_in_full() {
     for (complete, offered) in [(true, &[][..]), (false, &["a"][..])] {
         let to = deleting(&bucket, 100, &[]);
         offer(&to, true, offered);
-        let told = to.conclude(complete, &|| {});
+        let told = to.conclude(complete, &|| true);
         assert_eq!((told.deleted, told.troubles.len()), (0, 1), "{complete}");
         assert_eq!(bucket.keys(), ["to/a", "to/b"]);
     }
@@ -153,6 +156,64 @@ fn where_keys_come_out_of_order_markers_stay() {
     assert_eq!(bucket.keys(), ["to/a", "to/d/", "to/d/keep"]);
 }
 
+#[test]
+fn what_somebody_else_removed_is_not_counted_and_a_name_that_may_be_anothers_stays() {
+    let bucket = with(&["to/a", "to/b", "to/c", "to/d\u{fffd}"]);
+    *lock(&bucket.taken) = vec!["to/b".to_owned()];
+    let to = deleting(&bucket, 100, &[]);
+    offer(&to, true, &["a"]);
+    let told = end(&to);
+    assert_eq!((told.deleted, names(&told)), (1, vec!["c".to_owned()]));
+    assert!(told.troubles.is_empty(), "{:?}", told.troubles);
+    assert_eq!(bucket.keys(), ["to/a", "to/d\u{fffd}"]);
+}
+
+#[test]
+fn a_store_that_goes_away_meanwhile_is_told_once_and_fails_the_end() {
+    let bucket = with(&["to/a", "to/b", "to/c", "to/d", "to/e"]);
+    *lock(&bucket.removals_left) = Some(2);
+    let to = deleting(&bucket, 100, &[]);
+    offer(&to, true, &["a"]);
+    let told = end(&to);
+    assert_eq!(told.failed.map(|failure| failure.kind), Some(FailureKind::Connection));
+    assert!(told.troubles.is_empty(), "{:?}", told.troubles);
+    assert_eq!((told.deleted, bucket.keys().len()), (2, 3));
+}
+
+#[test]
+fn who_is_stopped_removes_no_more() {
+    let keys: Vec<String> = (0..BATCH_KEYS).map(|number| format!("to/{number:04}")).collect();
+    let bucket = with(&keys.iter().map(String::as_str).collect::<Vec<_>>());
+    bucket.set("to/a", b"x");
+    let to = deleting(&bucket, 10_000, &[]);
+    offer(&to, true, &["a"]);
+    // Until something went.
+    let told = to.conclude(true, &|| bucket.count("remove") == 0);
+    assert_eq!(told.troubles.len(), 1, "{:?}", told.troubles);
+    assert_eq!(told.troubles[0].kind, FailureKind::Stopped);
+    let left = bucket.keys().len() as u64;
+    assert!(told.deleted > 0 && left > 1 && left + told.deleted == keys.len() as u64 + 1, "{left}");
+}
+
+/// One store under two addresses, where the destination has the source in it.
+#[test]
+fn nothing_goes_where_what_would_may_be_of_the_source() {
+    for (is_source, deleted) in [(true, 0), (false, 2)] {
+        let bucket = with(&["to/in/x", "to/old"]);
+        let mut read = file(2, "x", 1);
+        read.evidence = crate::bucket::evidence_of(&bucket.get("to/in/x").unwrap().seen, None);
+        if !is_source {
+            read.evidence.ctime.seconds -= 1;
+        }
+        let to = deleting(&bucket, 100, &[]);
+        offer(&to, true, &[]);
+        decide(&to, &read);
+        let told = end(&to);
+        assert_eq!((told.deleted, told.troubles.len()), (deleted, usize::from(is_source)));
+        assert_eq!(bucket.keys().len() as u64, 2 - deleted);
+    }
+}
+
 /// One store under two addresses.
 #[test]
 fn what_may_be_the_source_itself_is_left_alone_where_that_is_to_be_removed() {
@@ -170,8 +231,40 @@ fn what_may_be_the_source_itself_is_left_alone_where_that_is_to_be_removed() {
             _ => assert!(!removes_source),
         }
     }
-    read.evidence.ctime.seconds -= 1;
-    let terms = Terms { removes_source: true, check: Check::Digest, ..terms() };
-    let to = open_as(&bucket, terms, None, DestinationOptions::default()).unwrap();
-    assert!(matches!(decide(&to, &read), Decision::Wanted { .. }));
+    // A mount of the bucket, or the directory that it is made of, has other inodes, and tells other parts of a second.
+    read.evidence.inode += 1;
+    for (earlier, is_left_alone) in [(0, true), (1, true), (2, false)] {
+        let mut read = read.clone();
+        read.evidence.ctime.seconds -= earlier;
+        let terms = Terms { removes_source: true, check: Check::Digest, ..terms() };
+        let to = open_as(&bucket, terms, None, DestinationOptions::default()).unwrap();
+        assert_eq!(matches!(decide(&to, &read), Decision::Settled { .. }), is_left_alone, "{earlier}");
+    }
+}
+
+#[test]
+fn what_may_be_the_source_itself_is_found_where_it_came_since_it_was_listed() {
+    for removes_source in [false, true] {
+        let bucket = with(&["to/a"]);
+        let mut read = file(1, "a", 1);
+        read.evidence.ctime.seconds = bucket.get("to/a").unwrap().seen.modified.seconds + 3;
+        let terms = Terms { removes_source, check: Check::Digest, ..terms() };
+        let to = open_as(&bucket, terms, None, DestinationOptions::default()).unwrap();
+        assert!(matches!(decide(&to, &read), Decision::Wanted { .. }));
+        // The same content, two seconds later.
+        (0..2).for_each(|_| bucket.set("to/a", b"x"));
+        match to.keep(&read, digest_of(b"x")) {
+            Decision::Settled { outcome: Outcome::Skipped(why), .. } => {
+                assert_eq!((removes_source, &*why), (true, MAY_BE_SOURCE));
+            }
+            _ => assert!(!removes_source),
+        }
+        // It was not there, and looks as if this transfer had put it.
+        let (blake3, mtime) = (Some(digest_of(b"x")), Some(read.evidence.mtime));
+        let about = About { blake3, mtime, ..About::default() };
+        bucket.set_about("to/b", b"x", about, None);
+        read.evidence.ctime = bucket.get("to/b").unwrap().seen.modified;
+        let put = to.shared.put(EntryId(2), "to/b", b"x", &about, None, &read.evidence);
+        assert_eq!(put.is_err(), removes_source);
+    }
 }

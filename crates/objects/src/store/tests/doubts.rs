@@ -212,21 +212,24 @@ fn an_object_goes_only_as_the_version_that_was_seen_whatever_the_store_heeds() {
             fake.put(key, b"old");
             seen(&store, key)
         });
-        assert!(store.remove_seen("a", &a).unwrap());
+        assert_eq!(store.remove_seen("a", &a).unwrap(), Removed::Ours);
         fake.put("b", b"somebody else's");
-        assert!(!store.remove_seen("b", &b).unwrap());
+        assert_eq!(store.remove_seen("b", &b).unwrap(), Removed::Other);
         assert_eq!(fake.content("b").unwrap(), b"somebody else's");
         // One without a name is known by its size and time.
         let nameless = Seen { etag: String::new(), ..seen(&store, "b") };
-        assert!(!store.remove_seen("b", &Seen { size: 1, ..nameless.clone() }).unwrap());
-        assert!(store.remove_seen("b", &nameless).unwrap());
-        assert!(store.remove_seen("gone", &gone).unwrap() && store.remove_seen("gone", &gone).unwrap());
-        assert_eq!(fake.keys(), [""; 0]);
-        // Once it is seen what the store makes of a condition.
+        let shorter = Seen { size: 1, ..nameless.clone() };
+        assert_eq!(store.remove_seen("b", &shorter).unwrap(), Removed::Other);
+        assert_eq!(store.remove_seen("b", &nameless).unwrap(), Removed::Ours);
+        let twice = [(); 2].map(|()| store.remove_seen("gone", &gone).unwrap());
+        assert_eq!((twice, fake.keys().len()), ([Removed::Ours, Removed::Gone], 0));
+        fake.put("last", b"x");
+        assert_eq!(store.remove_seen("last", &seen(&store, "last")).unwrap(), Removed::Ours);
+        // Until it is seen what the store makes of a condition: twice, if that is nothing.
         let asked = numbers(&fake.asked_to("DeleteObject"), "if-match");
-        assert_eq!(asked[0].as_deref(), Some("\"0\""));
-        let conditions = asked.iter().filter(|asked| asked.is_some()).count();
-        assert_eq!(conditions == 1, !heeds, "{asked:?}");
+        let trials = asked.iter().filter(|asked| asked.as_deref() == Some("\"0\"")).count();
+        assert_eq!(trials, if heeds { 1 } else { 2 }, "{asked:?}");
+        assert_eq!(asked.last().unwrap().is_some(), heeds, "{asked:?}");
     }
 }
 
@@ -234,7 +237,7 @@ fn an_object_goes_only_as_the_version_that_was_seen_whatever_the_store_heeds() {
 fn a_removal_whose_answer_was_lost_is_one_and_a_condition_that_is_not_known_is_left_out() {
     let (fake, known) = fake();
     fake.put("first", b"x");
-    assert!(known.remove_seen("first", &seen(&known, "first")).unwrap());
+    assert_eq!(known.remove_seen("first", &seen(&known, "first")).unwrap(), Removed::Ours);
     for (key, fault) in [
         ("a", Fault::Deny(500, "InternalError")),
         ("b", Fault::Forget),
@@ -245,7 +248,7 @@ fn a_removal_whose_answer_was_lost_is_one_and_a_condition_that_is_not_known_is_l
         let store = if matches!(key, "a" | "b") { &known } else { &fresh };
         fake.put(key, b"x");
         fake.fail("DeleteObject", 1, fault);
-        assert!(store.remove_seen(key, &seen(store, key)).unwrap(), "{key}");
+        assert_eq!(store.remove_seen(key, &seen(store, key)).unwrap(), Removed::Ours, "{key}");
     }
     assert_eq!(fake.keys(), [""; 0]);
     // What nobody may remove stays, and is told.
@@ -253,6 +256,79 @@ fn a_removal_whose_answer_was_lost_is_one_and_a_condition_that_is_not_known_is_l
     fake.fail("DeleteObject", usize::MAX, Fault::refuse(403, "AccessDenied"));
     assert_eq!(known.remove_seen("e", &seen(&known, "e")).unwrap_err().kind, FailureKind::Permission);
     assert_eq!(fake.keys(), ["e"]);
+}
+
+#[test]
+fn a_removal_that_is_asked_for_again_does_not_take_what_was_put_meanwhile() {
+    let fake = Arc::new(Fake::start().unwrap());
+    fake.ignore_conditions_of_removals();
+    let other = fake.clone();
+    let pause = move |_: Duration| {
+        other.put("k", b"somebody else's");
+    };
+    let surroundings = Surroundings { pause: Arc::new(pause), ..fake.surroundings(PATIENCE) };
+    let store = Store::open(&fake.location(""), &fake.options(), &surroundings).unwrap();
+    // Before it is known what the store makes of a condition, and then.
+    for round in 0..2 {
+        for fault in
+            [Fault::Forget, Fault::Deny(500, "InternalError"), Fault::refuse(503, "SlowDown"), Fault::HangUp]
+        {
+            fake.put("k", b"old");
+            let old = seen(&store, "k");
+            fake.fail("DeleteObject", 1, fault.clone());
+            assert_eq!(store.remove_seen("k", &old).unwrap(), Removed::Other, "{round} {fault:?}");
+            assert_eq!(fake.content("k").unwrap(), b"somebody else's");
+        }
+        for key in ["a", "b"] {
+            fake.put(key, b"x");
+            assert_eq!(store.remove_seen(key, &seen(&store, key)).unwrap(), Removed::Ours);
+        }
+    }
+    let conditions = numbers(&fake.asked_to("DeleteObject"), "if-match");
+    assert_eq!(conditions.iter().filter(|asked| asked.is_some()).count(), 6, "{conditions:?}");
+    // Nobody put anything, and the one whose answer was lost went by us.
+    let quiet = fake.store().unwrap();
+    fake.put("c", b"x");
+    fake.fail("DeleteObject", 1, Fault::Forget);
+    assert_eq!(quiet.remove_seen("c", &seen(&quiet, "c")).unwrap(), Removed::Ours);
+    // One that fails for good is asked for no longer than the patience.
+    fake.put("c", b"x");
+    fake.fail("DeleteObject", usize::MAX, Fault::refuse(503, "SlowDown"));
+    let failure = quiet.remove_seen("c", &seen(&quiet, "c")).unwrap_err();
+    assert!(failure.kind == FailureKind::Connection && failure.cause.contains("times"), "{failure}");
+    assert!(fake.paused() <= PATIENCE * 2 && quiet.lost().is_none());
+}
+
+#[test]
+fn a_trial_that_finds_nothing_takes_nothing_that_was_not_looked_at() {
+    for (status, code) in [(404, "NoSuchKey"), (409, "")] {
+        let (fake, store) = fake();
+        fake.put("k", b"x");
+        let old = seen(&store, "k");
+        fake.fail("DeleteObject", 1, Fault::refuse(status, code));
+        assert_eq!(store.remove_seen("k", &old).unwrap(), Removed::Ours);
+        // It was looked at again.
+        let asked: Vec<&str> = fake.asked().iter().map(|asked| asked.operation).collect();
+        let expected = ["HeadObject", "HeadObject", "DeleteObject", "HeadObject", "DeleteObject"];
+        assert_eq!(asked, expected, "{status}");
+    }
+}
+
+#[test]
+fn the_same_content_of_another_time_stays_and_what_may_not_go_is_told_as_that() {
+    let (fake, store) = fake();
+    fake.put("k", b"x");
+    let now = seen(&store, "k");
+    let before = Time { seconds: now.modified.seconds - 1, nanos: 0 };
+    for other in [Seen { modified: before, ..now.clone() }, Seen { size: 2, ..now.clone() }] {
+        assert_eq!(store.remove_seen("k", &other).unwrap(), Removed::Other);
+    }
+    fake.put("first", b"x");
+    store.remove_seen("first", &seen(&store, "first")).unwrap();
+    fake.fail("DeleteObject", 1, Fault::refuse(409, "ObjectLocked"));
+    let failure = store.remove_seen("k", &now).unwrap_err();
+    assert!(failure.kind == FailureKind::Conflict && failure.cause.contains("ObjectLocked"), "{failure}");
+    assert_eq!(fake.keys(), ["k"]);
 }
 
 // Credentials.
