@@ -40,10 +40,10 @@ impl Channel {
     /// What a frame of this cost has no room for as long as it stands: who blocks and is not past this position holds it
     /// up. `None`: it waits for nobody, but for the log if for anything.
     pub(super) fn first_to_go(&mut self, cost: u64) -> Option<u64> {
-        let in_log = self.files.oldest().map(|(_, last_position)| last_position);
-        let in_log = in_log.filter(|_| !self.forgets_nothing());
+        let oldest = self.files.oldest().map(|(_, last_position)| last_position);
+        let in_log = oldest.filter(|_| !self.forgets_nothing());
         if self.log.len() >= limits::CHANNEL_FRAMES_MAX {
-            return in_log.or(Some(self.log.base()));
+            return if oldest.is_none() { Some(self.log.base()) } else { in_log };
         }
         if self.spill.is_some_and(|spill| spill.is_recorded) && !self.has_log_room(cost) {
             return in_log;
