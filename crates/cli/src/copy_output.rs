@@ -6,6 +6,7 @@ use crate::exit::Exit;
 use crate::progress::Progress;
 use crate::{json, out, show, signals, threads, units};
 use std::collections::BTreeSet;
+use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -198,11 +199,10 @@ impl Teller {
     fn line(&self, text: &str) {
         match &*lock(&self.progress) {
             Some(progress) => progress.line(text),
-            None => {
-                use std::io::Write;
-                // As with stdout, a reader that is gone is no reason to stop copying.
-                let _ = writeln!(std::io::stderr(), "{text}");
-            }
+            // Before anything is drawn there.
+            None if std::io::stderr().is_terminal() => show::line(text),
+            // No link waits for its reader.
+            None => show::line_later(text.to_owned()),
         }
     }
 }

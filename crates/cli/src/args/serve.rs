@@ -75,9 +75,9 @@ pub struct ServeArgs {
     #[arg(long, value_name = "SIZE", default_value = "64GiB", value_parser = super::frames::parse_spill)]
     pub max_spill: u64,
     /// A consumer of frames with --policy block that takes nothing may hold producers up for so long: after that the
-    /// oldest frames are dropped for it, each is named to it, and producers are told, until it takes something
-    /// (default: as long as it is there)
-    #[arg(long, value_name = "TIME", value_parser = units::parse_stall)]
+    /// oldest frames are dropped for it, each is named to it, and producers are told, until it takes something. At
+    /// least 5s (default: as long as it is there)
+    #[arg(long, value_name = "TIME", value_parser = units::parse_block_max)]
     pub block_max: Option<Duration>,
     /// Write a log to stderr in this form, with a line for each transfer when it is over: what THALWEG_LOG asks for,
     /// else as THALWEG_LOG=info. Without it there is a log, for people, where THALWEG_LOG is set

@@ -572,36 +572,53 @@ fn a_push_that_goes_on_says_again_only_what_sets_it_has_frames_of_and_that_its_f
 #[test]
 fn a_push_that_goes_on_names_a_frame_that_was_cut_short_in_a_file_that_grew_and_goes_on_behind_it() {
     let (scratch, daemon) = stand();
-    let content = noise(1, 7000);
+    let content = noise(1, 8000);
     let (first, second) = (scratch.path("first"), scratch.path("second"));
     let (file, other) = (first.to_str().unwrap(), second.to_str().unwrap());
     let place = daemon.place("data", "x");
     // It ends with none of them.
     let taker = receiver(&scratch, &place, ReceiverWishes { producers: 2, ..by(FramePolicy::Block) });
-    let push = |place: &str, files: &[&str]| {
+    let push_by = |frame_bytes: &str, place: &str, files: &[&str]| {
         let push = with(command(&scratch, "push"), ["--producer", "cam", "--json", "--resume"]);
-        let push = with(with(push, ["--frame-bytes", "1000"]), files);
+        let push = with(with(push, ["--frame-bytes", frame_bytes]), files);
         Running::start(with(push, [place])).end(LIMIT)
     };
-    // Two frames and a half; then four; then six, of which none was cut short since.
+    let push = |place: &str, files: &[&str]| push_by("1000", place, files);
+    // Two frames and a half; then four and a bit; then six and eight, of which none was cut short since.
     std::fs::write(&first, &content[..2500]).unwrap();
     push(&place, &[file]).expect(2);
-    std::fs::write(&first, &content[..4000]).unwrap();
-    let pushed = push(&place, &[file]).expect(2);
-    let torn = serde_json::json!([{"source": first, "sequence": 2, "bytes": 500}]);
-    assert_eq!((pushed.number("frames"), &pushed.finished()["torn"]), (1, &torn), "{}", pushed.stdout);
-    assert!(pushed.stderr.contains("has grown since it ended in the middle of frame 2"), "{}", pushed.stderr);
-    std::fs::write(&first, &content[..6000]).unwrap();
+    let torn = |sequence: u64, bytes: u64| {
+        serde_json::json!({"source": first, "sequence": sequence, "bytes": bytes})
+    };
+    let [grown, cut] = [torn(2, 500), torn(4, 300)];
+    for (bytes, frames, named) in [(4300, 2, vec![grown, cut.clone()]), (6000, 1, vec![cut])] {
+        std::fs::write(&first, &content[..bytes]).unwrap();
+        let pushed = push(&place, &[file]).expect(2);
+        let named = serde_json::json!(named);
+        assert_eq!((pushed.number("frames"), &pushed.finished()["torn"]), (frames, &named));
+        let words = "has grown since it ended in the middle of frame";
+        assert!(pushed.stderr.contains(words), "{}", pushed.stderr);
+    }
+    std::fs::write(&first, &content[..8000]).unwrap();
     assert_eq!(push(&place, &[file]).expect(0).number("frames"), 2);
     let mut came = Vec::new();
-    while came.len() < 6 {
+    while came.len() < 8 {
         match taker.next(Some(LIMIT)).unwrap().expect("a frame") {
             Delivery::Frame(frame) => came.push(frame.payload.to_vec()),
             other => panic!("{other:?}"),
         }
     }
-    let expected = [0..1000, 1000..2000, 2000..2500, 3000..4000, 4000..5000, 5000..6000];
+    let expected =
+        [0..1000, 1000..2000, 2000..2500, 3000..4000, 4000..4300, 5000..6000, 6000..7000, 7000..8000];
     assert!(came.iter().zip(expected).all(|(came, bytes)| came == &content[bytes]));
+    // Frames that were all cut short were cut by another number.
+    let place = daemon.place("data", "z");
+    let _another = receiver(&scratch, &place, by(FramePolicy::Block));
+    std::fs::write(&first, &content[..3000]).unwrap();
+    push_by("500", &place, &[file]).expect(0);
+    std::fs::write(&first, &content).unwrap();
+    let refused = push(&place, &[file]).expect(5);
+    assert!(refused.stderr.contains("they are others, or grew since"), "{}", refused.stderr);
     // Where another file follows, its frames would be taken for others.
     let place = daemon.place("data", "y");
     let _taker = receiver(&scratch, &place, by(FramePolicy::Block));

@@ -58,7 +58,7 @@ fn a_consumer_that_blocks_and_takes_nothing_is_passed_over_after_a_time_and_both
     let scratch = Scratch::new();
     let export = scratch.path("export");
     std::fs::create_dir(&export).unwrap();
-    let daemon = scratch.daemon_with(&[("data", &export)], &["--block-max", "500ms"]);
+    let daemon = scratch.daemon_with(&[("data", &export)], &["--block-max", "5s"]);
     let place = daemon.place("data", "x");
     let taker = receiver(&scratch, &place, slow(FramePolicy::Block));
     let told: Arc<Mutex<Vec<String>>> = Arc::default();

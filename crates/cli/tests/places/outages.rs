@@ -3,7 +3,7 @@
 use super::support::copies::LIMIT;
 use super::support::job::{Ran, Running, with};
 use super::support::proxy::Proxy;
-use super::support::{Daemon, Scratch, wait_until};
+use super::support::{Daemon, Scratch, noise, wait_until};
 use super::{daemon, with_ticket};
 
 /// Two trees whose listings and digests take seconds at [`SLOW`], and which differ in three files, with a daemon that
@@ -155,6 +155,42 @@ fn a_place_is_verified_over_as_many_links_as_it_takes_and_damage_is_told_once() 
     assert_eq!((ran.code, whole.code), (Some(4), Some(4)), "{}{}", ran.stderr, whole.stderr);
     assert_eq!(ran.stdout, whole.stdout);
     assert_eq!(ran.stdout.matches("differs  ").count(), 1, "{}", ran.stdout);
+}
+
+#[test]
+fn a_place_that_stays_away_while_damage_is_looked_for_is_waited_for_once_and_not_with_each_damaged_file() {
+    let scratch = Scratch::in_memory();
+    let (from, copy) = (scratch.path("from"), scratch.path("export/x"));
+    std::fs::create_dir(&from).unwrap();
+    for (seed, name) in [(1, "a"), (2, "b")] {
+        std::fs::write(from.join(name), noise(seed, 8 << 20)).unwrap();
+    }
+    let daemon = daemon(&scratch);
+    let (receipt, from) = (scratch.path("receipt").display().to_string(), format!("{}/", from.display()));
+    scratch.ok(["cp", "--chunk", "4MiB", "--receipt", &receipt, &from, &copy.display().to_string()]);
+    for name in ["a", "b"] {
+        std::fs::write(copy.join(name), noise(3, 8 << 20)).unwrap();
+    }
+    let proxy = Proxy::new(&daemon.address());
+    proxy.limit(SLOW);
+    // It does not list, either, what it cannot reach.
+    for (strict, code) in [(None, 4), (Some("--strict"), 3)] {
+        proxy.refuse(false);
+        let before = proxy.passed();
+        let verify = with(with_ticket(&scratch, &daemon), ["verify", "--patience", "6s"]);
+        let verify = with(with(verify, strict), [receipt.as_str(), &proxy.place("ro", "x")]);
+        let mut job = Running::start(verify);
+        // More than digests are: content.
+        let is_read = || proxy.passed() > before + 300_000;
+        assert!(wait_until(LIMIT, || is_read() || job.is_over()), "nothing passes");
+        assert!(!job.is_over(), "it was over after {} bytes", proxy.passed() - before);
+        proxy.refuse(true);
+        assert!(proxy.cut());
+        let ran = job.end(LIMIT).expect(code);
+        let waited = ran.stderr.lines().filter(|line| line.contains("no progress for 6 s: "));
+        assert_eq!(waited.count(), 1, "{}", ran.stderr);
+        assert_eq!(ran.stdout.matches("differs  ").count(), 2, "{}", ran.stdout);
+    }
 }
 
 #[test]

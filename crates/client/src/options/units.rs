@@ -148,6 +148,21 @@ pub fn parse_stall(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// The shortest time for which a consumer of frames may take nothing before it is passed over: one with a name says
+/// what it took when that is synced, up to a second later, and a disk may be slow.
+pub const BLOCK_MIN: Duration = Duration::from_secs(5);
+
+/// Reads a time as [`parse_time`], of at least [`BLOCK_MIN`].
+///
+/// # Errors
+/// What is wrong, in words.
+pub fn parse_block_max(text: &str) -> Result<Duration, String> {
+    match parse_time(text)? {
+        time if time >= BLOCK_MIN => Ok(time),
+        _ => Err("at least 5s: a consumer says that it took a frame when it has synced it".to_owned()),
+    }
+}
+
 /// Reads the ports that may be listened at, `LOW-HIGH`: both count.
 ///
 /// # Errors
@@ -464,6 +479,15 @@ mod tests {
             assert!(parse_stall(bad).is_err_and(|why| why.contains("at least 100ms")), "{bad}");
         }
         assert!(parse_stall("36501d").is_err() && parse_stall("x").is_err());
+    }
+
+    #[test]
+    fn a_consumer_that_syncs_before_it_says_that_it_took_something_is_not_passed_over_meanwhile() {
+        assert_eq!(parse_block_max("5s"), Ok(BLOCK_MIN));
+        for bad in ["0", "1s", "4999ms"] {
+            assert!(parse_block_max(bad).is_err_and(|why| why.contains("at least 5s")), "{bad}");
+        }
+        assert!(parse_block_max("36501d").is_err() && parse_block_max("x").is_err());
     }
 
     #[test]

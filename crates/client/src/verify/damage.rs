@@ -12,7 +12,8 @@ use thalweg_wire::digest::{PieceHasher, Pieces};
 /// Links that may be lost while one file is read: over each it is read from its beginning.
 const LINKS_MAX: u32 = 16;
 
-/// Tells which bytes of the damaged files differ, where the receipt has the digests of their parts.
+/// Tells which bytes of the damaged files differ, where the receipt has the digests of their parts. If the place cannot
+/// be reached any more, that is told once, and nothing of the other files; it ends what is yet to list it.
 pub(super) fn locate(
     reach: &Reach,
     is_single: bool,
@@ -33,6 +34,15 @@ pub(super) fn locate(
         let place = if is_single { &b""[..] } else { path.as_bytes() };
         match search(&reach.below(place), &pieces, bytes) {
             Ok(differing) => (judge.tell)(Told::Damage(&path, &differing)),
+            // The patience was waited for, and would be with each of the others, and for what is to be listed.
+            Err(failure) if failure.kind == FailureKind::Connection => {
+                let failure = failure.at(&path);
+                match judge.found.extra.is_some() && !is_single {
+                    true => judge.stop(failure),
+                    false => (judge.tell)(Told::Trouble(&failure)),
+                }
+                return Ok(());
+            }
             Err(failure) => (judge.tell)(Told::Trouble(&failure.at(&path))),
         }
     }

@@ -23,6 +23,9 @@ const PAUSE_MAX: Duration = Duration::from_millis(100);
 /// it waits; but no less than a few packets.
 const PORTION: Duration = Duration::from_millis(10);
 const PORTION_BYTES_MIN: usize = 16 << 10;
+/// Which of two limits binds is told by waits of about so long, of all streams together: limits change while a session
+/// lasts, and what bound for hours may bind no more.
+const RECENT: Duration = Duration::from_secs(60);
 
 /// See the module.
 #[derive(Debug)]
@@ -51,10 +54,26 @@ pub struct Waited {
 pub struct Share {
     total: Arc<Total>,
     member: Member,
-    /// For how long it was waited for, in nanoseconds, of all streams together.
-    waited: AtomicU64,
-    /// The same for the share that holds beside it.
-    waited_beside: AtomicU64,
+    waits: Mutex<Waits>,
+}
+
+/// For how long a share was waited for of late, and the one that holds beside it, in nanoseconds, of all streams
+/// together.
+#[derive(Debug, Default)]
+struct Waits {
+    own: u64,
+    beside: u64,
+}
+
+impl Waits {
+    /// What was before counts half where there is more than what is [`RECENT`].
+    fn note(&mut self, own: u64, beside: u64) {
+        self.own = self.own.saturating_add(own);
+        self.beside = self.beside.saturating_add(beside);
+        while self.own.saturating_add(self.beside) > nanos(RECENT) {
+            (self.own, self.beside) = (self.own / 2, self.beside / 2);
+        }
+    }
 }
 
 impl Total {
@@ -76,8 +95,7 @@ impl Total {
     /// For one more session, or transfer.
     pub fn share(self: &Arc<Self>) -> Share {
         let member = Member(self.members.fetch_add(1, Ordering::Relaxed));
-        let (waited, waited_beside) = (AtomicU64::new(0), AtomicU64::new(0));
-        Share { total: self.clone(), member, waited, waited_beside }
+        Share { total: self.clone(), member, waits: Mutex::default() }
     }
 
     /// The rate, if there is one now, with its count of changes. That is read first: a count that comes with
@@ -101,18 +119,23 @@ impl Share {
     /// Before it waits, and only then, it calls `before`, whose time does not count.
     pub fn wait(&self, bytes: u64, goes_on: impl FnMut() -> bool, before: impl FnOnce()) -> Option<Waited> {
         let waited = self.wait_in_line(bytes, goes_on, before)?;
-        self.waited.fetch_add(nanos(waited.time).max(1), Ordering::Relaxed);
+        self.note(waited.time);
         Some(waited)
+    }
+
+    /// For so long it was waited for.
+    fn note(&self, waited: Duration) {
+        lock(&self.waits).note(nanos(waited).max(1), 0);
     }
 
     /// So long the same bytes waited for the share that holds beside this one.
     pub fn note_beside(&self, waited: Duration) {
-        self.waited_beside.fetch_add(nanos(waited).max(1), Ordering::Relaxed);
+        lock(&self.waits).note(0, nanos(waited).max(1));
     }
 
-    /// Whether it was waited for longer than the one beside it; `None` if neither was.
+    /// Whether it was waited for longer than the one beside it, of late; `None` if neither was.
     pub fn is_what_binds(&self) -> Option<bool> {
-        let [own, beside] = [&self.waited, &self.waited_beside].map(|time| time.load(Ordering::Relaxed));
+        let Waits { own, beside } = *lock(&self.waits);
         (own > 0 || beside > 0).then_some(own >= beside)
     }
 
@@ -269,6 +292,21 @@ mod tests {
         total.rate.set(None);
         total.rate.set(Some(1));
         assert_eq!(share.wait(1, || false, || {}), None);
+    }
+
+    #[test]
+    fn of_two_limits_the_one_that_is_waited_for_of_late_binds_whatever_was_before() {
+        let share = total(None).share();
+        assert_eq!(share.is_what_binds(), None);
+        share.note(Duration::from_secs(36_000));
+        share.note_beside(Duration::from_secs(1));
+        assert_eq!(share.is_what_binds(), Some(true));
+        // The other one is made narrower.
+        (0..60).for_each(|_| share.note_beside(Duration::from_secs(2)));
+        assert_eq!(share.is_what_binds(), Some(false));
+        share.note_beside(Duration::from_secs(36_000));
+        (0..60).for_each(|_| share.note(Duration::from_secs(2)));
+        assert_eq!(share.is_what_binds(), Some(true));
     }
 
     #[test]

@@ -347,6 +347,8 @@ struct Item {
     unconfirmed: bool,
     /// How often content of it came damaged.
     damaged: u32,
+    /// How often the destination lost what had come of a chunk, since one of them was whole.
+    lost: u32,
     /// A hard link that was linked to a second name instead, once.
     had_stand_in: bool,
     /// It replaces a hard link, which had no content.
@@ -361,6 +363,9 @@ struct Item {
 
 /// Beyond this an entry fails. Twice what senders repair, so that an honest one gives up first and says why.
 const DAMAGED_MAX: u32 = 128;
+/// Beyond this an entry fails of which nothing becomes whole: its destination would lose it for ever. Many streams may
+/// each lose a chunk several times before there is room for the first.
+const LOST_MAX: u32 = 512;
 
 enum State {
     Deciding,

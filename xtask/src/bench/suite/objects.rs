@@ -27,8 +27,8 @@ pub const SUITE: Suite = Suite {
            aws-cli, rclone and s5cmd, each set as its documentation advises for the shape? All speak https to one store, \
            versitygw with its objects as files on the same disk, over the loopback. Into the bucket (up) counts until \
            the tool ends, and the store syncs nothing; out of it (down) counts until the files are durable: thalweg sees \
-           to that itself, for the others a sync follows. In each round a tool gets back what it has put. Goals: in each \
-           shape, up and down, at least as fast as the best of the three.",
+           to that itself, for the others a sync follows. Source and objects are in the page cache. In each round a tool \
+           gets back what it has put. Goals: in each shape, up and down, at least as fast as the best of the three.",
     takes: "about 25 minutes, 10 GB of disk",
     runs: 5,
     path: loopback,

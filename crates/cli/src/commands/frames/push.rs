@@ -234,6 +234,13 @@ impl Torn {
     }
 }
 
+/// Whether so many frames of so many bytes, of which the last has `last_bytes`, may be those of a file that was cut by
+/// one number of bytes: the smaller last one apart all have it.
+fn is_cut_by_another(frames: u64, bytes: u64, last_bytes: u64) -> bool {
+    let (others, bytes) = (frames.saturating_sub(1), bytes.saturating_sub(last_bytes));
+    bytes.checked_rem(others) == Some(0) && bytes / others >= last_bytes
+}
+
 /// A source, for people.
 fn named(source: &OsStr) -> String {
     match source == "-" {
@@ -437,9 +444,13 @@ impl Job<'_> {
     fn compare_left_out(&self, source: &OsStr, last_bytes: u64, frame_bytes: u64) -> Result<()> {
         let Some(TakenBefore { bytes, last_bytes: sent }) = self.sender.taken_before() else { return Ok(()) };
         let (left_out, torn) = (self.left_out_bytes.get(), last_bytes.saturating_sub(sent));
-        // One that was cut short in an earlier push was named by the next. Of several files it moves what follows.
+        // Those that were cut short in earlier pushes were named by the next ones. Of several files nobody knows of which
+        // one they are, and of any but the last they would move what follows.
         let earlier = left_out.saturating_sub(torn).checked_sub(bytes);
-        let is_alike = |earlier: u64| earlier == 0 || self.has_one_source && earlier < frame_bytes;
+        let is_alike = |earlier: u64| {
+            let may_be_torn = earlier < frame_bytes || !is_cut_by_another(self.before, bytes, sent);
+            earlier == 0 || self.has_one_source && may_be_torn
+        };
         if sent > last_bytes || !earlier.is_some_and(is_alike) {
             let has = failure::counted(self.before, "frame", "frames");
             let cause = format!(

@@ -3,11 +3,14 @@
 //! Beyond it the consumer is passed over: what it was not handed goes as with `drop-oldest`, when there has to be room,
 //! and is named to it. Its producers are told whom. As soon as it takes something it blocks as before.
 //!
-//! Not bounded: a consumer that is slow, and takes something now and then; one with `spill`, whose log is slow; and
-//! that nobody is there.
+//! One that is away takes nothing either. One to which parts of a large frame leave is at work: it says that it took it
+//! when it has all of it, and one with a name, when that is put away.
+//!
+//! Not bounded: a consumer that is slow, and takes something now and then; one with `spill`, whose log is slow; that
+//! the log has not written yet what could go then; and that nobody is there.
 
 use super::subscription::Subscription;
-use super::{Action, Channel};
+use super::{Action, Channel, cost_of};
 use std::time::Duration;
 use thalweg_wire::message::{FramePolicy, FramesMessage};
 
@@ -22,11 +25,8 @@ impl Channel {
     /// names.
     pub fn bound_block(&mut self, now: Duration, now_ns: u64) -> Vec<String> {
         let Some(most) = self.block_max else { return Vec::new() };
-        let is_waited_for = self.next_waiting().is_some();
-        let in_memory = self.log.first_in_memory();
-        let in_log = self.files.oldest().map(|(_, last_position)| last_position);
-        // What has to go for the next frame is not behind this.
-        let first_to_go = in_memory.max(in_log).filter(|_| is_waited_for);
+        let next = self.next_waiting().and_then(|id| self.producers.get(&id)?.lane.peek().map(cost_of));
+        let first_to_go = next.and_then(|cost| self.first_to_go(cost));
         let mut names = Vec::new();
         for one in self.subscriptions.values_mut() {
             let holds = one.blocks() && first_to_go.is_some_and(|position| one.cursor <= position);
@@ -56,6 +56,11 @@ impl Subscription {
     /// It took something.
     pub fn is_at_work(&mut self) {
         (self.is_passed_over, self.held_since) = (false, None);
+    }
+
+    /// A part of what goes to it left.
+    pub fn advances(&mut self) {
+        self.held_since = None;
     }
 
     /// Whether it has held producers up for longer than this: then it is passed over from now on.

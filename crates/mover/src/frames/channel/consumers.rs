@@ -260,6 +260,15 @@ impl Channel {
         member.is_some_and(|member| member.last_attachment == attachment)
     }
 
+    /// A part of an item left for a consumer.
+    pub fn consumer_advances(&mut self, attachment: u64, key: &ConsumerKey, who: &[u8; 16]) {
+        if self.member(attachment, key, who).is_some()
+            && let Some(one) = self.subscriptions.get_mut(key)
+        {
+            one.advances();
+        }
+    }
+
     /// The epoch that a consumer stands in.
     pub fn consumer_epoch(&mut self, attachment: u64, key: &ConsumerKey, who: &[u8; 16]) -> Option<u16> {
         self.member(attachment, key, who).and_then(|member| member.lane.epoch())

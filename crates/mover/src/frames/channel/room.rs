@@ -37,6 +37,36 @@ impl Channel {
         true
     }
 
+    /// What a frame of this cost has no room for as long as it stands: who blocks and is not past this position holds it
+    /// up. `None`: it waits for nobody, but for the log if for anything.
+    pub(super) fn first_to_go(&mut self, cost: u64) -> Option<u64> {
+        let oldest = self.files.oldest().map(|(_, last_position)| last_position);
+        let in_log = oldest.filter(|_| !self.forgets_nothing());
+        if self.log.len() >= limits::CHANNEL_FRAMES_MAX {
+            return if oldest.is_none() { Some(self.log.base()) } else { in_log };
+        }
+        if self.spill.is_some_and(|spill| spill.is_recorded) && !self.has_log_room(cost) {
+            return in_log;
+        }
+        if self.log.memory_bytes() + cost <= self.memory_bytes_max {
+            return None;
+        }
+        let position = self.log.first_in_memory()?;
+        let held = self.log.get(position).filter(|logged| logged.disk == Disk::No)?.held.as_ref()?;
+        let held_cost = held.cost();
+        let spills =
+            self.spill.is_some() && self.is_needed_by(position, |one| one.policy == FramePolicy::Spill);
+        match spills {
+            false => Some(position),
+            // It goes when it is written, for which there is room or not.
+            true => in_log.filter(|_| !self.has_log_room(held_cost)),
+        }
+    }
+
+    fn has_log_room(&self, cost: u64) -> bool {
+        self.spill.is_some_and(|spill| self.files.bytes() + cost <= spill.bytes_max)
+    }
+
     /// Whether something at this position waits for a consumer that will come.
     pub(super) fn is_awaited(&self, position: u64) -> bool {
         self.subscriptions.is_empty() && !self.is_unattended && position >= self.hold_from

@@ -204,7 +204,7 @@ pub(super) struct Subscription {
     pub lost: BTreeMap<LossReason, u64>,
     /// It blocked for too long, and is not waited for until it takes something.
     pub is_passed_over: bool,
-    /// Since when it has held producers up and took nothing.
+    /// Since when it has held producers up, took nothing, and nothing left for it.
     pub held_since: Option<Duration>,
     pub tails: Tails,
     pub group: Option<GroupSets>,
@@ -475,14 +475,16 @@ impl Subscription {
         position >= self.cursor
     }
 
+    /// How it stands; one that is passed over with the policy that it is treated by.
     pub fn status(&self, behind: u64) -> ConsumerStatus {
+        let policy = if self.is_passed_over { FramePolicy::DropOldest { depth: 0 } } else { self.policy };
         let addresses: BTreeSet<&String> =
             self.members.values().filter_map(|member| member.address.as_ref()).collect();
         ConsumerStatus {
             name: self.name.clone(),
             addresses: addresses.into_iter().take(limits::STATUS_ADDRESSES_MAX).cloned().collect(),
             members: self.members.values().filter(|member| member.attachment.is_some()).count() as u32,
-            policy: self.policy,
+            policy,
             behind: behind + self.returned.len() as u64,
             in_flight: self.members.values().map(|member| member.frames() as u64).sum(),
             taken: self.taken,

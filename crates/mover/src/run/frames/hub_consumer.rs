@@ -170,7 +170,12 @@ impl Transfer for HubConsumer {
         let next = |outlet: &dyn Outlet| self.next(stream, outlet);
         let at_once = |_: &dyn Outlet, _, _, _| true;
         let asks = (next, at_once, || !self.is_over());
-        self.outlets.work(stream, self.end.head.number, epoch, sink, self.end.accounts(), asks)
+        let did = self.outlets.work(stream, self.end.head.number, epoch, sink, self.end.accounts(), asks)?;
+        if matches!(did, Did::Work) {
+            let mut state = self.end.channel.lock();
+            state.machine.consumer_advances(self.end.attachment, &self.key, &self.who);
+        }
+        Ok(did)
     }
 
     fn take(&self, _: u64, _: &Inner, _: &[u8], _: &Reception) -> Result<()> {

@@ -222,9 +222,7 @@ impl Receiving for ReceiveRun {
     }
 
     fn lost(&self, id: EntryId, chunk: u64) {
-        let mut state = self.lock();
-        state.machine.lost(id, chunk);
-        self.pump(&mut state);
+        self.tell(|machine, now| machine.lost(id, chunk, now));
     }
 
     fn compare_wanted(&self, id: EntryId, chunk: u64) -> Result<Option<Arc<Entry>>> {

@@ -1,6 +1,6 @@
 //! Content that arrives: who may write it, what counts as written, what is asked for again.
 
-use super::{Action, Claim, Copy, DAMAGED_MAX, End, Item, Receiver, State, Writer, protocol};
+use super::{Action, Claim, Copy, DAMAGED_MAX, End, Item, LOST_MAX, Receiver, State, Writer, protocol};
 use crate::failure::{Failure, FailureKind, Reason, Result, VERIFY};
 use std::sync::Arc;
 use std::time::Duration;
@@ -135,11 +135,19 @@ impl Receiver {
     }
 
     /// The destination lost what had come of a chunk before it was whole, as where it has no room to wait for the rest.
-    /// Nothing of it was wrong, either.
-    pub fn lost(&mut self, id: EntryId, chunk: u64) {
-        if let Some(Item { state: State::Large(large), .. }) = self.items.get_mut(&id) {
+    /// Nothing of it was wrong, either; but if it loses more and more, and none becomes whole, the entry fails.
+    pub fn lost(&mut self, id: EntryId, chunk: u64, now: Duration) {
+        let Some(item) = self.items.get_mut(&id) else { return };
+        if let State::Large(large) = &mut item.state {
             // Once, whoever was turned away for this copy.
             large.dropped.remove(&chunk);
+            item.lost += 1;
+            if item.lost > LOST_MAX {
+                let cause = format!("what came of its chunks was lost {LOST_MAX} times before one was whole");
+                let failure = Failure::new(FailureKind::Unsupported, "write", cause).at(&item.entry.path);
+                self.write_failed(id, failure, now);
+                return;
+            }
         }
         self.orphaned(id, chunk);
     }
@@ -175,7 +183,7 @@ impl Receiver {
 
     /// A chunk was verified and written.
     pub fn chunk_written(&mut self, id: EntryId, chunk: u64, digest: Digest, now: Duration) {
-        let Some(Item { entry, state: State::Large(large), unconfirmed, .. }) = self.items.get_mut(&id)
+        let Some(Item { entry, state: State::Large(large), unconfirmed, lost, .. }) = self.items.get_mut(&id)
         else {
             return;
         };
@@ -190,6 +198,7 @@ impl Receiver {
             }
             return;
         }
+        *lost = 0;
         large.writers.remove(&chunk);
         large.dropped.remove(&chunk);
         large.written.insert(chunk, chunk + 1);

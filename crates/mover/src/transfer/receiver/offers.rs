@@ -175,6 +175,7 @@ impl Receiver {
             state: State::Deciding,
             unconfirmed: false,
             damaged: 0,
+            lost: 0,
             had_stand_in: false,
             was_link: false,
             asked: 0,

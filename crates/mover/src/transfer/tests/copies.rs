@@ -96,13 +96,36 @@ fn a_chunk_that_the_destination_lost_is_no_damage_however_often_it_does() {
     let (mut sender, large) = wanted(None, vec![file("large", 4 * CHUNK)]);
     for time in 0..200 {
         assert!(claim(&mut receiver, 1, Some(Copy::First)), "{time}");
-        receiver.lost(EntryId(0), 0);
+        receiver.lost(EntryId(0), 0, Duration::ZERO);
         receiver.copy_given_up(1, EntryId(0), 0);
         assert_eq!(asked_again(&mut receiver), (0, 1), "{time}");
         work_off(&mut sender);
         sender.hear(Say::Differs(vec![(large, Run { first: 0, count: 1 })])).unwrap();
     }
     assert_eq!(work_off(&mut sender), [(0, 0)]);
+}
+
+#[test]
+fn an_entry_of_which_the_destination_loses_chunk_after_chunk_and_keeps_none_fails_by_itself() {
+    let mut receiver = receiving();
+    let lose = |receiver: &mut Receiver, times: u32| {
+        (0..times).for_each(|_| receiver.lost(EntryId(0), 0, Duration::ZERO));
+    };
+    let failed = |receiver: &mut Receiver| {
+        std::iter::from_fn(|| receiver.take_action()).find_map(|action| match action {
+            Action::Settled(_, Outcome::Failed(failure)) => Some(failure.to_string()),
+            _ => None,
+        })
+    };
+    // One that becomes whole begins the count anew.
+    lose(&mut receiver, 512);
+    receiver.chunk_written(EntryId(0), 1, Digest::default(), Duration::ZERO);
+    lose(&mut receiver, 512);
+    assert_eq!(failed(&mut receiver), None);
+    lose(&mut receiver, 1);
+    let failed = failed(&mut receiver).expect("it goes on for ever");
+    assert!(failed.contains("512 times before one was whole"), "{failed}");
+    assert!(!claim(&mut receiver, 1, Some(Copy::First)));
 }
 
 #[test]

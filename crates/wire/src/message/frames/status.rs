@@ -85,7 +85,7 @@ pub struct ConsumerStatus {
     pub addresses: Vec<String>,
     /// Members of a group; else 1, or 0 without a link.
     pub members: u32,
-    /// Its policy.
+    /// Its policy; of one that is passed over the one that it is treated by.
     pub policy: FramePolicy,
     /// Frames that it has not been handed.
     pub behind: u64,

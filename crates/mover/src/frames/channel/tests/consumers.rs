@@ -236,10 +236,14 @@ fn who_blocks_and_takes_nothing_is_passed_over_after_the_time_that_it_may_and_bl
         _ => false,
     };
     assert!(std::iter::from_fn(|| channel.take_action()).any(is_told));
-    assert_eq!(channel.status().consumers[0].lost, [(LossReason::Dropped, 2)]);
+    let stands = |channel: &Channel| channel.status().consumers[0].clone();
+    assert_eq!(stands(&channel).lost, [(LossReason::Dropped, 2)]);
+    // No producer is held up by it.
+    assert_eq!(stands(&channel).policy, FramePolicy::DropOldest { depth: 0 });
     // It is told which, has the rest, and is waited for as before.
     let [came, lost, _] = takes(&mut channel, 11, &asks, &mut 0);
     assert_eq!((came.len(), lost), (3, vec![("cam".to_owned(), 0, 2)]));
+    assert_eq!(stands(&channel).policy, FramePolicy::Block);
     (5..10).for_each(|sequence| give(&mut channel, sequence));
     assert_eq!(waits(&channel), 2);
     // Who takes something now and then is slow, and no more.
@@ -250,4 +254,40 @@ fn who_blocks_and_takes_nothing_is_passed_over_after_the_time_that_it_may_and_bl
         assert!(channel.next(11, &key, &asks.consumer, 0).is_some());
         channel.hear_consumer(11, &key, &asks.consumer, FramesMessage::Taken { next }, 0).unwrap();
     }
+}
+
+#[test]
+fn who_blocks_is_not_passed_over_while_parts_of_a_frame_leave_for_it_or_the_log_is_to_write_what_would_go() {
+    let seconds = Duration::from_secs;
+    let give = |channel: &mut Channel, epoch: u16| {
+        (0..5).for_each(|sequence| push(channel, epoch, sequence, (7, sequence as u32)));
+        channel.set_block_max(Some(seconds(10)));
+        assert!(channel.is_held_up(1));
+    };
+    let none = |channel: &mut Channel, second: u64| channel.bound_block(seconds(second), 0).is_empty();
+    // A frame that is under way for longer than that.
+    let mut channel = Channel::new(&ChannelWishes::default(), 3 * cost(3, 0), 0);
+    let (blocks, epoch) = (asks(1, None, FramePolicy::Block), begun(&mut channel));
+    let key = subscribed(&mut channel, 11, &blocks, Window { bytes: 1 << 20, items: 1 });
+    give(&mut channel, epoch);
+    for second in [0, 9, 18, 27] {
+        assert!(none(&mut channel, second), "after {second} s");
+        channel.consumer_advances(11, &key, &blocks.consumer);
+    }
+    assert!(none(&mut channel, 30) && none(&mut channel, 40) && !none(&mut channel, 41));
+    // Another consumer has it written: the disk stands still.
+    let mut channel = Channel::new(&ChannelWishes::default(), 3 * cost(3, 0), 0);
+    channel.set_spill(SpillTerms { is_recorded: false, bytes_max: 1 << 30 });
+    let epoch = begun(&mut channel);
+    subscribed(&mut channel, 11, &blocks, WINDOW);
+    subscribed(&mut channel, 12, &asks(2, None, FramePolicy::Spill), WINDOW);
+    give(&mut channel, epoch);
+    assert!(none(&mut channel, 0) && none(&mut channel, 100));
+    // All that is in memory is recorded, as soon as that disk does something.
+    let mut channel = Channel::new(&ChannelWishes::default(), 3 * cost(3, 0), 0);
+    channel.set_spill(SpillTerms { is_recorded: true, bytes_max: 1 << 30 });
+    let epoch = begun(&mut channel);
+    subscribed(&mut channel, 11, &blocks, WINDOW);
+    give(&mut channel, epoch);
+    assert!(none(&mut channel, 0) && none(&mut channel, 100));
 }
