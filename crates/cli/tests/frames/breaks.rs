@@ -587,9 +587,7 @@ fn a_push_that_goes_on_names_a_frame_that_was_cut_short_in_a_file_that_grew_and_
     // Two frames and a half; then four and a bit; then six and eight, of which none was cut short since.
     std::fs::write(&first, &content[..2500]).unwrap();
     push(&place, &[file]).expect(2);
-    let torn = |sequence: u64, bytes: u64| {
-        serde_json::json!({"source": first, "sequence": sequence, "bytes": bytes})
-    };
+    let torn = |sequence: u64, bytes: u64| serde_json::json!({"source": first, "sequence": sequence, "bytes": bytes});
     let [grown, cut] = [torn(2, 500), torn(4, 300)];
     for (bytes, frames, named) in [(4300, 2, vec![grown, cut.clone()]), (6000, 1, vec![cut])] {
         std::fs::write(&first, &content[..bytes]).unwrap();
