@@ -316,7 +316,8 @@ impl Carried {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::link::ssh::{FarProgram, Ssh, TOKEN_BYTES};
+    use crate::failure::Reason;
+    use crate::link::ssh::{FarProgram, Ready, Ssh, TOKEN_BYTES};
     use crate::link::testing::LONG;
     use std::ffi::OsStr;
     use thalweg_sys::priority::Priority;
@@ -405,6 +406,36 @@ mod tests {
         assert_eq!(said().lines().count(), 2);
         steward.close();
         assert_eq!(refused(&steward, &summon()).kind, FailureKind::Connection);
+    }
+
+    #[test]
+    fn a_mover_that_does_not_say_that_it_keeps_to_the_one_place_is_ended() {
+        let scratch = tempfile::tempdir().unwrap();
+        let ready = Ready {
+            port: 1,
+            addresses: Vec::new(),
+            bridge_port: 1,
+            dials_back: false,
+            fingerprint: "ab".repeat(32),
+            versions: (limits::VERSION_MIN, limits::VERSION_MAX),
+            version: "0.1.0".to_owned(),
+            confines: true,
+        };
+        let older = ready.to_line().replace("\"confines\":true", "\"later\":1");
+        let script = scratch.path().join("ssh.sh");
+        for (said, is_good) in [(ready.to_line(), true), (older, false)] {
+            let text = format!("read order\necho '{}'\ncat > /dev/null\n", said.trim());
+            std::fs::write(&script, text).unwrap();
+            let rsh = format!("sh '{}'", script.display());
+            let steward = Steward::new(wishes("false"), Some((wishes(&rsh), Only::new(b"to", true))));
+            if is_good {
+                assert!(matches!(steward.answer(&summon()), Outcome::Ready { .. }));
+            } else {
+                let failure = refused(&steward, &summon());
+                assert_eq!(failure.reason, Reason::FarProgramDiffers, "{failure}");
+                assert!(lock(&steward.other().unwrap().far).is_none());
+            }
+        }
     }
 
     #[test]

@@ -85,7 +85,8 @@ pub fn start(
     }
     match first_word(&mut child, MOVER_MAGIC, LOGIN_TIMEOUT) {
         Word::Said(text) => {
-            let ready = match Ready::of_line(&text, order.versions) {
+            let ready = Ready::of_line(&text, order.versions);
+            let ready = match ready.and_then(|ready| ready.check(order).map(|()| ready)) {
                 Ok(ready) => ready,
                 Err(failure) => {
                     drop(stdin);
