@@ -8,8 +8,8 @@ use crate::link::{Fingerprint, Identity, Pins, ServerTrust, client_config};
 use crate::mutex::lock;
 use crate::run::client::DIAL_TIMEOUT;
 use crate::run::far_mover::FarMover;
-use crate::run::reaching::{self, Allowed, Started, Starter};
-use crate::run::ways::{BRIDGE_LIMIT, DIAL_LIMIT};
+use crate::run::reaching::{self, Allowed, Asks, Started, Starter};
+use crate::run::ways::{BRIDGE_LIMIT, DIAL_LIMIT, SAY_LIMIT};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::Child;
@@ -19,9 +19,12 @@ use std::time::Duration;
 use thalweg_sys::priority::Priority;
 
 /// Time from the start of a far mover to its first session: each way is tried in turn, and the last one logs in once
-/// more, at both ends where a deputy is its client.
-pub const FIRST_SESSION_LIMIT: Duration =
-    BRIDGE_LIMIT.saturating_mul(2).saturating_add(DIAL_LIMIT.saturating_mul(3)).saturating_add(DIAL_TIMEOUT);
+/// more, at both ends where a deputy is its client, which asks by way of another machine.
+pub const FIRST_SESSION_LIMIT: Duration = BRIDGE_LIMIT
+    .saturating_mul(2)
+    .saturating_add(DIAL_LIMIT.saturating_mul(3))
+    .saturating_add(SAY_LIMIT.saturating_mul(2))
+    .saturating_add(DIAL_TIMEOUT);
 /// Time for a bridge to end by itself at the end.
 const BRIDGE_ENDS: Duration = Duration::from_secs(1);
 
@@ -167,8 +170,9 @@ impl Started for StartedMover {
         self.ready.dials_back
     }
 
-    fn dial_back(&mut self, request: &DialBack) -> Result<()> {
-        self.ask(request)
+    fn asker(&self) -> Asks {
+        let asker = StartedMover::asker(self);
+        Box::new(move |request: &DialBack| asker.ask(request))
     }
 
     fn may_be_gone(&mut self, _is_late: bool) -> bool {

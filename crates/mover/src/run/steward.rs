@@ -179,12 +179,12 @@ impl Steward {
         let mut request = request.clone();
         request.addresses.truncate(ADDRESSES_MAX);
         let mut far = lock(&self.other()?.far);
-        if let Some(far) = far.as_mut()
-            && !far.ssh_ended()
-        {
-            return far.ask(&request);
+        let asker = far.as_mut().and_then(|far| (!far.ssh_ended()).then(|| far.asker()));
+        drop(far);
+        match asker {
+            Some(asker) => asker.ask(&request),
+            None => Err(Failure::new(CLOSED, ssh::REACH, "ssh to the far mover has ended")),
         }
-        Err(Failure::new(CLOSED, ssh::REACH, "ssh to the far mover has ended"))
     }
 
     fn bridge(&self, port: u16, token: &str) -> Result<()> {
