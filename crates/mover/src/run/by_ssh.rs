@@ -89,13 +89,27 @@ pub(super) struct SshStarter {
     program: Mutex<FarProgram>,
     /// ssh processes that carry connections; each ends with its connection.
     bridges: Mutex<Vec<Child>>,
+    /// Another machine has it log in.
+    serves_asks: bool,
 }
 
 impl SshStarter {
     /// Which are told this.
     pub(super) fn new(wishes: SshWishes, order: Order) -> SshStarter {
         let program = Mutex::new(wishes.program.clone());
-        SshStarter { wishes, order, program, bridges: Mutex::default() }
+        SshStarter { wishes, order, program, bridges: Mutex::default(), serves_asks: false }
+    }
+
+    /// The same, for another machine that has it log in when it likes: nobody is asked for a password then, but at a
+    /// first time.
+    pub(super) fn serving_asks(self) -> SshStarter {
+        SshStarter { serves_asks: true, ..self }
+    }
+
+    /// ssh for a first time, or another.
+    fn ssh(&self, first: bool) -> Ssh {
+        let ssh = self.wishes.ssh.clone();
+        if self.serves_asks && !first { ssh.never_asking() } else { ssh }
     }
 
     /// The program there.
@@ -105,20 +119,26 @@ impl SshStarter {
 
     /// Starts a far mover that is told this.
     pub(super) fn start_as(&self, order: &Order, first: bool) -> Result<StartedMover> {
-        self.started(|program| ssh::start(&self.wishes.ssh, program, order, first))
+        let there = self.ssh(first);
+        self.started(&there, |program| ssh::start(&there, program, order, first))
     }
 
     /// Starts a deputy.
     pub(super) fn start_deputy(&self) -> Result<StartedDeputy> {
-        self.started(|program| deputy::start(&self.wishes.ssh, program, true))
+        let there = self.ssh(true);
+        self.started(&there, |program| deputy::start(&there, program, true))
     }
 
     /// If need be after placing our program there.
-    fn started<T>(&self, start: impl Fn(&FarProgram) -> std::result::Result<T, NotStarted>) -> Result<T> {
+    fn started<T>(
+        &self,
+        there: &Ssh,
+        start: impl Fn(&FarProgram) -> std::result::Result<T, NotStarted>,
+    ) -> Result<T> {
         match start(&self.program()) {
             Ok(started) => Ok(started),
             Err(refused) if refused.program_is_missing && self.wishes.bootstrap => {
-                let placed = bootstrap::place(&self.wishes.ssh, self.wishes.static_programs.as_deref())?;
+                let placed = bootstrap::place(there, self.wishes.static_programs.as_deref())?;
                 *lock(&self.program) = FarProgram::at(placed);
                 start(&self.program()).map_err(|refused| refused.failure)
             }
@@ -143,7 +163,7 @@ impl Starter for SshStarter {
     }
 
     fn bridge(&self, port: u16, is_over: &AtomicBool) -> Result<OwnedFd> {
-        let (fd, child) = ssh::bridge(&self.wishes.ssh, &self.program(), port, BRIDGE_LIMIT, is_over)?;
+        let (fd, child) = ssh::bridge(&self.ssh(false), &self.program(), port, BRIDGE_LIMIT, is_over)?;
         let mut bridges = lock(&self.bridges);
         bridges.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
         bridges.push(child);
