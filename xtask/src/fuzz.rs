@@ -284,6 +284,7 @@ fn seeds() -> anyhow::Result<Vec<(&'static str, Vec<u8>)>> {
         fingerprint: identity.fingerprint().to_string(),
         versions: (limits::VERSION_MIN, limits::VERSION_MAX),
         version: "0.1.0".to_owned(),
+        confines: true,
     };
     seeds.push(("ssh_line", ready.to_line().into_bytes()));
     let addresses = vec![[127, 0, 0, 1].into()];

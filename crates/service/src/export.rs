@@ -188,12 +188,14 @@ pub struct OnlyPlace {
 }
 
 impl OnlyPlace {
-    /// Whether it is what is asked for: no trial, no stream, no frames, and nothing the other way.
+    /// Whether it is what is asked for: no trial, no stream, no frames, nothing the other way, and nothing that links
+    /// lead to.
     fn serves(&self, request: &Request) -> bool {
         match request {
             Request::Push(push) => self.write && push.trial.is_none() && self.is(&push.place),
             Request::Pull(pull) => {
-                !self.write && pull.trial.is_none() && pull.places.iter().all(|place| self.is(place))
+                let is_it = pull.places.iter().all(|place| self.is(place));
+                !self.write && pull.trial.is_none() && !pull.follow_links && is_it
             }
             Request::FlowPush { .. } | Request::FlowPull { .. } | Request::Frames { .. } => false,
         }
@@ -368,6 +370,11 @@ impl Exports {
         }
     }
 
+    /// Whether one place alone is served.
+    pub(crate) fn is_one_place(&self) -> bool {
+        matches!(self, Exports::Only(_))
+    }
+
     /// Checks what kind of transfer is asked for, where not all are served.
     ///
     /// # Errors
@@ -498,6 +505,7 @@ fn is_replaced(export: &Export, held: &Dir) -> bool {
 mod tests {
     use super::*;
     use crate::tickets::Part;
+    use thalweg_wire::message::Pull;
 
     fn read(text: &str) -> Result<Export> {
         let number: Reads = |text| text.parse().map_err(|_| format!("`{text}` is no number"));
@@ -577,6 +585,11 @@ mod tests {
         let look = Question::Look { place: place(b"to/x"), follow: false };
         assert_eq!(only(true).check_question(&look).unwrap_err().kind, FailureKind::Permission);
         assert!(Exports::User.check_question(&look).is_ok());
+        let pull = |follow_links| Request::Pull(Pull { follow_links, ..Pull::of(vec![place(b"to/x")]) });
+        assert!(only(false).check_request(&pull(false)).is_ok());
+        for (exports, pull) in [(only(false), pull(true)), (only(true), pull(false))] {
+            assert_eq!(exports.check_request(&pull).unwrap_err().kind, FailureKind::Permission);
+        }
     }
 
     #[test]

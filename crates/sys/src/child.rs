@@ -1,12 +1,13 @@
 //! Child processes that do not outlive who started them, those that have a session or a group of their own or are deaf
-//! to a terminal, the user's umask for them, and files in memory that they have as well.
+//! to a terminal, the user's umask for them, files in memory that they have as well, and a stdin whose writer does not
+//! wait.
 
-use crate::process;
-use rustix::fs::{MemfdFlags, Mode};
+use crate::{process, uninterrupted};
+use rustix::fs::{MemfdFlags, Mode, OFlags};
 use std::fs::File;
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command};
+use std::process::{Child, ChildStdin, Command};
 
 /// Has the kernel kill the child (SIGKILL) as soon as the thread that starts it ends, however that ends. Holds across
 /// an `exec`, also into another network namespace, but not for what the child itself starts, and not for programs that
@@ -83,6 +84,16 @@ pub fn terminate(child: &Child) -> io::Result<()> {
     Ok(rustix::process::kill_process(rustix::process::Pid::from_child(child), rustix::process::Signal::TERM)?)
 }
 
+/// From now on whoever writes to a child's stdin does not wait while the child reads nothing: what has no room is
+/// refused (`WouldBlock`), and of 4096 bytes or fewer (`PIPE_BUF`) nothing is written then.
+///
+/// # Errors
+/// What the kernel says.
+pub fn write_without_waiting(stdin: &ChildStdin) -> io::Result<()> {
+    let flags = uninterrupted(|| rustix::fs::fcntl_getfl(stdin))?;
+    uninterrupted(|| rustix::fs::fcntl_setfl(stdin, flags | OFlags::NONBLOCK))
+}
+
 /// A file without a name, in memory alone, that only this user may open. Children that are started while it is open
 /// have it too: they open it as `/proc/self/fd/` and its number.
 ///
@@ -147,6 +158,18 @@ mod tests {
         kill_group(&child).unwrap();
         // Both ends of the pipe are closed, long before their time.
         said.read_to_end(&mut Vec::new()).unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn who_writes_to_a_child_that_reads_nothing_is_told_so_and_does_not_wait() {
+        use std::io::Write;
+        let mut child = Command::new("sleep").arg("600").stdin(Stdio::piped()).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        write_without_waiting(&stdin).unwrap();
+        let refused = (0..10_000).find_map(|_| stdin.write_all(&[7; 4096]).err());
+        assert_eq!(refused.map(|error| error.kind()), Some(io::ErrorKind::WouldBlock));
+        child.kill().unwrap();
         child.wait().unwrap();
     }
 

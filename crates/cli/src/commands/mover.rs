@@ -105,6 +105,7 @@ pub fn mover(args: &MoverArgs) -> Result<Exit> {
         fingerprint: fingerprint.to_string(),
         versions: (limits::VERSION_MIN, limits::VERSION_MAX),
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        confines: order.only.is_some(),
     };
     let mut stdout = std::io::stdout();
     stdout

@@ -73,6 +73,28 @@ fn an_offer_whose_name_could_leave_the_root_is_not_even_decoded() {
     world.still_serves("after names");
 }
 
+/// Its root is the directory above the place, if that is to be its new name.
+#[test]
+fn who_says_that_one_entry_comes_brings_no_other() {
+    let mut world = World::new();
+    let first = path("x");
+    for (words, entry) in [
+        ("a name beside it", file(0, "beside", 5)),
+        ("a name below it", file(0, "x/y", 5)),
+        ("a directory", directory(0, "x")),
+        ("a second name", entry(0, "x", Kind::HardLink { first, of: EntryId(0) }, 0)),
+    ] {
+        let mut client = world.client();
+        let source = SourceForm::Single { name: b"x".to_vec() };
+        client.open(asks(Request::Push(Push { source, ..Push::to(place("data", "new")) }))).expect("opened");
+        client.line.tell(T::Offer(vec![entry]));
+        assert!(client.line.is_ended(AT_ONCE), "{words}");
+        assert!(!world.export("beside").exists() && !world.export("new").exists(), "{words}");
+        world.is_unharmed(words);
+    }
+    world.still_serves("after more than one entry");
+}
+
 #[test]
 fn entry_numbers_that_jump_repeat_or_never_end_are_refused() {
     let mut world = World::new();

@@ -2,13 +2,14 @@
 
 use super::support::chance::skipped;
 use super::support::job::journal_bytes;
+use super::support::peer::{HostileClient, SOON, asks, entry, file, path as name, symlink};
 use super::support::{Scratch, assert_no_litter, assert_same, finish, make_tree, noise, wait_until};
 use super::{ARRIVES, GONE, Sshd, lying_program, text};
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use thalweg_client::errand::{Errand, ErrandProgress, Given, Told};
@@ -23,7 +24,8 @@ use thalweg_mover::link::{Identity, ServerTrust, client_config};
 use thalweg_mover::run::client::{LinkSettings, TcpConnect};
 use thalweg_mover::run::copy::{From, Stop, To, Watch, Wishes};
 use thalweg_mover::run::far_mover::FarMover;
-use thalweg_wire::message::{self, Question};
+use thalweg_wire::message::{self, Outcome, Push, Question, Request, SourceForm, TransferMessage};
+use thalweg_wire::{EntryId, Kind};
 
 /// The two ends, each with an sshd and a state directory of its own.
 struct Two {
@@ -298,22 +300,75 @@ fn a_mover_at_the_other_end_that_is_killed_is_replaced_by_who_asked() {
 }
 
 /// What a deputy's copy could do that is not the one that was asked for.
+fn place(path: &Path) -> message::Place {
+    message::Place { export: None, path: path.as_os_str().as_bytes().to_vec() }
+}
+
+/// A mover that serves copies into `to` alone, to `client` alone.
+fn mover_for(scratch: &Scratch, client: &Identity, to: &Path) -> (Child, Ready) {
+    let only = Only::new(&place(to).path, true);
+    let long = Duration::from_secs(60);
+    let order = Order { only: Some(only), ..Order::new(client.fingerprint(), long, long) };
+    let mut mover = scratch.thalweg();
+    let mut child = mover.arg("mover").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.as_mut().unwrap().write_all(order.to_line().as_bytes()).unwrap();
+    let line = read_line(child.stdout.as_mut().unwrap(), MOVER_MAGIC).unwrap();
+    (child, Ready::of_line(&line, order.versions).unwrap())
+}
+
+/// Where the place is to be the new name of one entry, the root is the directory above it: all of an account, say.
+#[test]
+fn who_has_a_mover_for_one_place_gets_nothing_beside_it_and_leads_it_nowhere() {
+    let scratch = Scratch::new();
+    let home = scratch.path("home");
+    for directory in [".ssh", "there"] {
+        std::fs::create_dir_all(home.join(directory)).unwrap();
+    }
+    std::fs::write(home.join(".profile"), b"theirs").unwrap();
+    let offered = |to: &str, offer| {
+        let client = Identity::generate("a deputy's copy").unwrap();
+        let (child, ready) = mover_for(&scratch, &client, &home.join(to));
+        let at = format!("127.0.0.1:{}", ready.port);
+        let mut liar = HostileClient::begin_as(client, ready.fingerprint.parse().unwrap(), &at);
+        let source = SourceForm::Single { name: b"x".to_vec() };
+        liar.open(asks(Request::Push(Push { source, ..Push::to(place(&home.join(to))) }))).expect("opened");
+        liar.line.tell(TransferMessage::Offer(vec![offer]));
+        (child, liar)
+    };
+    let end = |mut child: Child| {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    };
+    let second = Kind::HardLink { first: name(".profile"), of: EntryId(0) };
+    for offer in [
+        file(0, ".ssh/authorized_keys", 7),
+        file(0, "planted", 7),
+        entry(0, "x", second, 0),
+        // Who comes to the place again would be led there.
+        symlink(0, "x", ".ssh"),
+    ] {
+        let words = format!("{:?}: {:?}", offer.path, offer.kind);
+        let (child, mut liar) = offered("new", offer);
+        assert!(liar.line.is_ended(SOON), "{words}");
+        end(child);
+        for name in [".ssh/authorized_keys", "planted", "new"] {
+            assert!(std::fs::symlink_metadata(home.join(name)).is_err(), "{words}: {name}");
+        }
+    }
+    // What goes into the place may be a link.
+    let (child, mut liar) = offered("there", symlink(0, "x", ".ssh"));
+    let outcome = liar.line.outcome_of(0, SOON);
+    assert!(matches!(outcome, Some(Outcome::Done { .. })), "{outcome:?}");
+    end(child);
+}
+
 #[test]
 fn a_mover_that_is_started_for_a_deputy_serves_the_one_place_and_direction_alone() {
     let scratch = Scratch::new();
     let at = |name: &str| scratch.path(name);
     std::fs::write(at("file"), noise(1, 10_000)).unwrap();
-    let place = |path: &Path| message::Place { export: None, path: path.as_os_str().as_bytes().to_vec() };
     let client = Identity::generate("a deputy's copy").unwrap();
-    let only = Only::new(&place(&at("to")).path, true);
-    let long = Duration::from_secs(60);
-    let order = Order { only: Some(only), ..Order::new(client.fingerprint(), long, long) };
-    let mut mover = scratch.thalweg();
-    mover.arg("mover").stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut child = mover.spawn().unwrap();
-    let (mut stdin, mut stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-    stdin.write_all(order.to_line().as_bytes()).unwrap();
-    let ready = Ready::of_line(&read_line(&mut stdout, MOVER_MAGIC).unwrap(), order.versions).unwrap();
+    let (mut child, ready) = mover_for(&scratch, &client, &at("to"));
     let trust = ServerTrust::Pinned(ready.fingerprint.parse().unwrap());
     let tls = client_config(&client, &trust).unwrap();
     let connect = Arc::new(TcpConnect::new(vec![format!("127.0.0.1:{}", ready.port)]));
@@ -356,7 +411,7 @@ fn a_mover_that_is_started_for_a_deputy_serves_the_one_place_and_direction_alone
     drop(asks);
     assert!(at("to").exists() && !at("other").exists() && !at("back").exists());
     far.close();
-    drop(stdin);
+    drop(child.stdin.take());
     assert!(wait_until(GONE, || !matches!(child.try_wait(), Ok(None))), "it stays");
 }
 

@@ -51,7 +51,7 @@ pub use line::{
     ADDRESSES_MAX, BRIDGE_MAGIC, DialBack, LINE_BYTES_MAX, MOVER_MAGIC, NOISE_BYTES_MAX, Only, Order, Ready,
     TOKEN_BYTES, check_token, read_line,
 };
-pub use mover::{NotStarted, StartedMover, start};
+pub use mover::{Asker, NotStarted, StartedMover, start};
 pub use words::{check_destination, quote, split_words};
 
 /// Name of what fails here, for messages and hints.

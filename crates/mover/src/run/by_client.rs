@@ -12,24 +12,24 @@
 use crate::event::Events;
 use crate::failure::{self, Failure, FailureKind, Reason, Result};
 use crate::link::ssh::errand::{
-    Ask, ErrandProgress, FromDeputy, Lines, Nothing, Outcome, Said, ToDeputy, What,
+    ASKS_MAX, Ask, ErrandProgress, FromDeputy, Lines, Nothing, Outcome, Said, ToDeputy, What,
 };
 use crate::link::ssh::{self, DialBack, LOGIN_TIMEOUT, Ready};
 use crate::link::{Family, Identity, Pins, ServerTrust, client_config};
 use crate::mutex::lock;
 use crate::run::copy::Meter;
 use crate::run::far_mover::FarMover;
-use crate::run::reaching::{self, Allowed, Started, Starter};
+use crate::run::reaching::{self, Allowed, Asks, Started, Starter};
 use crate::run::thread;
-use crate::run::ways::{BRIDGE_LIMIT, DIAL_LIMIT, carried, not_reached};
-use std::collections::HashMap;
+use crate::run::ways::{BRIDGE_LIMIT, DIAL_LIMIT, SAY_LIMIT, carried, not_reached};
+use std::collections::{HashMap, VecDeque};
 use std::io::Write;
-use std::net::IpAddr;
+use std::net::{IpAddr, Shutdown};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -38,8 +38,8 @@ use std::time::{Duration, Instant};
 const SUMMON_LIMIT: Duration = LOGIN_TIMEOUT.saturating_mul(4);
 /// Time for a connection that rides in two ssh logins, one at either end.
 const CARRY_LIMIT: Duration = BRIDGE_LIMIT.saturating_mul(2).saturating_add(DIAL_LIMIT);
-/// Time for what only has to be said.
-const SAY_LIMIT: Duration = Duration::from_secs(10);
+/// At the end of a copy, time for its last word to be taken.
+const LAST_WORD_LIMIT: Duration = Duration::from_secs(1);
 /// Between two looks whether an answer is still wanted.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// Between two words on how far a copy is.
@@ -47,9 +47,76 @@ const TELL_EVERY: Duration = Duration::from_millis(250);
 
 /// The way to who started a deputy, for the copy that it runs. See the module.
 pub struct ClientLine {
-    says: Mutex<UnixStream>,
+    socket: UnixStream,
+    unsaid: Arc<Unsaid>,
     waiting: Arc<Mutex<Waiting>>,
     next: AtomicU64,
+}
+
+/// What is to be said, until a thread has written it: whoever says something does not wait for the deputy to take it.
+#[derive(Default)]
+struct Unsaid {
+    words: Mutex<Words>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Words {
+    /// At most [`ASKS_MAX`].
+    asks: VecDeque<Ask>,
+    /// How far the copy is by now: what was told before and is not written is of no use any more.
+    progress: Option<ErrandProgress>,
+    /// Something is being written.
+    is_writing: bool,
+    /// Nothing more is said.
+    is_over: bool,
+}
+
+impl Words {
+    fn take(&mut self) -> Option<FromDeputy> {
+        let ask = self.asks.pop_front().map(FromDeputy::Ask);
+        ask.or_else(|| self.progress.take().map(FromDeputy::Progress))
+    }
+
+    fn is_idle(&self) -> bool {
+        self.is_over || (self.asks.is_empty() && self.progress.is_none() && !self.is_writing)
+    }
+}
+
+impl Unsaid {
+    /// Writes one after the other, until nothing more is said or nobody takes it.
+    fn write(&self, mut to: &UnixStream) {
+        let mut words = lock(&self.words);
+        while !words.is_over {
+            let Some(next) = words.take() else {
+                words = self.changed.wait(words).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            words.is_writing = true;
+            drop(words);
+            let written = to.write_all(next.to_line().as_bytes());
+            words = lock(&self.words);
+            words.is_writing = false;
+            // What is lost is lost: who reads it is gone.
+            words.is_over |= written.is_err();
+            self.changed.notify_all();
+        }
+    }
+
+    fn say(&self, change: impl FnOnce(&mut Words)) {
+        change(&mut lock(&self.words));
+        self.changed.notify_all();
+    }
+
+    /// Waits for so long, at most, until all is written.
+    fn flush(&self, limit: Duration) {
+        let until = Instant::now() + limit;
+        let mut words = lock(&self.words);
+        while !words.is_idle() && Instant::now() < until {
+            let left = until.saturating_duration_since(Instant::now());
+            words = self.changed.wait_timeout(words, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
 }
 
 #[derive(Default)]
@@ -64,10 +131,11 @@ impl ClientLine {
     /// On this socket.
     ///
     /// # Errors
-    /// If it cannot be had twice, or there is no thread for it.
+    /// If it cannot be had three times, or there are no threads for it.
     pub fn new(socket: OwnedFd) -> Result<Arc<ClientLine>> {
         let socket = UnixStream::from(socket);
-        let hears = socket.try_clone().map_err(|error| failure::of_io("speak with the deputy", &error))?;
+        let again = || socket.try_clone().map_err(|error| failure::of_io("speak with the deputy", &error));
+        let (hears, says) = (again()?, again()?);
         let waiting: Arc<Mutex<Waiting>> = Arc::default();
         let (at_end, on_panic) = (waiting.clone(), waiting.clone());
         let hear = move || {
@@ -86,7 +154,15 @@ impl ClientLine {
             end(&at_end);
         };
         thread::guarded("deputy", move |_| end(&on_panic), hear)?;
-        Ok(Arc::new(ClientLine { says: Mutex::new(socket), waiting, next: AtomicU64::new(0) }))
+        let line =
+            ClientLine { socket, unsaid: Arc::default(), waiting: waiting.clone(), next: AtomicU64::new(0) };
+        let (unsaid, on_panic) = (line.unsaid.clone(), waiting.clone());
+        let say = move || {
+            unsaid.write(&says);
+            end(&waiting);
+        };
+        thread::guarded("to-deputy", move |_| end(&on_panic), say)?;
+        Ok(Arc::new(line))
     }
 
     /// Asks, and waits for the answer for so long, and until the copy `is_over`.
@@ -100,8 +176,17 @@ impl ClientLine {
             }
             waiting.answers.insert(id, told);
         }
-        self.say(&FromDeputy::Ask(Ask { id, what }));
+        let mut is_full = false;
+        self.unsaid.say(|words| {
+            is_full = words.asks.len() >= ASKS_MAX;
+            if !is_full {
+                words.asks.push_back(Ask { id, what });
+            }
+        });
         let outcome = loop {
+            if is_full {
+                break Err(not_reached("as much is asked already as may be at the same time"));
+            }
             if is_over.load(Ordering::Acquire) {
                 break Err(not_reached("the copy is over"));
             }
@@ -117,12 +202,9 @@ impl ClientLine {
             }
         };
         lock(&self.waiting).answers.remove(&id);
+        // What nobody waits for is not asked any more.
+        self.unsaid.say(|words| words.asks.retain(|ask| ask.id != id));
         outcome
-    }
-
-    /// What is lost is lost: who reads it is gone.
-    fn say(&self, what: &FromDeputy) {
-        let _ = lock(&self.says).write_all(what.to_line().as_bytes());
     }
 
     /// Tells how far the copy is that this counts, until what is returned is dropped.
@@ -138,16 +220,25 @@ impl ClientLine {
                 let ended = !matches!(is_over.recv_timeout(TELL_EVERY), Err(RecvTimeoutError::Timeout));
                 let now = ErrandProgress::of(&meter);
                 if last != Some(now) {
-                    line.say(&FromDeputy::Progress(now));
+                    line.unsaid.say(|words| words.progress = Some(now));
                     last = Some(now);
                 }
                 if ended {
+                    line.unsaid.flush(LAST_WORD_LIMIT);
                     return;
                 }
             }
         };
         let thread = thread::guarded("progress", drop, tell)?;
         Ok(Telling { over: Some(over), thread: Some(thread) })
+    }
+}
+
+impl Drop for ClientLine {
+    /// Its threads end.
+    fn drop(&mut self) {
+        self.unsaid.say(|words| words.is_over = true);
+        let _ = self.socket.shutdown(Shutdown::Both);
     }
 }
 
@@ -258,7 +349,7 @@ struct Summoned {
     host: String,
     line: Arc<ClientLine>,
     addresses: Vec<IpAddr>,
-    is_over: AtomicBool,
+    is_over: Arc<AtomicBool>,
 }
 
 impl Starter for ClientStarter {
@@ -277,7 +368,7 @@ impl Starter for ClientStarter {
                 host,
                 line: self.line.clone(),
                 addresses: self.addresses.clone(),
-                is_over: AtomicBool::new(false),
+                is_over: Arc::default(),
             }),
             Outcome::Done(_) | Outcome::Failed(_) => Err(odd()),
         }
@@ -289,7 +380,7 @@ impl Starter for ClientStarter {
 
     /// The port is known where it is carried.
     fn bridge(&self, _port: u16, is_over: &AtomicBool) -> Result<OwnedFd> {
-        carried(CARRY_LIMIT, |request| {
+        carried(SAY_LIMIT, |request| {
             let what = What::Bridge { port: request.port, token: request.token.clone() };
             self.line.ask(what, CARRY_LIMIT, is_over).map(drop)
         })
@@ -315,9 +406,12 @@ impl Started for Summoned {
         !self.addresses.is_empty()
     }
 
-    fn dial_back(&mut self, request: &DialBack) -> Result<()> {
-        let request = DialBack { addresses: self.addresses.clone(), ..request.clone() };
-        self.line.ask(What::DialBack(request), SAY_LIMIT, &self.is_over).map(drop)
+    fn asker(&self) -> Asks {
+        let (line, addresses, is_over) = (self.line.clone(), self.addresses.clone(), self.is_over.clone());
+        Box::new(move |request: &DialBack| {
+            let request = DialBack { addresses, ..request.clone() };
+            line.ask(What::DialBack(request), SAY_LIMIT, &is_over).map(drop)
+        })
     }
 
     fn may_be_gone(&mut self, is_late: bool) -> bool {
@@ -338,8 +432,13 @@ fn odd() -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event;
     use crate::link::ssh::errand::{Answer, Failed};
-    use crate::link::testing::LONG;
+    use crate::link::testing::{LONG, our_client_config};
+    use crate::run::client::Connect;
+    use crate::run::reaching::Reaching;
+    use crate::run::ways::Reached;
+    use std::net::{Ipv4Addr, TcpStream};
 
     /// A line, and the deputy's end of it: what it reads, and where it writes.
     fn line() -> (Arc<ClientLine>, Lines<UnixStream>, UnixStream) {
@@ -407,6 +506,76 @@ mod tests {
             assert_eq!(failure.kind, FailureKind::Connection, "{failure}");
         }
         assert!(lock(&line.waiting).answers.is_empty(), "who does not wait any more is forgotten");
+    }
+
+    #[test]
+    fn nobody_waits_for_a_deputy_that_takes_nothing_longer_than_for_its_answer() {
+        let (line, mut lines, theirs) = line();
+        let telling = line.tells(Arc::default()).unwrap();
+        // Far more than a pair of sockets holds.
+        let token = "x".repeat(8 << 10);
+        for _ in 0..2 * ASKS_MAX {
+            let what = What::Bridge { port: 1, token: token.clone() };
+            line.ask(what, Duration::ZERO, &AtomicBool::new(false)).unwrap_err();
+        }
+        assert!(lock(&line.unsaid.words).asks.is_empty(), "what nobody waits for is not asked later");
+        drop(telling);
+        // It is as it was once something is taken.
+        let asks = {
+            let line = line.clone();
+            std::thread::spawn(move || line.ask(What::Look(Nothing {}), LONG, &AtomicBool::new(false)))
+        };
+        while !matches!(heard(&mut lines), FromDeputy::Ask(Ask { what: What::Look(_), .. })) {}
+        drop((lines, theirs));
+        assert!(asks.join().unwrap().is_err());
+    }
+
+    /// Streams that are dialled at the same time have their asks go together.
+    #[test]
+    fn nobody_waits_until_another_has_been_dialled_back() {
+        let (line, mut lines, mut theirs) = line();
+        let starter = ClientStarter {
+            line: line.clone(),
+            name: "far".to_owned(),
+            client: String::new(),
+            addresses: Vec::new(),
+        };
+        let ready = Ready {
+            port: 1,
+            addresses: Vec::new(),
+            bridge_port: 1,
+            dials_back: true,
+            fingerprint: "ab".repeat(32),
+            versions: (1, 1),
+            version: "0.1.0".to_owned(),
+            confines: true,
+        };
+        let tls = (Pins::new(), our_client_config());
+        let reaching = Arc::new(Reaching::new(starter, Allowed::default(), tls, event::nobody()));
+        let addresses = vec![IpAddr::V4(Ipv4Addr::LOCALHOST)];
+        let far = Summoned { ready, host: "far".to_owned(), line, addresses, is_over: Arc::default() };
+        reaching.lock().far = Some(far);
+        reaching.lock().reached = Some(Reached::Back);
+        let dials = [reaching.clone(), reaching].map(|dials| std::thread::spawn(move || dials.connect(LONG)));
+        let asked: Vec<Ask> = (0..2)
+            .map(|_| match heard(&mut lines) {
+                FromDeputy::Ask(ask) => ask,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        // Neither is answered before both were heard.
+        let mut streams = Vec::new();
+        for Ask { id, what } in asked {
+            let What::DialBack(request) = what else { panic!("another ask") };
+            let mut stream = TcpStream::connect((request.addresses[0], request.port)).unwrap();
+            stream.write_all(request.token.as_bytes()).unwrap();
+            streams.push(stream);
+            let answer = ToDeputy::Answer(Answer { id, outcome: Outcome::Done(Nothing {}) });
+            theirs.write_all(answer.to_line().as_bytes()).unwrap();
+        }
+        for dial in dials {
+            dial.join().unwrap().unwrap();
+        }
     }
 
     #[test]

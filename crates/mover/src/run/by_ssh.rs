@@ -8,8 +8,8 @@ use crate::link::{Fingerprint, Identity, Pins, ServerTrust, client_config};
 use crate::mutex::lock;
 use crate::run::client::DIAL_TIMEOUT;
 use crate::run::far_mover::FarMover;
-use crate::run::reaching::{self, Allowed, Started, Starter};
-use crate::run::ways::{BRIDGE_LIMIT, DIAL_LIMIT};
+use crate::run::reaching::{self, Allowed, Asks, Started, Starter};
+use crate::run::ways::{BRIDGE_LIMIT, DIAL_LIMIT, SAY_LIMIT};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::Child;
@@ -19,9 +19,12 @@ use std::time::Duration;
 use thalweg_sys::priority::Priority;
 
 /// Time from the start of a far mover to its first session: each way is tried in turn, and the last one logs in once
-/// more, at both ends where a deputy is its client.
-pub const FIRST_SESSION_LIMIT: Duration =
-    BRIDGE_LIMIT.saturating_mul(2).saturating_add(DIAL_LIMIT.saturating_mul(3)).saturating_add(DIAL_TIMEOUT);
+/// more, at both ends where a deputy is its client, which asks by way of another machine.
+pub const FIRST_SESSION_LIMIT: Duration = BRIDGE_LIMIT
+    .saturating_mul(2)
+    .saturating_add(DIAL_LIMIT.saturating_mul(3))
+    .saturating_add(SAY_LIMIT.saturating_mul(2))
+    .saturating_add(DIAL_TIMEOUT);
 /// Time for a bridge to end by itself at the end.
 const BRIDGE_ENDS: Duration = Duration::from_secs(1);
 
@@ -86,13 +89,27 @@ pub(super) struct SshStarter {
     program: Mutex<FarProgram>,
     /// ssh processes that carry connections; each ends with its connection.
     bridges: Mutex<Vec<Child>>,
+    /// Another machine has it log in.
+    serves_asks: bool,
 }
 
 impl SshStarter {
     /// Which are told this.
     pub(super) fn new(wishes: SshWishes, order: Order) -> SshStarter {
         let program = Mutex::new(wishes.program.clone());
-        SshStarter { wishes, order, program, bridges: Mutex::default() }
+        SshStarter { wishes, order, program, bridges: Mutex::default(), serves_asks: false }
+    }
+
+    /// The same, for another machine that has it log in when it likes: nobody is asked for a password then, but at a
+    /// first time.
+    pub(super) fn serving_asks(self) -> SshStarter {
+        SshStarter { serves_asks: true, ..self }
+    }
+
+    /// ssh for a first time, or another.
+    fn ssh(&self, first: bool) -> Ssh {
+        let ssh = self.wishes.ssh.clone();
+        if self.serves_asks && !first { ssh.never_asking() } else { ssh }
     }
 
     /// The program there.
@@ -107,20 +124,26 @@ impl SshStarter {
         first: bool,
         is_over: &dyn Fn() -> bool,
     ) -> Result<StartedMover> {
-        self.started(|program| ssh::start(&self.wishes.ssh, program, order, first, is_over))
+        let there = self.ssh(first);
+        self.started(&there, |program| ssh::start(&there, program, order, first, is_over))
     }
 
     /// Starts a deputy, unless it `is_over` before.
     pub(super) fn start_deputy(&self, is_over: &dyn Fn() -> bool) -> Result<StartedDeputy> {
-        self.started(|program| deputy::start(&self.wishes.ssh, program, true, is_over))
+        let there = self.ssh(true);
+        self.started(&there, |program| deputy::start(&there, program, true, is_over))
     }
 
     /// If need be after placing our program there.
-    fn started<T>(&self, start: impl Fn(&FarProgram) -> std::result::Result<T, NotStarted>) -> Result<T> {
+    fn started<T>(
+        &self,
+        there: &Ssh,
+        start: impl Fn(&FarProgram) -> std::result::Result<T, NotStarted>,
+    ) -> Result<T> {
         match start(&self.program()) {
             Ok(started) => Ok(started),
             Err(refused) if refused.program_is_missing && self.wishes.bootstrap => {
-                let placed = bootstrap::place(&self.wishes.ssh, self.wishes.static_programs.as_deref())?;
+                let placed = bootstrap::place(there, self.wishes.static_programs.as_deref())?;
                 *lock(&self.program) = FarProgram::at(placed);
                 start(&self.program()).map_err(|refused| refused.failure)
             }
@@ -145,7 +168,7 @@ impl Starter for SshStarter {
     }
 
     fn bridge(&self, port: u16, is_over: &AtomicBool) -> Result<OwnedFd> {
-        let (fd, child) = ssh::bridge(&self.wishes.ssh, &self.program(), port, BRIDGE_LIMIT, is_over)?;
+        let (fd, child) = ssh::bridge(&self.ssh(false), &self.program(), port, BRIDGE_LIMIT, is_over)?;
         let mut bridges = lock(&self.bridges);
         bridges.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
         bridges.push(child);
@@ -172,8 +195,9 @@ impl Started for StartedMover {
         self.ready.dials_back
     }
 
-    fn dial_back(&mut self, request: &DialBack) -> Result<()> {
-        self.ask(request)
+    fn asker(&self) -> Asks {
+        let asker = StartedMover::asker(self);
+        Box::new(move |request: &DialBack| asker.ask(request))
     }
 
     fn may_be_gone(&mut self, _is_late: bool) -> bool {

@@ -1,5 +1,6 @@
 //! What a pull asked for. A far mover offers what it likes; only names that follow from the request are written
-//! (scp lacked this: CVE-2019-6111).
+//! (scp lacked this: CVE-2019-6111). A client that pushes does so too: where it said that one entry comes, that may get
+//! a new name, and the root is the directory above it, which nobody named.
 //!
 //! What the filter leaves out is not written either, whether or not the far mover left it out.
 //!
@@ -21,6 +22,8 @@ pub struct Expected {
     any_top: bool,
     /// Only this one entry, which is no directory.
     single: Option<Vec<u8>>,
+    /// That entry is no symbolic link.
+    no_link: bool,
     /// `--files-from`: these, what is below them, and the directories above them.
     only: Vec<RelativePath>,
     filter: Filter,
@@ -45,6 +48,7 @@ impl Expected {
             // Where only some names are wanted, they are relative to the directory.
             any_top: names.contains(&None) || !only.is_empty(),
             single: None,
+            no_link: false,
             only: only.to_vec(),
             filter,
             included: Mutex::default(),
@@ -59,10 +63,24 @@ impl Expected {
         Ok(expected)
     }
 
+    /// What a push of this one entry may bring. `no_link`: no symbolic link, which would lead what comes to the same
+    /// place later somewhere else.
+    pub fn one(name: &[u8], no_link: bool) -> Expected {
+        Expected {
+            tops: Vec::new(),
+            any_top: false,
+            single: Some(name.to_vec()),
+            no_link,
+            only: Vec::new(),
+            filter: Filter::default(),
+            included: Mutex::default(),
+        }
+    }
+
     /// Whether an entry follows from the request.
     ///
     /// # Errors
-    /// `Protocol` if it does not.
+    /// `Protocol` if it does not; `Permission` for a symbolic link that may not be one.
     pub fn check(&self, entry: &Entry) -> Result<()> {
         let is_expected = match &self.single {
             Some(name) => entry.path.as_bytes() == name && entry.kind != Kind::Directory,
@@ -73,7 +91,12 @@ impl Expected {
             _ => true,
         };
         if !is_expected || !link_is_expected {
-            return Err(refuse("the far mover offers a name that was not asked for").at(&entry.path));
+            return Err(refuse("the other side offers a name that was not asked for").at(&entry.path));
+        }
+        if self.no_link && matches!(entry.kind, Kind::Symlink { .. }) {
+            let cause = "a symbolic link does not get the name of the one place that is served: give that a \
+                         trailing slash, and the link goes into it";
+            return Err(Failure::new(FailureKind::Permission, "receive", cause).at(&entry.path));
         }
         let link_is_included = match &entry.kind {
             Kind::HardLink { first, .. } => self.includes(first, false),
@@ -202,6 +225,25 @@ mod tests {
         assert!(asked.check(&entry("b", Kind::Directory)).is_err());
         let first = RelativePath::new(b"secret".to_vec()).unwrap();
         assert!(asked.check(&entry("b", Kind::HardLink { first, of: EntryId(0) })).is_err());
+    }
+
+    #[test]
+    fn a_push_of_a_single_entry_brings_that_one_and_no_link_where_none_may_be() {
+        let link = || entry("b", Kind::Symlink { target: b".ssh".to_vec() });
+        let (any, no_link) = (Expected::one(b"b", false), Expected::one(b"b", true));
+        for said in [&any, &no_link] {
+            assert!(said.check(&file("b")).is_ok());
+            for bad in ["c", "b/c", ".ssh/authorized_keys"] {
+                assert_eq!(said.check(&file(bad)).unwrap_err().kind, FailureKind::Protocol, "{bad}");
+            }
+            for bad in ["", "b", ".ssh"] {
+                assert!(said.check(&entry(bad, Kind::Directory)).is_err(), "{bad}");
+            }
+            let first = RelativePath::new(b".bashrc".to_vec()).unwrap();
+            assert!(said.check(&entry("b", Kind::HardLink { first, of: EntryId(0) })).is_err());
+        }
+        assert!(any.check(&link()).is_ok());
+        assert_eq!(no_link.check(&link()).unwrap_err().kind, FailureKind::Permission);
     }
 
     #[test]

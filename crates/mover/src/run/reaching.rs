@@ -70,11 +70,8 @@ pub(super) trait Started: Send {
     /// Whether it can be asked to dial.
     fn dials_back(&self) -> bool;
 
-    /// Asks it to.
-    ///
-    /// # Errors
-    /// If it does not hear that.
-    fn dial_back(&mut self, request: &DialBack) -> Result<()>;
+    /// Who asks it to, which may take as long as a word by way of another machine: nobody else waits for that.
+    fn asker(&self) -> Asks;
 
     /// Whether it may be gone, so that it is worth a login to look. `is_late`: it is silent for long.
     fn may_be_gone(&mut self, is_late: bool) -> bool;
@@ -82,6 +79,9 @@ pub(super) trait Started: Send {
     /// Nothing more is asked of it.
     fn close(&mut self);
 }
+
+/// Asks a far mover to dial. Fails if it does not hear that.
+pub(super) type Asks = Box<dyn FnOnce(&DialBack) -> Result<()>>;
 
 /// Which ways may be taken.
 #[derive(Debug, Clone, Copy, Default)]
@@ -127,7 +127,7 @@ pub(super) struct Reaching<S: Starter> {
 }
 
 pub(super) struct State<F> {
-    far: Option<F>,
+    pub far: Option<F>,
     pub reached: Option<Reached>,
     summoned: u64,
     failing_since: Option<Instant>,
@@ -266,10 +266,10 @@ impl<S: Starter> Reaching<S> {
             old.close();
         }
         state.reached = None;
-        let mut far = self.starter.start(first)?;
+        let far = self.starter.start(first)?;
         let fingerprint: Fingerprint = far.ready().fingerprint.parse()?;
         self.pins.replace([fingerprint]);
-        let reached = self.choose(&mut far);
+        let reached = self.choose(&far);
         tracing::info!(?reached, version = %far.ready().version, "far mover started");
         if matches!(reached, Reached::Bridge(_)) && first {
             let why = match self.allowed.via_ssh {
@@ -301,19 +301,18 @@ impl<S: Starter> Reaching<S> {
         why
     }
 
-    fn choose(&self, far: &mut S::Started) -> Reached {
+    fn choose(&self, far: &S::Started) -> Reached {
         let bridge = Reached::Bridge(far.ready().bridge_port);
         if self.allowed.via_ssh {
             return bridge;
         }
-        let (there, family) = (&*far, self.allowed.family);
-        let ready = there.ready();
-        let found = direct(&ready.addresses, || self.starter.host(there), ready.port, family, &self.tls);
+        let (ready, family) = (far.ready(), self.allowed.family);
+        let found = direct(&ready.addresses, || self.starter.host(far), ready.port, family, &self.tls);
         if let Some(address) = found {
             return Reached::Direct(address);
         }
         if far.dials_back()
-            && let Ok(fd) = dial_back(self.allowed.near_ports, DIAL_LIMIT, |request| far.dial_back(request))
+            && let Ok(fd) = dial_back(self.allowed.near_ports, DIAL_LIMIT, far.asker())
             && self.prove(fd, DIAL_LIMIT).is_ok()
         {
             return Reached::Back;
@@ -330,10 +329,9 @@ impl<S: Starter> Reaching<S> {
         match reached {
             Reached::Direct(address) => dial(*address, deadline),
             Reached::Back => {
-                dial_back(self.allowed.near_ports, deadline, |request| match &mut self.lock().far {
-                    Some(far) => far.dial_back(request),
-                    None => Err(not_answered("the copy is over")),
-                })
+                let asker = self.lock().far.as_ref().map(Started::asker);
+                let asker = asker.ok_or_else(|| not_answered("the copy is over"))?;
+                dial_back(self.allowed.near_ports, deadline, asker)
             }
             Reached::Bridge(port) => {
                 let gate = &self.logins[self.next_login.fetch_add(1, Ordering::Relaxed) % LOGINS_MAX];

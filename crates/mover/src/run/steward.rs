@@ -30,10 +30,14 @@ use thalweg_wire::limits;
 
 /// Between two movers that are started: each costs a login.
 const SUMMON_EVERY: Duration = Duration::from_secs(2);
-/// Connections that are carried at the same time, at most.
+/// Connections that are carried at the same time, at most, and that may begin one right after the other.
 const CARRIED_MAX: usize = ASKS_MAX;
+/// Between two more of them: each costs a login at either end.
+const BRIDGE_EVERY: Duration = SUMMON_EVERY;
 /// One of which one direction has ended lives so long, at most.
 const HALF_OPEN: Duration = Duration::from_secs(60);
+/// So does one of which an end takes nothing: longer than a slow disk syncs.
+const STUCK: Duration = Duration::from_secs(600);
 /// Between two looks whether the other direction has ended.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// Between two looks whether somebody else has logged in.
@@ -54,6 +58,8 @@ pub struct Steward {
     is_over: AtomicBool,
     /// Bridges that are logging in.
     logins: AtomicUsize,
+    /// How many may begin.
+    budget: Mutex<Budget>,
     carried: Mutex<Vec<Arc<Carried>>>,
 }
 
@@ -75,7 +81,7 @@ impl Steward {
         let nobody = Fingerprint([0; 32]);
         let starter = |wishes: SshWishes| {
             let order = wishes.order(nobody);
-            SshStarter::new(wishes, order)
+            SshStarter::new(wishes, order).serving_asks()
         };
         let other = other.map(|(wishes, only)| Other {
             starter: starter(wishes.clone()),
@@ -90,6 +96,7 @@ impl Steward {
             versions: Mutex::new((limits::VERSION_MIN, limits::VERSION_MAX)),
             is_over: AtomicBool::new(false),
             logins: AtomicUsize::new(0),
+            budget: Mutex::new(Budget::new(Instant::now())),
             carried: Mutex::default(),
         }
     }
@@ -189,12 +196,12 @@ impl Steward {
         let mut request = request.clone();
         request.addresses.truncate(ADDRESSES_MAX);
         let mut far = lock(&self.other()?.far);
-        if let Some(far) = far.as_mut()
-            && !far.ssh_ended()
-        {
-            return far.ask(&request);
+        let asker = far.as_mut().and_then(|far| (!far.ssh_ended()).then(|| far.asker()));
+        drop(far);
+        match asker {
+            Some(asker) => asker.ask(&request),
+            None => Err(Failure::new(CLOSED, ssh::REACH, "ssh to the far mover has ended")),
         }
-        Err(Failure::new(CLOSED, ssh::REACH, "ssh to the far mover has ended"))
     }
 
     fn bridge(&self, port: u16, token: &str) -> Result<()> {
@@ -207,6 +214,9 @@ impl Steward {
         lock(&self.carried).retain(|carried| carried.lives());
         if lock(&self.carried).len() >= CARRIED_MAX {
             return Err(busy("as many connections are carried as there may be"));
+        }
+        if !lock(&self.budget).take(Instant::now()) {
+            return Err(busy("as many connections were begun as may be for now"));
         }
         // First the one that tells whether the mover is there at all.
         let far = other.starter.bridge(bridge_port, &self.is_over)?;
@@ -270,6 +280,32 @@ impl Drop for Login<'_> {
     }
 }
 
+/// How many bridges may begin: [`CARRIED_MAX`] at first, and one more every [`BRIDGE_EVERY`].
+struct Budget {
+    left: usize,
+    /// When the last one came.
+    since: Instant,
+}
+
+impl Budget {
+    fn new(now: Instant) -> Budget {
+        Budget { left: CARRIED_MAX, since: now }
+    }
+
+    fn take(&mut self, now: Instant) -> bool {
+        while self.left < CARRIED_MAX && now.saturating_duration_since(self.since) >= BRIDGE_EVERY {
+            self.left += 1;
+            self.since += BRIDGE_EVERY;
+        }
+        if self.left == CARRIED_MAX {
+            self.since = now;
+        }
+        let may = self.left > 0;
+        self.left -= usize::from(may);
+        may
+    }
+}
+
 /// A connection between two bridges.
 struct Carried {
     ends: [UnixStream; 2],
@@ -283,7 +319,9 @@ impl Carried {
     /// Each direction in a thread of its own, until both have ended.
     fn begin(near: UnixStream, far: UnixStream) -> Result<Arc<Carried>> {
         for end in [&near, &far] {
-            end.set_read_timeout(Some(LOOK_AGAIN)).map_err(|error| failure::of_io(ssh::REACH, &error))?;
+            end.set_read_timeout(Some(LOOK_AGAIN))
+                .and_then(|()| end.set_write_timeout(Some(LOOK_AGAIN)))
+                .map_err(|error| failure::of_io(ssh::REACH, &error))?;
         }
         let (directions, half_since) = (AtomicUsize::new(2), Mutex::default());
         let carried = Arc::new(Carried { ends: [near, far], directions, half_since });
@@ -299,12 +337,12 @@ impl Carried {
     }
 
     fn carry(&self, from: usize) {
-        let (mut from, mut to) = (&self.ends[from], &self.ends[1 - from]);
+        let (mut from, to) = (&self.ends[from], &self.ends[1 - from]);
         let mut piece = vec![0; PIECE_BYTES];
         loop {
             match from.read(&mut piece) {
                 Ok(0) => break,
-                Ok(read) if to.write_all(&piece[..read]).is_ok() => {}
+                Ok(read) if self.put(to, &piece[..read], STUCK) => {}
                 Ok(_) => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock && !self.is_left() => {}
@@ -317,6 +355,27 @@ impl Carried {
         if self.directions.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.end();
         }
+    }
+
+    /// Writes all of it, as long as the end takes some of it within `patience`.
+    fn put(&self, mut to: &UnixStream, mut piece: &[u8], patience: Duration) -> bool {
+        let mut since = Instant::now();
+        while !piece.is_empty() {
+            match to.write(piece) {
+                Ok(0) => return false,
+                Ok(written) => {
+                    piece = &piece[written..];
+                    since = Instant::now();
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error)
+                    if error.kind() == ErrorKind::WouldBlock
+                        && !self.is_left()
+                        && since.elapsed() < patience => {}
+                Err(_) => return false,
+            }
+        }
+        true
     }
 
     /// Whether the other direction has ended long ago.
@@ -338,7 +397,8 @@ impl Carried {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::link::ssh::{FarProgram, Ssh, TOKEN_BYTES};
+    use crate::failure::Reason;
+    use crate::link::ssh::{FarProgram, Ready, Ssh, TOKEN_BYTES};
     use crate::link::testing::LONG;
     use std::ffi::OsStr;
     use thalweg_sys::priority::Priority;
@@ -441,6 +501,36 @@ mod tests {
     }
 
     #[test]
+    fn a_mover_that_does_not_say_that_it_keeps_to_the_one_place_is_ended() {
+        let scratch = tempfile::tempdir().unwrap();
+        let ready = Ready {
+            port: 1,
+            addresses: Vec::new(),
+            bridge_port: 1,
+            dials_back: false,
+            fingerprint: "ab".repeat(32),
+            versions: (limits::VERSION_MIN, limits::VERSION_MAX),
+            version: "0.1.0".to_owned(),
+            confines: true,
+        };
+        let older = ready.to_line().replace("\"confines\":true", "\"later\":1");
+        let script = scratch.path().join("ssh.sh");
+        for (said, is_good) in [(ready.to_line(), true), (older, false)] {
+            let text = format!("read order\necho '{}'\ncat > /dev/null\n", said.trim());
+            std::fs::write(&script, text).unwrap();
+            let rsh = format!("sh '{}'", script.display());
+            let steward = Steward::new(wishes("false"), Some((wishes(&rsh), Only::new(b"to", true))));
+            if is_good {
+                assert!(matches!(steward.answer(&summon()), Outcome::Ready { .. }));
+            } else {
+                let failure = refused(&steward, &summon());
+                assert_eq!(failure.reason, Reason::FarProgramDiffers, "{failure}");
+                assert!(lock(&steward.other().unwrap().far).is_none());
+            }
+        }
+    }
+
+    #[test]
     fn bytes_are_carried_both_ways_until_both_have_ended() {
         let ((near, mut a), (far, mut b)) = (UnixStream::pair().unwrap(), UnixStream::pair().unwrap());
         let carried = Carried::begin(near, far).unwrap();
@@ -467,6 +557,49 @@ mod tests {
             std::thread::sleep(Duration::from_millis(5));
         }
         assert!(!carried.lives());
+    }
+
+    #[test]
+    fn what_is_carried_to_an_end_that_takes_nothing_ends() {
+        let ((near, a), (far, mut b)) = (UnixStream::pair().unwrap(), UnixStream::pair().unwrap());
+        let carried = Carried::begin(near, far).unwrap();
+        // More than a pair of sockets holds.
+        assert!(!carried.put(&carried.ends[0], &vec![7; 16 << 20], Duration::ZERO));
+        drop(a);
+        carried.end();
+        assert_eq!(b.read(&mut [0]).unwrap(), 0);
+    }
+
+    #[test]
+    fn connections_begin_as_many_as_there_are_streams_at_once_and_then_one_from_time_to_time() {
+        let start = Instant::now();
+        let mut budget = Budget::new(start);
+        let taken = |budget: &mut Budget, now| (0..2 * CARRIED_MAX).filter(|_| budget.take(now)).count();
+        assert_eq!(taken(&mut budget, start), CARRIED_MAX);
+        let mut now = start;
+        for (later, more) in [(BRIDGE_EVERY / 2, 0), (BRIDGE_EVERY / 2, 1), (BRIDGE_EVERY * 3, 3)] {
+            now += later;
+            assert_eq!(taken(&mut budget, now), more, "{later:?}");
+        }
+        // Who waited for long has no more than at first.
+        assert_eq!(taken(&mut budget, now + Duration::from_secs(1 << 20)), CARRIED_MAX);
+    }
+
+    /// One that the deputy's machine wanted could look like one of the user's own.
+    #[test]
+    fn only_the_first_login_that_a_deputy_has_done_may_ask_for_a_password() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (_, said) = told(&scratch);
+        // By its name it takes the options of OpenSSH.
+        let (ssh, script) = (scratch.path().join("ssh"), scratch.path().join("ssh.sh"));
+        std::os::unix::fs::symlink("/bin/sh", &ssh).unwrap();
+        let rsh = format!("'{}' '{}'", ssh.display(), script.display());
+        for (first, times) in [(true, 0), (false, 1)] {
+            let steward = Steward::new(wishes("false"), Some((wishes(&rsh), Only::new(b"to", true))));
+            refused(&steward, &What::Summon { client: "ab".repeat(32), first });
+            assert_eq!(said().matches("BatchMode=yes").count(), times, "{}", said());
+        }
+        assert_eq!(said().matches("thalweg mover").count(), 2);
     }
 
     #[test]

@@ -16,6 +16,8 @@ use thalweg_wire::hex::hex;
 
 /// Time for each way to prove itself.
 pub(super) const DIAL_LIMIT: Duration = Duration::from_secs(3);
+/// Time for what only has to be said, by way of another machine.
+pub(super) const SAY_LIMIT: Duration = Duration::from_secs(10);
 /// Time for an ssh login that carries one connection.
 pub(super) const BRIDGE_LIMIT: Duration = Duration::from_secs(60);
 /// A far mover whose port is shut while ssh has ended is looked for at once; one that is only silent, after so long.
@@ -229,29 +231,28 @@ fn listen_until(ports: Option<(u16, u16)>, until: Instant) -> Result<TcpListener
     }
 }
 
-/// Listens, has the far mover dial, and takes the connection that says the token first.
+/// Listens, has the far mover dial, and takes the connection that says the token first. The `deadline` is that of a
+/// free port, and then, once `ask` has returned, of the connection: an ask may go a long way.
 pub(super) fn dial_back(
     ports: Option<(u16, u16)>,
     deadline: Duration,
     ask: impl FnOnce(&DialBack) -> Result<()>,
 ) -> Result<OwnedFd> {
-    let until = Instant::now() + deadline;
-    let listener = listen_until(ports, until)?;
-    await_token(&listener, until, ask)
+    let listener = listen_until(ports, Instant::now() + deadline)?;
+    await_token(&listener, deadline, ask)
 }
 
 /// Listens at the loopback, has somebody carry a connection of the far mover there, and takes the one that says the
-/// token first. `ask` returns when it is carried, or in time.
+/// token first. `ask` returns when it is carried; the `deadline` is that of what comes then.
 pub(super) fn carried(deadline: Duration, ask: impl FnOnce(&DialBack) -> Result<()>) -> Result<OwnedFd> {
-    let until = Instant::now() + deadline;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
         .map_err(|error| failure::of_io(CONNECT, &error).because(Reason::NotAnswered))?;
-    await_token(&listener, until, ask)
+    await_token(&listener, deadline, ask)
 }
 
 fn await_token(
     listener: &TcpListener,
-    until: Instant,
+    deadline: Duration,
     ask: impl FnOnce(&DialBack) -> Result<()>,
 ) -> Result<OwnedFd> {
     let of_io = |error: std::io::Error| failure::of_io(CONNECT, &error).because(Reason::NotAnswered);
@@ -262,6 +263,7 @@ fn await_token(
         .map_err(|_| Failure::new(FailureKind::Internal, CONNECT, "no random numbers"))?;
     let token = hex(&random);
     ask(&DialBack { port, token: token.clone(), addresses: Vec::new() })?;
+    let until = Instant::now() + deadline;
     while Instant::now() < until {
         match listener.accept() {
             Ok((mut stream, _)) => {
@@ -358,6 +360,19 @@ mod tests {
         let mut said = [0];
         near.read_exact(&mut said).unwrap();
         assert_eq!(&said, b"!", "it is the far mover's, and nothing but the token was read of it");
+    }
+
+    #[test]
+    fn what_it_takes_to_ask_is_no_time_in_which_the_far_mover_does_not_dial() {
+        let (deadline, mut far) = (Duration::from_secs(2), None);
+        let fd = dial_back(None, deadline, |request| {
+            let mut dials = TcpStream::connect((Ipv4Addr::LOCALHOST, request.port)).unwrap();
+            dials.write_all(request.token.as_bytes()).unwrap();
+            far = Some(dials);
+            std::thread::sleep(deadline + Duration::from_millis(100));
+            Ok(())
+        });
+        assert!(fd.is_ok() && far.is_some());
     }
 
     #[test]

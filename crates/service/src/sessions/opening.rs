@@ -19,6 +19,7 @@ use thalweg_mover::event::{self, Event, Events};
 use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
 use thalweg_mover::filter::Filter;
 use thalweg_mover::run::copy;
+use thalweg_mover::run::expected::Expected;
 use thalweg_mover::run::party::Party;
 use thalweg_mover::run::receiver::ReceiveRun;
 use thalweg_mover::run::sender::SendRun;
@@ -103,10 +104,13 @@ impl Host {
     fn open_push(&self, session: &Arc<Session>, open: &Open, push: &Push, line: &Line) -> Result<()> {
         let mut kept_free = None;
         let mut stated = None;
+        // What comes to the one place that is served later goes where a link there leads.
+        let mut no_link = false;
         let destination: Arc<dyn Destination> = match push.trial {
             None => {
                 let (destination, kept, place) = self.open_destination(session, &open.terms, push)?;
                 (kept_free, stated) = (kept, Some(place));
+                no_link = destination.renames() && self.exports().is_one_place();
                 Arc::new(destination)
             }
             Some(PushTrial::Scratch { bytes_max }) => {
@@ -131,6 +135,9 @@ impl Host {
             session.outbox(),
             event::nobody(),
         )?;
+        if let SourceForm::Single { name } = &push.source {
+            run.expect(Expected::one(name, no_link));
+        }
         let come = run.clone();
         let served = served.telling(|told| told.with_progress(move || come_of(&come)));
         let by_then = |run: &ReceiveRun| {

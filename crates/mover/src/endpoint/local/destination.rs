@@ -269,6 +269,12 @@ impl LocalDestination {
         self.resolved.missing_above.as_deref()
     }
 
+    /// Whether the single entry gets the last component of the destination's path as its name: then the root is the
+    /// directory above.
+    pub fn renames(&self) -> bool {
+        self.resolved.rename.is_some()
+    }
+
     /// Takes the lock and opens the journal.
     fn take_staging(&self, root: &Place) -> Result<()> {
         let of_io = |error: io::Error| failure::of_io(OPEN_STAGING, &error);

@@ -21,6 +21,7 @@ pub struct Ssh {
     destination: String,
     port: Option<u16>,
     family: Option<Family>,
+    never_asks: bool,
 }
 
 impl Ssh {
@@ -35,12 +36,17 @@ impl Ssh {
             return Err(usage("--rsh: the command is empty"));
         }
         check_destination(destination).map_err(usage)?;
-        Ok(Ssh { words, destination: destination.to_owned(), port, family: None })
+        Ok(Ssh { words, destination: destination.to_owned(), port, family: None, never_asks: false })
     }
 
     /// The same, which dials only addresses of this family, if one is given.
     pub fn only(self, family: Option<Family>) -> Ssh {
         Ssh { family, ..self }
+    }
+
+    /// The same, which asks its user for nothing: where a login needs that, it fails.
+    pub fn never_asking(self) -> Ssh {
+        Ssh { never_asks: true, ..self }
     }
 
     /// The family whose addresses alone are dialled.
@@ -76,6 +82,9 @@ impl Ssh {
             command.args(["-oRemoteCommand=none", "-oRequestTTY=no", "-oForkAfterAuthentication=no"]);
             if !patient {
                 command.arg("-oConnectTimeout=10");
+            }
+            if self.never_asks {
+                command.arg("-oBatchMode=yes");
             }
         }
         self.add_options(&mut command);

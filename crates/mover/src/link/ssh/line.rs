@@ -143,6 +143,9 @@ pub struct Ready {
     pub versions: (u16, u16),
     /// Its own version, for people.
     pub version: String,
+    /// Whether it serves the one place of its order alone. One that does not know that passes over it.
+    #[serde(default)]
+    pub confines: bool,
 }
 
 impl Ready {
@@ -164,6 +167,17 @@ impl Ready {
         }
         ready.addresses.truncate(ADDRESSES_MAX);
         Ok(ready)
+    }
+
+    /// Whether it serves no more than it was ordered to.
+    ///
+    /// # Errors
+    /// `Protocol` if it serves all that its user may reach where that is one place.
+    pub fn check(&self, order: &Order) -> Result<()> {
+        match order.only.is_none() || self.confines {
+            true => Ok(()),
+            false => Err(odd("the far thalweg is too old to serve one place alone: update it")),
+        }
     }
 }
 
@@ -303,6 +317,7 @@ mod tests {
             fingerprint: "ab".repeat(32),
             versions: (1, 1),
             version: "0.1.0".into(),
+            confines: false,
         }
     }
 
@@ -370,6 +385,13 @@ mod tests {
         let order = Order { only: Some(only.clone()), ..order };
         let back = Order::of_line(order.to_line().trim()).unwrap().only.unwrap();
         assert_eq!((back.path(), back), (Some(b"a\xff".to_vec()), only));
+        // A mover that does not know what that is does not say that it keeps to it.
+        let confines = Ready { confines: true, ..ready() };
+        assert!(confines.check(&order).is_ok());
+        let said = ready().to_line().replace("\"confines\":false", "\"later\":true");
+        let older = Ready::of_line(said.trim().strip_prefix(MOVER_MAGIC).unwrap(), (1, 1)).unwrap();
+        assert_eq!(older.check(&order).unwrap_err().reason, Reason::FarProgramDiffers);
+        assert!(older.check(&Order { only: None, ..order.clone() }).is_ok());
         // One that cannot be read is not taken for none: that would be everything.
         let odd = order.to_line().replace("61ff", "61f");
         assert!(Order::of_line(odd.trim()).is_err());

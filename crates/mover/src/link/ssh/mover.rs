@@ -2,12 +2,15 @@
 
 use super::child::{END_TIMEOUT, LOOK_AGAIN, call_off, end};
 use super::command::{FarProgram, Ssh, no_ssh, not_reached};
-use super::{DialBack, LOGIN_TIMEOUT, MOVER_MAGIC, Order, Ready, START, read_line};
-use crate::failure::{Failure, FailureKind, Reason, Result};
-use std::io::{Read, Write};
+use super::{DialBack, LOGIN_TIMEOUT, MOVER_MAGIC, Order, REACH, Ready, START, read_line};
+use crate::failure::{self, Failure, FailureKind, Reason, Result};
+use crate::mutex::lock;
+use std::io::{ErrorKind, Read, Write};
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use thalweg_sys::child::write_without_waiting;
 
 /// A far mover that ssh started. Dropping it ends ssh; the far mover ends when its session does.
 #[derive(Debug)]
@@ -15,7 +18,30 @@ pub struct StartedMover {
     /// What it said of itself.
     pub ready: Ready,
     child: Child,
-    stdin: Option<ChildStdin>,
+    asker: Asker,
+}
+
+/// Asks a far mover to dial back, also while another has that.
+#[derive(Debug, Clone)]
+pub struct Asker {
+    stdin: Arc<Mutex<Option<ChildStdin>>>,
+}
+
+impl Asker {
+    /// Asks it, and waits for nothing.
+    ///
+    /// # Errors
+    /// `Connection` if ssh is gone; `Busy` if it takes nothing for the time being.
+    pub fn ask(&self, request: &DialBack) -> Result<()> {
+        let gone = || Failure::new(FailureKind::Connection, START, "ssh has ended").because(Reason::SshEnded);
+        let mut stdin = lock(&self.stdin);
+        let stdin = stdin.as_mut().ok_or_else(gone)?;
+        // A line is shorter than what is written whole or not at all.
+        stdin.write_all(request.to_line().as_bytes()).map_err(|error| match error.kind() {
+            ErrorKind::WouldBlock => Failure::new(FailureKind::Busy, REACH, "ssh takes nothing"),
+            _ => gone(),
+        })
+    }
 }
 
 impl StartedMover {
@@ -24,19 +50,14 @@ impl StartedMover {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Asks the far mover to dial back.
-    ///
-    /// # Errors
-    /// `Connection` if ssh is gone.
-    pub fn ask(&mut self, request: &DialBack) -> Result<()> {
-        let gone = || Failure::new(FailureKind::Connection, START, "ssh has ended").because(Reason::SshEnded);
-        let stdin = self.stdin.as_mut().ok_or_else(gone)?;
-        stdin.write_all(request.to_line().as_bytes()).and_then(|()| stdin.flush()).map_err(|_| gone())
+    /// Who asks it to dial back.
+    pub fn asker(&self) -> Asker {
+        self.asker.clone()
     }
 
     /// Tells the far mover that nothing more comes, and waits a little for ssh to end.
     pub fn close(&mut self) {
-        drop(self.stdin.take());
+        drop(lock(&self.asker.stdin).take());
         end(&mut self.child, END_TIMEOUT);
     }
 }
@@ -88,7 +109,8 @@ pub fn start(
     }
     match first_word(&mut child, MOVER_MAGIC, LOGIN_TIMEOUT, is_over) {
         Word::Said(text) => {
-            let ready = match Ready::of_line(&text, order.versions) {
+            let ready = Ready::of_line(&text, order.versions);
+            let ready = match ready.and_then(|ready| ready.check(order).map(|()| ready)) {
                 Ok(ready) => ready,
                 Err(failure) => {
                     drop(stdin);
@@ -96,7 +118,13 @@ pub fn start(
                     return Err(NotStarted { failure, program_is_missing: true });
                 }
             };
-            Ok(StartedMover { ready, child, stdin })
+            if let Some(Err(error)) = stdin.as_ref().map(write_without_waiting) {
+                drop(stdin);
+                end(&mut child, END_TIMEOUT);
+                return Err(failure::of_io(START, &error).into());
+            }
+            let asker = Asker { stdin: Arc::new(Mutex::new(stdin)) };
+            Ok(StartedMover { ready, child, asker })
         }
         Word::Late => {
             end(&mut child, Duration::ZERO);
