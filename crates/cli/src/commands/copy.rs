@@ -24,6 +24,7 @@ use thalweg_mover::plan;
 use thalweg_mover::run::client::LinkSettings;
 use thalweg_mover::run::copy::{
     Fidelity, Meter, Movement, Remembered, Report, Selection, Stop, Watch, Wishes, deletes_in_part,
+    removes_in_part,
 };
 use thalweg_mover::run::steer::Rate;
 use thalweg_sys::heat;
@@ -67,10 +68,13 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     let filter = args.filter.held()?;
     let only = filter.only()?;
     let asked = read_places(args, only.as_deref(), places)?;
-    if args.delete
-        && let Some(part) = asked.iter().find_map(Asked::part)
-    {
-        return Err(deletes_in_part(part));
+    if let Some(part) = asked.iter().find_map(Asked::part) {
+        if args.delete {
+            return Err(deletes_in_part(part));
+        }
+        if args.remove_source_files {
+            return Err(removes_in_part(part));
+        }
     }
     let state = identity::state_path(args.link.state.as_deref())?;
     let pack = Pack { command, args, filter: &filter, state: &state, copies: asked.len() };

@@ -275,7 +275,12 @@ fn parts_that_there_are_not_and_what_a_part_cannot_do_are_refused_before_anythin
     }
     refuse(&["sync", "--delete", "--part", "1/4", &from, &to], "let one host run `thalweg sync --delete`");
     refuse(&["sync", "--delete", &from, "a,b:x"], "let one host run `thalweg sync --delete`");
-    refuse(&["cp", "--part", "1/4", &from, &to, "--and", &from, &to], "cannot be used with");
+    let kept = "no source file can be removed";
+    refuse(&["cp", "--remove-source-files", "--part", "1/4", &from, &to], kept);
+    refuse(&["cp", "--remove-source-files", &from, "a,b:x"], kept);
+    let both = ["cp", "--part", "1/4", &from, &to, "--and", &from, &to];
+    refuse(&both, "cannot be used with");
+    refuse(&both, "--part");
     refuse(&["cp", "--part", "1/4", &from, "a,b:x"], "part 1/4 is one host's, and 2 are named");
     refuse(&["cp", "a,b:x", "a:y", &to], "all sources are at the same hosts");
     refuse(&["cp", &from, "a[1-17]:x"], "at most 16 hosts share a copy in one command");
