@@ -104,11 +104,17 @@ impl LocalDestination {
             lock(&place.territory.mode_before).take();
         }
         if !differs(&stat, xattrs.as_deref(), &wanted, preserve, self.grain(&place)) {
+            if preserve.mode {
+                self.has_its_mode(item.path.as_bytes());
+            }
             return Ok(Vec::new());
         }
         let has = Has { may_have_xattrs: preserve.xattrs, ..Has::of(&stat) };
         let (mut losses, is_changed) =
             apply(&dir, &has, &wanted, preserve, &self.rights, true).map_err(of_io)?;
+        if preserve.mode {
+            self.has_its_mode(item.path.as_bytes());
+        }
         if self.is_forgetful(&place) {
             look_what_stayed(&dir, &wanted, preserve, self.grain(&place), &mut losses).map_err(of_io)?;
         }
