@@ -84,9 +84,8 @@ impl Ssh {
             // Neither a terminal nor forwarding of anything, whatever the configuration has for everyday logins.
             command.args(["-T", "-x", "-a", "-oClearAllForwardings=yes", "-oPermitLocalCommand=no"]);
             command.args(["-oRemoteCommand=none", "-oRequestTTY=no", "-oForkAfterAuthentication=no"]);
-            if let Some(max) = if patient { self.connect_max } else { Some(IMPATIENT_MAX) } {
-                command.arg(format!("-oConnectTimeout={}", max.as_secs()));
-            }
+            let connect_max = if patient { self.connect_max } else { Some(IMPATIENT_MAX) };
+            command.args(connect_max.map(|max| format!("-oConnectTimeout={}", max.as_secs())));
         }
         self.add_options(&mut command);
         if self.is_openssh() {

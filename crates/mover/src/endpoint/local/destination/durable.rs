@@ -546,7 +546,7 @@ mod tests {
         }
     }
 
-    /// It is Done: what is only to look otherwise counts as there for long.
+    /// Of a copy without parts, one that is only to look otherwise was there for long.
     #[test]
     fn the_name_of_a_directory_that_another_part_may_just_have_made_is_synced() {
         let scratch = tempfile::tempdir().unwrap();
