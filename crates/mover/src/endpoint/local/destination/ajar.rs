@@ -118,6 +118,8 @@ impl LocalDestination {
                 break;
             }
             is_opened |= self.open_one(&path[..end], &look, &|mode| dir.set_mode(name, mode));
+            // A handle from when it could not be read gives no mode and syncs nothing.
+            self.held.forget(&path[..end]);
             let Ok(child) = dir.open_beneath(name, Links::Refuse) else { break };
             dir = Arc::new(child);
             start = end + 1;
@@ -145,11 +147,6 @@ impl LocalDestination {
         let is_opened = (0..OPEN_TRIES).any(|_| set_mode(stat.mode | OWNERS).is_ok() && is_open());
         if is_opened && !is_known && ajar.len() < AJAR_MAX {
             ajar.insert(path.to_vec(), stat.mode);
-        }
-        drop(ajar);
-        if is_opened {
-            // A handle that was opened while it could not be read is not synced by.
-            self.held.forget(path);
         }
         is_opened
     }
@@ -193,6 +190,19 @@ mod tests {
         LocalDestination::open(place, &SourceForm::Many, true, terms, None, Filter::default()).unwrap()
     }
 
+    fn directory() -> Entry {
+        Entry {
+            id: EntryId(0),
+            path: RelativePath::new(b"d".to_vec()).unwrap(),
+            kind: thalweg_wire::Kind::Directory,
+            mode: 0o755,
+            uid: thalweg_sys::user::effective_uid(),
+            gid: thalweg_sys::user::effective_gid(),
+            evidence: Evidence::default(),
+            xattrs: Vec::new(),
+        }
+    }
+
     fn chmod(path: &Path, mode: u32) {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     }
@@ -222,17 +232,7 @@ mod tests {
     fn a_mode_that_is_given_stays_though_it_is_the_one_that_we_opened_the_directory_with() {
         let scratch = tempfile::tempdir().unwrap();
         let to = of_a_part(scratch.path(), 0o755);
-        let entry = Entry {
-            id: EntryId(0),
-            path: RelativePath::new(b"d".to_vec()).unwrap(),
-            kind: thalweg_wire::Kind::Directory,
-            mode: 0o755,
-            uid: thalweg_sys::user::effective_uid(),
-            gid: thalweg_sys::user::effective_gid(),
-            evidence: Evidence::default(),
-            xattrs: Vec::new(),
-        };
-        to.decide(&entry, &|_, _| true);
+        to.decide(&directory(), &|_, _| true);
         // Another part gave it what it had before.
         chmod(&scratch.path().join("d"), 0o555);
         assert!(to.open_way(b"d/f"));
@@ -260,6 +260,23 @@ mod tests {
         assert!(!to.open_way(b"d/f"), "it is open");
         to.close(false);
         chmod(&scratch.path().join("d"), 0o755);
+    }
+
+    #[test]
+    fn a_directory_that_was_held_while_it_could_not_be_read_gets_its_mode_all_the_same() {
+        let scratch = tempfile::tempdir().unwrap();
+        let to = of_a_part(scratch.path(), 0o755);
+        if to.rights.uid == 0 {
+            eprintln!("skipped: root may read what is closed");
+            return;
+        }
+        to.decide(&directory(), &|_, _| true);
+        chmod(&scratch.path().join("d"), 0o311);
+        to.place(b"d").unwrap();
+        let conclusion = to.conclude(false, &|| {});
+        assert!(conclusion.failed.is_none() && conclusion.revised.is_empty());
+        to.close(true);
+        assert_eq!(mode(&scratch.path().join("d")), 0o755);
     }
 
     #[test]
