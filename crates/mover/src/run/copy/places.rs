@@ -237,7 +237,8 @@ mod tests {
         let watch = Watch { events, is_behind: None, link_events, meter: Arc::default(), evidence: None };
         let stop = Stop::default();
         let key = |part, machine: &[u8]| {
-            let wishes = Wishes { selection: Selection { part, ..Selection::default() }, ..Wishes::default() };
+            let selection = Selection { part, ..Selection::default() };
+            let wishes = Wishes { selection, ..Wishes::default() };
             Job::new(&from, &to, &wishes, &identity, &watch, &stop).job_key_at(machine)
         };
         let (first, second) = (PartOf::new(1, 8), PartOf::new(2, 8));
