@@ -69,6 +69,8 @@ pub struct SshOptions {
     pub static_programs: Option<Vec<PathBuf>>,
     /// Data ride in ssh. Default: only where every port is shut.
     pub via_ssh: bool,
+    /// For how long sshd may not answer, in whole seconds; a password may be typed for longer. Default: as ssh is set.
+    pub connect_max: Option<Duration>,
     /// How the far mover stands to others there. Default: as sshd starts it.
     pub priority: Priority,
 }
@@ -84,6 +86,7 @@ impl Default for SshOptions {
             bootstrap: false,
             static_programs: None,
             via_ssh: false,
+            connect_max: None,
             priority: Priority::default(),
         }
     }

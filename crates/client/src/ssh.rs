@@ -50,7 +50,7 @@ pub(crate) fn wishes(host: &str, port: Option<u16>, how: &How) -> Result<SshWish
         return Err(Failure::new(FailureKind::Usage, "read the command line", cause));
     }
     Ok(SshWishes {
-        ssh: Ssh::new(&asked.rsh, host, port.or(asked.port))?.only(how.family),
+        ssh: Ssh::new(&asked.rsh, host, port.or(asked.port))?.only(how.family).within(asked.connect_max),
         program: FarProgram::from_command(&asked.far_path)?,
         bootstrap: asked.bootstrap,
         static_programs: asked.static_programs.clone(),

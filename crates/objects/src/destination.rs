@@ -238,7 +238,7 @@ impl ObjectDestination {
     ) -> Result<ObjectDestination> {
         let (prefix, rename) = place(&bucket, &location.key, form)?;
         let identity = [bucket.name().as_bytes(), b"\0", prefix.as_bytes()].concat();
-        let catalogue = state.and_then(|state| open_catalogue(state, &identity, terms.dry_run));
+        let catalogue = state.and_then(|state| open_catalogue(state, &identity, &terms));
         let notes = match state.filter(|_| !terms.dry_run) {
             Some(state) => {
                 let job = hex::hex(&terms.job_key);
@@ -600,10 +600,17 @@ fn place(bucket: &AnyBucket, key: &str, form: &SourceForm) -> Result<(String, Op
 }
 
 /// Without it time and size alone decide.
-fn open_catalogue(state: &Path, identity: &[u8], only_reads: bool) -> Option<Catalogue> {
-    let opened = match only_reads {
-        true => Catalogue::open_to_read(state, identity),
-        false => Catalogue::open(state, identity),
+fn open_catalogue(state: &Path, place: &[u8], terms: &Terms) -> Option<Catalogue> {
+    let mut identity = place.to_vec();
+    // Parts run at the same time, each with its own.
+    if let Some(part) = terms.part {
+        identity.push(0);
+        identity.extend_from_slice(&part.number.to_le_bytes());
+        identity.extend_from_slice(&part.count.to_le_bytes());
+    }
+    let opened = match terms.dry_run {
+        true => Catalogue::open_to_read(state, &identity),
+        false => Catalogue::open(state, &identity),
     };
     opened.unwrap_or_else(|error| {
         tracing::warn!(%error, "nothing is remembered of what was copied");

@@ -20,6 +20,8 @@ pub const BAD_CHECKSUM: i32 = libc::EBADMSG;
 pub const CROSS_DEVICE: i32 = libc::EXDEV;
 /// An argument makes no sense; also what a file system answers that does not know what is asked for.
 pub const INVALID: i32 = libc::EINVAL;
+/// The handle is not open for this; also of a directory that may not be read.
+pub const BAD_HANDLE: i32 = libc::EBADF;
 /// The system's table of open files is full.
 pub const TABLE_FULL: i32 = libc::ENFILE;
 /// The process has as many files open as it may.

@@ -54,6 +54,8 @@ const AS_NOBODY: [(&str, &[&str]); 3] = [
         "thalweg_mover",
         &[
             "endpoint::conformance::local::a_local_source_keeps_what_sources_promise",
+            "endpoint::local::destination::ajar::tests::\
+             a_directory_that_was_held_while_it_could_not_be_read_gets_its_mode_all_the_same",
             "endpoint::local::staging::territory::tests::\
              what_final_modes_keep_us_out_of_is_cleared_up_all_the_same_and_closed_again",
         ],

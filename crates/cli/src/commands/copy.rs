@@ -11,6 +11,7 @@ use errand::{Between, Hears, Pack};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use thalweg_client::errand::client_line;
 use thalweg_client::far_movers::{FarMovers, How, Whom};
 use thalweg_client::identity;
@@ -24,6 +25,7 @@ use thalweg_mover::plan;
 use thalweg_mover::run::client::LinkSettings;
 use thalweg_mover::run::copy::{
     Fidelity, Meter, Movement, Remembered, Report, Selection, Stop, Watch, Wishes, deletes_in_part,
+    removes_in_part,
 };
 use thalweg_mover::run::steer::Rate;
 use thalweg_sys::heat;
@@ -67,10 +69,13 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     let filter = args.filter.held()?;
     let only = filter.only()?;
     let asked = read_places(args, only.as_deref(), places)?;
-    if args.delete
-        && let Some(part) = asked.iter().find_map(Asked::part)
-    {
-        return Err(deletes_in_part(part));
+    if let Some(part) = asked.iter().find_map(Asked::part) {
+        if args.delete {
+            return Err(deletes_in_part(part));
+        }
+        if args.remove_source_files {
+            return Err(removes_in_part(part));
+        }
     }
     let state = identity::state_path(args.link.state.as_deref())?;
     let pack = Pack { command, args, filter: &filter, state: &state, copies: asked.len() };
@@ -85,7 +90,9 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     bound_memory(args.memory);
 
     let far: Vec<Whom> = asked.iter().flat_map(Asked::far_movers).collect();
-    let how = How { client_line: client_line()?, ..how(args, places, &state) };
+    let mut how = How { client_line: client_line()?, ..how(args, places, &state) };
+    let is_shared = args.part.is_none() && asked.iter().any(|asked| asked.part().is_some());
+    how.ssh.connect_max = is_shared.then_some(SHARED_CONNECT_MAX);
     let mut far_movers = FarMovers::new(how.clone());
     let reach = |(asked, errand): (Asked, Option<Between>)| -> Result<Work> {
         Ok(match errand {
@@ -94,7 +101,7 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
         })
     };
     let has_between = errands.iter().any(Option::is_some);
-    let works = reach_all(asked.into_iter().zip(errands).collect(), args.part.is_none(), reach)?;
+    let works = reach_all(asked.into_iter().zip(errands).collect(), is_shared, reach)?;
     let jobs: Vec<&Job> = works.iter().flatten().filter_map(Work::job).collect();
     if args.delete {
         job::refuse_shared(&jobs)?;
@@ -170,20 +177,34 @@ fn read_places(args: &CopyArgs, only: Option<&[RelativePath]>, places: &Places) 
     }
 }
 
-/// Reaches their places. Of a copy that several hosts share (`may_lack`), a host that is not reached leaves its part
-/// undone, unless none is.
+/// For how long one ssh host of several may not answer: the others wait for it, and their parts with them. A login takes
+/// far less; where nothing answers the kernel tries for some two minutes.
+const SHARED_CONNECT_MAX: Duration = Duration::from_secs(30);
+
+/// Reaches their places. Of a copy that several hosts share (`may_lack`), a host that is not reached leaves its parts
+/// undone, unless none is; it is tried once.
 fn reach_all(
     asked: Vec<(Asked, Option<Between>)>,
     may_lack: bool,
     mut reach: impl FnMut((Asked, Option<Between>)) -> Result<Work>,
 ) -> Result<Vec<Result<Work>>> {
     let mut works = Vec::with_capacity(asked.len());
+    let mut lost: Vec<(Whom, Failure)> = Vec::new();
     for one in asked {
         let is_shared = may_lack && one.0.part().is_some();
-        match reach(one) {
-            Err(failure) if !is_shared || failure.kind == FailureKind::Usage => return Err(failure),
-            reached => works.push(reached),
+        // What is reached now has one at most: two far places are reached when their copy runs.
+        let whom = one.0.far_movers().next().filter(|_| one.1.is_none());
+        let known = lost.iter().find(|(lost, _)| Some(lost) == whom.as_ref());
+        let reached = match known {
+            Some((_, failure)) => Err(failure.clone()),
+            None => reach(one),
+        };
+        match &reached {
+            Err(failure) if !is_shared || failure.kind == FailureKind::Usage => return Err(failure.clone()),
+            Err(failure) => lost.extend(whom.map(|whom| (whom, failure.clone()))),
+            Ok(_) => {}
         }
+        works.push(reached);
     }
     let first = works.iter().find_map(|work| work.as_ref().err()).cloned();
     match first {
@@ -456,3 +477,34 @@ pub fn stand_back(priority: Priority) -> Result<()> {
 }
 
 const STOPPING: &str = "stopping: what was written becomes durable first; once more to stop at once";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_mover::link::Identity;
+    use thalweg_mover::run::copy::{From, To};
+
+    /// Each time it would be waited for.
+    #[test]
+    fn a_host_of_several_that_is_not_reached_is_tried_once() {
+        let read = |typed: [&str; 2]| {
+            Asked::read_parts(&typed.map(OsString::from), None, &Places::default(), None).unwrap()
+        };
+        let both = [["x/", "down,up:y"], ["z/", "down,up:w"]];
+        let asked = both.into_iter().flat_map(read).map(|asked| (asked, None)).collect();
+        let mut tried = Vec::new();
+        let reach = |(asked, _): (Asked, Option<Between>)| {
+            let Some(Whom::Ssh(host, _)) = asked.far_movers().next() else { panic!("it is by ssh") };
+            tried.push(host.clone());
+            if host == "down" {
+                return Err(Failure::new(FailureKind::Connection, "start by ssh", "nobody answers"));
+            }
+            let (from, to, part) = (From::Zero(0), To::Null, asked.part());
+            let signer = Arc::new(Identity::generate("test").unwrap());
+            Ok(Work::Here(Box::new(Job { from, to, signer, names: asked.names(), part, client_line: None })))
+        };
+        let works = reach_all(asked, true, reach).unwrap();
+        assert_eq!(tried, ["down", "up", "up"]);
+        assert_eq!(works.iter().map(Result::is_err).collect::<Vec<_>>(), [true, false, true, false]);
+    }
+}

@@ -74,6 +74,14 @@ fn a_tree_goes_into_a_bucket_and_comes_back_the_same_and_the_second_time_nothing
         assert_eq!(files(&server.scratch.path("parts")), sent);
         let alone = |number: usize| files(&server.scratch.path(&format!("part-{number}")));
         assert_eq!((1..=3).map(|number| alone(number).len()).sum::<usize>(), sent.len());
+        // In parts it goes there too, each once.
+        for (part, is_new) in [("1/2", true), ("2/2", true), ("1/2", false), ("2/2", false)] {
+            let there = server.place("in-parts/");
+            let told = server.ok(&["cp", "--json", "--part", part, &from, &there]);
+            assert_eq!(told.number("bytes_done") > 0, is_new, "{part}");
+        }
+        server.ok(&["cp", &server.place("in-parts/"), &server.path("of-parts/")]);
+        assert_eq!(files(&server.scratch.path("of-parts")), sent);
         // What changed moves, and nothing else.
         std::fs::write(server.scratch.path("from/file 1 é+&%"), b"other").unwrap();
         assert_eq!(done(server, &[&from, &there]), 1);

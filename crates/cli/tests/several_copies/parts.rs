@@ -1,10 +1,14 @@
 //! One copy that several hosts share: parts, and several hosts in one place.
 
 use super::support::facts;
+use super::support::job::journal_bytes;
 use super::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Command;
+use thalweg_mover::part;
+use thalweg_wire::RelativePath;
+use thalweg_wire::message::PartOf;
 
 /// A tree here, and two daemons of one site: they have one key, and one file system behind them.
 struct Pair {
@@ -173,17 +177,54 @@ fn a_part_is_the_same_whichever_way_it_goes_and_all_are_together_the_tree() {
 #[test]
 fn parts_that_run_at_the_same_time_make_the_tree_that_one_copy_makes() {
     let scratch = Scratch::new();
-    make_tree(&scratch.path("from"));
-    let parts = (1..=4).map(|number| {
-        let command = with(scratch.thalweg(), ["cp", "--part", &format!("{number}/4")]);
-        Running::start(with(command, [scratch.path("from/"), scratch.path("to/")]))
-    });
-    for part in parts.collect::<Vec<_>>() {
-        part.end(LIMIT).expect(0);
+    let from = scratch.path("from");
+    make_tree(&from);
+    let copy = |options: &[&str], to: &Path| {
+        let parts = (1..=4).map(|number| {
+            let command = with(scratch.thalweg(), ["cp", "--part", &format!("{number}/4")]);
+            Running::start(with(with(command, options), [scratch.path("from/"), to.join("")]))
+        });
+        for part in parts.collect::<Vec<_>>() {
+            part.end(LIMIT).expect(0);
+        }
+    };
+    // The second time by content, which all of them read.
+    let to = scratch.path("to");
+    for check in ["evidence", "digest"] {
+        copy(&["--check", check], &to);
+        assert_same(&from, &to);
+        assert_eq!(mtime(&from), mtime(&to));
+        assert_no_litter(&to);
     }
-    assert_same(&scratch.path("from"), &scratch.path("to"));
-    assert_eq!(mtime(&scratch.path("from")), mtime(&scratch.path("to")));
-    assert_no_litter(&scratch.path("to"));
+    let timeless = scratch.path("timeless");
+    for _ in 0..2 {
+        copy(&["--no-times"], &timeless);
+        assert_eq!(names(&from), names(&timeless));
+        assert_no_litter(&timeless);
+    }
+}
+
+#[test]
+fn parts_into_an_export_that_replaces_nothing_are_together_the_tree() {
+    let scratch = Scratch::new();
+    make_tree(&scratch.path("from"));
+    let export = scratch.path("export");
+    std::fs::create_dir(&export).unwrap();
+    let once = format!("once={}:no-replace", export.display());
+    let daemon = scratch.daemon_with(&[("data", &export)], &["--export", &once]);
+    let (from, there, ticket) =
+        (text(&scratch.path("from/")), daemon.place("once", "to/"), text(&daemon.ticket));
+    for _ in 0..2 {
+        let parts = (1..=3).map(|number| {
+            let part = format!("{number}/3");
+            let command = with(scratch.thalweg(), ["cp", "--ticket", &ticket, "--part", &part]);
+            Running::start(with(command, [&from, &there]))
+        });
+        for part in parts.collect::<Vec<_>>() {
+            part.end(LIMIT).expect(0);
+        }
+        assert_same(&scratch.path("from"), &export.join("to"));
+    }
 }
 
 #[test]
@@ -225,10 +266,18 @@ fn parts_of_a_user_whom_modes_keep_out_fill_directories_that_others_close_at_the
 fn a_part_that_is_killed_goes_on_and_sends_nothing_that_another_part_has() {
     let scratch = Scratch::new();
     std::fs::create_dir_all(scratch.path("from/below")).unwrap();
-    for number in 0..24 {
-        let content = noise(number, 1 << 20);
-        std::fs::write(scratch.path(&format!("from/below/file-{number}")), content).unwrap();
-    }
+    let is_first = |number: &u64| {
+        let path = RelativePath::new(format!("below/file-{number}").into_bytes()).unwrap();
+        part::has_name(PartOf::new(1, 2).unwrap(), &path)
+    };
+    let write = |number: u64, bytes| {
+        let path = scratch.path(&format!("from/below/file-{number}"));
+        std::fs::write(path, noise(number, bytes)).unwrap();
+    };
+    // One large file is all of the part that is killed.
+    let (firsts, seconds): (Vec<u64>, Vec<u64>) = (0..24).partition(is_first);
+    write(firsts[0], 48 << 20);
+    seconds.into_iter().for_each(|number| write(number, 1 << 20));
     let (from, to) = (text(&scratch.path("from/")), text(&scratch.path("to/")));
     scratch.ok(["cp", "--part", "2/2", &from, &to]);
     let theirs = names(&scratch.path("to"));
@@ -237,14 +286,17 @@ fn a_part_that_is_killed_goes_on_and_sends_nothing_that_another_part_has() {
         theirs.iter().map(|name| std::fs::metadata(path(name)).unwrap().ino()).collect()
     };
     let before = inodes();
-    let mut slow =
-        Running::start(with(scratch.thalweg(), ["cp", "--part", "1/2", "--bwlimit", "2MB/s", &from, &to]));
-    let is_at_work = || scratch.path("to/.thalweg-staging").exists();
+    let first = ["cp", "--part", "1/2", "--chunk", "1MiB"];
+    let mut slow = Running::start(with(with(scratch.thalweg(), first), ["--bwlimit", "8MB", &*from, &*to]));
+    // Some chunks are recorded: a digest of each has 32 bytes.
+    let is_at_work = || journal_bytes(&scratch.path("to")) > 500;
     assert!(wait_until(LIMIT, || is_at_work() || slow.is_over()));
     assert!(!slow.is_over(), "it was to be killed at work");
     slow.kill();
     let report = scratch.path("report");
-    scratch.ok(["cp", "--part", "1/2", "--report", &text(&report), &from, &to]);
+    let out = scratch.ok([&first[..], &["--json", "--report", &text(&report), &from, &to]].concat());
+    let end = events(&out).into_iter().find(|event| event["event"] == "finished").unwrap();
+    assert!(end["bytes_resumed"].as_u64() > Some(0), "{end}");
     let told = events(&std::fs::read_to_string(&report).unwrap());
     let sent: Vec<&str> = told.iter().filter_map(|event| event["path"].as_str()).collect();
     assert!(sent.iter().any(|path| path.starts_with("below/file-")), "{sent:?}");
@@ -275,7 +327,12 @@ fn parts_that_there_are_not_and_what_a_part_cannot_do_are_refused_before_anythin
     }
     refuse(&["sync", "--delete", "--part", "1/4", &from, &to], "let one host run `thalweg sync --delete`");
     refuse(&["sync", "--delete", &from, "a,b:x"], "let one host run `thalweg sync --delete`");
-    refuse(&["cp", "--part", "1/4", &from, &to, "--and", &from, &to], "cannot be used with");
+    let kept = "no source file can be removed";
+    refuse(&["cp", "--remove-source-files", "--part", "1/4", &from, &to], kept);
+    refuse(&["cp", "--remove-source-files", &from, "a,b:x"], kept);
+    let both = ["cp", "--part", "1/4", &from, &to, "--and", &from, &to];
+    refuse(&both, "cannot be used with");
+    refuse(&both, "--part");
     refuse(&["cp", "--part", "1/4", &from, "a,b:x"], "part 1/4 is one host's, and 2 are named");
     refuse(&["cp", "a,b:x", "a:y", &to], "all sources are at the same hosts");
     refuse(&["cp", &from, "a[1-17]:x"], "at most 16 hosts share a copy in one command");

@@ -320,23 +320,7 @@ pub fn copy(
         return Err(Failure::new(FailureKind::Usage, "copy", cause));
     }
     removal::check(from, to, wishes)?;
-    let mut job = Job {
-        from,
-        to,
-        wishes,
-        identity,
-        watch,
-        stop,
-        started: Instant::now(),
-        attempts: Attempts::new(HEALS, wishes.movement.link.patience, Instant::now()),
-        is_unused_told: false,
-        is_room_told: false,
-        is_tuned_congestion_refused: false,
-        passage: None,
-        beginnings: Vec::new(),
-        evidence_at: Instant::now(),
-        removed: Arc::default(),
-    };
+    let mut job = Job::new(from, to, wishes, identity, watch, stop);
     watch.meter.came(0);
     let result = job.run();
     if let To::Given(to) = to
@@ -352,6 +336,16 @@ pub fn deletes_in_part(part: PartOf) -> Failure {
     let cause = format!(
         "in part {part} nothing can be deleted: what it lacks the other parts have (--delete). Once all are there, let one \
          host run `thalweg sync --delete` without --part"
+    );
+    Failure::new(FailureKind::Usage, "copy", cause)
+}
+
+/// What is said to who has a part remove the source files.
+pub fn removes_in_part(part: PartOf) -> Failure {
+    let cause = format!(
+        "in part {part} no source file can be removed: it would change times and numbers of names that the other parts \
+         go by (--remove-source-files). Once all are there, let one host run `thalweg cp --remove-source-files --check \
+         digest` without --part"
     );
     Failure::new(FailureKind::Usage, "copy", cause)
 }
@@ -390,6 +384,35 @@ struct Job<'a> {
     evidence_at: Instant,
     /// Source files removed so far.
     removed: Arc<AtomicU64>,
+}
+
+impl<'a> Job<'a> {
+    fn new(
+        from: &'a From,
+        to: &'a To,
+        wishes: &'a Wishes,
+        identity: &'a Identity,
+        watch: &'a Watch,
+        stop: &'a Stop,
+    ) -> Job<'a> {
+        Job {
+            from,
+            to,
+            wishes,
+            identity,
+            watch,
+            stop,
+            started: Instant::now(),
+            attempts: Attempts::new(HEALS, wishes.movement.link.patience, Instant::now()),
+            is_unused_told: false,
+            is_room_told: false,
+            is_tuned_congestion_refused: false,
+            passage: None,
+            beginnings: Vec::new(),
+            evidence_at: Instant::now(),
+            removed: Arc::default(),
+        }
+    }
 }
 
 impl Job<'_> {

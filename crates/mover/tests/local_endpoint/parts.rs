@@ -115,11 +115,13 @@ fn a_directory_that_one_part_closed_is_filled_by_the_others_and_closed_by_the_la
         eprintln!("skipped: root may write where it is closed");
         return;
     }
-    for is_nested in [false, true] {
+    for (is_nested, root) in [(false, 0o755), (true, 0o755), (false, 0o555), (true, 0o555)] {
         let trees = trees();
         closed_tree(&trees);
+        chmod(&trees.source, root);
         copy_parts(&trees, 1, 4, is_nested);
-        assert_eq!(picture(&trees.source), picture(&trees.target), "nested: {is_nested}");
+        let (from, to) = (picture(&trees.source), picture(&trees.target));
+        assert_eq!(from, to, "nested: {is_nested}, root: {root:o}");
         open_up(&trees);
     }
 }

@@ -119,7 +119,10 @@ impl ObjectDestination {
             if found.is_directory {
                 return Ok(is_there);
             }
-            lock(&self.childless).directory(&entry.path);
+            // Of a part: its files may be in the others.
+            if self.terms.part.is_none() {
+                lock(&self.childless).directory(&entry.path);
+            }
             return Ok(done(Vec::new()));
         }
         // Of one that is implied nobody says what is to be beside it: what is there stays.

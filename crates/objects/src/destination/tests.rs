@@ -4,7 +4,7 @@ use crate::store::If;
 use std::slice;
 use thalweg_wire::Evidence;
 use thalweg_wire::digest::chunk_count;
-use thalweg_wire::message::{Check, Disk, Preserve};
+use thalweg_wire::message::{Check, Disk, PartOf, Preserve};
 
 // What an earlier attempt left.
 mod attempts;
@@ -645,6 +645,24 @@ fn directories_without_files_are_told_as_lost_however_many_they_are() {
     assert_eq!(told.len(), decide::CHILDLESS_MAX);
     let Outcome::Done { losses, .. } = &told.last().unwrap().outcome else { panic!() };
     assert!(losses.len() == 2 && losses[1].why.contains("as many as 3 more"), "{losses:?}");
+}
+
+#[test]
+fn a_part_tells_no_directory_as_lost_and_has_a_catalogue_beside_those_of_others() {
+    let (bucket, state) = (Memory::new(), tempfile::tempdir().unwrap());
+    let open = |part, job: u8| {
+        let terms = Terms { part, job_key: [job; 16], ..terms() };
+        open_as(&bucket, terms, Some(state.path()), DestinationOptions::default()).unwrap()
+    };
+    let parts = [open(PartOf::new(1, 2), 1), open(PartOf::new(2, 2), 2)];
+    assert!(parts.iter().all(|part| lock(&part.catalogue).is_some()));
+    let whole = open(None, 3);
+    for to in parts.iter().chain([&whole]) {
+        assert!(matches!(outcome(to, &entry(1, b"d", Kind::Directory, 0)), Outcome::Done { .. }));
+        let lost = to.conclude(true, &|| {}).revised.len();
+        assert_eq!(lost, usize::from(to.terms.part.is_none()));
+        to.close(true);
+    }
 }
 
 #[test]

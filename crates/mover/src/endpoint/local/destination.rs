@@ -233,14 +233,16 @@ impl LocalDestination {
             terms,
         };
         if let Some(root) = destination.root.clone() {
-            let dry_run = destination.terms.dry_run;
             destination.territories.begin(&root.territory);
-            destination.catalogue =
-                Mutex::new(state.and_then(|state| open_catalogue(&state, &place, &words, &root, dry_run)));
+            let terms = &destination.terms;
+            let catalogue = state.and_then(|state| open_catalogue(&state, &place, &words, &root, terms));
+            destination.catalogue = Mutex::new(catalogue);
             destination.has_catalogue = lock(&destination.catalogue).is_some();
             if !destination.terms.dry_run {
                 let named = |failure| at_words(place::of_export(failure, &place, &words), &words);
-                destination.take_staging(&root).map_err(named)?;
+                // Another part may close the root just now.
+                let take = || destination.take_staging(&root);
+                destination.past_closed(b"", is_kept_out, take).map_err(named)?;
             }
             if destination.direct_is_missed() {
                 tracing::info!(
@@ -616,6 +618,7 @@ impl Destination for LocalDestination {
             if let Some(mut journal) = journal {
                 let _ = journal.flush();
             }
+            self.close_what_was_opened();
             self.territories.all().iter().for_each(|territory| territory.close_top());
             self.claim.let_go();
             lock(&self.scratch).take();
@@ -634,6 +637,13 @@ impl Destination for LocalDestination {
         last.iter().for_each(|territory| clean_up(territory, self.claim.take_lock()));
         self.claim.let_go();
         lock(&self.scratch).take();
+    }
+}
+
+/// What was opened for the time being is closed, whoever forgot to end it.
+impl Drop for LocalDestination {
+    fn drop(&mut self) {
+        self.close_what_was_opened();
     }
 }
 
@@ -668,8 +678,9 @@ fn open_catalogue(
     place: &DestinationPlace,
     words: &Path,
     root: &Place,
-    dry_run: bool,
+    terms: &Terms,
 ) -> Option<Catalogue> {
+    let dry_run = terms.dry_run;
     let words = std::path::absolute(words).unwrap_or_else(|_| words.to_path_buf());
     let stat = root.dir.stat_self().ok()?;
     let below = place.below.as_ref().and_then(|below| below.stat_self().ok()).map_or(0, |stat| stat.inode);
@@ -678,6 +689,11 @@ fn open_catalogue(
     let mut identity = words.as_os_str().as_bytes().to_vec();
     identity.extend_from_slice(&stat.inode.to_le_bytes());
     identity.extend_from_slice(&below.to_le_bytes());
+    // Parts run at the same time, each with its own.
+    if let Some(part) = terms.part {
+        identity.extend_from_slice(&part.number.to_le_bytes());
+        identity.extend_from_slice(&part.count.to_le_bytes());
+    }
     // Nothing is remembered of a dry run, and who copies meanwhile has it.
     let opened = match dry_run {
         true => Catalogue::open_to_read(state, &identity),
@@ -739,6 +755,7 @@ pub fn nameless_in(dir: Option<&Dir>, number: u64) -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use thalweg_wire::message::PartOf;
     use thalweg_wire::{EntryId, Evidence};
 
     #[test]
@@ -753,6 +770,21 @@ mod tests {
         to.close(false);
         assert_eq!(root.dir.stat_self().unwrap().mode, 0o555);
         root.dir.as_file().unwrap().set_mode(0o755).unwrap();
+    }
+
+    #[test]
+    fn parts_at_the_same_time_have_a_catalogue_each() {
+        let (scratch, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let open = |number: u32| {
+            let place = DestinationPlace { path: scratch.path().join("to"), below: None };
+            let (part, job_key) = (PartOf::new(number, 2), [number as u8; 16]);
+            let terms = Terms { part, job_key, ..Terms::of(4 << 20, 1 << 20) };
+            let state = Some(state.path().to_owned());
+            LocalDestination::open(place, &SourceForm::Many, true, terms, state, Filter::default()).unwrap()
+        };
+        let parts = [open(1), open(2)];
+        assert!(parts.iter().all(|part| part.has_catalogue));
+        parts.iter().for_each(|part| part.close(true));
     }
 
     #[test]

@@ -55,6 +55,11 @@ impl<T> Held<T> {
         inner.entries.insert(path.to_vec(), (clock, value));
     }
 
+    /// Lets go of what is at `path`.
+    pub(super) fn forget(&self, path: &[u8]) {
+        lock(&self.inner).entries.remove(path);
+    }
+
     /// Opens what is not held by `open`.
     pub(super) fn get_or(&self, path: &[u8], open: impl Fn() -> io::Result<T>) -> io::Result<Arc<T>> {
         if let Some(value) = self.get(path) {

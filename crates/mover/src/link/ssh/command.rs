@@ -14,6 +14,9 @@ use thalweg_sys::child::with_users_umask;
 /// Time for `ssh -G`, which connects to nobody.
 const CONFIG_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Time for sshd to answer where nobody waits for a login.
+const IMPATIENT_MAX: Duration = Duration::from_secs(10);
+
 /// How to start ssh to one host.
 #[derive(Debug, Clone)]
 pub struct Ssh {
@@ -22,6 +25,7 @@ pub struct Ssh {
     port: Option<u16>,
     family: Option<Family>,
     never_asks: bool,
+    connect_max: Option<Duration>,
 }
 
 impl Ssh {
@@ -36,7 +40,8 @@ impl Ssh {
             return Err(usage("--rsh: the command is empty"));
         }
         check_destination(destination).map_err(usage)?;
-        Ok(Ssh { words, destination: destination.to_owned(), port, family: None, never_asks: false })
+        let destination = destination.to_owned();
+        Ok(Ssh { words, destination, port, family: None, never_asks: false, connect_max: None })
     }
 
     /// The same, which dials only addresses of this family, if one is given.
@@ -47,6 +52,12 @@ impl Ssh {
     /// The same, which asks its user for nothing: where a login needs that, it fails.
     pub fn never_asking(self) -> Ssh {
         Ssh { never_asks: true, ..self }
+    }
+
+    /// The same, which waits at most so long until sshd answers, if that is given, in whole seconds; a password may be
+    /// typed for longer. Only OpenSSH is told, and what `command` says of it counts first.
+    pub fn within(self, connect_max: Option<Duration>) -> Ssh {
+        Ssh { connect_max, ..self }
     }
 
     /// The family whose addresses alone are dialled.
@@ -80,9 +91,8 @@ impl Ssh {
             // Neither a terminal nor forwarding of anything, whatever the configuration has for everyday logins.
             command.args(["-T", "-x", "-a", "-oClearAllForwardings=yes", "-oPermitLocalCommand=no"]);
             command.args(["-oRemoteCommand=none", "-oRequestTTY=no", "-oForkAfterAuthentication=no"]);
-            if !patient {
-                command.arg("-oConnectTimeout=10");
-            }
+            let connect_max = if patient { self.connect_max } else { Some(IMPATIENT_MAX) };
+            command.args(connect_max.map(|max| format!("-oConnectTimeout={}", max.as_secs())));
             if self.never_asks {
                 command.arg("-oBatchMode=yes");
             }
@@ -205,5 +215,21 @@ mod tests {
             let arguments: Vec<_> = command.get_args().collect();
             assert_eq!(arguments[arguments.len() - 6..], [option, "-p", "22", "--", "host", "x"]);
         }
+    }
+
+    #[test]
+    fn ssh_waits_for_an_answer_as_long_as_it_is_told_behind_what_its_user_says() {
+        let ssh = Ssh::new(OsStr::new("ssh -oConnectTimeout=3"), "host", None).unwrap();
+        let told = |ssh: &Ssh, patient| -> Vec<String> {
+            let command = ssh.command(OsStr::new("x"), patient);
+            let all = command.get_args().map(|argument| argument.to_string_lossy().into_owned());
+            all.filter(|argument| argument.contains("ConnectTimeout")).collect()
+        };
+        let theirs = "-oConnectTimeout=3";
+        assert_eq!(told(&ssh, true), [theirs]);
+        assert_eq!(told(&ssh, false), [theirs, "-oConnectTimeout=10"]);
+        let within = ssh.within(Some(Duration::from_secs(30)));
+        // ssh goes by the first.
+        assert_eq!(told(&within, true), [theirs, "-oConnectTimeout=30"]);
     }
 }

@@ -145,7 +145,7 @@ impl Job<'_> {
     /// Same sources and destination, and the same part of them, same key: what lets a second attempt find what the
     /// first left behind. Of what is pushed to a daemon the machine is part of the source: nodes of a cluster have the
     /// same paths, and a daemon the same certificate of all. By ssh it is not: there a user goes on from another login
-    /// node of the same file system.
+    /// node of the same file system. Neither of a part: all its hosts see the same files, and it goes on from any.
     pub(super) fn job_key(&self) -> [u8; 16] {
         self.job_key_at(&thalweg_sys::machine::identity())
     }
@@ -171,7 +171,7 @@ impl Job<'_> {
         }
         if let To::Far(_, place) = self.to {
             add_place(place);
-            if place.export.is_some() {
+            if place.export.is_some() && self.wishes.selection.part.is_none() {
                 add(machine);
             }
         }
@@ -213,4 +213,38 @@ impl Job<'_> {
 fn ends_with_slash(path: &std::path::Path) -> bool {
     use std::os::unix::ffi::OsStrExt;
     path.as_os_str().as_bytes().ends_with(b"/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event;
+    use crate::link::{Identity, ServerTrust, client_config};
+    use crate::run::client::TcpConnect;
+    use crate::run::copy::{Selection, Stop, Watch};
+    use crate::run::far_mover::FarMover;
+    use thalweg_wire::message::PartOf;
+
+    /// A scheduler starts a task again on another node.
+    #[test]
+    fn a_part_goes_on_from_another_machine_and_what_is_no_part_of_a_push_does_not() {
+        let identity = Identity::generate("test").unwrap();
+        let tls = client_config(&identity, &ServerTrust::Pinned(identity.fingerprint())).unwrap();
+        let far = FarMover::new(Arc::new(TcpConnect::new(vec!["a:1".to_owned()])), tls, "thalweg");
+        let place = Place { export: Some("data".to_owned()), path: b"run7".to_vec() };
+        let (from, to) = (From::Local(vec!["/gpfs/run7/".into()]), To::Far(Arc::new(far), place));
+        let (events, link_events) = (event::nobody(), event::nobody());
+        let watch = Watch { events, is_behind: None, link_events, meter: Arc::default(), evidence: None };
+        let stop = Stop::default();
+        let key = |part, machine: &[u8]| {
+            let selection = Selection { part, ..Selection::default() };
+            let wishes = Wishes { selection, ..Wishes::default() };
+            Job::new(&from, &to, &wishes, &identity, &watch, &stop).job_key_at(machine)
+        };
+        let (first, second) = (PartOf::new(1, 8), PartOf::new(2, 8));
+        assert_eq!(key(first, b"one"), key(first, b"other"));
+        assert_ne!(key(first, b"one"), key(second, b"one"), "each with what it left behind");
+        assert_ne!(key(first, b"one"), key(PartOf::new(1, 7), b"one"));
+        assert_ne!(key(None, b"one"), key(None, b"other"));
+    }
 }

@@ -1,6 +1,6 @@
 //! Copies that remove their source files: which may, and what is said of files that stay.
 
-use super::{From, GivenSource, Job, To, Wishes};
+use super::{From, GivenSource, Job, To, Wishes, removes_in_part};
 use crate::endpoint::local::source::LocalSource;
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind, Result, counted, shown_path};
@@ -12,14 +12,17 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use thalweg_wire::message::{Check, Totals};
 
-/// Refuses the removal of source files where nothing would keep their content, and where the same copy once
-/// more would delete it.
+/// Refuses the removal of source files where nothing would keep their content, where the same copy once more would
+/// delete it, and in a part.
 ///
 /// # Errors
 /// `Usage`, with what stands in the way.
 pub(super) fn check(from: &From, to: &To, wishes: &Wishes) -> Result<()> {
     if !wishes.removes_sources {
         return Ok(());
+    }
+    if let Some(part) = wishes.selection.part {
+        return Err(removes_in_part(part));
     }
     match (from, to) {
         (From::Zero(_) | From::Noise(..) | From::Dataset(_) | From::Simulated(_), _) => {
@@ -163,7 +166,7 @@ mod tests {
     use crate::failure;
     use crate::link::Identity;
     use crate::run::agree::Agreed;
-    use crate::run::copy::{Stop, Watch, copy};
+    use crate::run::copy::{Selection, Stop, Watch, copy};
     use crate::run::party::Party;
     use crate::run::transfer::Transfer;
     use crate::run::{LineSink, Outbox, ReceiptSink};
@@ -278,6 +281,20 @@ mod tests {
             // The thread ends before the test does.
             source.holds.store(false, Ordering::SeqCst);
         }
+    }
+
+    #[test]
+    fn of_a_part_no_source_file_is_removed_wherever_it_is_copied() {
+        let part = thalweg_wire::message::PartOf::new(2, 4);
+        let of = |part, removes_sources| {
+            let selection = Selection { part, ..Selection::default() };
+            let wishes = Wishes { selection, removes_sources, ..Wishes::default() };
+            check(&From::Local(vec!["from/".into()]), &To::Local("to".into()), &wishes)
+        };
+        let refused = of(part, true).unwrap_err();
+        assert_eq!(refused.kind, FailureKind::Usage);
+        assert!(refused.cause.contains("in part 2/4 no source file can be removed"), "{refused}");
+        assert!(of(part, false).is_ok() && of(None, true).is_ok());
     }
 
     /// A file system that does not answer is no link: all was copied again, and again in vain.

@@ -4,7 +4,7 @@ use super::LocalDestination;
 use super::ajar::is_kept_out;
 use super::spool::Spooled;
 use crate::endpoint::local::metadata::{Has, apply, differs, look_what_stayed};
-use crate::endpoint::local::{failed, lock, sys_time};
+use crate::endpoint::local::{errno, failed, is_errno, lock, sys_time};
 use crate::endpoint::{Conclusion, Revised};
 use crate::failure::{self, Failure, FailureKind};
 use std::io;
@@ -74,7 +74,12 @@ impl LocalDestination {
     }
 
     fn apply_directory(&self, item: &Spooled) -> Result<Vec<Loss>, Failure> {
-        let of_io = |error: io::Error| failed("set metadata", &item.path, &error);
+        let of_io = |error: io::Error| {
+            // It may be passed through, not read.
+            let is_closed = is_errno(&error, errno::BAD_HANDLE);
+            let error = if is_closed { io::ErrorKind::PermissionDenied.into() } else { error };
+            failed("set metadata", &item.path, &error)
+        };
         let place = self.place(item.path.as_bytes()).map_err(of_io)?;
         let preserve = &self.terms.preserve;
         let stat = place.dir.stat_self().map_err(of_io)?;
@@ -104,11 +109,17 @@ impl LocalDestination {
             lock(&place.territory.mode_before).take();
         }
         if !differs(&stat, xattrs.as_deref(), &wanted, preserve, self.grain(&place)) {
+            if preserve.mode {
+                self.has_its_mode(item.path.as_bytes());
+            }
             return Ok(Vec::new());
         }
         let has = Has { may_have_xattrs: preserve.xattrs, ..Has::of(&stat) };
         let (mut losses, is_changed) =
             apply(&dir, &has, &wanted, preserve, &self.rights, true).map_err(of_io)?;
+        if preserve.mode {
+            self.has_its_mode(item.path.as_bytes());
+        }
         if self.is_forgetful(&place) {
             look_what_stayed(&dir, &wanted, preserve, self.grain(&place), &mut losses).map_err(of_io)?;
         }

@@ -192,7 +192,8 @@ impl LocalDestination {
             self.spool(entry, wanted, is_same)?;
         }
         // What goes at the source may be below it, and there no sync of that covers its name.
-        let made = made || (!place.territory.syncs_whole && self.lasts_for_source(path, &place));
+        let waits = self.lasts_for_part(path, &place);
+        let made = made || waits || (!place.territory.syncs_whole && self.lasts_for_source(path, &place));
         Ok(if is_same { unchanged(None, made) } else { done(made) })
     }
 

@@ -167,6 +167,18 @@ impl LocalDestination {
         goes
     }
 
+    /// The name of a directory that stands there, which another part of the same copy may have given a moment ago, is
+    /// synced as if we had. Whether the word waits for that.
+    pub(super) fn lasts_for_part(&self, path: &RelativePath, place: &Place) -> bool {
+        let is_shared = self.terms.part.is_some() && !self.terms.dry_run;
+        if is_shared {
+            let path = self.final_path(path);
+            let parent = path.split().map_or(&[][..], |(parent, _)| parent);
+            self.changed_dir(parent, &place.dir, &place.territory);
+        }
+        is_shared && !place.territory.syncs_whole
+    }
+
     /// Something changed that only a sync of the whole covers. Where there is none, the caller names the directory too:
     /// a link, FIFO or device cannot be synced by itself.
     pub(super) fn changed_loosely(&self, territory: &Territory) {
@@ -387,7 +399,7 @@ mod tests {
     use std::os::fd::OwnedFd;
     use std::os::unix::fs::OpenOptionsExt;
     use std::sync::atomic::AtomicBool;
-    use thalweg_wire::message::{Preserve, SourceForm, Terms};
+    use thalweg_wire::message::{PartOf, Preserve, SourceForm, Terms};
     use thalweg_wire::{EntryId, Evidence};
 
     /// A file that cannot be synced, being opened for its name only.
@@ -530,6 +542,37 @@ mod tests {
             let kept = to.on_the_past(&second, Decision::Settled { outcome, made: false }).unwrap();
             assert!(matches!(kept, Decision::Settled { made, .. } if made != syncs_whole));
             assert_eq!(is_noted(), !syncs_whole, "what is told with its losses");
+            to.close(false);
+        }
+    }
+
+    /// Of a copy without parts, one that is only to look otherwise was there for long.
+    #[test]
+    fn the_name_of_a_directory_that_another_part_may_just_have_made_is_synced() {
+        let scratch = tempfile::tempdir().unwrap();
+        std::fs::create_dir(scratch.path().join("d")).unwrap();
+        let entry = Entry {
+            id: EntryId(0),
+            path: RelativePath::new(b"d".to_vec()).unwrap(),
+            kind: Kind::Directory,
+            mode: 0o755,
+            uid: thalweg_sys::user::effective_uid(),
+            gid: thalweg_sys::user::effective_gid(),
+            evidence: Evidence::default(),
+            xattrs: Vec::new(),
+        };
+        for part in [None, PartOf::new(1, 2)] {
+            let mut to = opened(scratch.path());
+            to.terms.part = part;
+            to.sync(&[]).unwrap();
+            let decision = to.decide(&entry, &|_, _| true);
+            assert!(matches!(decision, Decision::Settled { outcome: Outcome::Done { .. }, .. }));
+            let is_noted = {
+                let changed = lock(&to.durability.changed);
+                let is_there = |dirs: &HashMap<Vec<u8>, Arc<Dir>>| dirs.contains_key(&b""[..]);
+                changed.everything || is_there(&changed.dirs) || is_there(&changed.apart)
+            };
+            assert_eq!(is_noted, part.is_some());
             to.close(false);
         }
     }
