@@ -64,8 +64,11 @@ pub struct Tickets {
     /// Held while the directory is read.
     looking: Mutex<()>,
     /// What sessions have a share of, by the tickets with a limit that were used.
-    totals: Mutex<HashMap<String, (Arc<Rate>, Arc<Total>)>>,
+    totals: Mutex<HashMap<String, Limited>>,
 }
+
+/// The limit of a ticket, and what all its sessions share of it.
+type Limited = (Arc<Rate>, Arc<Total>);
 
 /// What the directory had when it was read last.
 #[derive(Debug, Default)]

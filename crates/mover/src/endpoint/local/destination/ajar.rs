@@ -236,7 +236,7 @@ mod tests {
         // Another part gave it what it had before.
         chmod(&scratch.path().join("d"), 0o555);
         assert!(to.open_way(b"d/f"));
-        drop(to.conclude(false, &|| {}));
+        drop(to.conclude(false, &|| true));
         to.close(true);
         assert_eq!(mode(&scratch.path().join("d")), 0o755);
     }
@@ -273,7 +273,7 @@ mod tests {
         to.decide(&directory(), &|_, _| true);
         chmod(&scratch.path().join("d"), 0o311);
         to.place(b"d").unwrap();
-        let conclusion = to.conclude(false, &|| {});
+        let conclusion = to.conclude(false, &|| true);
         assert!(conclusion.failed.is_none() && conclusion.revised.is_empty());
         to.close(true);
         assert_eq!(mode(&scratch.path().join("d")), 0o755);
