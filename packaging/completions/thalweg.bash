@@ -97,6 +97,9 @@ _thalweg() {
             thalweg,testbed)
                 cmd="thalweg__subcmd__testbed"
                 ;;
+            thalweg,ticket)
+                cmd="thalweg__subcmd__ticket"
+                ;;
             thalweg,tune)
                 cmd="thalweg__subcmd__tune"
                 ;;
@@ -376,6 +379,9 @@ _thalweg() {
             thalweg__subcmd__help,testbed)
                 cmd="thalweg__subcmd__help__subcmd__testbed"
                 ;;
+            thalweg__subcmd__help,ticket)
+                cmd="thalweg__subcmd__help__subcmd__ticket"
+                ;;
             thalweg__subcmd__help,tune)
                 cmd="thalweg__subcmd__help__subcmd__tune"
                 ;;
@@ -514,6 +520,15 @@ _thalweg() {
             thalweg__subcmd__help__subcmd__testbed,up)
                 cmd="thalweg__subcmd__help__subcmd__testbed__subcmd__up"
                 ;;
+            thalweg__subcmd__help__subcmd__ticket,list)
+                cmd="thalweg__subcmd__help__subcmd__ticket__subcmd__list"
+                ;;
+            thalweg__subcmd__help__subcmd__ticket,new)
+                cmd="thalweg__subcmd__help__subcmd__ticket__subcmd__new"
+                ;;
+            thalweg__subcmd__help__subcmd__ticket,revoke)
+                cmd="thalweg__subcmd__help__subcmd__ticket__subcmd__revoke"
+                ;;
             thalweg__subcmd__model,basin)
                 cmd="thalweg__subcmd__model__subcmd__basin"
                 ;;
@@ -622,6 +637,30 @@ _thalweg() {
             thalweg__subcmd__testbed__subcmd__help,up)
                 cmd="thalweg__subcmd__testbed__subcmd__help__subcmd__up"
                 ;;
+            thalweg__subcmd__ticket,help)
+                cmd="thalweg__subcmd__ticket__subcmd__help"
+                ;;
+            thalweg__subcmd__ticket,list)
+                cmd="thalweg__subcmd__ticket__subcmd__list"
+                ;;
+            thalweg__subcmd__ticket,new)
+                cmd="thalweg__subcmd__ticket__subcmd__new"
+                ;;
+            thalweg__subcmd__ticket,revoke)
+                cmd="thalweg__subcmd__ticket__subcmd__revoke"
+                ;;
+            thalweg__subcmd__ticket__subcmd__help,help)
+                cmd="thalweg__subcmd__ticket__subcmd__help__subcmd__help"
+                ;;
+            thalweg__subcmd__ticket__subcmd__help,list)
+                cmd="thalweg__subcmd__ticket__subcmd__help__subcmd__list"
+                ;;
+            thalweg__subcmd__ticket__subcmd__help,new)
+                cmd="thalweg__subcmd__ticket__subcmd__help__subcmd__new"
+                ;;
+            thalweg__subcmd__ticket__subcmd__help,revoke)
+                cmd="thalweg__subcmd__ticket__subcmd__help__subcmd__revoke"
+                ;;
             *)
                 ;;
         esac
@@ -629,7 +668,7 @@ _thalweg() {
 
     case "${cmd}" in
         thalweg)
-            opts="-h -V --config --help --version cp sync stream mark frames slots verify identity check ls du cat rm gc limit why predict probe tune explain-filter serve watch testbed advise model doctor bench dataset plot report help"
+            opts="-h -V --config --help --version cp sync stream mark frames slots verify identity check ls du cat rm gc limit why predict probe tune explain-filter serve ticket watch testbed advise model doctor bench dataset plot report help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3407,7 +3446,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__help)
-            opts="cp sync stream mark frames slots verify identity check ls du cat rm gc limit why predict probe tune explain-filter serve watch testbed advise model doctor bench dataset plot report help"
+            opts="cp sync stream mark frames slots verify identity check ls du cat rm gc limit why predict probe tune explain-filter serve ticket watch testbed advise model doctor bench dataset plot report help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -4373,6 +4412,62 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__help__subcmd__testbed__subcmd__up)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__help__subcmd__ticket)
+            opts="new list revoke"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__help__subcmd__ticket__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__help__subcmd__ticket__subcmd__new)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__help__subcmd__ticket__subcmd__revoke)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -6263,6 +6358,182 @@ _thalweg() {
                     ;;
             esac
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__ticket)
+            opts="-h --config --help new list revoke help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__ticket__subcmd__help)
+            opts="new list revoke help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__ticket__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__ticket__subcmd__help__subcmd__list)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__ticket__subcmd__help__subcmd__new)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__ticket__subcmd__help__subcmd__revoke)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__ticket__subcmd__list)
+            opts="-h --state --json --config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --state)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__ticket__subcmd__new)
+            opts="-o -h --export --below --expires --bwlimit --output --state --config --help"
+            if [[ ${cur} == -* ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --export)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --below)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --expires)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --bwlimit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --state)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            return 0
+            ;;
+        thalweg__subcmd__ticket__subcmd__revoke)
+            opts="-h --state --config --help"
+            if [[ ${cur} == -* ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --state)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
             return 0
             ;;
         thalweg__subcmd__tune)

@@ -44,6 +44,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand tune 'Find settings for a way by trial, one knob at a time; later copies start with them'
             cand explain-filter 'Say which rule takes a path in or leaves it out'
             cand serve 'Serve directories to other machines'
+            cand ticket 'Let people into a daemon, each with a name, rights and an end; and take that back'
             cand watch 'Copy what becomes complete in a directory, and run a program on arrival, each item once'
             cand testbed 'Hosts on this machine, joined by an emulated path: delay, rate, loss, for any program'
             cand advise 'Analyse here, stream, or send files? Will the deadline hold? A verdict, its reason, and what would change it'
@@ -62,7 +63,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --dscp 'Mark all packets, of both sides: EF, AF11, CS1, LE, ... or 0 to 63'
             cand --nice 'Take less of the CPU than others on this machine, up to 19; above 0 also where ssh starts the far side'
             cand --ionice 'Take the disk after others: idle, or best-effort[:0-7]; also where ssh starts the far side. Only some schedulers of disks know of it: bfq does'
-            cand --part 'Copy part K of N alone: files are dealt by their names, directories are in all parts. N hosts that see the same trees share a copy so, each with a K of its own (a job array); none knows of another. Not with --delete, --and and several hosts in a place'
+            cand --part 'Copy part K of N alone: files are dealt by their names, directories are in all parts. N hosts that see the same trees share a copy so, each with a K of its own (a job array); none knows of another. Not with deletions, --and and several hosts in a place'
             cand --filter 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync'
             cand --include 'Take in names that match, before a later --exclude'
             cand --exclude 'Leave out names that match'
@@ -97,7 +98,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --request 'Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default: 512KiB)'
             cand --memory 'Take at most so much memory for buffers here, from 8MiB: fewer streams, smaller requests, less read ahead (a far side has a bound of its own: serve --memory)'
             cand --window 'Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)'
-            cand --receipt 'Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`. For one copy only, so not with --and; of a copy that several hosts share, FILE.1, FILE.2 and so on, one for each part'
+            cand --receipt 'Write what both sides signed, and a line for each entry: see `thalweg verify`. Not with --and; of parts FILE.1, FILE.2 and so on'
             cand --report 'Write how each entry ended, and what was deleted, as JSON lines, to a file, behind what is in it'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -a 'Archive: keep modes, owners, times, links, holes, attributes. Always on; accepted for your fingers'
@@ -168,7 +169,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --dscp 'Mark all packets, of both sides: EF, AF11, CS1, LE, ... or 0 to 63'
             cand --nice 'Take less of the CPU than others on this machine, up to 19; above 0 also where ssh starts the far side'
             cand --ionice 'Take the disk after others: idle, or best-effort[:0-7]; also where ssh starts the far side. Only some schedulers of disks know of it: bfq does'
-            cand --part 'Copy part K of N alone: files are dealt by their names, directories are in all parts. N hosts that see the same trees share a copy so, each with a K of its own (a job array); none knows of another. Not with --delete, --and and several hosts in a place'
+            cand --part 'Copy part K of N alone: files are dealt by their names, directories are in all parts. N hosts that see the same trees share a copy so, each with a K of its own (a job array); none knows of another. Not with deletions, --and and several hosts in a place'
             cand --max-delete 'sync: refuse to remove more than this many entries'
             cand --filter 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync'
             cand --include 'Take in names that match, before a later --exclude'
@@ -204,7 +205,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --request 'Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default: 512KiB)'
             cand --memory 'Take at most so much memory for buffers here, from 8MiB: fewer streams, smaller requests, less read ahead (a far side has a bound of its own: serve --memory)'
             cand --window 'Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)'
-            cand --receipt 'Write what both sides signed, and a line for each entry, to a file: see `thalweg verify`. For one copy only, so not with --and; of a copy that several hosts share, FILE.1, FILE.2 and so on, one for each part'
+            cand --receipt 'Write what both sides signed, and a line for each entry: see `thalweg verify`. Not with --and; of parts FILE.1, FILE.2 and so on'
             cand --report 'Write how each entry ended, and what was deleted, as JSON lines, to a file, behind what is in it'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -a 'Archive: keep modes, owners, times, links, holes, attributes. Always on; accepted for your fingers'
@@ -766,7 +767,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --slots 'Give the way to this server away in slots: streams that ask for one (`thalweg stream --slot`) get windows in which no other has one, or are refused. RATE is what the way carries, for instance 10Gbit/s; measure: four fifths of what this machine takes in, measured for some seconds at the start. What comes without a slot waits while somebody''s window is open'
             cand --frames-memory 'Bytes of frames that all channels together may hold in memory; as much again is for what is under way from producers and to consumers (--window) (default: 1GiB, or in a control group an eighth of what it may have, if that is less)'
             cand --max-spill 'The most that a client may let the spill log of a channel have (`frames --spill-size`); one that asks for more is refused. A recorded log keeps what it has. max-spill of an export takes precedence'
-            cand --block-max 'A consumer of frames with --policy block that takes nothing may hold producers up for so long: after that the oldest frames are dropped for it, each is named to it, and producers are told, until it takes something (default: as long as it is there)'
+            cand --block-max 'A consumer of frames with --policy block that takes nothing may hold producers up for so long: after that the oldest frames are dropped for it, each is named to it, and producers are told, until it takes something. At least 5s (default: as long as it is there)'
             cand --log-format 'Write a log to stderr in this form, with a line for each transfer when it is over: what THALWEG_LOG asks for, else as THALWEG_LOG=info. Without it there is a log, for people, where THALWEG_LOG is set'
             cand --ktls 'With `--cipher tls`, let the kernel seal what this side sends and open what it receives: where that was measured to be faster, wherever the kernel can, or never'
             cand --tls-records 'With `--cipher tls`, replace a stream after this side has sent so many TLS records on it, from 1024 to 15728640, which is short of what a key may seal'
@@ -774,6 +775,54 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --require-tls 'Refuse transfers of clients that do not ask for TLS records (`--cipher tls`)'
             cand -h 'Print help (see more with ''--help'')'
             cand --help 'Print help (see more with ''--help'')'
+        }
+        &'thalweg;ticket'= {
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -h 'Print help'
+            cand --help 'Print help'
+            cand new 'Make a ticket for somebody, with a name, rights and an end. A daemon that runs takes it at once'
+            cand list 'List tickets: what each permits, when it was made, when it ends, when it was used last'
+            cand revoke 'Take a ticket back: nobody comes in by it any more, and what runs with it ends within seconds'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'thalweg;ticket;new'= {
+            cand --export 'Only this export, EXPORT or EXPORT:FLAG,...: ro, its holder may only read; no-delete, deletes nothing; no-replace, replaces nothing. It takes away from what the export permits, and adds nothing. May be given several times (default: all exports, those that come later included)'
+            cand --below 'Of each of these exports only this directory, which is all of it to the holder'
+            cand --expires 'It ends after so long, for instance 30d, or at the beginning of a day, 2027-01-31, in UTC (default: never). What runs then goes on for at most an hour'
+            cand --bwlimit 'All transfers with it together move no faster than this, for instance 1Gbit/s. A daemon with --slots does not go by it'
+            cand -o 'Write the ticket here, readable by you only; no file is replaced (default: NAME.ticket)'
+            cand --output 'Write the ticket here, readable by you only; no file is replaced (default: NAME.ticket)'
+            cand --state 'The daemon''s state directory'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;ticket;list'= {
+            cand --state 'The daemon''s state directory'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --json 'A ticket as JSON, one a line, on stdout'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;ticket;revoke'= {
+            cand --state 'The daemon''s state directory'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;ticket;help'= {
+            cand new 'Make a ticket for somebody, with a name, rights and an end. A daemon that runs takes it at once'
+            cand list 'List tickets: what each permits, when it was made, when it ends, when it was used last'
+            cand revoke 'Take a ticket back: nobody comes in by it any more, and what runs with it ends within seconds'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'thalweg;ticket;help;new'= {
+        }
+        &'thalweg;ticket;help;list'= {
+        }
+        &'thalweg;ticket;help;revoke'= {
+        }
+        &'thalweg;ticket;help;help'= {
         }
         &'thalweg;watch'= {
             cand --on-arrival 'Run this program, on this machine, for each item once it has arrived, is verified and durable. It is told about the item in its environment (THALWEG_ITEM_PATH, _NAME, _DIGEST, _RECEIPT, _KEY, ...); no shell sees any of it'
@@ -1734,6 +1783,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand tune 'Find settings for a way by trial, one knob at a time; later copies start with them'
             cand explain-filter 'Say which rule takes a path in or leaves it out'
             cand serve 'Serve directories to other machines'
+            cand ticket 'Let people into a daemon, each with a name, rights and an end; and take that back'
             cand watch 'Copy what becomes complete in a directory, and run a program on arrival, each item once'
             cand testbed 'Hosts on this machine, joined by an emulated path: delay, rate, loss, for any program'
             cand advise 'Analyse here, stream, or send files? Will the deadline hold? A verdict, its reason, and what would change it'
@@ -1795,6 +1845,17 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;help;explain-filter'= {
         }
         &'thalweg;help;serve'= {
+        }
+        &'thalweg;help;ticket'= {
+            cand new 'Make a ticket for somebody, with a name, rights and an end. A daemon that runs takes it at once'
+            cand list 'List tickets: what each permits, when it was made, when it ends, when it was used last'
+            cand revoke 'Take a ticket back: nobody comes in by it any more, and what runs with it ends within seconds'
+        }
+        &'thalweg;help;ticket;new'= {
+        }
+        &'thalweg;help;ticket;list'= {
+        }
+        &'thalweg;help;ticket;revoke'= {
         }
         &'thalweg;help;watch'= {
         }
