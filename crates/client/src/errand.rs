@@ -6,8 +6,8 @@
 //!    and does for it what takes a login at the other end ([`Steward`]).
 //! 3. [`client_line`] is, in the program that the deputy runs, the way back to here.
 //!
-//! The deputy does not outlive us: when ssh ends, or it hears nothing of us for long, it stops its copy in order, and the
-//! same command resumes.
+//! The deputy does not outlive us: when ssh ends, or it hears nothing of us for long, it stops its copy in order, and
+//! the same command resumes.
 
 use crate::far_movers::{How, Whom, is_same_mover, place_there};
 use crate::place::Place;

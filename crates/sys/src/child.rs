@@ -37,8 +37,8 @@ pub fn in_own_session(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(in_child) }
 }
 
-/// Has the child ignore what a terminal sends at Ctrl-C (SIGINT), unless it sets a handler of its own. ssh sets none once
-/// it is logged in, where the signal is ignored.
+/// Has the child ignore what a terminal sends at Ctrl-C (SIGINT), unless it sets a handler of its own. ssh sets none
+/// once it is logged in, where the signal is ignored.
 pub fn deaf_to_interrupts(command: &mut Command) -> &mut Command {
     let in_child = || {
         // JUSTIFICATION: neither std nor rustix changes how a signal is handled.
@@ -75,8 +75,8 @@ pub fn interrupt(child: &Child) -> io::Result<()> {
     Ok(rustix::process::kill_process(rustix::process::Pid::from_child(child), rustix::process::Signal::INT)?)
 }
 
-/// Asks a child to end (SIGTERM): one that reads a password gives the terminal back as it was. To be called before it is
-/// waited for: afterwards its number may be another's.
+/// Asks a child to end (SIGTERM): one that reads a password gives the terminal back as it was. To be called before it
+/// is waited for: afterwards its number may be another's.
 ///
 /// # Errors
 /// If it is gone, or may not be asked.

@@ -177,8 +177,8 @@ fn read_places(args: &CopyArgs, only: Option<&[RelativePath]>, places: &Places) 
     }
 }
 
-/// For how long one ssh host of several may not answer: the others wait for it, and their parts with them. A login takes
-/// far less; where nothing answers the kernel tries for some two minutes.
+/// For how long one ssh host of several may not answer: the others wait for it, and their parts with them. A login
+/// takes far less; where nothing answers the kernel tries for some two minutes.
 const SHARED_CONNECT_MAX: Duration = Duration::from_secs(30);
 
 /// Reaches their places. Of a copy that several hosts share (`may_lack`), a host that is not reached leaves its parts

@@ -13,8 +13,8 @@ use thalweg_mover::failure::Failure;
 use thalweg_mover::mutex::lock;
 use thalweg_wire::path::Sentence;
 
-/// Lines that wait for the end of all copies, as the last words of each do: a dry run has some fifteen. Of an event, which
-/// has the exit code, there is one.
+/// Lines that wait for the end of all copies, as the last words of each do: a dry run has some fifteen. Of an event,
+/// which has the exit code, there is one.
 const LAST_MAX: usize = 64;
 /// Longest line of a report: one with the longest path there can be, escaped.
 const LINE_BYTES_MAX: u64 = 1 << 20;

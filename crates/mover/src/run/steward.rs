@@ -42,8 +42,8 @@ const STUCK: Duration = Duration::from_secs(600);
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// Between two looks whether somebody else has logged in.
 const LOGIN_LOOK: Duration = Duration::from_millis(100);
-/// Held where a user may have to type: one host asks after the other, and one sshd does not get all logins of a command at
-/// once, of which it refuses some (`MaxStartups`).
+/// Held where a user may have to type: one host asks after the other, and one sshd does not get all logins of a command
+/// at once, of which it refuses some (`MaxStartups`).
 static LOGIN: Mutex<()> = Mutex::new(());
 /// Read and written at once; a channel of ssh has packets of 32 KiB.
 const PIECE_BYTES: usize = 128 << 10;
@@ -101,12 +101,12 @@ impl Steward {
         }
     }
 
-    /// Starts the deputy, unless it `is_over` before. Its user may be asked for a password, so this comes before anything
-    /// that draws on the terminal.
+    /// Starts the deputy, unless it `is_over` before. Its user may be asked for a password, so this comes before
+    /// anything that draws on the terminal.
     ///
     /// # Errors
-    /// `Connection` if ssh does not get there, or it is over; `NotFound` if there is no program; `Protocol` if it is too old or too
-    /// new.
+    /// `Connection` if ssh does not get there, or it is over; `NotFound` if there is no program; `Protocol` if it is
+    /// too old or too new.
     pub fn start_deputy(&self, is_over: &dyn Fn() -> bool) -> Result<StartedDeputy> {
         let _turn = turn_to_log_in(is_over)?;
         let started = self.acting.start_deputy(is_over)?;

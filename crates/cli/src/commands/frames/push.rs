@@ -444,8 +444,8 @@ impl Job<'_> {
     fn compare_left_out(&self, source: &OsStr, last_bytes: u64, frame_bytes: u64) -> Result<()> {
         let Some(TakenBefore { bytes, last_bytes: sent }) = self.sender.taken_before() else { return Ok(()) };
         let (left_out, torn) = (self.left_out_bytes.get(), last_bytes.saturating_sub(sent));
-        // Those that were cut short in earlier pushes were named by the next ones. Of several files nobody knows of which
-        // one they are, and of any but the last they would move what follows.
+        // Those that were cut short in earlier pushes were named by the next ones. Of several files nobody knows of
+        // which one they are, and of any but the last they would move what follows.
         let earlier = left_out.saturating_sub(torn).checked_sub(bytes);
         let is_alike = |earlier: u64| {
             let may_be_torn = earlier < frame_bytes || !is_cut_by_another(self.before, bytes, sent);

@@ -37,8 +37,8 @@ impl Channel {
         true
     }
 
-    /// What a frame of this cost has no room for as long as it stands: who blocks and is not past this position holds it
-    /// up. `None`: it waits for nobody, but for the log if for anything.
+    /// What a frame of this cost has no room for as long as it stands: who blocks and is not past this position holds
+    /// it up. `None`: it waits for nobody, but for the log if for anything.
     pub(super) fn first_to_go(&mut self, cost: u64) -> Option<u64> {
         let oldest = self.files.oldest().map(|(_, last_position)| last_position);
         let in_log = oldest.filter(|_| !self.forgets_nothing());

@@ -51,7 +51,8 @@ enum Heard {
 /// Its ssh does not hear a terminal's Ctrl-C, which who started it does: it is needed to stop the copy in order.
 ///
 /// # Errors
-/// `Connection` if ssh does not get there, or it is over; `NotFound` if there is no program, `Protocol` if it is too old or too new.
+/// `Connection` if ssh does not get there, or it is over; `NotFound` if there is no program, `Protocol` if it is too
+/// old or too new.
 pub fn start(
     ssh: &Ssh,
     program: &FarProgram,

@@ -47,8 +47,8 @@ const WORDS_MAX: usize = 4096;
 const NAME_BYTES_MAX: usize = 64;
 /// Between two words that who asked is still there.
 pub const HERE_EVERY: Duration = Duration::from_secs(10);
-/// Without a word of who asked for so long, a deputy takes him for gone: nothing else tells that a network is, before TCP
-/// gives up after a quarter of an hour.
+/// Without a word of who asked for so long, a deputy takes him for gone: nothing else tells that a network is, before
+/// TCP gives up after a quarter of an hour.
 pub const SILENT_IS_GONE: Duration = Duration::from_secs(60);
 /// Asks that wait for their answers at the same time, at most: one for each stream that is dialled, and some more.
 pub const ASKS_MAX: usize = limits::STREAMS_MAX as usize + 8;

@@ -83,12 +83,12 @@ impl From<Failure> for NotStarted {
     }
 }
 
-/// Starts a far mover and waits until it listens, unless it `is_over` before. `patient`: a first time, on which its user
-/// may have to type.
+/// Starts a far mover and waits until it listens, unless it `is_over` before. `patient`: a first time, on which its
+/// user may have to type.
 ///
 /// # Errors
-/// `Connection` if ssh does not get there, or it is over; `NotFound` if there is no program, `Protocol` if it is too old or
-/// too new.
+/// `Connection` if ssh does not get there, or it is over; `NotFound` if there is no program, `Protocol` if it is too
+/// old or too new.
 pub fn start(
     ssh: &Ssh,
     program: &FarProgram,
