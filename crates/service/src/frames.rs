@@ -51,12 +51,16 @@ impl Host {
             };
         let writes = is_producer || stores;
         let exports = self.exports_of(session)?;
-        let (key, store) = channel_at(&exports, place, writes, self.spill_bytes_max())?;
+        let at = channel_at(&self.exports(), &exports, place, writes, self.spill_bytes_max())?;
+        let ChannelAt { key, store, beneath, can_write } = at;
+        // How large a log is that is found there is not for who may write nothing.
+        let spill_bytes = frames.channel.spill_bytes.filter(|_| can_write);
+        let wishes = ChannelWishes { spill_bytes, ..frames.channel };
         // One whose log is open writes on, whoever comes.
         if stores && !self.hub.has_log(&key) {
             exports.resolve(place, true)?.kept_free(0)?;
         }
-        let channel = self.hub.channel(&key, &frames.channel, store)?;
+        let channel = self.hub.channel(&key, &wishes, store, &beneath)?;
         let since = Instant::now();
         let attached = loop {
             match channel.attach(open.transfer, open.terms.clone(), frames, session.outbox()) {
@@ -118,8 +122,8 @@ impl Host {
         (window_bytes, kept): (u64, ChannelWishes),
     ) -> Result<(Arc<ConsumeRun>, Keeper)> {
         let writes = kept.is_recorded || wishes.policy == FramePolicy::Spill;
-        let (key, store) = self.channel_at(place, writes)?;
-        let channel = self.hub.channel(&key, &kept, store)?;
+        let ChannelAt { key, store, beneath, .. } = self.channel_at(place, writes)?;
+        let channel = self.hub.channel(&key, &kept, store, &beneath)?;
         let terms = Terms::of(plan::CHUNK_BYTES, plan::SEGMENT_BYTES);
         job::consume_within(channel, wishes, (window_bytes, kept), terms)
     }
@@ -127,12 +131,13 @@ impl Host {
     /// Why the spill log of a channel cannot be written for now, if it cannot; `None` also for a channel that nobody
     /// opened.
     pub fn spill_trouble(&self, place: &Place) -> Option<String> {
-        let (key, _) = self.channel_at(place, false).ok()?;
-        self.hub.spill_trouble(&key)
+        let at = self.channel_at(place, false).ok()?;
+        self.hub.spill_trouble(&at.key)
     }
 
-    fn channel_at(&self, place: &Place, writes: bool) -> Result<(ChannelKey, Option<StorePlace>)> {
-        channel_at(&self.exports(), place, writes, self.spill_bytes_max())
+    fn channel_at(&self, place: &Place, writes: bool) -> Result<ChannelAt> {
+        let all = self.exports();
+        channel_at(&all, &all, place, writes, self.spill_bytes_max())
     }
 
     /// How a channel stands, for the client of this session.
@@ -140,7 +145,9 @@ impl Host {
     /// # Errors
     /// `NotFound` if nobody has opened it; why it cannot be one.
     pub(crate) fn channel_status(&self, session: &Session, place: &Place) -> Result<ChannelStatus> {
-        let (key, _) = channel_at(&self.exports_of(session)?, place, false, self.spill_bytes_max())?;
+        let theirs = self.exports_of(session)?;
+        let ChannelAt { key, .. } =
+            channel_at(&self.exports(), &theirs, place, false, self.spill_bytes_max())?;
         self.hub.status(&key).ok_or_else(|| {
             Failure::new(
                 FailureKind::NotFound,
@@ -258,18 +265,32 @@ fn gone() -> Failure {
     Failure::new(FailureKind::Connection, "serve", "the client did not come back")
 }
 
-/// A channel's key, and where its log may be, which may have so many bytes where its export does not say otherwise.
+/// Where a channel is.
+struct ChannelAt {
+    /// Its name.
+    key: ChannelKey,
+    /// Where its log may be, whoever comes first; `None`: nowhere.
+    store: Option<StorePlace>,
+    /// Path of the directory that is all of the export to who asks; empty: all of it.
+    beneath: String,
+    /// Whether who asks may write there.
+    can_write: bool,
+}
+
+/// Where the channel is that is named by who reaches `theirs` of `all`: these decide who may ask, and what the export
+/// permits whether and how there is a log, of so many bytes where it does not say otherwise.
 fn channel_at(
-    exports: &Exports,
+    all: &Exports,
+    theirs: &Exports,
     place: &Place,
     writes: bool,
     spill_bytes_max: u64,
-) -> Result<(ChannelKey, Option<StorePlace>)> {
-    let resolved = exports.resolve(place, writes)?;
-    let Some(below) = resolved.below else {
+) -> Result<ChannelAt> {
+    let resolved = theirs.resolve(place, writes)?;
+    if resolved.below.is_none() {
         let cause = "channels of frames live in daemons, below an export";
         return Err(Failure::new(FailureKind::Unsupported, OPEN_CHANNEL, cause));
-    };
+    }
     if resolved.path.is_empty() || resolved.trailing_slash {
         let cause = "a channel has a name below its export";
         return Err(Failure::new(FailureKind::Usage, OPEN_CHANNEL, cause));
@@ -281,14 +302,16 @@ fn channel_at(
         path.push(b'/');
     }
     path.extend_from_slice(&resolved.path);
+    let whole = Place { export: place.export.clone(), path: path.clone() };
+    // Where nobody may write there is no log.
+    let store = all.resolve(&whole, true).ok().and_then(|resolved| {
+        let rights = resolved.rights;
+        let (min_free, keeps_all) = (rights.guard.min_free, rights.no_delete);
+        let spill_bytes_max = rights.spill_bytes_max.unwrap_or(spill_bytes_max);
+        Some(StorePlace { below: resolved.below?, path: resolved.path, min_free, keeps_all, spill_bytes_max })
+    });
     let key = (place.export.clone().unwrap_or_default(), path);
-    // Who may not write there may not have it written either.
-    let can_write = exports.resolve(place, true).is_ok();
-    let rights = resolved.rights;
-    let (min_free, keeps_all) = (rights.guard.min_free, rights.no_delete);
-    let spill_bytes_max = rights.spill_bytes_max.unwrap_or(spill_bytes_max);
-    let store = StorePlace { below, path: resolved.path, min_free, keeps_all, spill_bytes_max };
-    Ok((key, can_write.then_some(store)))
+    Ok(ChannelAt { key, store, beneath: resolved.beneath, can_write: !resolved.rights.read_only })
 }
 
 #[cfg(test)]
@@ -312,8 +335,8 @@ mod tests {
             let rights = Rights { no_delete: true, guard, spill_bytes_max, ..Rights::default() };
             let export = Export { rights, ..Export::of("data", scratch.path().to_path_buf()) };
             let exports = Exports::open(vec![export]).unwrap();
-            let (_, store) = channel_at(&exports, &place, true, 5).unwrap();
-            let store = store.expect("it may be written");
+            let at = channel_at(&exports, &exports, &place, true, 5).unwrap();
+            let store = at.store.expect("it may be written");
             assert_eq!((store.min_free, store.keeps_all, store.spill_bytes_max), (min_free, true, most));
         }
     }
@@ -327,7 +350,8 @@ mod tests {
         let key = |below: &str, path: &str| {
             let part = Part { below: below.to_owned(), ..Part::read("data").unwrap() };
             let place = Place { export: Some("data".into()), path: path.as_bytes().to_vec() };
-            channel_at(&exports.narrowed(&Reach::Only(vec![part])), &place, true, 5).unwrap().0
+            let theirs = exports.narrowed(&Reach::Only(vec![part]));
+            channel_at(&exports, &theirs, &place, true, 5).unwrap().key
         };
         assert_eq!(key("", "run7/deep/scan"), key("run7", "deep/scan"));
         assert_eq!(key("run7/deep", "scan"), key("run7", "deep/scan"));
