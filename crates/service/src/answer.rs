@@ -235,6 +235,10 @@ fn measure_part(
 
 fn slot(host: &Host, pen: &Pen<'_>, ask: SlotAsk) -> Result<()> {
     let slots = host.slots.as_ref().ok_or_else(slots::none)?;
+    if matches!(ask, SlotAsk::Take { .. }) {
+        // Nothing is begun with a ticket that is not taken any more.
+        host.exports_of(pen.session)?;
+    }
     let asker = Asker { origin: Origin::of_session(pen.session), session: &pen.session.id };
     let answer = slots.answer(asker, ask, Instant::now())?;
     // Who has none now has little under way before the first window opens.

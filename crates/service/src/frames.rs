@@ -200,6 +200,11 @@ impl Keep {
     }
 }
 
+/// Why the client of this session may not come back, if it may not: its ticket is not taken any more.
+fn turned_out(session: &Session) -> Option<Failure> {
+    session.failure().filter(|why| session.is_closed() && why.kind == FailureKind::Permission)
+}
+
 /// Until a client is over, or is not waited for any more: it may come back in its session, or in another.
 fn watch(watched: Attached, (session, number): (&Session, TransferNumber), keep: Keep, line: &Line) {
     let link = watched.link();
@@ -215,7 +220,8 @@ fn watch(watched: Attached, (session, number): (&Session, TransferNumber), keep:
         }
         let gone = session.lost_since().or(closed_at).map(|since| since.elapsed());
         let ended = closed_at.map(|at| at.elapsed());
-        if gone.is_some_and(|gone| keep.is_over(gone, session.fell_silent(), ended)) {
+        let is_over = |gone: Duration| keep.is_over(gone, session.fell_silent(), ended);
+        if gone.is_some_and(is_over) || closed_at.is_some() && turned_out(session).is_some() {
             break true;
         }
         std::thread::sleep(LOOK_AGAIN);
@@ -227,7 +233,8 @@ fn watch(watched: Attached, (session, number): (&Session, TransferNumber), keep:
         false => watched.forget(),
     }
     let done = Done { bytes: link.crossed().verified_bytes, ..Done::default() };
-    let why = match watched.failure().or_else(|| is_given_up.then(gone)) {
+    let given_up = || is_given_up.then(|| turned_out(session).unwrap_or_else(gone));
+    let why = match watched.failure().or_else(given_up) {
         Some(failure) => {
             line.tell(done, Err(&failure));
             is_given_up.then_some(failure)
@@ -318,10 +325,15 @@ fn channel_at(
 mod tests {
     use super::*;
     use crate::export::{Export, Rights};
+    use crate::sessions::HostLimits;
+    use crate::sessions::tests::cut_off;
     use crate::tickets::{Part, Reach};
+    use std::sync::mpsc;
     use thalweg_mover::endpoint::local::destination::guard::{Guard, MinFree};
     use thalweg_mover::frames::ProducerId;
-    use thalweg_wire::message::{Consume, FrameFrom};
+    use thalweg_mover::link::Identity;
+    use thalweg_mover::run::frames::hub::Hub;
+    use thalweg_wire::message::{Consume, FrameFrom, Request};
 
     const MINUTE: Duration = Duration::from_secs(60);
 
@@ -356,6 +368,97 @@ mod tests {
         assert_eq!(key("", "run7/deep/scan"), key("run7", "deep/scan"));
         assert_eq!(key("run7/deep", "scan"), key("run7", "deep/scan"));
         assert_ne!(key("run7", "scan"), key("run7/deep", "scan"));
+    }
+
+    fn server() -> Arc<Host> {
+        let identity = Identity::generate("server").unwrap();
+        Host::new(identity, Exports::open(Vec::new()).unwrap(), None, HostLimits::default())
+    }
+
+    fn terms(channel: ChannelWishes, role: FrameRole) -> FrameTerms {
+        FrameTerms { window_bytes: 1 << 20, window_items: 64, channel, role }
+    }
+
+    /// Else who reads alone, and comes before who records, would keep the channel from being recorded, or its log from
+    /// being found.
+    #[test]
+    fn whoever_comes_first_a_channel_has_its_log_where_the_export_has_it() {
+        let scratch = tempfile::tempdir().unwrap();
+        std::fs::create_dir(scratch.path().join("run7")).unwrap();
+        let all = Exports::open(vec![Export::of("data", scratch.path().to_path_buf())]).unwrap();
+        let part = Part { below: "run7".to_owned(), ..Part::read("data:ro,no-delete").unwrap() };
+        let theirs = all.narrowed(&Reach::Only(vec![part]));
+        let place = |path: &str| Place { export: Some("data".into()), path: path.as_bytes().to_vec() };
+        let host = server();
+        let session = cut_off(&host, 1);
+        for is_there in [false, true] {
+            let hub = Hub::new(64 << 20);
+            let refused = channel_at(&all, &theirs, &place("scan"), true, u64::MAX).err();
+            assert_eq!(refused.map(|failure| failure.kind), Some(FailureKind::Permission));
+            let at = channel_at(&all, &theirs, &place("scan"), false, u64::MAX).unwrap();
+            assert!(!at.can_write && at.store.as_ref().is_some_and(|store| !store.keeps_all));
+            let first = hub.channel(&at.key, &ChannelWishes::default(), at.store, &at.beneath).unwrap();
+            assert_eq!(hub.has_log(&at.key), is_there, "what was recorded is found by whoever comes");
+            let at = channel_at(&all, &all, &place("run7/scan"), true, u64::MAX).unwrap();
+            let wishes = ChannelWishes { is_recorded: true, ..ChannelWishes::default() };
+            let channel = hub.channel(&at.key, &wishes, at.store, &at.beneath).unwrap();
+            assert!(Arc::ptr_eq(&first, &channel));
+            let role = FrameRole::Produce {
+                producer: ProducerId::new("cam").unwrap(),
+                process: [1 + u8::from(is_there); 16],
+                first: None,
+                level: HeldLevel::Memory,
+                keep_ms: 1,
+            };
+            let frames = terms(wishes, role);
+            let asked = Terms::of(plan::CHUNK_BYTES, plan::SEGMENT_BYTES);
+            let attached = channel.attach(TransferNumber(1), asked, &frames, session.outbox()).unwrap();
+            assert!(hub.has_log(&at.key) && scratch.path().join("run7/scan.frames").is_dir());
+            attached.give_up();
+            drop((attached, first, channel));
+            hub.close();
+        }
+    }
+
+    /// As one that asked for its place to be kept for an hour.
+    #[test]
+    fn who_consumed_with_a_ticket_that_was_taken_back_holds_nobody_up() {
+        let (host, hub) = (server(), Hub::new(64 << 20));
+        let session = cut_off(&host, 1);
+        let key = ("data".to_owned(), b"scan".to_vec());
+        let channel = hub.channel(&key, &ChannelWishes::default(), None, "").unwrap();
+        let hour_ms = 3_600_000;
+        let role = FrameRole::Consume(Box::new(Consume {
+            consumer: [1; 16],
+            process: [2; 16],
+            name: None,
+            instance: None,
+            group: None,
+            policy: FramePolicy::Block,
+            from: FrameFrom::Start,
+            has: Vec::new(),
+            producers: 1,
+            keep_ms: hour_ms,
+            patience_ms: hour_ms,
+        }));
+        let frames = terms(ChannelWishes::default(), role);
+        let (number, asked) = (TransferNumber(1), Terms::of(plan::CHUNK_BYTES, plan::SEGMENT_BYTES));
+        let attached = channel.attach(number, asked.clone(), &frames, session.outbox()).unwrap();
+        session.add(number, attached.link()).unwrap();
+        let keep = Keep::of(&frames.role, 10 * MINUTE);
+        let place = Place { export: Some("data".into()), path: b"scan".to_vec() };
+        let request = Request::Frames { place, frames };
+        let open = Open { transfer: number, request, terms: asked, signer: None };
+        let line = Line::begin(&session, &open, Arc::default());
+        assert_eq!(hub.status(&key).unwrap().consumers.len(), 1);
+        session.close(Some(Failure::new(FailureKind::Permission, "serve", "the ticket was revoked")));
+        let (ends, ended) = mpsc::channel();
+        std::thread::spawn(move || {
+            watch(attached, (&session, number), keep, &line);
+            ends.send(())
+        });
+        ended.recv_timeout(MINUTE).expect("it is still waited for");
+        assert!(hub.status(&key).unwrap().consumers.is_empty());
     }
 
     #[test]

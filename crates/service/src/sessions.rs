@@ -437,7 +437,7 @@ fn proves(session: &Session, connection: &Connection, hello: &Hello) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::sync::mpsc;
     use thalweg_mover::endpoint::testing::{HeldUp, Hold};
@@ -459,7 +459,7 @@ mod tests {
     }
 
     /// A session of this host that was cut off.
-    pub(super) fn cut_off(host: &Arc<Host>, id: u8) -> Arc<Session> {
+    pub(crate) fn cut_off(host: &Arc<Host>, id: u8) -> Arc<Session> {
         let owner = Box::new(ServerOwner::new(host.this.clone(), host.limits.requests));
         let (key, peer) = ([id; 32].into(), Fingerprint([7; 32]));
         let limits = ControlLimits::default();
