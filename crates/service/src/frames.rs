@@ -3,7 +3,7 @@
 use crate::export::Exports;
 use crate::log::{Done, Line, of_session};
 use crate::sessions::{Host, check_congestion};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind, Reason, Result};
 use thalweg_mover::frames::{ChannelWishes, HeldLevel, OPEN_CHANNEL, TAKE_NAME};
@@ -50,6 +50,7 @@ impl Host {
                 FrameRole::Consume(consume) => consume.policy == FramePolicy::Spill,
             };
         let writes = is_producer || stores;
+        let host = Arc::downgrade(&self.strong()?);
         let exports = self.exports_of(session)?;
         let at = channel_at(&self.exports(), &exports, place, writes, self.spill_bytes_max())?;
         let ChannelAt { key, store, beneath, can_write } = at;
@@ -99,7 +100,7 @@ impl Host {
             drop(failed);
             tell_when_back(&theirs, number, failure);
         };
-        let see_it_go = move || watch(watched, (&session, number), keep, &line);
+        let see_it_go = move || watch(&host, watched, (&session, number), keep, &line);
         let watches = thread::guarded("frames", on_panic, see_it_go);
         // Nobody would see it go, and its window would stay taken.
         watches.inspect_err(|_| attached.give_up())?;
@@ -200,18 +201,26 @@ impl Keep {
     }
 }
 
-/// Why the client of this session may not come back, if it may not: its ticket is not taken any more.
-fn turned_out(session: &Session) -> Option<Failure> {
-    session.failure().filter(|why| session.is_closed() && why.kind == FailureKind::Permission)
+/// Why the client of this session, which is over, may not come back, if it may not: its ticket was taken back, then or
+/// later.
+fn turned_out(host: &Weak<Host>, session: &Session) -> Option<Failure> {
+    let said = session.failure().filter(|why| why.kind == FailureKind::Permission);
+    said.or_else(|| host.upgrade()?.ends_for_ticket(session))
 }
 
 /// Until a client is over, or is not waited for any more: it may come back in its session, or in another.
-fn watch(watched: Attached, (session, number): (&Session, TransferNumber), keep: Keep, line: &Line) {
+fn watch(
+    host: &Weak<Host>,
+    watched: Attached,
+    (session, number): (&Session, TransferNumber),
+    keep: Keep,
+    line: &Line,
+) {
     let link = watched.link();
     let mut closed_at = None;
-    let is_given_up = loop {
+    let given_up = loop {
         if watched.is_over() || watched.is_replaced() {
-            break false;
+            break None;
         }
         if closed_at.is_none() && session.is_closed() {
             closed_at = Some(Instant::now());
@@ -220,21 +229,23 @@ fn watch(watched: Attached, (session, number): (&Session, TransferNumber), keep:
         }
         let gone = session.lost_since().or(closed_at).map(|since| since.elapsed());
         let ended = closed_at.map(|at| at.elapsed());
-        let is_over = |gone: Duration| keep.is_over(gone, session.fell_silent(), ended);
-        if gone.is_some_and(is_over) || closed_at.is_some() && turned_out(session).is_some() {
-            break true;
+        if let Some(why) = ended.and_then(|_| turned_out(host, session)) {
+            break Some(why);
+        }
+        if gone.is_some_and(|since| keep.is_over(since, session.fell_silent(), ended)) {
+            break Some(gone_for_good());
         }
         std::thread::sleep(LOOK_AGAIN);
     };
     link.detach();
     session.remove(number);
+    let is_given_up = given_up.is_some();
     match is_given_up {
         true => watched.give_up(),
         false => watched.forget(),
     }
     let done = Done { bytes: link.crossed().verified_bytes, ..Done::default() };
-    let given_up = || is_given_up.then(|| turned_out(session).unwrap_or_else(gone));
-    let why = match watched.failure().or_else(given_up) {
+    let why = match watched.failure().or(given_up) {
         Some(failure) => {
             line.tell(done, Err(&failure));
             is_given_up.then_some(failure)
@@ -268,7 +279,7 @@ fn replaced() -> Failure {
     Failure::new(FailureKind::Conflict, TAKE_NAME, cause).because(Reason::NameTaken)
 }
 
-fn gone() -> Failure {
+fn gone_for_good() -> Failure {
     Failure::new(FailureKind::Connection, "serve", "the client did not come back")
 }
 
@@ -327,11 +338,11 @@ mod tests {
     use crate::export::{Export, Rights};
     use crate::sessions::HostLimits;
     use crate::sessions::tests::cut_off;
-    use crate::tickets::{Part, Reach};
+    use crate::tickets::{self, Part, Reach, Record, Tickets};
     use std::sync::mpsc;
     use thalweg_mover::endpoint::local::destination::guard::{Guard, MinFree};
     use thalweg_mover::frames::ProducerId;
-    use thalweg_mover::link::Identity;
+    use thalweg_mover::link::{Fingerprint, Identity};
     use thalweg_mover::run::frames::hub::Hub;
     use thalweg_wire::message::{Consume, FrameFrom, Request};
 
@@ -423,8 +434,20 @@ mod tests {
     /// As one that asked for its place to be kept for an hour.
     #[test]
     fn who_consumed_with_a_ticket_that_was_taken_back_holds_nobody_up() {
+        for (kind, cause) in
+            [(FailureKind::Permission, "it was revoked"), (FailureKind::Connection, "the client was killed")]
+        {
+            it_is_given_up(Failure::new(kind, "serve", cause));
+        }
+    }
+
+    /// A consumer in a session that ends so, with a ticket that is taken back.
+    fn it_is_given_up(end: Failure) {
         let (host, hub) = (server(), Hub::new(64 << 20));
         let session = cut_off(&host, 1);
+        let state = tempfile::tempdir().unwrap();
+        tickets::add(state.path(), &Record::of("a", session.peer, 1)).unwrap();
+        host.heed(Tickets::new(state.path(), Fingerprint([0; 32])));
         let key = ("data".to_owned(), b"scan".to_vec());
         let channel = hub.channel(&key, &ChannelWishes::default(), None, "").unwrap();
         let hour_ms = 3_600_000;
@@ -451,10 +474,14 @@ mod tests {
         let open = Open { transfer: number, request, terms: asked, signer: None };
         let line = Line::begin(&session, &open, Arc::default());
         assert_eq!(hub.status(&key).unwrap().consumers.len(), 1);
-        session.close(Some(Failure::new(FailureKind::Permission, "serve", "the ticket was revoked")));
+        if end.kind != FailureKind::Permission {
+            tickets::revoke(state.path(), "a", 2).unwrap();
+        }
+        session.close(Some(end));
         let (ends, ended) = mpsc::channel();
+        let host = Arc::downgrade(&host);
         std::thread::spawn(move || {
-            watch(attached, (&session, number), keep, &line);
+            watch(&host, attached, (&session, number), keep, &line);
             ends.send(())
         });
         ended.recv_timeout(MINUTE).expect("it is still waited for");

@@ -139,6 +139,11 @@ impl Host {
         self.tickets.get().map(|tickets| tickets.take(peer, unix_seconds())).transpose()
     }
 
+    /// Why what the client of this session has under way ends now for want of a ticket, if it does.
+    pub(crate) fn ends_for_ticket(&self, session: &Session) -> Option<Failure> {
+        self.tickets.get()?.ends(&session.peer, unix_seconds())
+    }
+
     /// What the client of this session may reach now.
     ///
     /// # Errors

@@ -152,6 +152,12 @@ fn a_ticket_that_expired_is_refused_with_the_day_and_one_of_another_daemon_is_no
     let (elsewhere, other) = stand();
     let stranger = ticket(&elsewhere, "alice", &[]);
     assert_eq!(run(&scratch, &stranger, &["ls", &all]).0, Some(3));
+    // Also where it names this daemon: then that refuses it.
+    let (theirs, own) = (Ticket::read(&stranger).unwrap(), Ticket::read(&daemon.ticket).unwrap());
+    let mixed = scratch.path("mixed.ticket");
+    Ticket { identity_pem: theirs.identity_pem.clone(), ..own }.write(&mixed).unwrap();
+    let (code, said) = run(&scratch, &mixed, &["ls", &all]);
+    assert!(code == Some(3) && said.contains(REFUSED), "{said}");
     assert_eq!(run(&elsewhere, &stranger, &["ls", &format!("tw://{}/", other.address())]).0, Some(0));
 }
 

@@ -66,7 +66,7 @@ impl Host {
     pub(super) fn end_without_ticket(&self) {
         let Some(tickets) = self.tickets.get() else { return };
         let now = unix_seconds();
-        let is_lost = |session: &Session| session.lost_since().is_some_and(|at| at.elapsed() > REFUSED_PATIENCE);
+        let is_lost = |one: &Session| one.lost_since().is_some_and(|at| at.elapsed() > REFUSED_PATIENCE);
         // Of those with one ticket one is looked at: whether any is lost. Without the lock: files are.
         let mut peers: HashMap<Fingerprint, bool> = HashMap::new();
         for session in self.sessions().values() {
