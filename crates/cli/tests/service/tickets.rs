@@ -6,6 +6,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
+use thalweg_mover::link::Ticket;
 
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -157,8 +158,24 @@ fn a_ticket_that_expired_is_refused_with_the_day_and_one_of_another_daemon_is_no
     let mixed = scratch.path("mixed.ticket");
     Ticket { identity_pem: theirs.identity_pem.clone(), ..own }.write(&mixed).unwrap();
     let (code, said) = run(&scratch, &mixed, &["ls", &all]);
-    assert!(code == Some(3) && said.contains(REFUSED), "{said}");
+    assert!(code == Some(3) && said.contains("the peer does not let us in"), "{said}");
     assert_eq!(run(&elsewhere, &stranger, &["ls", &format!("tw://{}/", other.address())]).0, Some(0));
+}
+
+/// As on a disk that is full, or read-only.
+#[test]
+fn a_daemon_that_cannot_write_what_tickets_need_serves_its_owner() {
+    let scratch = Scratch::new();
+    for directory in ["a", "server-state", "server-state/daemon.json"] {
+        std::fs::create_dir(scratch.path(directory)).unwrap();
+    }
+    std::fs::write(scratch.path("server-state/tickets"), b"no directory").unwrap();
+    let export = scratch.path("a");
+    let daemon = scratch.daemon_with(&[("a", &export)], &[]);
+    assert_eq!(run(&scratch, &daemon.ticket, &["ls", &daemon.place("a", "")]).0, Some(0));
+    let log = scratch.server_log();
+    let told = ["there is no directory for tickets", "who makes tickets is not told"];
+    assert!(told.iter().all(|words| log.contains(words)), "{log}");
 }
 
 #[test]
