@@ -351,8 +351,8 @@ fn a_request_for_which_there_is_no_thread_is_refused_at_once() {
         .expect("there are threads again");
 }
 
-/// One address has half of all sessions and streams at most, with however many tickets, and somebody with one of them at
-/// another address is served beside.
+/// One address has half of all sessions and streams at most, with however many tickets, and somebody with one of them
+/// at another address is served beside.
 #[test]
 fn one_address_cannot_take_all_sessions_or_streams_with_the_ticket_that_all_have() {
     use thalweg_service::sessions::HostLimits;

@@ -199,6 +199,14 @@ fn of_two_tickets_of_one_name_one_is_made_and_nothing_is_written_over() {
     assert_eq!(std::fs::read(&mine).unwrap(), b"mine");
     let bob = ticket(&scratch, "bob", &["--export", "later"]);
     assert!(bob.exists());
+    // What is noted of another that had its name is not about it.
+    let used = scratch.path("server-state/tickets-used");
+    std::fs::create_dir_all(&used).unwrap();
+    let note = std::fs::File::create(used.join("bob")).unwrap();
+    note.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    let listed = asks(&scratch, &["list"]);
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert!(listed.lines().any(|line| line.starts_with("bob ") && line.contains("never used")), "{listed}");
     for odd in ["owner", "../x", ".x", "a/b", ""] {
         let refused = asks(&scratch, &["new", odd, "-o", "/dev/null/no"]);
         assert_eq!(refused.status.code(), Some(1), "{odd}: {}", String::from_utf8_lossy(&refused.stderr));
