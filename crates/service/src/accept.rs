@@ -3,6 +3,7 @@
 
 use crate::sessions::{Host, Origin};
 use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -24,6 +25,8 @@ const STRANGERS_MAX: usize = 8192;
 const STRANGERS_PER_SOURCE_MAX: usize = 256;
 /// Connections whose owner is known and that have not said what they are for, of one client at one address.
 const NEWCOMERS_PER_ORIGIN_MAX: usize = 64;
+/// Of these, from the same address, whatever tickets they came with.
+const NEWCOMERS_PER_SOURCE_MAX: usize = 256;
 /// Lines of the log, in a minute, on those who were turned away: else strangers would decide how fast it grows.
 const TURNED_AWAY_LINES_MAX: u32 = 60;
 /// Connections that wait in the kernel: as many as it permits (`net.core.somaxconn`).
@@ -168,9 +171,17 @@ pub(crate) fn source_of(address: IpAddr) -> IpAddr {
     }
 }
 
-/// How many connections of each client at each address are being admitted.
+/// How many connections are being admitted.
 #[derive(Default)]
-struct Newcomers(Mutex<HashMap<Origin, usize>>);
+struct Newcomers(Mutex<Counts>);
+
+#[derive(Default)]
+struct Counts {
+    /// Of each client at each address.
+    by_origin: HashMap<Origin, usize>,
+    /// At each address.
+    by_source: HashMap<Option<IpAddr>, usize>,
+}
 
 /// One of them.
 struct Newcomer {
@@ -180,16 +191,17 @@ struct Newcomer {
 
 impl Newcomers {
     fn note(self: &Arc<Self>, origin: Origin) -> Result<Newcomer> {
+        let busy = |cause: &str| Err(Failure::new(FailureKind::Busy, "admit", cause));
         let mut counts = lock(&self.0);
-        let count = counts.entry(origin).or_default();
-        if *count >= NEWCOMERS_PER_ORIGIN_MAX {
-            return Err(Failure::new(
-                FailureKind::Busy,
-                "admit",
-                "too many connections of one client at once",
-            ));
+        let count = |of: Option<&usize>| of.copied().unwrap_or(0);
+        if count(counts.by_origin.get(&origin)) >= NEWCOMERS_PER_ORIGIN_MAX {
+            return busy("too many connections of one client at once");
         }
-        *count += 1;
+        if count(counts.by_source.get(&origin.source)) >= NEWCOMERS_PER_SOURCE_MAX {
+            return busy("too many connections from one address at once");
+        }
+        *counts.by_origin.entry(origin).or_default() += 1;
+        *counts.by_source.entry(origin.source).or_default() += 1;
         Ok(Newcomer { newcomers: self.clone(), origin })
     }
 }
@@ -197,11 +209,17 @@ impl Newcomers {
 impl Drop for Newcomer {
     fn drop(&mut self) {
         let mut counts = lock(&self.newcomers.0);
-        if let Some(count) = counts.get_mut(&self.origin) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(&self.origin);
-            }
+        one_less(&mut counts.by_origin, &self.origin);
+        one_less(&mut counts.by_source, &self.origin.source);
+    }
+}
+
+/// What has none is not kept.
+fn one_less<K: Eq + Hash>(counts: &mut HashMap<K, usize>, of: &K) {
+    if let Some(count) = counts.get_mut(of) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(of);
         }
     }
 }
@@ -577,6 +595,23 @@ mod tests {
         assert!(newcomers.note(at(1, "192.0.2.2")).is_ok());
         drop(held);
         assert!(newcomers.note(one).is_ok());
-        assert!(newcomers.0.lock().expect("not poisoned").is_empty());
+        let counts = newcomers.0.lock().expect("not poisoned");
+        assert!(counts.by_origin.is_empty() && counts.by_source.is_empty());
+    }
+
+    #[test]
+    fn the_connections_from_one_address_are_counted_whatever_tickets_they_came_with() {
+        let newcomers = Arc::new(Newcomers::default());
+        let note = |client: usize, address: &str| {
+            let source = Some(address.parse().expect("an address"));
+            let client = Fingerprint([u8::try_from(client).expect("few"); 32]);
+            newcomers.note(Origin { client, source })
+        };
+        let each = |at: usize| note(at / NEWCOMERS_PER_ORIGIN_MAX, "192.0.2.1");
+        let held: Vec<_> = (0..NEWCOMERS_PER_SOURCE_MAX).map(|at| each(at).expect("room")).collect();
+        assert!(note(255, "192.0.2.1").is_err());
+        assert!(note(255, "192.0.2.2").is_ok());
+        drop(held);
+        assert!(note(255, "192.0.2.1").is_ok());
     }
 }

@@ -235,6 +235,10 @@ fn measure_part(
 
 fn slot(host: &Host, pen: &Pen<'_>, ask: SlotAsk) -> Result<()> {
     let slots = host.slots.as_ref().ok_or_else(slots::none)?;
+    if matches!(ask, SlotAsk::Take { .. }) {
+        // Nothing is begun with a ticket that is not taken any more.
+        host.exports_of(pen.session)?;
+    }
     let asker = Asker { origin: Origin::of_session(pen.session), session: &pen.session.id };
     let answer = slots.answer(asker, ask, Instant::now())?;
     // Who has none now has little under way before the first window opens.
@@ -429,6 +433,35 @@ impl Pen<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::export::Exports;
+    use crate::sessions::HostLimits;
+    use crate::sessions::tests::cut_off;
+    use crate::tickets::{self, Record, Tickets};
+    use thalweg_mover::link::{Fingerprint, Identity};
+    use thalweg_wire::message::{Rhythm, SlotWish};
+
+    #[test]
+    fn a_slot_is_not_given_to_a_ticket_that_is_not_taken_any_more() {
+        let state = tempfile::tempdir().unwrap();
+        let limits = HostLimits { slots_bits_per_s: Some(1_000_000_000), ..HostLimits::default() };
+        let identity = Identity::generate("server").unwrap();
+        let host = Host::new(identity, Exports::open(Vec::new()).unwrap(), None, limits);
+        let session = cut_off(&host, 1);
+        let mut record = Record::of("a", session.peer, 1);
+        record.expires_at = Some(2);
+        tickets::add(state.path(), &record).unwrap();
+        host.heed(Tickets::new(state.path(), Fingerprint([0; 32])));
+        let room = Room::new();
+        let pen = Pen { session: &session, epoch: session.epoch(), number: 1, room: &room };
+        let wish = SlotWish {
+            rhythm: Rhythm::Bursts { period_micros: 1_000_000, bytes: 1_000_000 },
+            deadline_micros: 1_000_000,
+            ready_ago_micros: 0,
+            guard_micros: 0,
+        };
+        let refused = slot(&host, &pen, SlotAsk::Take { wish, instead: None }).unwrap_err();
+        assert!(refused.cause.contains("`a` expired on"), "{refused}");
+    }
 
     /// Else the rest of an answer would go on over another link, behind a gap that nobody sees.
     #[test]

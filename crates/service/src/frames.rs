@@ -3,7 +3,7 @@
 use crate::export::Exports;
 use crate::log::{Done, Line, of_session};
 use crate::sessions::{Host, check_congestion};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind, Reason, Result};
 use thalweg_mover::frames::{ChannelWishes, HeldLevel, OPEN_CHANNEL, TAKE_NAME};
@@ -50,13 +50,18 @@ impl Host {
                 FrameRole::Consume(consume) => consume.policy == FramePolicy::Spill,
             };
         let writes = is_producer || stores;
+        let host = Arc::downgrade(&self.strong()?);
         let exports = self.exports_of(session)?;
-        let (key, store) = channel_at(&exports, place, writes, self.spill_bytes_max())?;
+        let at = channel_at(&self.exports(), &exports, place, writes, self.spill_bytes_max())?;
+        let ChannelAt { key, store, beneath, can_write } = at;
+        // How large a log is that is found there is not for who may write nothing.
+        let spill_bytes = frames.channel.spill_bytes.filter(|_| can_write);
+        let wishes = ChannelWishes { spill_bytes, ..frames.channel };
         // One whose log is open writes on, whoever comes.
         if stores && !self.hub.has_log(&key) {
             exports.resolve(place, true)?.kept_free(0)?;
         }
-        let channel = self.hub.channel(&key, &frames.channel, store)?;
+        let channel = self.hub.channel(&key, &wishes, store, &beneath)?;
         let since = Instant::now();
         let attached = loop {
             match channel.attach(open.transfer, open.terms.clone(), frames, session.outbox()) {
@@ -95,7 +100,7 @@ impl Host {
             drop(failed);
             tell_when_back(&theirs, number, failure);
         };
-        let see_it_go = move || watch(watched, (&session, number), keep, &line);
+        let see_it_go = move || watch(&host, watched, (&session, number), keep, &line);
         let watches = thread::guarded("frames", on_panic, see_it_go);
         // Nobody would see it go, and its window would stay taken.
         watches.inspect_err(|_| attached.give_up())?;
@@ -118,8 +123,8 @@ impl Host {
         (window_bytes, kept): (u64, ChannelWishes),
     ) -> Result<(Arc<ConsumeRun>, Keeper)> {
         let writes = kept.is_recorded || wishes.policy == FramePolicy::Spill;
-        let (key, store) = self.channel_at(place, writes)?;
-        let channel = self.hub.channel(&key, &kept, store)?;
+        let ChannelAt { key, store, beneath, .. } = self.channel_at(place, writes)?;
+        let channel = self.hub.channel(&key, &kept, store, &beneath)?;
         let terms = Terms::of(plan::CHUNK_BYTES, plan::SEGMENT_BYTES);
         job::consume_within(channel, wishes, (window_bytes, kept), terms)
     }
@@ -127,12 +132,13 @@ impl Host {
     /// Why the spill log of a channel cannot be written for now, if it cannot; `None` also for a channel that nobody
     /// opened.
     pub fn spill_trouble(&self, place: &Place) -> Option<String> {
-        let (key, _) = self.channel_at(place, false).ok()?;
-        self.hub.spill_trouble(&key)
+        let at = self.channel_at(place, false).ok()?;
+        self.hub.spill_trouble(&at.key)
     }
 
-    fn channel_at(&self, place: &Place, writes: bool) -> Result<(ChannelKey, Option<StorePlace>)> {
-        channel_at(&self.exports(), place, writes, self.spill_bytes_max())
+    fn channel_at(&self, place: &Place, writes: bool) -> Result<ChannelAt> {
+        let all = self.exports();
+        channel_at(&all, &all, place, writes, self.spill_bytes_max())
     }
 
     /// How a channel stands, for the client of this session.
@@ -140,7 +146,9 @@ impl Host {
     /// # Errors
     /// `NotFound` if nobody has opened it; why it cannot be one.
     pub(crate) fn channel_status(&self, session: &Session, place: &Place) -> Result<ChannelStatus> {
-        let (key, _) = channel_at(&self.exports_of(session)?, place, false, self.spill_bytes_max())?;
+        let theirs = self.exports_of(session)?;
+        let ChannelAt { key, .. } =
+            channel_at(&self.exports(), &theirs, place, false, self.spill_bytes_max())?;
         self.hub.status(&key).ok_or_else(|| {
             Failure::new(
                 FailureKind::NotFound,
@@ -193,13 +201,26 @@ impl Keep {
     }
 }
 
+/// Why the client of this session, which is over, may not come back, if it may not: its ticket was taken back, then or
+/// later.
+fn turned_out(host: &Weak<Host>, session: &Session) -> Option<Failure> {
+    let said = session.failure().filter(|why| why.kind == FailureKind::Permission);
+    said.or_else(|| host.upgrade()?.ends_for_ticket(session))
+}
+
 /// Until a client is over, or is not waited for any more: it may come back in its session, or in another.
-fn watch(watched: Attached, (session, number): (&Session, TransferNumber), keep: Keep, line: &Line) {
+fn watch(
+    host: &Weak<Host>,
+    watched: Attached,
+    (session, number): (&Session, TransferNumber),
+    keep: Keep,
+    line: &Line,
+) {
     let link = watched.link();
     let mut closed_at = None;
-    let is_given_up = loop {
+    let given_up = loop {
         if watched.is_over() || watched.is_replaced() {
-            break false;
+            break None;
         }
         if closed_at.is_none() && session.is_closed() {
             closed_at = Some(Instant::now());
@@ -208,19 +229,23 @@ fn watch(watched: Attached, (session, number): (&Session, TransferNumber), keep:
         }
         let gone = session.lost_since().or(closed_at).map(|since| since.elapsed());
         let ended = closed_at.map(|at| at.elapsed());
-        if gone.is_some_and(|gone| keep.is_over(gone, session.fell_silent(), ended)) {
-            break true;
+        if let Some(why) = ended.and_then(|_| turned_out(host, session)) {
+            break Some(why);
+        }
+        if gone.is_some_and(|since| keep.is_over(since, session.fell_silent(), ended)) {
+            break Some(gone_for_good());
         }
         std::thread::sleep(LOOK_AGAIN);
     };
     link.detach();
     session.remove(number);
+    let is_given_up = given_up.is_some();
     match is_given_up {
         true => watched.give_up(),
         false => watched.forget(),
     }
     let done = Done { bytes: link.crossed().verified_bytes, ..Done::default() };
-    let why = match watched.failure().or_else(|| is_given_up.then(gone)) {
+    let why = match watched.failure().or(given_up) {
         Some(failure) => {
             line.tell(done, Err(&failure));
             is_given_up.then_some(failure)
@@ -254,22 +279,36 @@ fn replaced() -> Failure {
     Failure::new(FailureKind::Conflict, TAKE_NAME, cause).because(Reason::NameTaken)
 }
 
-fn gone() -> Failure {
+fn gone_for_good() -> Failure {
     Failure::new(FailureKind::Connection, "serve", "the client did not come back")
 }
 
-/// A channel's key, and where its log may be, which may have so many bytes where its export does not say otherwise.
+/// Where a channel is.
+struct ChannelAt {
+    /// Its name.
+    key: ChannelKey,
+    /// Where its log may be, whoever comes first; `None`: nowhere.
+    store: Option<StorePlace>,
+    /// Path of the directory that is all of the export to who asks; empty: all of it.
+    beneath: String,
+    /// Whether who asks may write there.
+    can_write: bool,
+}
+
+/// Where the channel is that is named by who reaches `theirs` of `all`: these decide who may ask, and what the export
+/// permits whether and how there is a log, of so many bytes where it does not say otherwise.
 fn channel_at(
-    exports: &Exports,
+    all: &Exports,
+    theirs: &Exports,
     place: &Place,
     writes: bool,
     spill_bytes_max: u64,
-) -> Result<(ChannelKey, Option<StorePlace>)> {
-    let resolved = exports.resolve(place, writes)?;
-    let Some(below) = resolved.below else {
+) -> Result<ChannelAt> {
+    let resolved = theirs.resolve(place, writes)?;
+    if resolved.below.is_none() {
         let cause = "channels of frames live in daemons, below an export";
         return Err(Failure::new(FailureKind::Unsupported, OPEN_CHANNEL, cause));
-    };
+    }
     if resolved.path.is_empty() || resolved.trailing_slash {
         let cause = "a channel has a name below its export";
         return Err(Failure::new(FailureKind::Usage, OPEN_CHANNEL, cause));
@@ -281,24 +320,31 @@ fn channel_at(
         path.push(b'/');
     }
     path.extend_from_slice(&resolved.path);
+    let whole = Place { export: place.export.clone(), path: path.clone() };
+    // Where nobody may write there is no log.
+    let store = all.resolve(&whole, true).ok().and_then(|resolved| {
+        let rights = resolved.rights;
+        let (min_free, keeps_all) = (rights.guard.min_free, rights.no_delete);
+        let spill_bytes_max = rights.spill_bytes_max.unwrap_or(spill_bytes_max);
+        Some(StorePlace { below: resolved.below?, path: resolved.path, min_free, keeps_all, spill_bytes_max })
+    });
     let key = (place.export.clone().unwrap_or_default(), path);
-    // Who may not write there may not have it written either.
-    let can_write = exports.resolve(place, true).is_ok();
-    let rights = resolved.rights;
-    let (min_free, keeps_all) = (rights.guard.min_free, rights.no_delete);
-    let spill_bytes_max = rights.spill_bytes_max.unwrap_or(spill_bytes_max);
-    let store = StorePlace { below, path: resolved.path, min_free, keeps_all, spill_bytes_max };
-    Ok((key, can_write.then_some(store)))
+    Ok(ChannelAt { key, store, beneath: resolved.beneath, can_write: !resolved.rights.read_only })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::export::{Export, Rights};
-    use crate::tickets::{Part, Reach};
+    use crate::sessions::HostLimits;
+    use crate::sessions::tests::cut_off;
+    use crate::tickets::{self, Part, Reach, Record, Tickets};
+    use std::sync::mpsc;
     use thalweg_mover::endpoint::local::destination::guard::{Guard, MinFree};
     use thalweg_mover::frames::ProducerId;
-    use thalweg_wire::message::{Consume, FrameFrom};
+    use thalweg_mover::link::{Fingerprint, Identity};
+    use thalweg_mover::run::frames::hub::Hub;
+    use thalweg_wire::message::{Consume, FrameFrom, Request};
 
     const MINUTE: Duration = Duration::from_secs(60);
 
@@ -312,8 +358,8 @@ mod tests {
             let rights = Rights { no_delete: true, guard, spill_bytes_max, ..Rights::default() };
             let export = Export { rights, ..Export::of("data", scratch.path().to_path_buf()) };
             let exports = Exports::open(vec![export]).unwrap();
-            let (_, store) = channel_at(&exports, &place, true, 5).unwrap();
-            let store = store.expect("it may be written");
+            let at = channel_at(&exports, &exports, &place, true, 5).unwrap();
+            let store = at.store.expect("it may be written");
             assert_eq!((store.min_free, store.keeps_all, store.spill_bytes_max), (min_free, true, most));
         }
     }
@@ -327,11 +373,119 @@ mod tests {
         let key = |below: &str, path: &str| {
             let part = Part { below: below.to_owned(), ..Part::read("data").unwrap() };
             let place = Place { export: Some("data".into()), path: path.as_bytes().to_vec() };
-            channel_at(&exports.narrowed(&Reach::Only(vec![part])), &place, true, 5).unwrap().0
+            let theirs = exports.narrowed(&Reach::Only(vec![part]));
+            channel_at(&exports, &theirs, &place, true, 5).unwrap().key
         };
         assert_eq!(key("", "run7/deep/scan"), key("run7", "deep/scan"));
         assert_eq!(key("run7/deep", "scan"), key("run7", "deep/scan"));
         assert_ne!(key("run7", "scan"), key("run7/deep", "scan"));
+    }
+
+    fn server() -> Arc<Host> {
+        let identity = Identity::generate("server").unwrap();
+        Host::new(identity, Exports::open(Vec::new()).unwrap(), None, HostLimits::default())
+    }
+
+    fn terms(channel: ChannelWishes, role: FrameRole) -> FrameTerms {
+        FrameTerms { window_bytes: 1 << 20, window_items: 64, channel, role }
+    }
+
+    /// Else who reads alone, and comes before who records, would keep the channel from being recorded, or its log from
+    /// being found.
+    #[test]
+    fn whoever_comes_first_a_channel_has_its_log_where_the_export_has_it() {
+        let scratch = tempfile::tempdir().unwrap();
+        std::fs::create_dir(scratch.path().join("run7")).unwrap();
+        let all = Exports::open(vec![Export::of("data", scratch.path().to_path_buf())]).unwrap();
+        let part = Part { below: "run7".to_owned(), ..Part::read("data:ro,no-delete").unwrap() };
+        let theirs = all.narrowed(&Reach::Only(vec![part]));
+        let place = |path: &str| Place { export: Some("data".into()), path: path.as_bytes().to_vec() };
+        let host = server();
+        let session = cut_off(&host, 1);
+        for is_there in [false, true] {
+            let hub = Hub::new(64 << 20);
+            let refused = channel_at(&all, &theirs, &place("scan"), true, u64::MAX).err();
+            assert_eq!(refused.map(|failure| failure.kind), Some(FailureKind::Permission));
+            let at = channel_at(&all, &theirs, &place("scan"), false, u64::MAX).unwrap();
+            assert!(!at.can_write && at.store.as_ref().is_some_and(|store| !store.keeps_all));
+            let first = hub.channel(&at.key, &ChannelWishes::default(), at.store, &at.beneath).unwrap();
+            assert_eq!(hub.has_log(&at.key), is_there, "what was recorded is found by whoever comes");
+            let at = channel_at(&all, &all, &place("run7/scan"), true, u64::MAX).unwrap();
+            let wishes = ChannelWishes { is_recorded: true, ..ChannelWishes::default() };
+            let channel = hub.channel(&at.key, &wishes, at.store, &at.beneath).unwrap();
+            assert!(Arc::ptr_eq(&first, &channel));
+            let role = FrameRole::Produce {
+                producer: ProducerId::new("cam").unwrap(),
+                process: [1 + u8::from(is_there); 16],
+                first: None,
+                level: HeldLevel::Memory,
+                keep_ms: 1,
+            };
+            let frames = terms(wishes, role);
+            let asked = Terms::of(plan::CHUNK_BYTES, plan::SEGMENT_BYTES);
+            let attached = channel.attach(TransferNumber(1), asked, &frames, session.outbox()).unwrap();
+            assert!(hub.has_log(&at.key) && scratch.path().join("run7/scan.frames").is_dir());
+            attached.give_up();
+            drop((attached, first, channel));
+            hub.close();
+        }
+    }
+
+    /// As one that asked for its place to be kept for an hour.
+    #[test]
+    fn who_consumed_with_a_ticket_that_was_taken_back_holds_nobody_up() {
+        for (kind, cause) in
+            [(FailureKind::Permission, "it was revoked"), (FailureKind::Connection, "the client was killed")]
+        {
+            it_is_given_up(Failure::new(kind, "serve", cause));
+        }
+    }
+
+    /// A consumer in a session that ends so, with a ticket that is taken back.
+    fn it_is_given_up(end: Failure) {
+        let (host, hub) = (server(), Hub::new(64 << 20));
+        let session = cut_off(&host, 1);
+        let state = tempfile::tempdir().unwrap();
+        tickets::add(state.path(), &Record::of("a", session.peer, 1)).unwrap();
+        host.heed(Tickets::new(state.path(), Fingerprint([0; 32])));
+        let key = ("data".to_owned(), b"scan".to_vec());
+        let channel = hub.channel(&key, &ChannelWishes::default(), None, "").unwrap();
+        let hour_ms = 3_600_000;
+        let role = FrameRole::Consume(Box::new(Consume {
+            consumer: [1; 16],
+            process: [2; 16],
+            name: None,
+            instance: None,
+            group: None,
+            policy: FramePolicy::Block,
+            from: FrameFrom::Start,
+            has: Vec::new(),
+            producers: 1,
+            keep_ms: hour_ms,
+            patience_ms: hour_ms,
+        }));
+        let frames = terms(ChannelWishes::default(), role);
+        let (number, asked) = (TransferNumber(1), Terms::of(plan::CHUNK_BYTES, plan::SEGMENT_BYTES));
+        let attached = channel.attach(number, asked.clone(), &frames, session.outbox()).unwrap();
+        session.add(number, attached.link()).unwrap();
+        let keep = Keep::of(&frames.role, 10 * MINUTE);
+        let place = Place { export: Some("data".into()), path: b"scan".to_vec() };
+        let request = Request::Frames { place, frames };
+        let open = Open { transfer: number, request, terms: asked, signer: None };
+        let line = Line::begin(&session, &open, Arc::default());
+        assert_eq!(hub.status(&key).unwrap().consumers.len(), 1);
+        if end.kind != FailureKind::Permission {
+            tickets::revoke(state.path(), "a", 2).unwrap();
+        }
+        session.close(Some(end));
+        let (ends, ended) = mpsc::channel();
+        let host = Arc::downgrade(&host);
+        std::thread::spawn(move || {
+            watch(&host, attached, (&session, number), keep, &line);
+            ends.send(())
+        });
+        ended.recv_timeout(MINUTE).expect("it is still waited for");
+        assert!(hub.status(&key).unwrap().consumers.is_empty());
     }
 
     #[test]

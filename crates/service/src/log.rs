@@ -9,9 +9,8 @@
 
 use crate::accept::source_of;
 use crate::published::{self, cut};
-use crate::sessions::Origin;
 use std::collections::{HashMap, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
@@ -63,15 +62,15 @@ pub(crate) struct Line {
     failures: Arc<Failures>,
 }
 
-/// Transfers and requests that came to nothing and are told in a minute, of those that count as one. Who has
-/// more of them hears of each; here they are counted.
+/// Transfers and requests that came to nothing and are told in a minute, of one address, whatever tickets they came
+/// with. Who has more of them hears of each; here they are counted.
 const FAILURES_A_MINUTE: u32 = 256;
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What came to nothing of late, by who asked: a client that asks in vain as fast as it can does not fill the
-/// log, in however many sessions.
+/// What came to nothing of late, by where it was asked from (`None`: no internet socket): a client that asks in vain as
+/// fast as it can does not fill the log, in however many sessions.
 #[derive(Debug, Default)]
-pub(crate) struct Failures(Mutex<HashMap<Origin, Failed>>);
+pub(crate) struct Failures(Mutex<HashMap<Option<IpAddr>, Failed>>);
 
 #[derive(Debug)]
 struct Failed {
@@ -82,9 +81,9 @@ struct Failed {
 
 impl Failures {
     /// Whether one more of theirs may be told, and counts it.
-    fn may_tell(&self, origin: Origin, now: Instant) -> bool {
+    fn may_tell(&self, source: Option<IpAddr>, now: Instant) -> bool {
         let mut all = lock(&self.0);
-        let failed = all.entry(origin).or_insert(Failed { since: now, told: 0, left_out: 0 });
+        let failed = all.entry(source).or_insert(Failed { since: now, told: 0, left_out: 0 });
         if failed.told < FAILURES_A_MINUTE {
             failed.told += 1;
             return true;
@@ -94,18 +93,17 @@ impl Failures {
     }
 
     /// Whether one more of theirs would be told: where not, that something begins is told when it is opened.
-    fn has_room(&self, origin: &Origin) -> bool {
-        lock(&self.0).get(origin).is_none_or(|failed| failed.told < FAILURES_A_MINUTE)
+    fn has_room(&self, source: Option<IpAddr>) -> bool {
+        lock(&self.0).get(&source).is_none_or(|failed| failed.told < FAILURES_A_MINUTE)
     }
 
     /// Tells how many were left out of those whose minute is over. Call it a few times a minute.
     pub fn tidy(&self, now: Instant) {
-        lock(&self.0).retain(|origin, failed| {
+        lock(&self.0).retain(|source, failed| {
             let is_over = now.saturating_duration_since(failed.since) >= MINUTE;
             if is_over && failed.left_out > 0 {
                 tracing::warn!(
-                    client = %origin.client,
-                    address = origin.source.map(tracing::field::display),
+                    address = source.map(tracing::field::display),
                     left_out = failed.left_out,
                     "failures of one minute were not told"
                 );
@@ -166,7 +164,7 @@ impl Line {
     /// much came to nothing of late, it is told when it [is opened](Line::opened).
     pub fn begin(session: &Session, open: &Open, failures: Arc<Failures>) -> Line {
         let mut line = Line::of_open(session, open, failures);
-        line.has_begun = line.failures.has_room(&line.origin());
+        line.has_begun = line.failures.has_room(line.source());
         if line.has_begun {
             line.tell_begin();
         }
@@ -194,9 +192,9 @@ impl Line {
         );
     }
 
-    /// Whose it is.
-    fn origin(&self) -> Origin {
-        Origin { client: self.client, source: self.address.map(|address| source_of(address.ip())) }
+    /// Where it was asked from.
+    fn source(&self) -> Option<IpAddr> {
+        self.address.map(|address| source_of(address.ip()))
     }
 
     fn of_open(session: &Session, open: &Open, failures: Arc<Failures>) -> Line {
@@ -315,7 +313,7 @@ impl Line {
     fn is_left_out(&self, done: &Done, root: Option<Digest>) -> bool {
         let is_unchanged = done.deleted == 0 && done.removed == 0;
         let nothing_done = done.bytes == 0 && is_unchanged && done.entries.unwrap_or(0) == 0;
-        root.is_none() && nothing_done && !self.failures.may_tell(self.origin(), Instant::now())
+        root.is_none() && nothing_done && !self.failures.may_tell(self.source(), Instant::now())
     }
 }
 
@@ -647,19 +645,21 @@ mod tests {
     #[test]
     fn what_fails_as_fast_as_it_can_be_asked_for_is_told_a_bounded_number_of_times() {
         let (failures, now) = (Failures::default(), Instant::now());
-        let told =
-            |origin: Origin, times: u32| (0..times).filter(|_| failures.may_tell(origin, now)).count() as u32;
-        // In another session, and from another address.
-        let from = |last: u8, session: &str| {
-            let address = Some(SocketAddr::from(([10, 0, 0, last], 1000 + u16::from(last))));
-            Line { address, session: session.to_owned(), ..line_of("read", "data/a".to_owned()) }.origin()
+        let told = |source: Option<IpAddr>, times: u32| {
+            (0..times).filter(|_| failures.may_tell(source, now)).count() as u32
         };
-        let (one, again, other) = (from(1, "one"), from(1, "again"), from(2, "one"));
+        // In another session with another ticket, and from another address.
+        let from = |last: u8, (session, client): (&str, u8)| {
+            let address = Some(SocketAddr::from(([10, 0, 0, last], 1000 + u16::from(last))));
+            let (session, client) = (session.to_owned(), Fingerprint([client; 32]));
+            Line { address, session, client, ..line_of("read", "data/a".to_owned()) }.source()
+        };
+        let (one, again, other) = (from(1, ("one", 1)), from(1, ("again", 2)), from(2, ("one", 1)));
         assert_eq!(told(one, 10_000), FAILURES_A_MINUTE);
-        assert!(!failures.has_room(&again) && failures.has_room(&other));
+        assert!(!failures.has_room(again) && failures.has_room(other));
         assert_eq!((told(again, 3), told(other, 3)), (0, 3));
         failures.tidy(now + MINUTE / 2);
-        assert!(!failures.has_room(&one));
+        assert!(!failures.has_room(one));
         failures.tidy(now + MINUTE);
         assert_eq!(told(one, 10_000), FAILURES_A_MINUTE);
     }

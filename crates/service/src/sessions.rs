@@ -139,6 +139,11 @@ impl Host {
         self.tickets.get().map(|tickets| tickets.take(peer, unix_seconds())).transpose()
     }
 
+    /// Why what the client of this session has under way ends now for want of a ticket, if it does.
+    pub(crate) fn ends_for_ticket(&self, session: &Session) -> Option<Failure> {
+        self.tickets.get()?.ends(&session.peer, unix_seconds())
+    }
+
     /// What the client of this session may reach now.
     ///
     /// # Errors
@@ -437,7 +442,7 @@ fn proves(session: &Session, connection: &Connection, hello: &Hello) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::sync::mpsc;
     use thalweg_mover::endpoint::testing::{HeldUp, Hold};
@@ -459,7 +464,7 @@ mod tests {
     }
 
     /// A session of this host that was cut off.
-    pub(super) fn cut_off(host: &Arc<Host>, id: u8) -> Arc<Session> {
+    pub(crate) fn cut_off(host: &Arc<Host>, id: u8) -> Arc<Session> {
         let owner = Box::new(ServerOwner::new(host.this.clone(), host.limits.requests));
         let (key, peer) = ([id; 32].into(), Fingerprint([7; 32]));
         let limits = ControlLimits::default();

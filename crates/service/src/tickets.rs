@@ -12,6 +12,7 @@
 
 use crate::export::is_name;
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 use std::fs;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -277,11 +278,16 @@ impl Record {
         }
         if let Reach::Only(parts) = &record.reach {
             let is_odd = |part: &Part| {
-                let is_below_odd = !part.below.is_empty() && parse_below(&part.below).is_err();
-                is_below_odd || !is_name(&part.export, limits::NAME_BYTES_MAX)
+                let is_plain = || parse_below(&part.below).is_ok_and(|plain| plain == part.below);
+                !part.below.is_empty() && !is_plain() || !is_name(&part.export, limits::NAME_BYTES_MAX)
             };
             if parts.len() > PARTS_MAX || parts.iter().any(is_odd) {
                 return Err(refuse("it reaches for too much, or for what is in no export"));
+            }
+            let mut names = HashSet::new();
+            // Of two only the first would be heeded.
+            if let Some(part) = parts.iter().find(|part| !names.insert(part.export.as_str())) {
+                return Err(refuse(&format!("it names the export `{}` twice", part.export)));
             }
         }
         Ok(record)
@@ -375,9 +381,20 @@ pub fn revoke(state: &Path, name: &str, now: u64) -> Result<Record> {
         let revoked = Record { revoked_at: Some(now), ..record.clone() };
         let path = path_of(&directory, name);
         let written = atomic_file::write(&path, &revoked.to_text()?, 0o644, Durability::Synced);
-        written.map_err(|error| at(REVOKE, &error.path, &error.cause))?;
+        written.map_err(|error| not_revoked(&path, &error.path, &error.cause))?;
     }
     Ok(record)
+}
+
+/// Why the file of a ticket could not be written anew, and what helps where there is no room for that.
+fn not_revoked(path: &Path, written: &Path, error: &io::Error) -> Failure {
+    let failure = at(REVOKE, written, error);
+    if !matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) {
+        return failure;
+    }
+    let path = failure::shown_path(path.as_os_str().as_encoded_bytes());
+    let cause = format!("{}; remove `{path}`: its holder is then unknown", failure.cause);
+    Failure { cause, ..failure }
 }
 
 /// All tickets by name, and why some of them cannot be read.
@@ -469,7 +486,13 @@ mod tests {
         let more = text.replace("\"made_at\"", "\"more\": 1, \"made_at\"");
         assert!(refused("a.b-c_1", &more).contains("more"));
         assert!(refused("other", &text).contains("not called"));
-        assert!(refused("a.b-c_1", &text.replace("run7", "../run7")).contains("in no export"));
+        for odd in ["../run7", "/run7", "run7/", "a//run7", "./run7"] {
+            assert!(refused("a.b-c_1", &text.replace("run7", odd)).contains("in no export"), "{odd}");
+        }
+        let part = Part::read("data").unwrap();
+        let twice = Record { reach: Reach::Only(vec![part.clone(), part]), ..given.clone() };
+        let twice = String::from_utf8(twice.to_text().unwrap()).unwrap();
+        assert!(refused("a.b-c_1", &twice).contains("`data` twice"));
         // What is taken out of a file does not give more.
         for field in ["expires_at", "revoked_at", "reach", "bits_per_s_max"] {
             let mut less: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&text).unwrap();
@@ -510,6 +533,16 @@ mod tests {
         assert!(revoked.check(NOW - 1).is_err(), "whatever the clock says");
         assert!(revoked.ends(NOW).unwrap().cause.contains("`a` was revoked on 2027-01-15"));
         assert!(record("b", 1).check(u64::MAX).is_ok());
+    }
+
+    #[test]
+    fn who_finds_no_room_to_revoke_a_ticket_reads_that_removing_its_file_does_it() {
+        let path = Path::new("/state/tickets/a.json");
+        let failed = |code: i32| not_revoked(path, path, &io::Error::from_raw_os_error(code));
+        let no_space = failed(28);
+        assert!(no_space.cause.ends_with("; remove `/state/tickets/a.json`: its holder is then unknown"));
+        assert_eq!(no_space.kind, FailureKind::Space);
+        assert!(!failed(5).cause.contains("remove"));
     }
 
     #[test]

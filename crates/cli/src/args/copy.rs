@@ -203,7 +203,7 @@ pub struct CopyArgs {
     /// FILE.2 and so on
     #[arg(long, value_name = "FILE", conflicts_with_all = ["dry_run", "and"])]
     pub receipt: Option<PathBuf>,
-    /// Write how each entry ended, and what was deleted, as JSON lines, to a file, behind what is in it
+    /// Append how each entry ended, and what was deleted, to a file, as JSON lines
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
     /// Events as JSON, one a line, on stdout

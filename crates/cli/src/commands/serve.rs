@@ -30,6 +30,9 @@ use thalweg_sys::{Dir, File, process};
 use thalweg_wire::limits;
 use thalweg_wire::message::Part;
 
+/// That what [`Daemon`] says could not be said.
+const UNTOLD: &str = "who makes tickets is not told where the daemon is reached, and which exports there are";
+
 /// Name of the file of a server's key in its state directory.
 pub(super) const IDENTITY: &str = "server.pem";
 
@@ -52,7 +55,9 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     let exports = Exports::open(exports)?;
     let own = Identity::load_or_create(&state.join(IDENTITY), "thalweg server")?;
     let client = Identity::load_or_create(&state.join("client.pem"), "thalweg client")?;
-    tickets::make_directory(&state)?;
+    if let Err(failure) = tickets::make_directory(&state) {
+        tracing::warn!(%failure, "there is no directory for tickets: only the owner's is taken");
+    }
     let tickets = Tickets::new(&state, client.fingerprint());
     let trust = ClientTrust { register: Some(tickets.clone()), ..ClientTrust::default() };
     trust.pinned.insert(client.fingerprint());
@@ -89,7 +94,9 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     let addresses = reachable.clone().unwrap_or_default();
     let exports = host.export_names();
     let told = Daemon { server: fingerprint, addresses, exports };
-    told.tell(&state)?;
+    if let Err(failure) = told.tell(&state) {
+        tracing::warn!(%failure, "{UNTOLD}");
+    }
     let began = Began { fixed: fixed(args), has_slots: args.slots.is_some(), state, told };
     let reloads = reload_on_request(host, rate, began)?;
     if let Some(path) = &args.ticket_file {
@@ -324,7 +331,7 @@ fn reload(host: &Host, rate: &Rate, began: &Began) -> Result<Changes> {
     let changes = host.replace_exports(opened);
     let told = Daemon { exports: host.export_names(), ..began.told.clone() };
     if let Err(failure) = told.tell(&began.state) {
-        tracing::warn!(%failure, "who makes tickets is not told which exports there are");
+        tracing::warn!(%failure, "{UNTOLD}");
     }
     Ok(changes)
 }

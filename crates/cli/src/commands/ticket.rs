@@ -72,7 +72,8 @@ fn list(args: &ListArgs) -> Result<Exit> {
     }
     let now = unix_seconds();
     for record in &records {
-        let used_at = tickets::used_at(&state, &record.name);
+        // Before it was made another had its name, the file of which is gone.
+        let used_at = tickets::used_at(&state, &record.name).filter(|at| *at >= record.made_at);
         match args.json {
             true => json::line(&as_json(record, used_at, now))?,
             false => out::line(&listed(record, used_at, now))?,

@@ -6,6 +6,7 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
+use thalweg_mover::link::Ticket;
 
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -152,7 +153,29 @@ fn a_ticket_that_expired_is_refused_with_the_day_and_one_of_another_daemon_is_no
     let (elsewhere, other) = stand();
     let stranger = ticket(&elsewhere, "alice", &[]);
     assert_eq!(run(&scratch, &stranger, &["ls", &all]).0, Some(3));
+    // Also where it names this daemon: then that refuses it.
+    let (theirs, own) = (Ticket::read(&stranger).unwrap(), Ticket::read(&daemon.ticket).unwrap());
+    let mixed = scratch.path("mixed.ticket");
+    Ticket { identity_pem: theirs.identity_pem.clone(), ..own }.write(&mixed).unwrap();
+    let (code, said) = run(&scratch, &mixed, &["ls", &all]);
+    assert!(code == Some(3) && said.contains("the peer does not let us in"), "{said}");
     assert_eq!(run(&elsewhere, &stranger, &["ls", &format!("tw://{}/", other.address())]).0, Some(0));
+}
+
+/// As on a disk that is full, or read-only.
+#[test]
+fn a_daemon_that_cannot_write_what_tickets_need_serves_its_owner() {
+    let scratch = Scratch::new();
+    for directory in ["a", "server-state", "server-state/daemon.json"] {
+        std::fs::create_dir(scratch.path(directory)).unwrap();
+    }
+    std::fs::write(scratch.path("server-state/tickets"), b"no directory").unwrap();
+    let export = scratch.path("a");
+    let daemon = scratch.daemon_with(&[("a", &export)], &[]);
+    assert_eq!(run(&scratch, &daemon.ticket, &["ls", &daemon.place("a", "")]).0, Some(0));
+    let log = scratch.server_log();
+    let told = ["there is no directory for tickets", "who makes tickets is not told"];
+    assert!(told.iter().all(|words| log.contains(words)), "{log}");
 }
 
 #[test]
@@ -176,6 +199,14 @@ fn of_two_tickets_of_one_name_one_is_made_and_nothing_is_written_over() {
     assert_eq!(std::fs::read(&mine).unwrap(), b"mine");
     let bob = ticket(&scratch, "bob", &["--export", "later"]);
     assert!(bob.exists());
+    // What is noted of another that had its name is not about it.
+    let used = scratch.path("server-state/tickets-used");
+    std::fs::create_dir_all(&used).unwrap();
+    let note = std::fs::File::create(used.join("bob")).unwrap();
+    note.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    let listed = asks(&scratch, &["list"]);
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    assert!(listed.lines().any(|line| line.starts_with("bob ") && line.contains("never used")), "{listed}");
     for odd in ["owner", "../x", ".x", "a/b", ""] {
         let refused = asks(&scratch, &["new", odd, "-o", "/dev/null/no"]);
         assert_eq!(refused.status.code(), Some(1), "{odd}: {}", String::from_utf8_lossy(&refused.stderr));

@@ -2,7 +2,7 @@
 
 use super::Host;
 use crate::log::of_session;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind};
@@ -14,6 +14,8 @@ use thalweg_sys::clock::unix_seconds;
 
 /// How long a session without link and transfers is kept.
 const IDLE_PATIENCE: Duration = Duration::from_secs(10);
+/// How long one without a link is kept with whose ticket nothing is begun any more: a link that broke may come back.
+const REFUSED_PATIENCE: Duration = Duration::from_secs(5);
 /// Between two looks for what nobody comes back for.
 const REAP_EVERY: Duration = Duration::from_millis(250);
 
@@ -59,18 +61,26 @@ impl Host {
         self.end_all_for(&Failure::new(FailureKind::Connection, "serve", why), is_gone);
     }
 
-    /// Ends sessions whose clients have no ticket any more, and says why.
+    /// Ends sessions whose clients have no ticket any more, and says why. Of a ticket with which nothing is begun those
+    /// without a link end too: what its holder begins with another one would find them in its way.
     pub(super) fn end_without_ticket(&self) {
         let Some(tickets) = self.tickets.get() else { return };
-        tickets.look();
         let now = unix_seconds();
-        // Of those with one ticket one is looked at. Without the lock: files are.
-        let peers: HashSet<Fingerprint> = self.sessions().values().map(|session| session.peer).collect();
-        for peer in peers {
+        let is_lost = |one: &Session| one.lost_since().is_some_and(|at| at.elapsed() > REFUSED_PATIENCE);
+        // Of those with one ticket one is looked at: whether any is lost. Without the lock: files are.
+        let mut peers: HashMap<Fingerprint, bool> = HashMap::new();
+        for session in self.sessions().values() {
+            *peers.entry(session.peer).or_default() |= is_lost(session);
+        }
+        for (peer, any_lost) in peers {
             if let Some(why) = tickets.ends(&peer, now) {
                 self.end_all_for(&why, |session| session.peer == peer);
+            } else if any_lost && let Some(why) = tickets.refuses(&peer, now) {
+                self.end_all_for(&why, |session| session.peer == peer && is_lost(session));
             }
         }
+        // Last: this is what a disk that hangs holds up.
+        tickets.look();
     }
 
     /// As [`Host::end_all`], for a reason that clients do not come back after.
@@ -112,6 +122,7 @@ mod tests {
     use super::super::{CONCLUDE_LOOK, HostLimits};
     use super::*;
     use crate::export::Exports;
+    use crate::tickets::{self, GRACE_S, Record, Tickets};
     use std::sync::{Mutex, mpsc};
     use thalweg_mover::endpoint::testing::HeldUp;
     use thalweg_mover::event;
@@ -119,6 +130,56 @@ mod tests {
     use thalweg_mover::run::receiver::ReceiveRun;
     use thalweg_mover::transfer::receiver;
     use thalweg_wire::message::{Terms, TransferNumber};
+
+    /// A session that was cut off, with a transfer under way, and a ticket that expired so long ago.
+    fn with_expired_ticket(since_s: u64) -> (tempfile::TempDir, Arc<Host>, Arc<Session>, Arc<Tickets>) {
+        let state = tempfile::tempdir().expect("a directory");
+        let identity = Identity::generate("server").expect("an identity");
+        let exports = Exports::open(Vec::new()).expect("no exports");
+        let host = Host::new(identity, exports, None, HostLimits::default());
+        let session = cut_off(&host, 1);
+        let ((reached, _), (_, waits)) = (mpsc::channel(), mpsc::channel());
+        let destination = Arc::new(HeldUp::new(Stuck { reached, goes_on: Mutex::new(waits) }));
+        let (number, terms) = (TransferNumber(1), Terms::of(1 << 20, 1 << 16));
+        let (limits, outbox) = (receiver::Limits::default(), session.outbox());
+        let run = ReceiveRun::start(number, destination, terms, limits, outbox, event::nobody());
+        session.add(number, run.expect("threads")).expect("room");
+        host.sessions().insert(session.id, session.clone());
+        let now = unix_seconds();
+        let mut record = Record::of("a", session.peer, now - 2 * GRACE_S);
+        record.expires_at = Some(now - since_s);
+        tickets::add(state.path(), &record).expect("a ticket");
+        let tickets = Tickets::new(state.path(), Fingerprint([0; 32]));
+        host.heed(tickets.clone());
+        (state, host, session, tickets)
+    }
+
+    fn until_closed(session: &Session) {
+        let until = Instant::now() + LIMIT;
+        while !session.is_closed() {
+            assert!(Instant::now() < until, "it goes on");
+            std::thread::sleep(CONCLUDE_LOOK);
+        }
+    }
+
+    #[test]
+    fn with_a_ticket_that_expired_nothing_is_begun_in_a_session_and_what_runs_ends_after_an_hour() {
+        let (_state, host, session, tickets) = with_expired_ticket(60);
+        let refused = host.exports_of(&session).err().expect("it expired");
+        assert_eq!(refused.kind, FailureKind::Permission);
+        assert!(refused.cause.contains("`a` expired on"), "{refused}");
+        assert!(tickets.ends(&session.peer, unix_seconds()).is_none());
+        let (_state, host, session, _) = with_expired_ticket(GRACE_S + 60);
+        until_closed(&session);
+        assert!(!host.sessions().contains_key(&session.id));
+    }
+
+    /// What is begun with another ticket does not find it in its way.
+    #[test]
+    fn a_session_that_was_cut_off_ends_when_its_ticket_is_not_taken_any_more() {
+        let (_state, _host, session, _) = with_expired_ticket(60);
+        until_closed(&session);
+    }
 
     #[test]
     fn a_session_whose_disk_stands_still_keeps_no_other_from_its_end() {

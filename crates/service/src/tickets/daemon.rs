@@ -25,12 +25,16 @@ impl Daemon {
         state.join("daemon.json")
     }
 
-    /// Says it.
+    /// Says it, if that is not what was said last.
     ///
     /// # Errors
     /// What the kernel says.
     pub fn tell(&self, state: &Path) -> Result<()> {
         const TELL: &str = "say where the daemon is reached";
+        // Where nothing can be written there is nothing to write then.
+        if Daemon::read(state).is_ok_and(|said| said == *self) {
+            return Ok(());
+        }
         let text = serde_json::to_vec(self);
         let text = text.map_err(|error| Failure::new(FailureKind::Internal, TELL, error))?;
         let written = atomic_file::write(&Daemon::path(state), &text, 0o600, Durability::Synced);
@@ -56,5 +60,30 @@ impl Daemon {
         })?;
         let refuse = |error: serde_json::Error| Failure::new(FailureKind::Usage, READ_DAEMON, error);
         serde_json::from_str(&text).map_err(|error| failure::at_path(refuse(error), &path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn what_was_said_already_is_not_written_again() {
+        let state = tempfile::tempdir().unwrap();
+        let mut daemon = Daemon {
+            server: Fingerprint([1; 32]),
+            addresses: vec!["192.0.2.1:9418".to_owned()],
+            exports: vec!["data".to_owned()],
+        };
+        let file = || std::fs::metadata(Daemon::path(state.path())).unwrap().ino();
+        daemon.tell(state.path()).unwrap();
+        let before = file();
+        daemon.tell(state.path()).unwrap();
+        assert_eq!(file(), before);
+        daemon.exports.push("more".to_owned());
+        daemon.tell(state.path()).unwrap();
+        assert_ne!(file(), before);
+        assert_eq!(Daemon::read(state.path()).unwrap(), daemon);
     }
 }

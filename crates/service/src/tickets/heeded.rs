@@ -5,8 +5,9 @@
 //! 2. The file of a ticket is looked at when a session begins with it, each time that something is opened or asked in
 //!    one, and about four times a second meanwhile.
 //!
-//! What cannot be looked at for now (a disk that failed, a directory that is closed) lets nobody in anew, and ends
-//! nothing.
+//! What cannot be looked at for now (a disk that failed, a directory that is closed) lets nobody in anew, and goes by
+//! what was known of it: it ends when that expires. One looks at a time, and who waits for that has what was known a
+//! second later.
 
 use super::{
     OWNER, READ, Record, SERVE, TICKETS_MAX, at, directory_of, names, path_of, read, used_at, uses_of,
@@ -16,8 +17,8 @@ use std::fs::{self, Metadata};
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::link::{Fingerprint, Register};
 use thalweg_mover::mutex::lock;
@@ -27,6 +28,10 @@ use thalweg_sys::{clock, machine};
 
 /// A directory that changed less than so long ago may change again and look the same: file systems have coarse clocks.
 const SETTLED: Duration = Duration::from_secs(2);
+/// Between two looks at a directory that did not change, while a file in it cannot be looked at.
+const TRY_AGAIN: Duration = Duration::from_secs(5);
+/// For so long somebody waits for a look of others: on a disk that hangs it takes as long as that does.
+const LOOK_WAIT: Duration = Duration::from_secs(1);
 
 /// What tells a file, or the list of names in a directory, from another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,14 +66,34 @@ pub struct Tickets {
     directory: PathBuf,
     owner: Arc<Record>,
     known: Mutex<Known>,
-    /// Held while the directory is read.
-    looking: Mutex<()>,
+    looking: Mutex<Looking>,
+    /// A look is over.
+    looked: Condvar,
     /// What sessions have a share of, by the tickets with a limit that were used.
     totals: Mutex<HashMap<String, Limited>>,
 }
 
 /// The limit of a ticket, and what all its sessions share of it.
 type Limited = (Arc<Rate>, Arc<Total>);
+
+/// Who looks at the directory: one at a time.
+#[derive(Debug, Default)]
+struct Looking {
+    /// Looks that ever began.
+    begun: u64,
+    /// The last of them is not over.
+    is_under_way: bool,
+}
+
+/// A look that is under way, until this goes.
+struct Look<'a>(&'a Tickets);
+
+impl Drop for Look<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.looking).is_under_way = false;
+        self.0.looked.notify_all();
+    }
+}
 
 /// What the directory had when it was read last.
 #[derive(Debug, Default)]
@@ -79,6 +104,8 @@ struct Known {
     by_certificate: HashMap<Fingerprint, String>,
     /// That it cannot be read was told.
     has_trouble: bool,
+    /// When a file in it could not be looked at, if all others could.
+    lacked_at: Option<Instant>,
 }
 
 /// A file as it was read last.
@@ -98,18 +125,47 @@ impl Tickets {
             owner: Arc::new(Record::of(OWNER, owner, 0)),
             known: Mutex::default(),
             looking: Mutex::default(),
+            looked: Condvar::new(),
             totals: Mutex::default(),
         });
         tickets.look();
         tickets
     }
 
-    /// Reads the directory again, if it changed.
+    /// Reads the directory again, if it changed. Where others do, that is waited for, for [`LOOK_WAIT`] at most.
     pub fn look(&self) {
-        let _one = lock(&self.looking);
-        let before = lock(&self.known).stamp;
+        if let Some(_look) = self.begin_look() {
+            self.read_if_changed();
+        }
+    }
+
+    /// `None` if a look that began after this was called is over, or one before it takes too long.
+    fn begin_look(&self) -> Option<Look<'_>> {
+        let until = Instant::now() + LOOK_WAIT;
+        let mut looking = lock(&self.looking);
+        let came = looking.begun;
+        while looking.is_under_way {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return None;
+            }
+            looking = self.looked.wait_timeout(looking, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        if looking.begun > came {
+            return None;
+        }
+        *looking = Looking { begun: came + 1, is_under_way: true };
+        Some(Look(self))
+    }
+
+    fn read_if_changed(&self) {
+        let (before, lacked_at) = {
+            let known = lock(&self.known);
+            (known.stamp, known.lacked_at)
+        };
+        let is_due = lacked_at.is_some_and(|at| at.elapsed() >= TRY_AGAIN);
         let read = match fs::metadata(&self.directory).map(|metadata| Stamp::of(&metadata)) {
-            Ok(stamp) if before == Some(stamp) => return,
+            Ok(stamp) if before == Some(stamp) && !is_due => return,
             Ok(stamp) => self.read_all().map(|(files, trouble)| (Some(stamp), files, trouble)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok((None, BTreeMap::new(), None)),
             Err(error) => Err(at(READ, &self.directory, &error)),
@@ -131,9 +187,10 @@ impl Tickets {
                 tracing::error!(ticket = %name, "another ticket has the same certificate: neither is taken");
             }
         }
-        let stamp = stamp.filter(|stamp| trouble.is_none() && stamp.is_settled(clock::since_1970()));
+        let stamp = stamp.filter(|stamp| stamp.is_settled(clock::since_1970()));
         let has_trouble = trouble.is_some() && lock(&self.known).has_trouble;
-        *lock(&self.known) = Known { stamp, files, by_certificate, has_trouble };
+        let lacked_at = trouble.is_some().then(Instant::now);
+        *lock(&self.known) = Known { stamp, files, by_certificate, has_trouble, lacked_at };
         if let Some(failure) = trouble {
             self.tell_trouble(&failure);
         }
@@ -225,10 +282,20 @@ impl Tickets {
         Ok(record)
     }
 
-    /// Why what is under way with this certificate ends at this time, if it does. While nobody can say it goes on.
+    /// Why what is under way with this certificate ends at this time, if it does. While nobody can say, what was known
+    /// last says it.
     pub fn ends(&self, certificate: &Fingerprint, now: u64) -> Option<Failure> {
         match self.find(certificate) {
             Ok(Some(record)) => record.ends(now),
+            Ok(None) => Some(gone()),
+            Err(_) => self.name_of(certificate).and_then(|name| self.seen(&name)?.record?.ends(now)),
+        }
+    }
+
+    /// Why nothing is begun with this certificate at this time, if that is known.
+    pub fn refuses(&self, certificate: &Fingerprint, now: u64) -> Option<Failure> {
+        match self.find(certificate) {
+            Ok(Some(record)) => record.check(now).err(),
             Ok(None) => Some(gone()),
             Err(_) => None,
         }
@@ -250,7 +317,9 @@ impl Tickets {
     pub fn note_use(&self, name: &str, now: u64) {
         /// Often enough for people.
         const EVERY_S: u64 = 60;
-        if name == OWNER || used_at(&self.state, name).is_some_and(|at| now < at.saturating_add(EVERY_S)) {
+        // One of a clock that was ahead is none.
+        let is_recent = |at: u64| (at..at.saturating_add(EVERY_S)).contains(&now);
+        if name == OWNER || used_at(&self.state, name).is_some_and(is_recent) {
             return;
         }
         let directory = uses_of(&self.state);
@@ -281,7 +350,7 @@ impl Register for Tickets {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{add, all, revoke};
+    use super::super::{GRACE_S, add, all, revoke};
     use super::*;
 
     const NOW: u64 = 1_800_000_000;
@@ -332,6 +401,45 @@ mod tests {
         assert_eq!((records.len(), troubles.len()), (3, 2), "{troubles:?}");
     }
 
+    /// Else each stranger would have all of it looked at.
+    #[test]
+    fn a_directory_that_settled_is_not_read_again_though_a_file_in_it_cannot_be() {
+        let (state, tickets) = state();
+        add(state.path(), &record("a", 1)).unwrap();
+        // It leads to itself.
+        std::os::unix::fs::symlink("odd.json", path_of(&tickets.directory, "odd")).unwrap();
+        let is_settled = || lock(&tickets.known).stamp.is_some();
+        let until = Instant::now() + Duration::from_secs(60);
+        while !is_settled() {
+            assert!(Instant::now() < until, "it never is");
+            std::thread::sleep(Duration::from_millis(50));
+            tickets.look();
+        }
+        assert!(lock(&tickets.known).lacked_at.is_some(), "one of them cannot be looked at");
+        // What is read anew is found here again, and what is not is not.
+        lock(&tickets.known).files.clear();
+        lock(&tickets.known).lacked_at = Some(until + TRY_AGAIN);
+        assert!(!tickets.knows(&Fingerprint([2; 32])) && is_settled());
+        assert!(lock(&tickets.known).files.is_empty(), "it was read again");
+        // But for now and then: it may be well by then.
+        lock(&tickets.known).lacked_at = Instant::now().checked_sub(TRY_AGAIN);
+        tickets.look();
+        assert!(lock(&tickets.known).files.contains_key("a"));
+    }
+
+    #[test]
+    fn on_a_disk_that_hangs_who_is_known_comes_in_and_who_is_not_does_not_wait_for_it() {
+        let (state, tickets) = state();
+        add(state.path(), &record("a", 1)).unwrap();
+        assert!(tickets.knows(&Fingerprint([1; 32])));
+        let hangs = tickets.begin_look().unwrap();
+        assert!(tickets.knows(&Fingerprint([1; 32])) && !tickets.knows(&Fingerprint([2; 32])));
+        assert!(tickets.ends(&Fingerprint([1; 32]), NOW).is_none());
+        drop(hangs);
+        add(state.path(), &record("b", 2)).unwrap();
+        assert!(tickets.knows(&Fingerprint([2; 32])));
+    }
+
     /// As on a disk that failed.
     #[test]
     fn while_tickets_cannot_be_looked_at_nobody_comes_in_and_nothing_ends() {
@@ -343,7 +451,7 @@ mod tests {
         fs::rename(&tickets.directory, &away).unwrap();
         fs::write(&tickets.directory, "no directory").unwrap();
         tickets.look();
-        assert!(tickets.ends(&alice, NOW).is_none());
+        assert!(tickets.ends(&alice, NOW).is_none() && tickets.refuses(&alice, NOW).is_none());
         let refused = tickets.take(&alice, NOW).unwrap_err();
         assert_eq!(refused.kind, FailureKind::Permission);
         assert!(refused.cause.contains("cannot look at its tickets"), "{refused}");
@@ -351,6 +459,19 @@ mod tests {
         fs::remove_file(&tickets.directory).unwrap();
         fs::rename(&away, &tickets.directory).unwrap();
         assert!(tickets.take(&alice, NOW).is_ok());
+    }
+
+    #[test]
+    fn a_ticket_ends_when_it_says_also_while_its_file_cannot_be_looked_at() {
+        let (state, tickets) = state();
+        let alice = Fingerprint([1; 32]);
+        add(state.path(), &Record { expires_at: Some(NOW), ..record("a", 1) }).unwrap();
+        assert!(tickets.knows(&alice));
+        fs::rename(&tickets.directory, state.path().join("away")).unwrap();
+        fs::write(&tickets.directory, "no directory").unwrap();
+        assert!(tickets.ends(&alice, NOW + GRACE_S - 1).is_none());
+        let why = tickets.ends(&alice, NOW + GRACE_S).unwrap();
+        assert!(why.cause.contains("`a` expired on 2027-01-15"), "{why}");
     }
 
     #[test]
@@ -384,5 +505,8 @@ mod tests {
         assert_eq!(used_at(state.path(), "a"), Some(NOW));
         tickets.note_use("a", NOW + 60);
         assert_eq!(used_at(state.path(), "a"), Some(NOW + 60));
+        // The clock was ahead.
+        tickets.note_use("a", NOW);
+        assert_eq!(used_at(state.path(), "a"), Some(NOW));
     }
 }

@@ -120,7 +120,8 @@ impl Hub {
         Hub { block_max, ..self }
     }
 
-    /// The channel of this name, made if need be. `place` says where its log may be; `None`: nowhere.
+    /// The channel of this name, made if need be. `place` says where its log may be; `None`: nowhere. `beneath`: path
+    /// of the directory of the export that is all of it to who asks; empty: all of it.
     ///
     /// # Errors
     /// `Busy` without memory for one more, or while the one before takes too long to close; why its log cannot be read.
@@ -129,8 +130,9 @@ impl Hub {
         key: &ChannelKey,
         wishes: &ChannelWishes,
         place: Option<StorePlace>,
+        beneath: &str,
     ) -> Result<Arc<HubChannel>> {
-        let channel = self.known_or_new(key, wishes, place)?;
+        let channel = self.known_or_new(key, wishes, place, beneath)?;
         // Not under the lock of all channels: a large log, or a disk that stands still, is the matter of this one
         // alone.
         if let Err(failure) = channel.open_found_store(wishes) {
@@ -150,6 +152,7 @@ impl Hub {
         key: &ChannelKey,
         wishes: &ChannelWishes,
         place: Option<StorePlace>,
+        beneath: &str,
     ) -> Result<Arc<HubChannel>> {
         let busy =
             |cause: &str| Failure::new(FailureKind::Busy, OPEN_CHANNEL, cause).because(Reason::NoChannelRoom);
@@ -187,7 +190,7 @@ impl Hub {
                 return Err(busy("the hub has too many channels"));
             }
             if left < CHANNEL_BYTES_MIN {
-                let named = named(&channels, &key.0);
+                let named = named(&channels, &key.0, beneath);
                 return Err(busy(&format!("the memory of the hub is given to other channels{named}")));
             }
             break left;
@@ -267,10 +270,17 @@ fn longest_spent(channels: &BTreeMap<ChannelKey, Arc<HubChannel>>) -> Option<Arc
     spent.min_by_key(|(since, _)| *since).map(|(_, channel)| channel.clone())
 }
 
-/// Names of channels of this export, for who may see them.
-fn named(channels: &BTreeMap<ChannelKey, Arc<HubChannel>>, export: &str) -> String {
+/// Names of channels of this export, for who may see them: those `beneath` this directory, as they are called there.
+fn named(channels: &BTreeMap<ChannelKey, Arc<HubChannel>>, export: &str, beneath: &str) -> String {
+    let seen = |path: &[u8]| match beneath.is_empty() {
+        true => Some(Escaped(path).to_string()),
+        false => {
+            let below = path.strip_prefix(beneath.as_bytes())?.strip_prefix(b"/")?;
+            Some(Escaped(below).to_string())
+        }
+    };
     let names = channels.keys().filter(|(of, _)| of == export);
-    let names: Vec<String> = names.map(|(_, path)| Escaped(path).to_string()).take(NAMED_MAX).collect();
+    let names: Vec<String> = names.filter_map(|(_, path)| seen(path)).take(NAMED_MAX).collect();
     let more = if channels.len() > names.len() { ", and others" } else { "" };
     if names.is_empty() { String::new() } else { format!(": {}{more}", names.join(", ")) }
 }

@@ -177,7 +177,7 @@ fn who_opens_a_channel_that_is_being_closed_waits_until_its_log_is_free() {
     let wishes = ChannelWishes { is_recorded: true, ..ChannelWishes::default() };
     let open = || {
         let place = StorePlace::of(Dir::open(directory.path()).unwrap(), b"x".to_vec());
-        hub.channel(&("data".to_owned(), b"x".to_vec()), &wishes, Some(place))
+        hub.channel(&("data".to_owned(), b"x".to_vec()), &wishes, Some(place), "")
     };
     let channel = open().unwrap();
     channel.open_store(&wishes).unwrap();
@@ -216,7 +216,7 @@ fn channels_that_are_over_give_their_memory_to_the_next_recorded_ones_too() {
     let open = |name: &str| {
         let place = StorePlace::of(Dir::open(directory.path()).unwrap(), name.as_bytes().to_vec());
         let key = ("data".to_owned(), name.as_bytes().to_vec());
-        hub.channel(&key, &ChannelWishes::default(), Some(place))
+        hub.channel(&key, &ChannelWishes::default(), Some(place), "")
     };
     let window = Window { bytes: 1 << 20, items: 64 };
     for number in 0..10u64 {
@@ -240,6 +240,24 @@ fn channels_that_are_over_give_their_memory_to_the_next_recorded_ones_too() {
     let refused = open("one more").err().unwrap();
     assert_eq!(refused.kind, FailureKind::Busy);
     assert!(refused.cause.contains("held0, held1, held2, held3"), "{refused}");
+    drop(held);
+    hub.close();
+}
+
+/// What others reach is not there to who reaches one directory.
+#[test]
+fn who_finds_no_room_hears_only_of_channels_in_the_directory_that_is_theirs() {
+    let hub = Hub::new(3 * limits::CHANNEL_BYTES);
+    let open = |export: &str, path: &str, beneath: &str| {
+        let key = (export.to_owned(), path.as_bytes().to_vec());
+        hub.channel(&key, &ChannelWishes::default(), None, beneath)
+    };
+    let others = [("data", "run7/mine"), ("data", "run77/secret"), ("other", "run7/secret")];
+    let held: Vec<_> = others.iter().map(|(export, path)| open(export, path, "").unwrap()).collect();
+    let said = |beneath: &str| open("data", "run7/more", beneath).err().unwrap().cause;
+    assert!(said("run7").ends_with("other channels: mine, and others"), "{}", said("run7"));
+    assert!(said("").ends_with("other channels: run7/mine, run77/secret, and others"), "{}", said(""));
+    assert!(said("run8").ends_with("other channels"), "{}", said("run8"));
     drop(held);
     hub.close();
 }
