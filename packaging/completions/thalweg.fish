@@ -110,7 +110,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l request -d 'Bytes
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l memory -d 'Take at most so much memory for buffers here, from 8MiB: fewer streams, smaller requests, less read ahead (a far side has a bound of its own: serve --memory)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l window -d 'Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l receipt -d 'Write what both sides signed, and a line for each entry: see `thalweg verify`. Not with --and; of parts FILE.1, FILE.2 and so on' -r -F
-complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l report -d 'Write how each entry ended, and what was deleted, as JSON lines, to a file, behind what is in it' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l report -d 'Append how each entry ended, and what was deleted, to a file, as JSON lines' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s a -l archive -d 'Archive: keep modes, owners, times, links, holes, attributes. Always on; accepted for your fingers'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s r -l recursive -d 'Copy directories. Always on; accepted for your fingers'
@@ -194,7 +194,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l request -d 'Byt
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l memory -d 'Take at most so much memory for buffers here, from 8MiB: fewer streams, smaller requests, less read ahead (a far side has a bound of its own: serve --memory)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l window -d 'Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l receipt -d 'Write what both sides signed, and a line for each entry: see `thalweg verify`. Not with --and; of parts FILE.1, FILE.2 and so on' -r -F
-complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l report -d 'Write how each entry ended, and what was deleted, as JSON lines, to a file, behind what is in it' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l report -d 'Append how each entry ended, and what was deleted, to a file, as JSON lines' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s a -l archive -d 'Archive: keep modes, owners, times, links, holes, attributes. Always on; accepted for your fingers'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s r -l recursive -d 'Copy directories. Always on; accepted for your fingers'
