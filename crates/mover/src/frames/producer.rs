@@ -42,8 +42,8 @@ pub struct Producer {
     passed_over: VecDeque<String>,
 }
 
-/// Declarations that may run ahead of the frames between them: they go another way, and of too many open sets a hub
-/// takes the oldest for over.
+/// Declarations of one producer that may run ahead of the frames between them: they go another way, and of too many
+/// open sets, of all producers, a hub takes the oldest for over.
 const DECLARED_AHEAD_MAX: usize = limits::SETS_OPEN_MAX / 4;
 /// Names of consumers that are kept until somebody is told of them; of more, the newest.
 const PASSED_OVER_MAX: usize = 16;
@@ -104,8 +104,12 @@ impl Producer {
         Ok(lane.push(Arc::new(Made { head, payload }), bytes))
     }
 
-    /// Whether one more set may be declared: the hub has the frames before all but the last declarations.
-    pub fn may_declare(&mut self) -> bool {
+    /// Whether this set may be declared without going ahead of the frames between its declarations: the hub has those
+    /// before all but the last. One that was declared before, or that nothing was given before, goes ahead of none.
+    pub fn may_declare(&mut self, set: u64) -> bool {
+        if self.sets.contains_key(&set) || self.declared_at.back() == Some(&self.frames()) {
+            return true;
+        }
         let first = self.first().unwrap_or(0);
         while self.declared_at.front().is_some_and(|&at| at <= first) {
             self.declared_at.pop_front();
@@ -132,10 +136,13 @@ impl Producer {
             self.sets.pop_first();
         }
         self.sets.insert(set, frames);
-        if self.declared_at.len() >= DECLARED_AHEAD_MAX {
-            self.declared_at.pop_front();
+        let at = self.frames();
+        if known.is_none() && self.declared_at.back() != Some(&at) {
+            if self.declared_at.len() >= DECLARED_AHEAD_MAX {
+                self.declared_at.pop_front();
+            }
+            self.declared_at.push_back(at);
         }
-        self.declared_at.push_back(self.frames());
         self.say(FramesMessage::Declare { set, frames });
         Ok(())
     }
@@ -316,23 +323,34 @@ mod tests {
         let window = Window { bytes: 1 << 20, items: 1000 };
         let mut producer = Producer::new(ProducerId::new("cam").unwrap(), window);
         producer.hear(FramesMessage::Stand { epoch: 1, next: 0 }).unwrap();
-        // A scan may be declared as a whole before it begins.
-        for set in 0..2 * DECLARED_AHEAD_MAX as u64 {
-            assert!(producer.may_declare());
-            producer.declare(set, 1).unwrap();
-        }
-        let sets = 1000..1000 + DECLARED_AHEAD_MAX as u64;
-        for set in sets {
-            assert!(producer.may_declare());
+        let give = |producer: &mut Producer| {
             let digest = Digest(*blake3::hash(b"x").as_bytes());
             let head = FrameHead::bare(producer.id().clone(), 0, 1, digest);
             producer.push(head, Payload::from(b"x".to_vec())).unwrap();
+        };
+        // A scan may be declared as a whole before it begins, and a set again with each of its frames.
+        for set in 0..2 * DECLARED_AHEAD_MAX as u64 {
+            assert!(producer.may_declare(set));
             producer.declare(set, 1).unwrap();
         }
-        assert!(!producer.may_declare());
-        producer.next(0).unwrap();
-        producer.hear(FramesMessage::Taken { next: 1 }).unwrap();
-        assert!(producer.may_declare());
+        let last = 2 * DECLARED_AHEAD_MAX as u64 - 1;
+        for _ in 0..2 * DECLARED_AHEAD_MAX {
+            give(&mut producer);
+            assert!(producer.may_declare(last));
+            producer.declare(last, 1).unwrap();
+        }
+        for set in (1000..).take(DECLARED_AHEAD_MAX) {
+            give(&mut producer);
+            assert!(producer.may_declare(set));
+            producer.declare(set, 1).unwrap();
+        }
+        give(&mut producer);
+        assert!(!producer.may_declare(9999));
+        // All but those frames are at the hub.
+        let next = producer.frames() - DECLARED_AHEAD_MAX as u64 / 2;
+        std::iter::from_fn(|| producer.next(0)).for_each(drop);
+        producer.hear(FramesMessage::Taken { next }).unwrap();
+        assert!(producer.may_declare(9999));
     }
 
     #[test]

@@ -135,9 +135,10 @@ fn gone(lost: bool) -> Removed {
     if lost { Removed::Ours } else { Removed::Gone }
 }
 
-/// Whether both are one version. Lists and looks may tell more or less of a second.
+/// Whether both are one version. Lists and looks may tell more or less of a second, and round it.
 fn is_same(stands: &Seen, seen: &Seen) -> bool {
     let [at, known_at] = [stands, seen].map(|seen| seen.modified.seconds);
-    let is_of_then = at == known_at || (!seen.etag.is_empty() && (at == 0 || known_at == 0));
+    let is_near = at.abs_diff(known_at) <= 1 || at == 0 || known_at == 0;
+    let is_of_then = at == known_at || (!seen.etag.is_empty() && is_near);
     stands.size == seen.size && is_of_then && (seen.etag.is_empty() || stands.etag == seen.etag)
 }

@@ -15,7 +15,7 @@ use thalweg_sys::clock::unix_seconds;
 /// How long a session without link and transfers is kept.
 const IDLE_PATIENCE: Duration = Duration::from_secs(10);
 /// How long one without a link is kept with whose ticket nothing is begun any more: a link that broke may come back.
-const REFUSED_PATIENCE: Duration = Duration::from_secs(5);
+const REFUSED_PATIENCE: Duration = Duration::from_secs(10);
 /// Between two looks for what nobody comes back for.
 const REAP_EVERY: Duration = Duration::from_millis(250);
 

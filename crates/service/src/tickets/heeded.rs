@@ -83,6 +83,8 @@ struct Looking {
     begun: u64,
     /// The last of them is not over.
     is_under_way: bool,
+    /// When it began.
+    since: Option<Instant>,
 }
 
 /// A look that is under way, until this goes.
@@ -141,8 +143,10 @@ impl Tickets {
 
     /// `None` if a look that began after this was called is over, or one before it takes too long.
     fn begin_look(&self) -> Option<Look<'_>> {
-        let until = Instant::now() + LOOK_WAIT;
+        let now = Instant::now();
         let mut looking = lock(&self.looking);
+        // On a disk that stands still nobody waits longer who comes later.
+        let until = looking.since.filter(|_| looking.is_under_way).unwrap_or(now) + LOOK_WAIT;
         let came = looking.begun;
         while looking.is_under_way {
             let left = until.saturating_duration_since(Instant::now());
@@ -154,7 +158,7 @@ impl Tickets {
         if looking.begun > came {
             return None;
         }
-        *looking = Looking { begun: came + 1, is_under_way: true };
+        *looking = Looking { begun: came + 1, is_under_way: true, since: Some(Instant::now()) };
         Some(Look(self))
     }
 

@@ -448,7 +448,9 @@ impl Job<'_> {
         // which one they are, and of any but the last they would move what follows.
         let earlier = left_out.saturating_sub(torn).checked_sub(bytes);
         let is_alike = |earlier: u64| {
-            let may_be_torn = earlier < frame_bytes || !is_cut_by_another(self.before, bytes, sent);
+            let is_less = earlier.saturating_add(torn).saturating_mul(2) <= left_out;
+            let may_be_torn =
+                earlier < frame_bytes || is_less && !is_cut_by_another(self.before, bytes, sent);
             earlier == 0 || self.has_one_source && may_be_torn
         };
         if sent > last_bytes || !earlier.is_some_and(is_alike) {

@@ -3,8 +3,9 @@
 //! Beyond it the consumer is passed over: what it was not handed goes as with `drop-oldest`, when there has to be room,
 //! and is named to it. Its producers are told whom. As soon as it takes something it blocks as before.
 //!
-//! One that is away takes nothing either. One to which parts of a large frame leave is at work: it says that it took it
-//! when it has all of it, and one with a name, when that is put away.
+//! One that is away takes nothing either. One to which parts of a large frame leave is at work, for [`AT_WORK`] times as
+//! long: it says that it took it when it has all of it, and one with a name, when that is put away. One that comes and
+//! goes has the same parts sent again and again.
 //!
 //! Not bounded: a consumer that is slow, and takes something now and then; one with `spill`, whose log is slow; that
 //! the log has not written yet what could go then; and that nobody is there.
@@ -13,6 +14,9 @@ use super::subscription::Subscription;
 use super::{Action, Channel, cost_of};
 use std::time::Duration;
 use thalweg_wire::message::{FramePolicy, FramesMessage};
+
+/// So many times the bound has a consumer to which parts leave.
+const AT_WORK: u32 = 10;
 
 impl Channel {
     /// Who blocks and takes nothing holds producers up for so long at most, from now on; `None`: for as long as it is
@@ -55,7 +59,7 @@ impl Subscription {
 
     /// It took something.
     pub fn is_at_work(&mut self) {
-        (self.is_passed_over, self.held_since) = (false, None);
+        (self.is_passed_over, self.held_since, self.untaken_since) = (false, None, None);
     }
 
     /// A part of what goes to it left.
@@ -66,11 +70,12 @@ impl Subscription {
     /// Whether it has held producers up for longer than this: then it is passed over from now on.
     fn holds_too_long(&mut self, holds: bool, now: Duration, most: Duration) -> bool {
         if !holds {
-            self.held_since = None;
+            (self.held_since, self.untaken_since) = (None, None);
             return false;
         }
-        let since = *self.held_since.get_or_insert(now);
-        self.is_passed_over = now.saturating_sub(since) > most;
+        let (since, untaken) = (*self.held_since.get_or_insert(now), *self.untaken_since.get_or_insert(now));
+        let all = most.saturating_mul(AT_WORK);
+        self.is_passed_over = now.saturating_sub(since) > most || now.saturating_sub(untaken) > all;
         self.is_passed_over
     }
 }

@@ -206,6 +206,8 @@ pub(super) struct Subscription {
     pub is_passed_over: bool,
     /// Since when it has held producers up, took nothing, and nothing left for it.
     pub held_since: Option<Duration>,
+    /// The same, whatever left for it.
+    pub untaken_since: Option<Duration>,
     pub tails: Tails,
     pub group: Option<GroupSets>,
     /// What a consumer by itself took of sets of which it was not told that they are over: another process under its
@@ -286,6 +288,7 @@ impl Subscription {
             lost: BTreeMap::new(),
             is_passed_over: false,
             held_since: None,
+            untaken_since: None,
             tails: Tails::default(),
             group: is_group.then(GroupSets::new),
             had: OpenSets::new(2 * limits::SETS_OPEN_MAX),

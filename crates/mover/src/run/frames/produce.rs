@@ -61,6 +61,8 @@ struct Counts {
     trouble: Option<String>,
 }
 
+/// For so long a declaration waits for the frames before it: who makes frames may not be held up by words.
+const DECLARE_WAIT: Duration = Duration::from_millis(250);
 /// What going on behind an earlier producer of the name is called where it fails.
 const GO_ON: &str = "go on with a push";
 
@@ -241,14 +243,19 @@ impl ProduceRun {
     }
 
     /// A set has so many frames. Waits until the hub has the frames that were given before all but the last few dozens
-    /// of such words: they would overtake them.
+    /// of such words, which would overtake them, but for no longer than [`DECLARE_WAIT`].
     ///
     /// # Errors
     /// `Usage`, or why it failed as a whole.
     pub fn declare(&self, set: u64, frames: u32) -> Result<()> {
         let mut state = self.end.lock();
-        while state.failed.is_none() && !state.machine.may_declare() {
-            state = self.end.wait(state, None);
+        let until = Instant::now() + DECLARE_WAIT;
+        while state.failed.is_none() && !state.machine.may_declare(set) {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            state = self.end.wait(state, Some(left));
         }
         state.check()?;
         state.machine.declare(set, frames)?;

@@ -319,7 +319,7 @@ fn the_same_content_of_another_time_stays_and_what_may_not_go_is_told_as_that() 
     let (fake, store) = fake();
     fake.put("k", b"x");
     let now = seen(&store, "k");
-    let before = Time { seconds: now.modified.seconds - 1, nanos: 0 };
+    let before = Time { seconds: now.modified.seconds - 2, nanos: 0 };
     for other in [Seen { modified: before, ..now.clone() }, Seen { size: 2, ..now.clone() }] {
         assert_eq!(store.remove_seen("k", &other).unwrap(), Removed::Other);
     }

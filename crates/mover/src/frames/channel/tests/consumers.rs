@@ -275,6 +275,16 @@ fn who_blocks_is_not_passed_over_while_parts_of_a_frame_leave_for_it_or_the_log_
         channel.consumer_advances(11, &key, &blocks.consumer);
     }
     assert!(none(&mut channel, 30) && none(&mut channel, 40) && !none(&mut channel, 41));
+    // One that comes and goes, and has the same frame sent again and again.
+    let mut channel = Channel::new(&ChannelWishes::default(), 3 * cost(3, 0), 0);
+    let epoch = begun(&mut channel);
+    let key = subscribed(&mut channel, 11, &blocks, Window { bytes: 1 << 20, items: 1 });
+    give(&mut channel, epoch);
+    for second in (0..=100).step_by(5) {
+        assert!(none(&mut channel, second), "after {second} s");
+        channel.consumer_advances(11, &key, &blocks.consumer);
+    }
+    assert!(!none(&mut channel, 101));
     // Another consumer has it written: the disk stands still.
     let mut channel = Channel::new(&ChannelWishes::default(), 3 * cost(3, 0), 0);
     channel.set_spill(SpillTerms { is_recorded: false, bytes_max: 1 << 30 });
