@@ -47,7 +47,7 @@ const STOP_LIMIT: Duration = Duration::from_secs(660);
 /// Time for ssh to end when the copy has.
 const END_LIMIT: Duration = Duration::from_secs(3);
 /// Time for a signal that ended ssh, too, to be heard here: a terminal's Ctrl-C reaches both.
-const SIGNAL_LIMIT: Duration = Duration::from_millis(200);
+pub const SIGNAL_LIMIT: Duration = Duration::from_millis(200);
 /// Bytes of one line of a copy's stdout, at most.
 const OUT_BYTES_MAX: usize = 4 << 20;
 

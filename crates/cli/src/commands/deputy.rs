@@ -7,9 +7,9 @@
 //! 4. When it has ended, send back what it wrote to be sent back, and its exit code.
 //!
 //! The copy stops in order when it is told to, when a signal asks us to stop, and when ssh ends or nothing is heard for
-//! long: whoever started us is gone, and the same command resumes. It does not outlive this process, which it hears of
-//! from the kernel. Neither configuration nor environment of this machine says anything to it but where its state is:
-//! all options are in the errand.
+//! long: whoever started us is gone, and the same command resumes. Who was only silent is told so, with all that the
+//! copy said. It does not outlive this process, which it hears of from the kernel. Neither configuration nor environment
+//! of this machine says anything to it but where its state is: all options are in the errand.
 
 use crate::args::serve::DeputyArgs;
 use crate::exit::Exit;
@@ -76,9 +76,9 @@ pub fn deputy(args: &DeputyArgs) -> Result<Exit> {
     let returned = Returns::new(args.state.as_deref(), &work.errand.returned)?;
     let (ours, theirs) = UnixStream::pair().map_err(|error| failure::of_io(START, &error))?;
     let mut child = work.start(args.state.as_deref(), theirs, &returned)?;
-    let told = tell(&mut child, &ours, &out, work.errand.progress)?;
+    let mut told = tell(&mut child, &ours, &out, work.errand.progress)?;
     let mut user = User::new(heard, SILENT_IS_GONE);
-    let status = attend(&mut child, &mut user, &ours, &stop)?;
+    let status = attend(&mut child, &mut user, &ours, &stop, || told.say_silence(&out))?;
     // Whoever still asks is gone.
     drop(ours);
     told.await_end(&mut user)?;
@@ -240,17 +240,38 @@ impl Told {
         Ok(())
     }
 
+    /// Tells why the copy stops. A thread of its own: who is silent may take nothing either.
+    fn say_silence(&mut self, out: &Out) {
+        let cause = format!(
+            "nothing was heard of who asked for {} s; the copy stops, the same command resumes it",
+            SILENT_IS_GONE.as_secs()
+        );
+        let out = out.clone();
+        // It stops without that as well.
+        let _ = self.begin("silence", move |_| out.say(&FromDeputy::Err(cause)));
+    }
+
     /// All that it said is handed on, however slow the way is. If somebody else has its pipes, they are not waited for
     /// once nothing more comes.
     ///
     /// # Errors
-    /// `Stopped` if whoever started us is gone.
+    /// `Stopped` if whoever started us is gone, or silent while not all of it is taken.
     fn await_end(self, user: &mut User) -> Result<()> {
         let ended = Instant::now();
+        let mut silent: Option<Instant> = None;
         for (thread, waits) in self.threads {
             let is_quiet = || lock(&waits).is_some_and(|since| since.max(ended).elapsed() > LAST_LINES);
             while !thread.is_finished() && !is_quiet() {
-                if let Heard::Gone = user.hear(LOOK_AGAIN) {
+                let is_gone = match user.hear(LOOK_AGAIN) {
+                    Heard::Gone => true,
+                    // Longer than for pipes that somebody else has.
+                    Heard::Silent => silent.get_or_insert_with(Instant::now).elapsed() > LAST_LINES * 2,
+                    Heard::Said(_) | Heard::Nothing => {
+                        silent = None;
+                        false
+                    }
+                };
+                if is_gone {
                     let cause = "who asked for the copy is gone";
                     return Err(Failure::new(FailureKind::Stopped, START, cause));
                 }
@@ -351,7 +372,7 @@ struct User {
     heard: Receiver<Result<ToDeputy>>,
     /// When that was last.
     last: Instant,
-    /// Silent for longer, it is gone.
+    /// Silent for longer, it seems to be gone.
     silence: Duration,
     is_gone: bool,
 }
@@ -360,6 +381,8 @@ struct User {
 enum Heard {
     Said(ToDeputy),
     Nothing,
+    /// Nothing for so long that nobody seems to be there.
+    Silent,
     /// Nobody is there any more, or says what nobody says.
     Gone,
 }
@@ -381,7 +404,8 @@ impl User {
                 Heard::Said(said)
             }
             Err(RecvTimeoutError::Timeout) if self.last.elapsed() <= self.silence => Heard::Nothing,
-            Ok(Err(_)) | Err(_) => {
+            Err(RecvTimeoutError::Timeout) => Heard::Silent,
+            Ok(Err(_)) | Err(RecvTimeoutError::Disconnected) => {
                 self.is_gone = true;
                 Heard::Gone
             }
@@ -389,18 +413,29 @@ impl User {
     }
 }
 
-/// Until the copy has ended: hands on answers, and stops it when it is to stop.
-fn attend(child: &mut Child, user: &mut User, line: &UnixStream, stop: &Stop) -> Result<ExitStatus> {
+/// Until the copy has ended: hands on answers, and stops it when it is to stop. `is_silent` is called before it stops
+/// because nothing is heard.
+fn attend(
+    child: &mut Child,
+    user: &mut User,
+    line: &UnixStream,
+    stop: &Stop,
+    mut is_silent: impl FnMut(),
+) -> Result<ExitStatus> {
     let answers = answer(line)?;
     let mut stopping: Option<Instant> = None;
     loop {
         if let Some(status) = child.try_wait().map_err(|error| failure::of_io("wait for the copy", &error))? {
             return Ok(status);
         }
-        let stops = match user.hear(LOOK_AGAIN) {
+        let heard = user.hear(LOOK_AGAIN);
+        if matches!(heard, Heard::Silent) && stopping.is_none() && !stop.is_asked() {
+            is_silent();
+        }
+        let stops = match heard {
             // A copy that hears none of so many is stuck, and is not waited for.
             Heard::Said(said @ ToDeputy::Answer(_)) => answers.try_send(said).is_err(),
-            Heard::Said(ToDeputy::Stop(_)) | Heard::Gone => true,
+            Heard::Said(ToDeputy::Stop(_)) | Heard::Silent | Heard::Gone => true,
             Heard::Said(_) | Heard::Nothing => false,
         };
         if (stops || stop.is_asked()) && stopping.is_none() {
@@ -552,15 +587,43 @@ mod tests {
         let interrupted = Some(2);
         // Its ssh is there, and says nothing.
         let (_tells, mut silent, line) = user(Duration::from_millis(50));
-        let status = attend(&mut sleeps(), &mut silent, &line, &Stop::default()).unwrap();
-        assert_eq!(status.signal(), interrupted);
-        assert!(matches!(silent.hear(Duration::ZERO), Heard::Gone));
+        let mut told = 0;
+        let status = attend(&mut sleeps(), &mut silent, &line, &Stop::default(), || told += 1).unwrap();
+        assert_eq!((status.signal(), told), (interrupted, 1));
+        assert!(matches!(silent.hear(Duration::ZERO), Heard::Silent));
         let (tells, mut there, line) = user(Duration::from_secs(3600));
         tells.send(Ok(ToDeputy::Here(Nothing {}))).unwrap();
         let stop = Stop::default();
         stop.stop();
-        let status = attend(&mut sleeps(), &mut there, &line, &stop).unwrap();
+        let status = attend(&mut sleeps(), &mut there, &line, &stop, || panic!("it is there")).unwrap();
         assert_eq!(status.signal(), interrupted);
+    }
+
+    #[test]
+    fn who_was_silent_is_told_what_a_copy_said_last_and_who_is_gone_is_not_waited_for() {
+        let (tells, mut silent, _) = user(Duration::ZERO);
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let mut told = Told { threads: Vec::new() };
+        let says = said.clone();
+        told.begin("slow", move |waits| {
+            let say = |line: FromDeputy| {
+                std::thread::sleep(LOOK_AGAIN * 10);
+                lock(&says).push(line);
+            };
+            hand_on(&b"one\n"[..], waits, say, FromDeputy::OutPart, FromDeputy::Out);
+        })
+        .unwrap();
+        told.await_end(&mut silent).unwrap();
+        assert!(matches!(lock(&said).as_slice(), [FromDeputy::Out(line)] if line == "one"));
+        drop(tells);
+        let mut told = Told { threads: Vec::new() };
+        let (stays, stuck) = mpsc::channel::<()>();
+        let waits = move |_: &Waits| {
+            let _ = stuck.recv();
+        };
+        told.begin("stuck", waits).unwrap();
+        assert_eq!(told.await_end(&mut silent).unwrap_err().kind, FailureKind::Stopped);
+        drop(stays);
     }
 
     #[test]
