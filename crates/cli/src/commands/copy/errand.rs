@@ -198,8 +198,10 @@ impl Between {
 fn exit_of(code: i32, acting: &str, stop: &Stop, signal: &signals::Asked) -> Result<Exit> {
     let failed = |cause: String| Err(Failure::new(FailureKind::Connection, "copy between far places", cause));
     match Exit::of_code(code) {
-        // It may be heard here later than there.
-        Some(Exit::Interrupted | Exit::Terminated) if !stop.pause(SIGNAL_LIMIT) => Ok(signal.exit()),
+        // It may be heard here later than there, or end a login for the copy first: nothing could be done.
+        Some(Exit::Interrupted | Exit::Terminated | Exit::Nothing) if !stop.pause(SIGNAL_LIMIT) => {
+            Ok(signal.exit())
+        }
         Some(Exit::Interrupted | Exit::Terminated) => {
             failed(format!("the copy at {acting} was stopped there; the same command resumes it"))
         }
@@ -254,6 +256,9 @@ mod tests {
         let stop = Stop::default();
         stop.stop();
         assert_eq!(ended(143, &stop).unwrap(), Exit::Interrupted);
+        // Ctrl-C at the password prompt of the other end.
+        assert_eq!(ended(3, &stop).unwrap(), Exit::Interrupted);
+        assert_eq!(ended(3, &Stop::default()).unwrap(), Exit::Nothing);
         assert_eq!(ended(2, &stop).unwrap(), Exit::Partial);
         assert_eq!(ended(137, &stop).unwrap_err().kind, FailureKind::Connection);
     }
