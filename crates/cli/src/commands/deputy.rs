@@ -23,7 +23,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -433,8 +433,10 @@ fn attend(
             is_silent();
         }
         let stops = match heard {
-            // A copy that hears none of so many is stuck, and is not waited for.
-            Heard::Said(said @ ToDeputy::Answer(_)) => answers.try_send(said).is_err(),
+            // A copy that hears none of so many is stuck, and is not waited for. One that hears no more ends by itself.
+            Heard::Said(said @ ToDeputy::Answer(_)) => {
+                matches!(answers.try_send(said), Err(TrySendError::Full(_)))
+            }
             Heard::Said(ToDeputy::Stop(_)) | Heard::Silent | Heard::Gone => true,
             Heard::Said(_) | Heard::Nothing => false,
         };
@@ -570,7 +572,7 @@ fn getrandom(bytes: &mut [u8]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use thalweg_mover::link::ssh::errand::Nothing;
+    use thalweg_mover::link::ssh::errand::{Answer, Nothing, Outcome};
 
     /// Answers are on a socket of its own.
     fn user(silence: Duration) -> (SyncSender<Result<ToDeputy>>, User, UnixStream) {
@@ -597,6 +599,24 @@ mod tests {
         stop.stop();
         let status = attend(&mut sleeps(), &mut there, &line, &stop, || panic!("it is there")).unwrap();
         assert_eq!(status.signal(), interrupted);
+    }
+
+    #[test]
+    fn a_copy_that_hears_no_more_answers_ends_by_itself() {
+        // Nobody has the other end of the line.
+        let (tells, mut there, line) = user(Duration::from_secs(3600));
+        let ends = Command::new("env").args(["--default-signal=INT", "sleep", "1"]).spawn();
+        let says = std::thread::spawn(move || {
+            for id in 0..10 {
+                let answer = Answer { id, outcome: Outcome::Done(Nothing {}) };
+                tells.send(Ok(ToDeputy::Answer(answer))).unwrap();
+                std::thread::sleep(LOOK_AGAIN);
+            }
+            tells
+        });
+        let status = attend(&mut ends.unwrap(), &mut there, &line, &Stop::default(), || ()).unwrap();
+        assert_eq!(status.code(), Some(0));
+        drop(says.join().unwrap());
     }
 
     #[test]
