@@ -47,6 +47,8 @@ const ERRAND_TIMEOUT: Duration = Duration::from_secs(60);
 const STOP_LIMIT: Duration = Duration::from_secs(600);
 /// Between two looks whether the copy has ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// What counts of the time between two looks as silence, at most: if we did not run, nobody knows who spoke meanwhile.
+const LOOK_MAX: Duration = Duration::from_secs(1);
 /// Time for more of a copy that has ended to be read, where something that it started still has its pipes.
 const LAST_LINES: Duration = Duration::from_secs(5);
 /// Where files that come back are written in the state directory.
@@ -370,8 +372,10 @@ fn whole_characters(bytes: &[u8]) -> usize {
 /// Who started us.
 struct User {
     heard: Receiver<Result<ToDeputy>>,
-    /// When that was last.
-    last: Instant,
+    /// When we looked last.
+    looked: Instant,
+    /// How long nothing was heard.
+    silent: Duration,
     /// Silent for longer, it seems to be gone.
     silence: Duration,
     is_gone: bool,
@@ -389,7 +393,7 @@ enum Heard {
 
 impl User {
     fn new(heard: Receiver<Result<ToDeputy>>, silence: Duration) -> User {
-        User { heard, last: Instant::now(), silence, is_gone: false }
+        User { heard, looked: Instant::now(), silent: Duration::ZERO, silence, is_gone: false }
     }
 
     /// Within this time.
@@ -398,13 +402,18 @@ impl User {
             std::thread::sleep(patience);
             return Heard::Gone;
         }
-        match self.heard.recv_timeout(patience) {
+        let heard = self.heard.recv_timeout(patience);
+        let since = self.looked.elapsed();
+        self.looked = Instant::now();
+        match heard {
             Ok(Ok(said)) => {
-                self.last = Instant::now();
+                self.silent = Duration::ZERO;
                 Heard::Said(said)
             }
-            Err(RecvTimeoutError::Timeout) if self.last.elapsed() <= self.silence => Heard::Nothing,
-            Err(RecvTimeoutError::Timeout) => Heard::Silent,
+            Err(RecvTimeoutError::Timeout) => {
+                self.silent += since.min(LOOK_MAX);
+                if self.silent > self.silence { Heard::Silent } else { Heard::Nothing }
+            }
             Ok(Err(_)) | Err(RecvTimeoutError::Disconnected) => {
                 self.is_gone = true;
                 Heard::Gone
@@ -599,6 +608,14 @@ mod tests {
         stop.stop();
         let status = attend(&mut sleeps(), &mut there, &line, &stop, || panic!("it is there")).unwrap();
         assert_eq!(status.signal(), interrupted);
+    }
+
+    #[test]
+    fn while_a_deputy_does_not_run_nobody_is_silent() {
+        let (_tells, mut user, _) = user(Duration::from_secs(20));
+        user.looked = user.looked.checked_sub(Duration::from_secs(30)).unwrap();
+        assert!(matches!(user.hear(Duration::ZERO), Heard::Nothing));
+        assert!(user.silent <= LOOK_MAX);
     }
 
     #[test]
