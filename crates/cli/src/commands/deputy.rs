@@ -15,7 +15,7 @@ use crate::args::serve::DeputyArgs;
 use crate::exit::Exit;
 use crate::{signals, threads};
 use std::ffi::{OsStr, OsString};
-use std::fs::{DirBuilder, File};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
@@ -51,6 +51,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 const LOOK_MAX: Duration = Duration::from_secs(1);
 /// Time for more of a copy that has ended to be read, where something that it started still has its pipes.
 const LAST_LINES: Duration = Duration::from_secs(5);
+/// Time for others to sweep. Who waits in vain sweeps nothing.
+const SWEEP_LIMIT: Duration = Duration::from_secs(5);
 /// Where files that come back are written in the state directory.
 const RETURNS: &str = "returned";
 /// Lines that were heard and not taken yet, at most.
@@ -75,7 +77,7 @@ pub fn deputy(args: &DeputyArgs) -> Result<Exit> {
     let stop = Arc::new(Stop::default());
     signals::stop_on(stop.clone(), None)?;
     // What comes back is written there, and the directory goes with this value.
-    let returned = Returns::new(args.state.as_deref(), &work.errand.returned)?;
+    let returned = Returns::new(args.state.as_deref(), &work.errand.returned, &stop)?;
     let (ours, theirs) = UnixStream::pair().map_err(|error| failure::of_io(START, &error))?;
     let mut child = work.start(args.state.as_deref(), theirs, &returned)?;
     let mut told = tell(&mut child, &ours, &out, work.errand.progress)?;
@@ -490,7 +492,7 @@ struct Returns {
 const LOCK: &str = ".lock";
 
 impl Returns {
-    fn new(state: Option<&Path>, names: &[String]) -> Result<Returns> {
+    fn new(state: Option<&Path>, names: &[String], stop: &Stop) -> Result<Returns> {
         let mut returns = Returns { names: names.to_vec(), directory: None };
         if !names.is_empty() {
             // Other machines may have the same state directory, and not its locks.
@@ -503,7 +505,7 @@ impl Returns {
             // So that nobody sweeps away what is being made. It is held for a moment.
             let alone = File::create(all.join(LOCK)).map_err(failed)?;
             // Where there are no locks, nobody knows what is left.
-            if alone.lock().is_ok() {
+            if is_alone(&alone, stop) {
                 sweep(&all);
             }
             let mut random = [0; 16];
@@ -556,10 +558,25 @@ impl Drop for Returns {
     }
 }
 
+/// Whether the lock was got, in time.
+fn is_alone(alone: &File, stop: &Stop) -> bool {
+    let until = Instant::now() + SWEEP_LIMIT;
+    loop {
+        match alone.try_lock() {
+            Ok(()) => return true,
+            Err(TryLockError::WouldBlock) if Instant::now() < until && !stop.is_asked() => {
+                std::thread::sleep(LOOK_AGAIN);
+            }
+            Err(_) => return false,
+        }
+    }
+}
+
 /// Removes what deputies left that were killed: nobody has the lock of it.
 fn sweep(all: &Path) {
     for entry in std::fs::read_dir(all).into_iter().flatten().flatten() {
-        let lock = File::open(entry.path().join(LOCK));
+        // NFS locks for one alone only what is open for writing.
+        let lock = OpenOptions::new().write(true).open(entry.path().join(LOCK));
         let is_left = match &lock {
             Ok(lock) => lock.try_lock().is_ok(),
             // It was killed before it had one, or this is no such directory.
@@ -688,7 +705,8 @@ mod tests {
     fn files_that_come_back_lie_in_the_state_directory_and_what_a_kill_left_there_goes() {
         let scratch = tempfile::tempdir().unwrap();
         let names = ["receipt".to_owned()];
-        let begin = || Returns::new(Some(scratch.path()), &names).unwrap();
+        let stop = Stop::default();
+        let begin = || Returns::new(Some(scratch.path()), &names, &stop).unwrap();
         let (used, killed) = (begin(), begin());
         let path = |returns: &Returns| returns.path("receipt").unwrap();
         assert!(path(&used).starts_with(scratch.path()) && path(&used) != path(&killed));
@@ -701,6 +719,11 @@ mod tests {
         assert!(left.exists());
         let next = begin();
         assert!(!left.exists() && path(&used).exists());
+        // Somebody else sweeps, and does not end: whoever asked to stop does not wait for that.
+        let alone = File::open(next.path("receipt").unwrap().ancestors().nth(2).unwrap().join(LOCK)).unwrap();
+        alone.lock().unwrap();
+        stop.stop();
+        drop(begin());
         let [used, next] = [used, next].map(|one| path(&one));
         assert!(!used.exists() && !next.exists());
     }
