@@ -46,8 +46,10 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 const STOP_LIMIT: Duration = Duration::from_secs(660);
 /// Time for ssh to end when the copy has.
 const END_LIMIT: Duration = Duration::from_secs(3);
+/// Time for logins for the copy to end when it is over: they are asked to, and killed after 3 s.
+const ASKS_LIMIT: Duration = Duration::from_secs(4);
 /// Time for a signal that ended ssh, too, to be heard here: a terminal's Ctrl-C reaches both.
-const SIGNAL_LIMIT: Duration = Duration::from_millis(200);
+pub const SIGNAL_LIMIT: Duration = Duration::from_millis(200);
 /// Bytes of one line of a copy's stdout, at most.
 const OUT_BYTES_MAX: usize = 4 << 20;
 
@@ -235,6 +237,8 @@ impl Errand {
         drop(goes_on);
         steward.close();
         deputy.end(if ended.is_ok() { END_LIMIT } else { Duration::ZERO });
+        // An ssh that asks for a password would outlive us, and keep the terminal as it made it.
+        await_end(&hearing.asks, ASKS_LIMIT);
         let code = ended?;
         for back in &hearing.back {
             if code == 0 && !back.is_whole {
@@ -365,11 +369,13 @@ impl Hearing<'_> {
 
     /// Each in a thread of its own: a login takes its time.
     fn answer(&self, ask: Ask) -> Result<()> {
-        let (deputy, steward, asks) = (self.deputy.clone(), self.steward.clone(), self.asks.clone());
-        if asks.fetch_add(1, Ordering::AcqRel) >= ASKS_MAX {
+        let (deputy, steward) = (self.deputy.clone(), self.steward.clone());
+        let (working, before) = Working::begin(&self.asks);
+        if before >= ASKS_MAX {
             return Err(self.odd("too many questions at once"));
         }
         threads::spawn("ask", move || {
+            let _working = working;
             let outcome: Outcome = steward.answer(&ask.what);
             if let Outcome::Failed(failed) = &outcome {
                 let failure = failed.failure();
@@ -377,7 +383,6 @@ impl Hearing<'_> {
             }
             // A deputy that is gone needs no answer.
             let _ = deputy.say(&ToDeputy::Answer(Answer { id: ask.id, outcome }));
-            asks.fetch_sub(1, Ordering::AcqRel);
         })
         .map(drop)
     }
@@ -390,6 +395,31 @@ impl Hearing<'_> {
     fn odd(&self, what: &str) -> Failure {
         let cause = format!("{}: the far thalweg sends {what}", self.name);
         Failure::new(FailureKind::Protocol, "copy", cause).because(Reason::FarProgramDiffers)
+    }
+}
+
+/// Held while an ask is worked on.
+struct Working(Arc<AtomicUsize>);
+
+impl Working {
+    /// And how many there were before.
+    fn begin(asks: &Arc<AtomicUsize>) -> (Working, usize) {
+        let before = asks.fetch_add(1, Ordering::AcqRel);
+        (Working(asks.clone()), before)
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Until no ask is worked on, and at most so long.
+fn await_end(asks: &AtomicUsize, limit: Duration) {
+    let until = Instant::now() + limit;
+    while asks.load(Ordering::Acquire) > 0 && Instant::now() < until {
+        std::thread::sleep(LOOK_AGAIN);
     }
 }
 
@@ -570,6 +600,22 @@ mod tests {
         cut.add(&piece(b"one\n")).unwrap();
         drop(cut);
         assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn an_ask_that_is_worked_on_is_waited_for_and_not_for_ever() {
+        let asks = Arc::new(AtomicUsize::new(0));
+        let (working, before) = Working::begin(&asks);
+        assert_eq!((before, Working::begin(&asks).1), (0, 1));
+        await_end(&asks, LOOK_AGAIN);
+        assert_eq!(asks.load(Ordering::Acquire), 1);
+        let works = threads::spawn("ask", move || {
+            let _working = working;
+            std::thread::sleep(LOOK_AGAIN * 2);
+        });
+        await_end(&asks, Duration::from_secs(60));
+        assert_eq!(asks.load(Ordering::Acquire), 0);
+        works.unwrap().join().unwrap();
     }
 
     #[test]

@@ -7,15 +7,15 @@
 //! 4. When it has ended, send back what it wrote to be sent back, and its exit code.
 //!
 //! The copy stops in order when it is told to, when a signal asks us to stop, and when ssh ends or nothing is heard for
-//! long: whoever started us is gone, and the same command resumes. It does not outlive this process, which it hears of
-//! from the kernel. Neither configuration nor environment of this machine says anything to it but where its state is:
-//! all options are in the errand.
+//! long: whoever started us is gone, and the same command resumes. Who was only silent is told so, with all that the
+//! copy said. It does not outlive this process, which it hears of from the kernel. Neither configuration nor environment
+//! of this machine says anything to it but where its state is: all options are in the errand.
 
 use crate::args::serve::DeputyArgs;
 use crate::exit::Exit;
 use crate::{signals, threads};
 use std::ffi::{OsStr, OsString};
-use std::fs::{DirBuilder, File};
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
@@ -23,7 +23,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -47,8 +47,12 @@ const ERRAND_TIMEOUT: Duration = Duration::from_secs(60);
 const STOP_LIMIT: Duration = Duration::from_secs(600);
 /// Between two looks whether the copy has ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// What counts of the time between two looks as silence, at most: if we did not run, nobody knows who spoke meanwhile.
+const LOOK_MAX: Duration = Duration::from_secs(1);
 /// Time for more of a copy that has ended to be read, where something that it started still has its pipes.
 const LAST_LINES: Duration = Duration::from_secs(5);
+/// Time for others to sweep. Who waits in vain sweeps nothing.
+const SWEEP_LIMIT: Duration = Duration::from_secs(5);
 /// Where files that come back are written in the state directory.
 const RETURNS: &str = "returned";
 /// Lines that were heard and not taken yet, at most.
@@ -73,12 +77,12 @@ pub fn deputy(args: &DeputyArgs) -> Result<Exit> {
     let stop = Arc::new(Stop::default());
     signals::stop_on(stop.clone(), None)?;
     // What comes back is written there, and the directory goes with this value.
-    let returned = Returns::new(args.state.as_deref(), &work.errand.returned)?;
+    let returned = Returns::new(args.state.as_deref(), &work.errand.returned, &stop)?;
     let (ours, theirs) = UnixStream::pair().map_err(|error| failure::of_io(START, &error))?;
     let mut child = work.start(args.state.as_deref(), theirs, &returned)?;
-    let told = tell(&mut child, &ours, &out, work.errand.progress)?;
+    let mut told = tell(&mut child, &ours, &out, work.errand.progress)?;
     let mut user = User::new(heard, SILENT_IS_GONE);
-    let status = attend(&mut child, &mut user, &ours, &stop)?;
+    let status = attend(&mut child, &mut user, &ours, &stop, || told.say_silence(&out))?;
     // Whoever still asks is gone.
     drop(ours);
     told.await_end(&mut user)?;
@@ -240,17 +244,38 @@ impl Told {
         Ok(())
     }
 
+    /// Tells why the copy stops. A thread of its own: who is silent may take nothing either.
+    fn say_silence(&mut self, out: &Out) {
+        let cause = format!(
+            "nothing was heard of who asked for {} s; the copy stops, the same command resumes it",
+            SILENT_IS_GONE.as_secs()
+        );
+        let out = out.clone();
+        // It stops without that as well.
+        let _ = self.begin("silence", move |_| out.say(&FromDeputy::Err(cause)));
+    }
+
     /// All that it said is handed on, however slow the way is. If somebody else has its pipes, they are not waited for
     /// once nothing more comes.
     ///
     /// # Errors
-    /// `Stopped` if whoever started us is gone.
+    /// `Stopped` if whoever started us is gone, or silent while not all of it is taken.
     fn await_end(self, user: &mut User) -> Result<()> {
         let ended = Instant::now();
+        let mut silent: Option<Instant> = None;
         for (thread, waits) in self.threads {
             let is_quiet = || lock(&waits).is_some_and(|since| since.max(ended).elapsed() > LAST_LINES);
             while !thread.is_finished() && !is_quiet() {
-                if let Heard::Gone = user.hear(LOOK_AGAIN) {
+                let is_gone = match user.hear(LOOK_AGAIN) {
+                    Heard::Gone => true,
+                    // Longer than for pipes that somebody else has.
+                    Heard::Silent => silent.get_or_insert_with(Instant::now).elapsed() > LAST_LINES * 2,
+                    Heard::Said(_) | Heard::Nothing => {
+                        silent = None;
+                        false
+                    }
+                };
+                if is_gone {
                     let cause = "who asked for the copy is gone";
                     return Err(Failure::new(FailureKind::Stopped, START, cause));
                 }
@@ -349,9 +374,11 @@ fn whole_characters(bytes: &[u8]) -> usize {
 /// Who started us.
 struct User {
     heard: Receiver<Result<ToDeputy>>,
-    /// When that was last.
-    last: Instant,
-    /// Silent for longer, it is gone.
+    /// When we looked last.
+    looked: Instant,
+    /// How long nothing was heard.
+    silent: Duration,
+    /// Silent for longer, it seems to be gone.
     silence: Duration,
     is_gone: bool,
 }
@@ -360,13 +387,15 @@ struct User {
 enum Heard {
     Said(ToDeputy),
     Nothing,
+    /// Nothing for so long that nobody seems to be there.
+    Silent,
     /// Nobody is there any more, or says what nobody says.
     Gone,
 }
 
 impl User {
     fn new(heard: Receiver<Result<ToDeputy>>, silence: Duration) -> User {
-        User { heard, last: Instant::now(), silence, is_gone: false }
+        User { heard, looked: Instant::now(), silent: Duration::ZERO, silence, is_gone: false }
     }
 
     /// Within this time.
@@ -375,13 +404,19 @@ impl User {
             std::thread::sleep(patience);
             return Heard::Gone;
         }
-        match self.heard.recv_timeout(patience) {
+        let heard = self.heard.recv_timeout(patience);
+        let since = self.looked.elapsed();
+        self.looked = Instant::now();
+        match heard {
             Ok(Ok(said)) => {
-                self.last = Instant::now();
+                self.silent = Duration::ZERO;
                 Heard::Said(said)
             }
-            Err(RecvTimeoutError::Timeout) if self.last.elapsed() <= self.silence => Heard::Nothing,
-            Ok(Err(_)) | Err(_) => {
+            Err(RecvTimeoutError::Timeout) => {
+                self.silent += since.min(LOOK_MAX);
+                if self.silent > self.silence { Heard::Silent } else { Heard::Nothing }
+            }
+            Ok(Err(_)) | Err(RecvTimeoutError::Disconnected) => {
                 self.is_gone = true;
                 Heard::Gone
             }
@@ -389,18 +424,31 @@ impl User {
     }
 }
 
-/// Until the copy has ended: hands on answers, and stops it when it is to stop.
-fn attend(child: &mut Child, user: &mut User, line: &UnixStream, stop: &Stop) -> Result<ExitStatus> {
+/// Until the copy has ended: hands on answers, and stops it when it is to stop. `is_silent` is called before it stops
+/// because nothing is heard.
+fn attend(
+    child: &mut Child,
+    user: &mut User,
+    line: &UnixStream,
+    stop: &Stop,
+    mut is_silent: impl FnMut(),
+) -> Result<ExitStatus> {
     let answers = answer(line)?;
     let mut stopping: Option<Instant> = None;
     loop {
         if let Some(status) = child.try_wait().map_err(|error| failure::of_io("wait for the copy", &error))? {
             return Ok(status);
         }
-        let stops = match user.hear(LOOK_AGAIN) {
-            // A copy that hears none of so many is stuck, and is not waited for.
-            Heard::Said(said @ ToDeputy::Answer(_)) => answers.try_send(said).is_err(),
-            Heard::Said(ToDeputy::Stop(_)) | Heard::Gone => true,
+        let heard = user.hear(LOOK_AGAIN);
+        if matches!(heard, Heard::Silent) && stopping.is_none() && !stop.is_asked() {
+            is_silent();
+        }
+        let stops = match heard {
+            // A copy that hears none of so many is stuck, and is not waited for. One that hears no more ends by itself.
+            Heard::Said(said @ ToDeputy::Answer(_)) => {
+                matches!(answers.try_send(said), Err(TrySendError::Full(_)))
+            }
+            Heard::Said(ToDeputy::Stop(_)) | Heard::Silent | Heard::Gone => true,
             Heard::Said(_) | Heard::Nothing => false,
         };
         if (stops || stop.is_asked()) && stopping.is_none() {
@@ -444,7 +492,7 @@ struct Returns {
 const LOCK: &str = ".lock";
 
 impl Returns {
-    fn new(state: Option<&Path>, names: &[String]) -> Result<Returns> {
+    fn new(state: Option<&Path>, names: &[String], stop: &Stop) -> Result<Returns> {
         let mut returns = Returns { names: names.to_vec(), directory: None };
         if !names.is_empty() {
             // Other machines may have the same state directory, and not its locks.
@@ -457,7 +505,7 @@ impl Returns {
             // So that nobody sweeps away what is being made. It is held for a moment.
             let alone = File::create(all.join(LOCK)).map_err(failed)?;
             // Where there are no locks, nobody knows what is left.
-            if alone.lock().is_ok() {
+            if is_alone(&alone, stop) {
                 sweep(&all);
             }
             let mut random = [0; 16];
@@ -510,10 +558,25 @@ impl Drop for Returns {
     }
 }
 
+/// Whether the lock was got, in time.
+fn is_alone(alone: &File, stop: &Stop) -> bool {
+    let until = Instant::now() + SWEEP_LIMIT;
+    loop {
+        match alone.try_lock() {
+            Ok(()) => return true,
+            Err(TryLockError::WouldBlock) if Instant::now() < until && !stop.is_asked() => {
+                std::thread::sleep(LOOK_AGAIN);
+            }
+            Err(_) => return false,
+        }
+    }
+}
+
 /// Removes what deputies left that were killed: nobody has the lock of it.
 fn sweep(all: &Path) {
     for entry in std::fs::read_dir(all).into_iter().flatten().flatten() {
-        let lock = File::open(entry.path().join(LOCK));
+        // NFS locks for one alone only what is open for writing.
+        let lock = OpenOptions::new().write(true).open(entry.path().join(LOCK));
         let is_left = match &lock {
             Ok(lock) => lock.try_lock().is_ok(),
             // It was killed before it had one, or this is no such directory.
@@ -535,7 +598,7 @@ fn getrandom(bytes: &mut [u8]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use thalweg_mover::link::ssh::errand::Nothing;
+    use thalweg_mover::link::ssh::errand::{Answer, Nothing, Outcome};
 
     /// Answers are on a socket of its own.
     fn user(silence: Duration) -> (SyncSender<Result<ToDeputy>>, User, UnixStream) {
@@ -552,15 +615,69 @@ mod tests {
         let interrupted = Some(2);
         // Its ssh is there, and says nothing.
         let (_tells, mut silent, line) = user(Duration::from_millis(50));
-        let status = attend(&mut sleeps(), &mut silent, &line, &Stop::default()).unwrap();
-        assert_eq!(status.signal(), interrupted);
-        assert!(matches!(silent.hear(Duration::ZERO), Heard::Gone));
+        let mut told = 0;
+        let status = attend(&mut sleeps(), &mut silent, &line, &Stop::default(), || told += 1).unwrap();
+        assert_eq!((status.signal(), told), (interrupted, 1));
+        assert!(matches!(silent.hear(Duration::ZERO), Heard::Silent));
         let (tells, mut there, line) = user(Duration::from_secs(3600));
         tells.send(Ok(ToDeputy::Here(Nothing {}))).unwrap();
         let stop = Stop::default();
         stop.stop();
-        let status = attend(&mut sleeps(), &mut there, &line, &stop).unwrap();
+        let status = attend(&mut sleeps(), &mut there, &line, &stop, || panic!("it is there")).unwrap();
         assert_eq!(status.signal(), interrupted);
+    }
+
+    #[test]
+    fn while_a_deputy_does_not_run_nobody_is_silent() {
+        let (_tells, mut user, _) = user(Duration::from_secs(20));
+        user.looked = user.looked.checked_sub(Duration::from_secs(30)).unwrap();
+        assert!(matches!(user.hear(Duration::ZERO), Heard::Nothing));
+        assert!(user.silent <= LOOK_MAX);
+    }
+
+    #[test]
+    fn a_copy_that_hears_no_more_answers_ends_by_itself() {
+        // Nobody has the other end of the line.
+        let (tells, mut there, line) = user(Duration::from_secs(3600));
+        let ends = Command::new("env").args(["--default-signal=INT", "sleep", "1"]).spawn();
+        let says = std::thread::spawn(move || {
+            for id in 0..10 {
+                let answer = Answer { id, outcome: Outcome::Done(Nothing {}) };
+                tells.send(Ok(ToDeputy::Answer(answer))).unwrap();
+                std::thread::sleep(LOOK_AGAIN);
+            }
+            tells
+        });
+        let status = attend(&mut ends.unwrap(), &mut there, &line, &Stop::default(), || ()).unwrap();
+        assert_eq!(status.code(), Some(0));
+        drop(says.join().unwrap());
+    }
+
+    #[test]
+    fn who_was_silent_is_told_what_a_copy_said_last_and_who_is_gone_is_not_waited_for() {
+        let (tells, mut silent, _) = user(Duration::ZERO);
+        let said = Arc::new(Mutex::new(Vec::new()));
+        let mut told = Told { threads: Vec::new() };
+        let says = said.clone();
+        told.begin("slow", move |waits| {
+            let say = |line: FromDeputy| {
+                std::thread::sleep(LOOK_AGAIN * 10);
+                lock(&says).push(line);
+            };
+            hand_on(&b"one\n"[..], waits, say, FromDeputy::OutPart, FromDeputy::Out);
+        })
+        .unwrap();
+        told.await_end(&mut silent).unwrap();
+        assert!(matches!(lock(&said).as_slice(), [FromDeputy::Out(line)] if line == "one"));
+        drop(tells);
+        let mut told = Told { threads: Vec::new() };
+        let (stays, stuck) = mpsc::channel::<()>();
+        let waits = move |_: &Waits| {
+            let _ = stuck.recv();
+        };
+        told.begin("stuck", waits).unwrap();
+        assert_eq!(told.await_end(&mut silent).unwrap_err().kind, FailureKind::Stopped);
+        drop(stays);
     }
 
     #[test]
@@ -588,7 +705,8 @@ mod tests {
     fn files_that_come_back_lie_in_the_state_directory_and_what_a_kill_left_there_goes() {
         let scratch = tempfile::tempdir().unwrap();
         let names = ["receipt".to_owned()];
-        let begin = || Returns::new(Some(scratch.path()), &names).unwrap();
+        let stop = Stop::default();
+        let begin = || Returns::new(Some(scratch.path()), &names, &stop).unwrap();
         let (used, killed) = (begin(), begin());
         let path = |returns: &Returns| returns.path("receipt").unwrap();
         assert!(path(&used).starts_with(scratch.path()) && path(&used) != path(&killed));
@@ -601,6 +719,11 @@ mod tests {
         assert!(left.exists());
         let next = begin();
         assert!(!left.exists() && path(&used).exists());
+        // Somebody else sweeps, and does not end: whoever asked to stop does not wait for that.
+        let alone = File::open(next.path("receipt").unwrap().ancestors().nth(2).unwrap().join(LOCK)).unwrap();
+        alone.lock().unwrap();
+        stop.stop();
+        drop(begin());
         let [used, next] = [used, next].map(|one| path(&one));
         assert!(!used.exists() && !next.exists());
     }

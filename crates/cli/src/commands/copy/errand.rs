@@ -13,7 +13,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
-use thalweg_client::errand::{Errand, Given, Told};
+use thalweg_client::errand::{Errand, Given, SIGNAL_LIMIT, Told};
 use thalweg_client::far_movers::{self, How, Whom};
 use thalweg_client::job::Asked;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
@@ -174,15 +174,7 @@ impl Between {
         let recorded = self.report.as_ref().map_or(Ok(()), |report| report.read(relay));
         let code = ended.map_err(|failure| failed(&failure))?;
         recorded.map_err(|failure| failed(&failure))?;
-        match Exit::of_code(code) {
-            Some(Exit::Interrupted | Exit::Terminated) if stop.is_asked() => Ok(signal.exit()),
-            Some(exit) => Ok(exit),
-            None => {
-                let cause =
-                    format!("the copy at {} ended with exit code {code}, and did not say why", self.acting());
-                Err(failed(&Failure::new(FailureKind::Connection, "copy between far places", cause)))
-            }
-        }
+        exit_of(code, &self.acting(), stop, signal).map_err(|failure| failed(&failure))
     }
 
     fn given(&self) -> Given {
@@ -196,6 +188,25 @@ impl Between {
             number: self.number,
             copies: self.copies,
         }
+    }
+}
+
+/// What the exit code of a copy at `acting` is here.
+///
+/// # Errors
+/// `Connection` if the copy was stopped there without a word from here, or did not say why it ended.
+fn exit_of(code: i32, acting: &str, stop: &Stop, signal: &signals::Asked) -> Result<Exit> {
+    let failed = |cause: String| Err(Failure::new(FailureKind::Connection, "copy between far places", cause));
+    match Exit::of_code(code) {
+        // It may be heard here later than there, or end a login for the copy first: nothing could be done.
+        Some(Exit::Interrupted | Exit::Terminated | Exit::Nothing) if !stop.pause(SIGNAL_LIMIT) => {
+            Ok(signal.exit())
+        }
+        Some(Exit::Interrupted | Exit::Terminated) => {
+            failed(format!("the copy at {acting} was stopped there; the same command resumes it"))
+        }
+        Some(exit) => Ok(exit),
+        None => failed(format!("the copy at {acting} ended with exit code {code}, and did not say why")),
     }
 }
 
@@ -227,5 +238,28 @@ impl Drop for Scrap {
     fn drop(&mut self) {
         // It may never have come.
         let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_that_was_stopped_there_alone_is_none_that_the_user_stopped() {
+        let ended = |code: i32, stop: &Stop| exit_of(code, "a", stop, &signals::Asked);
+        for code in [130, 143] {
+            let failure = ended(code, &Stop::default()).unwrap_err();
+            assert_eq!(failure.kind, FailureKind::Connection);
+            assert_eq!(failure.cause, "the copy at a was stopped there; the same command resumes it");
+        }
+        let stop = Stop::default();
+        stop.stop();
+        assert_eq!(ended(143, &stop).unwrap(), Exit::Interrupted);
+        // Ctrl-C at the password prompt of the other end.
+        assert_eq!(ended(3, &stop).unwrap(), Exit::Interrupted);
+        assert_eq!(ended(3, &Stop::default()).unwrap(), Exit::Nothing);
+        assert_eq!(ended(2, &stop).unwrap(), Exit::Partial);
+        assert_eq!(ended(137, &stop).unwrap_err().kind, FailureKind::Connection);
     }
 }

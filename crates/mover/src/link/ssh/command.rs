@@ -55,7 +55,8 @@ impl Ssh {
     }
 
     /// The same, which waits at most so long until sshd answers, if that is given, in whole seconds; a password may be
-    /// typed for longer. Only OpenSSH is told, and what `command` says of it counts first.
+    /// typed for longer. Only OpenSSH is told, and not where its configuration or `command` say how long to wait, or a
+    /// way through another host: a login there counts as waiting.
     pub fn within(self, connect_max: Option<Duration>) -> Ssh {
         Ssh { connect_max, ..self }
     }
@@ -91,7 +92,8 @@ impl Ssh {
             // Neither a terminal nor forwarding of anything, whatever the configuration has for everyday logins.
             command.args(["-T", "-x", "-a", "-oClearAllForwardings=yes", "-oPermitLocalCommand=no"]);
             command.args(["-oRemoteCommand=none", "-oRequestTTY=no", "-oForkAfterAuthentication=no"]);
-            let connect_max = if patient { self.connect_max } else { Some(IMPATIENT_MAX) };
+            let waits = |_: &Duration| !waits_otherwise(&self.configuration().unwrap_or_default());
+            let connect_max = if patient { self.connect_max.filter(waits) } else { Some(IMPATIENT_MAX) };
             command.args(connect_max.map(|max| format!("-oConnectTimeout={}", max.as_secs())));
             if self.never_asks {
                 command.arg("-oBatchMode=yes");
@@ -119,22 +121,35 @@ impl Ssh {
     /// say.
     pub fn dialled_host(&self) -> String {
         let given = self.host().to_owned();
+        let text = self.configuration().unwrap_or_default();
+        text.lines()
+            .find_map(|line| line.strip_prefix("hostname "))
+            .map_or(given, |name| name.trim().to_owned())
+    }
+
+    /// What OpenSSH goes by for this host, in lines `option value`; `None` if it does not say.
+    fn configuration(&self) -> Option<String> {
         if !self.is_openssh() {
-            return given;
+            return None;
         }
         let mut command = Command::new(&self.words[0]);
         command.args(&self.words[1..]).arg("-G");
         self.add_options(&mut command);
         command.arg("--").arg(&self.destination);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let Ok(mut child) = with_users_umask(&mut command).spawn() else { return given };
+        let mut child = with_users_umask(&mut command).spawn().ok()?;
         let output = read_some(&mut child, CONFIG_TIMEOUT);
         end(&mut child, Duration::ZERO);
-        let text = String::from_utf8_lossy(&output);
-        text.lines()
-            .find_map(|line| line.strip_prefix("hostname "))
-            .map_or(given, |name| name.trim().to_owned())
+        Some(String::from_utf8_lossy(&output).into_owned())
     }
+}
+
+/// Whether this configuration says itself how long to wait for a host, or reaches it through another one.
+fn waits_otherwise(configuration: &str) -> bool {
+    let options = configuration.lines().filter_map(|line| line.split_once(' '));
+    options
+        .filter(|(name, _)| matches!(*name, "proxyjump" | "proxycommand" | "connecttimeout"))
+        .any(|(_, value)| value.trim() != "none")
 }
 
 /// The program at the far side and what it is given first.
@@ -219,7 +234,8 @@ mod tests {
 
     #[test]
     fn ssh_waits_for_an_answer_as_long_as_it_is_told_behind_what_its_user_says() {
-        let ssh = Ssh::new(OsStr::new("ssh -oConnectTimeout=3"), "host", None).unwrap();
+        // None that would say what it goes by.
+        let ssh = Ssh::new(OsStr::new("/none/ssh -oConnectTimeout=3"), "host", None).unwrap();
         let told = |ssh: &Ssh, patient| -> Vec<String> {
             let command = ssh.command(OsStr::new("x"), patient);
             let all = command.get_args().map(|argument| argument.to_string_lossy().into_owned());
@@ -231,5 +247,15 @@ mod tests {
         let within = ssh.within(Some(Duration::from_secs(30)));
         // ssh goes by the first.
         assert_eq!(told(&within, true), [theirs, "-oConnectTimeout=30"]);
+    }
+
+    #[test]
+    fn a_login_through_another_host_takes_its_time_and_so_does_one_whose_user_says_how_long() {
+        for text in ["hostname h\nproxyjump gate\n", "proxycommand nc %h %p\n", "connecttimeout 90\n"] {
+            assert!(waits_otherwise(text), "{text}");
+        }
+        for text in ["", "hostname proxyjump\nconnecttimeout none\n", "proxyjump none\nproxycommand none\n"] {
+            assert!(!waits_otherwise(text), "{text}");
+        }
     }
 }
