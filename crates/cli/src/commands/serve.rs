@@ -56,7 +56,7 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     let own = Identity::load_or_create(&state.join(IDENTITY), "thalweg server")?;
     let client = Identity::load_or_create(&state.join("client.pem"), "thalweg client")?;
     if let Err(failure) = tickets::make_directory(&state) {
-        tracing::warn!(%failure, "there is no directory for tickets: only the owner's is taken");
+        warn(&failure, "there is no directory for tickets: only the owner's is taken");
     }
     let tickets = Tickets::new(&state, client.fingerprint());
     let trust = ClientTrust { register: Some(tickets.clone()), ..ClientTrust::default() };
@@ -95,7 +95,7 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     let exports = host.export_names();
     let told = Daemon { server: fingerprint, addresses, exports };
     if let Err(failure) = told.tell(&state) {
-        tracing::warn!(%failure, "{UNTOLD}");
+        warn(&failure, UNTOLD);
     }
     let began = Began { fixed: fixed(args), has_slots: args.slots.is_some(), state, told };
     let reloads = reload_on_request(host, rate, began)?;
@@ -283,6 +283,14 @@ fn fixed(args: &ServeArgs) -> Fixed {
     ]
 }
 
+/// Tells what the daemon goes on without; where there is no log, by a line.
+fn warn(failure: &Failure, words: &'static str) {
+    if !tracing::enabled!(tracing::Level::WARN) {
+        show::line(&format!("warning: {words}: {failure}"));
+    }
+    tracing::warn!(%failure, "{words}");
+}
+
 /// Reads the exports and the limit anew whenever it is asked to. On a thread of its own: a directory may be
 /// on a disk that stands still, and the daemon is to end all the same.
 fn reload_on_request(host: Arc<Host>, rate: Arc<Rate>, began: Began) -> Result<mpsc::SyncSender<()>> {
@@ -331,7 +339,7 @@ fn reload(host: &Host, rate: &Rate, began: &Began) -> Result<Changes> {
     let changes = host.replace_exports(opened);
     let told = Daemon { exports: host.export_names(), ..began.told.clone() };
     if let Err(failure) = told.tell(&began.state) {
-        tracing::warn!(%failure, "{UNTOLD}");
+        warn(&failure, UNTOLD);
     }
     Ok(changes)
 }
