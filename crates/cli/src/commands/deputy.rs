@@ -8,8 +8,8 @@
 //!
 //! The copy stops in order when it is told to, when a signal asks us to stop, and when ssh ends or nothing is heard for
 //! long: whoever started us is gone, and the same command resumes. Who was only silent is told so, with all that the
-//! copy said. It does not outlive this process, which it hears of from the kernel. Neither configuration nor environment
-//! of this machine says anything to it but where its state is: all options are in the errand.
+//! copy said. It does not outlive this process, which it hears of from the kernel. Neither configuration nor
+//! environment of this machine says anything to it but where its state is: all options are in the errand.
 
 use crate::args::serve::DeputyArgs;
 use crate::exit::Exit;

@@ -3,9 +3,9 @@
 //! Beyond it the consumer is passed over: what it was not handed goes as with `drop-oldest`, when there has to be room,
 //! and is named to it. Its producers are told whom. As soon as it takes something it blocks as before.
 //!
-//! One that is away takes nothing either. One to which parts of a large frame leave is at work, for [`AT_WORK`] times as
-//! long: it says that it took it when it has all of it, and one with a name, when that is put away. One that comes and
-//! goes has the same parts sent again and again.
+//! One that is away takes nothing either. One to which parts of a large frame leave is at work, for [`AT_WORK`] times
+//! as long: it says that it took it when it has all of it, and one with a name, when that is put away. One that comes
+//! and goes has the same parts sent again and again.
 //!
 //! Not bounded: a consumer that is slow, and takes something now and then; one with `spill`, whose log is slow; that
 //! the log has not written yet what could go then; and that nobody is there.
