@@ -130,6 +130,12 @@ impl Dir {
         stat::look(self.as_fd(), b"")
     }
 
+    /// Whether it may be passed through, and no more: it could not be read when it was opened. Nothing of its metadata
+    /// is set by it.
+    pub fn is_passage(&self) -> io::Result<bool> {
+        Ok(uninterrupted(|| rustix::fs::fcntl_getfl(&self.0))?.contains(OFlags::PATH))
+    }
+
     /// Lists this directory from its beginning, in the file system's order. Entries that come or go meanwhile
     /// may be in it or not. Takes a 64 KiB buffer and a descriptor of its own.
     pub fn entries(&self) -> io::Result<Entries> {

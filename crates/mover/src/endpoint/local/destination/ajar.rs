@@ -274,7 +274,12 @@ mod tests {
         chmod(&scratch.path().join("d"), 0o311);
         to.place(b"d").unwrap();
         let conclusion = to.conclude(false, &|| true);
-        assert!(conclusion.failed.is_none() && conclusion.revised.is_empty());
+        assert!(
+            conclusion.failed.is_none() && conclusion.revised.is_empty(),
+            "{:?} {:?}",
+            conclusion.failed,
+            conclusion.revised
+        );
         to.close(true);
         assert_eq!(mode(&scratch.path().join("d")), 0o755);
     }

@@ -4,7 +4,7 @@ use super::LocalDestination;
 use super::ajar::is_kept_out;
 use super::spool::Spooled;
 use crate::endpoint::local::metadata::{Has, apply, differs, look_what_stayed};
-use crate::endpoint::local::{errno, failed, is_errno, lock, sys_time};
+use crate::endpoint::local::{failed, lock, sys_time};
 use crate::endpoint::{Conclusion, Revised};
 use crate::failure::{self, Failure, FailureKind};
 use std::io;
@@ -74,13 +74,12 @@ impl LocalDestination {
     }
 
     fn apply_directory(&self, item: &Spooled) -> Result<Vec<Loss>, Failure> {
-        let of_io = |error: io::Error| {
-            // It may be passed through, not read.
-            let is_closed = is_errno(&error, errno::BAD_HANDLE);
-            let error = if is_closed { io::ErrorKind::PermissionDenied.into() } else { error };
-            failed("set metadata", &item.path, &error)
-        };
+        let of_io = |error: io::Error| failed("set metadata", &item.path, &error);
         let place = self.place(item.path.as_bytes()).map_err(of_io)?;
+        if self.terms.part.is_some() && place.dir.is_passage().map_err(of_io)? {
+            // Another part had closed it.
+            return Err(of_io(io::ErrorKind::PermissionDenied.into()));
+        }
         let preserve = &self.terms.preserve;
         let stat = place.dir.stat_self().map_err(of_io)?;
         let is_top = place.territory.is_top(&stat);
