@@ -606,12 +606,17 @@ mod tests {
         (tells, User::new(heard, silence), UnixStream::pair().unwrap().0)
     }
 
+    /// Hears an interrupt, also where whoever runs the tests started them deaf to it: who is started ignores what we
+    /// ignore, but nothing of what we have a handler for.
+    fn sleep(seconds: &str) -> Child {
+        signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::default()).unwrap();
+        Command::new("sleep").arg(seconds).spawn().unwrap()
+    }
+
     #[test]
     fn a_copy_stops_when_nothing_is_heard_of_who_asked_or_a_signal_asks_for_it() {
         use std::os::unix::process::ExitStatusExt;
-        // Whoever runs the tests may have started them deaf to it.
-        let hears = ["--default-signal=INT", "sleep", "600"];
-        let sleeps = || Command::new("env").args(hears).spawn().unwrap();
+        let sleeps = || sleep("600");
         let interrupted = Some(2);
         // Its ssh is there, and says nothing.
         let (_tells, mut silent, line) = user(Duration::from_millis(50));
@@ -639,7 +644,7 @@ mod tests {
     fn a_copy_that_hears_no_more_answers_ends_by_itself() {
         // Nobody has the other end of the line.
         let (tells, mut there, line) = user(Duration::from_secs(3600));
-        let ends = Command::new("env").args(["--default-signal=INT", "sleep", "1"]).spawn();
+        let mut ends = sleep("1");
         let says = std::thread::spawn(move || {
             for id in 0..10 {
                 let answer = Answer { id, outcome: Outcome::Done(Nothing {}) };
@@ -648,7 +653,7 @@ mod tests {
             }
             tells
         });
-        let status = attend(&mut ends.unwrap(), &mut there, &line, &Stop::default(), || ()).unwrap();
+        let status = attend(&mut ends, &mut there, &line, &Stop::default(), || ()).unwrap();
         assert_eq!(status.code(), Some(0));
         drop(says.join().unwrap());
     }
