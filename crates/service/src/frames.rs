@@ -441,17 +441,9 @@ mod tests {
         }
     }
 
-    /// A consumer in a session that ends so, with a ticket that is taken back.
-    fn it_is_given_up(end: Failure) {
-        let (host, hub) = (server(), Hub::new(64 << 20));
-        let session = cut_off(&host, 1);
-        let state = tempfile::tempdir().unwrap();
-        tickets::add(state.path(), &Record::of("a", session.peer, 1)).unwrap();
-        host.heed(Tickets::new(state.path(), Fingerprint([0; 32])));
-        let key = ("data".to_owned(), b"scan".to_vec());
-        let channel = hub.channel(&key, &ChannelWishes::default(), None, "").unwrap();
-        let hour_ms = 3_600_000;
-        let role = FrameRole::Consume(Box::new(Consume {
+    /// A consumer that blocks, and is waited for so long.
+    fn consumes(keep: Duration, patience: Duration) -> FrameRole {
+        FrameRole::Consume(Box::new(Consume {
             consumer: [1; 16],
             process: [2; 16],
             name: None,
@@ -461,9 +453,22 @@ mod tests {
             from: FrameFrom::Start,
             has: Vec::new(),
             producers: 1,
-            keep_ms: hour_ms,
-            patience_ms: hour_ms,
-        }));
+            keep_ms: keep.as_millis() as u32,
+            patience_ms: patience.as_millis() as u32,
+        }))
+    }
+
+    /// A consumer in a session that ends so, with a ticket that is taken back.
+    fn it_is_given_up(end: Failure) {
+        let (host, hub) = (server(), Hub::new(64 << 20));
+        let session = cut_off(&host, 1);
+        let state = tempfile::tempdir().unwrap();
+        tickets::add(state.path(), &Record::of("a", session.peer, 1)).unwrap();
+        host.heed(Tickets::new(state.path(), Fingerprint([0; 32])));
+        let key = ("data".to_owned(), b"scan".to_vec());
+        let channel = hub.channel(&key, &ChannelWishes::default(), None, "").unwrap();
+        let hour = Duration::from_secs(3600);
+        let role = consumes(hour, hour);
         let frames = terms(ChannelWishes::default(), role);
         let (number, asked) = (TransferNumber(1), Terms::of(plan::CHUNK_BYTES, plan::SEGMENT_BYTES));
         let attached = channel.attach(number, asked.clone(), &frames, session.outbox()).unwrap();
@@ -518,22 +523,7 @@ mod tests {
 
     #[test]
     fn a_consumer_is_waited_for_a_day_only_while_its_session_stands_or_it_has_patience() {
-        let of = |keep: Duration, patience: Duration| {
-            let role = FrameRole::Consume(Box::new(Consume {
-                consumer: [1; 16],
-                process: [2; 16],
-                name: None,
-                instance: None,
-                group: None,
-                policy: FramePolicy::Block,
-                from: FrameFrom::Start,
-                has: Vec::new(),
-                producers: 1,
-                keep_ms: keep.as_millis() as u32,
-                patience_ms: patience.as_millis() as u32,
-            }));
-            Keep::of(&role, 10 * MINUTE)
-        };
+        let of = |keep, patience| Keep::of(&consumes(keep, patience), 10 * MINUTE);
         let (day, moment) = (Duration::from_secs(86_400), Duration::from_millis(1));
         // It says goodbye as soon as it has its place, or falls silent for good.
         for fell_silent in [false, true] {

@@ -38,8 +38,24 @@ pub struct Doomed {
 }
 
 impl Doomed {
+    /// Whether these go, of `offered` entries besides the root, and at most `most` with those that made way before.
+    /// Where they do not the end tells why; in a dry run, in which nothing goes, which they are.
+    pub fn may_go(self, offered: u64, most: u64, dry_run: bool, conclusion: &mut Conclusion) -> bool {
+        if let Some(refused) = self.of_empty_source(offered) {
+            conclusion.troubles.push(refused);
+            return false;
+        }
+        let too_many = self.too_many(conclusion.deleted, most, dry_run);
+        let is_refused = too_many.is_some();
+        conclusion.troubles.extend(too_many);
+        if dry_run {
+            self.tell(conclusion);
+        }
+        !is_refused && !dry_run
+    }
+
     /// Why these are not deleted, of `offered` entries besides the root: the source is empty. `None`: it is not.
-    pub fn of_empty_source(&self, offered: u64) -> Option<Failure> {
+    fn of_empty_source(&self, offered: u64) -> Option<Failure> {
         let has = failure::counted(self.count, "entry", "entries");
         let cause = format!("nothing was deleted: the source is empty and the destination has {has}");
         (self.count > 0 && offered == 0).then(|| refuse(FailureKind::Usage, cause))
@@ -47,7 +63,7 @@ impl Doomed {
 
     /// Why these are not deleted where `gone` were before, of at most `most`: they are too many. `None`: they are not.
     /// In a dry run each is named elsewhere.
-    pub fn too_many(&self, gone: u64, most: u64, dry_run: bool) -> Option<Failure> {
+    fn too_many(&self, gone: u64, most: u64, dry_run: bool) -> Option<Failure> {
         if self.count <= most.saturating_sub(gone) {
             return None;
         }

@@ -114,18 +114,8 @@ impl LocalDestination {
                 return;
             }
         };
-        if let Some(refused) = doomed.of_empty_source(self.deletion.entries.load(Ordering::Relaxed)) {
-            conclusion.troubles.push(refused);
-            return;
-        }
-        let too_many = doomed.too_many(conclusion.deleted, delete_max, self.terms.dry_run);
-        let is_refused = too_many.is_some();
-        conclusion.troubles.extend(too_many);
-        if self.terms.dry_run {
-            doomed.tell(conclusion);
-            return;
-        }
-        if is_refused {
+        let entries = self.deletion.entries.load(Ordering::Relaxed);
+        if !doomed.may_go(entries, delete_max, self.terms.dry_run, conclusion) {
             return;
         }
         let left_max = delete_max.saturating_sub(conclusion.deleted);

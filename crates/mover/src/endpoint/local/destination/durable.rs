@@ -462,12 +462,9 @@ mod tests {
         to.close(false);
     }
 
-    #[test]
-    fn a_directory_that_a_killed_attempt_made_is_synced_before_it_is_told_to_be_there() {
-        let scratch = tempfile::tempdir().unwrap();
-        std::fs::create_dir(scratch.path().join("d")).unwrap();
-        // Of another time than what is there.
-        let entry = Entry {
+    /// `d`, of another time than what is there.
+    fn directory() -> Entry {
+        Entry {
             id: EntryId(0),
             path: RelativePath::new(b"d".to_vec()).unwrap(),
             kind: Kind::Directory,
@@ -476,7 +473,14 @@ mod tests {
             gid: thalweg_sys::user::effective_gid(),
             evidence: Evidence::default(),
             xattrs: Vec::new(),
-        };
+        }
+    }
+
+    #[test]
+    fn a_directory_that_a_killed_attempt_made_is_synced_before_it_is_told_to_be_there() {
+        let scratch = tempfile::tempdir().unwrap();
+        std::fs::create_dir(scratch.path().join("d")).unwrap();
+        let entry = directory();
         for goes_on in [false, true] {
             let to = opened(scratch.path());
             let decision = to.decide(&entry, &|_, _| true);
@@ -551,16 +555,7 @@ mod tests {
     fn the_name_of_a_directory_that_another_part_may_just_have_made_is_synced() {
         let scratch = tempfile::tempdir().unwrap();
         std::fs::create_dir(scratch.path().join("d")).unwrap();
-        let entry = Entry {
-            id: EntryId(0),
-            path: RelativePath::new(b"d".to_vec()).unwrap(),
-            kind: Kind::Directory,
-            mode: 0o755,
-            uid: thalweg_sys::user::effective_uid(),
-            gid: thalweg_sys::user::effective_gid(),
-            evidence: Evidence::default(),
-            xattrs: Vec::new(),
-        };
+        let entry = directory();
         for part in [None, PartOf::new(1, 2)] {
             let mut to = opened(scratch.path());
             to.terms.part = part;
