@@ -3,7 +3,7 @@
 //! beside what is built, and are installed anew when their versions change.
 
 use crate::{command, python};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -83,16 +83,32 @@ fn aws_cli(home: &Path) -> Result<()> {
     of_python(&home.join("aws"), AWS_CLI)
 }
 
-/// A program of a Go module, into `bin`.
-fn of_go(home: &Path, module: &str) -> Result<()> {
+/// A program of a Go module, into `bin`. It is built for a module that demands it, as `go install` wants to know more
+/// of the module than some mirrors have.
+fn of_go(home: &Path, package: &str) -> Result<()> {
+    let (path, version) = package.split_once('@').context("a Go package without a version")?;
+    let module = path.split("/cmd/").next().unwrap_or(path);
+    let name = path.rsplit('/').find(|part| !is_major_version(part)).unwrap_or(path);
+    std::fs::create_dir_all(home.join("bin"))?;
+    let demands = tempfile::tempdir()?;
+    let mod_file = format!("module demands\n\nrequire {module} {version}\n");
+    std::fs::write(demands.path().join("go.mod"), mod_file)?;
     let go = Some(PathBuf::from(GO)).filter(|go| go.exists()).unwrap_or_else(|| "go".into());
     command::run(
         Command::new(go)
-            .args(["install", module])
-            .env("GOBIN", home.join("bin"))
+            .args(["build", "-mod=mod", "-o"])
+            .arg(home.join("bin").join(name))
+            .arg(path)
+            .current_dir(demands.path())
             .env("GOFLAGS", "-modcacherw")
             .env("GOPATH", home.join("go")),
     )
+}
+
+/// The last part of a module's path from its second version on: `v2`.
+fn is_major_version(part: &str) -> bool {
+    part.strip_prefix('v')
+        .is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
 }
 
 /// A package of Python's, into a virtual environment of its own.

@@ -38,7 +38,7 @@ pub const TOOLS: [Tool; 4] = [
     Tool {
         name: "aws-cli",
         set: "`cp --recursive`; 20 requests at once, a queue of 10,000, parts of 16 MB from 64 MB on: the example of its \
-              page *S3 Configuration*",
+              page *S3 Configuration*; without checksums behind the content, of which this store cannot read a few",
         program: Some(|| stores::home().join("aws/bin/aws")),
         pinned: Some(stores::AWS_CLI),
         files: &[("AWS_CA_BUNDLE", CA), ("AWS_CONFIG_FILE", AWS_CONFIG)],
