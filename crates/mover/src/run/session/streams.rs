@@ -95,8 +95,9 @@ impl Session {
             };
             let began = Began { since, cpu_since, held: std::mem::take(&mut intakes.held) };
             intakes.came(inner.transfer, buffer.payload().len());
-            let transfer = self.transfer(inner.transfer);
-            if let Some(transfer) = transfer.filter(|_| !intakes.by_transfer.contains_key(&inner.transfer)) {
+            if !intakes.by_transfer.contains_key(&inner.transfer)
+                && let Some(transfer) = self.transfer(inner.transfer)
+            {
                 let Some(run) = transfer.clone().files_receiver() else {
                     transfer.take(serial, &inner, buffer.payload(), &began.reception(&inner))?;
                     continue;
