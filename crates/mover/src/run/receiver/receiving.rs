@@ -172,10 +172,13 @@ impl Receiving for ReceiveRun {
         loop {
             let mut state = self.lock();
             let claim = state.machine.claim_chunk(writer, id, chunk, begins);
-            self.pump(&mut state);
             match claim {
-                Claim::Write(_) => return true,
-                Claim::Unwanted => return false,
+                // Of what is to be written there is nothing to do or to say.
+                Claim::Write => return true,
+                Claim::Unwanted => {
+                    self.pump(&mut state);
+                    return false;
+                }
                 // Another stream is inside a write of the same chunk: a matter of milliseconds, or of a disk that
                 // hangs, where waiting is all there is to do.
                 Claim::Busy if state.end.ended.is_some() => return false,
