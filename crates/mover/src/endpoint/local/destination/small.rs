@@ -221,7 +221,7 @@ impl LocalDestination {
 /// Of each file how many of these are in its directory, in a row.
 fn handfuls(files: &[Small<'_>]) -> Vec<usize> {
     fn above<'a>(file: &Small<'a>) -> &'a [u8] {
-        file.entry.path.split().map_or(&[], |(above, _)| above)
+        file.entry.path.split().map_or(&[][..], |(above, _)| above)
     }
     let mut counts = Vec::with_capacity(files.len());
     for run in files.chunk_by(|a, b| above(a) == above(b)) {
