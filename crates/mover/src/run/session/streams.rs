@@ -36,9 +36,14 @@ impl Session {
             }
             let seen = self.bell.rings();
             let (mut pause, mut worked) = (LOOK_AGAIN, false);
+            let (mut waits, mut stands_by) = (false, false);
             let mut note = |did: Did| match did {
                 Did::Work => worked = true,
-                Did::Nothing(at_most) => pause = pause.min(at_most.unwrap_or(LOOK_AGAIN)),
+                Did::Nothing(at_most) => {
+                    waits = true;
+                    pause = pause.min(at_most.unwrap_or(LOOK_AGAIN));
+                }
+                Did::StandBy => stands_by = true,
                 Did::Over => {}
             };
             let senders = self.files_senders();
@@ -66,7 +71,14 @@ impl Session {
                 out.transfer = Some(number);
                 note(run.work(stream, buffer, &mut out).map_err(broken)?);
             }
-            if !worked && !self.bell.wait(seen, pause) {
+            if worked {
+                continue;
+            }
+            let goes_on = match stands_by && !waits {
+                true => self.bell.stand_by(seen, pause),
+                false => self.bell.wait(seen, pause),
+            };
+            if !goes_on {
                 out.writer.finish().map_err(broken)?;
                 return Ok(());
             }
