@@ -380,7 +380,8 @@ impl SendRun {
 
     /// Carries out what the machine wants. Called with the lock held, so that what is said keeps its order. What a link
     /// that is backed up cannot take yet stays with the machine: all that is offered again may be more than ends it.
-    fn pump(&self, state: &mut State<Sender, ()>) {
+    /// Whether there was anything: then streams were told that there may be work.
+    fn pump(&self, state: &mut State<Sender, ()>) -> bool {
         let mut any = false;
         loop {
             if state.machine.has_to_say() && state.is_backed_up() {
@@ -425,6 +426,7 @@ impl SendRun {
             self.common.notify();
             state.work();
         }
+        any
     }
 
     fn lock(&self) -> MutexGuard<'_, State<Sender, ()>> {
@@ -513,9 +515,10 @@ impl Transfer for SendRun {
                 }
             }
         }
-        self.pump(&mut state);
         // What was wanted or asked for again is work, whether or not there was something to say.
-        state.work();
+        if !self.pump(&mut state) {
+            state.work();
+        }
         Ok(())
     }
 
