@@ -56,7 +56,7 @@ impl Progress {
                     next = Instant::now() + LINE_EVERY;
                     tell(&drawn);
                 }
-                std::thread::sleep(Duration::from_millis(200));
+                std::thread::park_timeout(Duration::from_millis(200));
             }
             if is_hidden {
                 // How far it came, also where it was over before the first line.
@@ -177,6 +177,7 @@ impl Drop for Progress {
     fn drop(&mut self) {
         self.done.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
             let _ = thread.join();
         }
     }

@@ -108,6 +108,10 @@ pub trait Outbox: Send + Sync {
     fn say(&self, transfer: TransferNumber, message: TransferMessage);
     /// There may be new work for the streams.
     fn work(&self);
+    /// The same, also for those that stood by: others than before may take work.
+    fn work_for_all(&self) {
+        self.work();
+    }
     /// Bytes that were said and still wait to be sent; none without a link.
     fn queued_bytes(&self) -> usize {
         0

@@ -218,7 +218,7 @@ impl Pool {
         Ok(Pool(Arc::new(Shared {
             buffer_bytes,
             count_max,
-            state: Mutex::new(State { free: Vec::new(), allocated: 0 }),
+            state: Mutex::new(State { free: Vec::new(), allocated: 0, waiting: 0 }),
             returned: Condvar::new(),
         })))
     }
@@ -231,11 +231,13 @@ impl Pool {
         if let Some(buffer) = self.0.at_once(&mut state) {
             return Some(PooledBuffer { buffer: Some(buffer), pool: self.0.clone() });
         }
+        state.waiting += 1;
         let (mut state, _) = self
             .0
             .returned
             .wait_timeout_while(state, deadline, |state| state.free.is_empty())
             .unwrap_or_else(PoisonError::into_inner);
+        state.waiting -= 1;
         let buffer = state.free.pop()?;
         Some(PooledBuffer { buffer: Some(buffer), pool: self.0.clone() })
     }
@@ -279,8 +281,14 @@ impl DerefMut for PooledBuffer {
 impl Drop for PooledBuffer {
     fn drop(&mut self) {
         if let Some(buffer) = self.buffer.take() {
-            self.pool.lock().free.push(buffer);
-            self.pool.returned.notify_one();
+            let mut state = self.pool.lock();
+            state.free.push(buffer);
+            let is_awaited = state.waiting > 0;
+            drop(state);
+            // A system call, also where nobody waits.
+            if is_awaited {
+                self.pool.returned.notify_one();
+            }
         }
     }
 }
@@ -297,6 +305,8 @@ struct Shared {
 struct State {
     free: Vec<Buffer>,
     allocated: usize,
+    /// Threads that wait for one to come back.
+    waiting: usize,
 }
 
 impl Shared {

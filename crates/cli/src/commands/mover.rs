@@ -165,7 +165,8 @@ fn serve(host: &Host, listening: &Listening, stdin: &Stdin, client: Option<IpAdd
                 return;
             }
         }
-        std::thread::sleep(LOOK_AGAIN);
+        // Shorter where stdin says something, or ends.
+        std::thread::park_timeout(LOOK_AGAIN);
     }
 }
 
@@ -257,7 +258,7 @@ impl SshConnection {
     }
 }
 
-/// Reads stdin on a thread of its own.
+/// Reads stdin on a thread of its own, which wakes the one that started it.
 struct Stdin {
     lines: Receiver<String>,
     ended: Arc<Mutex<Option<Instant>>>,
@@ -267,7 +268,7 @@ impl Stdin {
     fn start() -> Result<Stdin> {
         let (told, lines) = mpsc::sync_channel(DIALS_MAX);
         let ended: Arc<Mutex<Option<Instant>>> = Arc::default();
-        let at_end = ended.clone();
+        let (at_end, hears) = (ended.clone(), std::thread::current());
         let read = move || {
             let mut stdin = std::io::stdin().lock();
             let mut line = Vec::new();
@@ -282,8 +283,10 @@ impl Stdin {
                 if told.send(text).is_err() {
                     break;
                 }
+                hears.unpark();
             }
             *lock(&at_end) = Some(Instant::now());
+            hears.unpark();
         };
         std::thread::Builder::new()
             .name("stdin".into())

@@ -127,6 +127,7 @@ fn stream_work(sender: &SendRun, receiver: Arc<ReceiveRun>, mut lane: SendLane, 
             Ok(Did::Work) => continue,
             Ok(Did::Over) => return,
             Ok(Did::Nothing(pause)) => pause.unwrap_or(LOOK_AGAIN).min(LOOK_AGAIN),
+            Ok(Did::StandBy) => LOOK_AGAIN,
             Err(error) => {
                 sender.abort(failure::of_io("copy", &error));
                 return;

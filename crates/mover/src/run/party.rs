@@ -354,6 +354,13 @@ impl<M, B> State<M, B> {
             outbox.work();
         }
     }
+
+    /// The same, also for those that stood by.
+    pub fn work_for_all(&self) {
+        if let Some(outbox) = &self.outbox {
+            outbox.work_for_all();
+        }
+    }
 }
 
 /// Takes from a stream's totals what it had done before; one that came in the place of another begins anew.

@@ -110,6 +110,8 @@ pub enum Did {
     Work,
     /// Nothing now, for at most so long.
     Nothing(Option<Duration>),
+    /// Nothing, whatever there is to do, until others than now take work.
+    StandBy,
     /// Nothing, ever.
     Over,
 }
@@ -161,7 +163,7 @@ impl SendRun {
         let mut state = self.lock();
         state.machine.steer(steer);
         self.count_streams(&state);
-        state.work();
+        state.work_for_all();
     }
 
     /// Called with the lock held: streams that stand by have no part in what the others do.
@@ -333,7 +335,7 @@ impl SendRun {
     /// # Errors
     /// When the stream is gone. Everything else is told to the machine.
     pub fn work(&self, lane: &mut SendLane, outlet: &mut dyn Outlet) -> io::Result<Did> {
-        let (next, turn, is_held_back) = {
+        let (next, turn, is_held_back, stands_by) = {
             let mut state = self.lock();
             if state.end.is_closed {
                 return Ok(Did::Over);
@@ -346,7 +348,8 @@ impl SendRun {
             let is_read = matches!(next, Next::Work(Work::Chunk(..) | Work::Compare(..)));
             let turn = self.gate.as_ref().filter(|_| is_read).map(Gate::draw);
             self.pump(&mut state);
-            (next, turn, state.machine.is_held_back(lane.stream))
+            let stands_by = matches!(next, Next::Wait(_)) && state.machine.stands_by(lane.stream);
+            (next, turn, state.machine.is_held_back(lane.stream), stands_by)
         };
         let idle = matches!(next, Next::Wait(_)).then(|| (Instant::now(), is_held_back));
         if let Some((since, was_held_back)) = std::mem::replace(&mut lane.idle, idle) {
@@ -359,6 +362,7 @@ impl SendRun {
         }
         match next {
             Next::Done => return Ok(Did::Over),
+            Next::Wait(_) if stands_by => return Ok(Did::StandBy),
             Next::Wait(until) => {
                 return Ok(Did::Nothing(until.map(|until| until.saturating_sub(self.clock.now()))));
             }
@@ -376,7 +380,8 @@ impl SendRun {
 
     /// Carries out what the machine wants. Called with the lock held, so that what is said keeps its order. What a link
     /// that is backed up cannot take yet stays with the machine: all that is offered again may be more than ends it.
-    fn pump(&self, state: &mut State<Sender, ()>) {
+    /// Whether there was anything: then streams were told that there may be work.
+    fn pump(&self, state: &mut State<Sender, ()>) -> bool {
         let mut any = false;
         loop {
             if state.machine.has_to_say() && state.is_backed_up() {
@@ -421,6 +426,7 @@ impl SendRun {
             self.common.notify();
             state.work();
         }
+        any
     }
 
     fn lock(&self) -> MutexGuard<'_, State<Sender, ()>> {
@@ -509,9 +515,10 @@ impl Transfer for SendRun {
                 }
             }
         }
-        self.pump(&mut state);
         // What was wanted or asked for again is work, whether or not there was something to say.
-        state.work();
+        if !self.pump(&mut state) {
+            state.work();
+        }
         Ok(())
     }
 
@@ -548,6 +555,7 @@ impl Transfer for SendRun {
         state.machine.stream_lost(stream);
         self.count_streams(&state);
         self.pump(&mut state);
+        state.work_for_all();
     }
 
     /// Whoever waits for it hears why it ended.

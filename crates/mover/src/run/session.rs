@@ -417,7 +417,7 @@ impl Session {
                 return Err(failure);
             }
         }
-        self.bell.ring();
+        self.bell.ring_for_all();
         Ok(())
     }
 
@@ -701,6 +701,12 @@ impl Outbox for SessionOutbox {
     fn work(&self) {
         if let Some(session) = self.0.upgrade() {
             session.bell.ring();
+        }
+    }
+
+    fn work_for_all(&self) {
+        if let Some(session) = self.0.upgrade() {
+            session.bell.ring_for_all();
         }
     }
 

@@ -184,6 +184,25 @@ impl Row {
     }
 }
 
+/// What the wall clock and the CPU clock of the calling thread said.
+#[derive(Debug, Clone, Copy)]
+pub struct Clocks {
+    wall: Instant,
+    cpu: Duration,
+}
+
+impl Clocks {
+    /// Reads both.
+    pub fn read() -> Clocks {
+        Clocks { wall: Instant::now(), cpu: thread_cpu() }
+    }
+
+    /// Wall time and CPU time since `earlier`, when the same thread read them.
+    pub fn since(self, earlier: Clocks) -> (Duration, Duration) {
+        (self.wall.saturating_duration_since(earlier.wall), self.cpu.saturating_sub(earlier.cpu))
+    }
+}
+
 /// Books the time of the calling thread between calls on stages.
 pub struct Stopwatch<'a> {
     accounts: &'a Accounts,
@@ -196,7 +215,12 @@ pub struct Stopwatch<'a> {
 impl<'a> Stopwatch<'a> {
     /// Starts now.
     pub fn start(accounts: &'a Accounts) -> Self {
-        Stopwatch { accounts, since: Instant::now(), cpu_since: thread_cpu(), computed: None }
+        Stopwatch::start_at(accounts, Clocks::read())
+    }
+
+    /// Started when the calling thread read these.
+    pub fn start_at(accounts: &'a Accounts, clocks: Clocks) -> Self {
+        Stopwatch { accounts, since: clocks.wall, cpu_since: clocks.cpu, computed: None }
     }
 
     /// Books the time since the last lap on `stage`, as work on one piece.
@@ -298,6 +322,18 @@ mod tests {
         assert!(digest.busy_nanos >= 50_000_000, "{digest:?}");
         assert!(digest.cpu_nanos + send.cpu_nanos < 50_000_000, "{digest:?} {send:?}");
         assert_eq!((digest.bytes, digest.items, send.items), (5, 1, 1));
+    }
+
+    #[test]
+    fn a_stopwatch_books_from_the_clocks_on_that_it_was_given() {
+        let accounts = Accounts::default();
+        let came = Clocks::read();
+        std::thread::sleep(Duration::from_millis(20));
+        let (wall, cpu) = Clocks::read().since(came);
+        assert!(wall >= Duration::from_millis(20) && cpu < wall, "{wall:?} {cpu:?}");
+        Stopwatch::start_at(&accounts, came).lap(Stage::Write, 5);
+        let rows = accounts.rows();
+        assert!(rows[0].busy_nanos >= 20_000_000 && rows[0].cpu_nanos < rows[0].busy_nanos, "{rows:?}");
     }
 
     #[test]

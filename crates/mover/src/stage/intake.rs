@@ -12,7 +12,7 @@ use crate::stage::compress::Unpacker;
 use crate::stage::read::ChunkReader;
 use crate::stage::receiving::{OpenPartial, Receiving, StagedFile};
 use crate::stage::write::{Bytes, CopyNumber, Writes};
-use crate::stage::{Stage, Stopwatch};
+use crate::stage::{Clocks, Stage, Stopwatch};
 use crate::transfer::Copy;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -66,15 +66,21 @@ impl Intake {
         }
     }
 
-    /// Takes one frame, whose payload is the first `payload` bytes of the buffer's. The buffer may have other memory
-    /// afterwards.
+    /// Takes one frame, whose payload is the first `payload` bytes of the buffer's; what it takes is booked since it
+    /// `came`. The buffer may have other memory afterwards.
     ///
     /// # Errors
     /// `Protocol` for what no correct sender sends: the session ends. Damage and disk failures are no errors
     /// here, they are told to the transfer.
-    pub fn take(&mut self, inner: &Inner, buffer: &mut FrameBuffer, payload: usize) -> Result<()> {
+    pub fn take(
+        &mut self,
+        came: Clocks,
+        inner: &Inner,
+        buffer: &mut FrameBuffer,
+        payload: usize,
+    ) -> Result<()> {
         let run = self.run.clone();
-        let mut watch = Stopwatch::start(run.accounts());
+        let mut watch = Stopwatch::start_at(run.accounts(), came);
         let raw = inner.raw_bytes as usize;
         // Before there is memory for it: what is compressed may claim to be more than any frame of this transfer.
         if raw > run.terms().segment_bytes as usize + limits::PACK_FILES_MAX * PACK_ITEM_BYTES {

@@ -1,6 +1,7 @@
 //! Where a frame goes when it is ready.
 
 use crate::link::{FrameBuffer, FrameWriter};
+use crate::stage::Clocks;
 use crate::stage::intake::Intake;
 use std::io;
 use thalweg_wire::frame::Inner;
@@ -53,7 +54,7 @@ impl Outlet for FrameWriter {
 /// Inside one process: straight into the receiving stages.
 impl Outlet for Intake {
     fn put(&mut self, buffer: &mut FrameBuffer, payload: usize, inner: &Inner) -> io::Result<()> {
-        self.take(inner, buffer, payload).map_err(io::Error::other)
+        self.take(Clocks::read(), inner, buffer, payload).map_err(io::Error::other)
     }
 
     fn books_itself(&self) -> bool {

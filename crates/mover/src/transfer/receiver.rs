@@ -223,7 +223,7 @@ pub enum Named {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Claim {
     /// Write it.
-    Write(Arc<Entry>),
+    Write,
     /// Another stream writes this chunk at this moment: ask again when it told that its write returned.
     Busy,
     /// It is there, is not wanted any more, or another stream took over: drop the rest of the chunk.

@@ -50,6 +50,10 @@ struct State {
     /// Threads that wait for work.
     idle: usize,
     done: VecDeque<(Request, io::Result<usize>)>,
+    /// The owner waits for something to end.
+    is_awaited: bool,
+    /// The flag is up.
+    is_up: bool,
     is_over: bool,
 }
 
@@ -69,9 +73,12 @@ impl Threads {
     pub(super) fn push(&mut self, request: Request) {
         let mut state = self.shared.lock();
         state.waiting.push_back(request);
-        let is_short = state.idle < state.waiting.len();
+        let (idle, is_short) = (state.idle, state.idle < state.waiting.len());
         drop(state);
-        self.shared.given.notify_one();
+        // A system call, also where nobody waits; those at work look before they wait.
+        if idle > 0 {
+            self.shared.given.notify_one();
+        }
         if is_short && may_start(self.threads.len(), self.depth, COUNT.load(Ordering::Relaxed)) {
             // Without it those that are there do it, later.
             let _ = self.start_one();
@@ -81,12 +88,14 @@ impl Threads {
     pub(super) fn take(&mut self, wait: bool) -> Option<(Request, io::Result<usize>)> {
         let mut state = self.shared.lock();
         while wait && state.done.is_empty() {
+            state.is_awaited = true;
             state = self.shared.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+        state.is_awaited = false;
         let taken = state.done.pop_front();
-        if state.done.is_empty() {
+        if state.is_up && state.done.is_empty() {
             // Lowered under the lock: who puts something in after this raises it again.
-            let _ = self.shared.wake.drain();
+            state.is_up = self.shared.wake.drain().is_err();
         }
         taken
     }
@@ -130,8 +139,12 @@ impl Shared {
                 let answer = request.carry_out(0);
                 state = self.lock();
                 state.done.push_back((request, answer));
-                let _ = self.wake.wake();
-                self.ended.notify_one();
+                if !state.is_up {
+                    state.is_up = self.wake.wake().is_ok();
+                }
+                if state.is_awaited {
+                    self.ended.notify_one();
+                }
             } else if state.is_over {
                 return;
             } else {
@@ -151,6 +164,10 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::queue::Operation;
+    use crate::socket::{Interest, poll};
+    use crate::{Buffer, Dir, Memory};
+    use std::time::Duration;
 
     #[test]
     fn a_queue_has_as_many_threads_as_its_depth_asks_for_within_its_bounds() {
@@ -174,5 +191,37 @@ mod tests {
         assert!(COUNT.load(Ordering::Relaxed) >= THREADS_MAX);
         drop(threads);
         assert!(COUNT.load(Ordering::Relaxed) < THREADS_MAX);
+    }
+
+    #[test]
+    fn the_flag_is_up_while_something_that_ended_was_not_taken() {
+        let scratch = tempfile::tempdir_in(".").unwrap();
+        let file = Arc::new(Dir::open(scratch.path()).unwrap().create_new(b"file", 0o600).unwrap());
+        let mut threads = Threads::new(2).unwrap();
+        let push = |threads: &mut Threads| {
+            let memory = Memory::Own(Buffer::new(4096).unwrap());
+            let (operation, file) = (Operation::Write, file.clone());
+            threads.push(Request { operation, file, memory, start: 0, bytes: 4096, offset: 0, tag: 0 });
+        };
+        let await_ended = |threads: &Threads, count| {
+            while threads.shared.lock().done.len() < count {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        let is_up = |threads: &Threads| {
+            poll(&[(threads.as_fd(), Interest::READ)], Some(Duration::ZERO)).unwrap()[0].readable
+        };
+        (0..2).for_each(|_| push(&mut threads));
+        await_ended(&threads, 2);
+        assert!(is_up(&threads) && threads.take(false).is_some());
+        assert!(is_up(&threads), "one was not taken");
+        assert!(threads.take(true).is_some() && !is_up(&threads));
+        push(&mut threads);
+        await_ended(&threads, 1);
+        assert!(threads.take_known().is_some(), "which leaves the flag alone");
+        push(&mut threads);
+        await_ended(&threads, 1);
+        assert!(is_up(&threads) && threads.take(false).is_some());
+        assert!(!is_up(&threads) && threads.take(false).is_none());
     }
 }

@@ -307,9 +307,6 @@ impl LocalDestination {
 
     /// What became of a nursery of this number: decided now, if it was not. Where its files are.
     pub(super) fn decide_nursery(&self, staging: &Staging, number: u32) -> Option<(Arc<Dir>, Fate)> {
-        if let Some(decided) = self.nurseries.decided(number) {
-            return Some(decided);
-        }
         let _alone = self.names.write().unwrap_or_else(PoisonError::into_inner);
         let into = |path: &[u8]| {
             let (above, name) = split(path);

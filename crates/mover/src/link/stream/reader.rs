@@ -303,30 +303,38 @@ impl FrameReader {
     fn fill_beside(&self, bytes: &mut [u8], meanwhile: &mut dyn Meanwhile) -> io::Result<usize> {
         let mut filled = 0;
         loop {
+            // The same until some of it is noticed.
             let others = meanwhile.fds();
             if others.is_empty() {
                 return Ok(filled + self.read_exact(&mut bytes[filled..])?);
             }
-            match self.read_now(&mut bytes[filled..])? {
-                Some(0) => return Ok(filled),
-                Some(received) => {
-                    filled += received;
-                    if filled == bytes.len() {
-                        return Ok(filled);
+            loop {
+                match self.read_now(&mut bytes[filled..])? {
+                    Some(0) => return Ok(filled),
+                    Some(received) => {
+                        filled += received;
+                        if filled == bytes.len() {
+                            return Ok(filled);
+                        }
                     }
-                }
-                None => {
-                    let mut fds = vec![(self.socket.as_fd(), Interest::READ)];
-                    fds.extend(others.iter().map(|&fd| (fd, Interest::READ)));
-                    let ready = socket::poll(&fds, Some(LOOK_AGAIN))?;
-                    drop(fds);
-                    drop(others);
-                    if !ready[0].any() || ready[1..].iter().any(|ready| ready.any()) {
-                        meanwhile.notice();
+                    None => {
+                        if self.wait_beside(&others)? {
+                            break;
+                        }
                     }
                 }
             }
+            drop(others);
+            meanwhile.notice();
         }
+    }
+
+    /// Waits for more to read, and beside it for these. True if there may be something to notice.
+    fn wait_beside(&self, others: &[BorrowedFd<'_>]) -> io::Result<bool> {
+        let mut fds = vec![(self.socket.as_fd(), Interest::READ)];
+        fds.extend(others.iter().map(|&fd| (fd, Interest::READ)));
+        let ready = socket::poll(&fds, Some(LOOK_AGAIN))?;
+        Ok(!ready[0].any() || ready[1..].iter().any(|ready| ready.any()))
     }
 }
 

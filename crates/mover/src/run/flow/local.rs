@@ -66,7 +66,7 @@ impl LocalFlow {
                 match sender.work(0, &mut buffer, &mut inlet) {
                     Ok(Did::Work) => continue,
                     Ok(Did::Over) => return,
-                    Ok(Did::Nothing(_)) => {}
+                    Ok(Did::Nothing(_) | Did::StandBy) => {}
                     Err(error) => return sender.abort(failure::of_io("stream", &error)),
                 }
                 if !bell.wait(seen, LOOK_AGAIN) {

@@ -180,12 +180,12 @@ mod tests {
     use super::*;
     use crate::endpoint::synthetic::NullDestination;
     use crate::endpoint::testing::{HeldUp, Hold};
-    use crate::endpoint::{Destination, Reading};
+    use crate::endpoint::{Destination, Reading, Staged};
     use crate::failure::{Failure, FailureKind};
     use crate::run::Outbox;
     use crate::run::party::Party;
     use crate::run::transfer::{PeerNow, Transfer};
-    use crate::stage::receiving::Receiving;
+    use crate::stage::receiving::{Receiving, StagedFile};
     use crate::transfer::receiver::Limits;
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -329,6 +329,23 @@ mod tests {
         let (messages, wanted) = *heard.0.lock().unwrap();
         assert_eq!(wanted, ENTRIES as usize);
         assert!(messages <= ENTRIES as usize / 4, "{messages} messages");
+        run.close();
+    }
+
+    /// Else the first is thrown away as if nobody wanted it, and the entry has nothing when it is to get its name.
+    #[test]
+    fn of_a_file_that_is_twice_in_one_pack_the_first_is_kept() {
+        let heard = Heard::default();
+        let run = run(&heard);
+        run.hear(TransferMessage::Offer(vec![entry(0)])).unwrap();
+        wait_for(&heard, 1);
+        let staged = |number| StagedFile {
+            entry: Arc::new(entry(0)),
+            digest: Digest::default(),
+            staged: Staged { lane: 0, number, name: None, losses: Vec::new() },
+        };
+        run.files_staged(vec![staged(1), staged(2)]);
+        assert_eq!(run.staged(EntryId(0)).map(|(_, staged)| staged.number), Some(1));
         run.close();
     }
 

@@ -120,27 +120,24 @@ impl Receiving for ReceiveRun {
         if files.is_empty() {
             return;
         }
-        let told: Vec<(EntryId, Digest)> = files.iter().map(|file| (file.entry.id, file.digest)).collect();
         // Held first: a round may want them as soon as the machine knows. A second copy of a file that came
         // twice stays out.
-        let mut twice = Vec::new();
-        let mut mine = std::collections::HashSet::new();
+        let (mut told, mut twice) = (Vec::with_capacity(files.len()), Vec::new());
         {
             let mut held = self.held();
-            for StagedFile { entry, staged, .. } in files {
+            for StagedFile { entry, digest, staged } in files {
                 let id = entry.id;
                 match held.entry(id) {
                     std::collections::hash_map::Entry::Occupied(_) => twice.push(staged),
                     std::collections::hash_map::Entry::Vacant(place) => {
                         place.insert(HeldContent::Staged(entry, staged));
-                        mine.insert(id);
+                        told.push((id, digest));
                     }
                 }
             }
         }
         let mut state = self.lock();
         let now = self.clock.now();
-        let told: Vec<_> = told.into_iter().filter(|(id, _)| mine.contains(id)).collect();
         let taken = state.machine.files_staged(&told, now);
         self.pump(&mut state);
         drop(state);
@@ -172,10 +169,13 @@ impl Receiving for ReceiveRun {
         loop {
             let mut state = self.lock();
             let claim = state.machine.claim_chunk(writer, id, chunk, begins);
-            self.pump(&mut state);
             match claim {
-                Claim::Write(_) => return true,
-                Claim::Unwanted => return false,
+                // Of what is to be written there is nothing to do or to say.
+                Claim::Write => return true,
+                Claim::Unwanted => {
+                    self.pump(&mut state);
+                    return false;
+                }
                 // Another stream is inside a write of the same chunk: a matter of milliseconds, or of a disk that
                 // hangs, where waiting is all there is to do.
                 Claim::Busy if state.end.ended.is_some() => return false,

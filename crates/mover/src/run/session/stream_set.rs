@@ -85,7 +85,7 @@ impl Session {
             self.end_stream(stream, serial, failure.clone());
             return Err(failure);
         }
-        self.bell.ring();
+        self.bell.ring_for_all();
         Ok(())
     }
 
@@ -187,13 +187,17 @@ mod tests {
     use crate::endpoint::synthetic::NoiseSource;
     use crate::event;
     use crate::link::testing::{LONG, connected, unix_pair};
-    use crate::link::{Connection, ControlLimits, Role};
+    use crate::link::{Connection, ControlLimits, FrameBuffer, Role};
     use crate::mutex::lock;
-    use crate::run::sender::SendRun;
+    use crate::run::sender::{Did, SendLane, SendRun};
+    use crate::run::transfer::Transfer;
     use crate::run::transfer::testing::Double;
+    use crate::stage::send::Outlet;
     use crate::transfer::sender::Limits;
+    use std::io;
     use std::sync::Arc;
-    use thalweg_wire::message::{Terms, TransferNumber};
+    use thalweg_wire::frame::Inner;
+    use thalweg_wire::message::{Steer, Terms, TransferNumber};
 
     /// A session with a link, and the peer's end of that.
     fn linked() -> (Arc<Session>, Connection) {
@@ -213,6 +217,35 @@ mod tests {
         let (writer, reader) = ours.into_streams(session.cipher, &session.id, stream, Role::Client)?;
         session.attach_stream(epoch, stream, writer, reader)?;
         Ok(theirs)
+    }
+
+    struct Nowhere;
+
+    impl Outlet for Nowhere {
+        fn put(&mut self, _: &mut FrameBuffer, _: usize, _: &Inner) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Each message would wake all that take no work, for nothing.
+    #[test]
+    fn a_stream_that_is_one_too_many_stands_by_and_is_woken_when_others_than_before_take_work() {
+        let (session, _link) = linked();
+        let terms = Terms::of(4 << 20, 1 << 20);
+        let source = Arc::new(NoiseSource { bytes: 1 << 10, file_bytes: 1 << 10 });
+        let (number, limits) = (TransferNumber(1), Limits::for_path(&terms, None));
+        let run = SendRun::new(number, source, terms.clone(), limits, session.outbox(), event::nobody());
+        (0..2).for_each(|stream| run.stream_up(stream));
+        let mut lane = SendLane::new(1, &terms).unwrap();
+        let mut does = || run.work(&mut lane, &mut Nowhere).unwrap();
+        let rings = || session.bell.rings().for_all;
+        let before = rings();
+        assert!(matches!(does(), Did::Nothing(None)));
+        run.steer(&Steer { streams: Some(1), ..Steer::default() });
+        assert!(matches!(does(), Did::StandBy) && rings() == before + 1);
+        run.stream_lost(0);
+        assert!(matches!(does(), Did::Nothing(None)) && rings() == before + 2);
+        session.close(None);
     }
 
     /// Else what one of them had sent by half would be gone on with on the stream that has its number next.

@@ -7,18 +7,17 @@ use crate::run::party::Party;
 use crate::run::sender::{Did, SendLane};
 use crate::run::share::Share;
 use crate::run::transfer::Reception;
-use crate::stage::Booking;
 use crate::stage::intake::Intake;
 use crate::stage::receiving::Receiving;
 use crate::stage::send::Outlet;
+use crate::stage::{Booking, Clocks};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
-use thalweg_sys::cpu_time::thread_cpu;
+use std::time::Duration;
 use thalweg_wire::frame::Inner;
 use thalweg_wire::message::TransferNumber;
 
@@ -37,9 +36,14 @@ impl Session {
             }
             let seen = self.bell.rings();
             let (mut pause, mut worked) = (LOOK_AGAIN, false);
+            let (mut waits, mut stands_by) = (false, false);
             let mut note = |did: Did| match did {
                 Did::Work => worked = true,
-                Did::Nothing(at_most) => pause = pause.min(at_most.unwrap_or(LOOK_AGAIN)),
+                Did::Nothing(at_most) => {
+                    waits = true;
+                    pause = pause.min(at_most.unwrap_or(LOOK_AGAIN));
+                }
+                Did::StandBy => stands_by = true,
                 Did::Over => {}
             };
             let senders = self.files_senders();
@@ -67,7 +71,14 @@ impl Session {
                 out.transfer = Some(number);
                 note(run.work(stream, buffer, &mut out).map_err(broken)?);
             }
-            if !worked && !self.bell.wait(seen, pause) {
+            if worked {
+                continue;
+            }
+            let goes_on = match stands_by && !waits {
+                true => self.bell.stand_by(seen, pause),
+                false => self.bell.wait(seen, pause),
+            };
+            if !goes_on {
                 out.writer.finish().map_err(broken)?;
                 return Ok(());
             }
@@ -87,18 +98,20 @@ impl Session {
             held: HeldTime::default(),
         };
         loop {
-            let (since, cpu_since) = (Instant::now(), thread_cpu());
+            let since = Clocks::read();
             let inner = match reader.receive_up_to(&mut buffer, payload_max, &mut intakes)? {
                 Received::Frame(inner) => inner,
                 Received::End => return Ok(()),
                 Received::Cut(error) => return Err(failure::of_io("receive", &error)),
             };
-            let began = Began { since, cpu_since, held: std::mem::take(&mut intakes.held) };
+            let came = Clocks::read();
+            let reception = reception(&inner, came.since(since), std::mem::take(&mut intakes.held));
             intakes.came(inner.transfer, buffer.payload().len());
-            let transfer = self.transfer(inner.transfer);
-            if let Some(transfer) = transfer.filter(|_| !intakes.by_transfer.contains_key(&inner.transfer)) {
+            if !intakes.by_transfer.contains_key(&inner.transfer)
+                && let Some(transfer) = self.transfer(inner.transfer)
+            {
                 let Some(run) = transfer.clone().files_receiver() else {
-                    transfer.take(serial, &inner, buffer.payload(), &began.reception(&inner))?;
+                    transfer.take(serial, &inner, buffer.payload(), &reception)?;
                     continue;
                 };
                 intakes.by_transfer.retain(|number, _| self.transfer(*number).is_some());
@@ -107,9 +120,9 @@ impl Session {
             }
             let intakes = &mut intakes.by_transfer;
             if let Some((run, intake)) = intakes.get_mut(&inner.transfer) {
-                began.reception(&inner).book(run.accounts());
+                reception.book(run.accounts());
                 let payload = buffer.payload().len();
-                intake.take(&inner, &mut buffer, payload)?;
+                intake.take(came, &inner, &mut buffer, payload)?;
             }
         }
     }
@@ -169,15 +182,6 @@ impl Outlet for Out<'_> {
     }
 }
 
-/// When a stream began to wait for a frame.
-struct Began {
-    since: Instant,
-    /// CPU time of its thread then.
-    cpu_since: Duration,
-    /// For how long it was held to its session's share meanwhile.
-    held: HeldTime,
-}
-
 /// For how long a stream was held to its session's share while a frame came.
 #[derive(Debug, Default, Clone, Copy)]
 struct HeldTime {
@@ -186,19 +190,16 @@ struct HeldTime {
     unbooked: Duration,
 }
 
-impl Began {
-    /// What receiving this frame took.
-    fn reception(&self, inner: &Inner) -> Reception {
-        let (wall, cpu) = (self.since.elapsed(), thread_cpu().saturating_sub(self.cpu_since));
-        let wall = wall.saturating_sub(self.held.all);
-        let input = wall.saturating_sub(cpu);
-        let bytes = u64::from(inner.raw_bytes);
-        let receive = Booking { busy: wall - input, input, cpu, bytes, items: 1, ..Booking::default() };
-        let is_held = !self.held.all.is_zero();
-        let limit =
-            is_held.then(|| Booking { busy: self.held.unbooked, bytes, items: 1, ..Booking::default() });
-        Reception { receive, limit }
-    }
+/// What receiving this frame took: wall time and CPU time since its stream began to wait for it, and what of that it
+/// was held.
+fn reception(inner: &Inner, (wall, cpu): (Duration, Duration), held: HeldTime) -> Reception {
+    let wall = wall.saturating_sub(held.all);
+    let input = wall.saturating_sub(cpu);
+    let bytes = u64::from(inner.raw_bytes);
+    let receive = Booking { busy: wall - input, input, cpu, bytes, items: 1, ..Booking::default() };
+    let is_held = !held.all.is_zero();
+    let limit = is_held.then(|| Booking { busy: held.unbooked, bytes, items: 1, ..Booking::default() });
+    Reception { receive, limit }
 }
 
 /// Receiving stages of one stream, by transfer.

@@ -183,7 +183,7 @@ pub(super) fn take_segment(
         return Some(Writing::Nothing);
     }
     match receiver.machine.claim_chunk(writer, id, chunk, is_first.then_some(copy)) {
-        Claim::Write(_) => {}
+        Claim::Write => {}
         Claim::Busy => return None,
         Claim::Unwanted => {
             assembly.bad = true;

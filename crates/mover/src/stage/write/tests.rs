@@ -7,7 +7,7 @@ use crate::failure::{Failure, FailureKind, Result, to_io};
 use crate::stage::intake::Intake;
 use crate::stage::receiving::StagedFile;
 use crate::stage::round::{self, Job};
-use crate::stage::{Accounts, Stage};
+use crate::stage::{Accounts, Clocks, Stage};
 use crate::transfer::receiver::{Finished, RoundResult, RoundStep};
 use std::sync::{Mutex, mpsc};
 use thalweg_sys::{Dir, Pool};
@@ -376,7 +376,7 @@ fn what_would_expand_to_more_than_a_segment_is_refused_before_it_does() {
     let mut buffer = FrameBuffer::new(SEGMENT).unwrap();
     buffer.payload_mut()[..packed.len()].copy_from_slice(&packed);
     let bomb = frame(FrameKind::Segment, Encoding::Zstd, 16 << 20);
-    let failure = intake.take(&bomb, &mut buffer, packed.len()).unwrap_err();
+    let failure = intake.take(Clocks::read(), &bomb, &mut buffer, packed.len()).unwrap_err();
     assert_eq!(failure.kind, FailureKind::Protocol);
 }
 
@@ -386,7 +386,8 @@ fn zeros_that_nobody_would_write_are_refused_of_a_file_without_holes() {
     *told.partial.lock().unwrap() = Some(scratch.partial.clone());
     let mut intake = Intake::new(told, 0);
     let mut buffer = FrameBuffer::new(SEGMENT).unwrap();
-    let failure = intake.take(&frame(FrameKind::Zeros, Encoding::Raw, SEGMENT), &mut buffer, 0).unwrap_err();
+    let zeros = frame(FrameKind::Zeros, Encoding::Raw, SEGMENT);
+    let failure = intake.take(Clocks::read(), &zeros, &mut buffer, 0).unwrap_err();
     assert_eq!(failure.kind, FailureKind::Protocol);
 }
 
@@ -429,7 +430,7 @@ fn who_gathers_a_chunk_hears_of_the_zeros_that_are_not_written() {
     let rule = Rule { file_bytes: 1 << 20, segment_bytes: SEGMENT as u64, marked: false };
     let digest = rule.zeros(0, SEGMENT as u64).unwrap();
     let zeros = Inner { digest, ..frame(FrameKind::Zeros, Encoding::Raw, SEGMENT) };
-    intake.take(&zeros, &mut buffer, 0).unwrap();
+    intake.take(Clocks::read(), &zeros, &mut buffer, 0).unwrap();
     assert_eq!(*hears.0.lock().unwrap(), [(0, SEGMENT as u64)]);
 }
 

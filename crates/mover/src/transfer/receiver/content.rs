@@ -48,8 +48,7 @@ impl Receiver {
         if self.rounds.full.is_some() || self.terms.dry_run {
             return Claim::Unwanted;
         }
-        let Some(Item { entry, state: State::Large(large), unconfirmed, .. }) = self.items.get_mut(&id)
-        else {
+        let Some(Item { state: State::Large(large), unconfirmed, .. }) = self.items.get_mut(&id) else {
             return Claim::Unwanted;
         };
         if chunk >= large.tree.chunks() {
@@ -66,7 +65,7 @@ impl Receiver {
             (Some(holder), _) if holder.number == writer => {
                 holder.is_writing = true;
                 holder.copy = begins.unwrap_or(holder.copy);
-                return Claim::Write(entry.clone());
+                return Claim::Write;
             }
             (Some(holder), Some(_)) if holder.is_writing => return Claim::Busy,
             (Some(Writer { copy: Copy::First, .. }), Some(copy)) => copy,
@@ -79,7 +78,7 @@ impl Receiver {
             }
         };
         large.writers.insert(chunk, Writer { number: writer, is_writing: true, copy });
-        Claim::Write(entry.clone())
+        Claim::Write
     }
 
     /// The write allowed by [`Receiver::claim_chunk`] returned. After the last segment of a chunk that went

@@ -43,6 +43,11 @@ impl Sender {
         self.tasks.streams.len().min(self.limits.streams)
     }
 
+    /// Whether a stream takes no work: it is one too many for now.
+    pub fn stands_by(&self, stream: u16) -> bool {
+        self.tasks.streams.range(..stream).count() >= self.limits.streams
+    }
+
     fn working_streams(&self) -> usize {
         self.streams_at_work().max(1)
     }
@@ -64,8 +69,8 @@ impl Sender {
         if !self.tasks.streams.contains_key(&stream) {
             return Next::Wait(None);
         }
-        if self.tasks.streams.range(..stream).count() >= self.limits.streams {
-            // One too many for now. What it has under way stays its own until it is verified or lost.
+        if self.stands_by(stream) {
+            // What it has under way stays its own until it is verified or lost.
             return Next::Wait(None);
         }
         self.flush_offers();

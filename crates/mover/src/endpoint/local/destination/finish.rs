@@ -243,19 +243,24 @@ impl LocalDestination {
     /// The nursery that a staged file is in, and what became of it. What is not staged in one, and comes into a
     /// directory that one could be by now, has it take that place first: later it is not empty any more.
     fn nursery_of(&self, path: &RelativePath, ready: &Ready) -> Result<Option<Nursed>> {
-        let of_io = |error: io::Error| failed("finish", path, &error);
-        let (place, _) = self.parent_of(path)?;
-        let staging = self.staging_at(&place).map_err(of_io)?;
+        let decide = |number: u32| -> Result<Option<Nursed>> {
+            // By the first of its files.
+            if let Some(decided) = self.nurseries.decided(number) {
+                return Ok(Some(decided));
+            }
+            let (place, _) = self.parent_of(path)?;
+            let staging = self.staging_at(&place).map_err(|error| failed("finish", path, &error))?;
+            Ok(self.decide_nursery(&staging, number))
+        };
         match ready {
             Ready::Staged(staged) if is_nursery(staged.lane) => {
-                let decided = self.decide_nursery(&staging, staged.lane);
-                decided.ok_or_else(|| no_content(path)).map(Some)
+                decide(staged.lane)?.ok_or_else(|| no_content(path)).map(Some)
             }
             _ => {
                 let above = self.final_path(path);
                 let above = above.split().map_or(&[][..], |(above, _)| above);
                 if let Some(number) = self.nurseries.ripe(above) {
-                    self.decide_nursery(&staging, number);
+                    decide(number)?;
                 }
                 Ok(None)
             }

@@ -220,7 +220,9 @@ impl LocalDestination {
 
 /// Of each file how many of these are in its directory, in a row.
 fn handfuls(files: &[Small<'_>]) -> Vec<usize> {
-    let above = |file: &Small<'_>| file.entry.path.split().map_or(Vec::new(), |(above, _)| above.to_vec());
+    fn above<'a>(file: &Small<'a>) -> &'a [u8] {
+        file.entry.path.split().map_or(&[][..], |(above, _)| above)
+    }
     let mut counts = Vec::with_capacity(files.len());
     for run in files.chunk_by(|a, b| above(a) == above(b)) {
         counts.resize(counts.len() + run.len(), run.len());
