@@ -412,6 +412,7 @@ fn accounts() -> SideAccounts {
             machine: "dtn1".into(),
             export: Some("data".into()),
         }),
+        energy: Some(EnergyAccount { joules: Some(18_000), is_platform: true, is_denied: false }),
     }
 }
 
