@@ -622,6 +622,57 @@ fn a_cooling_device_that_slows_a_cpu_is_told_of_the_side_that_has_it() {
     }
 }
 
+/// What a program finds where the kernel counts energy: a package, of which the counter is at so many microjoules.
+fn count_energy(class: &Path, microjoules: &str) {
+    let zone = class.join("powercap/intel-rapl:0");
+    std::fs::create_dir_all(&zone).unwrap();
+    let range = ("max_energy_range_uj", "262143328850");
+    for (file, text) in [("name", "package-0"), range, ("energy_uj", microjoules)] {
+        std::fs::write(zone.join(file), format!("{text}\n")).unwrap();
+    }
+}
+
+#[test]
+fn energy_is_told_where_it_is_counted_and_else_why_it_is_not() {
+    if !may_mount() || !has("unshare") {
+        skipped("energy", "needs unshare and the right to mount");
+        return;
+    }
+    let scratch = Scratch::in_memory();
+    std::fs::write(scratch.path("large"), noise(1, 12 << 20)).unwrap();
+    for is_counted in [true, false] {
+        let [class, to] = ["class", "to"].map(|name| scratch.path(&format!("{name}-{is_counted}")));
+        std::fs::create_dir(&class).unwrap();
+        std::fs::create_dir(&to).unwrap();
+        if is_counted {
+            count_energy(&class, "262143000000");
+        }
+        let command = with(scratch.thalweg(), ["cp", "--json", "--bwlimit", "4MiB"]);
+        let command = with(command, [&scratch.path("large"), &to]);
+        let mut inside = Command::new("unshare");
+        let mount = "mount --bind \"$0\" /sys/class && exec \"$@\"";
+        inside.args(["--mount", "--propagation", "private", "sh", "-c", mount]).arg(&class);
+        let mut running = Running::start(wrap(inside, &command));
+        assert!(wait_until(LIMIT, || bytes_allocated(&to) > 1 << 20) && !running.is_over());
+        if is_counted {
+            // It has wrapped.
+            count_energy(&class, "29671150");
+        }
+        let ran = running.end(LIMIT).expect(0);
+        let energy = &ran.finished()["energy"];
+        let words = scratch.ok(["why", "-vv"]);
+        let untold = "this machine: energy is not told: nothing counts it there, as in most guests";
+        if !is_counted {
+            assert!(energy.is_null() && words.lines().any(|line| line == untold), "{energy} {words}");
+            continue;
+        }
+        assert_eq!((&energy["source"]["joules"], &energy["is_one_machine"]), (&30.into(), &true.into()));
+        assert!(energy["kwh_per_tb"].as_f64().is_some_and(|kwh| (0.6..0.7).contains(&kwh)), "{energy}");
+        let told = "kWh per TB: 30 J on this machine (CPUs and memory); all that was used there in that time";
+        assert!(words.contains(told) && !words.contains("energy is not told"), "{words}");
+    }
+}
+
 /// On a slow wire what shrinks is compressed, and what does not costs next to nothing more.
 #[test]
 fn compression_saves_a_slow_wire_what_shrinks_and_leaves_alone_what_does_not() {

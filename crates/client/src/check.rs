@@ -5,6 +5,8 @@
 //!    and past the page cache; digests of the same path are compared. Of the files here only those are read; a far
 //!    mover is asked for all of its own.
 //!
+//! With a sample only what was drawn by a seed is digested in step 2, as of a verification ([`check_sample`]).
+//!
 //! Or one place is held against a list of `b3sum` ([`check_list`]).
 //!
 //! Listings come in the same order from both sides, so pairs meet early, and what the other side has passed by is told
@@ -21,6 +23,7 @@
 
 use crate::events::kind_word;
 use crate::reach::Reach;
+use crate::verify::{Draw, SampleSize, Sampled};
 use differences::{Differences, Known};
 use pairs::{Met, Order, Piece, Teller, both};
 use std::collections::BTreeSet;
@@ -40,6 +43,9 @@ mod pairs;
 
 /// What was found, in numbers and words.
 mod differences;
+
+/// 2. of what a sample drew.
+mod sampled;
 
 /// With a list instead of a second place.
 mod sums;
@@ -82,6 +88,11 @@ pub struct Found {
     pub left_out: u64,
     /// Links to far places that were lost, and in whose place another one came.
     pub links_lost: u64,
+    /// Files that were drawn; 0 without a sample.
+    pub drawn: u64,
+    /// What was drawn, as far as both sides read it to its end, of the files with content that are alike so far;
+    /// `None`: nothing was drawn, all was to be read.
+    pub sampled: Option<Sampled>,
 }
 
 impl Found {
@@ -111,14 +122,42 @@ pub fn check(
     tell: &mut Tell<'_>,
     stop: &Arc<Stop>,
 ) -> Result<Found> {
+    check_sample(places, selected, devices, None, meter, tell, stop)
+}
+
+/// The same, where digests are compared only of so many files, drawn by that seed from those with content that are
+/// alike so far, if a sample is asked for. Memory: 16 bytes for each of these; one side is listed once more.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_sample(
+    places: [&Reach; 2],
+    selected: &Selected,
+    devices: bool,
+    sample: Option<(SampleSize, String)>,
+    meter: &Meter,
+    tell: &mut Tell<'_>,
+    stop: &Arc<Stop>,
+) -> Result<Found> {
     let lost_before = links_lost(places);
     let [source, destination] = places.map(|place| place.until(stop).outlasting());
     let sides = [&source, &destination];
     let mut report = Differences::new(true, meter, tell);
-    let listed = compare_listings(sides, devices, selected, &mut report, stop)?;
+    let mut draw = sample.map(|(size, seed)| (Draw::by(seed), size));
+    let to_draw = draw.as_mut().map(|(draw, _)| draw);
+    let listed = compare_listings(sides, (devices, to_draw), selected, &mut report, stop)?;
+    let sample = draw.map(|(draw, size)| draw.sample(size));
+    if let Some(sample) = &sample {
+        report.drawn(sample);
+    }
     meter.scan_over.store(true, Ordering::Relaxed);
-    if listed.has_alike {
-        compare_digests(sides, listed.single, selected, &mut report, stop)?;
+    match &sample {
+        None if listed.has_alike => compare_digests(sides, listed.single, selected, &mut report, stop)?,
+        Some(sample) if sample.drawn.files > 0 => {
+            let is_single = listed.single == [true; 2];
+            sampled::compare_sample(sides, is_single, (selected, sample), &mut report, stop)?;
+        }
+        _ => {}
     }
     Ok(Found { links_lost: links_lost(places) - lost_before, ..report.found })
 }
@@ -138,10 +177,10 @@ struct Compared {
 }
 
 /// Lists both places and tells what is missing, extra, or of another kind or size. Without `devices` FIFOs and devices
-/// of the source alone are left out.
+/// of the source alone are left out. What may be drawn is added to `draw`, if there is one.
 fn compare_listings(
     [source, destination]: [&Reach; 2],
-    devices: bool,
+    (devices, mut draw): (bool, Option<&mut Draw>),
     selected: &Selected,
     report: &mut Differences<'_, '_>,
     stop: &Stop,
@@ -162,7 +201,12 @@ fn compare_listings(
                     // A place that is a link is digested as what it leads to.
                     if a_single || matches!(a.kind, Kind::File { .. }) {
                         compared.has_alike = true;
-                        report.alike(a.content_bytes());
+                        let bytes = a.content_bytes();
+                        match &mut draw {
+                            None => report.alike(bytes),
+                            Some(draw) if a_single || bytes > 0 => draw.add(&path, bytes),
+                            Some(_) => {}
+                        }
                     }
                     Ok(())
                 }
@@ -211,16 +255,7 @@ fn compare_digests(
     let mut meet = |met: Met<(u64, Digest)>| match met {
         // Told already, most likely.
         Met::Pair(_, a, b) if known.is_cut && a.0 != b.0 => Ok(()),
-        Met::Pair(path, a, b) => {
-            report.found.files += 1;
-            report.found.bytes += a.0;
-            report.looked(a.0);
-            if a != b {
-                return report.differs(&path, "content");
-            }
-            report.found.same += 1;
-            Ok(())
-        }
+        Met::Pair(path, a, b) => report.pair(&path, a, b),
         // What could not be digested on one side was told as a trouble; what came or went meanwhile was not.
         Met::Alone(..) if known.is_cut || report.found.unreadable > 0 => Ok(()),
         Met::Alone(_, path, _) => report.differs(&path, "it came or went while it was compared"),

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use std::ffi::OsStr;
 use std::time::{Duration, Instant};
 use thalweg_mover::admission::SlotHeld;
+use thalweg_mover::basin::energy::Energy;
 use thalweg_mover::basin::{Evidence, Verdict, width};
 use thalweg_mover::event::Event;
 use thalweg_mover::model::prediction::{Compared, Prediction, Term};
@@ -372,6 +373,7 @@ pub fn why(verdict: Option<&Verdict>, evidence: &Evidence) -> Map<String, Value>
     put("knob", json!(verdict.map(|verdict| &verdict.knob)));
     put("sentence", json!(verdict.map(|verdict| &verdict.sentence)));
     put("stages", json!(width::widths(evidence)));
+    put("energy", json!(Energy::of(evidence)));
     put("evidence", json!(evidence));
     object
 }

@@ -51,6 +51,7 @@ mod links;
 mod damage;
 
 pub use receipt::{Expected, Receipt, Unlisted, certified, parse_key, seal};
+pub(crate) use sample::Draw;
 pub use sample::{PROBABILITY, Sample, SampleSize, Sampled, parse_seed, parse_size, random_seed};
 
 /// Files that are asked about at the same time at a far place, where it hides the round trip.

@@ -43,6 +43,8 @@ mod limits;
 
 mod heat;
 
+mod energy;
+
 mod clock;
 
 mod beliefs;

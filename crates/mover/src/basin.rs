@@ -39,6 +39,9 @@ pub mod width;
 // The time by the terms of a prediction.
 pub mod times;
 
+// The energy that the machines used meanwhile.
+pub mod energy;
+
 #[cfg(test)]
 mod tests;
 
@@ -235,6 +238,12 @@ impl Evidence {
     /// Content bytes that the transfer had to do with: what came, and what was compared.
     pub fn content_bytes(&self) -> u64 {
         self.bytes.saturating_add(self.compared_bytes)
+    }
+
+    /// Whether both sides are on one machine, as far as they tell.
+    fn is_one_machine(&self) -> bool {
+        let (sender, receiver) = (self.sender.process.host, self.receiver.process.host);
+        !self.is_linked || (sender != 0 && sender == receiver)
     }
 
     /// What of that a stage with this account had to do with, one through which no content goes with all of it. What

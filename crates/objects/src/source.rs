@@ -8,8 +8,8 @@
 //! the look behind the last byte asks the store anew, so that an object that was overwritten is offered anew. One that
 //! is to be removed goes only as the version that was copied.
 //!
-//! Memory does not grow with the bucket: two pages, [`DIRECTORIES_KEPT`] directories, and the versions of the objects
-//! that were offered last.
+//! Memory does not grow with the bucket: some pages, [`DIRECTORIES_KEPT`] directories, and the versions of the objects
+//! that were offered last. Of several places a few have pages ahead.
 
 use crate::bucket::{AnyBucket, evidence_of};
 use crate::location::{Location, why_no_path};
@@ -38,6 +38,7 @@ const OPEN_SOURCE: &str = "open the source";
 const LIST: &str = "list the bucket";
 const LOOK: &str = "look at the object";
 const READ: &str = "read the object";
+const GONE: &str = "no object has this key any more";
 
 /// Objects looked at, at once: one look takes a round trip.
 const LOOKS_AT_ONCE: usize = 32;
@@ -203,7 +204,7 @@ impl ObjectSource {
         let key = self.key_of(path)?;
         match self.bucket.head(&key).map_err(|failure| failure.at(path))? {
             Some(head) => Ok((key, head)),
-            None => Err(not_found(operation, "no object has this key any more").at(path)),
+            None => Err(not_found(operation, GONE).at(path)),
         }
     }
 
@@ -229,6 +230,49 @@ impl ObjectSource {
             evidence,
             xattrs: Vec::new(),
         }
+    }
+
+    /// Begins to list and to look, in threads that end when what they hand on goes. Of a single object there is nothing
+    /// to begin.
+    fn begin<'scope>(&'scope self, scope: &'scope thread::Scope<'scope, '_>) -> io::Result<Ahead> {
+        let (lists, pages) = sync_channel(PAGES_AHEAD);
+        let (looks, looked) = sync_channel(PAGES_AHEAD);
+        if self.is_single {
+            return Ok(looked);
+        }
+        let lister = move || self.list_into(&lists);
+        let looker = move || self.look_into(&pages, &looks);
+        thread::Builder::new().name("list".to_owned()).spawn_scoped(scope, lister)?;
+        thread::Builder::new().name("look".to_owned()).spawn_scoped(scope, looker)?;
+        Ok(looked)
+    }
+
+    /// Offers what was begun.
+    fn scan_begun(&self, begun: io::Result<Ahead>, sink: &mut dyn ScanSink) -> ScanTotals {
+        let mut scan = Scan::new(self, sink);
+        if self.is_single {
+            scan.single();
+            return scan.end();
+        }
+        match begun {
+            Err(error) => scan.trouble(RelativePath::root(), failure::of_thread(&error)),
+            // Who lists and looks ahead ends when this goes.
+            Ok(looked) => {
+                for page in looked {
+                    let goes_on = match page {
+                        Ok(page) => page.into_iter().all(|object| scan.object(object)),
+                        Err(failure) => {
+                            scan.trouble(RelativePath::root(), failure);
+                            true
+                        }
+                    };
+                    if !goes_on {
+                        break;
+                    }
+                }
+            }
+        }
+        scan.end()
     }
 
     /// Hands on page after page, until nobody takes them any more.
@@ -313,6 +357,9 @@ fn changed(path: &RelativePath) -> Failure {
     Failure::new(FailureKind::Changed, READ, cause).at(path)
 }
 
+/// Pages that were looked at ahead, in their order.
+type Ahead = Receiver<Result<Vec<Looked>>>;
+
 /// An object of a page, and what was found of it; nothing if it is gone.
 struct Looked {
     key: String,
@@ -325,37 +372,7 @@ impl Source for ObjectSource {
     }
 
     fn scan(&self, sink: &mut dyn ScanSink) -> ScanTotals {
-        let mut scan = Scan::new(self, sink);
-        if self.is_single {
-            scan.single();
-            return scan.end();
-        }
-        thread::scope(|scope| {
-            let (lists, pages) = sync_channel(PAGES_AHEAD);
-            let (looks, looked) = sync_channel(PAGES_AHEAD);
-            let lister = move || self.list_into(&lists);
-            let looker = move || self.look_into(&pages, &looks);
-            let started = thread::Builder::new().name("list".to_owned()).spawn_scoped(scope, lister);
-            let started = started
-                .and_then(|_| thread::Builder::new().name("look".to_owned()).spawn_scoped(scope, looker));
-            if let Err(error) = started {
-                return scan.trouble(RelativePath::root(), failure::of_thread(&error));
-            }
-            // Who lists and looks ahead ends when this goes.
-            for page in looked {
-                let goes_on = match page {
-                    Ok(page) => page.into_iter().all(|object| scan.object(object)),
-                    Err(failure) => {
-                        scan.trouble(RelativePath::root(), failure);
-                        true
-                    }
-                };
-                if !goes_on {
-                    return;
-                }
-            }
-        });
-        scan.end()
+        thread::scope(|scope| self.scan_begun(self.begin(scope), sink))
     }
 
     fn open(&self, entry: &Entry) -> Result<Arc<dyn SourceFile>> {
@@ -399,7 +416,9 @@ impl Source for ObjectSource {
             return Ok(Removal::Later);
         }
         match self.bucket.remove(&key, &head.seen).map_err(|failure| failure.at(path))? {
-            Removed::Ours | Removed::Gone => Ok(Removal::Gone { left: None }),
+            Removed::Ours => Ok(Removal::Gone { left: None }),
+            // By somebody else, since it was looked at.
+            Removed::Gone => Err(not_found(REMOVE, GONE).at(path)),
             Removed::Other => Err(changed()),
         }
     }

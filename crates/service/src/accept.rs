@@ -614,4 +614,18 @@ mod tests {
         drop(held);
         assert!(note(255, "192.0.2.1").is_ok());
     }
+
+    #[test]
+    fn connections_without_an_address_are_counted_together() {
+        let newcomers = Arc::new(Newcomers::default());
+        let note = |client: usize| {
+            let client = Fingerprint([u8::try_from(client).expect("few"); 32]);
+            newcomers.note(Origin { client, source: None })
+        };
+        let each = |at: usize| note(at / NEWCOMERS_PER_ORIGIN_MAX);
+        let held: Vec<_> = (0..NEWCOMERS_PER_SOURCE_MAX).map(|at| each(at).expect("room")).collect();
+        assert!(note(255).is_err());
+        drop(held);
+        assert!(note(255).is_ok());
+    }
 }

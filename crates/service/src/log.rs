@@ -658,6 +658,9 @@ mod tests {
         assert_eq!(told(one, 10_000), FAILURES_A_MINUTE);
         assert!(!failures.has_room(again) && failures.has_room(other));
         assert_eq!((told(again, 3), told(other, 3)), (0, 3));
+        // Those without an address are one as well, and nobody else.
+        let nowhere = line_of("read", "data/a".to_owned()).source();
+        assert_eq!((nowhere, told(nowhere, 10_000)), (None, FAILURES_A_MINUTE));
         failures.tidy(now + MINUTE / 2);
         assert!(!failures.has_room(one));
         failures.tidy(now + MINUTE);

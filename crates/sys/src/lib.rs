@@ -91,6 +91,9 @@ pub mod machine;
 // Whether heat slows the CPUs, or a quota holds this process.
 pub mod heat;
 
+// What energy the machine has used.
+pub mod energy;
+
 // Network and mount namespaces.
 pub mod namespace;
 

@@ -32,6 +32,9 @@ pub struct SideAccounts {
     /// What its operator lets it and all others of its process move together, if that is bounded.
     #[serde(default)]
     pub limit: Option<LimitAccount>,
+    /// What its machine used meanwhile; `None` where nothing counts that.
+    #[serde(default)]
+    pub energy: Option<EnergyAccount>,
 }
 
 /// A limit that the operator of a mover set for all that it moves, or for what one of its exports does.
@@ -44,6 +47,17 @@ pub struct LimitAccount {
     /// Name of the export, of at most [`limits::NAME_BYTES_MAX`] bytes, if it is of that alone.
     #[serde(default)]
     pub export: Option<String>,
+}
+
+/// The energy that a machine used since the transfer began, for all that it did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct EnergyAccount {
+    /// Whole joules; `None` where the counters could not be read, or not often enough.
+    pub joules: Option<u64>,
+    /// Whether the whole platform is counted; else CPU packages and their memory.
+    pub is_platform: bool,
+    /// Whether this mover is not permitted to read the counters.
+    pub is_denied: bool,
 }
 
 /// The room at a destination, and what is to come into it.

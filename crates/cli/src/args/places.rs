@@ -128,7 +128,10 @@ pub struct RmArgs {
 
 /// Options of check.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exits with 0 if both are the same, with 2 if not.")]
+#[command(
+    after_help = "Exits with 0 if both are the same, with 2 if not. With --sample nothing is known of the content of \
+files that were not drawn."
+)]
 pub struct CheckArgs {
     /// PATH, [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH or s3://BUCKET/KEY. Names are relative to it, as of a copy
     /// of `SRC/`
@@ -148,6 +151,13 @@ pub struct CheckArgs {
     /// leads out of its export. With --sums always so
     #[arg(short = 'L', long)]
     pub copy_links: bool,
+    /// Compare the content of only so many files, or of this share of them (5%, 0.05), drawn by a seed; of all others
+    /// name, kind and size. Says how many different files that would have shown
+    #[arg(long, value_name = "SHARE|N", value_parser = parse_size, conflicts_with = "sums")]
+    pub sample: Option<SampleSize>,
+    /// Draw them by this seed: of the same names it draws the same files. Default: a random one, which is told
+    #[arg(long, value_name = "SEED", value_parser = parse_seed, requires = "sample")]
+    pub seed: Option<String>,
     /// Which names.
     #[command(flatten)]
     pub filter: FilterArgs,

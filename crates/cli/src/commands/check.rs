@@ -2,6 +2,7 @@
 
 use crate::args::places::CheckArgs;
 use crate::commands::places::Troubles;
+use crate::commands::verify::shown_by;
 use crate::exit::Exit;
 use crate::place::Places;
 use crate::progress::{Progress, Ticker};
@@ -12,6 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use thalweg_client::check::{self, Found, List, Selected, Tell, Told};
 use thalweg_client::reach::Reach;
+use thalweg_client::verify;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::run::copy::Meter;
 use thalweg_wire::RelativePath;
@@ -38,10 +40,15 @@ pub fn check(args: &CheckArgs, places: &Places) -> Result<Exit> {
     let destination = Reach::open(destination, &mut far_movers)?.following_links(args.copy_links);
     // A signal ends the process: nothing is left half done by reading.
     let never = Arc::default();
+    let seed = args.sample.map(|_| args.seed.clone().unwrap_or_else(verify::random_seed));
+    let sample = args.sample.zip(seed.clone());
+    if let Some(seed) = seed.as_ref().filter(|_| !args.ask.json) {
+        show::line(&format!("a sample is drawn by the seed {seed}"));
+    }
     let found = teller.watch(|meter, tell| {
-        check::check([&source, &destination], &selected, args.devices, meter, tell, &never)
+        check::check_sample([&source, &destination], &selected, args.devices, sample, meter, tell, &never)
     })?;
-    end(args.ask.json, &found, &of_both(&found))
+    end(args.ask.json, &found, seed.as_deref(), &of_both(&found))
 }
 
 /// `thalweg check --sums`. What is wrong with a list that is a regular file is told before anybody is asked for a
@@ -61,7 +68,7 @@ fn check_list(args: &CheckArgs, list: &Path, selected: &Selected, places: &Place
             "warning: no digest is as it says: is it a list of b3sum? those of sha256sum look the same",
         );
     }
-    end(args.ask.json, &found, &of_list(&found))
+    end(args.ask.json, &found, None, &of_list(&found))
 }
 
 /// Prints what is found.
@@ -116,23 +123,39 @@ impl Teller {
     }
 }
 
-fn end(json: bool, found: &Found, said: &str) -> Result<Exit> {
+/// The last line, or event. `seed`: what a sample was drawn by.
+fn end(json: bool, found: &Found, seed: Option<&str>, said: &str) -> Result<Exit> {
     let exit = if found.is_same() { Exit::Done } else { Exit::Partial };
+    let sampled = seed.zip(found.sampled);
+    let sample = sampled.map(|(seed, read)| {
+        serde_json::json!({
+            "seed": seed, "drawn": found.drawn, "files": read.files, "bytes": read.bytes,
+            "of_files": read.of_files, "of_bytes": read.of_bytes, "least_found": read.least_found(),
+            "probability": verify::PROBABILITY,
+        })
+    });
+    let all = "all files with content were compared";
+    let shown = sampled.filter(|_| found.is_same());
+    let shown = shown.map(|(seed, read)| shown_by(seed, found.drawn, &read, all));
     let told = match json {
         true => json::line(&serde_json::json!({
             "event": "checked", "exit": exit.code(), "entries": found.entries, "files": found.files,
             "bytes": found.bytes, "missing": found.missing, "extra": found.extra,
             "differing": found.differing, "unreadable": found.unreadable, "left_out": found.left_out,
-            "links_lost": found.links_lost,
+            "links_lost": found.links_lost, "sample": sample,
         })),
-        false => out::line(said),
+        false => std::iter::once(said).chain(shown.as_deref()).try_for_each(out::line),
     };
+    if !json && sampled.is_some() && shown.is_none() {
+        show::line("hint: files that were not drawn were not read: check without --sample");
+    }
     out::answered(told, exit)
 }
 
 fn verdict(found: &Found) -> &'static str {
     match (found.is_different(), found.is_same()) {
         (true, _) => "different",
+        (false, true) if found.sampled.is_some() => "same by sample",
         (false, true) => "same",
         (false, false) => "not comparable in full",
     }
@@ -143,13 +166,16 @@ fn of_both(found: &Found) -> String {
         0 => String::new(),
         count => format!("; {} left out: FIFOs and devices, without --devices", units::entries(count)),
     };
+    let files = match found.sampled {
+        Some(read) => format!("{} of {}", units::count(found.files), units::files(read.of_files)),
+        None => units::files(found.files),
+    };
     format!(
-        "{}: {} on both sides, {} in {} compared by digest; {} missing, {} extra, {} differ, \
+        "{}: {} on both sides, {} in {files} compared by digest; {} missing, {} extra, {} differ, \
          {} unreadable{left_out}{}",
         verdict(found),
         units::entries(found.entries),
         units::size(found.bytes),
-        units::files(found.files),
         found.missing,
         found.extra.unwrap_or(0),
         found.differing,

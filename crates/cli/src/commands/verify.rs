@@ -184,12 +184,13 @@ fn drawn(sample: &Sample) -> String {
     )
 }
 
-/// What it shows that what was read of a sample is as the receipt says, and how somebody else reads the same.
-fn shown_by(sample: &Sample, read: &Sampled) -> String {
-    let again = format!("--sample {} --seed {}", sample.drawn.files.max(1), sample.seed);
+/// What it shows that what was read of a sample of so many `drawn` files is as it should be, and how somebody else reads
+/// the same. `all`: what is said where all of them were read.
+pub(super) fn shown_by(seed: &str, drawn: u64, read: &Sampled, all: &str) -> String {
+    let again = format!("--sample {} --seed {seed}", drawn.max(1));
     let shown = match read.least_found() {
         None => "no file was read, which shows nothing of content".to_owned(),
-        Some(_) if read.files == read.of_files => "all files with a digest were read".to_owned(),
+        Some(_) if read.files == read.of_files => all.to_owned(),
         Some(damaged) => {
             // Rounded down, it says nothing of more than half of them.
             let one_in = read.of_files / damaged.max(1);
@@ -290,7 +291,10 @@ fn end(
          {without_digest} without a digest to compare{not_in_it}; modes, owners and times are not compared"
     ));
     match &sampled {
-        Some((sample, read)) if found.is_same() => out::tell(&shown_by(sample, read)),
+        Some((sample, read)) if found.is_same() => {
+            let all = "all files with a digest were read";
+            out::tell(&shown_by(&sample.seed, sample.drawn.files, read, all));
+        }
         Some(_) => show::line("hint: files that were not drawn were not read: verify without --sample"),
         None => {}
     }

@@ -13,6 +13,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::time::Duration;
+use thalweg_mover::basin::energy::{self, Energy};
 use thalweg_mover::basin::{self, Evidence, Verdict, width};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_service::published::{self, Snapshot, State};
@@ -218,6 +219,9 @@ fn tell(args: &WhyArgs, subject: &Subject) {
             progress(subject, told.state)
         ));
     }
+    if let Some(energy) = Energy::of(&subject.evidence) {
+        out::tell(&energy.sentence());
+    }
     let widths = width::widths(&subject.evidence);
     // Without bytes there are no rates to draw.
     if subject.evidence.content_bytes() > 0 {
@@ -291,6 +295,7 @@ fn details(evidence: &Evidence, verdict: &Verdict) {
     for (side, place) in [(&evidence.sender, "source"), (&evidence.receiver, "destination")] {
         side_lines(side, place).iter().for_each(|line| out::tell(line));
     }
+    energy::untold(evidence).iter().for_each(|line| out::tell(line));
 }
 
 fn stream_line(stream: &StreamAccount) -> String {

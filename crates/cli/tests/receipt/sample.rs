@@ -106,6 +106,50 @@ fn of_files_that_were_not_drawn_what_is_missing_or_has_another_size_is_found() {
 }
 
 #[test]
+fn a_sample_of_two_places_is_digested_here_and_at_a_daemon_and_says_what_it_would_have_shown() {
+    let scratch = Scratch::new();
+    let (_, to) = copied(&scratch);
+    let daemon = scratch.daemon(&[("data", scratch.root())]);
+    let ticket = daemon.ticket.display().to_string();
+    let (from, there) = (scratch.path("from").display().to_string(), daemon.place("data", "to"));
+    let check = |place: &str, more: &[&str]| {
+        let words = [&["check", "--ticket", &ticket, &from, place, "--sample", "25%"][..], more].concat();
+        let out = scratch.run(words);
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (out.status.code(), text(&out.stdout), text(&out.stderr))
+    };
+    let here = to.display().to_string();
+    for place in [&here, &there] {
+        let (code, out, err) = check(place, &["--seed", "audit:7"]);
+        assert_eq!(code, Some(0), "{out}{err}");
+        let first = "same by sample: 41 entries on both sides, 70 B in 10 of 40 files compared by digest; ";
+        assert!(out.starts_with(first) && out.contains("--sample 10 --seed audit:7"), "{out}");
+        assert!(out.contains("damage of at least 10 of these files (1 in 4)"), "{out}");
+        assert!(err.contains("drawn by the seed audit:7"), "{err}");
+    }
+    // Right size, wrong content.
+    write_all(&to, "CONTENT");
+    let (code, out, err) = check(&there, &["--seed", "audit:7"]);
+    assert!(code == Some(2) && err.contains("check without --sample"), "{out}{err}");
+    let drawn: BTreeSet<String> = differing(&out).into_iter().map(str::to_owned).collect();
+    assert_eq!(drawn.len(), 10, "{out}");
+    let (_, out, _) = check(&here, &["--seed", "audit:7", "--json"]);
+    let events: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let differs = events.iter().filter(|event| event["event"] == "difference");
+    let named: BTreeSet<String> = differs.map(|event| event["path"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(named, drawn);
+    let expected = serde_json::json!({
+        "seed": "audit:7", "drawn": 10, "files": 10, "bytes": 70, "of_files": 40, "of_bytes": 280,
+        "least_found": 10, "probability": 0.95,
+    });
+    assert_eq!(events.last().unwrap()["sample"], expected);
+    // What has another size shows without being drawn.
+    write_all(&to, "short");
+    let (code, out, _) = check(&there, &[]);
+    assert_eq!((code, differing(&out).len()), (Some(2), 40), "{out}");
+}
+
+#[test]
 fn a_sample_of_nothing_and_a_seed_without_one_are_refused() {
     let scratch = Scratch::new();
     let (receipt, to) = copied(&scratch);

@@ -1,14 +1,14 @@
 //! What was found, in numbers and words, and what the next step need not look at.
 
 use super::{Found, Tell, Told};
-use crate::verify::looked;
+use crate::verify::{Sample, Sampled, looked};
 use std::collections::HashSet;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::sync::atomic::Ordering;
 use thalweg_mover::failure::{Failure, Result};
 use thalweg_mover::run::copy::Meter;
-use thalweg_wire::RelativePath;
+use thalweg_wire::{Digest, RelativePath};
 
 /// Paths told to be different, or unreadable at a side, whose hashes are kept: 36 MiB for each of the three.
 const KNOWN_MAX: usize = 2 << 20;
@@ -35,6 +35,39 @@ impl<'a, 'b> Differences<'a, 'b> {
     pub(super) fn alike(&self, bytes: u64) {
         self.meter.entries_found.fetch_add(1, Ordering::Relaxed);
         self.meter.bytes_found.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// All that was drawn is to be compared.
+    pub(super) fn drawn(&mut self, sample: &Sample) {
+        self.found.drawn = sample.drawn.files;
+        self.found.sampled = Some(Sampled { files: 0, bytes: 0, ..sample.drawn });
+        self.meter.entries_found.fetch_add(sample.drawn.files, Ordering::Relaxed);
+        self.meter.bytes_found.fetch_add(sample.drawn.bytes, Ordering::Relaxed);
+    }
+
+    /// One more of the files that were drawn was read at both sides. What came since they were drawn does not count.
+    pub(super) fn sampled(&mut self, bytes: u64) {
+        if let Some(sampled) = &mut self.found.sampled {
+            sampled.files = self.found.drawn.min(sampled.files + 1);
+            sampled.bytes = sampled.of_bytes.min(sampled.bytes.saturating_add(bytes));
+        }
+    }
+
+    /// Both sides have digested it.
+    pub(super) fn pair(
+        &mut self,
+        path: &RelativePath,
+        source: (u64, Digest),
+        destination: (u64, Digest),
+    ) -> Result<()> {
+        self.found.files += 1;
+        self.found.bytes += source.0;
+        self.looked(source.0);
+        if source != destination {
+            return self.differs(path, "content");
+        }
+        self.found.same += 1;
+        Ok(())
     }
 
     /// One more was.

@@ -130,14 +130,55 @@ impl Sample {
     /// # Errors
     /// `Damage` if the receipt was written meanwhile.
     pub fn draw(receipt: &Receipt, seal: &Seal, size: SampleSize, seed: String) -> Result<Sample> {
-        let key = blake3::derive_key(CONTEXT, seed.as_bytes());
-        let (mut pass, mut all) = (receipt.pass(seal)?, Vec::new());
+        let (mut pass, mut draw) = (receipt.pass(seal)?, Draw::by(seed));
         while let Some(line) = pass.next_line()? {
             if may_be_drawn(&line) {
-                all.push((number(&key, &line.path), line.bytes));
+                draw.add(&line.path, line.bytes);
             }
         }
         pass.end()?;
+        Ok(draw.sample(size))
+    }
+
+    /// Whether the file of this line was drawn.
+    pub(super) fn has(&self, line: &Line) -> bool {
+        may_be_drawn(line) && self.has_path(&line.path)
+    }
+
+    /// The same of the path of one that may be.
+    pub(crate) fn has_path(&self, path: &RelativePath) -> bool {
+        self.highest.is_some_and(|highest| number(&self.key, path) <= highest)
+    }
+
+    /// Whether content at the path of this line is read. A hard link that has a digest has no size to go by.
+    pub(super) fn reads(&self, line: &Line) -> bool {
+        line.kind == "hardlink" || self.has(line)
+    }
+}
+
+/// What may be drawn. Memory: 16 bytes for each file.
+pub(crate) struct Draw {
+    seed: String,
+    key: [u8; 32],
+    /// Number and content bytes of each.
+    all: Vec<(u64, u64)>,
+}
+
+impl Draw {
+    /// Nothing yet.
+    pub fn by(seed: String) -> Draw {
+        let key = blake3::derive_key(CONTEXT, seed.as_bytes());
+        Draw { seed, key, all: Vec::new() }
+    }
+
+    /// One more file, which may be one of those before.
+    pub fn add(&mut self, path: &RelativePath, bytes: u64) {
+        self.all.push((number(&self.key, path), bytes));
+    }
+
+    /// Draws so many.
+    pub fn sample(self, size: SampleSize) -> Sample {
+        let Draw { seed, key, mut all } = self;
         // Of one that is in it twice the longer line: it grew.
         all.sort_unstable_by_key(|&(number, bytes)| (number, Reverse(bytes)));
         all.dedup_by_key(|(number, _)| *number);
@@ -148,17 +189,7 @@ impl Sample {
             |part: &[(u64, u64)]| part.iter().fold(0u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
         let drawn = Sampled { files, bytes: bytes_of(own), of_files, of_bytes: bytes_of(&all) };
         let highest = own.last().map(|(number, _)| *number);
-        Ok(Sample { seed, drawn, key, highest })
-    }
-
-    /// Whether the file of this line was drawn.
-    pub(super) fn has(&self, line: &Line) -> bool {
-        may_be_drawn(line) && self.highest.is_some_and(|highest| number(&self.key, &line.path) <= highest)
-    }
-
-    /// Whether content at the path of this line is read. A hard link that has a digest has no size to go by.
-    pub(super) fn reads(&self, line: &Line) -> bool {
-        line.kind == "hardlink" || self.has(line)
+        Sample { seed, drawn, key, highest }
     }
 }
 

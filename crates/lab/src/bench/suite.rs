@@ -335,15 +335,19 @@ fn count(value: impl Into<f64>) -> Quantity {
     Quantity::number(value.into(), "1")
 }
 
-/// A sample of a copy.
+/// A sample of a copy; where it told of the energy that its machines used meanwhile, with that for 10^12 bytes.
 fn of_copy(series: &str, copied: &Copied, bytes: u64, files: u64) -> Sample {
-    Sample {
+    let sample = Sample {
         series: series.to_owned(),
         bytes,
         files,
         wall_s: copied.wall_s,
         cpu_s: copied.cpu_s,
         ..Sample::default()
+    };
+    match copied.finished["energy"]["kwh_per_tb"].as_f64() {
+        Some(kwh) => sample.measured("energy", kwh, "kWh/TB"),
+        None => sample,
     }
 }
 
@@ -403,6 +407,19 @@ mod tests {
         assert_eq!(names.len(), SUITES.len());
         assert!(Suite::find("latency").is_some() && Suite::find("folklore").is_none());
         assert_eq!((size(1 << 20), size(1536), size(0)), ("1 MiB".into(), "1536 B".into(), "0 B".into()));
+    }
+
+    #[test]
+    fn a_sample_of_a_copy_has_the_energy_that_was_told_and_none_that_was_not() {
+        let energy = |finished| {
+            let sample = of_copy("one", &Copied { wall_s: 2.0, cpu_s: None, finished }, 1, 1);
+            assert_eq!(sample.check(), Ok(()));
+            sample.measured.get("energy").cloned()
+        };
+        let told = energy(serde_json::json!({"energy": {"kwh_per_tb": 0.25}}));
+        assert_eq!(told, Some(Quantity::number(0.25, "kWh/TB")));
+        assert_eq!(energy(serde_json::json!({"energy": null})), None);
+        assert_eq!(energy(serde_json::Value::Null), None);
     }
 
     #[test]

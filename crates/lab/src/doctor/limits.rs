@@ -1,5 +1,7 @@
-//! What a process may use: files, locked memory, control groups, CPUs as heat leaves them, abilities of the kernel.
+//! What a process may use: files, locked memory, control groups, CPUs as heat leaves them, counters of energy,
+//! abilities of the kernel.
 
+use super::energy;
 use super::finding::{Finding, Subject};
 use super::heat;
 use super::machine::Machine;
@@ -35,6 +37,7 @@ pub fn findings(roots: &Roots, machine: &Machine, probes: &Probes) -> Vec<Findin
     }
     found.extend(groups(roots));
     found.push(heat::finding(roots, machine));
+    found.push(energy::finding(roots, machine));
     found.push(tried(
         "io_uring",
         probes.io_uring.as_ref(),

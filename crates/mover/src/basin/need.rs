@@ -320,8 +320,7 @@ fn of_cpu(evidence: &Evidence) -> Vec<Need> {
     let seconds = evidence.seconds();
     let used = |side: &SideAccounts| (side.process.user_nanos + side.process.system_nanos) as f64 / 1e9;
     let (sender, receiver) = (&evidence.sender, &evidence.receiver);
-    let is_one =
-        !evidence.is_linked || (sender.process.host != 0 && sender.process.host == receiver.process.host);
+    let is_one = evidence.is_one_machine();
     let mut needs = Vec::new();
     for (side, place) in [(sender, Where::Source), (receiver, Where::Destination)] {
         let Some(quota) = side.process.quota_milli else { continue };

@@ -9,6 +9,9 @@ mod machines;
 /// CPUs that heat slowed.
 mod heat;
 
+// Energy that machines used meanwhile.
+mod energy;
+
 // Rates that were asked for.
 mod rates;
 

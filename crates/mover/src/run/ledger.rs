@@ -3,9 +3,10 @@
 use crate::basin::Evidence;
 use crate::stage::{Accounts, Stage};
 use std::time::{Duration, Instant};
+use thalweg_sys::energy::{self, Energy};
 use thalweg_sys::heat::{self, Heat};
 use thalweg_sys::host::{self, CpuQuota, DeviceUse, ProcessUse};
-use thalweg_wire::account::{DiskAccount, ProcessAccount, SideAccounts, StreamAccount};
+use thalweg_wire::account::{DiskAccount, EnergyAccount, ProcessAccount, SideAccounts, StreamAccount};
 
 /// Time between two tellings of where the time goes.
 pub(super) const EVIDENCE_EVERY: Duration = Duration::from_secs(1);
@@ -69,6 +70,7 @@ pub(super) struct Ledger {
     quota: CpuQuota,
     pressure: [Option<Duration>; 2],
     heat: Option<Heat>,
+    energy: Option<Energy>,
     disk: Option<(u32, u32, DeviceUse)>,
 }
 
@@ -82,6 +84,7 @@ impl Ledger {
             quota: host::cpu_quota(),
             pressure: pressures(),
             heat: heat::seen(),
+            energy: energy::seen(),
             disk: disk.and_then(|(major, minor)| Some((major, minor, host::device_use(major, minor)?))),
         }
     }
@@ -96,7 +99,19 @@ impl Ledger {
             streams,
             room: None,
             limit: None,
+            energy: self.energy(),
         }
+    }
+
+    /// In whole joules: nobody needs more, and what a process computes cannot be made out by them.
+    fn energy(&self) -> Option<EnergyAccount> {
+        let (now, then) = energy::seen().zip(self.energy)?;
+        let used = now.since(then);
+        Some(EnergyAccount {
+            joules: used.map(|used| used.microjoules / 1_000_000),
+            is_platform: used.is_some_and(|used| used.is_platform),
+            is_denied: now.is_denied,
+        })
     }
 
     fn process(&self) -> ProcessAccount {

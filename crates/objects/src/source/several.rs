@@ -1,13 +1,19 @@
 //! Several places in buckets as one source: each an object or a directory with a name of its own.
 
 use super::ObjectSource;
+use std::collections::VecDeque;
 use std::sync::Arc;
+use std::thread;
 use thalweg_mover::endpoint::{OPEN, Removal, ScanSink, Source, SourceFile};
 use thalweg_mover::{Failure, FailureKind, Result};
 use thalweg_wire::message::ScanTotals;
 use thalweg_wire::{Entry, EntryId, Evidence, RelativePath};
 
-/// See the module. They are scanned one after the other.
+/// Sources that are listed ahead of the one whose entries are offered, each by as much as that one is: many small ones
+/// take a round trip each otherwise.
+pub(super) const SOURCES_AHEAD: usize = 2;
+
+/// See the module. Their entries come one after the other.
 pub struct ObjectSources {
     sources: Vec<ObjectSource>,
 }
@@ -44,17 +50,23 @@ impl Source for ObjectSources {
     fn scan(&self, sink: &mut dyn ScanSink) -> ScanTotals {
         let mut sink = Stoppable { sink, is_stopped: false };
         let mut totals = ScanTotals { complete: true, ..ScanTotals::default() };
-        for source in &self.sources {
-            if sink.is_stopped {
-                totals.complete = false;
-                break;
+        thread::scope(|scope| {
+            let (mut rest, mut begun) = (self.sources.iter(), VecDeque::new());
+            loop {
+                let room = SOURCES_AHEAD + 1 - begun.len();
+                begun.extend(rest.by_ref().take(room).map(|source| (source, source.begin(scope))));
+                let Some((source, ahead)) = begun.pop_front() else { return };
+                if sink.is_stopped {
+                    totals.complete = false;
+                    return;
+                }
+                let more = source.scan_begun(ahead, &mut sink);
+                totals.entries += more.entries;
+                totals.bytes = totals.bytes.saturating_add(more.bytes);
+                totals.failed += more.failed;
+                totals.complete &= more.complete;
             }
-            let more = source.scan(&mut sink);
-            totals.entries += more.entries;
-            totals.bytes = totals.bytes.saturating_add(more.bytes);
-            totals.failed += more.failed;
-            totals.complete &= more.complete;
-        }
+        });
         totals
     }
 

@@ -1,5 +1,6 @@
 use super::*;
 use crate::bucket::memory::Memory;
+use std::time::{Duration, Instant};
 
 #[derive(Default)]
 struct Found {
@@ -186,7 +187,7 @@ fn an_object_that_was_overwritten_is_changed_wherever_that_shows() {
 
 #[test]
 fn an_object_is_removed_as_the_version_that_was_copied_and_one_that_was_named_at_the_end() {
-    let bucket = with(&["run/a", "run/b", "run/c", "run/d", "one"]);
+    let bucket = with(&["run/a", "run/b", "run/c", "run/d", "run/e", "one"]);
     let (source, _) = open(&bucket, "run/");
     let entries = scan(&source).0.entries;
     let remove = |at: usize| source.remove(&entries[at].path, &entries[at].evidence, false);
@@ -199,6 +200,9 @@ fn an_object_is_removed_as_the_version_that_was_copied_and_one_that_was_named_at
         assert_eq!(remove(at).unwrap_err().kind, FailureKind::Changed, "{at}");
     }
     assert_eq!(remove(0).unwrap_err().kind, FailureKind::NotFound);
+    // What somebody else removed just before went, and not by us.
+    *lock(&bucket.taken) = vec!["run/e".to_owned()];
+    assert_eq!(remove(4).unwrap_err().kind, FailureKind::NotFound);
     assert_eq!(bucket.keys(), ["one", "run/b", "run/c", "run/d"]);
     // Another attempt looks for what was named.
     let (source, _) = open(&bucket, "one");
@@ -251,6 +255,43 @@ fn several_places_are_one_source_each_under_its_own_name() {
     for places in [[(&bucket, "x/"), (&bucket, "y")], [(&bucket, "x/a"), (&bucket, "z/a")]] {
         assert_eq!(several(&places).err().unwrap().kind, FailureKind::Usage);
     }
+}
+
+/// Hears of the first entry only once so many lists were asked for.
+struct Waits<'a>(&'a Memory, u64, Found);
+
+impl ScanSink for Waits<'_> {
+    fn entry(&mut self, entry: Entry) -> Option<EntryId> {
+        if self.2.entries.is_empty() {
+            let until = Instant::now() + Duration::from_secs(120);
+            while self.0.count("list") < self.1 {
+                assert!(Instant::now() < until, "nobody lists the others meanwhile");
+                thread::sleep(Duration::from_millis(1));
+            }
+            assert_eq!(self.0.count("list"), self.1, "more are listed at once than are bounded");
+        }
+        self.2.entry(entry)
+    }
+
+    fn trouble(&mut self, path: RelativePath, failure: Failure) {
+        self.2.trouble(path, failure);
+    }
+
+    fn skipped(&mut self, path: RelativePath, reason: &str) {
+        self.2.skipped(path, reason);
+    }
+}
+
+#[test]
+fn of_several_places_some_are_listed_ahead_and_their_entries_keep_the_order() {
+    let bucket = with(&["a/x", "b/x", "c/x", "d/x", "e/x"]);
+    let places = ["a", "b", "c", "d", "e"].map(|key| open(&bucket, key).0);
+    let source = ObjectSources::of(places.into()).unwrap();
+    let lists = bucket.count("list") + several::SOURCES_AHEAD as u64 + 1;
+    let mut sink = Waits(&bucket, lists, Found::default());
+    let totals = source.scan(&mut sink);
+    assert!(totals.complete && totals.entries == 10, "{totals:?}");
+    assert_eq!(names(&sink.2), ["a", "a/x", "b", "b/x", "c", "c/x", "d", "d/x", "e", "e/x"]);
 }
 
 #[test]

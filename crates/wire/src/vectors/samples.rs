@@ -2,7 +2,8 @@
 
 use super::Sample;
 use crate::account::{
-    DiskAccount, LimitAccount, ProcessAccount, RoomAccount, SideAccounts, StageAccount, StreamAccount,
+    DiskAccount, EnergyAccount, LimitAccount, ProcessAccount, RoomAccount, SideAccounts, StageAccount,
+    StreamAccount,
 };
 use crate::entry::Xattr;
 use crate::frame::{Encoding, FrameKind, INNER_BYTES, Inner, PackItem, TAG_BYTES};
@@ -412,6 +413,7 @@ fn accounts() -> SideAccounts {
             machine: "dtn1".into(),
             export: Some("data".into()),
         }),
+        energy: Some(EnergyAccount { joules: Some(18_000), is_platform: true, is_denied: false }),
     }
 }
 
