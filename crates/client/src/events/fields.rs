@@ -13,7 +13,7 @@ use thalweg_mover::run::agree::Agreed;
 use thalweg_mover::run::copy::Sources;
 use thalweg_mover::stage::Stage;
 use thalweg_wire::account::{
-    DiskAccount, LimitAccount, ProcessAccount, SideAccounts, StageAccount, StreamAccount,
+    DiskAccount, LimitAccount, ProcessAccount, RenamedAccount, SideAccounts, StageAccount, StreamAccount,
 };
 use thalweg_wire::message::{Check, FailureKind, Loss, Slot, Totals, VerifyLevel};
 use thalweg_wire::receipt::{Side, Signatory, Signed, Statement, TransferKind};
@@ -128,6 +128,7 @@ fn accounts() -> SideAccounts {
         streams: vec![StreamAccount::default()],
         room: Some(RoomAccount::default()),
         limit: Some(LimitAccount::default()),
+        renamed: Some(RenamedAccount::default()),
     }
 }
 
@@ -266,6 +267,7 @@ fn report() -> Report {
         beginnings: Vec::new(),
         compared: Some(told()),
         sources: Sources::default(),
+        renamed: RenamedAccount::default(),
     }
 }
 

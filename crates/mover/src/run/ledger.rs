@@ -96,6 +96,7 @@ impl Ledger {
             streams,
             room: None,
             limit: None,
+            renamed: None,
         }
     }
 

@@ -2,7 +2,8 @@
 
 use super::Sample;
 use crate::account::{
-    DiskAccount, LimitAccount, ProcessAccount, RoomAccount, SideAccounts, StageAccount, StreamAccount,
+    DiskAccount, LimitAccount, ProcessAccount, RenamedAccount, RoomAccount, SideAccounts, StageAccount,
+    StreamAccount,
 };
 use crate::entry::Xattr;
 use crate::frame::{Encoding, FrameKind, INNER_BYTES, Inner, PackItem, TAG_BYTES};
@@ -412,6 +413,7 @@ fn accounts() -> SideAccounts {
             machine: "dtn1".into(),
             export: Some("data".into()),
         }),
+        renamed: Some(RenamedAccount { files: 300, bytes: 1 << 40, is_cut: true }),
     }
 }
 
