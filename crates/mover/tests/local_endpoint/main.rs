@@ -41,6 +41,8 @@ mod removing;
 
 mod remembering;
 
+mod renamed;
+
 mod enduring;
 
 mod parts;

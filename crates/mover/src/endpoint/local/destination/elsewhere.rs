@@ -269,3 +269,102 @@ impl Listed {
         &self.bytes[file.name as usize..][..usize::from(file.name_bytes)]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoint::local::{DestinationPlace, wire_time};
+    use crate::filter::Filter;
+    use std::path::Path;
+    use std::time::{Duration, SystemTime};
+    use thalweg_sys::Dir;
+    use thalweg_wire::message::{SourceForm, Terms};
+
+    /// Changed so long after 1970, and all alike.
+    const CHANGED: Duration = Duration::from_secs(1_000_000_000);
+
+    fn put(root: &Path, name: &str) -> Evidence {
+        let path = root.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let file = std::fs::File::create(path).unwrap();
+        file.set_len(BYTES_MIN).unwrap();
+        file.set_modified(SystemTime::UNIX_EPOCH + CHANGED).unwrap();
+        let (dir, name) = match name.rsplit_once('/') {
+            Some((dir, name)) => (root.join(dir), name),
+            None => (root.to_path_buf(), name),
+        };
+        let stat = Dir::open(&dir).unwrap().stat(name.as_bytes()).unwrap();
+        let (mtime, device, inode) = (wire_time(stat.mtime), stat.device, stat.inode);
+        Evidence { size: stat.size, mtime, device, inode, ..Evidence::default() }
+    }
+
+    fn listed(root: &Path, bounds: Bounds) -> Listed {
+        let place = DestinationPlace { path: root.to_path_buf(), below: None };
+        let terms = Terms { dry_run: true, ..Terms::of(4 << 20, 1 << 20) };
+        let to = LocalDestination::open(place, &SourceForm::Many, true, terms, None, Filter::default());
+        Listed::of(to.unwrap().root.as_ref().unwrap(), bounds, &|| true).unwrap()
+    }
+
+    fn names(listed: &Listed, picked: &[u32]) -> Vec<String> {
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        let name = |number: &u32| {
+            let file = &listed.files[*number as usize];
+            format!("{}/{}", text(listed.dir_of(file)), text(listed.name_of(file)))
+        };
+        picked.iter().map(name).collect()
+    }
+
+    #[test]
+    fn no_more_is_listed_than_there_is_room_for_and_that_is_known() {
+        let scratch = tempfile::tempdir().unwrap();
+        for name in ["a", "b", "c"] {
+            put(scratch.path(), name);
+        }
+        std::fs::write(scratch.path().join("small"), "x").unwrap();
+        let rows = [
+            (BOUNDS, 3, false),
+            (Bounds { files: 3, path_bytes: 3, names: 4 }, 3, false),
+            (Bounds { files: 2, ..BOUNDS }, 2, true),
+            (Bounds { path_bytes: 2, ..BOUNDS }, 2, true),
+            (Bounds { names: 2, ..BOUNDS }, 2, true),
+        ];
+        for (bounds, files, is_cut) in rows {
+            let listed = listed(scratch.path(), bounds);
+            assert_eq!((listed.files.len(), listed.is_cut()), (files, is_cut), "{bounds:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_tried_once_whatever_names_it_has_first_where_it_has_the_entrys() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = scratch.path();
+        put(root, "dir/a");
+        for name in ["dir/b", "dir/e", "f", "g"] {
+            std::fs::hard_link(root.join("dir/a"), root.join(name)).unwrap();
+        }
+        let other = put(root, "dir/er/z");
+        let listed = listed(root, BOUNDS);
+        let alike = |name: &str, source| {
+            names(&listed, &listed.alike(&other, Grain::FINEST, name.as_bytes(), source))
+        };
+        let both = alike("z", None);
+        assert_eq!((both.len(), &*both[0]), (2, "dir/er/z"));
+        assert_eq!(alike("e", None)[0], "dir/e");
+        // It is the source itself.
+        assert_eq!(alike("e", Some(&other)), ["dir/e"]);
+    }
+
+    #[test]
+    fn times_are_as_fine_as_the_file_system_keeps_them() {
+        let scratch = tempfile::tempdir().unwrap();
+        let there = put(scratch.path(), "a");
+        let listed = listed(scratch.path(), BOUNDS);
+        let found = |seconds: i64, nanos: u32, grain: Grain| {
+            let mtime = thalweg_wire::Time { seconds: there.mtime.seconds + seconds, nanos };
+            !listed.alike(&Evidence { mtime, ..there }, grain, b"b", None).is_empty()
+        };
+        assert!(found(0, 0, Grain::FINEST) && !found(0, 1, Grain::FINEST));
+        let coarse = Grain(2_000_000_000);
+        assert!(found(1, 999, coarse) && !found(2, 0, coarse) && !found(-1, 0, coarse));
+    }
+}
