@@ -27,7 +27,7 @@ use thalweg_wire::{Entry, Evidence};
 /// Smaller files are sent: at 100 Mbit/s this takes 10 ms, and a file that is compared costs a question, a partial and
 /// a record of its own, where others share a pack.
 const BYTES_MIN: u64 = 128 << 10;
-/// Files that are listed: 40 MiB of memory.
+/// Files that are listed: 48 MiB of memory.
 const FILES_MAX: usize = 1 << 20;
 /// Bytes of their names and of the paths of their directories: as long as they usually are, for all of those.
 const PATH_BYTES_MAX: usize = 64 << 20;
