@@ -23,6 +23,7 @@ use thalweg_mover::plan::Plan;
 use thalweg_mover::run::copy::{Meter, Report, Sources};
 use thalweg_sys::heat::Held;
 use thalweg_wire::RelativePath;
+use thalweg_wire::account::RenamedAccount;
 use thalweg_wire::message::{Outcome, Totals};
 use thalweg_wire::path::Sentence;
 
@@ -494,7 +495,7 @@ impl Listener {
             units::size(totals.bytes_done),
             units::entries(totals.done),
         );
-        line.push_str(&moved(totals, report.attempts, seconds));
+        line.push_str(&moved(totals, &report.renamed, report.attempts, seconds));
         for (count, word) in [
             (totals.unchanged, "unchanged"),
             (totals.skipped, "skipped"),
@@ -570,10 +571,12 @@ fn of_sources(sources: &Sources) -> Exit {
 
 /// What of the content was there before, and at which rate the rest came: only that crossed the link. Where a copy had
 /// to start over, what it found there it may have sent itself in these seconds.
-fn moved(totals: &Totals, attempts: u32, seconds: f64) -> String {
+fn moved(totals: &Totals, renamed: &RenamedAccount, attempts: u32, seconds: f64) -> String {
+    let files = units::counted(renamed.files, "file", "files");
     let there = [
-        (if attempts > 1 { 0 } else { totals.bytes_resumed }, "durable from an earlier attempt"),
-        (totals.bytes_same, "found there by comparing"),
+        (if attempts > 1 { 0 } else { totals.bytes_resumed }, "durable from an earlier attempt".to_owned()),
+        (totals.bytes_same.saturating_sub(renamed.bytes), "found there by comparing".to_owned()),
+        (renamed.bytes, format!("found there under other names ({files})")),
     ];
     let there: String = there
         .into_iter()
@@ -611,7 +614,7 @@ mod tests {
                 bytes_same: same,
                 ..Totals::default()
             };
-            moved(&totals, attempts, 1.0)
+            moved(&totals, &RenamedAccount::default(), attempts, 1.0)
         };
         const MB: u64 = 1_000_000;
         assert_eq!(of(0, 0, 0, 0, 1), "");
@@ -627,6 +630,13 @@ mod tests {
         assert_eq!(of(6 * MB, 0, 6 * MB, 0, 1), format!(", {there} durable from an earlier attempt"));
         // Of a copy whose link was lost it is not known which attempt sent it.
         assert_eq!(of(10 * MB, 4 * MB, 6 * MB, 0, 2), format!(", {}", rate(10 * MB)));
+        let totals = Totals { bytes_done: 10 * MB, bytes_same: 10 * MB, ..Totals::default() };
+        let renamed = RenamedAccount { files: 2, bytes: 6 * MB, is_cut: false };
+        let compared = units::size(4 * MB);
+        assert_eq!(
+            moved(&totals, &renamed, 1, 1.0),
+            format!(", {compared} found there by comparing, {there} found there under other names (2 files)")
+        );
     }
 
     #[test]

@@ -128,8 +128,12 @@ pub const OPTIONS: &[Spelling] = &[
         "always on: what is missing of the destination's path is made, with the mode that `mkdir -p` would give it",
     ),
     row(
-        &["--link-dest", "--copy-dest", "--compare-dest", "-y", "--fuzzy"],
+        &["--link-dest", "--copy-dest", "--compare-dest"],
         "not here: only what is at the destination is compared",
+    ),
+    row(
+        &["-y", "--fuzzy", "--detect-renamed", "--track-renames"],
+        "`--find-renames` copies what the destination has under another name",
     ),
     row(
         &["-b", "--backup", "--backup-dir", "--suffix"],

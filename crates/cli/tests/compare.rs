@@ -24,7 +24,12 @@ const WAYS: [Way; 3] = [Way::Local, Way::Push, Way::Pull];
 
 /// Copies `from/` to `to` below the scratch directory, with a daemon that exports it where one is needed.
 fn copy(scratch: &Scratch, way: Way, options: &[&str]) -> Ran {
-    let mut command = with(scratch.thalweg(), ["cp", "--json", "--quiet"]);
+    run(scratch, way, "cp", options)
+}
+
+/// The same with this command.
+fn run(scratch: &Scratch, way: Way, command: &str, options: &[&str]) -> Ran {
+    let mut command = with(scratch.thalweg(), [command, "--json", "--quiet"]);
     command.args(options);
     let daemon = match way {
         Way::Local => None,
@@ -268,5 +273,153 @@ fn a_comparison_that_was_killed_goes_on() {
     }
     Running::start(with(with(scratch.thalweg(), options), &places)).end(PATIENCE).expect(0);
     assert!(std::fs::read(scratch.path("to/file")).unwrap() == content);
+    assert_no_litter(&scratch.path("to"));
+}
+
+/// What `from/dir/file` has, and what stands at the destination under these names; all as old.
+fn put_alike(scratch: &Scratch, content: &[u8], there: &[(&str, &[u8])]) {
+    let there = there.iter().map(|&(name, content)| (format!("to/{name}"), content));
+    for (name, content) in there.chain([("from/dir/file".to_owned(), content)]) {
+        let path = scratch.path(&name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, content).unwrap();
+        set_mtime(&path, 1_000_000_000);
+    }
+}
+
+/// Bytes that were sent, files and bytes that were found under other names.
+fn renamed(ran: &Ran) -> (u64, u64, u64) {
+    (ran.number("bytes_received"), ran.number("files_renamed"), ran.number("bytes_renamed"))
+}
+
+const FIND: [&str; 3] = ["--chunk", "1MiB", "--find-renames"];
+
+#[test]
+fn renamed_files_and_moved_trees_are_found_and_not_sent_and_old_names_go_only_at_the_end_of_a_sync() {
+    for way in WAYS {
+        for is_sync in [false, true] {
+            let scratch = Scratch::new();
+            let files = [("run/a", 3 * MIB + 1), ("run/deep/er/b", MIB), ("c", 200 << 10)];
+            for (seed, (name, bytes)) in files.into_iter().enumerate() {
+                let path = scratch.path("from").join(name);
+                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                std::fs::write(path, noise(seed as u64, bytes as usize)).unwrap();
+            }
+            copy(&scratch, way, &[]).expect(0);
+            std::fs::create_dir(scratch.path("from/old")).unwrap();
+            for (from, to) in [("from/run", "from/old/shots"), ("from/c", "from/d")] {
+                std::fs::rename(scratch.path(from), scratch.path(to)).unwrap();
+            }
+            let more: &[&str] = if is_sync { &["--delete"] } else { &[] };
+            let options = [&FIND[..], more].concat();
+            let ran = run(&scratch, way, if is_sync { "sync" } else { "cp" }, &options).expect(0);
+            let bytes: u64 = files.iter().map(|(_, bytes)| bytes).sum();
+            assert_eq!(renamed(&ran), (0, 3, bytes), "{way:?}: {}", ran.finished());
+            assert_eq!(ran.number("bytes_same"), bytes, "{way:?}");
+            if is_sync {
+                // Three files and the three directories that they were in.
+                assert_eq!(ran.number("deleted"), 6, "{way:?}");
+                assert_same(&scratch.path("from"), &scratch.path("to"));
+            } else {
+                assert!(files.iter().all(|(name, _)| scratch.path("to").join(name).exists()), "{way:?}");
+                assert_same(&scratch.path("from/old"), &scratch.path("to/old"));
+                let (there, here) = (scratch.path("to/d"), scratch.path("from/d"));
+                assert!(std::fs::read(there).unwrap() == std::fs::read(here).unwrap(), "{way:?}");
+            }
+            assert_no_litter(&scratch.path("to"));
+        }
+    }
+}
+
+#[test]
+fn without_the_option_and_below_its_size_a_renamed_file_is_sent() {
+    for (options, bytes) in [(&[][..], MIB), (&FIND[..], 100 << 10)] {
+        let scratch = Scratch::new();
+        let content = noise(1, bytes as usize);
+        put_alike(&scratch, &content, &[("old", &content[..])]);
+        let ran = copy(&scratch, Way::Push, options).expect(0);
+        assert_eq!(renamed(&ran), (bytes, 0, 0), "{}", ran.finished());
+    }
+}
+
+/// With one stream the first chunk is compared first.
+#[test]
+fn what_only_looks_like_a_renamed_file_is_sent_and_what_has_its_beginning_is_copied_from() {
+    let options = [&FIND[..], &["--streams", "1"][..]].concat();
+    let bytes = 3 * MIB + 5;
+    let content = noise(1, bytes as usize);
+    let mut differs_at_end = content.clone();
+    differs_at_end[3 * MIB as usize] ^= 1;
+    let other = noise(2, bytes as usize);
+    for way in WAYS {
+        for (there, expected) in [(&other, (bytes, 0, 0)), (&differs_at_end, (5, 1, 3 * MIB))] {
+            let scratch = Scratch::new();
+            put_alike(&scratch, &content, &[("old", &there[..])]);
+            let ran = copy(&scratch, way, &options).expect(0);
+            assert_eq!(renamed(&ran), expected, "{way:?}: {}", ran.finished());
+            assert!(std::fs::read(scratch.path("to/dir/file")).unwrap() == content, "{way:?}");
+            assert!(std::fs::read(scratch.path("to/old")).unwrap() == *there, "{way:?}");
+            assert_no_litter(&scratch.path("to"));
+        }
+    }
+}
+
+#[test]
+fn of_files_that_look_alike_the_name_decides_and_else_the_content() {
+    let (content, other) = (noise(1, 2 * MIB as usize), noise(2, 2 * MIB as usize));
+    let wrong = ["a", "b", "c", "e", "f", "g"].map(|name| (name, &other[..]));
+    for (right, others) in [("moved/file", 6), ("d", 3)] {
+        let scratch = Scratch::new();
+        put_alike(&scratch, &content, &[&wrong[..others], &[(right, &content[..])][..]].concat());
+        let ran = copy(&scratch, Way::Push, &FIND).expect(0);
+        assert_eq!(renamed(&ran), (0, 1, 2 * MIB), "{right}: {}", ran.finished());
+        assert!(std::fs::read(scratch.path("to/dir/file")).unwrap() == content);
+    }
+}
+
+#[test]
+fn names_of_one_file_are_one_guess_and_a_source_is_not_found_in_itself() {
+    let (content, other) = (noise(1, 2 * MIB as usize), noise(2, 2 * MIB as usize));
+    let scratch = Scratch::new();
+    put_alike(&scratch, &content, &[("a", &other[..]), ("z", &content[..])]);
+    for number in 0..8 {
+        std::fs::hard_link(scratch.path("to/a"), scratch.path(&format!("to/b{number}"))).unwrap();
+    }
+    let ran = copy(&scratch, Way::Local, &FIND).expect(0);
+    assert_eq!(renamed(&ran), (0, 1, 2 * MIB), "{}", ran.finished());
+    // Beside its own source.
+    let mut command = with(scratch.thalweg(), ["cp", "--json", "--quiet", "--find-renames"]);
+    command.args([scratch.path("from/dir/file"), scratch.path("from/dir/again")]);
+    let ran = Running::start(command).end(PATIENCE).expect(0);
+    assert_eq!(renamed(&ran), (2 * MIB, 0, 0), "{}", ran.finished());
+}
+
+#[test]
+fn a_dry_run_looks_for_no_renamed_files_and_ends() {
+    let scratch = Scratch::new();
+    let content = noise(1, 2 * MIB as usize);
+    put_alike(&scratch, &content, &[("old", &content[..])]);
+    let ran = copy(&scratch, Way::Push, &["--dry-run", "--find-renames"]).expect(0);
+    assert_eq!(renamed(&ran), (0, 0, 0), "{}", ran.finished());
+    assert!(!scratch.path("to/dir").exists());
+}
+
+#[test]
+fn a_copy_from_another_name_that_was_killed_goes_on() {
+    let scratch = Scratch::new();
+    let content = noise(5, 48 * MIB as usize);
+    put_alike(&scratch, &content, &[("old", &content[..])]);
+    let options = ["cp", "--quiet", "--json"].into_iter().chain(FIND);
+    let places = [scratch.path("from/"), scratch.path("to")];
+    for after in [20, 60, 120] {
+        let running = Running::start(with(with(scratch.thalweg(), options.clone()), &places));
+        std::thread::sleep(Duration::from_millis(after));
+        running.kill();
+        let named = std::fs::read(scratch.path("to/dir/file"));
+        assert!(named.is_err() || named.is_ok_and(|now| now == content), "half of it stands under its name");
+    }
+    let ran = Running::start(with(with(scratch.thalweg(), options), &places)).end(PATIENCE).expect(0);
+    assert_eq!(ran.number("bytes_received"), 0, "{}", ran.finished());
+    assert!(std::fs::read(scratch.path("to/dir/file")).unwrap() == content);
     assert_no_litter(&scratch.path("to"));
 }

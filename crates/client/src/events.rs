@@ -349,6 +349,8 @@ pub fn finished(report: &Report, dry_run: bool) -> Map<String, Value> {
     put("sources_left", report.sources.left.sum().into());
     put("sources_left_by", left_by(&report.sources.left));
     put("in_ssh", report.in_ssh.into());
+    put("files_renamed", report.renamed.files.into());
+    put("bytes_renamed", report.renamed.bytes.into());
     put("plan", plan(&report.plan));
     if let Some(told) = &report.compared {
         put("prediction", Value::Object(compared(told)));

@@ -60,6 +60,7 @@ impl ByHand {
         let Fidelity {
             verify,
             check,
+            finds_renames,
             // What is to be kept is the work too.
             preserve: _,
             delete_max: _,
@@ -116,6 +117,7 @@ impl ByHand {
         put("yields", yields.then(String::new));
         put("compress", compress.then(String::new));
         put("check", (*check == Check::Digest).then(String::new));
+        put("renames", finds_renames.then(String::new));
         put("cipher", (*cipher != usual.cipher).then(|| format!("{cipher:?}")));
         put("tls", (*tls_form != usual.tls_form).then(|| format!("{tls_form:?}")));
         put("dscp", dscp.map(|mark| mark.to_string()));
@@ -443,7 +445,7 @@ mod tests {
             };
         };
         type Turn = fn(&mut Wishes);
-        let turned: [(&str, Turn); 22] = [
+        let turned: [(&str, Turn); 23] = [
             ("streams", |wishes| wishes.movement.asked.streams = Some(1)),
             ("chunk", |wishes| wishes.movement.asked.chunk_bytes = Some(1)),
             ("request", |wishes| wishes.movement.asked.request_bytes = Some(1)),
@@ -457,6 +459,7 @@ mod tests {
             ("yields", |wishes| wishes.movement.asked.yields = true),
             ("compress", |wishes| wishes.movement.asked.compress = true),
             ("check", |wishes| wishes.fidelity.check = Check::Digest),
+            ("finds renames", |wishes| wishes.fidelity.finds_renames = true),
             ("reads twice", |wishes| wishes.fidelity.verify = VerifyLevel::Paranoid),
             ("another cipher", other_cipher),
             ("TLS", |wishes| wishes.movement.link.cipher = Cipher::Tls),

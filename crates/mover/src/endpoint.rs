@@ -257,7 +257,26 @@ pub enum Decision {
         /// Size of the file that stands there, if it is worth comparing: see [`Destination::existing`].
         candidate: Option<u64>,
     },
+    /// Nothing stands there, and files of other names, as large, may have its content: see [`Destination::elsewhere`].
+    Elsewhere {
+        /// What an earlier attempt left.
+        left: Option<Left>,
+    },
 }
+
+impl Decision {
+    /// What an earlier attempt left.
+    pub fn left(&self) -> Option<&Left> {
+        match self {
+            Decision::Wanted { left, .. } | Decision::Elsewhere { left } => left.as_ref(),
+            Decision::Settled { .. } | Decision::Fresh => None,
+        }
+    }
+}
+
+/// Files of other names in which the content of one entry is looked for, at most. Each that is another file costs a
+/// chunk that is read in vain.
+pub const ELSEWHERE_MAX: usize = 4;
 
 /// A partial from an earlier attempt.
 pub struct Left {
@@ -370,6 +389,20 @@ pub trait Destination: Send + Sync {
     /// # Errors
     /// `Changed` if something else stands there by now; `NotFound`, `Permission`, `Io`.
     fn existing(&self, entry: &Entry) -> Result<Arc<dyn SourceFile>>;
+
+    /// Opens a file of another name that may have the entry's content, where it was decided that there are some: the
+    /// likeliest is number 0, and there are [`ELSEWHERE_MAX`] at most. `None` behind the last.
+    ///
+    /// # Errors
+    /// As [`Destination::existing`].
+    fn elsewhere(&self, _entry: &Entry, _number: usize) -> Option<Result<Arc<dyn SourceFile>>> {
+        None
+    }
+
+    /// Whether more files stand there than are looked at for the content of others.
+    fn is_elsewhere_cut(&self) -> bool {
+        false
+    }
 
     /// The file that stood there when the entry was decided was found to have the entry's content, of this digest.
     /// Gives it the entry's metadata. [`Decision::Fresh`] if something else stands there by now.

@@ -36,6 +36,7 @@ pub struct CopyOptions {
     compress: bool,
     verify: String,
     check: String,
+    find_renames: bool,
     dry_run: bool,
     update: bool,
     ignore_existing: bool,
@@ -208,6 +209,7 @@ fn wishes(options: &CopyOptions, reaching: &Reaching) -> Result<Wishes> {
             "nothing" => Check::Nothing,
             other => return Err(usage(format!("check={other:?}: evidence, digest or nothing"))),
         },
+        finds_renames: options.find_renames,
     };
     let movement = reaching.movement(asked(options)?)?;
     let dscp = read("dscp", options.dscp.as_deref(), units::parse_dscp)?;

@@ -35,6 +35,20 @@ pub struct SideAccounts {
     /// What its machine used meanwhile; `None` where nothing counts that.
     #[serde(default)]
     pub energy: Option<EnergyAccount>,
+    /// Receiver: what it found under other names, where it was asked to look.
+    #[serde(default)]
+    pub renamed: Option<RenamedAccount>,
+}
+
+/// What a receiver found in its own files under other names, and copied from there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+pub struct RenamedAccount {
+    /// Files of which some content was found.
+    pub files: u64,
+    /// Content bytes found.
+    pub bytes: u64,
+    /// More files stand there than are looked at: of the others none was found.
+    pub is_cut: bool,
 }
 
 /// A limit that the operator of a mover set for all that it moves, or for what one of its exports does.

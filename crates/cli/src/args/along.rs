@@ -22,6 +22,7 @@ const ALONG: &[&str] = &[
     "direct",
     "dry_run",
     "dscp",
+    "find_renames",
     "ignore_existing",
     "io_depth",
     "ionice",

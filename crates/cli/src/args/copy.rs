@@ -157,6 +157,11 @@ pub struct CopyArgs {
     /// How to recognise what is there already
     #[arg(long, value_enum, default_value_t = CheckBy::Evidence)]
     pub check: CheckBy,
+    /// Before a file is sent that the destination lacks, look there for its content under other names, by size and time.
+    /// What the digests of its chunks find is copied there; only the rest is sent. Files from 128 KiB on; not in a
+    /// bucket or a dry run
+    #[arg(long)]
+    pub find_renames: bool,
     /// How far to verify
     #[arg(long, value_enum, default_value_t = Verify::Written)]
     pub verify: Verify,

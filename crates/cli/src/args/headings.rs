@@ -51,6 +51,7 @@ const OF_COPIES: [Heading; 7] = [
             "exclude-from",
             "from0",
             "check",
+            "find-renames",
         ],
     ),
     (

@@ -431,6 +431,7 @@ fn wishes(args: &CopyArgs, filter: &FilterArgs, only: Vec<RelativePath>, state: 
             },
             delete_max: args.delete.then_some(args.max_delete),
             check: args.check.check(),
+            finds_renames: args.find_renames,
             verify: args.verify.level(),
         },
         movement,

@@ -13,7 +13,7 @@ use thalweg_mover::run::agree::Agreed;
 use thalweg_mover::run::copy::Sources;
 use thalweg_mover::stage::Stage;
 use thalweg_wire::account::{
-    DiskAccount, EnergyAccount, LimitAccount, ProcessAccount, SideAccounts, StageAccount, StreamAccount,
+    DiskAccount, EnergyAccount, LimitAccount, ProcessAccount, RenamedAccount, SideAccounts, StageAccount, StreamAccount,
 };
 use thalweg_wire::message::{Check, FailureKind, Loss, Slot, Totals, VerifyLevel};
 use thalweg_wire::receipt::{Side, Signatory, Signed, Statement, TransferKind};
@@ -129,6 +129,7 @@ fn accounts() -> SideAccounts {
         room: Some(RoomAccount::default()),
         limit: Some(LimitAccount::default()),
         energy: Some(EnergyAccount { joules: Some(1), ..EnergyAccount::default() }),
+        renamed: Some(RenamedAccount::default()),
     }
 }
 
@@ -267,6 +268,7 @@ fn report() -> Report {
         beginnings: Vec::new(),
         compared: Some(told()),
         sources: Sources::default(),
+        renamed: RenamedAccount::default(),
     }
 }
 

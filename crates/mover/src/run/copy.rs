@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_wire::RelativePath;
+use thalweg_wire::account::RenamedAccount;
 use thalweg_wire::message::{
     Check, FilterRule, PartOf, Place, Preserve, PullTrial, PushTrial, Totals, TransferNumber, VerifyLevel,
 };
@@ -145,6 +146,8 @@ pub struct Fidelity {
     pub delete_max: Option<u64>,
     /// How to recognise what is there.
     pub check: Check,
+    /// Before a file is sent that the destination lacks by name, look for its content there under other names.
+    pub finds_renames: bool,
     /// How far to check.
     pub verify: VerifyLevel,
 }
@@ -259,6 +262,8 @@ pub struct Report {
     pub compared: Option<Compared>,
     /// What became of source files that were to be removed.
     pub sources: Sources,
+    /// What the destination had under other names; nothing where it was not asked to look.
+    pub renamed: RenamedAccount,
 }
 
 /// What a copy had shown when its content had come for at most about [`BEGINNING`]: what tells how long all of it takes

@@ -100,6 +100,7 @@ impl Ledger {
             room: None,
             limit: None,
             energy: self.energy(),
+            renamed: None,
         }
     }
 

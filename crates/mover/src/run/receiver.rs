@@ -23,7 +23,7 @@ use std::sync::mpsc::{self, Sender as Queue};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 use thalweg_sys::{Buffer, Pool};
-use thalweg_wire::account::{RoomAccount, SideAccounts};
+use thalweg_wire::account::{RenamedAccount, RoomAccount, SideAccounts};
 use thalweg_wire::digest::Rule;
 use thalweg_wire::message::{
     FlowMessage, Heartbeat, Outcome, ScanTotals, Terms, Totals, TransferMessage, TransferNumber, WaitingFor,
@@ -456,9 +456,16 @@ impl Party for ReceiveRun {
     }
 
     fn own_accounts(&self) -> SideAccounts {
-        let wanted_bytes = self.lock().machine.wanted_bytes();
+        let (wanted_bytes, (files, bytes)) = {
+            let state = self.lock();
+            (state.machine.wanted_bytes(), state.machine.renamed())
+        };
         let room = self.free_bytes.map(|free_bytes| RoomAccount { free_bytes, wanted_bytes });
-        SideAccounts { room, ..self.common.own_accounts() }
+        let renamed = self.common.terms.finds_renames.then(|| {
+            let is_cut = self.destination.is_elsewhere_cut();
+            RenamedAccount { files, bytes, is_cut }
+        });
+        SideAccounts { room, renamed, ..self.common.own_accounts() }
     }
 
     /// Ends its threads and closes the destination: after success nothing hidden stays there, else

@@ -5,12 +5,13 @@
 //! this stream.
 
 use crate::endpoint::together::{TOGETHER_MAX, Together};
-use crate::endpoint::{Small, SourceFile};
+use crate::endpoint::{ELSEWHERE_MAX, Small, SourceFile};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::link::FrameBuffer;
 use crate::stage::compress::Unpacker;
 use crate::stage::read::ChunkReader;
 use crate::stage::receiving::{OpenPartial, Receiving, StagedFile};
+use crate::stage::round::may_have;
 use crate::stage::write::{Bytes, CopyNumber, Writes};
 use crate::stage::{Clocks, Stage, Stopwatch};
 use crate::transfer::Copy;
@@ -32,8 +33,8 @@ pub struct Intake {
     chunk: Option<Chunk>,
     writes: Writes,
     together: Together,
-    /// The file at the destination that was compared last.
-    existing: Option<(EntryId, Arc<dyn SourceFile>)>,
+    /// The file at the destination that was compared last, with its number among those for its entry.
+    existing: Option<(EntryId, usize, Arc<dyn SourceFile>)>,
     /// A segment of it.
     scratch: Vec<u8>,
 }
@@ -208,8 +209,8 @@ impl Intake {
         Ok(self.file.clone())
     }
 
-    /// Compares a chunk of the file that stands there with what was read at the source. What cannot be read here
-    /// differs.
+    /// Compares a chunk of the file that stands there, or of those of other names, with what was read at the source.
+    /// What cannot be read here differs.
     fn compare(&mut self, inner: &Inner, watch: &mut Stopwatch) -> Result<()> {
         let run = self.run.clone();
         let terms = run.terms();
@@ -218,23 +219,37 @@ impl Intake {
         }
         let chunk = inner.offset / terms.chunk_bytes;
         let Some(entry) = run.compare_wanted(inner.entry, chunk)? else { return Ok(()) };
-        let existing = match self.existing.take().filter(|(id, _)| *id == entry.id) {
-            Some((_, file)) => Ok(file),
-            None => run.destination().existing(&entry),
-        };
-        self.scratch.resize(terms.segment_bytes as usize, 0);
-        let found = existing.and_then(|file| {
-            let digest = ChunkReader::new(file.clone(), &entry, chunk, terms).digest(&mut self.scratch);
-            self.existing = Some((entry.id, file));
-            digest
-        });
+        let is_same = self.stands_there(&entry, chunk, inner.digest);
         // It stood here: nothing of it came.
         watch.lap(Stage::Read, digest::chunk_length(chunk, entry.evidence.size, terms.chunk_bytes));
-        match found {
-            Ok(found) if found == inner.digest => run.chunk_same(entry.id, chunk, found),
-            _ => run.chunk_differs(entry.id, chunk),
+        match is_same {
+            true => run.chunk_same(entry.id, chunk, inner.digest),
+            false => run.chunk_differs(entry.id, chunk),
         }
         Ok(())
+    }
+
+    /// Whether a file that may have the entry's content has this chunk of it: first the one that was asked last.
+    fn stands_there(&mut self, entry: &Entry, chunk: u64, wanted: Digest) -> bool {
+        let run = self.run.clone();
+        let terms = run.terms();
+        self.scratch.resize(terms.segment_bytes as usize, 0);
+        let (last, mut held) = match self.existing.take() {
+            Some((id, number, file)) if id == entry.id => (number, Some(file)),
+            _ => (0, None),
+        };
+        let others = (0..ELSEWHERE_MAX).filter(|&number| number != last);
+        for number in std::iter::once(last).chain(others) {
+            let Some(file) = held.take().or_else(|| may_have(run.destination(), entry, number)?.ok()) else {
+                continue;
+            };
+            let found = ChunkReader::new(file.clone(), entry, chunk, terms).digest(&mut self.scratch);
+            self.existing = Some((entry.id, number, file));
+            if found.is_ok_and(|found| found == wanted) {
+                return true;
+            }
+        }
+        false
     }
 
     fn pack(&mut self, files: u64, payload: &[u8], watch: &mut Stopwatch) -> Result<()> {

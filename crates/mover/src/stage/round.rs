@@ -9,7 +9,7 @@
 //!
 //! The receiver machine says when and in which order; these threads only do it.
 
-use crate::endpoint::{PartialFile, Ready, Staged};
+use crate::endpoint::{Destination, ELSEWHERE_MAX, PartialFile, Ready, SourceFile, Staged};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::several::at_once;
 use crate::stage::read::{ChunkReader, Segment};
@@ -189,13 +189,26 @@ fn finish(run: &dyn Receiving, entries: &[(EntryId, Digest)], may_wait: bool) ->
     at_once("names", run.destination().finishes_at_once(), entries, |&(id, digest)| (id, finish(id, digest)))
 }
 
+/// A file that may have the content of an entry: the one that stands there, or one of those of other names; `None`
+/// behind the last.
+pub(super) fn may_have(
+    destination: &dyn Destination,
+    entry: &Entry,
+    number: usize,
+) -> Option<Result<Arc<dyn SourceFile>>> {
+    destination.elsewhere(entry, number).or_else(|| (number == 0).then(|| destination.existing(entry)))
+}
+
 /// Copies a chunk of the file that stands there into the partial. All of it is read and digested before anything is
 /// written: memory for a chunk.
 fn copy_existing(run: &dyn Receiving, entry: &Arc<Entry>, chunk: u64, digest: Digest, watch: &mut Stopwatch) {
     let terms = run.terms();
     let (mut content, mut zeros, mut segments) = (Vec::new(), Vec::new(), Vec::new());
-    let mut read = || -> Result<Digest> {
-        let mut reader = ChunkReader::new(run.destination().existing(entry)?, entry, chunk, terms);
+    let mut read = |file: Arc<dyn SourceFile>| -> Result<Digest> {
+        content.clear();
+        zeros.clear();
+        segments.clear();
+        let mut reader = ChunkReader::new(file, entry, chunk, terms);
         let mut buffer = vec![0; terms.segment_bytes as usize];
         while let Some(offset) = reader.next_offset() {
             match reader.read(&mut buffer)? {
@@ -212,7 +225,9 @@ fn copy_existing(run: &dyn Receiving, entry: &Arc<Entry>, chunk: u64, digest: Di
         }
         Ok(reader.join(&segments))
     };
-    let is_same = read().is_ok_and(|found| found == digest);
+    let is_same = (0..ELSEWHERE_MAX)
+        .map_while(|number| may_have(run.destination(), entry, number))
+        .any(|file| file.and_then(&mut read).is_ok_and(|found| found == digest));
     // Its bytes were booked when it was compared.
     watch.lap(Stage::Read, 0);
     if !is_same {

@@ -108,6 +108,8 @@ pub struct Candidate {
     pub chunks: u64,
     /// It may be all of the entry: it has the same size.
     pub is_whole: bool,
+    /// It has another name, which stays: it is copied from, and never kept as the entry.
+    pub is_elsewhere: bool,
 }
 
 impl Candidate {
@@ -120,7 +122,12 @@ impl Candidate {
             false if size > chunk_bytes && entry_size > chunk_bytes => size.min(entry_size) / chunk_bytes,
             false => 0,
         };
-        (chunks > 0).then_some(Candidate { chunks, is_whole })
+        (chunks > 0).then_some(Candidate { chunks, is_whole, is_elsewhere: false })
+    }
+
+    /// A file of another name and the same size.
+    pub fn elsewhere(size: u64, chunk_bytes: u64) -> Self {
+        Candidate { chunks: digest::chunk_count(size, chunk_bytes), is_whole: true, is_elsewhere: true }
     }
 }
 
@@ -286,6 +293,8 @@ struct Counts {
     unmoved_bytes: u64,
     wanted_bytes: u64,
     totals: Totals,
+    /// What was found under other names: files, and bytes.
+    renamed: (u64, u64),
     verified_bytes: u64,
     durable_bytes: u64,
 }
@@ -438,6 +447,11 @@ impl Receiver {
     /// Counters so far.
     pub fn totals(&self) -> Totals {
         self.counts.totals
+    }
+
+    /// Files of which some content was found in files of other names, and its bytes.
+    pub fn renamed(&self) -> (u64, u64) {
+        self.counts.renamed
     }
 
     /// Content bytes verified and durable so far.

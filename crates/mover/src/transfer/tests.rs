@@ -3,6 +3,8 @@
 
 mod copies;
 
+mod elsewhere;
+
 mod ends;
 
 mod hard_links;

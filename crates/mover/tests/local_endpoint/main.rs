@@ -41,6 +41,8 @@ mod removing;
 
 mod remembering;
 
+mod renamed;
+
 mod enduring;
 
 mod parts;
@@ -226,7 +228,7 @@ fn copy_with(source: &LocalSource, to: To, mut before: impl FnMut(&Entry)) -> Co
                 outcome
             }
             // What could be compared is sent as a whole here.
-            Decision::Fresh | Decision::Wanted { left: None, .. } => {
+            Decision::Fresh | Decision::Wanted { left: None, .. } | Decision::Elsewhere { left: None } => {
                 copied.fresh += 1;
                 if dry_run {
                     done(None, Vec::new())
@@ -234,7 +236,7 @@ fn copy_with(source: &LocalSource, to: To, mut before: impl FnMut(&Entry)) -> Co
                     move_file(source, &destination, entry, None, &mut before)
                 }
             }
-            Decision::Wanted { left: Some(left), .. } => {
+            Decision::Wanted { left: Some(left), .. } | Decision::Elsewhere { left: Some(left) } => {
                 copied.resumed_chunks += left.present.len() as u64;
                 move_file(source, &destination, entry, Some((left.partial, left.present)), &mut before)
             }

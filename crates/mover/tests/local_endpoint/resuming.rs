@@ -169,6 +169,26 @@ fn what_an_earlier_attempt_left_is_gone_on_with_where_it_is_and_nothing_is_recor
 }
 
 #[test]
+fn what_an_earlier_attempt_left_is_gone_on_with_beside_a_file_of_another_name() {
+    let trees = large();
+    set_mtime(&trees.source.join("large"), 1_000_000_000, 5);
+    let source = half_way(&trees, 5);
+    fs::copy(trees.source.join("large"), trees.target.join("old")).unwrap();
+    set_mtime(&trees.target.join("old"), 1_000_000_000, 5);
+    let asked = || To { terms: Terms { finds_renames: true, ..terms() }, ..to(&trees.target) };
+    let destination = open(asked(), &SourceForm::Many).unwrap();
+    let (found, _) = scan(&source);
+    destination.decide(&found.entries[0], &|_, _| true);
+    let decided = destination.decide(found.entry("large"), &|_, _| true);
+    let Decision::Elsewhere { left: Some(left) } = decided else { panic!("what is left is not found") };
+    assert_eq!(left.present.len(), 5);
+    drop(left);
+    destination.close(false);
+    assert_eq!(copy(&source, asked()).assert_whole().resumed_chunks, 5);
+    assert!(same(&trees));
+}
+
+#[test]
 fn a_source_that_changed_meanwhile_starts_anew() {
     let trees = large();
     half_way(&trees, 5);

@@ -55,6 +55,9 @@ class CopyOptions(Reaching, Watching, total=False):
     verify: Verify
     #: How to recognise what is there. Default: ``evidence``.
     check: Check
+    #: Look for the content of files that the destination lacks there under other names, by size and time; the report's
+    #: ``details["files_renamed"]`` and ``details["bytes_renamed"]`` have what was found.
+    find_renames: bool
     #: Say what would be done, change nothing.
     dry_run: bool
     #: Leave alone what is newer at the destination.
@@ -298,6 +301,7 @@ def start(
         "compress": options.get("compress", False),
         "verify": options.get("verify", "written"),
         "check": options.get("check", "evidence"),
+        "find_renames": options.get("find_renames", False),
         "dry_run": options.get("dry_run", False),
         "update": options.get("update", False),
         "ignore_existing": options.get("ignore_existing", False),

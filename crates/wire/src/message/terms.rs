@@ -119,6 +119,8 @@ pub struct Terms {
     pub removes_source: bool,
     /// Only this part of the entries is sent. At the destination others may be at work on the other parts.
     pub part: Option<PartOf>,
+    /// Before a file is sent that the destination lacks, the receiver looks for its content in files of other names.
+    pub finds_renames: bool,
 }
 
 /// One of the parts that the entries of a source are dealt into.
@@ -245,6 +247,7 @@ impl Terms {
             yields: false,
             removes_source: false,
             part: None,
+            finds_renames: false,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::Sample;
 use crate::account::{
-    DiskAccount, EnergyAccount, LimitAccount, ProcessAccount, RoomAccount, SideAccounts, StageAccount,
+    DiskAccount, EnergyAccount, LimitAccount, ProcessAccount, RenamedAccount, RoomAccount, SideAccounts, StageAccount,
     StreamAccount,
 };
 use crate::entry::Xattr;
@@ -414,6 +414,7 @@ fn accounts() -> SideAccounts {
             export: Some("data".into()),
         }),
         energy: Some(EnergyAccount { joules: Some(18_000), is_platform: true, is_denied: false }),
+        renamed: Some(RenamedAccount { files: 300, bytes: 1 << 40, is_cut: true }),
     }
 }
 

@@ -13,6 +13,7 @@
 //!
 //! - [`decide`] looks at what stands there; [`guard`] says what is not done although it could be; [`displace`] makes
 //!   way where something of another kind stands; [`resume`] and [`recheck`] tell what an earlier attempt left;
+//!   [`elsewhere`] looks for content under other names;
 //! - [`small`] takes whole small files into staging, [`durable`] makes what is staged survive a power cut, and
 //!   [`finish`] gives it its name;
 //! - meanwhile [`flight`] has entries that are decided and not settled, [`shared_inodes`] which entry keeps a file of
@@ -25,6 +26,7 @@ use self::ajar::{is_kept_out, is_refused};
 use self::decide::settled;
 use self::delete::Deletion;
 use self::durable::Durability;
+use self::elsewhere::Listed;
 use self::flight::Flights;
 use self::guard::Guard;
 use self::shared_inodes::HardLinks;
@@ -58,7 +60,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use thalweg_sys::{Dir, File, FileSystemKind, Links, Stat, Time};
 use thalweg_wire::message::{Direct, Loss, Outcome, SourceForm, Terms};
 use thalweg_wire::path::Escaped;
@@ -71,6 +73,8 @@ mod decide;
 mod resume;
 
 mod recheck;
+
+mod elsewhere;
 
 mod small;
 
@@ -134,6 +138,8 @@ pub struct LocalDestination {
     pub(super) scratch: Mutex<Option<Scratch>>,
     /// By reading what stands there, to compare it.
     brought: Arc<Brought>,
+    /// What stands there, for those that it lacks by name; listed when the first of them comes.
+    elsewhere: OnceLock<Listed>,
     /// The source's numbers of devices and inodes are of the same kernel as ours.
     pub(super) is_beside_source: bool,
 }
@@ -229,6 +235,7 @@ impl LocalDestination {
             top_times: Mutex::default(),
             scratch: Mutex::default(),
             brought: Brought::of_a_copy(),
+            elsewhere: OnceLock::new(),
             is_beside_source: false,
             terms,
         };
@@ -587,6 +594,20 @@ impl Destination for LocalDestination {
             let of_failure = |why: Failure| failure::io_because(io::ErrorKind::Other, why.reason, why.cause);
             self.open_existing(entry).map_err(of_failure)
         })))
+    }
+
+    fn elsewhere(&self, entry: &Entry, number: usize) -> Option<Result<Arc<dyn SourceFile>>> {
+        let (found, path) = self.found_elsewhere(entry, number)?;
+        let asked = self.terms.disk.destination.direct;
+        let open = || self.open_found(found, path);
+        Some(open().map_err(|error| failed("open", &entry.path, &error)).map(|file| {
+            let file = LocalFile::new(file, entry.evidence.size, asked, &self.brought, open);
+            Arc::new(file) as Arc<dyn SourceFile>
+        }))
+    }
+
+    fn is_elsewhere_cut(&self) -> bool {
+        self.elsewhere.get().is_some_and(Listed::is_cut)
     }
 
     fn keep(&self, entry: &Entry, digest: Digest) -> Decision {

@@ -90,11 +90,14 @@ impl Job<'_> {
         ];
         options.extend(unused_of_link(far, link, self.wishes.asked_of_way));
         options.extend(self.wishes.unused.iter().map(|option| (option.as_str(), true)));
-        if let Some(text) = without_effect(far, &options)
-            && !self.is_unused_told
-        {
+        let mut texts: Vec<String> = without_effect(far, &options).into_iter().collect();
+        let looks = matches!(self.to, To::Local(_) | To::Far(..)) && !self.wishes.dry_run;
+        if self.wishes.fidelity.finds_renames && !looks {
+            texts.push("without effect in a bucket, nowhere, or in a dry run: --find-renames".to_owned());
+        }
+        if !texts.is_empty() && !self.is_unused_told {
             self.is_unused_told = true;
-            (self.watch.events)(Event::Note(text));
+            texts.into_iter().for_each(|text| (self.watch.events)(Event::Note(text)));
         }
     }
 
@@ -148,6 +151,7 @@ impl Job<'_> {
             yields: asked.yields,
             removes_source: self.wishes.removes_sources,
             part: selection.part,
+            finds_renames: fidelity.finds_renames,
             ..link.terms(plan)
         }
     }

@@ -61,6 +61,7 @@ impl Job<'_> {
         if self.wishes.dry_run {
             self.tell_room(&sides.1, true);
         }
+        let renamed = sides.1.renamed.unwrap_or_default();
         let elapsed = self.started.elapsed();
         let settled = totals.done + totals.unchanged + totals.skipped + totals.failed;
         let streams = steering.streams();
@@ -70,6 +71,11 @@ impl Job<'_> {
         let rate = self.wishes.movement.rate.bytes_per_s().map(|rate| rate.saturating_mul(8));
         if let Some(advice) = window_advice(&plan, rate, streams, &totals, elapsed) {
             (self.watch.events)(Event::Note(advice));
+        }
+        if renamed.is_cut {
+            let text = "more stands at the destination than is looked at for files of other names: what was not found \
+                        was sent (--find-renames)";
+            (self.watch.events)(Event::Note(text.to_owned()));
         }
         self.tell_left(&sources);
         (self.watch.events)(Event::Finished(totals));
@@ -89,6 +95,7 @@ impl Job<'_> {
             beginnings,
             compared: None,
             sources,
+            renamed,
         }
     }
 

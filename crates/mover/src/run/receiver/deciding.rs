@@ -136,6 +136,10 @@ impl ReceiveRun {
                     },
                 }
             }
+            Decision::Elsewhere { left } => Decided::Wanted {
+                present: left.map(|left| left.present).unwrap_or_default(),
+                candidate: Some(Candidate::elsewhere(entry.evidence.size, self.common.terms.chunk_bytes)),
+            },
         };
         Some(Verdict::Decided(entry.id, decided))
     }
@@ -167,7 +171,7 @@ impl ReceiveRun {
             let outcome = Outcome::Done { digest: None, losses: Vec::new() };
             decision = Decision::Settled { outcome, made: false };
         }
-        if let Decision::Wanted { left: Some(left), .. } = &decision {
+        if let Some(left) = decision.left() {
             let file = self.open_for(entry.clone(), left.partial.clone());
             self.held().insert(entry.id, HeldContent::Partial(file));
         }

@@ -8,6 +8,9 @@
 //!
 //! Nothing is written before a difference is known. Copied chunks are digested again on the way, and count like
 //! those that came from the sender.
+//!
+//! A file of another name is only copied from: that it is not the entry is known from the beginning. If the first of
+//! its chunks that is compared differs, it is taken for another file, and all of the entry is asked for.
 
 use super::{Action, Candidate, Item, Large, Receiver, State, protocol};
 use crate::failure::{Failure, FailureKind, Result};
@@ -15,9 +18,8 @@ use crate::transfer::runs::RunSet;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use thalweg_wire::digest;
-use thalweg_wire::message::{Outcome, Run, TransferMessage as Say};
-use thalweg_wire::{Digest, Entry, EntryId};
+use thalweg_wire::message::{Outcome, Run, TransferMessage as Say, Want};
+use thalweg_wire::{Digest, Entry, EntryId, digest, limits};
 
 /// Runs of holes that wait to be looked for, in all files that stand here: beyond it such a file counts as
 /// another, and is copied from as far as it is the same.
@@ -34,17 +36,28 @@ pub(super) struct Comparison {
     copying: Option<u64>,
     /// Runs of holes being looked for.
     looking: u32,
+    /// Some chunk was found the same.
+    has_helped: bool,
+    /// Some chunk was copied from a file of another name.
+    is_counted: bool,
 }
 
 impl Comparison {
     pub(super) fn new(candidate: Candidate, has_partial: bool) -> Self {
         Comparison {
             candidate,
-            differs: has_partial || !candidate.is_whole,
+            differs: has_partial || !candidate.is_whole || candidate.is_elsewhere,
             same: BTreeMap::new(),
             copying: None,
             looking: 0,
+            has_helped: false,
+            is_counted: false,
         }
+    }
+
+    /// A file of another name in which nothing of the entry was found.
+    fn is_wrong_guess(&self) -> bool {
+        self.candidate.is_elsewhere && !self.has_helped
     }
 
     pub(super) fn is_same(&self, chunk: u64) -> bool {
@@ -117,6 +130,7 @@ impl Receiver {
             return;
         }
         comparison.same.insert(chunk, digest);
+        comparison.has_helped = true;
         let bytes = digest::chunk_length(chunk, entry.evidence.size, self.terms.chunk_bytes);
         self.counts.verified_bytes = self.counts.verified_bytes.saturating_add(bytes);
         self.counts.totals.bytes_same = self.counts.totals.bytes_same.saturating_add(bytes);
@@ -130,11 +144,13 @@ impl Receiver {
     /// It has not: the sender is asked for the chunk.
     pub fn chunk_differs(&mut self, id: EntryId, chunk: u64, now: Duration) {
         let Some(Item { state: State::Large(large), .. }) = self.items.get(&id) else { return };
-        if large.comparison.is_none() || large.has(chunk) {
-            return;
+        let Some(comparison) = large.comparison.as_ref().filter(|_| !large.has(chunk)) else { return };
+        if comparison.is_wrong_guess() {
+            self.give_up_guess(id);
+        } else {
+            self.ask_whole(id, chunk);
+            self.there_is_a_difference(id, now);
         }
-        self.ask_whole(id, chunk);
-        self.there_is_a_difference(id, now);
         self.proceed(now);
     }
 
@@ -149,6 +165,11 @@ impl Receiver {
         let Some(digest) = comparison.same.remove(&chunk) else { return };
         let bytes = digest::chunk_length(chunk, entry.evidence.size, self.terms.chunk_bytes);
         if is_there {
+            if comparison.candidate.is_elsewhere {
+                let (files, found) = &mut self.counts.renamed;
+                *files += u64::from(!std::mem::replace(&mut comparison.is_counted, true));
+                *found = found.saturating_add(bytes);
+            }
             large.written.insert(chunk, chunk + 1);
             self.chunk_is_dirty(id, chunk, digest, bytes, now);
         } else {
@@ -239,6 +260,26 @@ impl Receiver {
             item.asked = item.asked.wrapping_add(1);
             self.outbox.say_acks();
             self.outbox.say(Say::Differs(vec![(id, Run { first: chunk, count: 1 })]));
+        }
+    }
+
+    /// The file of another name is another file: the sender is asked for all that is not here.
+    fn give_up_guess(&mut self, id: EntryId) {
+        let Some(item) = self.items.get_mut(&id) else { return };
+        let State::Large(large) = &mut item.state else { return };
+        large.comparison = None;
+        // What is read again needs a new one.
+        large.seal = None;
+        // Else the answer to the repeated offer asks for it.
+        if item.unconfirmed {
+            return;
+        }
+        let wants = large.wants();
+        let asked: Vec<(EntryId, Run)> = wants.iter().flat_map(Want::runs).map(|&run| (id, run)).collect();
+        self.outbox.say_acks();
+        for runs in asked.chunks(limits::MESSAGE_ITEMS_MAX / 2) {
+            item.asked = item.asked.wrapping_add(runs.len() as u32);
+            self.outbox.say(Say::Differs(runs.to_vec()));
         }
     }
 

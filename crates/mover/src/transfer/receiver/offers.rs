@@ -34,7 +34,11 @@ impl Receiver {
             Decided::Fresh => true,
             // In a dry run that is the word for what would come.
             Decided::Settled { outcome: Outcome::Done { .. }, .. } => self.terms.dry_run,
-            Decided::Settled { .. } | Decided::Wanted { .. } => false,
+            // Its content is here, and takes room once more.
+            Decided::Wanted { present, candidate } => {
+                present.is_empty() && candidate.is_some_and(|candidate| candidate.is_elsewhere)
+            }
+            Decided::Settled { .. } => false,
         };
         // What changed at the source and comes again takes no more room for that, unless it was a link.
         if is_new && !sparse && (item.first == id || item.was_link) {

@@ -58,7 +58,8 @@ fn holes_of_a_file_that_came_to_nothing_are_kept_no_more() {
 #[test]
 fn so_many_holes_that_nobody_could_look_for_them_in_time_are_a_difference() {
     let chunks = limits::FILE_BYTES_MAX / CHUNK;
-    let mut receiver = receiving_holes(usize::MAX, Some(Candidate { chunks, is_whole: true }));
+    let candidate = Candidate { chunks, is_whole: true, is_elsewhere: false };
+    let mut receiver = receiving_holes(usize::MAX, Some(candidate));
     let runs = (0..100_000).map(|first| (EntryId(0), Run { first, count: 1 })).collect();
     receiver.hear(Say::Holes(runs), Duration::ZERO).unwrap();
     let is_look = |action: &Action| matches!(action, Action::CompareHoles(..));

@@ -52,7 +52,7 @@ impl LocalDestination {
             return;
         }
         let outlook = match decided {
-            Ok(Decision::Fresh | Decision::Wanted { .. }) => Outlook::Comes,
+            Ok(Decision::Fresh | Decision::Wanted { .. } | Decision::Elsewhere { .. }) => Outlook::Comes,
             Ok(Decision::Settled { outcome: Outcome::Unchanged { .. }, .. }) => Outlook::Stays,
             Ok(Decision::Settled { outcome: Outcome::Done { .. }, .. }) => {
                 if self.hard_links.foretold(entry.id).is_some() {
@@ -236,7 +236,8 @@ impl LocalDestination {
         let Some((place, name)) = self.parent_or_dry(path)? else { return Ok(Decision::Fresh) };
         let Some(stat) = self.look(&place, &name, entry, false)? else {
             drop(names);
-            return self.resume(entry, &place, None, reading);
+            let decision = self.resume(entry, &place, None, reading)?;
+            return Ok(self.or_elsewhere(entry, decision, self.grain(&place), reading));
         };
         let mut candidate = None;
         let source = match self.terms.check {

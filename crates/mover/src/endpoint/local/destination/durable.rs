@@ -274,7 +274,9 @@ impl LocalDestination {
     /// where an earlier attempt of this job may have made it: any other was there for long, and a sync of all is dear.
     fn builds_on_the_past(&self, entry: &Entry, decision: &Decision) -> bool {
         let builds = match decision {
-            Decision::Wanted { .. } | Decision::Settled { outcome: Outcome::Unchanged { .. }, .. } => true,
+            Decision::Wanted { .. }
+            | Decision::Elsewhere { left: Some(_) }
+            | Decision::Settled { outcome: Outcome::Unchanged { .. }, .. } => true,
             Decision::Settled { outcome: Outcome::Done { .. }, made: false } => {
                 // Anything else is told as it stands there, with what it lost.
                 !matches!(entry.kind, Kind::Directory) || self.goes_on()

@@ -19,6 +19,8 @@ pub(super) struct Flight {
     pub(super) finished: Option<(Evidence, Option<Digest>)>,
     /// The partial that it was, until its name is durable: what the journal says of it counts as long.
     pub(super) partial: Option<u64>,
+    /// Files of other names that may have its content, by their numbers in what was listed.
+    pub(super) elsewhere: Vec<u32>,
 }
 
 /// What stood at a path, as far as it must not change until we put something in its place.
@@ -85,6 +87,11 @@ impl Flights {
     /// What stood at its path when it was decided.
     pub(super) fn seen(&self, id: EntryId) -> Option<Seen> {
         lock(&self.entries).get(&id)?.seen
+    }
+
+    /// One of the files of other names that may have its content.
+    pub(super) fn elsewhere(&self, id: EntryId, number: usize) -> Option<u32> {
+        lock(&self.entries).get(&id)?.elsewhere.get(number).copied()
     }
 
     /// Whether it has its name from us.
