@@ -92,8 +92,10 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     let far: Vec<Whom> = asked.iter().flat_map(Asked::far_movers).collect();
     let mut how = How { client_line: client_line()?, ..how(args, places, &state) };
     let is_shared = args.part.is_none() && asked.iter().any(|asked| asked.part().is_some());
-    how.ssh.connect_max = is_shared.then_some(SHARED_CONNECT_MAX);
+    how.ssh.connect_max = (asked.len() > 1).then_some(BESIDE_CONNECT_MAX);
     let mut far_movers = FarMovers::new(how.clone());
+    let here = asked.iter().zip(&errands).filter(|(_, errand)| errand.is_none());
+    far_movers.reach_together(&here.flat_map(|(asked, _)| asked.far_movers()).collect::<Vec<_>>())?;
     let reach = |(asked, errand): (Asked, Option<Between>)| -> Result<Work> {
         Ok(match errand {
             Some(errand) => Work::Between(Box::new(errand)),
@@ -177,9 +179,9 @@ fn read_places(args: &CopyArgs, only: Option<&[RelativePath]>, places: &Places) 
     }
 }
 
-/// For how long one ssh host of several may not answer: the others wait for it, and their parts with them. A login
+/// For how long one ssh host of several may not answer: the others wait for it, and their copies with them. A login
 /// takes far less; where nothing answers the kernel tries for some two minutes.
-const SHARED_CONNECT_MAX: Duration = Duration::from_secs(30);
+const BESIDE_CONNECT_MAX: Duration = Duration::from_secs(30);
 
 /// Reaches their places. Of a copy that several hosts share (`may_lack`), a host that is not reached leaves its parts
 /// undone, unless none is; it is tried once.
