@@ -126,8 +126,8 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     }
     let sends = jobs.iter().any(|job| job.is_push());
     let congestion = congestion::wished(args.link.congestion.cca.as_deref(), sends)?;
-    // A copy that runs elsewhere is asked there.
-    let _listens = (!jobs.is_empty()).then(|| running::listen(&state, &wishes.movement.rate));
+    // What runs elsewhere is told there.
+    let _listens = running::listen(&state, &wishes.movement.rate);
 
     let stop = Arc::new(Stop::default());
     let signal = signals::stop_on(stop.clone(), (!args.quiet).then_some(STOPPING))?;
@@ -364,12 +364,13 @@ impl Copies<'_> {
         listener: &Arc<Listener>,
     ) -> std::result::Result<Ended, Exit> {
         listener.hear(&Event::Detail(format!(
-            "it runs at {}, where `thalweg why` and `thalweg limit` are asked about it",
+            "it runs at {}; `thalweg why` and `thalweg limit` are asked about it here",
             errand.acting()
         )));
         let relay = Relay::new(listener.clone());
         let Copies { how, state, stop, signal, .. } = *self;
-        let exit = errand.run(&Hears { how, state, relay: &relay, meter, stop, signal })?;
+        let rate = &self.wishes.movement.rate;
+        let exit = errand.run(&Hears { how, state, relay: &relay, meter, rate, stop, signal })?;
         Ok(Ended::There(exit, relay))
     }
 }

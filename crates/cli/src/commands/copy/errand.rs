@@ -13,13 +13,17 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use thalweg_client::errand::{Errand, Given, SIGNAL_LIMIT, Told};
 use thalweg_client::far_movers::{self, How, Whom};
 use thalweg_client::job::Asked;
+use thalweg_mover::basin::Evidence;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::link::Ticket;
 use thalweg_mover::run::copy::{Meter, Stop};
-use thalweg_service::published;
+use thalweg_mover::run::steer::Rate;
+use thalweg_service::published::{self, Progress, Publisher, State};
 
 /// What all such copies of a command are given.
 pub struct Pack<'a> {
@@ -41,6 +45,9 @@ pub struct Between {
     attached: Vec<(String, Vec<u8>)>,
     receipt: Option<PathBuf>,
     report: Option<Scrap>,
+    /// Source and destination as they are shown.
+    names: (String, String),
+    is_dry: bool,
     number: usize,
     copies: usize,
 }
@@ -51,6 +58,8 @@ pub struct Hears<'a> {
     pub state: &'a Path,
     pub relay: &'a Relay,
     pub meter: &'a Meter,
+    /// The rate that is wanted by now.
+    pub rate: &'a Arc<Rate>,
     pub stop: &'a Stop,
     pub signal: &'a signals::Asked,
 }
@@ -90,8 +99,8 @@ impl Pack<'_> {
         }
         words.push("--".into());
         words.extend(errand.places());
-        let copies = self.copies;
-        Ok(Between { errand, words, attached, receipt, report, number, copies })
+        let (names, is_dry, copies) = (asked.names(), self.args.dry_run, self.copies);
+        Ok(Between { errand, words, attached, receipt, report, names, is_dry, number, copies })
     }
 
     fn check(&self, errand: &Errand) -> Result<()> {
@@ -152,17 +161,25 @@ impl Between {
 
     /// Runs it to its end. `Ok` with its exit code if it ended there, `Err` if it failed here, which is told.
     pub fn run(&self, hears: &Hears<'_>) -> std::result::Result<Exit, Exit> {
-        let Hears { how, state, relay, meter, stop, signal } = *hears;
+        let published = Published::begin(self, hears.state);
+        let ended = self.attend(hears, &published);
+        published.over(&ended);
+        ended
+    }
+
+    fn attend(&self, hears: &Hears<'_>, published: &Published) -> std::result::Result<Exit, Exit> {
+        let Hears { how, state, relay, meter, rate, stop, signal } = *hears;
         let told = |told: Told| match told {
             Told::Out(line) => relay.out(&line),
             Told::Err(line) => relay.err(&line),
             Told::Note(text) => relay.note(text),
+            Told::Evidence(evidence) => published.tell(&evidence, meter),
             Told::Progress(progress) => {
                 relay.begun();
                 progress.set(meter);
             }
         };
-        let ended = self.errand.run(self.given(), how, state, &told, stop);
+        let ended = self.errand.run(self.given(rate), how, state, &told, stop);
         relay.begun();
         let failed = |failure: &Failure| {
             let exit = match failure.kind {
@@ -177,7 +194,7 @@ impl Between {
         exit_of(code, &self.acting(), stop, signal).map_err(|failure| failed(&failure))
     }
 
-    fn given(&self) -> Given {
+    fn given(&self, rate: &Arc<Rate>) -> Given {
         let receipt = self.receipt.iter().map(|path| (RECEIPT.to_owned(), path.clone()));
         let report = self.report.iter().map(|report| (REPORT.to_owned(), report.path.clone()));
         Given {
@@ -185,8 +202,37 @@ impl Between {
             attached: self.attached.clone(),
             returned: receipt.chain(report).collect(),
             progress: true,
+            rate: rate.clone(),
             number: self.number,
             copies: self.copies,
+        }
+    }
+}
+
+/// What `thalweg why` finds of it here: nothing before the acting end has told something.
+struct Published {
+    publisher: Option<Publisher>,
+    is_told: AtomicBool,
+}
+
+impl Published {
+    fn begin(between: &Between, state: &Path) -> Published {
+        let (from, to) = &between.names;
+        let publisher = Publisher::begin(state, from, to, false).filter(|_| !between.is_dry);
+        Published { publisher, is_told: AtomicBool::new(false) }
+    }
+
+    fn tell(&self, evidence: &Evidence, meter: &Meter) {
+        if let Some(publisher) = &self.publisher {
+            publisher.tell(evidence, Some(Progress::of(meter)));
+            self.is_told.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn over(&self, ended: &std::result::Result<Exit, Exit>) {
+        if let Some(publisher) = self.publisher.as_ref().filter(|_| self.is_told.load(Ordering::Relaxed)) {
+            let is_done = matches!(ended, Ok(Exit::Done | Exit::Partial));
+            publisher.over(if is_done { State::Finished } else { State::Failed });
         }
     }
 }
