@@ -432,6 +432,26 @@ fn why_and_limit_are_asked_about_a_copy_between_far_places_where_it_was_asked_fo
     site.assert_gone();
 }
 
+#[test]
+fn ways_of_data_streams_are_those_of_the_two_ends_of_a_copy() {
+    let Some(site) = Site::start() else { return };
+    make_tree(&site.a.path("from"));
+    let (from, to) = (site.at_a("from/"), site.at_b("to"));
+    let words: [&str; 6] = ["--stall-timeout", "5s", "--patience", "12s", &from, &to];
+    let copy = |way: &[&str]| site.run(&[way, &words].concat());
+    // Neither is looked for at the machine that asked.
+    let refused = copy(&["--bind", "192.0.2.77"]);
+    assert!(!refused.status.success(), "{}", said(&refused));
+    assert!(said(&refused).contains("this machine has no"), "{}", said(&refused));
+    // Port 1 of this machine: nobody listens there.
+    let nobody = copy(&["--via", "127.0.0.1:1"]);
+    assert!(!nobody.status.success(), "{}", said(&nobody));
+    assert!(said(&nobody).contains("no address of --via could be reached"), "{}", said(&nobody));
+    succeeded(&copy(&["--via", "127.0.0.1", "--bind", "lo"]));
+    assert_same(&site.a.path("from"), &site.b.path("to"));
+    site.assert_gone();
+}
+
 /// Each list has one host twice: two copies take a part of the tree each.
 #[test]
 fn several_hosts_share_a_copy_between_far_places() {

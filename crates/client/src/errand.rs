@@ -172,6 +172,15 @@ impl Errand {
         }
     }
 
+    /// The other end as far movers are told apart, which the acting end dials; `None` if both are at one host.
+    pub fn other_end(&self) -> Option<Whom> {
+        match &self.other {
+            Other::Here => None,
+            Other::Daemon(_) | Other::Ssh { .. } if self.sends => Whom::of(&self.destination),
+            Other::Daemon(_) | Other::Ssh { .. } => self.sources.first().and_then(Whom::of),
+        }
+    }
+
     /// The ticket of an other end that is a daemon, which has to go along; `None` if there is none, or it is no daemon.
     pub fn ticket(&self, how: &How) -> Option<PathBuf> {
         match &self.other {

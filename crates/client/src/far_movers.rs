@@ -208,6 +208,18 @@ pub fn check_via<'a>(via: &[String], far: impl IntoIterator<Item = &'a Whom>) ->
     Ok(())
 }
 
+/// Refuses `--via ticket` for a far mover that ssh reaches.
+///
+/// # Errors
+/// `Usage`.
+pub fn check_ticket_via(via: &[String], whom: &Whom) -> Result<()> {
+    if matches!(whom, Whom::Ssh(..)) && via.iter().any(|via| via == TICKET) {
+        let cause = "`--via ticket` is for daemons: by ssh there is no ticket";
+        return Err(Failure::new(FailureKind::Usage, "read the command line", cause));
+    }
+    Ok(())
+}
+
 /// Refuses addresses of the other family where only one is dialled.
 ///
 /// # Errors
@@ -304,6 +316,7 @@ impl FarMovers {
             return Err(failure.clone());
         }
         check_via(&self.how.via, self.known.iter().map(|(known, _)| known).chain([whom]))?;
+        check_ticket_via(&self.how.via, whom)?;
         check_family(whom, &self.how)?;
         let reached = match whom {
             Whom::Daemon(address, _) => daemon(address, self.ticket(whom)?, &self.how)?,
@@ -322,6 +335,7 @@ impl FarMovers {
         check_via(&self.how.via, all)?;
         let mut hosts: Vec<(&Whom, &str, Option<u16>)> = Vec::new();
         for whom in all {
+            check_ticket_via(&self.how.via, whom)?;
             check_family(whom, &self.how)?;
             let is_new = self.known.iter().all(|(known, _)| known != whom)
                 && hosts.iter().all(|(other, ..)| *other != whom);
@@ -413,10 +427,6 @@ pub fn lacks_ticket(address: &str) -> Failure {
 }
 
 fn by_ssh(host: &str, port: Option<u16>, how: &How) -> Result<Reached> {
-    if how.via.iter().any(|via| via == TICKET) {
-        let cause = "`--via ticket` is for daemons: by ssh there is no ticket";
-        return Err(Failure::new(FailureKind::Usage, "read the command line", cause));
-    }
     let far = match &how.client_line {
         Some(line) => ssh::far_by_client(line, host, port, how)?,
         None => ssh::far(host, port, how)?,

@@ -83,6 +83,7 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
         asked.errand(command)?.map(|errand| pack.with(asked, errand, number)).transpose()
     };
     let errands = asked.iter().zip(1..).map(between).collect::<Result<Vec<_>>>()?;
+    errand::check_ways(args, &asked, &errands)?;
     let state = identity::state_directory(args.link.state.as_deref())?;
     // Before there are threads: they inherit it.
     stand_back(args.manners.priority())?;

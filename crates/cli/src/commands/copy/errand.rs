@@ -105,16 +105,10 @@ impl Pack<'_> {
 
     fn check(&self, errand: &Errand) -> Result<()> {
         let (args, acting) = (self.args, errand.acting());
-        let typed = &args.link.typed.of_streams;
-        for (option, is_typed) in [("--via", typed.via), ("--bind", typed.bind)] {
-            if is_typed {
-                let cause = format!(
-                    "{option} names addresses of the machine that the copy runs on, which is {acting}: log in there, and give \
-                     it to `thalweg {}`",
-                    self.command
-                );
-                return Err(refused(&cause));
-            }
+        if args.link.typed.of_streams.via
+            && let Some(other) = errand.other_end()
+        {
+            far_movers::check_ticket_via(&args.link.way.via, &other)?;
         }
         if args.receipt.is_some() && args.remove_source_files {
             let cause = format!(
@@ -142,6 +136,32 @@ impl Pack<'_> {
         let path = path.ok_or_else(|| far_movers::lacks_ticket(&address))?;
         Ok(Some(Ticket::read(&path)?.to_text()?.as_bytes().to_vec()))
     }
+}
+
+/// Refuses ways of data streams that would not be those of one end: of the copies of a command, those that run
+/// elsewhere have an errand.
+///
+/// # Errors
+/// `Usage`.
+pub fn check_ways(args: &CopyArgs, asked: &[Asked], errands: &[Option<Between>]) -> Result<()> {
+    let typed = &args.link.typed.of_streams;
+    let runs_here = errands.iter().any(Option::is_none);
+    if typed.bind && runs_here && errands.iter().any(Option::is_some) {
+        let cause = "--bind names addresses or cards of one machine, and copies of this command run at two: give one command \
+                     for those between two far places, and one for the others";
+        return Err(refused(cause));
+    }
+    if !typed.via {
+        return Ok(());
+    }
+    let ends = |(asked, errand): (&Asked, &Option<Between>)| -> Vec<Whom> {
+        match errand {
+            Some(between) => between.errand.other_end().into_iter().collect(),
+            None => asked.far_movers().collect(),
+        }
+    };
+    let ends: Vec<Whom> = asked.iter().zip(errands).flat_map(ends).collect();
+    far_movers::check_via(&args.link.way.via, &ends)
 }
 
 /// An option with a file that goes along, or comes `back`.
