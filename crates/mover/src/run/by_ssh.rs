@@ -128,7 +128,7 @@ impl SshStarter {
         is_over: &dyn Fn() -> bool,
     ) -> Result<StartedMover> {
         let start = |there: &Ssh| {
-            self.started(there, |program| ssh::start(there, program, order, first, is_over))
+            self.started(there, is_over, |program| ssh::start(there, program, order, first, is_over))
         };
         let there = self.ssh(first);
         if first { self.logins.log_in(&there, is_over, start) } else { start(&there) }
@@ -136,7 +136,9 @@ impl SshStarter {
 
     /// Starts a deputy, unless it `is_over` before.
     pub(super) fn start_deputy(&self, is_over: &dyn Fn() -> bool) -> Result<StartedDeputy> {
-        let start = |there: &Ssh| self.started(there, |program| deputy::start(there, program, true, is_over));
+        let start = |there: &Ssh| {
+            self.started(there, is_over, |program| deputy::start(there, program, true, is_over))
+        };
         self.logins.log_in(&self.ssh(true), is_over, start)
     }
 
@@ -144,12 +146,14 @@ impl SshStarter {
     fn started<T>(
         &self,
         there: &Ssh,
+        is_over: &dyn Fn() -> bool,
         start: impl Fn(&FarProgram) -> std::result::Result<T, NotStarted>,
     ) -> Result<T> {
         match start(&self.program()) {
             Ok(started) => Ok(started),
             Err(refused) if refused.program_is_missing && self.wishes.bootstrap => {
-                let placed = bootstrap::place(there, self.wishes.static_programs.as_deref())?;
+                let ours = self.wishes.static_programs.as_deref();
+                let placed = bootstrap::place(there, ours, is_over)?;
                 *lock(&self.program) = FarProgram::at(placed);
                 start(&self.program()).map_err(|refused| refused.failure)
             }
