@@ -401,8 +401,8 @@ impl<R: BufRead> Reader<R> {
     }
 }
 
-/// From where a header says that it was copied, to where, and which part, if it was one. It is as it was signed, and may
-/// be of any form.
+/// From where a header says that it was copied, to where, and which part, if it was one. It is as it was signed, and
+/// may be of any form.
 fn places(header: &Value) -> Map<String, Value> {
     let from = header.get("from").and_then(Value::as_array).into_iter().flatten();
     let from: Value = from.filter(|place| place.is_string()).cloned().collect();

@@ -452,7 +452,7 @@ fn attend(
             Heard::Said(said @ ToDeputy::Answer(_)) => {
                 matches!(answers.try_send(said), Err(TrySendError::Full(_)))
             }
-            // The last one counts, and a copy that takes none is stuck.
+            // As with an answer: where there is no room for it the copy is stuck.
             Heard::Said(said @ ToDeputy::Limit(_)) => {
                 let _ = answers.try_send(said);
                 false

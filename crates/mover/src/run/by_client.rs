@@ -4,8 +4,8 @@
 //!    lines of [`errand`](crate::link::ssh::errand).
 //! 2. [`reach`] has the far mover started, and [reached](super::reaching) as by ssh: directly, by having it dial, and
 //!    where neither goes through ssh processes of who started the deputy.
-//! 3. [`ClientLine::tells`] says how far the copy is, [`ClientLine::tell_evidence`] where its time goes; its rate is what
-//!    who asked for it wants ([`ClientLine::obeys`]).
+//! 3. [`ClientLine::tells`] says how far the copy is, [`ClientLine::tell_evidence`] where its time goes; its rate is
+//!    what who asked for it wants ([`ClientLine::obeys`]).
 //!
 //! Who is at the other end of a connection is proved by TLS in each case: the fingerprint that is trusted came by ssh,
 //! from the machine that the user named, over the machine that the user sits at.
