@@ -327,8 +327,9 @@ fn what_cannot_be_copied_is_refused_before_anybody_is_reached() {
     refuse(&[&file, "a:x", "--and", "tw://a/in/y", "tw://a/in/z"], 3, "both places are far");
     // What a copy between two far places does not do.
     refuse(&["tw://a/data/x", "b:y/"], 1, "a daemon asks who you are");
-    let elsewhere = "--via names addresses of the machine that the copy runs on, which is a";
-    refuse(&["a:x", "b:y", "--via", "127.0.0.1"], 1, elsewhere);
+    refuse(&["a:x", "b:y", "--via", "ticket"], 1, "`--via ticket` is for daemons");
+    refuse(&["a:x", "b,c:y", "--via", "127.0.0.1"], 1, "--via names addresses of one far side");
+    refuse(&[&file, "a:x", "--and", "a:y", "b:z", "--via", "127.0.0.1"], 1, "and there are two");
     refuse(&[&file, "a:x", "--and", "a:y", "b:z", "--bind", "lo"], 1, "--bind names addresses");
     let receipt = text(&scratch.path("receipt"));
     refuse(&["a:x", "b:y", "--remove-source-files", "--receipt", &receipt], 1, "be lost with the way");

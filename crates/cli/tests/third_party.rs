@@ -405,6 +405,53 @@ fn a_copy_between_far_places_that_is_stopped_or_whose_user_is_gone_leaves_nothin
     }
 }
 
+#[test]
+fn why_and_limit_are_asked_about_a_copy_between_far_places_where_it_was_asked_for() {
+    let Some(site) = Site::start() else { return };
+    std::fs::write(site.a.path("file"), noise(9, 32 << 20)).unwrap();
+    // It would take longer than it is waited for.
+    let mut slow = site.command(&["--bwlimit", "64kB"]);
+    slow.args([site.at_a("file"), site.at_b("to")]);
+    let running = Running::start(slow);
+    let pid = running.pid().to_string();
+    let why = || {
+        let output = site.here.run(["why", "--json", &pid]);
+        serde_json::from_slice::<Value>(&output.stdout).unwrap_or_default()
+    };
+    let moves = |told: &Value| told["state"] == "running" && told["bytes"].as_u64() > Some(0);
+    assert!(wait_until(ARRIVES, || moves(&why())), "{}", why());
+    let told = site.here.ok(["limit", &pid, "none"]);
+    assert!(told.contains("no limit"), "{told}");
+    let ran = running.end(ARRIVES);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let told = why();
+    assert_eq!((told["state"].as_str(), told["bytes_settled"].as_u64()), (Some("finished"), Some(32 << 20)));
+    assert!(told["bytes"].as_u64() >= Some(32 << 20), "{told}");
+    let sentence = site.here.ok(["why", "-q"]);
+    assert!(!sentence.contains("nothing has moved yet"), "{sentence}");
+    site.assert_gone();
+}
+
+#[test]
+fn ways_of_data_streams_are_those_of_the_two_ends_of_a_copy() {
+    let Some(site) = Site::start() else { return };
+    make_tree(&site.a.path("from"));
+    let (from, to) = (site.at_a("from/"), site.at_b("to"));
+    let words: [&str; 6] = ["--stall-timeout", "5s", "--patience", "12s", &from, &to];
+    let copy = |way: &[&str]| site.run(&[way, &words].concat());
+    // Neither is looked for at the machine that asked.
+    let refused = copy(&["--bind", "192.0.2.77"]);
+    assert!(!refused.status.success(), "{}", said(&refused));
+    assert!(said(&refused).contains("this machine has no"), "{}", said(&refused));
+    // Port 1 of this machine: nobody listens there.
+    let nobody = copy(&["--via", "127.0.0.1:1"]);
+    assert!(!nobody.status.success(), "{}", said(&nobody));
+    assert!(said(&nobody).contains("no address of --via could be reached"), "{}", said(&nobody));
+    succeeded(&copy(&["--via", "127.0.0.1", "--bind", "lo"]));
+    assert_same(&site.a.path("from"), &site.b.path("to"));
+    site.assert_gone();
+}
+
 /// Each list has one host twice: two copies take a part of the tree each.
 #[test]
 fn several_hosts_share_a_copy_between_far_places() {

@@ -2,8 +2,8 @@
 //!
 //! 1. [`Errand::of`] says which end acts: the source if ssh reaches it, else the destination if ssh reaches that. Data
 //!    travel between the two ends, and not through this machine, but where neither end can dial the other.
-//! 2. [`Errand::run`] starts the deputy by ssh, gives it the command with the files that go along, tells what it says,
-//!    and does for it what takes a login at the other end ([`Steward`]).
+//! 2. [`Errand::run`] starts the deputy by ssh, gives it the command with the files that go along, tells what it says
+//!    and what rate is wanted, and does for it what takes a login at the other end ([`Steward`]).
 //! 3. [`client_line`] is, in the program that the deputy runs, the way back to here.
 //!
 //! The deputy does not outlive us: when ssh ends, or it hears nothing of us for long, it stops its copy in order, and
@@ -21,16 +21,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
+use thalweg_mover::basin::Evidence;
 use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
 use thalweg_mover::link::ssh::Only;
 use thalweg_mover::link::ssh::deputy::{Next, StartedDeputy};
 pub use thalweg_mover::link::ssh::errand::ErrandProgress;
 use thalweg_mover::link::ssh::errand::{
-    self, ASKS_MAX, Answer, Ask, Attached, ERRAND_LINE_BYTES_MAX, FromDeputy, HERE_EVERY, Nothing, Outcome,
-    PIECE_BYTES_MAX, Piece, RETURNED_BYTES_MAX, Returned, Said, ToDeputy,
+    self, ASKS_MAX, Answer, Ask, Attached, ERRAND_LINE_BYTES_MAX, FromDeputy, HERE_EVERY, Limit, Nothing,
+    Outcome, PIECE_BYTES_MAX, Piece, RETURNED_BYTES_MAX, Returned, Said, ToDeputy,
 };
 use thalweg_mover::run::by_client::ClientLine;
 use thalweg_mover::run::copy::Stop;
+use thalweg_mover::run::steer::Rate;
 use thalweg_mover::run::steward::Steward;
 use thalweg_sys::Replace;
 use thalweg_sys::atomic_file::{AtomicFile, Durability};
@@ -50,6 +52,10 @@ const END_LIMIT: Duration = Duration::from_secs(3);
 const ASKS_LIMIT: Duration = Duration::from_secs(4);
 /// Time for a signal that ended ssh, too, to be heard here: a terminal's Ctrl-C reaches both.
 pub const SIGNAL_LIMIT: Duration = Duration::from_millis(200);
+/// Between two looks whether another rate is wanted.
+const LIMIT_LOOK: Duration = Duration::from_millis(250);
+/// Between two words on where its time goes, at least: each is a file that is written.
+const EVIDENCE_EVERY: Duration = Duration::from_millis(500);
 /// Bytes of one line of a copy's stdout, at most.
 const OUT_BYTES_MAX: usize = 4 << 20;
 
@@ -87,8 +93,10 @@ pub struct Given {
     pub attached: Vec<(String, Vec<u8>)>,
     /// Files that come back: each with its name, and where it is written here.
     pub returned: Vec<(String, PathBuf)>,
-    /// Whether [`Told::Progress`] is wanted.
+    /// Whether [`Told::Progress`] and [`Told::Evidence`] are wanted.
     pub progress: bool,
+    /// The rate that it is to keep, which may change while it runs; at first it is what the words say.
+    pub rate: Arc<Rate>,
     /// Which copy of its command it is, from 1 on.
     pub number: usize,
     /// How many there are.
@@ -104,6 +112,8 @@ pub enum Told {
     Err(String),
     /// How far it is.
     Progress(ErrandProgress),
+    /// Where its time goes: every second or so, and at its end.
+    Evidence(Box<Evidence>),
     /// Something of ours.
     Note(String),
 }
@@ -159,6 +169,15 @@ impl Errand {
         match self.port {
             Some(port) => format!("{}:{port}", self.host),
             None => self.host.clone(),
+        }
+    }
+
+    /// The other end as far movers are told apart, which the acting end dials; `None` if both are at one host.
+    pub fn other_end(&self) -> Option<Whom> {
+        match &self.other {
+            Other::Here => None,
+            Other::Daemon(_) | Other::Ssh { .. } if self.sends => Whom::of(&self.destination),
+            Other::Daemon(_) | Other::Ssh { .. } => self.sources.first().and_then(Whom::of),
         }
     }
 
@@ -222,8 +241,9 @@ impl Errand {
         let deputy = Arc::new(steward.start_deputy(&|| stop.is_asked())?);
         let sends = deputy.clone();
         let (goes_on, over) = mpsc::channel();
+        let (rate, changes) = (given.rate.clone(), given.rate.changes());
         // If ssh takes nothing, it has ended, and that is heard.
-        threads::spawn("errand", move || send(&sends, errand, &attached, &over))?;
+        threads::spawn("errand", move || send(&sends, errand, &attached, (&rate, changes), &over))?;
         let mut hearing = Hearing {
             name: self.acting(),
             deputy: &deputy,
@@ -232,8 +252,11 @@ impl Errand {
             out: String::new(),
             back: given.returned.into_iter().map(Back::of).collect(),
             asks: Arc::default(),
+            evidence: None,
+            evidence_at: None,
         };
         let ended = hearing.hear(stop);
+        hearing.tell_evidence();
         drop(goes_on);
         steward.close();
         deputy.end(if ended.is_ok() { END_LIMIT } else { Duration::ZERO });
@@ -283,16 +306,33 @@ fn to_send(given: &Given) -> Result<(ToDeputy, Vec<Vec<u8>>)> {
     Ok((errand, given.attached.iter().map(|(_, bytes)| bytes.clone()).collect()))
 }
 
-/// Says all, and then that we are here until it is `over`, or ssh takes no more.
-fn send(deputy: &StartedDeputy, errand: ToDeputy, attached: &[Vec<u8>], over: &Receiver<()>) {
+/// Says all, and then that we are here, and each rate that is wanted after so many `changes` of it, until it is `over`,
+/// or ssh takes no more.
+fn send(
+    deputy: &StartedDeputy,
+    errand: ToDeputy,
+    attached: &[Vec<u8>],
+    (rate, mut changes): (&Rate, u64),
+    over: &Receiver<()>,
+) {
     let pieces = attached.iter().enumerate().flat_map(|(file, bytes)| {
         let piece = move |bytes: &[u8]| Piece { file, data: errand::to_data(bytes) };
         bytes.chunks(PIECE_BYTES_MAX).map(move |bytes| ToDeputy::Piece(piece(bytes)))
     });
     let mut all = std::iter::once(errand).chain(pieces).chain([ToDeputy::Begin(Nothing {})]);
     let mut goes_on = all.try_for_each(|what| deputy.say(&what)).is_ok();
-    while goes_on && matches!(over.recv_timeout(HERE_EVERY), Err(RecvTimeoutError::Timeout)) {
-        goes_on = deputy.say(&ToDeputy::Here(Nothing {})).is_ok();
+    let mut said_at = Instant::now();
+    while goes_on && matches!(over.recv_timeout(LIMIT_LOOK), Err(RecvTimeoutError::Timeout)) {
+        let what = if rate.changes() != changes {
+            changes = rate.changes();
+            ToDeputy::Limit(Limit { bytes_per_s: rate.bytes_per_s() })
+        } else if said_at.elapsed() >= HERE_EVERY {
+            ToDeputy::Here(Nothing {})
+        } else {
+            continue;
+        };
+        said_at = Instant::now();
+        goes_on = deputy.say(&what).is_ok();
     }
 }
 
@@ -307,6 +347,10 @@ struct Hearing<'a> {
     back: Vec<Back>,
     /// Asks that are worked on.
     asks: Arc<AtomicUsize>,
+    /// Where its time goes, unless that is told.
+    evidence: Option<Box<Evidence>>,
+    /// When that was told last.
+    evidence_at: Option<Instant>,
 }
 
 impl Hearing<'_> {
@@ -322,6 +366,9 @@ impl Hearing<'_> {
             }
             if stopping.is_some_and(|since| since.elapsed() > STOP_LIMIT) {
                 return Err(stopped(&self.name, "it did not stop in time"));
+            }
+            if self.evidence_at.is_none_or(|at| at.elapsed() >= EVIDENCE_EVERY) {
+                self.tell_evidence();
             }
             match self.deputy.next(LOOK_AGAIN)? {
                 Next::Said(FromDeputy::Exit(code)) => return Ok(code),
@@ -359,12 +406,23 @@ impl Hearing<'_> {
             }
             FromDeputy::Err(text) => (self.told)(Told::Err(inert(&text))),
             FromDeputy::Progress(progress) => (self.told)(Told::Progress(progress)),
+            // What another version has otherwise is not told.
+            FromDeputy::Evidence(evidence) => {
+                self.evidence = serde_json::from_value(evidence).ok().or(self.evidence.take());
+            }
             FromDeputy::Ask(ask) => self.answer(ask)?,
             FromDeputy::File(piece) => self.back(&piece.name)?.add(&piece)?,
             FromDeputy::FileEnd(piece) => self.back(&piece.name)?.finish()?,
             FromDeputy::Exit(_) => {}
         }
         Ok(())
+    }
+
+    fn tell_evidence(&mut self) {
+        if let Some(evidence) = self.evidence.take() {
+            self.evidence_at = Some(Instant::now());
+            (self.told)(Told::Evidence(evidence));
+        }
     }
 
     /// Each in a thread of its own: a login takes its time.

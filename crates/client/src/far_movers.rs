@@ -3,11 +3,12 @@
 
 use crate::objects::{Bucket, Location, Settings};
 use crate::place::{Place, Places, plain};
-use crate::ssh;
+use crate::{ssh, threads};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 use thalweg_mover::event::{self, Events};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
@@ -69,7 +70,8 @@ pub struct SshOptions {
     pub static_programs: Option<Vec<PathBuf>>,
     /// Data ride in ssh. Default: only where every port is shut.
     pub via_ssh: bool,
-    /// For how long sshd may not answer, in whole seconds; a password may be typed for longer. Default: as ssh is set.
+    /// Where other hosts are logged in to beside this one, each first without asking for anything: for how long sshd
+    /// may not answer, in whole seconds; a password may be typed for longer. Default: it is alone, and ssh as it is set.
     pub connect_max: Option<Duration>,
     /// How the far mover stands to others there. Default: as sshd starts it.
     pub priority: Priority,
@@ -136,6 +138,8 @@ pub struct Reached {
 pub struct FarMovers {
     how: How,
     known: Vec<(Whom, Reached)>,
+    /// Those that were to be reached together, and were not.
+    failed: Vec<(Whom, Failure)>,
     buckets: Vec<Bucket>,
 }
 
@@ -204,6 +208,18 @@ pub fn check_via<'a>(via: &[String], far: impl IntoIterator<Item = &'a Whom>) ->
     Ok(())
 }
 
+/// Refuses `--via ticket` for a far mover that ssh reaches.
+///
+/// # Errors
+/// `Usage`.
+pub fn check_ticket_via(via: &[String], whom: &Whom) -> Result<()> {
+    if matches!(whom, Whom::Ssh(..)) && via.iter().any(|via| via == TICKET) {
+        let cause = "`--via ticket` is for daemons: by ssh there is no ticket";
+        return Err(Failure::new(FailureKind::Usage, "read the command line", cause));
+    }
+    Ok(())
+}
+
 /// Refuses addresses of the other family where only one is dialled.
 ///
 /// # Errors
@@ -263,7 +279,7 @@ pub fn has_name(place: &Place) -> bool {
 impl FarMovers {
     /// None yet.
     pub fn new(how: How) -> FarMovers {
-        FarMovers { how, known: Vec::new(), buckets: Vec::new() }
+        FarMovers { how, known: Vec::new(), failed: Vec::new(), buckets: Vec::new() }
     }
 
     /// Reads a place.
@@ -296,25 +312,63 @@ impl FarMovers {
         if let Some((_, reached)) = self.known.iter().find(|(known, _)| known == whom) {
             return Ok(reached.clone());
         }
+        if let Some((_, failure)) = self.failed.iter().find(|(failed, _)| failed == whom) {
+            return Err(failure.clone());
+        }
         check_via(&self.how.via, self.known.iter().map(|(known, _)| known).chain([whom]))?;
+        check_ticket_via(&self.how.via, whom)?;
         check_family(whom, &self.how)?;
         let reached = match whom {
             Whom::Daemon(address, _) => daemon(address, self.ticket(whom)?, &self.how)?,
-            Whom::Ssh(host, port) => {
-                if self.how.via.iter().any(|via| via == TICKET) {
-                    let cause = "`--via ticket` is for daemons: by ssh there is no ticket";
-                    return Err(Failure::new(FailureKind::Usage, "read the command line", cause));
-                }
-                let far = match &self.how.client_line {
-                    Some(line) => ssh::far_by_client(line, host, *port, &self.how)?,
-                    None => ssh::far(host, *port, &self.how)?,
-                };
-                let far = far.spread(self.how.via.clone(), self.how.bind.clone())?;
-                Reached { far: Arc::new(far) }
-            }
+            Whom::Ssh(host, port) => by_ssh(host, *port, &self.how)?,
         };
         self.known.push((whom.clone(), reached.clone()));
         Ok(reached)
+    }
+
+    /// Reaches those of them that are by ssh, if they are several, at the same time: one that does not answer delays no
+    /// other. What became of each says [`FarMovers::reach`]; none is tried twice.
+    ///
+    /// # Errors
+    /// `Usage` as [`FarMovers::reach`], before anybody is reached.
+    pub fn reach_together(&mut self, all: &[Whom]) -> Result<()> {
+        check_via(&self.how.via, all)?;
+        let mut hosts: Vec<(&Whom, &str, Option<u16>)> = Vec::new();
+        for whom in all {
+            check_ticket_via(&self.how.via, whom)?;
+            check_family(whom, &self.how)?;
+            let is_new = self.known.iter().all(|(known, _)| known != whom)
+                && hosts.iter().all(|(other, ..)| *other != whom);
+            if let Whom::Ssh(host, port) = whom
+                && is_new
+            {
+                hosts.push((whom, host, *port));
+            }
+        }
+        if hosts.len() < 2 {
+            return Ok(());
+        }
+        let how = &self.how;
+        let reached: Vec<Result<Reached>> = std::thread::scope(|scope| {
+            let logins: Vec<_> = hosts
+                .iter()
+                .map(|&(_, host, port)| {
+                    threads::spawn_scoped(scope, "login", move || by_ssh(host, port, how))
+                })
+                .collect();
+            let end = |login: Result<ScopedJoinHandle<'_, Result<Reached>>>| match login?.join() {
+                Ok(reached) => reached,
+                Err(panic) => std::panic::resume_unwind(panic),
+            };
+            logins.into_iter().map(end).collect()
+        });
+        for ((whom, ..), reached) in hosts.into_iter().zip(reached) {
+            match reached {
+                Ok(reached) => self.known.push((whom.clone(), reached)),
+                Err(failure) => self.failed.push((whom.clone(), failure)),
+            }
+        }
+        Ok(())
     }
 
     /// Who started the deputy that runs this copy, if one does.
@@ -372,6 +426,15 @@ pub fn lacks_ticket(address: &str) -> Failure {
     Failure::new(FailureKind::Usage, CONNECT, cause)
 }
 
+fn by_ssh(host: &str, port: Option<u16>, how: &How) -> Result<Reached> {
+    let far = match &how.client_line {
+        Some(line) => ssh::far_by_client(line, host, port, how)?,
+        None => ssh::far(host, port, how)?,
+    };
+    let far = far.spread(how.via.clone(), how.bind.clone())?;
+    Ok(Reached { far: Arc::new(far) })
+}
+
 fn daemon(address: &str, ticket: Option<Ticket>, how: &How) -> Result<Reached> {
     let ticket = ticket.ok_or_else(|| lacks_ticket(address))?;
     let identity = ticket.identity()?;
@@ -424,6 +487,35 @@ mod tests {
         far_movers.known.push((ssh(), reached()));
         let refused = far_movers.reach(&daemon("b:1", "/t")).err().unwrap();
         assert!(refused.cause.contains("there are two"), "{refused}");
+    }
+
+    /// Each login waits until the other has begun.
+    #[test]
+    fn several_hosts_by_ssh_are_logged_in_together_and_each_says_itself_why_it_was_not_reached() {
+        let scratch = tempfile::tempdir().unwrap();
+        // By its name it takes the options of OpenSSH, behind the script.
+        let (rsh, script) = (scratch.path().join("ssh"), scratch.path().join("ssh.sh"));
+        std::os::unix::fs::symlink("/bin/sh", &rsh).unwrap();
+        let text = "case \" $* \" in *' -G '*) exit 0;; esac\n\
+                    for word; do test \"$is_host\" && break; test \"$word\" = -- && is_host=1; done\n\
+                    cd \"${0%/*}\"; echo >> \"begun-$word\"; tries=0\n\
+                    until test -e begun-one && test -e begun-other; do\n\
+                    tries=$((tries + 1)); test $tries = 600 && exit 1; sleep 0.1; done\n\
+                    exit 255\n";
+        std::fs::write(&script, text).unwrap();
+        let rsh = format!("'{}' '{}'", rsh.display(), script.display()).into();
+        let ssh = SshOptions { rsh, connect_max: Some(Duration::from_secs(60)), ..SshOptions::default() };
+        let mut far_movers = FarMovers::new(How::to_ask(&Places::default(), None, ssh));
+        let all = ["one", "other"].map(|host| Whom::Ssh(host.to_owned(), None));
+        far_movers.reach_together(&all).unwrap();
+        let read = |name: &str| std::fs::read(scratch.path().join(name)).unwrap();
+        let begun = || ["begun-one", "begun-other"].map(read);
+        let before = begun();
+        for (whom, name) in all.iter().zip(["one", "other"]) {
+            let failure = far_movers.reach(whom).err().unwrap();
+            assert_eq!(failure.cause, format!("ssh did not reach {name}"));
+        }
+        assert_eq!(begun(), before, "one was tried again");
     }
 
     #[test]

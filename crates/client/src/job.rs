@@ -464,13 +464,22 @@ impl Job {
         let (from, to) = &self.names;
         let line = self.client_line.as_ref();
         let _telling = line.map(|line| line.tells(watch.meter.clone())).transpose()?;
+        if let Some(line) = line {
+            line.obeys(&wishes.movement.rate);
+        }
         // A dry run moves nothing.
         let told = Publisher::begin(state, from, to, false).filter(|_| !wishes.dry_run).map(Arc::new);
         let meter = watch.meter.clone();
-        let done = move || Some(Progress::of(&meter));
-        let sink = done.clone();
-        let evidence =
-            told.clone().map(|told| -> EvidenceSink { Arc::new(move |now| told.tell(now, sink())) });
+        let (publisher, to_line) = (told.clone(), line.filter(|_| !wishes.dry_run).cloned());
+        let tell: EvidenceSink = Arc::new(move |now| {
+            if let Some(told) = &publisher {
+                told.tell(now, Some(Progress::of(&meter)));
+            }
+            if let Some(line) = &to_line {
+                line.tell_evidence(now);
+            }
+        });
+        let evidence = (told.is_some() || line.is_some()).then(|| tell.clone());
         let watch = Watch { evidence, ..watch.clone() };
         let route = routes::of(&self.from, &self.to).filter(|_| !wishes.movement.holds_still);
         let learned = route.as_ref().and_then(|route| routes::known(state, route));
@@ -515,10 +524,10 @@ impl Job {
         if let (Some(route), Ok(Report { learned: Some(learned), .. })) = (route, &result) {
             routes::learn(state, &route, *learned);
         }
+        if let Ok(report) = &result {
+            tell(&report.evidence);
+        }
         if let Some(told) = told {
-            if let Ok(report) = &result {
-                told.tell(&report.evidence, done());
-            }
             told.over(if result.is_ok() { State::Finished } else { State::Failed });
         }
         result

@@ -194,8 +194,8 @@ pub struct Seal {
     pub segment_bytes: u64,
     /// What its lines join to.
     pub root: Digest,
-    /// An object of all that was signed beside the lines: `began`, `from` (a list) and `to` of the header, and what the
-    /// footer says in words. Texts are as they were written, and may hold anything.
+    /// An object of all that was signed beside the lines: `began`, `from` (a list), `to` and of a part `part` of the
+    /// header, and what the footer says in words. Texts are as they were written, and may hold anything.
     pub words: Value,
 }
 
@@ -401,12 +401,15 @@ impl<R: BufRead> Reader<R> {
     }
 }
 
-/// From where a header says that it was copied, and to where. It is as it was signed, and may be of any form.
+/// From where a header says that it was copied, to where, and which part, if it was one. It is as it was signed, and
+/// may be of any form.
 fn places(header: &Value) -> Map<String, Value> {
     let from = header.get("from").and_then(Value::as_array).into_iter().flatten();
     let from: Value = from.filter(|place| place.is_string()).cloned().collect();
     let to = header.get("to").filter(|place| place.is_string()).cloned().unwrap_or_default();
-    Map::from_iter([("from".to_owned(), from), ("to".to_owned(), to)])
+    let part = header.get("part").filter(|part| part.is_string()).cloned();
+    let part = part.map(|part| ("part".to_owned(), part));
+    Map::from_iter([("from".to_owned(), from), ("to".to_owned(), to)].into_iter().chain(part))
 }
 
 fn closed((number, block): (u64, blake3::Hasher)) -> (u64, Digest) {

@@ -7,6 +7,8 @@
 //! 4. Files whose content differs, and of which the receipt has the digests of parts, are read once more: which bytes?
 //! 5. If asked: nothing is there that the receipt does not have.
 //!
+//! Several receipts, as those of the parts of one copy, are one: steps 2 to 4 for each, and step 5 for all together.
+//!
 //! The receipt is opened once, and of what is no regular file a copy is made, so that each pass reads what step 1 has
 //! checked. A file that is written in place meanwhile is found by the root, which each pass computes again.
 //!
@@ -30,7 +32,7 @@ use thalweg_mover::failure::{Failure, FailureKind, Reason, Result, VERIFY};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::copy::{Meter, Stop};
 use thalweg_wire::receipt::Line;
-use thalweg_wire::{Kind, RelativePath};
+use thalweg_wire::{Kind, RelativePath, limits};
 
 /// 1. The receipt, and its passes.
 mod receipt;
@@ -75,8 +77,14 @@ pub enum Told<'a> {
 
 /// What there is to be looked at, for who is told how far it is.
 pub fn expect(meter: &Meter, seal: &Seal) {
-    meter.entries_found.store(seal.entries, Ordering::Relaxed);
-    meter.bytes_found.store(seal.bytes, Ordering::Relaxed);
+    expect_all(meter, &[seal]);
+}
+
+/// The same of several receipts.
+pub fn expect_all(meter: &Meter, seals: &[&Seal]) {
+    let sum = |of: fn(&Seal) -> u64| seals.iter().fold(0u64, |sum, seal| sum.saturating_add(of(seal)));
+    meter.entries_found.store(sum(|seal| seal.entries), Ordering::Relaxed);
+    meter.bytes_found.store(sum(|seal| seal.bytes), Ordering::Relaxed);
     meter.scan_over.store(true, Ordering::Relaxed);
     meter.came(0);
 }
@@ -162,13 +170,63 @@ pub fn verify_sample(
     tell: &mut Tell<'_>,
     stop: &Stop,
 ) -> Result<Found> {
+    verify_all(&[(receipt, seal)], reach, strict, sample, tell, stop)
+}
+
+/// The same with several receipts together: what none of them has is extra, and a directory that several have is looked
+/// at once. A `sample` is that of one.
+///
+/// # Errors
+/// As [`verify`].
+pub fn verify_all(
+    receipts: &[(&Receipt, &Seal)],
+    reach: &Reach,
+    strict: bool,
+    sample: Option<&Sample>,
+    tell: &mut Tell<'_>,
+    stop: &Stop,
+) -> Result<Found> {
     let reach = &reach.outlasting();
-    let is_single = is_single(receipt, seal, reach)?;
-    let judge = Mutex::new(Judge::new(strict, seal, tell).reading(sample));
+    let is_single = is_single(receipts, reach)?;
+    let mut judge = Judge::new(strict, tell).of(receipts.len()).reading(sample);
+    for receipt in receipts {
+        judge = compare_one(*receipt, (reach, is_single), sample, judge.on(receipt.1), stop)?;
+        if judge.stopped.is_some() {
+            break;
+        }
+    }
+    // It ends with that anyway, and a place that is away would be waited for once more.
+    if strict && !is_single && judge.stopped.is_none() {
+        reach.list(true, &mut |found| {
+            match found {
+                Listed::Entry(entry) => judge.is_extra(&entry.path),
+                // Nobody knows what is there that the receipt does not have.
+                Listed::Trouble(failure) => judge.is_unreadable(&failure),
+            }
+            Ok(())
+        })?;
+    }
+    if stop.is_asked() {
+        judge.stop(stopped());
+    }
+    judge.end()
+}
+
+fn stopped() -> Failure {
+    Failure::new(FailureKind::Stopped, VERIFY, "stopped on request").because(Reason::BeginsAnew)
+}
+
+/// Steps 2 to 4 for one receipt.
+fn compare_one<'a, 'b>(
+    (receipt, seal): (&Receipt, &Seal),
+    (reach, is_single): (&Reach, bool),
+    sample: Option<&Sample>,
+    judge: Judge<'a, 'b>,
+    stop: &Stop,
+) -> Result<Judge<'a, 'b>> {
+    let judge = Mutex::new(judge);
     let lines = Mutex::new(receipt.pass(seal)?);
     let workers = if reach.is_local() { WORKERS } else { FAR_WORKERS };
-    let stopped =
-        || Failure::new(FailureKind::Stopped, VERIFY, "stopped on request").because(Reason::BeginsAnew);
     let work = || {
         loop {
             if stop.is_asked() {
@@ -180,6 +238,9 @@ pub fn verify_sample(
                 Ok(None) => return,
                 Err(failure) => return lock(&judge).stop(failure),
             };
+            if lock(&judge).has_looked_at(&line) {
+                continue;
+            }
             let (verdict, seen) = compare(reach, &line, is_single, seal.segment_bytes, sample);
             // What was cut off says nothing of the file.
             if stop.is_asked() {
@@ -204,38 +265,50 @@ pub fn verify_sample(
         compare_links(reach, is_single, seal, receipt, &mut judge)?;
         locate(reach, is_single, (receipt, seal), &mut judge)?;
     }
-    // It ends with that anyway, and a place that is away would be waited for once more.
-    if strict && !is_single && judge.stopped.is_none() {
-        reach.list(true, &mut |found| {
-            match found {
-                Listed::Entry(entry) => judge.is_extra(&entry.path),
-                // Nobody knows what is there that the receipt does not have.
-                Listed::Trouble(failure) => judge.is_unreadable(&failure),
-            }
-            Ok(())
-        })?;
-    }
-    if stop.is_asked() {
-        judge.stop(stopped());
-    }
-    judge.end()
+    Ok(judge)
 }
 
-/// Whether the place is the one entry of the receipt, whatever its name: a file, or another object of which one was
-/// copied alone. What leads to a directory is that directory, unless it is such a link.
-fn is_single(receipt: &Receipt, seal: &Seal, reach: &Reach) -> Result<bool> {
-    let alone = || -> Result<Option<Line>> {
-        let line = receipt.pass(seal)?.next_line()?;
-        Ok(line.filter(|line| line.path.depth() == 1 && line.kind != "directory"))
+/// Parts of a copy of which none of these receipts is, by their numbers from 1 on, where each is that of a part of it;
+/// and how many there are. None of one receipt alone: it is that of its part.
+pub fn parts_missing(seals: &[&Seal]) -> (Vec<u32>, u32) {
+    let part = |seal: &&Seal| -> Option<(u32, u32)> {
+        let (number, count) = seal.words.get("part")?.as_str()?.split_once('/')?;
+        Some((number.parse().ok()?, count.parse().ok()?))
     };
-    match (reach.entry(b"")?.kind, seal.entries) {
+    let parts: Option<Vec<(u32, u32)>> = seals.iter().map(part).collect();
+    match parts.as_deref() {
+        Some([(_, count), others @ ..])
+            if !others.is_empty()
+                && *count <= limits::PARTS_MAX
+                && others.iter().all(|(_, other)| other == count) =>
+        {
+            let is_there = |number: &u32| parts.iter().flatten().any(|(part, _)| part == number);
+            ((1..=*count).filter(|number| !is_there(number)).collect(), *count)
+        }
+        _ => (Vec::new(), 0),
+    }
+}
+
+/// Whether the place is the one entry of the receipts, whatever its name: a file, or another object of which one was
+/// copied alone. What leads to a directory is that directory, unless it is such a link.
+fn is_single(receipts: &[(&Receipt, &Seal)], reach: &Reach) -> Result<bool> {
+    let entries = receipts.iter().fold(0u64, |sum, (_, seal)| sum.saturating_add(seal.entries));
+    let alone = || -> Result<Option<(Line, &Seal)>> {
+        let Some((receipt, seal)) = receipts.iter().find(|(_, seal)| seal.entries == 1) else {
+            return Ok(None);
+        };
+        let line = receipt.pass(seal)?.next_line()?;
+        let line = line.filter(|line| line.path.depth() == 1 && line.kind != "directory");
+        Ok(line.map(|line| (line, *seal)))
+    };
+    match (reach.entry(b"")?.kind, entries) {
         (Kind::File { .. }, 1) => Ok(true),
         (Kind::File { .. }, _) => {
-            let cause = "the receipt has more than one entry: name the directory that they are in";
+            let cause = "the receipt does not have one entry alone: name the directory that they are in";
             Err(Failure::new(FailureKind::Usage, VERIFY, cause))
         }
-        (Kind::Directory, 1) => match alone()?.filter(|line| line.kind == "symlink") {
-            Some(line) => is_link_renamed(seal, reach, &line),
+        (Kind::Directory, 1) => match alone()?.filter(|(line, _)| line.kind == "symlink") {
+            Some((line, seal)) => is_link_renamed(seal, reach, &line),
             None => Ok(false),
         },
         (Kind::Directory, _) => Ok(false),
@@ -315,6 +388,69 @@ mod tests {
                 _ => assert!(found[..2].iter().all(|found| found.0 == 1), "{found:?}"),
             }
         }
+    }
+
+    /// The receipts of parts with these lines, in files of this directory.
+    fn receipts(directory: &Path, parts: &[&[&str]]) -> Vec<(Receipt, Seal)> {
+        let write = |(number, lines): (usize, &&[&str])| {
+            let path = directory.join(format!("receipt.{number}"));
+            std::fs::write(&path, Sample::new(lines).text()).unwrap();
+            let receipt = Receipt::open(&path).unwrap();
+            let sealed = seal(&receipt, &Expected::default()).unwrap();
+            (receipt, sealed)
+        };
+        parts.iter().enumerate().map(write).collect()
+    }
+
+    fn found_by(receipts: &[(Receipt, Seal)], place: &Path) -> Result<Found> {
+        let receipts: Vec<_> = receipts.iter().map(|one| (&one.0, &one.1)).collect();
+        let reach = Reach::local(place.to_owned());
+        verify_all(&receipts, &reach, true, None, &mut |_: Told<'_>| {}, &Stop::default())
+    }
+
+    #[test]
+    fn several_receipts_are_compared_as_one() {
+        let scratch = tempfile::tempdir().unwrap();
+        let place = scratch.path().join("place");
+        std::fs::create_dir_all(place.join("d")).unwrap();
+        for name in ["d/a", "d/b", "c"] {
+            std::fs::write(place.join(name), "content").unwrap();
+        }
+        let digest = blake3::hash(b"content");
+        let [a, b] = ["d/a", "d/b"].map(|name| format!("{digest}  7  file  done  {name}\n"));
+        let directory = "-  0  directory  done  d\n";
+        let both = receipts(scratch.path(), &[&[directory, &a], &[directory, &b]]);
+        let counts = |found: Found| (found.entries, found.bytes, found.missing, found.extra);
+        assert_eq!(counts(found_by(&both, &place).unwrap()), (3, 14, 0, Some(1)), "c is in none of them");
+        // One alone knows nothing of the other.
+        assert_eq!(counts(found_by(&both[..1], &place).unwrap()), (2, 7, 0, Some(2)));
+        std::fs::remove_dir_all(place.join("d")).unwrap();
+        assert_eq!(counts(found_by(&both, &place).unwrap()), (3, 0, 3, Some(1)), "the directory lacks once");
+        // A file that was copied alone is in one part, and the others have nothing.
+        let file = format!("{digest}  7  file  done  c\n");
+        let alone = receipts(scratch.path(), &[&[], &[&file]]);
+        assert_eq!(counts(found_by(&alone, &place.join("c")).unwrap()), (1, 7, 0, Some(0)));
+        assert_eq!(found_by(&both, &place.join("c")).unwrap_err().kind, FailureKind::Usage);
+    }
+
+    #[test]
+    fn of_the_receipts_of_parts_it_is_said_which_are_not_there() {
+        let missing = |parts: &[Option<&str>]| {
+            let seal_of = |part: &Option<&str>| {
+                let words = serde_json::json!({ "part": part });
+                Seal { words, ..Sample::new(&[]).seal() }
+            };
+            let seals: Vec<Seal> = parts.iter().map(seal_of).collect();
+            parts_missing(&seals.iter().collect::<Vec<_>>())
+        };
+        assert_eq!(missing(&[Some("1/4"), Some("3/4")]), (vec![2, 4], 4));
+        assert_eq!(missing(&[Some("2/2"), Some("1/2"), Some("1/2")]), (vec![], 2));
+        for parts in [&[Some("1/4")][..], &[Some("1/4"), None], &[Some("1/4"), Some("1/3")], &[None, None]] {
+            assert_eq!(missing(parts).0, [] as [u32; 0], "{parts:?}");
+        }
+        // Whoever signs may write any number.
+        assert_eq!(missing(&[Some("1/4000000000"), Some("2/4000000000")]).1, 0);
+        assert_eq!(missing(&[Some("x/y"), Some("/")]).1, 0);
     }
 
     #[test]

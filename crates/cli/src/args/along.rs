@@ -2,6 +2,7 @@
 //! copy runs at one of the far ends, whose own configuration does not count; so all that was said goes along as words.
 
 use crate::args::copy::CopyArgs;
+use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use std::ffi::{OsStr, OsString};
 
@@ -57,6 +58,9 @@ const ALONG: &[&str] = &[
     "window",
 ];
 
+/// So do these where they are typed: an environment or a file says them of the machine that they are on.
+const TYPED_ALONG: &[&str] = &["bind", "via"];
+
 /// The words of the options that go along as they are; those that name files are added by who reads these.
 #[derive(Debug, Clone, Default)]
 pub struct AlongArgs {
@@ -78,7 +82,9 @@ impl FromArgMatches for AlongArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         // As they are without environment and files: what these say goes along.
         let plain = CopyArgs::augment_args(Command::new("cp"));
-        let along = plain.get_arguments().filter(|argument| ALONG.contains(&argument.get_id().as_str()));
+        let is_typed = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
+        let goes = |id: &str| ALONG.contains(&id) || TYPED_ALONG.contains(&id) && is_typed(id);
+        let along = plain.get_arguments().filter(|argument| goes(argument.get_id().as_str()));
         Ok(AlongArgs { words: along.flat_map(|argument| words(argument, matches)).collect() })
     }
 
@@ -139,9 +145,8 @@ mod tests {
     /// `FilterArgs::along` makes these words, and the files that they name go along.
     const OF_FILTERS: &[&str] =
         &["exclude", "exclude_from", "files_from", "filter", "from0", "include", "include_from"];
-    /// `commands/copy/errand.rs` has these: the part, files that go along and that come back, and what is refused.
+    /// `commands/copy/errand.rs` has these: the part, files that go along and that come back.
     const OF_ERRANDS: &[&str] = &["part", "receipt", "report", "ticket"];
-    const REFUSED: &[&str] = &["bind", "via"];
 
     /// A new option of a copy stands in one of these lists.
     #[test]
@@ -150,7 +155,7 @@ mod tests {
         for name in ["cp", "sync"] {
             let sub = command.find_subcommand(name).unwrap();
             let all: Vec<&str> = sub.get_arguments().map(|argument| argument.get_id().as_str()).collect();
-            let lists = [ALONG, STAYS, OF_FILTERS, OF_ERRANDS, REFUSED];
+            let lists = [ALONG, STAYS, OF_FILTERS, OF_ERRANDS, TYPED_ALONG];
             for id in &all {
                 let times = lists.iter().filter(|list| list.contains(id)).count();
                 assert_eq!(times, 1, "{name}: {id}");
@@ -178,6 +183,11 @@ mod tests {
         assert!(along("rsh = \"my-ssh\"\n", &["-aHS", "--port", "22", "--progress"]).is_empty());
         assert_eq!(along("streams = 3\n[cp]\ncompress = true\n", &[]), ["--compress", "--streams=3"]);
         assert_eq!(along("streams = 3\n", &["--streams", "4"]), ["--streams=4"]);
+        // The cards of this machine are not those of another one.
+        assert!(along("bind = [\"eth2\"]\nvia = [\"h\"]\n", &[]).is_empty());
+        let way = ["--via=10.1.0.7,h:7", "--bind", "eth2,10.1.0.8"];
+        let words = ["--bind=10.1.0.8", "--bind=eth2", "--via=10.1.0.7", "--via=h:7"];
+        assert_eq!(along("bind = [\"eth3\"]\n", &way), words);
         assert_eq!(
             along("", &["-vvn", "--nice", "-4", "--bwlimit", "50M", "--check", "digest", "--json"]),
             ["--bwlimit=50M", "--check=digest", "--dry-run", "--json", "--nice=-4", "--verbose", "--verbose"]

@@ -173,26 +173,21 @@ pub struct CheckArgs {
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Exits with 0 if everything is as the receipt says, with 2 if something is missing (or \
-extra, with --strict), failed when it was copied, or has content of which the receipt has no digest, with 4 \
-if something is damaged, or the receipt is not what was signed, or not by whom was expected. With --sample \
-nothing is known of the content of files that were not drawn."
+extra, with --strict), failed when it was copied, has content of which the receipt has no digest, or is of a \
+part whose receipt is not named beside those of others, with 4 if something is damaged, or the receipt is not \
+what was signed, or not by whom was expected. With --sample nothing is known of the content of files that were \
+not drawn."
 )]
 pub struct VerifyArgs {
-    /// What `--receipt` wrote
-    #[arg(value_name = "RECEIPT")]
-    pub receipt: PathBuf,
-    /// Where it was copied to: PATH, [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH or s3://BUCKET/KEY
-    #[arg(
-        value_name = "PLACE",
-        required_unless_present_any = ["as_b3sum", "show"],
-        conflicts_with_all = ["as_b3sum", "show"]
-    )]
-    pub place: Option<OsString>,
+    /// What `--receipt` wrote, of the parts of a copy all of them; then where it was copied to: PATH, [USER@]HOST:PATH,
+    /// tw://HOST[:PORT]/EXPORT/PATH or s3://BUCKET/KEY
+    #[arg(value_name = "RECEIPT... PLACE", required = true, num_args = 1..)]
+    pub words: Vec<OsString>,
     /// Look at no place: say what the receipt certifies (when, from where, to where, how far it was verified, how much,
     /// who signed), if it is what was signed
     #[arg(long, conflicts_with_all = ["strict", "as_b3sum"])]
     pub show: bool,
-    /// Also report what is there and not in the receipt
+    /// Also report what is there and not in the receipt, or in none of them
     #[arg(long)]
     pub strict: bool,
     /// Read only so many files, or this share of them (5%, 0.05), drawn by a seed; of all others look at name, kind and

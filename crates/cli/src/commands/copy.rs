@@ -83,6 +83,7 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
         asked.errand(command)?.map(|errand| pack.with(asked, errand, number)).transpose()
     };
     let errands = asked.iter().zip(1..).map(between).collect::<Result<Vec<_>>>()?;
+    errand::check_ways(args, &asked, &errands)?;
     let state = identity::state_directory(args.link.state.as_deref())?;
     // Before there are threads: they inherit it.
     stand_back(args.manners.priority())?;
@@ -92,8 +93,10 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     let far: Vec<Whom> = asked.iter().flat_map(Asked::far_movers).collect();
     let mut how = How { client_line: client_line()?, ..how(args, places, &state) };
     let is_shared = args.part.is_none() && asked.iter().any(|asked| asked.part().is_some());
-    how.ssh.connect_max = is_shared.then_some(SHARED_CONNECT_MAX);
+    how.ssh.connect_max = (asked.len() > 1).then_some(BESIDE_CONNECT_MAX);
     let mut far_movers = FarMovers::new(how.clone());
+    let here = asked.iter().zip(&errands).filter(|(_, errand)| errand.is_none());
+    far_movers.reach_together(&here.flat_map(|(asked, _)| asked.far_movers()).collect::<Vec<_>>())?;
     let reach = |(asked, errand): (Asked, Option<Between>)| -> Result<Work> {
         Ok(match errand {
             Some(errand) => Work::Between(Box::new(errand)),
@@ -124,8 +127,8 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     }
     let sends = jobs.iter().any(|job| job.is_push());
     let congestion = congestion::wished(args.link.congestion.cca.as_deref(), sends)?;
-    // A copy that runs elsewhere is asked there.
-    let _listens = (!jobs.is_empty()).then(|| running::listen(&state, &wishes.movement.rate));
+    // What runs elsewhere is told there.
+    let _listens = running::listen(&state, &wishes.movement.rate);
 
     let stop = Arc::new(Stop::default());
     let signal = signals::stop_on(stop.clone(), (!args.quiet).then_some(STOPPING))?;
@@ -177,9 +180,9 @@ fn read_places(args: &CopyArgs, only: Option<&[RelativePath]>, places: &Places) 
     }
 }
 
-/// For how long one ssh host of several may not answer: the others wait for it, and their parts with them. A login
+/// For how long one ssh host of several may not answer: the others wait for it, and their copies with them. A login
 /// takes far less; where nothing answers the kernel tries for some two minutes.
-const SHARED_CONNECT_MAX: Duration = Duration::from_secs(30);
+const BESIDE_CONNECT_MAX: Duration = Duration::from_secs(30);
 
 /// Reaches their places. Of a copy that several hosts share (`may_lack`), a host that is not reached leaves its parts
 /// undone, unless none is; it is tried once.
@@ -362,12 +365,13 @@ impl Copies<'_> {
         listener: &Arc<Listener>,
     ) -> std::result::Result<Ended, Exit> {
         listener.hear(&Event::Detail(format!(
-            "it runs at {}, where `thalweg why` and `thalweg limit` are asked about it",
+            "it runs at {}; `thalweg why` and `thalweg limit` are asked about it here",
             errand.acting()
         )));
         let relay = Relay::new(listener.clone());
         let Copies { how, state, stop, signal, .. } = *self;
-        let exit = errand.run(&Hears { how, state, relay: &relay, meter, stop, signal })?;
+        let rate = &self.wishes.movement.rate;
+        let exit = errand.run(&Hears { how, state, relay: &relay, meter, rate, stop, signal })?;
         Ok(Ended::There(exit, relay))
     }
 }

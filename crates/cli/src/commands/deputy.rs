@@ -3,7 +3,7 @@
 //! 1. Say that we are here, and read the errand with the files that go along. They are kept in memory alone.
 //! 2. Start the copy: this program again, with the words of the errand. Its stdin is one end of a pair of sockets, by
 //!    which it asks, through us, for what takes a login at the other end.
-//! 3. Hand on what it says, and the answers to what it asks.
+//! 3. Hand on what it says, the answers to what it asks, and the rate that it is to keep.
 //! 4. When it has ended, send back what it wrote to be sent back, and its exit code.
 //!
 //! The copy stops in order when it is told to, when a signal asks us to stop, and when ssh ends or nothing is heard for
@@ -183,7 +183,9 @@ impl Work {
                     return Err(Failure::new(FailureKind::Stopped, "read the errand", cause));
                 }
                 ToDeputy::Here(_) => {}
-                ToDeputy::Errand(_) | ToDeputy::Answer(_) => return Err(odd("it has two beginnings")),
+                ToDeputy::Errand(_) | ToDeputy::Answer(_) | ToDeputy::Limit(_) => {
+                    return Err(odd("it has two beginnings"));
+                }
             }
         }
         match left.iter().all(|left| *left == 0) {
@@ -308,7 +310,9 @@ fn tell(child: &mut Child, line: &UnixStream, out: &Out, progress: bool) -> Resu
         while let Ok(Some(text)) = waiting(waits, || lines.next_line()) {
             match FromDeputy::of_line(&text) {
                 Ok(Some(ask @ FromDeputy::Ask(_))) => out.say(&ask),
-                Ok(Some(FromDeputy::Progress(how))) if progress => out.say(&FromDeputy::Progress(how)),
+                Ok(Some(how @ (FromDeputy::Progress(_) | FromDeputy::Evidence(_)))) if progress => {
+                    out.say(&how);
+                }
                 Ok(_) => {}
                 Err(failure) => tracing::warn!(%failure, "not understood"),
             }
@@ -447,6 +451,11 @@ fn attend(
             // A copy that hears none of so many is stuck, and is not waited for. One that hears no more ends by itself.
             Heard::Said(said @ ToDeputy::Answer(_)) => {
                 matches!(answers.try_send(said), Err(TrySendError::Full(_)))
+            }
+            // As with an answer: where there is no room for it the copy is stuck.
+            Heard::Said(said @ ToDeputy::Limit(_)) => {
+                let _ = answers.try_send(said);
+                false
             }
             Heard::Said(ToDeputy::Stop(_)) | Heard::Silent | Heard::Gone => true,
             Heard::Said(_) | Heard::Nothing => false,

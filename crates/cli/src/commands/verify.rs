@@ -1,5 +1,5 @@
-//! `thalweg verify RECEIPT PLACE`: is what the receipt says still there? And with no place: what it certifies
-//! (`--show`), and its files for others to verify (`--as-b3sum`).
+//! `thalweg verify RECEIPT PLACE`: is what the receipt says still there? Several receipts, of the parts of a copy, are
+//! one. And with no place: what it certifies (`--show`), and its files for others to verify (`--as-b3sum`).
 
 use crate::args::places::VerifyArgs;
 use crate::commands::places::Troubles;
@@ -7,20 +7,25 @@ use crate::exit::Exit;
 use crate::place::Places;
 use crate::progress::{Progress, Ticker};
 use crate::{json, out, show, units};
-use serde_json::{Map, Value};
+use serde_json::Value;
+use std::ffi::OsString;
 use std::fs::File;
 use std::ops::Range;
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use thalweg_client::reach::Reach;
 use thalweg_client::receipt_file::Seal;
 use thalweg_client::verify::{self, Expected, Found, Receipt, Sample, Sampled, Told, Unlisted};
-use thalweg_mover::failure::Result;
+use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::copy::{Meter, Stop};
 use thalweg_wire::RelativePath;
 use thalweg_wire::message::Place;
 use thalweg_wire::path::{Escaped, Sentence};
+
+/// Of parts whose receipts are not there so many are named.
+const PARTS_NAMED_MAX: usize = 16;
 
 /// `thalweg verify`.
 ///
@@ -28,22 +33,33 @@ use thalweg_wire::path::{Escaped, Sentence};
 /// `Usage` for a file that is no receipt, `Damage` for one that does not say what was signed; when the place
 /// cannot be reached, or is written as none is.
 pub fn verify(args: &VerifyArgs, places: &Places) -> Result<Exit> {
-    let receipt = Receipt::open(&args.receipt)?;
+    let (receipts, place) = read_words(args)?;
+    let receipts =
+        receipts.iter().map(|path| Receipt::open(Path::new(path))).collect::<Result<Vec<Receipt>>>()?;
     let (both, sender, receiver) = (args.keys.clone(), args.sender.clone(), args.receiver.clone());
     let expected = Expected { both, sender, receiver };
-    let seal = verify::seal(&receipt, &expected)?;
+    let seal = |receipt: &Receipt| verify::seal(receipt, &expected);
+    let seals = receipts.iter().map(seal).collect::<Result<Vec<Seal>>>()?;
+    let all: Vec<(&Receipt, &Seal)> = receipts.iter().zip(&seals).collect();
+    let [first, ..] = all[..] else { return Err(usage("the receipt is missing")) };
     let json = args.ask.json;
     if args.show {
-        return tell_certified(&seal, &expected, json);
+        return tell_certified(first.1, &expected, json);
     }
     if !json {
-        lines(&seal).iter().chain(&doubts(&seal, &expected)).for_each(|line| show::line(line));
+        seals.iter().flat_map(lines).for_each(|line| show::line(&line));
+        let mut doubted: Vec<String> = Vec::new();
+        for doubt in seals.iter().flat_map(|seal| doubts(seal, &expected)) {
+            // What is to be said of several is said once.
+            if !doubted.contains(&doubt) {
+                show::line(&doubt);
+                doubted.push(doubt);
+            }
+        }
     }
-    let Some(place) = args.place.as_ref().filter(|_| !args.as_b3sum) else {
-        return as_b3sum(&receipt, &seal);
-    };
+    let Some(place) = place else { return as_b3sum(first.0, first.1) };
     let seed = || args.seed.clone().unwrap_or_else(verify::random_seed);
-    let sample = args.sample.map(|size| Sample::draw(&receipt, &seal, size, seed())).transpose()?;
+    let sample = args.sample.map(|size| Sample::draw(first.0, first.1, size, seed())).transpose()?;
     if let Some(sample) = sample.as_ref().filter(|_| !json) {
         show::line(&drawn(sample));
     }
@@ -51,7 +67,8 @@ pub fn verify(args: &VerifyArgs, places: &Places) -> Result<Exit> {
     let reach = Reach::open(place, &mut far_movers)?;
     reach.refuse_misspelt()?;
     let meter = Arc::new(Meter::default());
-    verify::expect(&meter, &seal);
+    let sealed: Vec<&Seal> = seals.iter().collect();
+    verify::expect_all(&meter, &sealed);
     let ticker = json.then(|| Ticker::start(meter.clone())).transpose()?;
     let progress = Mutex::new(Progress::start(std::slice::from_ref(&meter), false, json));
     let aside = |work: &mut dyn FnMut()| match &*lock(&progress) {
@@ -67,11 +84,34 @@ pub fn verify(args: &VerifyArgs, places: &Places) -> Result<Exit> {
     };
     // A signal ends the process: nothing is left half done by reading.
     let never = Stop::default();
-    let found =
-        verify::verify_sample(&receipt, &seal, &reach, args.strict, sample.as_ref(), &mut tell, &never);
+    let found = verify::verify_all(&all, &reach, args.strict, sample.as_ref(), &mut tell, &never);
     // Nothing comes behind the last line.
     drop((ticker, progress));
-    Ok(end(json, &found?, sample.as_ref(), || verify::certified(&seal, &expected)))
+    let certified = || -> Vec<Value> {
+        seals.iter().map(|seal| Value::Object(verify::certified(seal, &expected))).collect()
+    };
+    Ok(end(json, &found?, sample.as_ref(), &verify::parts_missing(&sealed), certified))
+}
+
+/// The receipts, and the place that they are compared with, if one is.
+fn read_words(args: &VerifyArgs) -> Result<(&[OsString], Option<&OsString>)> {
+    if args.show || args.as_b3sum {
+        return match args.words.len() {
+            1 => Ok((&args.words[..], None)),
+            _ => Err(usage("--show and --as-b3sum take one receipt, and no place")),
+        };
+    }
+    match args.words.split_last() {
+        Some((_, receipts)) if args.sample.is_some() && receipts.len() > 1 => {
+            Err(usage("--sample draws from one receipt, and several are named"))
+        }
+        Some((place, receipts)) if !receipts.is_empty() => Ok((receipts, Some(place))),
+        _ => Err(usage("the place is missing: name the receipt, or those of all parts, and then the place")),
+    }
+}
+
+fn usage(cause: &str) -> Failure {
+    Failure::new(FailureKind::Usage, "read the command line", cause)
 }
 
 /// `--show`.
@@ -119,8 +159,10 @@ fn lines(seal: &Seal) -> Vec<String> {
     let from: Vec<String> = from.filter_map(text).map(|place| format!("`{place}`")).collect();
     let began = units::moment(i64::try_from(seal.began).unwrap_or_default());
     let (sent, received) = (signed("sender"), signed("receiver"));
-    let mut lines =
-        vec![format!("{} from {} to `{}`, begun {began}", seal.kind.word(), from.join(" "), word("/to"))];
+    let part = seal.words.get("part").and_then(text);
+    let part = part.map(|part| format!(", part {part},")).unwrap_or_default();
+    let kind = seal.kind.word();
+    let mut lines = vec![format!("{kind}{part} from {} to `{}`, begun {began}", from.join(" "), word("/to"))];
     if let Some(Place { export, path }) = &seal.place {
         let export = export.as_ref().map(|export| format!("{}/", Escaped(export.as_bytes())));
         let place = format!("{}{}", export.unwrap_or_default(), Escaped(path));
@@ -231,17 +273,18 @@ fn difference(json: bool, word: &str, path: &RelativePath, why: &str) {
     }
 }
 
-/// The last line, or event. `certified`: what the receipt says of itself.
+/// The last line, or event. `certified`: what each receipt says of itself.
 fn end(
     json: bool,
     found: &Found,
     sample: Option<&Sample>,
-    certified: impl FnOnce() -> Map<String, Value>,
+    (parts_missing, parts): &(Vec<u32>, u32),
+    certified: impl FnOnce() -> Vec<Value>,
 ) -> Exit {
     let Found { entries, bytes, missing, differing, extra, unreadable, .. } = *found;
     let Found { without_digest, failed, skipped, sampled, .. } = *found;
     let sampled = sample.zip(sampled);
-    let exit = match (differing, found.is_whole()) {
+    let exit = match (differing, found.is_whole() && parts_missing.is_empty()) {
         (1.., _) => Exit::Damage,
         (0, false) => Exit::Partial,
         (0, true) => Exit::Done,
@@ -254,17 +297,21 @@ fn end(
                 "probability": verify::PROBABILITY,
             })
         });
+        let mut receipts = certified();
+        // Those of a copy in parts are a list.
+        let receipt = if receipts.len() == 1 { receipts.pop() } else { None };
         json::tell(&serde_json::json!({
             "event": "verified", "exit": exit.code(), "entries": entries, "bytes": bytes,
             "missing": missing, "differing": differing, "extra": extra, "unreadable": unreadable,
             "without_digest": without_digest, "failed": failed, "skipped": skipped, "sample": sample,
-            "receipt": certified(),
+            "receipt": receipt, "receipts": receipts, "parts_missing": parts_missing,
         }));
         return exit;
     }
     let verdict = match (found.is_same(), failed, without_digest) {
         (false, ..) => "NOT as the receipt says",
         (true, 1.., _) => "NOT whole",
+        (true, 0, _) if !parts_missing.is_empty() => "NOT whole",
         (true, 0, 1..) => "NOT all compared",
         (true, 0, 0) if sampled.is_some() => "verified by sample",
         (true, 0, 0) => "verified",
@@ -297,6 +344,14 @@ fn end(
         }
         Some(_) => show::line("hint: files that were not drawn were not read: verify without --sample"),
         None => {}
+    }
+    if !parts_missing.is_empty() {
+        let numbers: Vec<String> = parts_missing.iter().take(PARTS_NAMED_MAX).map(u32::to_string).collect();
+        let more = if parts_missing.len() > PARTS_NAMED_MAX { " and more" } else { "" };
+        show::line(&format!(
+            "hint: of {parts} parts {}{more} are in none of these receipts: name those of all parts",
+            numbers.join(", ")
+        ));
     }
     if without_digest > 0 {
         show::line(

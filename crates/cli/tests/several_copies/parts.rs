@@ -99,6 +99,42 @@ fn two_daemons_of_one_place_take_and_give_a_part_each_and_the_second_time_nothin
 }
 
 #[test]
+fn receipts_of_all_parts_certify_the_tree_together() {
+    let pair = Pair::new();
+    let (from, end) = (text(&pair.scratch.path("from/")), pair.scratch.path("export/to"));
+    let receipt = text(&pair.scratch.path("receipt"));
+    let output = pair.copy(&["--receipt", &receipt], &from, &pair.place("to/"));
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let (one, other, place) = (format!("{receipt}.1"), format!("{receipt}.2"), text(&end));
+    let verify = |words: &[&str]| {
+        let output = pair.scratch.run([&["verify", "--json"][..], words].concat());
+        let last = events(&String::from_utf8_lossy(&output.stdout)).pop().unwrap_or_default();
+        (output.status.code(), last)
+    };
+    let (code, told) = verify(&["--strict", &one, &other, &place]);
+    assert_eq!((code, told["extra"].as_u64()), (Some(0), Some(0)), "{told}");
+    let receipts = told["receipts"].as_array().unwrap();
+    let parts: Vec<&Value> = receipts.iter().map(|each| &each["part"]).collect();
+    assert_eq!(parts, ["1/2", "2/2"]);
+    // Directories are in both, and were looked at once.
+    let in_them: u64 = receipts.iter().filter_map(|each| each["entries"].as_u64()).sum();
+    assert!(told["entries"].as_u64() < Some(in_them), "{told}");
+    // One alone does not know what the other has, and twice the same is not both.
+    let (code, told) = verify(&["--strict", &one, &place]);
+    assert!(code == Some(2) && told["extra"].as_u64() > Some(0), "{told}");
+    let (code, told) = verify(&[&one, &one, &place]);
+    assert_eq!((code, &told["parts_missing"]), (Some(2), &serde_json::json!([2])), "{told}");
+    // Each has to be what was signed.
+    let written = std::fs::read_to_string(&other).unwrap();
+    std::fs::write(&other, written.replacen("\"part\":\"2/2\"", "\"part\":\"3/3\"", 1)).unwrap();
+    assert_eq!(verify(&[&one, &other, &place]).0, Some(4));
+    let alone = [place.as_str()];
+    for refused in [&alone[..], &["--sample", "5", &one, &one, &place], &["--show", &one, &place]] {
+        assert_eq!(verify(refused).0, Some(1), "{refused:?}");
+    }
+}
+
+#[test]
 fn a_host_that_is_down_leaves_its_part_undone_and_the_same_command_does_it() {
     let pair = Pair::new();
     let (from, there) = (text(&pair.scratch.path("from/")), pair.place("to/"));

@@ -41,6 +41,8 @@ struct Ran {
     out: String,
     err: String,
     progress: Option<ErrandProgress>,
+    /// Of what was told last of where the time goes.
+    told_bytes: u64,
 }
 
 impl Two {
@@ -115,18 +117,19 @@ fn with(
 }
 
 fn run(errand: &Errand, given: Given, how: &How, stop: &Stop) -> Ran {
-    let said = Mutex::new((String::new(), String::new(), None));
+    let said = Mutex::new((String::new(), String::new(), None, 0));
     let told = |told: Told| {
         let mut said = said.lock().unwrap();
         match told {
             Told::Out(line) => said.0.push_str(&(line + "\n")),
             Told::Err(line) | Told::Note(line) => said.1.push_str(&(line + "\n")),
             Told::Progress(progress) => said.2 = Some(progress),
+            Told::Evidence(evidence) => said.3 = evidence.bytes,
         }
     };
     let code = errand.run(given, how, Path::new("/nonexistent"), &told, stop);
-    let (out, err, progress) = said.into_inner().unwrap();
-    Ran { code, out, err, progress }
+    let (out, err, progress, told_bytes) = said.into_inner().unwrap();
+    Ran { code, out, err, progress, told_bytes }
 }
 
 fn kill(pids: Vec<u32>) {
@@ -146,6 +149,7 @@ fn a_tree_goes_from_one_ssh_host_to_another_and_nothing_of_it_stays_running() {
     assert_no_litter(&two.b.path("to"));
     let progress = ran.progress.expect("it tells how far it is");
     assert!(progress.scan_over && progress.bytes_verified > 0, "{progress:?}");
+    assert!(ran.told_bytes > 0, "it tells where its time goes");
     // One login for each of them, whatever the number of streams.
     assert_eq!((two.at_a.logins(), two.at_b.logins()), (1, 1));
     two.assert_nobody();

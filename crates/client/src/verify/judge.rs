@@ -14,8 +14,10 @@ const LOCATED_MAX: usize = 4096;
 
 /// Counts and tells.
 pub(super) struct Judge<'a, 'b> {
-    /// Hashes of the paths that the receipt has, to find what it does not have.
+    /// Hashes of the paths that the receipts have, to find what they do not have.
     known: Option<HashSet<[u8; 16]>>,
+    /// Hashes of directories that were looked at; only where there are several receipts, of which each has them all.
+    directories: Option<HashSet<[u8; 16]>>,
     pub(super) tell: &'a mut Tell<'b>,
     pub(super) stopped: Option<Failure>,
     pub(super) found: Found,
@@ -34,24 +36,48 @@ pub(super) struct Judge<'a, 'b> {
 }
 
 impl<'a, 'b> Judge<'a, 'b> {
-    pub(super) fn new(strict: bool, seal: &Seal, tell: &'a mut Tell<'b>) -> Judge<'a, 'b> {
+    pub(super) fn new(strict: bool, tell: &'a mut Tell<'b>) -> Judge<'a, 'b> {
         Judge {
             known: strict.then(HashSet::new),
+            directories: None,
             tell,
             stopped: None,
-            found: Found {
-                extra: strict.then_some(0),
-                failed: seal.failed,
-                skipped: seal.skipped,
-                ..Found::default()
-            },
+            found: Found { extra: strict.then_some(0), ..Found::default() },
             sample: None,
             longer: BTreeMap::new(),
             damaged: HashMap::new(),
-            files: (seal.hard_links > 0).then(HashMap::new),
+            files: None,
             bare: HashSet::new(),
             links: Vec::new(),
         }
+    }
+
+    /// The same for as many receipts together.
+    pub(super) fn of(self, receipts: usize) -> Self {
+        Judge { directories: (receipts > 1).then(HashSet::new), ..self }
+    }
+
+    /// The same for the lines of the next receipt. Names of one file are all in one.
+    pub(super) fn on(mut self, seal: &Seal) -> Self {
+        self.found.failed = self.found.failed.saturating_add(seal.failed);
+        self.found.skipped = self.found.skipped.saturating_add(seal.skipped);
+        self.longer.clear();
+        self.damaged.clear();
+        self.bare.clear();
+        self.links.clear();
+        Judge { files: (seal.hard_links > 0).then(HashMap::new), ..self }
+    }
+
+    /// Whether this is a directory that was looked at for another receipt.
+    pub(super) fn has_looked_at(&mut self, line: &Line) -> bool {
+        let Some(directories) = self.directories.as_mut().filter(|_| line.kind == "directory") else {
+            return false;
+        };
+        let is_new = directories.insert(short(line.path.as_bytes()));
+        if !is_new {
+            (self.tell)(Told::Looked(line.bytes));
+        }
+        !is_new
     }
 
     /// The same where content is read of a sample alone, if there is one.

@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn a_link_in_place_of_a_second_name_passes_only_if_one_that_was_copied_stands_like_it() {
         let mut tell = |_: Told<'_>| {};
-        let mut judge = Judge::new(false, &seal(), &mut tell);
+        let mut judge = Judge::new(false, &mut tell).on(&seal());
         let link_to = |target: &str| Kind::Symlink { target: target.as_bytes().to_vec() };
         // The line of a first name can come after those of the others.
         let links = [("alike", 2, link_to("a")), ("as-wrong", 3, Kind::Fifo), ("other", 4, link_to("b"))];
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn what_has_no_content_is_not_read_for_that_of_a_file() {
         let mut tell = |_: Told<'_>| {};
-        let mut judge = Judge::new(false, &seal(), &mut tell);
+        let mut judge = Judge::new(false, &mut tell).on(&seal());
         let mut strays = BTreeMap::from([(path("fifo"), seen(2, &Kind::Fifo))]);
         let never = |path: &RelativePath, _: DigestAs| -> Result<(u64, Digest)> { panic!("read {path}") };
         pass_copies(&never, &seal(), &no_receipt(), &mut strays, &mut judge).unwrap();
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn a_lost_connection_is_told_as_such_and_not_as_a_hard_link_that_differs() {
         let mut tell = |_: Told<'_>| {};
-        let mut judge = Judge::new(false, &seal(), &mut tell);
+        let mut judge = Judge::new(false, &mut tell).on(&seal());
         let file = Kind::File { sparse: false, marked: false };
         let mut strays = BTreeMap::from([(path("copy"), seen(2, &file))]);
         let lost = |_: &RelativePath, _: DigestAs| -> Result<(u64, Digest)> {

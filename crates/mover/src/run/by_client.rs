@@ -4,15 +4,18 @@
 //!    lines of [`errand`](crate::link::ssh::errand).
 //! 2. [`reach`] has the far mover started, and [reached](super::reaching) as by ssh: directly, by having it dial, and
 //!    where neither goes through ssh processes of who started the deputy.
-//! 3. [`ClientLine::tells`] says how far the copy is.
+//! 3. [`ClientLine::tells`] says how far the copy is, [`ClientLine::tell_evidence`] where its time goes; its rate is
+//!    what who asked for it wants ([`ClientLine::obeys`]).
 //!
 //! Who is at the other end of a connection is proved by TLS in each case: the fingerprint that is trusted came by ssh,
 //! from the machine that the user named, over the machine that the user sits at.
 
+use crate::basin::Evidence;
 use crate::event::Events;
 use crate::failure::{self, Failure, FailureKind, Reason, Result};
 use crate::link::ssh::errand::{
-    ASKS_MAX, Ask, ErrandProgress, FromDeputy, Lines, Nothing, Outcome, Said, ToDeputy, What,
+    ASKS_MAX, Ask, ERRAND_LINE_BYTES_MAX, ErrandProgress, FromDeputy, Limit, Lines, Nothing, Outcome, Said,
+    ToDeputy, What,
 };
 use crate::link::ssh::{self, DialBack, LOGIN_TIMEOUT, Ready};
 use crate::link::{Family, Identity, Pins, ServerTrust, client_config};
@@ -20,6 +23,7 @@ use crate::mutex::lock;
 use crate::run::copy::Meter;
 use crate::run::far_mover::FarMover;
 use crate::run::reaching::{self, Allowed, Asks, Started, Starter};
+use crate::run::steer::Rate;
 use crate::run::thread;
 use crate::run::ways::{BRIDGE_LIMIT, DIAL_LIMIT, SAY_LIMIT, carried, not_reached};
 use std::collections::{HashMap, VecDeque};
@@ -50,6 +54,7 @@ pub struct ClientLine {
     socket: UnixStream,
     unsaid: Arc<Unsaid>,
     waiting: Arc<Mutex<Waiting>>,
+    limited: Arc<Mutex<Limited>>,
     next: AtomicU64,
 }
 
@@ -66,6 +71,8 @@ struct Words {
     asks: VecDeque<Ask>,
     /// How far the copy is by now: what was told before and is not written is of no use any more.
     progress: Option<ErrandProgress>,
+    /// So of where its time goes.
+    evidence: Option<FromDeputy>,
     /// Something is being written.
     is_writing: bool,
     /// Nothing more is said.
@@ -75,11 +82,13 @@ struct Words {
 impl Words {
     fn take(&mut self) -> Option<FromDeputy> {
         let ask = self.asks.pop_front().map(FromDeputy::Ask);
-        ask.or_else(|| self.progress.take().map(FromDeputy::Progress))
+        let ask = ask.or_else(|| self.progress.take().map(FromDeputy::Progress));
+        ask.or_else(|| self.evidence.take())
     }
 
     fn is_idle(&self) -> bool {
-        self.is_over || (self.asks.is_empty() && self.progress.is_none() && !self.is_writing)
+        let is_said = self.asks.is_empty() && self.progress.is_none() && self.evidence.is_none();
+        self.is_over || (is_said && !self.is_writing)
     }
 }
 
@@ -127,6 +136,21 @@ struct Waiting {
     is_over: bool,
 }
 
+/// The rate that who asked for the copy wants, and what keeps it. Either may come first.
+#[derive(Default)]
+struct Limited {
+    wanted: Option<Limit>,
+    rate: Option<Arc<Rate>>,
+}
+
+impl Limited {
+    fn keep(&self) {
+        if let (Some(wanted), Some(rate)) = (self.wanted, &self.rate) {
+            rate.set(wanted.bytes_per_s);
+        }
+    }
+}
+
 impl ClientLine {
     /// On this socket.
     ///
@@ -138,6 +162,8 @@ impl ClientLine {
         let (hears, says) = (again()?, again()?);
         let waiting: Arc<Mutex<Waiting>> = Arc::default();
         let (at_end, on_panic) = (waiting.clone(), waiting.clone());
+        let limited: Arc<Mutex<Limited>> = Arc::default();
+        let limits = limited.clone();
         let hear = move || {
             let mut lines = Lines::new(hears);
             while let Ok(Some(line)) = lines.next_line() {
@@ -147,6 +173,11 @@ impl ClientLine {
                         // Nobody waits any more, or one does: there is room for one.
                         let _ = waits.map(|waits| waits.try_send(answer.outcome));
                     }
+                    Ok(Some(ToDeputy::Limit(wanted))) => {
+                        let mut limited = lock(&limits);
+                        limited.wanted = Some(wanted);
+                        limited.keep();
+                    }
                     Ok(_) => {}
                     Err(failure) => tracing::warn!(%failure, "not understood"),
                 }
@@ -154,9 +185,9 @@ impl ClientLine {
             end(&at_end);
         };
         thread::guarded("deputy", move |_| end(&on_panic), hear)?;
-        let line =
-            ClientLine { socket, unsaid: Arc::default(), waiting: waiting.clone(), next: AtomicU64::new(0) };
-        let (unsaid, on_panic) = (line.unsaid.clone(), waiting.clone());
+        let (unsaid, next): (Arc<Unsaid>, _) = (Arc::default(), AtomicU64::new(0));
+        let line = ClientLine { socket, unsaid: unsaid.clone(), waiting: waiting.clone(), limited, next };
+        let on_panic = waiting.clone();
         let say = move || {
             unsaid.write(&says);
             end(&waiting);
@@ -231,6 +262,23 @@ impl ClientLine {
         };
         let thread = thread::guarded("progress", drop, tell)?;
         Ok(Telling { over: Some(over), thread: Some(thread) })
+    }
+}
+
+impl ClientLine {
+    /// Tells where the time of the copy goes. Does not wait; more than one line has is not told.
+    pub fn tell_evidence(&self, now: &Evidence) {
+        let said = FromDeputy::Evidence(serde_json::to_value(now).unwrap_or_default());
+        if said.to_line().len() <= ERRAND_LINE_BYTES_MAX {
+            self.unsaid.say(|words| words.evidence = Some(said));
+        }
+    }
+
+    /// From now on the rate is what who asked for the copy wants, once he says so.
+    pub fn obeys(&self, rate: &Arc<Rate>) {
+        let mut limited = lock(&self.limited);
+        limited.rate = Some(rate.clone());
+        limited.keep();
     }
 }
 
@@ -591,5 +639,48 @@ mod tests {
             progress.set(&there);
         }
         assert_eq!(ErrandProgress::of(&there), ErrandProgress::of(&meter));
+    }
+
+    #[test]
+    fn where_the_time_goes_is_told_as_it_is_by_now_and_also_at_the_end() {
+        let (line, mut lines, theirs) = line();
+        let telling = line.tells(Arc::default()).unwrap();
+        for bytes in 1..=2_000 {
+            line.tell_evidence(&Evidence { bytes, ..Evidence::default() });
+        }
+        // Far more than a pair of sockets holds: what nobody has taken by then is of no use.
+        drop(telling);
+        let mut told = Vec::new();
+        while told.last() != Some(&2_000) {
+            if let FromDeputy::Evidence(evidence) = heard(&mut lines) {
+                told.push(evidence["bytes"].as_u64().unwrap());
+            }
+        }
+        assert!(told.len() < 2_000 && told.is_sorted(), "{} were told", told.len());
+        drop(theirs);
+    }
+
+    #[test]
+    fn a_copy_goes_as_fast_as_who_asked_for_it_says_whenever_he_says_it() {
+        let (line, _lines, mut theirs) = line();
+        let says = |theirs: &mut UnixStream, bytes_per_s| {
+            let limit = ToDeputy::Limit(Limit { bytes_per_s });
+            theirs.write_all(limit.to_line().as_bytes()).unwrap();
+        };
+        let becomes = |wanted: &dyn Fn() -> bool| {
+            let until = Instant::now() + LONG;
+            while !wanted() && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            assert!(wanted());
+        };
+        // Before there is a copy.
+        says(&mut theirs, Some(7));
+        becomes(&|| lock(&line.limited).wanted.is_some());
+        let rate = Arc::new(Rate::new(Some(5)));
+        line.obeys(&rate);
+        assert_eq!(rate.bytes_per_s(), Some(7));
+        says(&mut theirs, None);
+        becomes(&|| rate.bytes_per_s().is_none());
     }
 }

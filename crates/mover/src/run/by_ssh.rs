@@ -8,6 +8,7 @@ use crate::link::{Fingerprint, Identity, Pins, ServerTrust, client_config};
 use crate::mutex::lock;
 use crate::run::client::DIAL_TIMEOUT;
 use crate::run::far_mover::FarMover;
+use crate::run::logins::Logins;
 use crate::run::reaching::{self, Allowed, Asks, Started, Starter};
 use crate::run::ways::{BRIDGE_LIMIT, DIAL_LIMIT, SAY_LIMIT};
 use std::os::fd::OwnedFd;
@@ -89,6 +90,7 @@ pub(super) struct SshStarter {
     program: Mutex<FarProgram>,
     /// ssh processes that carry connections; each ends with its connection.
     bridges: Mutex<Vec<Child>>,
+    logins: Logins,
     /// Another machine has it log in.
     serves_asks: bool,
 }
@@ -97,7 +99,8 @@ impl SshStarter {
     /// Which are told this.
     pub(super) fn new(wishes: SshWishes, order: Order) -> SshStarter {
         let program = Mutex::new(wishes.program.clone());
-        SshStarter { wishes, order, program, bridges: Mutex::default(), serves_asks: false }
+        let (bridges, logins) = (Mutex::default(), Logins::default());
+        SshStarter { wishes, order, program, bridges, logins, serves_asks: false }
     }
 
     /// The same, for another machine that has it log in when it likes: nobody is asked for a password then, but at a
@@ -124,26 +127,33 @@ impl SshStarter {
         first: bool,
         is_over: &dyn Fn() -> bool,
     ) -> Result<StartedMover> {
+        let start = |there: &Ssh| {
+            self.started(there, is_over, |program| ssh::start(there, program, order, first, is_over))
+        };
         let there = self.ssh(first);
-        self.started(&there, |program| ssh::start(&there, program, order, first, is_over))
+        if first { self.logins.log_in(&there, is_over, start) } else { start(&there) }
     }
 
     /// Starts a deputy, unless it `is_over` before.
     pub(super) fn start_deputy(&self, is_over: &dyn Fn() -> bool) -> Result<StartedDeputy> {
-        let there = self.ssh(true);
-        self.started(&there, |program| deputy::start(&there, program, true, is_over))
+        let start = |there: &Ssh| {
+            self.started(there, is_over, |program| deputy::start(there, program, true, is_over))
+        };
+        self.logins.log_in(&self.ssh(true), is_over, start)
     }
 
     /// If need be after placing our program there.
     fn started<T>(
         &self,
         there: &Ssh,
+        is_over: &dyn Fn() -> bool,
         start: impl Fn(&FarProgram) -> std::result::Result<T, NotStarted>,
     ) -> Result<T> {
         match start(&self.program()) {
             Ok(started) => Ok(started),
             Err(refused) if refused.program_is_missing && self.wishes.bootstrap => {
-                let placed = bootstrap::place(there, self.wishes.static_programs.as_deref())?;
+                let ours = self.wishes.static_programs.as_deref();
+                let placed = bootstrap::place(there, ours, is_over)?;
                 *lock(&self.program) = FarProgram::at(placed);
                 start(&self.program()).map_err(|refused| refused.failure)
             }
@@ -183,6 +193,7 @@ impl Starter for SshStarter {
         for mut bridge in std::mem::take(&mut *lock(&self.bridges)) {
             ssh::end(&mut bridge, BRIDGE_ENDS);
         }
+        self.logins.close();
     }
 }
 

@@ -24,7 +24,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thalweg_wire::limits;
 
@@ -40,11 +40,6 @@ const HALF_OPEN: Duration = Duration::from_secs(60);
 const STUCK: Duration = Duration::from_secs(600);
 /// Between two looks whether the other direction has ended.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-/// Between two looks whether somebody else has logged in.
-const LOGIN_LOOK: Duration = Duration::from_millis(100);
-/// Held where a user may have to type: one host asks after the other, and one sshd does not get all logins of a command
-/// at once, of which it refuses some (`MaxStartups`).
-static LOGIN: Mutex<()> = Mutex::new(());
 /// Read and written at once; a channel of ssh has packets of 32 KiB.
 const PIECE_BYTES: usize = 128 << 10;
 
@@ -108,7 +103,6 @@ impl Steward {
     /// `Connection` if ssh does not get there, or it is over; `NotFound` if there is no program; `Protocol` if it is
     /// too old or too new.
     pub fn start_deputy(&self, is_over: &dyn Fn() -> bool) -> Result<StartedDeputy> {
-        let _turn = turn_to_log_in(is_over)?;
         let started = self.acting.start_deputy(is_over)?;
         *lock(&self.versions) = started.deputy.versions;
         Ok(started)
@@ -169,9 +163,7 @@ impl Steward {
         // Only at the first one somebody is there to type.
         let first = first && summoned.is_none();
         let is_over = || self.is_over.load(Ordering::Acquire);
-        let turn = first.then(|| turn_to_log_in(&is_over)).transpose()?;
         let started = other.starter.start_as(&order, first, &is_over);
-        drop(turn);
         *summoned = Some(Instant::now());
         let started = started?;
         let outcome = Outcome::Ready { mover: started.ready.clone(), host: other.starter.host(&started) };
@@ -239,18 +231,6 @@ impl Steward {
 impl Drop for Steward {
     fn drop(&mut self) {
         self.close();
-    }
-}
-
-/// Waits until nobody else of this process logs in where somebody may have to type. Each of these ends.
-fn turn_to_log_in(is_over: &dyn Fn() -> bool) -> Result<MutexGuard<'static, ()>> {
-    loop {
-        match LOGIN.try_lock() {
-            Ok(turn) => return Ok(turn),
-            Err(TryLockError::Poisoned(turn)) => return Ok(turn.into_inner()),
-            Err(TryLockError::WouldBlock) if is_over() => return Err(not_reached("the copy is over")),
-            Err(TryLockError::WouldBlock) => std::thread::sleep(LOGIN_LOOK),
-        }
     }
 }
 
@@ -400,6 +380,7 @@ mod tests {
     use crate::failure::Reason;
     use crate::link::ssh::{FarProgram, Ready, Ssh, TOKEN_BYTES};
     use crate::link::testing::LONG;
+    use crate::run::logins;
     use std::ffi::OsStr;
     use thalweg_sys::priority::Priority;
 
@@ -493,8 +474,10 @@ mod tests {
     fn where_somebody_may_have_to_type_one_host_asks_after_the_other() {
         let scratch = tempfile::tempdir().unwrap();
         let (rsh, said) = told(&scratch);
-        let steward = Steward::new(wishes(&rsh), None);
-        let turn = turn_to_log_in(&|| false).unwrap();
+        let mut beside = wishes(&rsh);
+        beside.ssh = beside.ssh.within(Some(LONG));
+        let steward = Steward::new(beside, None);
+        let turn = logins::typing();
         assert_eq!(steward.start_deputy(&|| true).err().unwrap().kind, FailureKind::Connection);
         assert_eq!(said(), "");
         drop(turn);

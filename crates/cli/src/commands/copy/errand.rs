@@ -13,13 +13,17 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use thalweg_client::errand::{Errand, Given, SIGNAL_LIMIT, Told};
 use thalweg_client::far_movers::{self, How, Whom};
 use thalweg_client::job::Asked;
+use thalweg_mover::basin::Evidence;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::link::Ticket;
 use thalweg_mover::run::copy::{Meter, Stop};
-use thalweg_service::published;
+use thalweg_mover::run::steer::Rate;
+use thalweg_service::published::{self, Progress, Publisher, State};
 
 /// What all such copies of a command are given.
 pub struct Pack<'a> {
@@ -41,6 +45,9 @@ pub struct Between {
     attached: Vec<(String, Vec<u8>)>,
     receipt: Option<PathBuf>,
     report: Option<Scrap>,
+    /// Source and destination as they are shown.
+    names: (String, String),
+    is_dry: bool,
     number: usize,
     copies: usize,
 }
@@ -51,6 +58,8 @@ pub struct Hears<'a> {
     pub state: &'a Path,
     pub relay: &'a Relay,
     pub meter: &'a Meter,
+    /// The rate that is wanted by now.
+    pub rate: &'a Arc<Rate>,
     pub stop: &'a Stop,
     pub signal: &'a signals::Asked,
 }
@@ -90,22 +99,16 @@ impl Pack<'_> {
         }
         words.push("--".into());
         words.extend(errand.places());
-        let copies = self.copies;
-        Ok(Between { errand, words, attached, receipt, report, number, copies })
+        let (names, is_dry, copies) = (asked.names(), self.args.dry_run, self.copies);
+        Ok(Between { errand, words, attached, receipt, report, names, is_dry, number, copies })
     }
 
     fn check(&self, errand: &Errand) -> Result<()> {
         let (args, acting) = (self.args, errand.acting());
-        let typed = &args.link.typed.of_streams;
-        for (option, is_typed) in [("--via", typed.via), ("--bind", typed.bind)] {
-            if is_typed {
-                let cause = format!(
-                    "{option} names addresses of the machine that the copy runs on, which is {acting}: log in there, and give \
-                     it to `thalweg {}`",
-                    self.command
-                );
-                return Err(refused(&cause));
-            }
+        if args.link.typed.of_streams.via
+            && let Some(other) = errand.other_end()
+        {
+            far_movers::check_ticket_via(&args.link.way.via, &other)?;
         }
         if args.receipt.is_some() && args.remove_source_files {
             let cause = format!(
@@ -135,6 +138,32 @@ impl Pack<'_> {
     }
 }
 
+/// Refuses ways of data streams that would not be those of one end: of the copies of a command, those that run
+/// elsewhere have an errand.
+///
+/// # Errors
+/// `Usage`.
+pub fn check_ways(args: &CopyArgs, asked: &[Asked], errands: &[Option<Between>]) -> Result<()> {
+    let typed = &args.link.typed.of_streams;
+    let runs_here = errands.iter().any(Option::is_none);
+    if typed.bind && runs_here && errands.iter().any(Option::is_some) {
+        let cause = "--bind names addresses or cards of one machine, and copies of this command run at two: give one command \
+                     for those between two far places, and one for the others";
+        return Err(refused(cause));
+    }
+    if !typed.via {
+        return Ok(());
+    }
+    let ends = |(asked, errand): (&Asked, &Option<Between>)| -> Vec<Whom> {
+        match errand {
+            Some(between) => between.errand.other_end().into_iter().collect(),
+            None => asked.far_movers().collect(),
+        }
+    };
+    let ends: Vec<Whom> = asked.iter().zip(errands).flat_map(ends).collect();
+    far_movers::check_via(&args.link.way.via, &ends)
+}
+
 /// An option with a file that goes along, or comes `back`.
 fn file(option: &str, way: &str, name: &str) -> [OsString; 2] {
     [format!("--{option}"), format!("{{{way}:{name}}}")].map(OsString::from)
@@ -152,17 +181,25 @@ impl Between {
 
     /// Runs it to its end. `Ok` with its exit code if it ended there, `Err` if it failed here, which is told.
     pub fn run(&self, hears: &Hears<'_>) -> std::result::Result<Exit, Exit> {
-        let Hears { how, state, relay, meter, stop, signal } = *hears;
+        let published = Published::begin(self, hears.state);
+        let ended = self.attend(hears, &published);
+        published.over(&ended);
+        ended
+    }
+
+    fn attend(&self, hears: &Hears<'_>, published: &Published) -> std::result::Result<Exit, Exit> {
+        let Hears { how, state, relay, meter, rate, stop, signal } = *hears;
         let told = |told: Told| match told {
             Told::Out(line) => relay.out(&line),
             Told::Err(line) => relay.err(&line),
             Told::Note(text) => relay.note(text),
+            Told::Evidence(evidence) => published.tell(&evidence, meter),
             Told::Progress(progress) => {
                 relay.begun();
                 progress.set(meter);
             }
         };
-        let ended = self.errand.run(self.given(), how, state, &told, stop);
+        let ended = self.errand.run(self.given(rate), how, state, &told, stop);
         relay.begun();
         let failed = |failure: &Failure| {
             let exit = match failure.kind {
@@ -177,7 +214,7 @@ impl Between {
         exit_of(code, &self.acting(), stop, signal).map_err(|failure| failed(&failure))
     }
 
-    fn given(&self) -> Given {
+    fn given(&self, rate: &Arc<Rate>) -> Given {
         let receipt = self.receipt.iter().map(|path| (RECEIPT.to_owned(), path.clone()));
         let report = self.report.iter().map(|report| (REPORT.to_owned(), report.path.clone()));
         Given {
@@ -185,8 +222,37 @@ impl Between {
             attached: self.attached.clone(),
             returned: receipt.chain(report).collect(),
             progress: true,
+            rate: rate.clone(),
             number: self.number,
             copies: self.copies,
+        }
+    }
+}
+
+/// What `thalweg why` finds of it here: nothing before the acting end has told something.
+struct Published {
+    publisher: Option<Publisher>,
+    is_told: AtomicBool,
+}
+
+impl Published {
+    fn begin(between: &Between, state: &Path) -> Published {
+        let (from, to) = &between.names;
+        let publisher = Publisher::begin(state, from, to, false).filter(|_| !between.is_dry);
+        Published { publisher, is_told: AtomicBool::new(false) }
+    }
+
+    fn tell(&self, evidence: &Evidence, meter: &Meter) {
+        if let Some(publisher) = &self.publisher {
+            publisher.tell(evidence, Some(Progress::of(meter)));
+            self.is_told.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn over(&self, ended: &std::result::Result<Exit, Exit>) {
+        if let Some(publisher) = self.publisher.as_ref().filter(|_| self.is_told.load(Ordering::Relaxed)) {
+            let is_done = matches!(ended, Ok(Exit::Done | Exit::Partial));
+            publisher.over(if is_done { State::Finished } else { State::Failed });
         }
     }
 }

@@ -37,12 +37,12 @@ struct Program {
 }
 
 /// Sees to it that the far side has our program; its path there. `ours`: where a static one may be, in this
-/// order; `None`: it is the one that runs, or beside that.
+/// order; `None`: it is the one that runs, or beside that. Once it `is_over` nothing more is placed.
 ///
 /// # Errors
 /// `Usage` if we have no static program; `Unsupported` if it is for another machine; `Damage` if it arrived damaged;
 /// `Permission` where it may not run, `Io` where it cannot be kept; `Connection` if ssh does not get there.
-pub fn place(ssh: &Ssh, ours: Option<&[PathBuf]>) -> Result<OsString> {
+pub fn place(ssh: &Ssh, ours: Option<&[PathBuf]>, is_over: &dyn Fn() -> bool) -> Result<OsString> {
     let program = own_program(std::env::var_os(STATIC_ENV).map(PathBuf::from), ours)?;
     let sha256 = &program.sha256;
     // Single lines without single quotes or `!`, so that every login shell hands them to `sh` unharmed.
@@ -55,7 +55,7 @@ pub fn place(ssh: &Ssh, ours: Option<&[PathBuf]>) -> Result<OsString> {
          if test -x \"$d/thalweg\" && test \"$(sha256sum < \"$d/thalweg\")\" = \"{sha256}  -\"; \
          then {told}; fi"
     );
-    let (said, _) = run_script(ssh, &is_there, None)?;
+    let (said, _) = run_script(ssh, &is_there, None, is_over)?;
     let ours = format!("Linux {}", program.machine);
     match line(&said, b"THALWEG-UNAME ") {
         Some(theirs) if theirs == ours.as_bytes() => {}
@@ -75,7 +75,7 @@ pub fn place(ssh: &Ssh, ours: Option<&[PathBuf]>) -> Result<OsString> {
          echo; if test \"$(sha256sum < \"$t\")\" = \"{sha256}  -\"; then mv -f \"$t\" \"$d/thalweg\" || {full}; {told}; \
          else rm -f \"$t\"; echo \"THALWEG-DAMAGED .\"; fi"
     );
-    let (said, code) = run_script(ssh, &upload, Some(program.file))?;
+    let (said, code) = run_script(ssh, &upload, Some(program.file), is_over)?;
     if let Some(path) = placed(ssh, &said)? {
         return Ok(path);
     }

@@ -6,8 +6,10 @@ use super::{RUN, START};
 use crate::failure::{self, Failure, FailureKind, Reason, Result};
 use crate::link::Family;
 use std::ffi::{OsStr, OsString};
+use std::io::PipeWriter;
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 use thalweg_sys::child::with_users_umask;
 
@@ -26,6 +28,8 @@ pub struct Ssh {
     family: Option<Family>,
     never_asks: bool,
     connect_max: Option<Duration>,
+    /// Where its words go; `None`: to its user.
+    words_to: Option<Arc<PipeWriter>>,
 }
 
 impl Ssh {
@@ -41,7 +45,8 @@ impl Ssh {
         }
         check_destination(destination).map_err(usage)?;
         let destination = destination.to_owned();
-        Ok(Ssh { words, destination, port, family: None, never_asks: false, connect_max: None })
+        let (family, connect_max, words_to) = (None, None, None);
+        Ok(Ssh { words, destination, port, family, never_asks: false, connect_max, words_to })
     }
 
     /// The same, which dials only addresses of this family, if one is given.
@@ -54,11 +59,29 @@ impl Ssh {
         Ssh { never_asks: true, ..self }
     }
 
-    /// The same, which waits at most so long until sshd answers, if that is given, in whole seconds; a password may be
-    /// typed for longer. Only OpenSSH is told, and not where its configuration or `command` say how long to wait, or a
-    /// way through another host: a login there counts as waiting.
+    /// The same, beside which others log in, if a time is given: it waits at most so long until sshd answers, in whole
+    /// seconds; a password may be typed for longer. Only OpenSSH is told, and not where its configuration or `command`
+    /// say how long to wait, or a way through another host: a login there counts as waiting.
     pub fn within(self, connect_max: Option<Duration>) -> Ssh {
         Ssh { connect_max, ..self }
+    }
+
+    /// For how long it waits beside others; `None` where it is alone.
+    pub fn connect_max(&self) -> Option<Duration> {
+        self.connect_max
+    }
+
+    /// The same, which asks its user for nothing, and whose words go there; `None` of another program than OpenSSH's,
+    /// which may ask whatever it is told.
+    pub fn silent(&self, words: PipeWriter) -> Option<Ssh> {
+        let words_to = Some(Arc::new(words));
+        self.is_openssh().then(|| Ssh { never_asks: true, words_to, ..self.clone() })
+    }
+
+    /// Whether it asks its user for nothing.
+    #[cfg(test)]
+    pub(crate) fn asks_nothing(&self) -> bool {
+        self.never_asks
     }
 
     /// The family whose addresses alone are dialled.
@@ -103,7 +126,8 @@ impl Ssh {
         if self.is_openssh() {
             command.arg("--");
         }
-        command.arg(&self.destination).arg(remote).stderr(Stdio::inherit());
+        let words_to = self.words_to.as_ref().and_then(|words| words.try_clone().ok());
+        command.arg(&self.destination).arg(remote).stderr(words_to.map_or_else(Stdio::inherit, Stdio::from));
         // What it makes, as a socket to share, is the user's.
         with_users_umask(&mut command);
         command

@@ -6,8 +6,10 @@
 //!                   {"piece":{"file":0,"data":"digits"}}\n                    until all files are whole
 //!                   {"begin":{}}\n
 //! from the deputy   {"out":"a line"}\n {"err":"a line"}\n {"progress":{...}}\n    any number of them
+//!                   {"evidence":{...}}\n                                    once a second
 //!                   {"ask":{"id":1,"what":{"summon":{"client":"64 digits","first":true}}}}\n
 //! to the deputy     {"answer":{"id":1,"outcome":{"ready":{...}}}}\n {"stop":{}}\n
+//!                   {"limit":{"bytes_per_s":1000000}}\n
 //!                   {"here":{}}\n                                            from then on, every 10 s
 //! from the deputy   {"file":{"name":"receipt","data":"digits"}}\n {"file_end":{"name":"receipt"}}\n
 //!                   {"exit":0}\n                                              the last
@@ -97,7 +99,7 @@ pub struct Errand {
     /// Names of files that come back, where the command wrote them.
     #[serde(default)]
     pub returned: Vec<String>,
-    /// Whether to tell how far it is.
+    /// Whether to tell how far it is, and where its time goes.
     #[serde(default)]
     pub progress: bool,
     /// Which copy of its command it is, from 1 on.
@@ -213,6 +215,14 @@ pub struct ErrandProgress {
     pub bytes_unmoved: u64,
 }
 
+/// The rate of a copy from now on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Limit {
+    /// Content bytes a second, at most; `None`: no bound.
+    pub bytes_per_s: Option<u64>,
+}
+
 /// What the copy of a deputy needs of who started it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Ask {
@@ -320,6 +330,8 @@ pub enum ToDeputy {
     Begin(Nothing),
     /// To an ask.
     Answer(Answer),
+    /// Go so fast.
+    Limit(Limit),
     /// Stop in order.
     Stop(Nothing),
     /// Who asked is still there.
@@ -338,6 +350,8 @@ pub enum FromDeputy {
     Err(String),
     /// How far it is.
     Progress(ErrandProgress),
+    /// Where its time goes, as `thalweg why` judges it; another version may have it otherwise.
+    Evidence(Value),
     /// What it needs.
     Ask(Ask),
     /// A part of a file that comes back.
@@ -381,12 +395,12 @@ pub trait Said: Serialize + DeserializeOwned {
 }
 
 impl Said for ToDeputy {
-    const NAMES: &'static [&'static str] = &["errand", "piece", "begin", "answer", "stop", "here"];
+    const NAMES: &'static [&'static str] = &["errand", "piece", "begin", "answer", "limit", "stop", "here"];
 }
 
 impl Said for FromDeputy {
     const NAMES: &'static [&'static str] =
-        &["out", "out_part", "err", "progress", "ask", "file", "file_end", "exit"];
+        &["out", "out_part", "err", "progress", "evidence", "ask", "file", "file_end", "exit"];
 }
 
 /// Lines of a peer, each of bounded length.
@@ -500,6 +514,8 @@ mod tests {
             ToDeputy::Piece(Piece { file: 0, data: String::new() }),
             ToDeputy::Begin(Nothing {}),
             ToDeputy::Answer(Answer { id: 7, outcome: ready }),
+            ToDeputy::Limit(Limit { bytes_per_s: Some(u64::MAX) }),
+            ToDeputy::Limit(Limit::default()),
             ToDeputy::Here(Nothing {}),
         ];
         for one in said {
@@ -512,6 +528,7 @@ mod tests {
             FromDeputy::OutPart(String::new()),
             FromDeputy::Err(String::new()),
             FromDeputy::Progress(ErrandProgress::default()),
+            FromDeputy::Evidence(serde_json::json!({ "bytes": 7 })),
             FromDeputy::Ask(Ask { id: 1, what: summon }),
             FromDeputy::File(returned.clone()),
             FromDeputy::FileEnd(returned),

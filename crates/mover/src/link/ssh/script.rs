@@ -1,6 +1,6 @@
 //! Runs a script at the far side, and uploads a file to it for as long as that gets on.
 
-use super::child::{END_TIMEOUT, end, read_while};
+use super::child::{END_TIMEOUT, call_off, end, read_while};
 use super::command::{Ssh, no_ssh, not_reached};
 use super::words::quote_all;
 use super::{LOGIN_TIMEOUT, START};
@@ -15,10 +15,15 @@ use std::time::{Duration, Instant};
 const UPLOAD_STALL: Duration = LOGIN_TIMEOUT;
 
 /// Runs a script of a POSIX shell at the far side, whatever the login shell is; its stdout, bounded, and exit code.
-/// `input` is its stdin: while more of it is taken, that may last as long as it does.
-pub(super) fn run_script(ssh: &Ssh, script: &str, input: Option<File>) -> Result<(Vec<u8>, Option<i32>)> {
+/// `input` is its stdin: while more of it is taken, that may last as long as it does. Once it `is_over` it ends.
+pub(super) fn run_script(
+    ssh: &Ssh,
+    script: &str,
+    input: Option<File>,
+    is_over: &dyn Fn() -> bool,
+) -> Result<(Vec<u8>, Option<i32>)> {
     let patience = if input.is_some() { UPLOAD_STALL } else { LOGIN_TIMEOUT };
-    run_script_for(ssh, script, input, patience)
+    run_script_for(ssh, script, input, patience, is_over)
 }
 
 fn run_script_for(
@@ -26,6 +31,7 @@ fn run_script_for(
     script: &str,
     input: Option<File>,
     patience: Duration,
+    is_over: &dyn Fn() -> bool,
 ) -> Result<(Vec<u8>, Option<i32>)> {
     let upload = input.as_ref().map(Upload::of).transpose().map_err(|error| failure::of_io(START, &error))?;
     let remote = quote_all([b"sh".as_slice(), b"-c", script.as_bytes()].into_iter());
@@ -37,8 +43,11 @@ fn run_script_for(
         .map_err(|error| no_ssh(ssh, &error))?;
     let taken = || upload.as_ref().map_or(0, Upload::taken);
     let mut progress = Progress { seen: 0, since: Instant::now(), patience };
-    let output = read_while(&mut child, || !progress.is_stuck(Instant::now(), taken()));
+    let output = read_while(&mut child, || !is_over() && !progress.is_stuck(Instant::now(), taken()));
     let Some(output) = output else {
+        if is_over() {
+            return Err(call_off(&mut child));
+        }
         end(&mut child, Duration::ZERO);
         let why = format!("nothing more of it was taken for {} s", patience.as_secs());
         return Err(upload.map_or_else(|| not_reached(ssh), |upload| upload.failed(ssh, &why)));
@@ -99,10 +108,20 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::link::testing::LONG;
     use std::ffi::OsStr;
 
     /// What becomes of an upload of 16 pieces by this shell script in place of ssh.
     fn uploaded(ssh: &str) -> Result<(Vec<u8>, Option<i32>)> {
+        uploaded_until(ssh, Duration::from_secs(2), &|_| false)
+    }
+
+    /// The same, unless it `is_over`, which is asked with how much was taken.
+    fn uploaded_until(
+        ssh: &str,
+        patience: Duration,
+        is_over: &dyn Fn(u64) -> bool,
+    ) -> Result<(Vec<u8>, Option<i32>)> {
         let scratch = tempfile::tempdir().unwrap();
         let (path, upload) = (scratch.path().join("ssh.sh"), scratch.path().join("upload"));
         std::fs::write(&upload, vec![7; 16 * 65_536]).unwrap();
@@ -110,7 +129,20 @@ mod tests {
         std::fs::write(&path, format!("{take}\n{ssh}\n")).unwrap();
         let command = format!("sh {}", path.display());
         let ssh = Ssh::new(OsStr::new(&command), "far", None).unwrap();
-        run_script_for(&ssh, "true", Some(File::open(upload).unwrap()), Duration::from_secs(2))
+        let file = File::open(upload).unwrap();
+        let looks = Upload::of(&file).unwrap();
+        run_script_for(&ssh, "true", Some(file), patience, &|| is_over(looks.taken()))
+    }
+
+    #[test]
+    fn an_upload_that_is_not_wanted_any_more_ends_with_its_ssh() {
+        let scratch = tempfile::tempdir().unwrap();
+        let begun = scratch.path().join("begun");
+        let ssh = format!("echo $$ > '{}'; take; exec sleep 600", begun.display());
+        let failure = uploaded_until(&ssh, LONG, &|taken| taken > 0).unwrap_err();
+        assert_eq!((failure.kind, &*failure.cause), (FailureKind::Connection, "the copy is over"));
+        let process = std::fs::read_to_string(&begun).unwrap();
+        assert!(!std::path::Path::new("/proc").join(process.trim()).exists(), "it outlives the copy");
     }
 
     #[test]
