@@ -537,7 +537,6 @@ async fn welcome(stream: TcpStream, door: Door, stranger: Option<(Place, oneshot
 #[cfg(test)]
 mod tests {
     use super::*;
-    use thalweg_mover::link::Fingerprint;
 
     #[test]
     fn who_is_turned_away_is_told_so_often_in_a_minute_and_then_counted() {

@@ -214,7 +214,9 @@ fn a_token_that_is_not_taken_is_refused_with_why_and_with_the_issuer_that_gives_
     refused(Some(&forged.token(&[groups.clone()])), 3, "does not take it");
     refused(Some("no-token"), 3, "does not take it");
     // A moment after it was told.
-    for why in ["iam: it expired", "another audience", "no rule fits", "its signature is wrong", "is no token"] {
+    for why in
+        ["iam: it expired", "another audience", "no rule fits", "its signature is wrong", "is no token"]
+    {
         let is_logged = || stand.scratch.server_log().contains(why);
         assert!(wait_until(LIMIT, is_logged), "{why}: {}", stand.scratch.server_log());
     }
