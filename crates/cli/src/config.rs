@@ -29,7 +29,7 @@ use toml::de::{DeTable, DeValue};
 
 /// Options that may stand in a file or in the environment: what is of a site or a person. What one command line means
 /// (names, filters, --delete, --receipt, ...) is not among them.
-pub const OPTIONS: [&str; 51] = [
+pub const OPTIONS: [&str; 53] = [
     "advertise",
     "bind",
     "block-max",
@@ -51,6 +51,7 @@ pub const OPTIONS: [&str; 51] = [
     "frames-memory",
     "io-depth",
     "ionice",
+    "issuers",
     "ktls",
     "listen",
     "log-format",
@@ -66,6 +67,7 @@ pub const OPTIONS: [&str; 51] = [
     "one-file-system",
     "order",
     "patience",
+    "place-file",
     "progress",
     "quiet",
     "request",

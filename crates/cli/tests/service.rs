@@ -8,6 +8,9 @@ mod units;
 #[path = "service/tickets.rs"]
 mod tickets;
 
+#[path = "service/tokens.rs"]
+mod tokens;
+
 use nix::sys::signal::Signal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsRawFd;

@@ -3,7 +3,8 @@
 
 use crate::objects::{Bucket, Location, Settings};
 use crate::place::{Place, Places, plain};
-use crate::{ssh, threads};
+use crate::tokens::Discovered;
+use crate::{identity, ssh, threads};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 use thalweg_mover::event::{self, Events};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
-use thalweg_mover::link::{Family, ServerTrust, Ticket, client_config};
+use thalweg_mover::link::{Family, Identity, Pass, ServerTrust, TokenSource, client_config};
 use thalweg_mover::run::by_client::ClientLine;
 use thalweg_mover::run::client::{CONNECT, Client, LinkSettings, TcpConnect};
 use thalweg_mover::run::far_mover::FarMover;
@@ -290,14 +291,14 @@ impl FarMovers {
         Place::parse(text, &self.how.places)
     }
 
-    /// The ticket for a daemon; `None` if there is none, or it is reached by ssh.
+    /// The ticket, or the place file, for a daemon; `None` if there is none, or it is reached by ssh.
     ///
     /// # Errors
     /// If it cannot be read.
-    pub fn ticket(&self, whom: &Whom) -> Result<Option<Ticket>> {
+    pub fn ticket(&self, whom: &Whom) -> Result<Option<Pass>> {
         match whom {
             Whom::Daemon(_, ticket) => {
-                ticket.as_ref().or(self.how.ticket.as_ref()).map(|path| Ticket::read(path)).transpose()
+                ticket.as_ref().or(self.how.ticket.as_ref()).map(|path| Pass::read(path)).transpose()
             }
             Whom::Ssh(..) => Ok(None),
         }
@@ -419,7 +420,8 @@ const TICKET: &str = "ticket";
 /// There is no ticket for the daemon at this address.
 pub fn lacks_ticket(address: &str) -> Failure {
     let cause = format!(
-        "`{}`: a daemon asks who you are: give the ticket that it wrote with --ticket or THALWEG_TICKET",
+        "`{}`: a daemon asks who you are: give the ticket or the place file that it wrote with --ticket or \
+         THALWEG_TICKET",
         Escaped(address.as_bytes())
     );
     // Nobody was asked yet.
@@ -435,18 +437,19 @@ fn by_ssh(host: &str, port: Option<u16>, how: &How) -> Result<Reached> {
     Ok(Reached { far: Arc::new(far) })
 }
 
-fn daemon(address: &str, ticket: Option<Ticket>, how: &How) -> Result<Reached> {
-    let ticket = ticket.ok_or_else(|| lacks_ticket(address))?;
-    let identity = ticket.identity()?;
-    let tls = client_config(&identity, &ServerTrust::Pinned(ticket.server))?;
-    let connect = Arc::new(TcpConnect::new(vec![address.to_owned()]).only(how.family));
-    let mut of_ticket = ticket.addresses.clone();
+fn daemon(address: &str, pass: Option<Pass>, how: &How) -> Result<Reached> {
+    let pass = pass.ok_or_else(|| lacks_ticket(address))?;
+    let (identity, tokens) = who(&pass, how)?;
+    let tls = client_config(&identity, &ServerTrust::Pinned(pass.server()))?;
+    let connect = TcpConnect::new(vec![address.to_owned()]).only(how.family).showing(tokens);
+    let connect = Arc::new(connect);
+    let mut of_ticket = pass.addresses().to_vec();
     if let Some(family) = how.family
         && how.via.iter().any(|via| via == TICKET)
     {
         of_ticket.retain(|address| may_be_of(family, address));
         if of_ticket.is_empty() {
-            return Err(of_other_family(family, &ticket.addresses.join(", ")));
+            return Err(of_other_family(family, &pass.addresses().join(", ")));
         }
     }
     let via = how.via.iter().flat_map(|via| match via.as_str() {
@@ -457,10 +460,24 @@ fn daemon(address: &str, ticket: Option<Ticket>, how: &How) -> Result<Reached> {
     Ok(Reached { far: Arc::new(far) })
 }
 
+/// Who we are to a daemon: whom the ticket says, or ourselves with a token. Without one nobody is dialled.
+fn who(pass: &Pass, how: &How) -> Result<(Identity, Option<Arc<dyn TokenSource>>)> {
+    let place = match pass {
+        Pass::Ticket(ticket) => return Ok((ticket.identity()?, None)),
+        Pass::Place(place) => place,
+    };
+    let tokens = Discovered::of(&place.issuers);
+    tokens.token()?;
+    let own = match &how.state {
+        Some(state) => identity::own(state)?,
+        None => Identity::generate("thalweg with a token")?,
+    };
+    Ok((own, Some(Arc::new(tokens))))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use thalweg_mover::link::Identity;
 
     #[test]
     fn addresses_for_data_streams_are_those_of_one_far_side() {

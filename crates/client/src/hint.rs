@@ -217,6 +217,14 @@ mod tests {
         }
     }
 
+    #[test]
+    fn who_lacks_a_token_hears_where_one_is_had_and_how_it_is_given() {
+        for kind in [FailureKind::Usage, FailureKind::Permission] {
+            let told = said(kind, Reason::TokenNotTaken);
+            assert!(told.contains("oidc-token") && told.contains("BEARER_TOKEN_FILE"), "{told}");
+        }
+    }
+
     /// What is said of daemons and tickets is nothing for an object store.
     #[test]
     fn a_store_that_is_not_trusted_or_does_not_answer_is_no_daemon() {

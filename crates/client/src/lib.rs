@@ -19,6 +19,8 @@ mod hosts;
 
 pub mod identity;
 
+mod tokens;
+
 pub mod ssh;
 
 pub mod far_movers;

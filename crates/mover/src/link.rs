@@ -1,6 +1,7 @@
 //! All connections between two movers: who the peer is, TLS, the control channel, the data streams.
 //!
-//! 1. [`Identity`] and trust say who we are and whom we accept ([`ServerTrust`], [`ClientTrust`], [`Ticket`]).
+//! 1. [`Identity`] and trust say who we are and whom we accept ([`ServerTrust`], [`ClientTrust`], [`Ticket`],
+//!    [`PlaceFile`], [`Token`]).
 //! 2. [`Connection`] makes TLS 1.3 of a socket, within a total deadline, and exchanges hellos.
 //! 3. A control connection becomes a [`ControlChannel`]: messages and heartbeats on a thread of its own.
 //! 4. A data connection becomes a [`FrameWriter`] and a [`FrameReader`]: sealed frames, or frames in TLS.
@@ -17,6 +18,12 @@ pub mod trust;
 
 // 1. What a server gives its client to carry.
 pub mod ticket;
+
+// 1. What says who a server is, and is no secret.
+pub mod place_file;
+
+// 1. What an identity provider gives a client to show.
+pub mod token;
 
 // 2. TLS 1.3 and the hellos.
 pub mod tls;
@@ -51,6 +58,7 @@ pub use control::{ControlChannel, ControlEnd, ControlHandle, ControlLimits, STAL
 pub use family::Family;
 pub use identity::{Fingerprint, Identity, public_key_of, verify_signature};
 pub use ktls::{KernelTls, TlsForm};
+pub use place_file::{Pass, PlaceFile};
 pub use sealed::{Opener, Sealer};
 pub use socket_options::{PathHints, mark, own_system, set_stream_options};
 pub use stream::{
@@ -60,4 +68,5 @@ pub use ticket::Ticket;
 pub use tls::{
     Connection, client_config, proof_matches, resume_proof, server_config, statement_tie, stream_proof,
 };
+pub use token::{Token, TokenSource};
 pub use trust::{ClientTrust, Pins, Register, ServerTrust};

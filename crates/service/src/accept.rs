@@ -1,7 +1,7 @@
 //! Accepts connections. Until a peer has proved who it is, it costs a small task and a deadline, never a
 //! thread: handshakes run on an asynchronous runtime, everything after them on blocking threads.
 
-use crate::sessions::{Host, Origin};
+use crate::sessions::{First, Host, Origin};
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
@@ -10,11 +10,16 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
 use thalweg_mover::link::ticket::ADDRESSES_MAX;
-use thalweg_mover::link::{ClientTrust, Connection, Identity, server_config};
+use thalweg_mover::link::{ClientTrust, Connection, Fingerprint, Identity, Token, server_config};
 use thalweg_mover::mutex::lock;
+use thalweg_wire::hello::{HELLO_BYTES, Hello, Purpose, negotiate};
+use thalweg_wire::limits;
+use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+use zeroize::Zeroizing;
 
 /// From accept to the end of the hello, in total.
 pub const ADMIT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -27,6 +32,8 @@ const STRANGERS_PER_SOURCE_MAX: usize = 256;
 const NEWCOMERS_PER_ORIGIN_MAX: usize = 64;
 /// Of these, from the same address, whatever tickets they came with.
 const NEWCOMERS_PER_SOURCE_MAX: usize = 256;
+/// Tokens that are checked at a time: each may wait some seconds for an identity provider, on a thread.
+const TOKENS_CHECKED_MAX: usize = 32;
 /// Lines of the log, in a minute, on those who were turned away: else strangers would decide how fast it grows.
 const TURNED_AWAY_LINES_MAX: u32 = 60;
 /// Connections that wait in the kernel: as many as it permits (`net.core.somaxconn`).
@@ -49,9 +56,44 @@ struct Door {
     host: Arc<Host>,
     newcomers: Arc<Newcomers>,
     turned_away: Arc<Mutex<TurnedAway>>,
+    checks: Arc<Semaphore>,
 }
 
 impl Door {
+    /// TLS; and of one whom nobody knows by his certificate what he says first, with what becomes of it if it is a
+    /// token.
+    async fn secure(&self, stream: TcpStream) -> std::io::Result<(TlsStream<TcpStream>, Option<First>)> {
+        let mut stream = self.acceptor.accept(stream).await?;
+        let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+        let stranger = certificate.map(Fingerprint::of).filter(|peer| self.host.is_stranger(peer));
+        let Some(peer) = stranger else { return Ok((stream, None)) };
+        let odd = |why: &str| std::io::Error::new(std::io::ErrorKind::InvalidData, why);
+        let mut bytes = [0; HELLO_BYTES];
+        stream.read_exact(&mut bytes).await?;
+        let hello = Hello::decode(&bytes).map_err(|_| odd("what a stranger says first is no hello"))?;
+        if negotiate((limits::VERSION_MIN, limits::VERSION_MAX), hello.versions).is_none() {
+            return Err(odd("a stranger speaks another version of the protocol"));
+        }
+        let mut verdict = None;
+        if hello.purpose == Purpose::Token {
+            let length = usize::from(hello.stream);
+            if length > limits::TOKEN_BYTES_MAX {
+                return Err(odd("a token is too long"));
+            }
+            let mut bytes = Zeroizing::new(vec![0; length]);
+            stream.read_exact(&mut bytes).await?;
+            let token = Token::from_bytes(&bytes).map_err(|_| odd("what a stranger shows is no token"))?;
+            let turn = self.checks.clone().acquire_owned().await.map_err(std::io::Error::other)?;
+            let host = self.host.clone();
+            let check = move || {
+                let _turn = turn;
+                host.introduce(peer, &token)
+            };
+            verdict = Some(tokio::task::spawn_blocking(check).await.map_err(std::io::Error::other)?);
+        }
+        Ok((stream, Some(First { hello, verdict })))
+    }
+
     /// Notes in the log who was turned away and why, or that there were more than it tells.
     fn turned_away(&self, address: Option<SocketAddr>, why: &dyn std::fmt::Display) {
         let mut turned_away = lock(&self.turned_away);
@@ -246,6 +288,7 @@ pub fn listen(
     let strangers = Arc::new(Strangers::default());
     let newcomers = Arc::new(Newcomers::default());
     let turned_away = Arc::<Mutex<TurnedAway>>::default();
+    let checks = Arc::new(Semaphore::new(TOKENS_CHECKED_MAX));
     let listeners = {
         let _inside = runtime.enter();
         bind_all(addresses)?
@@ -258,10 +301,11 @@ pub fn listen(
             host: host.clone(),
             newcomers: newcomers.clone(),
             turned_away: turned_away.clone(),
+            checks: checks.clone(),
         };
         runtime.spawn(accept_loop(listener, door, strangers.clone()));
     }
-    let door = Door { acceptor, host, newcomers, turned_away };
+    let door = Door { acceptor, host, newcomers, turned_away, checks };
     Ok(Listening { addresses: bound, door, runtime: Some(runtime) })
 }
 
@@ -447,13 +491,14 @@ async fn accept_loop(listener: TcpListener, door: Door, strangers: Arc<Strangers
     }
 }
 
-/// TLS, hello, and then to its session; a stranger's place is free again when they have proved who they are.
+/// TLS, token if nobody knows them, hello, and then to its session; a stranger's place is free again when they have
+/// proved who they are.
 async fn welcome(stream: TcpStream, door: Door, stranger: Option<(Place, oneshot::Receiver<()>)>) {
     let since = Instant::now();
     // As the other side, which waits for our answers.
     let _ = stream.set_nodelay(true);
     let address = stream.peer_addr().ok();
-    let handshake = tokio::time::timeout(ADMIT_TIMEOUT, door.acceptor.accept(stream));
+    let handshake = tokio::time::timeout(ADMIT_TIMEOUT, door.secure(stream));
     let secured = match stranger {
         Some((_place, cut)) => tokio::select! {
             secured = handshake => secured,
@@ -461,13 +506,13 @@ async fn welcome(stream: TcpStream, door: Door, stranger: Option<(Place, oneshot
         },
         None => handshake.await,
     };
-    let connection = match secured {
-        Ok(Ok(stream)) => {
+    let secured = match secured {
+        Ok(Ok((stream, first))) => {
             let (socket, tls) = stream.into_inner();
             socket
                 .into_std()
                 .map_err(|error| failure::of_io("accept", &error))
-                .and_then(|socket| Connection::from_parts(socket.into(), tls))
+                .and_then(|socket| Ok((Connection::from_parts(socket.into(), tls)?, first)))
         }
         Ok(Err(error)) => {
             return door.turned_away(address, &error);
@@ -475,10 +520,12 @@ async fn welcome(stream: TcpStream, door: Door, stranger: Option<(Place, oneshot
         Err(_) => Err(Failure::new(FailureKind::Connection, "accept", "the handshake took too long")),
     };
     let left = ADMIT_TIMEOUT.saturating_sub(since.elapsed());
-    let counted =
-        connection.and_then(|connection| Ok((door.newcomers.note(Origin::of(&connection))?, connection)));
+    let counted = secured.and_then(|(connection, first)| {
+        Ok((door.newcomers.note(Origin::of(&connection))?, connection, first))
+    });
     let host = door.host.clone();
-    let admit = move || counted.and_then(|(_newcomer, connection)| host.admit(connection, left));
+    let admit =
+        move || counted.and_then(|(_newcomer, connection, first)| host.admit(connection, first, left));
     let admitted = tokio::task::spawn_blocking(admit).await;
     match admitted {
         Ok(Ok(())) => {}
@@ -490,7 +537,6 @@ async fn welcome(stream: TcpStream, door: Door, stranger: Option<(Place, oneshot
 #[cfg(test)]
 mod tests {
     use super::*;
-    use thalweg_mover::link::Fingerprint;
 
     #[test]
     fn who_is_turned_away_is_told_so_often_in_a_minute_and_then_counted() {

@@ -5,6 +5,7 @@
 use crate::export::{Changes, Exports};
 use crate::log::{Failures, of_session};
 use crate::slots::Slots;
+use crate::tickets::issuers::NotTaken;
 use crate::tickets::{Record, Tickets};
 use export_totals::ExportTotals;
 use owner::ServerOwner;
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 use thalweg_mover::event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::link::{
-    Connection, ControlLimits, Fingerprint, Identity, PathHints, Role, own_system, proof_matches,
+    Connection, ControlLimits, Fingerprint, Identity, PathHints, Role, Token, own_system, proof_matches,
     resume_proof, set_stream_options, stream_proof,
 };
 use thalweg_mover::mutex::lock;
@@ -147,13 +148,30 @@ impl Host {
     /// What the client of this session may reach now.
     ///
     /// # Errors
-    /// `Permission` if its ticket is not taken any more.
+    /// `Permission` if its ticket is not taken any more, or the same key came with the token of somebody else since.
     pub(crate) fn exports_of(&self, session: &Session) -> Result<Exports> {
         let exports = self.exports();
-        Ok(match self.ticket_of(&session.peer)? {
-            Some(ticket) => exports.narrowed(&ticket.reach),
-            None => exports,
-        })
+        let Some(ticket) = self.ticket_of(&session.peer)? else { return Ok(exports) };
+        if ticket.issuer.is_some() && session.ticket() != Some(ticket.name.as_str()) {
+            let cause = "another token than that with which the session began says now who its client is";
+            return Err(Failure::new(FailureKind::Permission, "serve", cause));
+        }
+        Ok(exports.narrowed(&ticket.reach))
+    }
+
+    /// Whether a client with this certificate has to show a token first.
+    pub(crate) fn is_stranger(&self, peer: &Fingerprint) -> bool {
+        self.tickets.get().is_some_and(|tickets| tickets.is_stranger(peer))
+    }
+
+    /// What becomes of a token that the one with this certificate shows. May take some seconds: see
+    /// [`Tickets::introduce`].
+    pub(crate) fn introduce(&self, peer: Fingerprint, token: &Token) -> Verdict {
+        let nobody = || NotTaken { answer: Answer::TokenRefused, why: "no tokens are taken".to_owned() };
+        let tickets = self.tickets.get().ok_or_else(nobody)?;
+        let record = tickets.introduce(peer, token, unix_seconds())?;
+        tracing::info!(ticket = %record.name, client = %peer, "a token is taken");
+        Ok(())
     }
 
     /// What clients may reach now.
@@ -177,27 +195,49 @@ impl Host {
         before.changes(&exports)
     }
 
-    /// Takes a connection whose peer has proved who it is; reads its hello and gives it its place.
+    /// Takes a connection whose peer has proved that it has a key; reads its hello, behind its token if it shows one,
+    /// and gives it its place. `first`: what of that was read already.
     ///
     /// # Errors
     /// Why it was turned away.
-    pub fn admit(&self, mut connection: Connection, deadline: Duration) -> Result<()> {
+    pub fn admit(&self, mut connection: Connection, first: Option<First>, deadline: Duration) -> Result<()> {
         let until = Instant::now() + deadline;
-        let hello = connection.read_hello(left(until))?;
-        let version =
-            hello::negotiate((limits::VERSION_MIN, limits::VERSION_MAX), hello.versions).unwrap_or(0);
-        let answer = ServerHello {
-            version,
-            versions: (limits::VERSION_MIN, limits::VERSION_MAX),
-            answer: Answer::Accepted,
-            cipher: hello.cipher,
-            features: 0,
-            session: hello.session,
-            system: own_system(),
+        let peer = connection.peer_fingerprint();
+        let First { mut hello, verdict } = match first {
+            Some(first) => first,
+            None => First { hello: connection.read_hello(left(until))?, verdict: None },
         };
+        if hello.purpose == Purpose::Token {
+            let verdict = match verdict {
+                Some(verdict) => verdict,
+                None => self.introduce(peer, &connection.read_token(&hello, left(until))?),
+            };
+            let said = verdict.as_ref().map_or_else(|not_taken| not_taken.answer, |()| Answer::Accepted);
+            let system = hello::System::default();
+            connection.answer(&ServerHello { answer: said, system, ..answer_to(&hello) }, left(until))?;
+            verdict.map_err(|not| Failure::new(FailureKind::Permission, "check a token", not.why))?;
+            hello = match connection.read_hello(left(until)) {
+                // The token was all that there was to say.
+                Err(failure) if failure.kind == FailureKind::Connection => return Ok(()),
+                hello => hello?,
+            };
+        }
+        let mut answer = answer_to(&hello);
+        let is_stranger = self.is_stranger(&peer);
+        if is_stranger {
+            answer.system = hello::System::default();
+        }
         match hello.purpose {
+            Purpose::Control if is_stranger => {
+                answer.answer = Answer::TokenWanted;
+                connection.answer(&answer, left(until))?;
+                Err(Failure::new(FailureKind::Permission, "begin a session", "a stranger showed no token"))
+            }
             Purpose::Control => self.begin(connection, answer, until),
             Purpose::Stream | Purpose::Resume => self.join(connection, &hello, answer, until),
+            Purpose::Token => {
+                Err(Failure::new(FailureKind::Protocol, "admit", "it showed two tokens on one connection"))
+            }
         }
     }
 
@@ -246,7 +286,10 @@ impl Host {
         if let Some(share) = tickets.share(ticket).filter(|_| self.slots.is_none()) {
             session.share_in_ticket(share);
         }
-        tickets.note_use(&ticket.name, unix_seconds());
+        // Of a token nothing is kept.
+        if ticket.issuer.is_none() {
+            tickets.note_use(&ticket.name, unix_seconds());
+        }
     }
 
     /// Another connection of a session that there is, if its hello proves that it belongs to it.
@@ -426,6 +469,30 @@ impl Host {
     }
 }
 
+/// What becomes of a token.
+pub(crate) type Verdict = std::result::Result<(), NotTaken>;
+
+/// What somebody said first, before it was known who that is: of a token it was read to its end.
+pub struct First {
+    pub(crate) hello: Hello,
+    /// Of a token.
+    pub(crate) verdict: Option<Verdict>,
+}
+
+/// A hello that is accepted.
+fn answer_to(hello: &Hello) -> ServerHello {
+    let ours = (limits::VERSION_MIN, limits::VERSION_MAX);
+    ServerHello {
+        version: hello::negotiate(ours, hello.versions).unwrap_or(0),
+        versions: ours,
+        answer: Answer::Accepted,
+        cipher: hello.cipher,
+        features: 0,
+        session: hello.session,
+        system: own_system(),
+    }
+}
+
 /// What is left until then, a millisecond at least.
 fn left(until: Instant) -> Duration {
     until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1))
@@ -435,7 +502,7 @@ fn proves(session: &Session, connection: &Connection, hello: &Hello) -> bool {
     let ours = match hello.purpose {
         Purpose::Stream => stream_proof(&session.key, connection, &session.id, hello.stream),
         Purpose::Resume => resume_proof(&session.key, connection, &session.id),
-        Purpose::Control => return false,
+        Purpose::Control | Purpose::Token => return false,
     };
     connection.peer_fingerprint().matches(&session.peer)
         && ours.is_ok_and(|ours| proof_matches(&ours, &hello.proof))

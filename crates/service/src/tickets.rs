@@ -6,6 +6,7 @@
 //!
 //! 1. `thalweg ticket` makes and revokes: whole files, put in place durably by link or rename.
 //! 2. A daemon heeds that while it runs: [`Tickets`].
+//! 3. Who shows the token of an identity provider has the rights of a ticket as well, and no file: [`issuers`].
 //!
 //! What cannot be read is no ticket: nobody comes in by it. Two tickets of one certificate are none. Not here: what the
 //! daemon's owner may, whose ticket has no file.
@@ -17,7 +18,7 @@ use std::fs;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
-use thalweg_mover::failure::{self, Failure, FailureKind, Result};
+use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
 use thalweg_mover::link::Fingerprint;
 use thalweg_sys::atomic_file::{self, Durability};
 use thalweg_sys::clock;
@@ -28,6 +29,10 @@ use thalweg_wire::path::Escaped;
 mod heeded;
 
 mod daemon;
+
+pub mod issuers;
+
+mod guests;
 
 pub use daemon::Daemon;
 pub use heeded::Tickets;
@@ -76,6 +81,9 @@ pub struct Record {
     /// What all its sessions together move at most, in bits a second, both directions in one.
     #[serde(deserialize_with = "stated")]
     pub bits_per_s_max: Option<u64>,
+    /// Who made the token that it is of, where it is of no file.
+    #[serde(skip)]
+    pub issuer: Option<String>,
 }
 
 /// What the holder of a ticket reaches of what there is.
@@ -212,9 +220,17 @@ pub fn parse_name(text: &str) -> std::result::Result<String, String> {
 impl Record {
     /// One that is made now: without an end, for everything.
     pub fn of(name: &str, certificate: Fingerprint, made_at: u64) -> Record {
-        let (expires_at, revoked_at, bits_per_s_max) = (None, None, None);
-        let (name, reach) = (name.to_owned(), Reach::All);
-        Record { version: VERSION, name, certificate, made_at, expires_at, revoked_at, reach, bits_per_s_max }
+        Record {
+            version: VERSION,
+            name: name.to_owned(),
+            certificate,
+            made_at,
+            expires_at: None,
+            revoked_at: None,
+            reach: Reach::All,
+            bits_per_s_max: None,
+            issuer: None,
+        }
     }
 
     /// Whether it is taken at this time, in seconds since 1970.
@@ -247,8 +263,17 @@ impl Record {
     }
 
     fn refused(&self, how: &str) -> Failure {
-        let cause = format!("the ticket `{}` {how}: ask the operator of the daemon for another", self.name);
-        Failure::new(FailureKind::Permission, SERVE, cause)
+        let name = &self.name;
+        match &self.issuer {
+            None => {
+                let cause = format!("the ticket `{name}` {how}: ask the operator of the daemon for another");
+                Failure::new(FailureKind::Permission, SERVE, cause)
+            }
+            Some(issuer) => {
+                let cause = format!("the token of `{name}` {how}: have another from `{issuer}`");
+                Failure::new(FailureKind::Permission, SERVE, cause).because(Reason::TokenNotTaken)
+            }
+        }
     }
 
     fn to_text(&self) -> Result<Vec<u8>> {

@@ -10,9 +10,9 @@
 //!  8  2  lowest version                      8  2  version (0: none in common)
 //! 10  2  highest version                    10  2  lowest version it speaks
 //! 12  1  purpose: 0 control, 1 stream,      12  2  highest version it speaks
-//!        2 resume                           14  1  answer: see Answer
+//!        2 resume, 3 token                  14  1  answer: see Answer
 //! 13  1  cipher it prefers                  15  1  cipher chosen
-//! 14  2  stream number                      16  8  features
+//! 14  2  stream number; bytes of the token  16  8  features
 //! 16  8  features                           24 16  session
 //! 24 16  session (zero for a new one)       40 16  limits of its system: see System
 //! 40 32  proof (zero for a new session)     56  2  cores
@@ -39,6 +39,8 @@ pub enum Purpose {
     Stream,
     /// New control connection of a session that exists, after an outage.
     Resume,
+    /// Who the client is, by the token of an identity provider. That follows; after the answer another hello may come.
+    Token,
 }
 
 /// How data streams are protected.
@@ -63,7 +65,7 @@ pub struct Hello {
     pub purpose: Purpose,
     /// Protection it asks for on data streams.
     pub cipher: Cipher,
-    /// Which stream, for [`Purpose::Stream`].
+    /// Which stream, for [`Purpose::Stream`]; how many bytes follow, for [`Purpose::Token`].
     pub stream: u16,
     /// Bits for abilities added inside one version; unknown bits are ignored.
     pub features: u64,
@@ -84,6 +86,16 @@ pub enum Answer {
     UnknownSession,
     /// Too many sessions or streams; try later.
     Busy,
+    /// The certificate is not known, and no token was shown.
+    TokenWanted,
+    /// The token is over.
+    TokenExpired,
+    /// The token is none that this server takes.
+    TokenRefused,
+    /// The token is good, and gives no rights here.
+    TokenWithoutRights,
+    /// The token cannot be checked for now.
+    TokenUnchecked,
 }
 
 /// First message of a server.
@@ -172,6 +184,7 @@ impl Hello {
             Purpose::Control => 0,
             Purpose::Stream => 1,
             Purpose::Resume => 2,
+            Purpose::Token => 3,
         };
         out[13] = cipher_byte(self.cipher);
         out[14..16].copy_from_slice(&self.stream.to_be_bytes());
@@ -200,6 +213,7 @@ impl Hello {
                 0 => Purpose::Control,
                 1 => Purpose::Stream,
                 2 => Purpose::Resume,
+                3 => Purpose::Token,
                 _ => return Err(DecodeError::Invalid { what: "purpose" }),
             },
             cipher: cipher_from(bytes[13])?,
@@ -224,6 +238,11 @@ impl ServerHello {
             Answer::Version => 1,
             Answer::UnknownSession => 2,
             Answer::Busy => 3,
+            Answer::TokenWanted => 4,
+            Answer::TokenExpired => 5,
+            Answer::TokenRefused => 6,
+            Answer::TokenWithoutRights => 7,
+            Answer::TokenUnchecked => 8,
         };
         out[15] = cipher_byte(self.cipher);
         out[16..24].copy_from_slice(&self.features.to_be_bytes());
@@ -252,6 +271,11 @@ impl ServerHello {
                 1 => Answer::Version,
                 2 => Answer::UnknownSession,
                 3 => Answer::Busy,
+                4 => Answer::TokenWanted,
+                5 => Answer::TokenExpired,
+                6 => Answer::TokenRefused,
+                7 => Answer::TokenWithoutRights,
+                8 => Answer::TokenUnchecked,
                 _ => return Err(DecodeError::Invalid { what: "answer" }),
             },
             cipher: cipher_from(bytes[15])?,

@@ -218,6 +218,9 @@ pub const KEY_BYTES_MAX: u64 = 64 << 30;
 /// KiB.
 pub const CERTIFICATE_BYTES_MAX: usize = 16 << 10;
 
+/// Token of an identity provider, which a stranger may make us read. Those with some hundred groups have a few KiB.
+pub const TOKEN_BYTES_MAX: usize = 16 << 10;
+
 /// One journal record.
 pub const JOURNAL_RECORD_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
 
@@ -232,6 +235,8 @@ const _: () =
 const _: () = assert!(PLACE_LEVELS_MAX * (NAME_BYTES_MAX + 1) <= PATH_BYTES_MAX);
 const _: () = assert!(MESSAGE_DIGESTS_MAX * 32 < MESSAGE_BYTES_MAX);
 const _: () = assert!(FRAME_BYTES_MAX < u32::MAX as usize);
+// A hello has two bytes for it.
+const _: () = assert!(TOKEN_BYTES_MAX <= u16::MAX as usize);
 const _: () = assert!(
     FRAME_METADATA_BYTES_MAX + DTYPE_BYTES_MAX + FRAME_NAME_BYTES_MAX + SHAPE_AXES_MAX * 10 + 256
         < ITEM_HEAD_BYTES_MAX

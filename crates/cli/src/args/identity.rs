@@ -6,8 +6,8 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "What it prints is no secret. `openssl x509` reads the certificate in it.")]
 pub struct IdentityArgs {
-    /// What `thalweg serve` wrote: print the fingerprint of that server. It signs with its key, you with your own and
-    /// not with that of the ticket
+    /// A ticket or a place file that `thalweg serve` wrote: print the fingerprint of that server. It signs with its
+    /// key, you with your own and not with that of the ticket
     #[arg(value_name = "TICKET", conflicts_with = "server")]
     pub of_ticket: Option<PathBuf>,
     /// Print the identity of the server whose state directory this is, not that of the user

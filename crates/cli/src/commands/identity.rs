@@ -8,18 +8,18 @@ use std::path::Path;
 use thalweg_cli::args::identity::IdentityArgs;
 use thalweg_client::identity;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
-use thalweg_mover::link::{Identity, Ticket};
+use thalweg_mover::link::{Identity, Pass};
 use thalweg_wire::hex::hex;
 use thalweg_wire::path::Escaped;
 
-/// Prints fingerprint, public key and certificate; of a ticket the fingerprint of its server.
+/// Prints fingerprint, public key and certificate; of a ticket, or a place file, the fingerprint of its server.
 ///
 /// # Errors
 /// `NotFound` if no server ever was there; `Permission` if a key is closed to this user, open to others, or cannot be
 /// kept; `Usage` for a file that is none.
 pub fn identity(args: &IdentityArgs) -> Result<Exit> {
     if let Some(ticket) = &args.of_ticket {
-        let fingerprint = Ticket::read(ticket)?.server.to_string();
+        let fingerprint = Pass::read(ticket)?.server().to_string();
         let told = match args.json {
             true => json::line(&json!({
                 "event": "identity", "fingerprint": fingerprint, "public_key": null, "certificate": null,

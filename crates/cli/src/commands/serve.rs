@@ -16,7 +16,7 @@ use thalweg_cli::args::{Args, Command};
 use thalweg_client::options::memory;
 use thalweg_lab::doctor::{Roots, group_memory_bytes, machine_memory_bytes};
 use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
-use thalweg_mover::link::{ClientTrust, Identity, Ticket};
+use thalweg_mover::link::{ClientTrust, Identity, PlaceFile, Ticket};
 use thalweg_mover::measure::{self, Measure};
 use thalweg_mover::run::client::LinkSettings;
 use thalweg_mover::run::steer::Rate;
@@ -24,6 +24,7 @@ use thalweg_service::accept;
 use thalweg_service::export::{Changes, Export, Exports};
 use thalweg_service::sd_notify::Manager;
 use thalweg_service::sessions::{Host, HostLimits};
+use thalweg_service::tickets::issuers::Issuers;
 use thalweg_service::tickets::{self, Daemon, Tickets};
 use thalweg_sys::errno;
 use thalweg_sys::{Dir, File, process};
@@ -47,6 +48,12 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     let group_bytes = group_memory_bytes(&roots);
     let exports = exports(args)?;
     check_limit(args, &exports, args.slots.is_some())?;
+    if args.place_file.is_some() && args.issuers.is_none() {
+        let cause = "--place-file is for who comes with a token: say with --issuers whose are taken";
+        return Err(Failure::new(FailureKind::Usage, "read the command line", cause));
+    }
+    let issuers = args.issuers.as_deref().map(|path| Issuers::read(path, units::parse_rate)).transpose()?;
+    let issuer_urls = issuers.as_ref().map(Issuers::urls).unwrap_or_default();
     super::copy::bound_memory(args.memory.or_else(|| group_bytes.map(of_group)));
     let state = identity::state_directory(args.state.as_deref())?;
     let _own = take_state(&state)?;
@@ -59,6 +66,9 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
         warn(&failure, "there is no directory for tickets: only the owner's is taken");
     }
     let tickets = Tickets::new(&state, client.fingerprint());
+    if let Some(issuers) = issuers {
+        tickets.take_tokens_of(issuers);
+    }
     let trust = ClientTrust { register: Some(tickets.clone()), ..ClientTrust::default() };
     trust.pinned.insert(client.fingerprint());
     let rate = Arc::new(Rate::of_bits(args.bwlimit));
@@ -99,6 +109,10 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     }
     let began = Began { fixed: fixed(args), has_slots: args.slots.is_some(), state, told };
     let reloads = reload_on_request(host, rate, began)?;
+    if let Some(path) = &args.place_file {
+        let addresses = reachable.clone()?;
+        PlaceFile { addresses, server: fingerprint, issuers: issuer_urls }.write(path)?;
+    }
     if let Some(path) = &args.ticket_file {
         let addresses = reachable?;
         Ticket { addresses, server: fingerprint, identity_pem: client.to_pem() }.write(path)?;
@@ -260,13 +274,15 @@ struct Began {
 }
 
 /// What is asked for that takes effect at the start alone, by its option.
-type Fixed = [(&'static str, String); 16];
+type Fixed = [(&'static str, String); 18];
 
 fn fixed(args: &ServeArgs) -> Fixed {
     [
         ("listen", format!("{:?}", args.listen)),
         ("state", format!("{:?}", args.state)),
         ("ticket-file", format!("{:?}", args.ticket_file)),
+        ("issuers", format!("{:?}", args.issuers)),
+        ("place-file", format!("{:?}", args.place_file)),
         ("advertise", format!("{:?}", args.advertise)),
         ("patience", format!("{:?}", args.patience)),
         ("stall-timeout", format!("{:?}", args.stall_timeout)),

@@ -102,8 +102,7 @@ impl Receiver {
             link_bits_per_s: wishes.link_bits_per_s,
         };
         let (whom, place) = channel(place, &far_movers)?;
-        if let Some(hub) =
-            far_movers.ticket(&whom).ok().flatten().and_then(|ticket| hub::here(&ticket.server))
+        if let Some(hub) = far_movers.ticket(&whom).ok().flatten().and_then(|pass| hub::here(&pass.server()))
         {
             let (run, keeper) = hub.consume_within(&place, asked, (wishes.window_bytes, wishes.channel))?;
             return Ok(Receiver { run, keeper, has_name, far_movers: Mutex::new(Some(far_movers)) });

@@ -8,6 +8,10 @@ pub(super) fn of(failure: &Failure) -> Option<&'static str> {
             "the ticket is an old one, or that of another daemon: fetch the one that `thalweg serve` there wrote last, and name it \
              with --ticket or THALWEG_TICKET"
         }
+        (_, Reason::TokenNotTaken) => {
+            "have another token from that issuer, for instance by `oidc-token` of oidc-agent, and give it with BEARER_TOKEN_FILE or \
+             BEARER_TOKEN; `thalweg serve` there says in its log why it takes none"
+        }
         (_, Reason::StoreNotTrusted) => {
             "if its authority is your own, name that with `ca` in [place.NAME], or with AWS_CA_BUNDLE"
         }

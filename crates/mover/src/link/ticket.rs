@@ -32,7 +32,8 @@ pub const ADDRESSES_MAX: usize = 64;
 /// Longest address: a DNS name has at most 253 characters, then a colon and a port.
 const ADDRESS_BYTES_MAX: usize = 262;
 /// Largest ticket file.
-const TICKET_BYTES_MAX: usize = IDENTITY_BYTES_MAX + ADDRESSES_MAX * (ADDRESS_BYTES_MAX + 4) + 4096;
+pub(super) const TICKET_BYTES_MAX: usize =
+    IDENTITY_BYTES_MAX + ADDRESSES_MAX * (ADDRESS_BYTES_MAX + 4) + 4096;
 
 /// What a client needs to know and to have.
 #[derive(Clone)]
@@ -175,9 +176,9 @@ impl fmt::Debug for Ticket {
     }
 }
 
-fn check_addresses(addresses: &[String]) -> Result<()> {
+pub(super) fn check_addresses(addresses: &[String]) -> Result<()> {
     if addresses.is_empty() || addresses.len() > ADDRESSES_MAX {
-        return Err(refuse("a ticket has 1 to 64 addresses"));
+        return Err(refuse("there are 1 to 64 addresses"));
     }
     let odd = |address: &str| {
         let port = address.rsplit_once(':').and_then(|(host, port)| {
@@ -194,13 +195,13 @@ fn check_addresses(addresses: &[String]) -> Result<()> {
     }
 }
 
-fn list_of_strings(text: &str) -> Option<Vec<String>> {
+pub(super) fn list_of_strings(text: &str) -> Option<Vec<String>> {
     let inside = text.strip_prefix('[')?.strip_suffix(']')?.trim();
     let inside = inside.strip_suffix(',').unwrap_or(inside);
     inside.split(',').map(|item| string(item.trim()).map(str::to_owned)).collect()
 }
 
-fn string(text: &str) -> Option<&str> {
+pub(super) fn string(text: &str) -> Option<&str> {
     let inside = text.strip_prefix('"')?.strip_suffix('"')?;
     (!inside.contains(['"', '\\'])).then_some(inside)
 }

@@ -17,6 +17,7 @@
 use super::identity::{Fingerprint, Identity};
 use super::ktls::TlsForm;
 use super::stream::StopHandle;
+use super::token::Token;
 use super::trust::{ClientTrust, ServerTrust};
 use crate::failure::{Reason, of_io};
 use crate::{Failure, FailureKind, Result};
@@ -268,6 +269,16 @@ impl Connection {
                 let why = "the peer does not know this session (any more)";
                 return Err(Failure::new(FailureKind::NotFound, HELLO, why));
             }
+            Answer::TokenWanted => {
+                let why = "the peer does not know our certificate, and no token was shown";
+                return Err(Failure::new(FailureKind::Permission, HELLO, why).because(Reason::NotTrusted));
+            }
+            Answer::TokenExpired
+            | Answer::TokenRefused
+            | Answer::TokenWithoutRights
+            | Answer::TokenUnchecked => {
+                return Err(protocol("the peer speaks of a token that nobody showed"));
+            }
         }
         if hello::negotiate(hello.versions, answer.versions) != Some(answer.version) {
             return Err(protocol("the peer chose a version that is not the highest in common"));
@@ -279,6 +290,55 @@ impl Connection {
             }
             _ => Ok(answer),
         }
+    }
+
+    /// Client: says who it is by a token, before its hello, and hears what becomes of that, within `deadline` for both.
+    /// The server holds it to the certificate of this connection.
+    ///
+    /// # Errors
+    /// `Permission` if it is not taken, `Busy` if it cannot be checked for now; else as [`Connection::hello`].
+    pub fn introduce(&mut self, token: &Token, deadline: Duration) -> Result<()> {
+        let until = Until::after(deadline);
+        let first = Hello { stream: token.length(), ..Hello::new(Purpose::Token, hello::Cipher::Aes128Gcm) };
+        let message = Zeroizing::new([&first.encode()[..], token.as_str().as_bytes()].concat());
+        self.write_until(SHOW_TOKEN, &message, until)?;
+        let mut bytes = [0; ANSWER_BYTES];
+        self.read_until(SHOW_TOKEN, &mut bytes, until)?;
+        let answer = ServerHello::decode(&bytes).map_err(|error| of_decode(SHOW_TOKEN, &error))?;
+        let why = match answer.answer {
+            Answer::Accepted => return Ok(()),
+            Answer::Version => {
+                return Err(no_version(answer.versions, first.versions).because(Reason::NoVersion));
+            }
+            Answer::TokenExpired => "it has expired",
+            Answer::TokenRefused => {
+                "the server does not take it: it is of another provider, for another audience, or not valid (yet)"
+            }
+            Answer::TokenWithoutRights => "it gives no rights at this server",
+            Answer::TokenUnchecked => {
+                let why = "the server cannot check it for now; try again later";
+                return Err(Failure::new(FailureKind::Busy, SHOW_TOKEN, why));
+            }
+            Answer::UnknownSession | Answer::Busy | Answer::TokenWanted => {
+                let why = "the peer answered another question";
+                return Err(Failure::new(FailureKind::Protocol, SHOW_TOKEN, why));
+            }
+        };
+        Err(Failure::new(FailureKind::Permission, SHOW_TOKEN, why).because(Reason::TokenNotTaken))
+    }
+
+    /// Server: reads the token that a hello of [`Purpose::Token`] announced.
+    ///
+    /// # Errors
+    /// `Protocol` if it is none; else as [`Connection::read_exact`].
+    pub fn read_token(&mut self, hello: &Hello, deadline: Duration) -> Result<Token> {
+        let length = usize::from(hello.stream);
+        if length > limits::TOKEN_BYTES_MAX {
+            return Err(Failure::new(FailureKind::Protocol, HELLO, "the token is too long"));
+        }
+        let mut bytes = Zeroizing::new(vec![0; length]);
+        self.read_until(HELLO, &mut bytes, Until::after(deadline))?;
+        Token::from_bytes(&bytes).map_err(|failure| Failure { kind: FailureKind::Protocol, ..failure })
     }
 
     /// Server: reads the client's hello. With no version in common it answers so itself.
@@ -507,6 +567,7 @@ pub(super) fn context_of(session: &SessionId, stream: u16) -> [u8; 18] {
 
 const HANDSHAKE: &str = "TLS handshake";
 const HELLO: &str = "hello";
+const SHOW_TOKEN: &str = "show the token";
 
 fn handshake(fd: OwnedFd, tls: rustls::Connection, deadline: Duration) -> Result<Connection> {
     let until = Until::after(deadline);

@@ -54,6 +54,11 @@ pub trait Register: fmt::Debug + Send + Sync {
     /// Whether a client with this certificate may finish its handshake. What it may do then, and whether it is told
     /// that it may not come in any more, is not decided here. Called within the handshake: it does not wait long.
     fn knows(&self, certificate: &Fingerprint) -> bool;
+
+    /// Whether a client that it does not know may finish its handshake as well, because it may show a token then.
+    fn takes_tokens(&self) -> bool {
+        false
+    }
 }
 
 /// A set of fingerprints that may change while it is used. A clone is the same set.
@@ -250,6 +255,9 @@ impl ClientCertVerifier for ClientVerifier {
         }
         match &self.authority {
             Some(authority) => authority.verify_client_cert(end_entity, intermediates, now),
+            None if self.register.as_ref().is_some_and(|register| register.takes_tokens()) => {
+                Ok(ClientCertVerified::assertion())
+            }
             None => Err(not_pinned()),
         }
     }

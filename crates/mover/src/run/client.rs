@@ -372,6 +372,7 @@ impl Client {
             settings: settings.clone(),
             events: events.clone(),
             told_tls: AtomicBool::new(false),
+            shown: Mutex::default(),
         });
         let mail = Arc::new(Mail::default());
         let dialled = Instant::now();

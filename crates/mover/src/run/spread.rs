@@ -6,7 +6,7 @@
 //! needs no rule: streams take work from one list, so it gets as much as it carries.
 
 use crate::failure::{Failure, FailureKind, Reason, Result};
-use crate::link::Family;
+use crate::link::{Family, TokenSource};
 use crate::mutex::lock;
 use crate::run::client::{Answered, CONNECT, Connect, connect_any};
 use std::collections::{BTreeMap, BTreeSet};
@@ -231,6 +231,10 @@ impl Connect for Spread {
 
     fn family(&self) -> Option<Family> {
         self.inner.family()
+    }
+
+    fn tokens(&self) -> Option<Arc<dyn TokenSource>> {
+        self.inner.tokens()
     }
 
     fn is_carried(&self) -> bool {

@@ -9,6 +9,8 @@
 //! what was known of it: it ends when that expires. One looks at a time, and who waits for that has what was known a
 //! second later.
 
+use super::guests::Guests;
+use super::issuers::{Issuers, NotTaken};
 use super::{
     OWNER, READ, Record, SERVE, TICKETS_MAX, at, directory_of, names, path_of, read, used_at, uses_of,
 };
@@ -17,14 +19,15 @@ use std::fs::{self, Metadata};
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
-use thalweg_mover::link::{Fingerprint, Register};
+use thalweg_mover::link::{Fingerprint, Register, Token};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::share::{Share, Total};
 use thalweg_mover::run::steer::Rate;
 use thalweg_sys::{clock, machine};
+use thalweg_wire::hello::Answer;
 
 /// A directory that changed less than so long ago may change again and look the same: file systems have coarse clocks.
 const SETTLED: Duration = Duration::from_secs(2);
@@ -71,6 +74,10 @@ pub struct Tickets {
     looked: Condvar,
     /// What sessions have a share of, by the tickets with a limit that were used.
     totals: Mutex<HashMap<String, Limited>>,
+    /// Whose tokens are taken besides.
+    issuers: OnceLock<Issuers>,
+    /// Who came with one.
+    guests: Guests,
 }
 
 /// The limit of a ticket, and what all its sessions share of it.
@@ -129,9 +136,46 @@ impl Tickets {
             looking: Mutex::default(),
             looked: Condvar::new(),
             totals: Mutex::default(),
+            issuers: OnceLock::new(),
+            guests: Guests::default(),
         });
         tickets.look();
         tickets
+    }
+
+    /// Has tokens of these taken as well: to be called before anybody comes; a second time it does nothing.
+    pub fn take_tokens_of(&self, issuers: Issuers) {
+        let _ = self.issuers.set(issuers);
+    }
+
+    /// From now on the one with this certificate has what the token gives, until that is over. May ask the provider for
+    /// its keys, which takes some seconds at most.
+    ///
+    /// # Errors
+    /// Why it gives nothing.
+    pub fn introduce(
+        &self,
+        certificate: Fingerprint,
+        token: &Token,
+        now: u64,
+    ) -> std::result::Result<Arc<Record>, NotTaken> {
+        let Some(issuers) = self.issuers.get() else {
+            return Err(NotTaken { answer: Answer::TokenRefused, why: "no tokens are taken".to_owned() });
+        };
+        let record = issuers.record_of(token, certificate, now)?;
+        self.guests.welcome(record, now)
+    }
+
+    /// Whether somebody with this certificate has to show a token first.
+    pub(crate) fn is_stranger(&self, certificate: &Fingerprint) -> bool {
+        self.takes_tokens() && !self.is_known(certificate)
+    }
+
+    /// Whether somebody with this certificate was ever let in, as far as is known without a look.
+    fn is_known(&self, certificate: &Fingerprint) -> bool {
+        certificate.matches(&self.owner.certificate)
+            || self.name_of(certificate).is_some()
+            || self.guests.find(certificate).is_some()
     }
 
     /// Reads the directory again, if it changed. Where others do, that is waited for, for [`LOOK_WAIT`] at most.
@@ -258,7 +302,7 @@ impl Tickets {
         if certificate.matches(&self.owner.certificate) {
             return Ok(Some(self.owner.clone()));
         }
-        let Some(name) = self.name_of(certificate) else { return Ok(None) };
+        let Some(name) = self.name_of(certificate) else { return Ok(self.guests.find(certificate)) };
         let Some(seen) = self.look_at(&name)? else { return Ok(None) };
         let record = seen.record.clone().filter(|record| record.certificate.matches(certificate));
         let mut known = lock(&self.known);
@@ -343,12 +387,16 @@ fn gone() -> Failure {
 
 impl Register for Tickets {
     fn knows(&self, certificate: &Fingerprint) -> bool {
-        if self.name_of(certificate).is_some() {
+        if self.is_known(certificate) {
             return true;
         }
         // Made a moment ago. Others are served meanwhile, though this is called within a handshake.
         tokio::task::block_in_place(|| self.look());
         self.name_of(certificate).is_some()
+    }
+
+    fn takes_tokens(&self) -> bool {
+        self.issuers.get().is_some_and(|issuers| !issuers.is_empty())
     }
 }
 
@@ -356,6 +404,7 @@ impl Register for Tickets {
 mod tests {
     use super::super::{GRACE_S, add, all, revoke};
     use super::*;
+    use thalweg_mover::failure::Reason;
 
     const NOW: u64 = 1_800_000_000;
 
@@ -476,6 +525,32 @@ mod tests {
         assert!(tickets.ends(&alice, NOW + GRACE_S - 1).is_none());
         let why = tickets.ends(&alice, NOW + GRACE_S).unwrap();
         assert!(why.cause.contains("`a` expired on 2027-01-15"), "{why}");
+    }
+
+    #[test]
+    fn who_came_with_a_token_has_its_rights_until_it_ends_and_longer_with_another() {
+        let (state, tickets) = state();
+        let alice = Fingerprint([1; 32]);
+        let until = |expires_at: u64| {
+            let issuer = Some("https://iam.example.org/".to_owned());
+            Record { expires_at: Some(expires_at), issuer, ..record("alice@iam", 1) }
+        };
+        assert!(!tickets.knows(&alice) && tickets.take(&alice, NOW).is_err());
+        tickets.guests.welcome(until(NOW), NOW - 1).unwrap();
+        assert!(tickets.knows(&alice));
+        assert_eq!(tickets.take(&alice, NOW - 1).unwrap().name, "alice@iam");
+        let refused = tickets.take(&alice, NOW).unwrap_err();
+        assert_eq!((refused.kind, refused.reason), (FailureKind::Permission, Reason::TokenNotTaken));
+        assert!(refused.cause.contains("https://iam.example.org/"), "{refused}");
+        assert!(tickets.ends(&alice, NOW + GRACE_S - 1).is_none());
+        assert!(tickets.ends(&alice, NOW + GRACE_S).is_some());
+        tickets.guests.welcome(until(NOW + 600), NOW).unwrap();
+        assert!(tickets.take(&alice, NOW).is_ok());
+        assert!(all(state.path()).unwrap().0.is_empty(), "nothing is kept of it");
+        // Without issuers nobody is asked for a token.
+        assert!(!tickets.takes_tokens() && !tickets.is_stranger(&Fingerprint([2; 32])));
+        let token = Token::from_bytes(b"a.b.c").unwrap();
+        assert!(tickets.introduce(Fingerprint([2; 32]), &token, NOW).is_err());
     }
 
     #[test]

@@ -99,6 +99,7 @@ fn purposes() -> Vec<Sample<Purpose>> {
         Purpose::Control => "control": Purpose::Control;
         Purpose::Stream => "stream": Purpose::Stream;
         Purpose::Resume => "resume": Purpose::Resume;
+        Purpose::Token => "token": Purpose::Token;
     }
 }
 
@@ -117,6 +118,11 @@ fn answers() -> Vec<Sample<Answer>> {
         Answer::Version => "version": Answer::Version;
         Answer::UnknownSession => "unknown session": Answer::UnknownSession;
         Answer::Busy => "busy": Answer::Busy;
+        Answer::TokenWanted => "token wanted": Answer::TokenWanted;
+        Answer::TokenExpired => "token expired": Answer::TokenExpired;
+        Answer::TokenRefused => "token refused": Answer::TokenRefused;
+        Answer::TokenWithoutRights => "token without rights": Answer::TokenWithoutRights;
+        Answer::TokenUnchecked => "token unchecked": Answer::TokenUnchecked;
     }
 }
 
@@ -555,6 +561,7 @@ fn reasons() -> Vec<Sample<Reason>> {
         Reason::KeyUsedUp => "key used up": Reason::KeyUsedUp;
         Reason::StoreNotTrusted => "store not trusted": Reason::StoreNotTrusted;
         Reason::StoreNotAnswered => "store not answered": Reason::StoreNotAnswered;
+        Reason::TokenNotTaken => "token not taken": Reason::TokenNotTaken;
     }
 }
 

@@ -20,7 +20,7 @@ use thalweg_client::far_movers::{self, How, Whom};
 use thalweg_client::job::Asked;
 use thalweg_mover::basin::Evidence;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
-use thalweg_mover::link::Ticket;
+use thalweg_mover::link::Pass;
 use thalweg_mover::run::copy::{Meter, Stop};
 use thalweg_mover::run::steer::Rate;
 use thalweg_service::published::{self, Progress, Publisher, State};
@@ -73,7 +73,7 @@ impl Pack<'_> {
     /// What the copy with this number, from 1, takes along.
     ///
     /// # Errors
-    /// `Usage` for what such a copy does not do, and without the ticket of a daemon; what is wrong with the ticket, or
+    /// `Usage` for what such a copy does not do, also with a token, and without the ticket of a daemon; what is wrong with the ticket, or
     /// with the place of the receipt.
     pub fn with(&self, asked: &Asked, errand: Errand, number: usize) -> Result<Between> {
         self.check(&errand)?;
@@ -134,7 +134,15 @@ impl Pack<'_> {
         let Some((address, ticket)) = daemon else { return Ok(None) };
         let path = ticket.or(self.args.link.ticket.clone());
         let path = path.ok_or_else(|| far_movers::lacks_ticket(&address))?;
-        Ok(Some(Ticket::read(&path)?.to_text()?.as_bytes().to_vec()))
+        match Pass::read(&path)? {
+            Pass::Ticket(ticket) => Ok(Some(ticket.to_text()?.as_bytes().to_vec())),
+            // Who has a token may pass for its holder at all servers that take it.
+            Pass::Place(_) => {
+                let cause =
+                    "a token does not go along to another host: copy between two far places with a ticket";
+                Err(refused(cause))
+            }
+        }
     }
 }
 

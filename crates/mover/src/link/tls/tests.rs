@@ -79,6 +79,65 @@ fn a_server_looks_up_in_its_register_who_is_not_pinned() {
 }
 
 #[test]
+fn a_server_that_takes_tokens_lets_strangers_finish_their_handshake_and_no_other_does() {
+    #[derive(Debug)]
+    struct Nobody(bool);
+    impl crate::link::Register for Nobody {
+        fn knows(&self, _: &Fingerprint) -> bool {
+            false
+        }
+
+        fn takes_tokens(&self) -> bool {
+            self.0
+        }
+    }
+    let stranger = client_config(&Identity::generate("client").unwrap(), &client_trust()).unwrap();
+    for takes_tokens in [true, false] {
+        let trust = ClientTrust { register: Some(Arc::new(Nobody(takes_tokens))), ..server_trust() };
+        let server = server_config(&SERVER, &trust).unwrap();
+        assert_eq!(both_ends(unix_pair(), stranger.clone(), server).1.is_ok(), takes_tokens);
+    }
+}
+
+#[test]
+fn a_token_reaches_the_server_before_the_hello_and_what_becomes_of_it_is_told() {
+    for (answer, wanted) in [
+        (Answer::Accepted, None),
+        (Answer::TokenExpired, Some((FailureKind::Permission, "has expired"))),
+        (Answer::TokenRefused, Some((FailureKind::Permission, "does not take it"))),
+        (Answer::TokenWithoutRights, Some((FailureKind::Permission, "no rights"))),
+        (Answer::TokenUnchecked, Some((FailureKind::Busy, "cannot check it"))),
+        (Answer::UnknownSession, Some((FailureKind::Protocol, "another question"))),
+    ] {
+        let (mut client, mut server) = connected(unix_pair());
+        let longest = vec![b'x'; limits::TOKEN_BYTES_MAX];
+        let shows = std::thread::spawn(move || {
+            let told = client.introduce(&Token::from_bytes(&longest).unwrap(), LONG);
+            (client, told)
+        });
+        let hello = server.read_hello(LONG).unwrap();
+        assert_eq!(hello.purpose, Purpose::Token);
+        assert_eq!(server.read_token(&hello, LONG).unwrap().as_str().len(), limits::TOKEN_BYTES_MAX);
+        server.answer(&ServerHello { answer, ..accepted([0; 16]) }, LONG).unwrap();
+        let (mut client, told) = shows.join().unwrap();
+        match wanted {
+            Some((kind, words)) => {
+                let why = told.unwrap_err();
+                assert!(why.kind == kind && why.cause.contains(words), "{why}");
+                assert_eq!(why.reason == Reason::TokenNotTaken, kind == FailureKind::Permission, "{why}");
+            }
+            // The hello comes on the same connection.
+            None => {
+                told.unwrap();
+                let hello = Hello::new(Purpose::Control, Cipher::Aes128Gcm);
+                client.write_all(&hello.encode(), LONG).unwrap();
+                assert_eq!(server.read_hello(LONG).unwrap(), hello);
+            }
+        }
+    }
+}
+
+#[test]
 fn a_server_that_trusts_nobody_lets_nobody_in() {
     let config = server_config(&SERVER, &ClientTrust::default()).unwrap();
     let (_, server) = both_ends(unix_pair(), our_client_config(), config);

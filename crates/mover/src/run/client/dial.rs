@@ -3,16 +3,18 @@
 use super::race::{Answered, connect_any};
 use super::{LinkSettings, StreamHints};
 use crate::event::{Event, Events};
-use crate::failure::{self, Result};
+use crate::failure::{self, Failure, Reason, Result};
 use crate::link::{
-    Connection, Family, PathHints, Role, mark, resume_proof, set_stream_options, stream_proof,
+    Connection, Family, PathHints, Role, Token, TokenSource, mark, resume_proof, set_stream_options,
+    stream_proof,
 };
+use crate::mutex::lock;
 pub use crate::retry::attempts::DIAL_TIMEOUT;
 use crate::run::session::Session;
 use rustls::ClientConfig;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thalweg_wire::hello::{Hello, Purpose};
 
@@ -72,6 +74,11 @@ pub trait Connect: Send + Sync {
         None
     }
 
+    /// What is shown to the peer before a session, where that does not know our certificate.
+    fn tokens(&self) -> Option<Arc<dyn TokenSource>> {
+        None
+    }
+
     /// Whether connections ride in something that is no socket of ours, as far as is known by now.
     fn is_carried(&self) -> bool {
         false
@@ -91,17 +98,23 @@ pub struct TcpConnect {
     addresses: Vec<String>,
     family: Option<Family>,
     answered: Arc<Answered>,
+    tokens: Option<Arc<dyn TokenSource>>,
 }
 
 impl TcpConnect {
     /// To these, each `host:port`.
     pub fn new(addresses: Vec<String>) -> TcpConnect {
-        TcpConnect { addresses, family: None, answered: Arc::default() }
+        TcpConnect { addresses, family: None, answered: Arc::default(), tokens: None }
     }
 
     /// The same, at addresses of this family only, if one is given.
     pub fn only(self, family: Option<Family>) -> TcpConnect {
         TcpConnect { family, ..self }
+    }
+
+    /// The same, where a token is shown to the peer, if there is where to have one.
+    pub fn showing(self, tokens: Option<Arc<dyn TokenSource>>) -> TcpConnect {
+        TcpConnect { tokens, ..self }
     }
 }
 
@@ -122,6 +135,10 @@ impl Connect for TcpConnect {
         self.family
     }
 
+    fn tokens(&self) -> Option<Arc<dyn TokenSource>> {
+        self.tokens.clone()
+    }
+
     fn name(&self) -> String {
         self.addresses.join(", ")
     }
@@ -136,6 +153,8 @@ pub(super) struct Dialler {
     pub events: Events,
     /// Who seals TLS records was told.
     pub told_tls: AtomicBool,
+    /// The token that was shown last and taken.
+    pub shown: Mutex<Option<Token>>,
 }
 
 impl Dialler {
@@ -150,11 +169,47 @@ impl Dialler {
         if self.connect.is_carried() { self.deadline() } else { until }
     }
 
-    /// A connection of this `stream`, or else the control connection.
+    /// A connection of this `stream`, or else the control connection: on that the peer hears who we are first, if it
+    /// goes by tokens. With that it knows the certificate of the streams.
     pub(super) fn secure(&self, fd: OwnedFd, stream: Option<u16>, until: Instant) -> Result<Connection> {
-        Connection::connect(fd, self.tls.clone(), &self.server_name, left(until))
+        let named = |failure| failure::with_words(failure, &format!("`{}`", self.connect.name()));
+        let mut connection = Connection::connect(fd, self.tls.clone(), &self.server_name, left(until))
             .inspect_err(|_| self.connect.misled(stream))
-            .map_err(|failure| failure::with_words(failure, &format!("`{}`", self.connect.name())))
+            .map_err(named)?;
+        if stream.is_none()
+            && let Some(tokens) = self.connect.tokens()
+        {
+            self.show(&mut connection, &*tokens, until)?;
+        }
+        Ok(connection)
+    }
+
+    /// Shows the peer the token of now. One that was shown it is not shown again: it may be over by now, and the peer
+    /// bears with what is under way.
+    fn show(&self, connection: &mut Connection, tokens: &dyn TokenSource, until: Instant) -> Result<()> {
+        let shown = lock(&self.shown).clone();
+        let token = match tokens.token() {
+            Err(_) if shown.is_some() => return Ok(()),
+            token => token?,
+        };
+        if shown.as_ref() == Some(&token) {
+            return Ok(());
+        }
+        connection.introduce(&token, left(until)).map_err(|failure| not_taken(failure, tokens))?;
+        *lock(&self.shown) = Some(token);
+        Ok(())
+    }
+
+    /// Shows the token of now, if it is another than that which was shown last: the session outlives that one then.
+    pub(super) fn show_anew(&self, tokens: &dyn TokenSource) -> Result<()> {
+        let token = tokens.token()?;
+        if lock(&self.shown).as_ref() == Some(&token) {
+            return Ok(());
+        }
+        let until = self.deadline();
+        let fd = self.connect.connect(left(until))?;
+        // The connection has done what it was for.
+        self.secure(fd, None, until).map(drop)
     }
 
     pub(super) fn resume(&self, session: &Session, at_most: Duration) -> Result<Connection> {
@@ -223,6 +278,15 @@ impl Dialler {
         }
         Ok(())
     }
+}
+
+/// Why a token is not taken, and who makes others.
+fn not_taken(failure: Failure, tokens: &dyn TokenSource) -> Failure {
+    if failure.reason != Reason::TokenNotTaken {
+        return failure;
+    }
+    let cause = format!("{}; this server takes tokens of {}", failure.cause, tokens.issuers());
+    Failure::new(failure.kind, &failure.operation, cause).because(failure.reason)
 }
 
 pub(super) fn left(until: Instant) -> Duration {

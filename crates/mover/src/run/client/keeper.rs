@@ -5,7 +5,7 @@ use super::pulse::{Limits, Pulse, SILENCE, Seen, Verdict};
 use super::{Boxes, Mail};
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind, Reason, Result};
-use crate::link::Connection;
+use crate::link::{Connection, TokenSource};
 use crate::mutex::lock;
 use crate::run::session::Session;
 use crate::run::transfer::{PeerNow, Transfer};
@@ -26,6 +26,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(250);
 /// A peer that refuses for so long refuses for good: an outage that puts somebody else in its place is over by then, or
 /// shows as one.
 const REFUSES_MIN: Duration = Duration::from_secs(10);
+/// Between two looks whether there is another token: tokens last some minutes or more.
+const TOKEN_LOOK: Duration = Duration::from_secs(20);
 /// So long dials are waited for together; who takes longer goes on beside the others.
 const DIALS_WAIT: Duration = Duration::from_secs(1);
 
@@ -96,6 +98,13 @@ impl Keeper {
     }
 
     fn keep<'scope, 'env>(&'env self, scope: &'scope Scope<'scope, 'env>) {
+        if let Some(tokens) = self.dialler.connect.tokens() {
+            // One that panics keeps the session no longer than its token lasts.
+            let work = move || drop(catch_unwind(AssertUnwindSafe(|| self.keep_known(&*tokens))));
+            if let Err(error) = std::thread::Builder::new().name("token".into()).spawn_scoped(scope, work) {
+                tracing::warn!(%error, "the session ends with the token that was shown");
+            }
+        }
         let settings = &self.dialler.settings;
         let limits = Limits { patience: settings.patience, stall_timeout: settings.stall_timeout };
         let (across, moved_bytes) = (progress(&self.session), self.session.moved_bytes());
@@ -149,6 +158,24 @@ impl Keeper {
             } else {
                 self.pause(back_off.min(patience_left));
                 back_off = (back_off * 2).min(BACK_OFF.1);
+            }
+        }
+    }
+
+    /// Shows the peer each other token that there is, until the session is closed.
+    fn keep_known(&self, tokens: &dyn TokenSource) {
+        let mut looked = Instant::now();
+        while !self.session.is_closed() {
+            std::thread::sleep(LOOK_AGAIN);
+            if looked.elapsed() < TOKEN_LOOK {
+                continue;
+            }
+            looked = Instant::now();
+            // Without a link the next one shows it.
+            if self.session.lost_since().is_none()
+                && let Err(failure) = self.dialler.show_anew(tokens)
+            {
+                tracing::warn!(%failure, "the token is not renewed");
             }
         }
     }
@@ -310,7 +337,8 @@ impl StillLost {
     /// Notes one more. Whether who answers refuses for good: it may be somebody else whom the outage put in its place,
     /// at one of so many addresses.
     fn is_refused(&mut self, now: Instant, failure: &Failure, addresses: usize) -> bool {
-        let refuses = failure.reason == Reason::NotTrusted || failure.reason == Reason::NoVersion;
+        let final_reasons = [Reason::NotTrusted, Reason::NoVersion, Reason::TokenNotTaken];
+        let refuses = final_reasons.contains(&failure.reason);
         let is_same = self.why.as_ref().is_some_and(|before| before.reason == failure.reason);
         let (since, times) = self.refused.take().filter(|_| is_same).unwrap_or((now, 0));
         self.refused = refuses.then_some((since, times + 1));
@@ -449,7 +477,7 @@ mod tests {
         let lost = |reason| lost("connect", "no").because(reason);
         let began = Instant::now();
         let at = |seconds| began + Duration::from_secs(seconds);
-        for reason in [Reason::NotTrusted, Reason::NoVersion] {
+        for reason in [Reason::NotTrusted, Reason::NoVersion, Reason::TokenNotTaken] {
             let mut dials = StillLost::default();
             assert!(!dials.is_refused(at(0), &lost(reason), 1), "{reason:?}");
             assert!(!dials.is_refused(at(9), &lost(reason), 1), "{reason:?}: an outage may last so long");

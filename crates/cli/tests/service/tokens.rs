@@ -1,0 +1,293 @@
+//! Users with tokens of an identity provider: `serve --issuers`. Promises 127 to 130 of SPEC.md. The provider is a small
+//! one in this process.
+
+use super::support::chance::in_time;
+use super::support::job::{Running, journal_bytes, with};
+use super::support::peer::SOON;
+use super::support::{Daemon, Scratch, finish, noise, wait_until};
+use jsonwebtoken::jwk::Jwk;
+use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
+use serde_json::{Value, json};
+use std::fs::Permissions;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use thalweg_mover::failure::{FailureKind, Reason};
+use thalweg_mover::link::{Connection, Identity, ServerTrust, Ticket, Token, client_config};
+use thalweg_sys::clock::unix_seconds;
+use thalweg_wire::hello::{Cipher, Hello, Purpose};
+use thalweg_wire::limits;
+
+const LIMIT: Duration = Duration::from_secs(120);
+const AUDIENCE: &str = "https://data.example.org";
+/// The number of its key.
+const KEY: &str = "one";
+
+/// A provider on the loopback, which ends with the test.
+struct Issuer {
+    url: String,
+    private: EncodingKey,
+}
+
+impl Issuer {
+    fn new() -> Issuer {
+        let made = rcgen::KeyPair::generate().unwrap();
+        let private = EncodingKey::from_ec_der(&made.serialize_der());
+        let mut public = Jwk::from_encoding_key(&private, Algorithm::ES256).unwrap();
+        public.common.key_id = Some(KEY.to_owned());
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let keys = json!({ "keys": [public] }).to_string();
+        let discovery = json!({ "issuer": url, "jwks_uri": format!("{url}/keys") }).to_string();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                answer(stream, &discovery, &keys);
+            }
+        });
+        Issuer { url, private }
+    }
+
+    fn token(&self, claims: &[(&str, Value)]) -> String {
+        let mut all =
+            json!({ "iss": self.url, "aud": AUDIENCE, "sub": "alice", "exp": unix_seconds() + 600 });
+        for (name, value) in claims {
+            all[*name] = value.clone();
+        }
+        let mut header = Header::new(Algorithm::ES256);
+        header.kid = Some(KEY.to_owned());
+        encode(&header, &all, &self.private).unwrap()
+    }
+}
+
+/// One question on one connection.
+fn answer(mut stream: TcpStream, discovery: &str, keys: &str) {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let (mut line, mut head) = (String::new(), String::new());
+    let _ = reader.read_line(&mut line);
+    while reader.read_line(&mut head).is_ok_and(|read| read > 2) {
+        head.clear();
+    }
+    let body = if line.contains("/.well-known/openid-configuration") { discovery } else { keys };
+    let length = body.len();
+    let _ = write!(stream, "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}");
+}
+
+/// A daemon with the exports `a` and `b` that takes tokens of that provider.
+struct Stand {
+    scratch: Scratch,
+    daemon: Daemon,
+    place: PathBuf,
+}
+
+fn stand(issuer: &Issuer) -> Stand {
+    let scratch = Scratch::new();
+    for name in ["a", "b"] {
+        std::fs::create_dir(scratch.path(name)).unwrap();
+        std::fs::write(scratch.path(name).join(format!("file-{name}")), noise(1, 100_000)).unwrap();
+    }
+    let url = &issuer.url;
+    let issuers = format!(
+        "[issuer.iam]\nissuer = \"{url}\"\naudience = \"{AUDIENCE}\"\n\n\
+         [[issuer.iam.rule]]\nclaim = \"groups\"\nvalue = \"writers\"\nexport = [\"a\"]\n\n\
+         [[issuer.iam.rule]]\nclaim = \"groups\"\nvalue = \"readers\"\nexport = [\"b:ro\"]\n"
+    );
+    let file = scratch.path("issuers.toml");
+    std::fs::write(&file, issuers).unwrap();
+    std::fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+    let exports = [("a", scratch.path("a")), ("b", scratch.path("b"))];
+    let exports: Vec<(&str, &Path)> = exports.iter().map(|(name, path)| (*name, path.as_path())).collect();
+    let place = scratch.path("place");
+    let words = ["--log-format", "json", "--issuers", file.to_str().unwrap(), "--place-file"];
+    let daemon = scratch.daemon_with(&exports, &[&words[..], &[place.to_str().unwrap()]].concat());
+    Stand { scratch, daemon, place }
+}
+
+impl Stand {
+    /// The program with a token in the environment, if one is given.
+    fn command(&self, token: Option<&str>, words: &[&str]) -> Command {
+        let (command, rest) = words.split_first().unwrap();
+        let mut program = with(self.scratch.thalweg(), [*command, "--ticket", self.place.to_str().unwrap()]);
+        program.args(rest).env_remove("BEARER_TOKEN").env_remove("BEARER_TOKEN_FILE");
+        program.env("XDG_RUNTIME_DIR", self.scratch.path("runtime"));
+        if let Some(token) = token {
+            program.env("BEARER_TOKEN", token);
+        }
+        program
+    }
+
+    /// Its exit code, and what it said.
+    fn run(&self, token: Option<&str>, words: &[&str]) -> (Option<i32>, String) {
+        let mut command = self.command(token, words);
+        let ran = finish(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+        let said = [ran.stdout.as_slice(), &ran.stderr].concat();
+        (ran.status.code(), String::from_utf8_lossy(&said).into_owned())
+    }
+
+    /// How many lines of the log have this message, for the ticket of this name.
+    fn logged(&self, name: &str, message: &str) -> usize {
+        let log = self.scratch.server_log();
+        let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines.filter(|line| line["ticket"] == name && line["message"] == message).count()
+    }
+
+    /// A connection of somebody whom the daemon does not know.
+    fn stranger(&self) -> Connection {
+        let server = Ticket::read(&self.daemon.ticket).unwrap().server;
+        let tls =
+            client_config(&Identity::generate("stranger").unwrap(), &ServerTrust::Pinned(server)).unwrap();
+        let socket = TcpStream::connect(self.daemon.address()).unwrap();
+        Connection::connect(socket.into(), tls, "thalweg", SOON).unwrap()
+    }
+}
+
+fn hello() -> Hello {
+    Hello::new(Purpose::Control, Cipher::Aes128Gcm)
+}
+
+#[test]
+fn who_shows_a_token_has_what_the_first_rule_that_fits_gives_and_stands_in_the_log_by_name() {
+    let issuer = Issuer::new();
+    let stand = stand(&issuer);
+    let all = format!("tw://{}/", stand.daemon.address());
+    let writer = issuer.token(&[("groups", json!(["writers", "readers"]))]);
+    let reader = issuer.token(&[("sub", json!("bob")), ("groups", json!("readers"))]);
+    let sees = |token: &str| {
+        let (code, said) = stand.run(Some(token), &["ls", &all]);
+        assert_eq!(code, Some(0), "{said}");
+        ["a", "b"].map(|export| said.lines().any(|line| line.trim_end_matches('/') == export))
+    };
+    assert_eq!((sees(&writer), sees(&reader)), ([true, false], [false, true]));
+    let new = stand.scratch.path("new");
+    std::fs::write(&new, noise(3, 1 << 20)).unwrap();
+    let new = new.to_str().unwrap();
+    let (code, said) = stand.run(Some(&writer), &["cp", "-q", new, &stand.daemon.place("a", "new")]);
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(std::fs::read(stand.scratch.path("a/new")).unwrap(), noise(3, 1 << 20));
+    let (code, said) = stand.run(Some(&reader), &["cp", "-q", new, &stand.daemon.place("b", "new")]);
+    assert!(code == Some(3) && said.contains("read-only"), "{said}");
+    // The owner comes in by the ticket as before.
+    let owner = stand.scratch.run(["ls", "--ticket", stand.daemon.ticket.to_str().unwrap(), &all]);
+    assert!(owner.status.success(), "{owner:?}");
+    assert!(
+        wait_until(LIMIT, || stand.logged("alice@iam", "transfer done") == 1),
+        "{}",
+        stand.scratch.server_log()
+    );
+    assert!(stand.logged("bob@iam", "session begun") > 0);
+    let state = stand.scratch.path("server-state");
+    let listed = stand.scratch.ok(["why", "--list", "--state", state.to_str().unwrap()]);
+    assert!(listed.contains("ticket alice@iam"), "{listed}");
+    // The place file is nobody's secret, and has none.
+    let place = std::fs::read_to_string(&stand.place).unwrap();
+    assert!(place.contains(&issuer.url) && !place.contains("PRIVATE"), "{place}");
+    let log = stand.scratch.server_log();
+    for token in [&writer, &reader] {
+        let signature = token.rsplit('.').next().unwrap();
+        assert!(!log.contains(signature), "a token is in the log");
+    }
+}
+
+#[test]
+fn a_token_that_is_not_taken_is_refused_with_why_and_with_the_issuer_that_gives_another() {
+    let issuer = Issuer::new();
+    let stand = stand(&issuer);
+    let all = format!("tw://{}/", stand.daemon.address());
+    let groups = ("groups", json!(["writers"]));
+    let refused = |token: Option<&str>, exit: i32, why: &str| {
+        let (code, said) = stand.run(token, &["ls", &all]);
+        assert_eq!(code, Some(exit), "{said}");
+        for word in [why, issuer.url.as_str(), "BEARER_TOKEN_FILE"] {
+            assert!(said.contains(word), "{word}: {said}");
+        }
+        assert!(token.is_none_or(|token| !said.contains(token)), "{said}");
+    };
+    refused(None, 1, "there is none in BEARER_TOKEN");
+    let expired = issuer.token(&[groups.clone(), ("exp", json!(unix_seconds() - 3600))]);
+    refused(Some(&expired), 3, "it has expired");
+    let elsewhere = issuer.token(&[groups.clone(), ("aud", json!("https://elsewhere.example.org"))]);
+    refused(Some(&elsewhere), 3, "for another audience");
+    refused(Some(&issuer.token(&[])), 3, "it gives no rights");
+    let forged = Issuer { url: issuer.url.clone(), ..Issuer::new() };
+    refused(Some(&forged.token(&[groups.clone()])), 3, "does not take it");
+    refused(Some("no-token"), 3, "does not take it");
+    // A moment after it was told.
+    for why in
+        ["iam: it expired", "another audience", "no rule fits", "its signature is wrong", "is no token"]
+    {
+        let is_logged = || stand.scratch.server_log().contains(why);
+        assert!(wait_until(LIMIT, is_logged), "{why}: {}", stand.scratch.server_log());
+    }
+}
+
+#[test]
+fn a_stranger_gets_no_word_before_a_token_is_taken_and_costs_the_daemon_little() {
+    let issuer = Issuer::new();
+    let stand = stand(&issuer);
+    // A session without a token.
+    let why = stand.stranger().hello(&hello(), SOON).unwrap_err();
+    assert_eq!((why.kind, why.reason), (FailureKind::Permission, Reason::NotTrusted), "{why}");
+    let session = Hello { session: [7; 16], ..Hello::new(Purpose::Resume, Cipher::Aes128Gcm) };
+    let why = stand.stranger().hello(&session, SOON).unwrap_err();
+    assert_eq!(why.kind, FailureKind::NotFound, "{why}");
+    // What is no token, and one that is too long.
+    for token in ["a.b.c".to_owned(), "x".repeat(limits::TOKEN_BYTES_MAX)] {
+        let token = Token::from_bytes(token.as_bytes()).unwrap();
+        let mut stranger = stand.stranger();
+        let why = stranger.introduce(&token, SOON).unwrap_err();
+        assert_eq!((why.kind, why.reason), (FailureKind::Permission, Reason::TokenNotTaken), "{why}");
+        assert!(stranger.hello(&hello(), SOON).is_err(), "it goes on as if nothing were");
+    }
+    let too_long = u16::try_from(limits::TOKEN_BYTES_MAX + 1).unwrap();
+    let long = Hello { stream: too_long, ..Hello::new(Purpose::Token, Cipher::Aes128Gcm) };
+    let mut stranger = stand.stranger();
+    stranger.write_all(&long.encode(), SOON).unwrap();
+    assert!(stranger.read_exact(&mut [0], SOON).unwrap_err().cause.contains("closed"));
+    // Who says nothing, and who does not end, are cut as before.
+    let mut silent = stand.stranger();
+    let mut halfway = stand.stranger();
+    let half = Hello { stream: 1000, ..Hello::new(Purpose::Token, Cipher::Aes128Gcm) };
+    halfway.write_all(&[&half.encode()[..], b"eyJ"].concat(), SOON).unwrap();
+    let since = Instant::now();
+    for stranger in [&mut silent, &mut halfway] {
+        let why = stranger.read_exact(&mut [0], Duration::from_secs(60)).unwrap_err();
+        assert!(why.cause.contains("closed"), "{why}");
+    }
+    assert!(in_time("strangers are cut", since.elapsed(), Duration::from_secs(15)), "{:?}", since.elapsed());
+    // One that is taken is the way in.
+    let token = issuer.token(&[("groups", json!(["writers"]))]);
+    let mut known = stand.stranger();
+    known.introduce(&Token::from_bytes(token.as_bytes()).unwrap(), SOON).unwrap();
+    assert_ne!(known.hello(&hello(), SOON).unwrap().session, [0; 16]);
+}
+
+#[test]
+fn a_copy_that_runs_shows_the_token_that_came_in_the_place_of_the_first() {
+    let issuer = Issuer::new();
+    let stand = stand(&issuer);
+    std::fs::write(stand.scratch.path("large"), noise(2, 64 << 20)).unwrap();
+    let (large, to) = (stand.scratch.path("large"), stand.daemon.place("a", "large"));
+    let file = stand.scratch.path("token");
+    let write = |token: String| {
+        let new = stand.scratch.path("token.new");
+        std::fs::write(&new, token).unwrap();
+        std::fs::set_permissions(&new, Permissions::from_mode(0o600)).unwrap();
+        std::fs::rename(&new, &file).unwrap();
+    };
+    let groups = ("groups", json!(["writers"]));
+    write(issuer.token(&[groups.clone()]));
+    let words = ["cp", "--quiet", "--no-tune", "--bwlimit", "400kB/s", large.to_str().unwrap(), &to];
+    let mut copy = stand.command(None, &words);
+    copy.env("BEARER_TOKEN_FILE", &file);
+    let running = Running::start(copy);
+    let export = stand.scratch.path("a");
+    assert!(wait_until(LIMIT, || journal_bytes(&export) > 0), "{:?}", running.said());
+    let before = stand.logged("alice@iam", "a token is taken");
+    assert!(before > 0, "{}", stand.scratch.server_log());
+    write(issuer.token(&[groups, ("jti", json!("another"))]));
+    let is_shown = || stand.logged("alice@iam", "a token is taken") > before;
+    assert!(wait_until(LIMIT, is_shown), "{:?}\n{}", running.said(), stand.scratch.server_log());
+    drop(running);
+}

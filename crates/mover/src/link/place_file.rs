@@ -1,0 +1,279 @@
+//! A place file: who a server is, and whose tokens it takes. It holds no secret: anybody may read it, and it may go by
+//! mail. But who can change it can lead its users, and their tokens, to a server of his own.
+//!
+//! ```text
+//! # thalweg place: who this server is. No secret; but keep others from changing it.
+//! thalweg-place = 1
+//! addresses = ["data.example.org:8487", "[2001:db8::7]:8487"]
+//! server = "64 hexadecimal digits: SHA-256 of the server's certificate"
+//! issuers = ["https://iam.example.org/"]
+//! ```
+//!
+//! It is read as a ticket is: the four keys once each, in any order.
+
+use super::identity::Fingerprint;
+use super::ticket::{TICKET_BYTES_MAX, Ticket, check_addresses, list_of_strings, string};
+use crate::failure::{self, Failure, FailureKind, Result};
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use thalweg_sys::atomic_file::{self, Durability};
+use zeroize::Zeroizing;
+
+/// Version of the format that is written and read.
+const PLACE_VERSION: u32 = 1;
+/// The key that tells it from a ticket.
+const VERSION: &str = "thalweg-place";
+/// Issuers in a place file.
+pub const ISSUERS_MAX: usize = 16;
+/// Longest issuer.
+pub const ISSUER_BYTES_MAX: usize = 512;
+
+/// What a client needs to know of a server that takes tokens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlaceFile {
+    /// Where the server can be reached, as in [`Ticket::addresses`].
+    pub addresses: Vec<String>,
+    /// The certificate that the server must show.
+    pub server: Fingerprint,
+    /// Identity providers whose tokens it takes: the URL that names each.
+    pub issuers: Vec<String>,
+}
+
+/// What a client is given to know a server by: a ticket, by which it is somebody to that too, or a place file.
+#[derive(Debug, Clone)]
+pub enum Pass {
+    /// A ticket.
+    Ticket(Ticket),
+    /// A place file.
+    Place(PlaceFile),
+}
+
+impl Pass {
+    /// Reads whichever it is, following links.
+    ///
+    /// # Errors
+    /// As [`Ticket::read`]; of a place file `Permission` if others may change it.
+    pub fn read(path: &Path) -> Result<Pass> {
+        match PlaceFile::read_if_one(path)? {
+            Some(place) => Ok(Pass::Place(place)),
+            None => Ticket::read(path).map(Pass::Ticket),
+        }
+    }
+
+    /// Where the server can be reached.
+    pub fn addresses(&self) -> &[String] {
+        match self {
+            Pass::Ticket(ticket) => &ticket.addresses,
+            Pass::Place(place) => &place.addresses,
+        }
+    }
+
+    /// The certificate that the server must show.
+    pub fn server(&self) -> Fingerprint {
+        match self {
+            Pass::Ticket(ticket) => ticket.server,
+            Pass::Place(place) => place.server,
+        }
+    }
+}
+
+impl PlaceFile {
+    /// Writes it with mode 0644, whole and durable, in place of a file of that name.
+    ///
+    /// # Errors
+    /// `Usage` for one that [`Pass::read`] would refuse, else what the file system said.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let written = atomic_file::write(path, self.to_text()?.as_bytes(), 0o644, Durability::Synced);
+        written.map_err(|error| failure::at_path(failure::of_io("write", &error.cause), &error.path))
+    }
+
+    /// `None` for what is no such file. What is no regular file is not even opened: a pipe is read once.
+    fn read_if_one(path: &Path) -> Result<Option<PlaceFile>> {
+        if !std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file()) {
+            return Ok(None);
+        }
+        // What cannot be opened is told as a ticket that cannot be.
+        let Ok(file) = atomic_file::open(path) else { return Ok(None) };
+        let fail = |error: &std::io::Error| failure::at_path(failure::of_io(READ, error), path);
+        let metadata = file.metadata().map_err(|error| fail(&error))?;
+        // It may be a ticket.
+        let mut bytes = Zeroizing::new(Vec::with_capacity(TICKET_BYTES_MAX + 1));
+        file.take(TICKET_BYTES_MAX as u64).read_to_end(&mut bytes).map_err(|error| fail(&error))?;
+        let Ok(text) = std::str::from_utf8(&bytes) else { return Ok(None) };
+        if !text.lines().any(|line| key_of(line) == Some(VERSION)) {
+            return Ok(None);
+        }
+        let (mode, owner) = (metadata.mode(), metadata.uid());
+        if mode & 0o022 != 0 {
+            let mode = mode & 0o7777;
+            let cause =
+                format!("its mode {mode:04o} lets others change whom it trusts; run `chmod go-w` on it");
+            return Err(failure::at_path(Failure::new(FailureKind::Permission, READ, cause), path));
+        }
+        if owner != thalweg_sys::user::effective_uid() && owner != 0 {
+            let cause =
+                format!("it belongs to user {owner}, who could change whom it trusts: make a copy of it");
+            return Err(failure::at_path(Failure::new(FailureKind::Permission, READ, cause), path));
+        }
+        PlaceFile::from_text(text).map(Some).map_err(|failure| failure::at_path(failure, path))
+    }
+
+    /// The text of the file.
+    ///
+    /// # Errors
+    /// `Usage` for addresses or issuers that it cannot hold.
+    pub fn to_text(&self) -> Result<String> {
+        check_addresses(&self.addresses)?;
+        check_issuers(&self.issuers)?;
+        let list = |of: &[String]| of.iter().map(|one| format!("\"{one}\"")).collect::<Vec<_>>().join(", ");
+        Ok(format!(
+            "# thalweg place: who this server is. No secret; but keep others from changing it.\n\
+             {VERSION} = {PLACE_VERSION}\naddresses = [{}]\nserver = \"{}\"\nissuers = [{}]\n",
+            list(&self.addresses),
+            self.server,
+            list(&self.issuers)
+        ))
+    }
+
+    /// Reads the text of a file.
+    ///
+    /// # Errors
+    /// `Usage`, with the line's number, for anything but a place file.
+    pub fn from_text(text: &str) -> Result<PlaceFile> {
+        let (mut version, mut addresses, mut server, mut issuers) = (None, None, None, None);
+        for (at, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let odd = |why: &str| refuse(&format!("line {}: {why}", at + 1));
+            let (key, value) = line.split_once('=').ok_or_else(|| odd("there is no `=`"))?;
+            let (key, value) = (key.trim(), value.trim());
+            let is_first = match key {
+                VERSION => {
+                    let number = value.parse::<u32>().map_err(|_| odd("the version is no number"))?;
+                    if number != PLACE_VERSION {
+                        return Err(odd(&format!(
+                            "it has version {number}, this thalweg reads {PLACE_VERSION}: update the older side"
+                        )));
+                    }
+                    version.replace(number).is_none()
+                }
+                "addresses" => {
+                    let list = list_of_strings(value).ok_or_else(|| odd("it is no list of strings"))?;
+                    check_addresses(&list)?;
+                    addresses.replace(list).is_none()
+                }
+                "server" => {
+                    let text = string(value).ok_or_else(|| odd("it is no string"))?;
+                    server.replace(text.parse()?).is_none()
+                }
+                "issuers" => {
+                    let list = list_of_strings(value).ok_or_else(|| odd("it is no list of strings"))?;
+                    check_issuers(&list)?;
+                    issuers.replace(list).is_none()
+                }
+                _ => return Err(odd("this is no key of a place file")),
+            };
+            if !is_first {
+                return Err(odd("this key was there before"));
+            }
+        }
+        let missing = |key: &str| refuse(&format!("`{key}` is missing"));
+        version.ok_or_else(|| missing(VERSION))?;
+        Ok(PlaceFile {
+            addresses: addresses.ok_or_else(|| missing("addresses"))?,
+            server: server.ok_or_else(|| missing("server"))?,
+            issuers: issuers.ok_or_else(|| missing("issuers"))?,
+        })
+    }
+}
+
+/// What fails.
+const READ: &str = "read the place file";
+
+/// The key of a line, if it has one.
+fn key_of(line: &str) -> Option<&str> {
+    line.split_once('=').map(|(key, _)| key.trim())
+}
+
+/// They are shown to people, and no more.
+fn check_issuers(issuers: &[String]) -> Result<()> {
+    let is_odd = |issuer: &String| {
+        let is_plain = issuer.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"\\,".contains(&byte));
+        issuer.is_empty() || issuer.len() > ISSUER_BYTES_MAX || !is_plain
+    };
+    match issuers.is_empty() || issuers.len() > ISSUERS_MAX || issuers.iter().any(is_odd) {
+        true => Err(refuse("there are 1 to 16 issuers, each a URL without `,`")),
+        false => Ok(()),
+    }
+}
+
+fn refuse(why: &str) -> Failure {
+    Failure::new(FailureKind::Usage, READ, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::identity::Identity;
+    use super::*;
+    use proptest::prelude::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn place() -> PlaceFile {
+        PlaceFile {
+            addresses: vec!["data.example.org:8487".into(), "[2001:db8::7]:8487".into()],
+            server: Fingerprint([7; 32]),
+            issuers: vec!["https://iam.example.org/".into()],
+        }
+    }
+
+    #[test]
+    fn a_place_file_comes_back_and_is_told_from_a_ticket() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("place");
+        place().write(&path).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o644);
+        let Pass::Place(read) = Pass::read(&path).unwrap() else { panic!("it is a place file") };
+        assert_eq!(read, place());
+        let identity_pem = Identity::generate("client").unwrap().to_pem();
+        let ticket = Ticket { addresses: place().addresses, server: place().server, identity_pem };
+        ticket.write(&path).unwrap();
+        assert!(matches!(Pass::read(&path), Ok(Pass::Ticket(read)) if read.server == place().server));
+        assert!(Pass::read(&scratch.path().join("none")).is_err());
+    }
+
+    #[test]
+    fn a_place_file_that_others_may_change_is_refused() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("place");
+        place().write(&path).unwrap();
+        for mode in [0o664, 0o646, 0o666] {
+            std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            let failure = Pass::read(&path).unwrap_err();
+            assert_eq!(failure.kind, FailureKind::Permission);
+            assert!(failure.to_string().contains("chmod go-w"), "{failure}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_place_file_is_refused() {
+        let good = place().to_text().unwrap();
+        let refused = |text: &str| PlaceFile::from_text(text).unwrap_err().to_string();
+        assert!(refused("").contains("missing"));
+        assert!(refused(&good.replace("place = 1", "place = 2")).contains("version 2"));
+        assert!(refused(&format!("{good}newer = 1\n")).contains("no key"));
+        assert!(refused(&format!("{good}{good}")).contains("before"));
+        assert!(refused(&good.replace("https://iam.example.org/", "")).contains("1 to 16 issuers"));
+        assert!(refused(&good.replace("https://iam.example.org/", "a\u{1b}")).contains("1 to 16 issuers"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_gives_a_place_file_or_an_error(text in "(?s).{0,300}") {
+            let _ = PlaceFile::from_text(&text);
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Documents of a provider: asked for once, small, and soon.
+//!
+//! A redirect is not followed, and nothing is asked of another scheme than that of the issuer, so that nobody leads us
+//! somewhere else than where the operator said.
+
+use std::sync::Arc;
+use std::time::Duration;
+use thalweg_mover::failure::{Failure, FailureKind, Result};
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
+use url::{Host, Url};
+
+/// In this time a document is here, whole: two of them are fetched while a client waits to be let in.
+const FETCH_LIMIT: Duration = Duration::from_secs(3);
+/// Larger documents are none of these: providers that publish certificates with their keys have some 10 KiB.
+pub(crate) const DOCUMENT_BYTES_MAX: u64 = 256 << 10;
+
+/// What fails.
+pub(crate) const FETCH: &str = "ask an identity provider";
+
+/// What asks. It believes the system's authorities, or those that `SSL_CERT_FILE` names; a proxy is taken from the
+/// environment.
+pub(crate) fn agent(issuer: &Url) -> ureq::Agent {
+    let authorities = rustls_native_certs::load_native_certs().certs;
+    let authorities = authorities.iter().map(|authority| Certificate::from_der(authority).to_owned());
+    let tls = TlsConfig::builder()
+        .root_certs(RootCerts::from(authorities.collect::<Vec<_>>()))
+        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
+        .build();
+    let config = ureq::Agent::config_builder()
+        .tls_config(tls)
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .user_agent(concat!("thalweg/", env!("CARGO_PKG_VERSION")))
+        .accept("application/json")
+        .timeout_global(Some(FETCH_LIMIT));
+    // A proxy cannot reach this machine by that name.
+    let config = if is_loopback(issuer) { config.proxy(None) } else { config };
+    ureq::Agent::new_with_config(config.build())
+}
+
+/// The document at this address.
+///
+/// # Errors
+/// `Connection` if there is none within the time, or a larger one, or something else.
+pub(crate) fn fetch(agent: &ureq::Agent, address: &Url) -> Result<Vec<u8>> {
+    let fail = |why: &dyn std::fmt::Display| {
+        Failure::new(FailureKind::Connection, FETCH, format!("`{address}`: {why}"))
+    };
+    let mut answer = agent.get(address.as_str()).call().map_err(|error| fail(&error))?;
+    let status = answer.status().as_u16();
+    if status != 200 {
+        return Err(fail(&format!("it answers {status}")));
+    }
+    answer.body_mut().with_config().limit(DOCUMENT_BYTES_MAX).read_to_vec().map_err(|error| fail(&error))
+}
+
+/// Reads the address of a provider: `https`, or `http` on this machine's loopback.
+///
+/// # Errors
+/// What is wrong, in words.
+pub(crate) fn address(text: &str) -> std::result::Result<Url, String> {
+    let url = Url::parse(text).map_err(|error| format!("it is no URL: {error}"))?;
+    let is_plain = url.username().is_empty() && url.password().is_none() && url.fragment().is_none();
+    match url.scheme() {
+        _ if !is_plain => Err("a URL without user, password and fragment is wanted".to_owned()),
+        "https" => Ok(url),
+        "http" if is_loopback(&url) => Ok(url),
+        _ => Err("a URL of https is wanted (of http only on the loopback)".to_owned()),
+    }
+}
+
+fn is_loopback(address: &Url) -> bool {
+    match address.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(Host::Ipv6(ip)) => ip.is_loopback(),
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_provider_is_at_https_or_on_the_loopback() {
+        for good in
+            ["https://iam.example.org/", "https://h:8443/realms/x", "http://127.0.0.1:1", "http://[::1]/x"]
+        {
+            assert!(address(good).is_ok(), "{good}");
+        }
+        for odd in [
+            "iam.example.org",
+            "http://iam.example.org/",
+            "file:///etc/passwd",
+            "https://u:p@h/",
+            "https://h/#f",
+        ] {
+            assert!(address(odd).is_err(), "{odd}");
+        }
+    }
+}
