@@ -79,8 +79,8 @@ impl From<Bytes> for String {
 pub struct Variable {
     /// Its name.
     pub name: String,
-    /// Its value; `None`: it was not there.
-    pub value: Option<Bytes>,
+    /// Its value.
+    pub value: Bytes,
 }
 
 /// What is to go on as a job.
@@ -92,7 +92,7 @@ pub struct Asked {
     pub words: Vec<Vec<u8>>,
     /// The directory that it was typed in.
     pub directory: Vec<u8>,
-    /// The variables that it goes by.
+    /// The variables that were there of those that it goes by.
     pub environment: Vec<Variable>,
     /// Names of others that it may go by and that are not kept, as secrets are.
     pub withheld: Vec<String>,
@@ -111,7 +111,7 @@ pub struct Record {
     pub words: Vec<Bytes>,
     /// The directory that it was typed in.
     pub directory: Bytes,
-    /// The variables that it goes by.
+    /// The variables that were there of those that it goes by.
     pub environment: Vec<Variable>,
     /// Names of others that it may go by and that are not kept.
     pub withheld: Vec<String>,

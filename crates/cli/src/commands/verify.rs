@@ -6,7 +6,7 @@ use crate::commands::places::Troubles;
 use crate::exit::Exit;
 use crate::place::Places;
 use crate::progress::{Progress, Ticker};
-use crate::{json, out, show, units};
+use crate::{begun, json, out, show, units};
 use serde_json::{Map, Value};
 use std::fs::File;
 use std::ops::Range;
@@ -50,6 +50,7 @@ pub fn verify(args: &VerifyArgs, places: &Places) -> Result<Exit> {
     let mut far_movers = args.patience.far_movers(&args.ask, places);
     let reach = Reach::open(place, &mut far_movers)?;
     reach.refuse_misspelt()?;
+    begun::tell();
     let meter = Arc::new(Meter::default());
     verify::expect(&meter, &seal);
     let ticker = json.then(|| Ticker::start(meter.clone())).transpose()?;
