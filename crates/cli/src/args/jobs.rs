@@ -11,8 +11,8 @@ use thalweg_service::jobs::NAME_BYTES_MAX;
 /// Going on without a terminal.
 #[derive(Debug, clap::Args)]
 pub struct JobArgs {
-    /// Go on without this terminal, as a job: its number is printed, and this ends, once its places are reached. A job
-    /// asks for no password and reads no stdin; `thalweg jobs` shows it
+    /// Go on without this terminal, as a job. Its number is printed once the command line is checked and ssh has logged
+    /// in. A job asks for no password and reads no stdin; `thalweg jobs` shows it
     #[arg(long)]
     pub detach: bool,
     /// With --detach: what the job is called, too: up to 64 letters, digits, `-`, `_` and `.`

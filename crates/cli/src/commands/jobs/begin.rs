@@ -129,7 +129,7 @@ fn start(directory: &Path, mut keeper: process::Command) -> Result<Option<Exit>>
     show::line(&format!("the job did not begin: exit code {}, {}", exit.code(), exit.meaning()));
     if exit == Exit::Nothing {
         show::line(
-            "hint: a job asks for no password: ssh has to log in by a key, or over a connection that is shared",
+            "hint: where ssh asks for a password: a job asks for none; log in by a key, or over a shared connection",
         );
     }
     Ok(Some(exit))

@@ -182,7 +182,8 @@ fn command(job: &Job) -> String {
         true => word.0.clone(),
         false => ssh::quote(&word.0),
     });
-    let line = words.fold(b"thalweg".to_vec(), |line, word| [line.as_slice(), b" ", word.as_slice()].concat());
+    let line =
+        words.fold(b"thalweg".to_vec(), |line, word| [line.as_slice(), b" ", word.as_slice()].concat());
     Escaped(&line).to_string()
 }
 
