@@ -30,6 +30,8 @@ pub mod identity;
 
 pub mod running;
 
+pub mod jobs;
+
 pub mod probe;
 
 pub mod tune;
@@ -62,6 +64,7 @@ use dataset::DatasetCommand;
 use doctor::DoctorArgs;
 use frames::FramesCommand;
 use identity::IdentityArgs;
+use jobs::{JobArgs, JobsArgs, KeepJobArgs};
 use model::{AdviseArgs, ModelCommand};
 use places::{CatArgs, CheckArgs, DuArgs, GcArgs, LsArgs, RmArgs, VerifyArgs};
 use probe::{PredictArgs, ProbeArgs};
@@ -71,7 +74,7 @@ use serve::{DeputyArgs, MoverArgs, ServeArgs};
 use slots::SlotsArgs;
 use std::ffi::{OsStr, OsString};
 use std::ops::{Bound, RangeBounds};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use stream::{MarkArgs, StreamArgs};
 use testbed::TestbedCommand;
 use thalweg_wire::limits;
@@ -135,6 +138,8 @@ pub enum Command {
     Limit(LimitArgs),
     /// Say which stage of a transfer is the narrowest, by what factor, what would be next, and what to turn
     Why(WhyArgs),
+    /// Show what goes on without a terminal (--detach); wait for it, stop it, resume it
+    Jobs(JobsArgs),
     /// Say how long a transfer would take, with a range, before it begins
     Predict(PredictArgs),
     /// Measure each part of a way alone and in company: which stage is the narrowest
@@ -183,6 +188,9 @@ pub enum Command {
     /// The keeper of a command that watch runs; not for people
     #[command(hide = true)]
     KeepRun(KeepRunArgs),
+    /// The keeper of a job; not for people
+    #[command(hide = true)]
+    KeepJob(KeepJobArgs),
 }
 
 impl Command {
@@ -204,7 +212,7 @@ impl Command {
 
     /// Whether another thalweg started it, whose user was told what there is to tell.
     pub fn is_internal(&self) -> bool {
-        matches!(self, Command::Mover(_) | Command::Deputy(_) | Command::KeepRun(_))
+        matches!(self, Command::Mover(_) | Command::Deputy(_) | Command::KeepRun(_) | Command::KeepJob(_))
     }
 
     /// How a log is to be written, where that was said.
@@ -242,6 +250,7 @@ impl Command {
             Command::Rm(args) => args.ask.json,
             Command::Gc(args) => args.json,
             Command::Why(args) => args.json,
+            Command::Jobs(args) => args.json,
             Command::Probe(args) => args.ask.json,
             Command::Tune(args) => args.ask.json,
             Command::Predict(args) => args.ask.json,
@@ -260,7 +269,37 @@ impl Command {
             | Command::Serve(_)
             | Command::Mover(_)
             | Command::Deputy(_)
-            | Command::KeepRun(_) => false,
+            | Command::KeepRun(_)
+            | Command::KeepJob(_) => false,
+        }
+    }
+
+    /// Whether it is to go on as a job, and where that is kept, of commands that can.
+    pub fn job(&self) -> Option<(&JobArgs, Option<&Path>)> {
+        match self {
+            Command::Cp(args) | Command::Sync(args) => Some((&args.job, args.link.state.as_deref())),
+            Command::Stream(args) => Some((&args.job, args.link.state.as_deref())),
+            Command::Watch(args) => Some((&args.job, args.link.state.as_deref())),
+            Command::Verify(args) => Some((&args.stated.job, args.stated.state.as_deref())),
+            Command::Check(args) => Some((&args.stated.job, args.stated.state.as_deref())),
+            Command::Frames(FramesCommand::Push(args)) => {
+                Some((&args.stated.job, args.stated.state.as_deref()))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether it reads stdin, of commands that can go on as jobs.
+    pub fn reads_stdin(&self) -> bool {
+        match self {
+            Command::Cp(args) | Command::Sync(args) => args.filter.reads_stdin(),
+            Command::Stream(args) => args.source == OsStr::new("-"),
+            Command::Watch(args) => args.filter.reads_stdin(),
+            Command::Check(args) => {
+                args.filter.reads_stdin() || args.sums.as_deref().is_some_and(|list| list.as_os_str() == "-")
+            }
+            Command::Frames(FramesCommand::Push(args)) => args.places.iter().any(|place| place == "-"),
+            _ => false,
         }
     }
 }

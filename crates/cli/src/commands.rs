@@ -32,6 +32,8 @@ mod watch;
 
 mod limit;
 
+mod jobs;
+
 mod why;
 
 mod probe;
@@ -61,6 +63,8 @@ use thalweg_cli::exit::Exit;
 use thalweg_client::place::Places;
 use thalweg_mover::failure::Result;
 
+pub use jobs::begin::detach;
+
 /// Runs what the command line asks for.
 ///
 /// # Errors
@@ -79,6 +83,7 @@ pub fn run(command: Command, places: &Places) -> Result<Exit> {
         Command::Gc(args) => gc::gc(&args, places),
         Command::Limit(args) => limit::limit(&args),
         Command::Why(args) => why::why(&args),
+        Command::Jobs(args) => jobs::jobs(&args),
         Command::Predict(args) => predict::predict(&args, places),
         Command::Probe(args) => probe::probe(&args, places),
         Command::Tune(args) => tune::tune(&args, places),
@@ -101,5 +106,6 @@ pub fn run(command: Command, places: &Places) -> Result<Exit> {
         Command::Deputy(args) => deputy::deputy(&args),
         Command::Watch(args) => watch::watch(&args, places),
         Command::KeepRun(args) => watch::keep_run(&args),
+        Command::KeepJob(args) => jobs::keep::keep_job(&args),
     }
 }

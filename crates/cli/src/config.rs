@@ -105,13 +105,14 @@ const OF_BUCKETS: [&str; 8] =
 /// How the variables begin.
 const PREFIX: &str = "THALWEG_";
 
-/// Variables that are no options, without [`PREFIX`]: those of users, those that deputies and testbeds give to programs
-/// which they start, and those of builds and tests.
-const OTHERS: [&str; 15] = [
+/// Variables that are no options, without [`PREFIX`]: those of users, those that deputies, keepers of jobs and testbeds
+/// give to programs which they start, and those of builds and tests.
+const OTHERS: [&str; 16] = [
     "CONFIG",
     "LOG",
     "STATIC",
     "CLIENT_LINE",
+    "JOB",
     "TESTBED",
     "TESTBED_HOST",
     "COMMIT",

@@ -74,6 +74,11 @@ impl Exit {
         TABLE.iter().map(|(exit, _)| *exit).find(|exit| i32::from(exit.code()) == code)
     }
 
+    /// What it says, in words.
+    pub fn meaning(self) -> &'static str {
+        TABLE.iter().find(|(exit, _)| *exit == self).map_or("", |(_, meaning)| meaning)
+    }
+
     /// The number.
     pub fn code(self) -> u8 {
         match self {

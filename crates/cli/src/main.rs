@@ -16,6 +16,8 @@ mod copy_output;
 
 mod running;
 
+mod begun;
+
 mod signals;
 
 mod comparison;
@@ -70,11 +72,16 @@ fn main() -> std::process::ExitCode {
     }
     thalweg_sys::process::bound_arenas();
     start_log(args.command.log_format());
-    if args.command.makes_copies() {
+    let detaches = args.command.job().is_some_and(|(job, _)| job.detach) && !begun::is_job();
+    if args.command.makes_copies() && !detaches {
         prepare_process();
     }
     let (json, is_data) = (args.command.wants_json(), args.command.stdout_is_data());
-    match commands::run(args.command, &places) {
+    let done = match detaches {
+        true => commands::detach(&args.command, &words),
+        false => commands::run(args.command, &places),
+    };
+    match done {
         Ok(exit) => and_told(exit).into(),
         // As with every Unix tool: whoever read it has what they wanted.
         Err(failure) if out::is_unread(&failure) => exit::Exit::Done.into(),

@@ -1,7 +1,7 @@
 //! Signals that ask the program to stop.
 
 use crate::exit::Exit;
-use crate::{show, threads};
+use crate::{begun, show, threads};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -80,6 +80,9 @@ pub fn listen(
         for signal in signals.forever() {
             // Before it is acted upon: who is stopped by it asks which it was.
             let _ = FIRST.compare_exchange(0, signal, Ordering::AcqRel, Ordering::Acquire);
+            if is_first {
+                begun::tell_stopping();
+            }
             hear(signal, is_first);
             is_first = false;
         }

@@ -82,6 +82,9 @@ pub mod priority;
 // Child processes.
 pub mod child;
 
+// Processes that are no children.
+pub mod other_process;
+
 // What the machine charges a process, and what it withholds.
 pub mod host;
 

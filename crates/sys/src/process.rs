@@ -1,5 +1,7 @@
-//! What holds for this whole process: its limits, its umask, the signals that it ignores.
+//! What holds for this whole process: its limits, its umask, the signals that it ignores. And what tells one process
+//! from another that has its number.
 
+use std::fs;
 use std::io;
 use std::sync::OnceLock;
 
@@ -110,6 +112,21 @@ pub fn ignores(signal: i32) -> bool {
     // fields: numbers, and a function that may be absent.
     let action = unsafe { action.assume_init() };
     done == 0 && action.sa_sigaction == libc::SIG_IGN
+}
+
+/// When a process began, in clock ticks since boot: another one of the same number began at another moment. `None` if
+/// there is no such process, or it has ended and only waits for its parent.
+pub fn start_ticks(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in brackets, may hold anything.
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+    let state = fields.next()?;
+    (state != "Z" && state != "X").then(|| fields.nth(18)?.parse().ok()).flatten()
+}
+
+/// Tells this run of the machine from others; `None` where the kernel does not tell.
+pub fn boot_id() -> Option<String> {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|text| text.trim().to_owned())
 }
 
 #[cfg(test)]

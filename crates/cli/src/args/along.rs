@@ -124,15 +124,18 @@ mod tests {
     use crate::place::Places;
     use std::path::Path;
 
-    /// The places; what is always done; how far sides are started, and how is told of all copies of a command together.
+    /// The places; what is always done; how far sides are started, and how is told of all copies of a command together;
+    /// whether the command is a job.
     const STAYS: &[&str] = &[
         "and",
         "archive",
         "bootstrap",
+        "detach",
         "far_path",
         "far_ports",
         "hard_links",
         "human_readable",
+        "name",
         "perms",
         "places",
         "port",

@@ -4,6 +4,7 @@ use super::link::LinkArgs;
 use crate::args::along::AlongArgs;
 use crate::args::and::AndArgs;
 use crate::args::filters::FilterArgs;
+use crate::args::jobs::JobArgs;
 use crate::args::manners::MannersArgs;
 use crate::args::whole;
 use crate::exit;
@@ -98,6 +99,9 @@ pub struct CopyArgs {
     /// Say what would be done, change nothing
     #[arg(short = 'n', long)]
     pub dry_run: bool,
+    /// Whether it is a job.
+    #[command(flatten)]
+    pub job: JobArgs,
     /// Name each entry; twice: also those left alone
     #[arg(short = 'v', long, action = clap::ArgAction::Count)]
     pub verbose: u8,

@@ -1,5 +1,6 @@
 //! The command line of `thalweg frames`.
 
+use crate::args::jobs::StatedJobArgs;
 use crate::args::link::{CongestionArgs, FamilyArgs, SshArgs, TypedWay, WayArgs};
 use crate::args::{stream_count, whole};
 use crate::exit;
@@ -170,6 +171,9 @@ pub struct FramesPushArgs {
     /// promised is refused, with by how much it does not fit or what would
     #[arg(long, value_name = "PERIOD:BYTES:DEADLINE|RATE:DEADLINE", value_parser = units::parse_slot)]
     pub slot: Option<SlotAsked>,
+    /// Whether it is a job.
+    #[command(flatten)]
+    pub stated: StatedJobArgs,
     /// The way, and the channel.
     #[command(flatten)]
     pub link: ChannelArgs,

@@ -19,7 +19,7 @@ const REACHING: Heading = (
     &["port", "far-path", "far-ports", "near-ports", "ipv4", "ipv6", "state"],
 );
 
-const OF_COPIES: [Heading; 7] = [
+const OF_COPIES: [Heading; 8] = [
     (
         "What to copy",
         &[
@@ -76,6 +76,7 @@ const OF_COPIES: [Heading; 7] = [
     ("Network", &[], &["dscp", "via", "bind", "cca", "cipher", "ktls", "tls-records"]),
     REACHING,
     ("Output", &["verbose", "quiet", "progress", "report", "svg", "json"], &["human-readable"]),
+    ("Job", &[], &["detach", "name"]),
 ];
 
 const OF_SUITES: [Heading; 3] = [

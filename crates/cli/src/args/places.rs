@@ -1,6 +1,7 @@
 //! Options of what looks at places: ls, du, cat, rm, check, verify, gc.
 
 use super::filters::FilterArgs;
+use super::jobs::StatedJobArgs;
 use super::link::{FamilyArgs, SshArgs};
 use crate::place::Places;
 use crate::units;
@@ -164,6 +165,9 @@ pub struct CheckArgs {
     /// For how long a lost link is waited for.
     #[command(flatten)]
     pub patience: PatienceArgs,
+    /// Whether it is a job.
+    #[command(flatten)]
+    pub stated: StatedJobArgs,
     /// Whom to ask.
     #[command(flatten)]
     pub ask: AskArgs,
@@ -213,6 +217,9 @@ pub struct VerifyArgs {
     /// For how long a lost link is waited for.
     #[command(flatten)]
     pub patience: PatienceArgs,
+    /// Whether it is a job.
+    #[command(flatten)]
+    pub stated: StatedJobArgs,
     /// Whom to ask.
     #[command(flatten)]
     pub ask: AskArgs,

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 /// Options of why.
 #[derive(Debug, clap::Args)]
 pub struct WhyArgs {
-    /// Process number of a running copy, a file with the output of cp --json, or the beginning of a job's name
-    /// (default: the last transfer)
-    #[arg(value_name = "PID|FILE|JOB")]
+    /// Process number of a running copy, a file with the output of cp --json, or the beginning of a transfer's name in
+    /// --list (default: the last transfer)
+    #[arg(value_name = "PID|FILE|TRANSFER")]
     pub transfer: Option<OsString>,
     /// With a table of all stages of both sides; twice: also streams, processes and disks
     #[arg(short = 'v', long, action = clap::ArgAction::Count)]

@@ -1,5 +1,6 @@
 //! The command line of `thalweg stream` and `thalweg mark`.
 
+use crate::args::jobs::JobArgs;
 use crate::args::link::LinkArgs;
 use crate::args::manners::PriorityArgs;
 use crate::exit;
@@ -79,6 +80,9 @@ pub struct StreamArgs {
     /// The link; without --streams at most 4 of them: pieces come one after the other.
     #[command(flatten)]
     pub link: LinkArgs,
+    /// Whether it is a job.
+    #[command(flatten)]
+    pub job: JobArgs,
     /// Name each file, and tell what the stream goes by and more of the link
     #[arg(short = 'v', long)]
     pub verbose: bool,

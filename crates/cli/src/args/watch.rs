@@ -2,6 +2,7 @@
 
 use crate::args::copy::Verify;
 use crate::args::filters::FilterArgs;
+use crate::args::jobs::JobArgs;
 use crate::args::link::LinkArgs;
 use crate::args::manners::MannersArgs;
 use crate::args::whole;
@@ -88,6 +89,9 @@ pub struct WatchArgs {
     /// The link; a copy that is given up is tried again.
     #[command(flatten)]
     pub link: LinkArgs,
+    /// Whether it is a job.
+    #[command(flatten)]
+    pub job: JobArgs,
     /// Only errors
     #[arg(short = 'q', long)]
     pub quiet: bool,

@@ -6,7 +6,7 @@ use crate::commands::verify::shown_by;
 use crate::exit::Exit;
 use crate::place::Places;
 use crate::progress::{Progress, Ticker};
-use crate::{json, out, show, units};
+use crate::{begun, json, out, show, units};
 use std::ffi::{OsStr, OsString};
 use std::io::BufReader;
 use std::path::Path;
@@ -38,6 +38,7 @@ pub fn check(args: &CheckArgs, places: &Places) -> Result<Exit> {
     let mut teller = Teller::new(args.ask.json, [args.source.clone(), destination.clone()]);
     let source = Reach::open(&args.source, &mut far_movers)?.following_links(args.copy_links);
     let destination = Reach::open(destination, &mut far_movers)?.following_links(args.copy_links);
+    begun::tell();
     // A signal ends the process: nothing is left half done by reading.
     let never = Arc::default();
     let seed = args.sample.map(|_| args.seed.clone().unwrap_or_else(verify::random_seed));
@@ -60,6 +61,7 @@ fn check_list(args: &CheckArgs, list: &Path, selected: &Selected, places: &Place
     };
     let mut far_movers = args.patience.far_movers(&args.ask, places);
     let place = Reach::open(&args.source, &mut far_movers)?;
+    begun::tell();
     let mut teller = Teller::new(args.ask.json, [list.into(), args.source.clone()]);
     let found = teller
         .watch(|meter, tell| check::check_list(lines, &place, selected, meter, tell, &Arc::default()))?;

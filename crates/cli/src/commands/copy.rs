@@ -6,7 +6,7 @@ use crate::copy_output::relay::Relay;
 use crate::copy_output::{Listener, Teller};
 use crate::exit::Exit;
 use crate::place::Places;
-use crate::{out, running, show, signals, threads};
+use crate::{begun, out, running, show, signals, threads};
 use errand::{Between, Hears, Pack};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -152,6 +152,7 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
         signal: &signal,
         teller: &teller,
     };
+    begun::tell();
     let done = copies.run(&meters);
 
     // Ends links in order, and what ssh started.

@@ -4,7 +4,7 @@ use super::slots;
 use crate::exit::Exit;
 use crate::place::Places;
 use crate::progress::Progress;
-use crate::{json, running, show, signals, threads, units};
+use crate::{begun, json, running, show, signals, threads, units};
 use serde_json::{Value, json};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -66,6 +66,7 @@ pub fn stream(args: &StreamArgs, places: &Places) -> Result<Exit> {
     }
     let watch = watch(&teller, meter);
     let _listens = running::listen(&state, &wishes.rate);
+    begun::tell();
     let result = ends.run([&names[0], &names[1]], &wishes, &state, &watch, &stop);
     drop(far_movers);
     let reported = teller.stop();

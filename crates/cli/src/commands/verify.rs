@@ -6,7 +6,7 @@ use crate::commands::places::Troubles;
 use crate::exit::Exit;
 use crate::place::Places;
 use crate::progress::{Progress, Ticker};
-use crate::{json, out, show, units};
+use crate::{begun, json, out, show, units};
 use serde_json::Value;
 use std::ffi::OsString;
 use std::fs::File;
@@ -66,6 +66,7 @@ pub fn verify(args: &VerifyArgs, places: &Places) -> Result<Exit> {
     let mut far_movers = args.patience.far_movers(&args.ask, places);
     let reach = Reach::open(place, &mut far_movers)?;
     reach.refuse_misspelt()?;
+    begun::tell();
     let meter = Arc::new(Meter::default());
     let sealed: Vec<&Seal> = seals.iter().collect();
     verify::expect_all(&meter, &sealed);

@@ -5,7 +5,7 @@ use crate::args::watch::{ItemArg, KeepRunArgs, OrderArg, WatchArgs};
 use crate::exit::Exit;
 use crate::place::{Place, Places};
 use crate::signals;
-use crate::{json, out, running, show, units};
+use crate::{begun, json, out, running, show, units};
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -48,6 +48,7 @@ pub fn watch(args: &WatchArgs, places: &Places) -> Result<Exit> {
     let hears = teller.clone();
     let tell: Tell = Arc::new(move |told| hears.hear(&told));
     let _listens = running::listen(&watch.state, &watch.wishes.movement.rate);
+    begun::tell();
     let ended = engine::watch(&watch, &tell, &stop)?;
     let missed = [&ended.given_up, &ended.lost, &ended.torn, &ended.unseen];
     let is_whole = missed.iter().all(|names| names.is_empty());

@@ -155,7 +155,7 @@ fn from_file(name: &OsStr, state: Option<&Path>) -> Result<Subject> {
         io::ErrorKind::NotFound => {
             let list = format!("thalweg why --list{}", show::state_option(state));
             let cause =
-                format!("`{shown}` is neither a process, a file nor a job: `{list}` shows those known");
+                format!("`{shown}` is neither a process, a file nor a transfer: `{list}` shows those known");
             Failure::new(FailureKind::NotFound, "look for transfers", cause)
         }
         _ => {

@@ -4,7 +4,7 @@
 use super::check::{End, round_trips};
 use super::direction::{Direction, Numbers, Shared};
 use super::hosts::{self, Hosts, QUEUE_BACK, QUEUE_FORWARD};
-use super::registry::{HostRecord, Record, boot_id, own_start_ticks, socket_of};
+use super::registry::{HostRecord, Record, own_start_ticks, socket_of};
 use super::spec::{Paths, Side, Spec};
 use super::wire::{Counters, Path, Wire};
 use serde::{Deserialize, Serialize};
@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io, of_thread};
+use thalweg_sys::process::boot_id;
 
 /// What a request may have.
 pub const REQUEST_BYTES_MAX: u64 = 64 << 10;

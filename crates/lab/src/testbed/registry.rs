@@ -26,6 +26,7 @@ use thalweg_mover::failure::{
 use thalweg_sys::atomic_file::{self, Durability};
 use thalweg_sys::child::in_own_session;
 use thalweg_sys::namespace::{self, NetworkNamespace};
+use thalweg_sys::process::{boot_id, start_ticks};
 
 /// Set for every program that `run` starts: by it they are found when their testbed has died, where the kernel has no
 /// cookies of namespaces.
@@ -478,20 +479,6 @@ pub fn own_start_ticks() -> Result<u64> {
             "the start of this process is not told",
         )
     })
-}
-
-/// `None` if there is no such process, or it has ended and only waits for its parent.
-fn start_ticks(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in brackets, may hold anything.
-    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
-    let state = fields.next()?;
-    (state != "Z" && state != "X").then(|| fields.nth(18)?.parse().ok()).flatten()
-}
-
-/// Tells this run of the machine from others.
-pub(super) fn boot_id() -> Option<String> {
-    fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|text| text.trim().to_owned())
 }
 
 /// Processes in the hosts of a testbed. Of one that has died the kernel may have given the inodes to others, so there

@@ -3,7 +3,7 @@
 use super::{Teller, clock_json, clock_text, link_settings, slots};
 use crate::exit::Exit;
 use crate::place::Places;
-use crate::{show, signals, units};
+use crate::{begun, show, signals, units};
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -93,6 +93,7 @@ pub(super) fn push(args: &FramesPushArgs, places: &Places) -> Result<Exit> {
         latest: Cell::new(0),
         torn: RefCell::default(),
     };
+    begun::tell();
     let report = job.run(from);
     match report {
         Ok(report) => {
