@@ -1,6 +1,7 @@
 //! Accepts connections. Until a peer has proved who it is, it costs a small task and a deadline, never a
 //! thread: handshakes run on an asynchronous runtime, everything after them on blocking threads.
 
+use crate::metrics::Refused;
 use crate::sessions::{Host, Origin};
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -266,7 +267,7 @@ pub fn listen(
 }
 
 /// Sockets that listen at `addresses`, in order.
-fn bind_all(addresses: &[String]) -> Result<Vec<TcpListener>> {
+pub(crate) fn bind_all(addresses: &[String]) -> Result<Vec<TcpListener>> {
     let wanted = addresses.iter().map(|text| addresses_of(text)).collect::<Result<Vec<_>>>()?;
     let all = wanted.concat();
     let mut listeners = Vec::new();
@@ -457,7 +458,10 @@ async fn welcome(stream: TcpStream, door: Door, stranger: Option<(Place, oneshot
     let secured = match stranger {
         Some((_place, cut)) => tokio::select! {
             secured = handshake => secured,
-            _ = cut => return door.turned_away(address, &"too many strangers came later"),
+            _ = cut => {
+                door.host.metrics.refuse(Refused::Crowd);
+                return door.turned_away(address, &"too many strangers came later");
+            }
         },
         None => handshake.await,
     };
@@ -470,13 +474,20 @@ async fn welcome(stream: TcpStream, door: Door, stranger: Option<(Place, oneshot
                 .and_then(|socket| Connection::from_parts(socket.into(), tls))
         }
         Ok(Err(error)) => {
+            door.host.metrics.refuse(Refused::Handshake);
             return door.turned_away(address, &error);
         }
-        Err(_) => Err(Failure::new(FailureKind::Connection, "accept", "the handshake took too long")),
+        Err(_) => {
+            door.host.metrics.refuse(Refused::Handshake);
+            Err(Failure::new(FailureKind::Connection, "accept", "the handshake took too long"))
+        }
     };
     let left = ADMIT_TIMEOUT.saturating_sub(since.elapsed());
-    let counted =
-        connection.and_then(|connection| Ok((door.newcomers.note(Origin::of(&connection))?, connection)));
+    let counted = connection.and_then(|connection| {
+        let newcomer = door.newcomers.note(Origin::of(&connection));
+        let newcomer = newcomer.inspect_err(|_| door.host.metrics.refuse(Refused::Crowd))?;
+        Ok((newcomer, connection))
+    });
     let host = door.host.clone();
     let admit = move || counted.and_then(|(_newcomer, connection)| host.admit(connection, left));
     let admitted = tokio::task::spawn_blocking(admit).await;
