@@ -718,6 +718,22 @@ mod tests {
         assert_eq!(told(one, 10_000), FAILURES_A_MINUTE);
     }
 
+    #[test]
+    fn of_what_goes_metrics_count_no_more_than_was_seen_whatever_its_receiver_says() {
+        let metrics = Metrics::new();
+        let said = Totals { done: u64::MAX, failed: 9, bytes_done: u64::MAX, ..Totals::default() };
+        let counted = |direction| {
+            let line = Line { direction: Some(direction), ..line_of("files", "data/a".to_owned()) };
+            let line = line.counted(&metrics, Some("data".to_owned()));
+            line.end(&Ok(said), None, Done::by_then(2, 5));
+            let moved = metrics.moved("data", direction);
+            (moved.bytes, moved.entries, moved.failed)
+        };
+        assert_eq!(counted(PULL), (5, 2, 2));
+        // Of what comes they are our own.
+        assert_eq!(counted(PUSH), (u64::MAX, u64::MAX, 9));
+    }
+
     /// Else a client would only have to fail often enough before it fails behind what it did.
     #[test]
     fn whatever_did_something_or_was_stated_is_told_behind_any_number_of_failures() {

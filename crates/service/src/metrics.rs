@@ -125,12 +125,12 @@ struct Sums {
 
 /// What was moved.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Moved {
-    bytes: u64,
-    resumed_bytes: u64,
-    repaired: u64,
-    entries: u64,
-    failed: u64,
+pub(crate) struct Moved {
+    pub bytes: u64,
+    pub resumed_bytes: u64,
+    pub repaired: u64,
+    pub entries: u64,
+    pub failed: u64,
 }
 
 /// What a transfer, or what is done without one, is counted under.
@@ -182,6 +182,13 @@ impl Metrics {
             counts.push(Arc::downgrade(&count));
         }
         count
+    }
+
+    /// What files were moved at an export.
+    #[cfg(test)]
+    pub fn moved(&self, export: &str, direction: &'static str) -> Moved {
+        let key = (export.to_owned(), "files", direction);
+        lock(&self.sums).moved.get(&key).copied().unwrap_or_default()
     }
 
     /// Transfers that are under way.
@@ -312,11 +319,7 @@ mod tests {
 
     fn labels(export: &str, ticket: &str) -> Labels {
         let (export, ticket) = (Some(export.to_owned()), Some(ticket.to_owned()));
-        Labels { kind: "files", direction: Some("push"), export, ticket }
-    }
-
-    fn moved(metrics: &Metrics, export: &str) -> Moved {
-        lock(&metrics.sums).moved.get(&(export.to_owned(), "files", "push")).copied().unwrap_or_default()
+        Labels { kind: "files", direction: Some(PUSH), export, ticket }
     }
 
     #[test]
@@ -332,14 +335,14 @@ mod tests {
             count.note(&done(bytes), &own(busy_nanos), Some(Evidence::default()));
         }
         let so_far = Moved { bytes: 300, resumed_bytes: 2, repaired: 1, ..Moved::default() };
-        assert_eq!(moved(&metrics, "data"), so_far);
+        assert_eq!(metrics.moved("data", PUSH), so_far);
         assert_eq!(lock(&metrics.sums).busy[&("receiver", 3_u8)], 9);
         assert_eq!(metrics.under_way().len(), 1);
         // Less than was told on the way: something was withdrawn.
         count.end("done", &Done { failed: 1, ..done(250) });
         count.note(&done(900), &own(90), None);
         count.end("io", &done(900));
-        let is = moved(&metrics, "data");
+        let is = metrics.moved("data", PUSH);
         assert_eq!((is.bytes, is.entries, is.failed), (300, 7, 1));
         let sums = lock(&metrics.sums);
         assert_eq!(sums.ended.iter().collect::<Vec<_>>(), [(&("files", "push", "done".to_owned()), &1)]);
@@ -348,7 +351,7 @@ mod tests {
         assert!(metrics.under_way().is_empty());
         // The next one adds to it.
         metrics.begin(labels("data", "alice")).end("done", &done(11));
-        assert_eq!(moved(&metrics, "data").bytes, 311);
+        assert_eq!(metrics.moved("data", PUSH).bytes, 311);
     }
 
     #[test]

@@ -246,7 +246,7 @@ mod tests {
             "# Metrics. Made by `THALWEG_GOLDEN=write cargo test -p thalweg-service metrics`.\n\n",
         );
         for Metric { name, kind, labels, .. } in TABLE {
-            let words: Vec<&str> = [kind.word(), name].into_iter().chain(labels.iter().copied()).collect();
+            let words: Vec<&str> = [kind.word(), *name].into_iter().chain(labels.iter().copied()).collect();
             let _ = writeln!(names, "{}", words.join(" "));
         }
         if std::env::var_os("THALWEG_GOLDEN").is_some_and(|value| value == "write") {
