@@ -1,13 +1,15 @@
-//! What a daemon counts, and tells whoever asks, such as Prometheus: what its log says of each transfer, added up; where
-//! the time goes, as `thalweg why` has it; what the kernel says of its streams.
+//! What a daemon counts, and tells whoever asks, such as Prometheus: what its log says of each transfer, added up;
+//! where the time goes, as `thalweg why` has it; what the kernel says of its streams.
 //!
-//! 1. A transfer has a [`Count`] beside its line of the log, which hears about once a second how much is done, and at the
-//!    end how it ended. What grew since the last time is added to sums: they never go back, whatever ends.
-//! 2. Streams, channels of frames and the room of exports are looked at once a second, if anybody may ask (`looks`).
+//! 1. A transfer has a [`Count`] beside its line of the log, which hears about once a second how much is done, and at
+//!    the end how it ended. What grew since the last time is added to sums: they never go back, whatever ends.
+//! 2. Streams, channels of frames and the room of exports are looked at once a second, if anybody may ask (`looks`). A
+//!    stream has its last word when it ends.
 //! 3. Who asks (`http`) gets a `page` made at that moment, of the metrics of one [`table`].
 //!
-//! No thread that moves data has a part in it. Labels are bounded: names of exports, so many names of tickets, and words
-//! of ours; nothing that a client chose. Not guaranteed: what a stream, or a consumer of frames, did in its last second.
+//! No thread that moves data has a part in it. Labels are bounded: names of exports, so many names of tickets, and
+//! words of ours; nothing that a client chose. Not guaranteed: what a consumer of frames did in its last second, and
+//! what is sent on a stream on which nothing comes any more.
 
 use crate::log::{Done, PUSH};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,8 +1,8 @@
 //! Answers who asks for metrics: a strict HTTP that reads one request of a connection, answers it and closes.
 //!
-//! `GET` and `HEAD` of `/metrics` and of `/healthz`, and nothing else; without TLS, and for whoever reaches the address.
-//! Bounded: connections at once, the bytes of a request, the time for it and for all of a connection, and pages that are
-//! made, of which there is one at a time. It reads no body, and does nothing but tell.
+//! `GET` and `HEAD` of `/metrics` and of `/healthz`, and nothing else; without TLS, and for whoever reaches the
+//! address. Bounded: connections at once, the bytes of a request, the time for it and for all of a connection, and
+//! pages that are made, of which there is one at a time. It reads no body, and does nothing but tell.
 
 use super::page::Form;
 use crate::accept;
