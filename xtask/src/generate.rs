@@ -16,7 +16,7 @@ mod man;
 /// packaging/completions.
 mod completions;
 
-/// Of docs/reference: cli.md, configuration.md and exit-codes.md.
+/// Of docs/reference: cli.md, configuration.md, exit-codes.md and metrics.md.
 mod reference;
 
 /// What of committed results several pages need.
@@ -101,6 +101,7 @@ fn files() -> anyhow::Result<BTreeMap<PathBuf, Vec<u8>>> {
     files.insert("docs/reference/cli.md".into(), reference::command_line(&command).into_bytes());
     files.insert("docs/reference/exit-codes.md".into(), reference::exit_codes().into_bytes());
     files.insert("docs/reference/configuration.md".into(), reference::configuration(&command).into_bytes());
+    files.insert("docs/reference/metrics.md".into(), reference::metrics().into_bytes());
     for family in thalweg_wire::vectors::families() {
         let path = Path::new(VECTORS).join(family.name).with_extension("txt");
         files.insert(path, family.to_text().into_bytes());

@@ -31,6 +31,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("nftables", "/usr/sbin/nft"),
     ("faketime", "/usr/bin/faketime"),
     ("musl-tools", "/usr/bin/musl-gcc"),
+    ("prometheus", "/usr/bin/promtool"),
     ("chromium", "/usr/bin/chromium"),
     ("chromium-driver", "/usr/bin/chromedriver"),
 ];

@@ -29,7 +29,7 @@ use toml::de::{DeTable, DeValue};
 
 /// Options that may stand in a file or in the environment: what is of a site or a person. What one command line means
 /// (names, filters, --delete, --receipt, ...) is not among them.
-pub const OPTIONS: [&str; 53] = [
+pub const OPTIONS: [&str; 54] = [
     "advertise",
     "bind",
     "block-max",
@@ -60,6 +60,7 @@ pub const OPTIONS: [&str; 53] = [
     "max-sessions-per-address",
     "max-spill",
     "memory",
+    "metrics",
     "near-ports",
     "nice",
     "no-io-uring",

@@ -5,6 +5,9 @@ mod support;
 #[path = "service/units.rs"]
 mod units;
 
+#[path = "service/metrics.rs"]
+mod metrics;
+
 #[path = "service/tickets.rs"]
 mod tickets;
 
@@ -597,13 +600,13 @@ fn at_sighup_a_daemon_reads_its_exports_anew_and_serves_on() {
 
     let line = reload();
     assert_eq!(line["message"], "the exports are read anew, and are as they were", "{line}");
-    configure(&[("kept", "b"), ("new", "b")], "patience = \"5min\"\n");
+    configure(&[("kept", "b"), ("new", "b")], "patience = \"5min\"\nmetrics = \"127.0.0.1:0\"\n");
     let line = reload();
     assert_eq!((&line["added"], &line["removed"]), (&"new".into(), &"old".into()), "{line}");
     assert_eq!(line["changed"], "kept", "{line}");
     assert_eq!(exports(), ["kept/", "new/"]);
     // What a reading cannot change is said.
-    assert_eq!(told("started anew")[0]["options"], "patience");
+    assert_eq!(told("started anew")[0]["options"], "patience, metrics");
     let ran = copy.end(Duration::from_secs(120));
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     assert!(std::fs::read(scratch.path("a/there")).unwrap() == noise(1, 8 << 20));

@@ -1,6 +1,7 @@
 //! Accepts connections. Until a peer has proved who it is, it costs a small task and a deadline, never a
 //! thread: handshakes run on an asynchronous runtime, everything after them on blocking threads.
 
+use crate::metrics::Refused;
 use crate::sessions::{First, Host, Origin};
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -310,7 +311,7 @@ pub fn listen(
 }
 
 /// Sockets that listen at `addresses`, in order.
-fn bind_all(addresses: &[String]) -> Result<Vec<TcpListener>> {
+pub(crate) fn bind_all(addresses: &[String]) -> Result<Vec<TcpListener>> {
     let wanted = addresses.iter().map(|text| addresses_of(text)).collect::<Result<Vec<_>>>()?;
     let all = wanted.concat();
     let mut listeners = Vec::new();
@@ -502,7 +503,10 @@ async fn welcome(stream: TcpStream, door: Door, stranger: Option<(Place, oneshot
     let secured = match stranger {
         Some((_place, cut)) => tokio::select! {
             secured = handshake => secured,
-            _ = cut => return door.turned_away(address, &"too many strangers came later"),
+            _ = cut => {
+                door.host.metrics.refuse(Refused::Crowd);
+                return door.turned_away(address, &"too many strangers came later");
+            }
         },
         None => handshake.await,
     };
@@ -515,13 +519,19 @@ async fn welcome(stream: TcpStream, door: Door, stranger: Option<(Place, oneshot
                 .and_then(|socket| Ok((Connection::from_parts(socket.into(), tls)?, first)))
         }
         Ok(Err(error)) => {
+            door.host.metrics.refuse(Refused::Handshake);
             return door.turned_away(address, &error);
         }
-        Err(_) => Err(Failure::new(FailureKind::Connection, "accept", "the handshake took too long")),
+        Err(_) => {
+            door.host.metrics.refuse(Refused::Handshake);
+            Err(Failure::new(FailureKind::Connection, "accept", "the handshake took too long"))
+        }
     };
     let left = ADMIT_TIMEOUT.saturating_sub(since.elapsed());
     let counted = secured.and_then(|(connection, first)| {
-        Ok((door.newcomers.note(Origin::of(&connection))?, connection, first))
+        let newcomer = door.newcomers.note(Origin::of(&connection));
+        let newcomer = newcomer.inspect_err(|_| door.host.metrics.refuse(Refused::Crowd))?;
+        Ok((newcomer, connection, first))
     });
     let host = door.host.clone();
     let admit =

@@ -34,6 +34,7 @@ pub(crate) fn answer(
 ) {
     let pen = Pen { session, epoch: session.epoch(), number, room };
     let line = Line::of_question(session, &question, host.failures.clone());
+    let line = line.map(|line| line.counted(&host.metrics, None));
     let is_read = matches!(question, Question::Read { .. });
     let is_digest = matches!(question, Question::Digest { .. });
     let is_further = matches!(question, Question::Read { offset: 1.., .. });

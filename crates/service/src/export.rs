@@ -360,6 +360,11 @@ impl Exports {
         }
     }
 
+    /// Whether there is one of this name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        matches!(self, Exports::Named(exports) if exports.iter().any(|(export, _)| export.name == name))
+    }
+
     /// Names, with what each may move at most in bits a second.
     pub fn limits(&self) -> Vec<(String, Option<u64>)> {
         match self {

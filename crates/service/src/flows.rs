@@ -81,15 +81,17 @@ impl Host {
         run.note_there();
         run.attach(open.transfer, session.outbox(), None);
         let reading = run.clone();
-        let settled = |run: &FlowSend| run.progress().settled;
-        let end = |run: &FlowSend, ended: Result<Totals>, line: &Line| {
+        let by_then = |run: &FlowSend| {
             let progress = run.progress();
-            line.end(&ended, run.stated_root(), Done::by_then(progress.settled, progress.marked_bytes));
+            Done::by_then(progress.settled, progress.marked_bytes)
+        };
+        let end = |run: &FlowSend, ended: Result<Totals>, line: &Line| {
+            line.end(&ended, run.stated_root(), by_then(run));
             if let Err(failure) = &ended {
                 run.abort(failure.clone());
             }
         };
-        self.send(session, served, run, settled, FlowSend::abort, end)?;
+        self.send(session, served, run, by_then, FlowSend::abort, end)?;
         // Else nobody would see that it came to nothing.
         reading.start(feed).inspect_err(|failure| reading.abort(failure.clone()))?;
         Ok(form)

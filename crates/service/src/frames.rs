@@ -15,6 +15,7 @@ use thalweg_mover::run::frames::job::{self, ConsumeWishes, Keeper};
 use thalweg_mover::run::frames::windows::is_of_window;
 use thalweg_mover::run::session::Session;
 use thalweg_mover::run::thread;
+use thalweg_wire::account::SideAccounts;
 use thalweg_wire::message::{
     ChannelStatus, FramePolicy, FrameRole, FrameTerms, Open, Opened, Place, Terms, TransferNumber,
 };
@@ -22,6 +23,8 @@ use thalweg_wire::path::Escaped;
 
 /// Between two looks whether a client is still there.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// Between two times that it is noted how much came or went.
+const NOTE_EVERY: Duration = Duration::from_secs(1);
 /// For no longer than this a producer is waited for whose end of the link was closed, and has most likely ended: its
 /// consumers wait for word of it.
 const PRODUCER_ENDED: Duration = Duration::from_secs(60);
@@ -217,7 +220,9 @@ fn watch(
     line: &Line,
 ) {
     let link = watched.link();
-    let mut closed_at = None;
+    let done = || Done { bytes: link.crossed().verified_bytes, ..Done::default() };
+    let note = || line.note(done(), &SideAccounts::default(), None);
+    let (mut closed_at, mut noted_at) = (None, Instant::now());
     let given_up = loop {
         if watched.is_over() || watched.is_replaced() {
             break None;
@@ -235,6 +240,10 @@ fn watch(
         if gone.is_some_and(|since| keep.is_over(since, session.fell_silent(), ended)) {
             break Some(gone_for_good());
         }
+        if noted_at.elapsed() >= NOTE_EVERY {
+            note();
+            noted_at = Instant::now();
+        }
         std::thread::sleep(LOOK_AGAIN);
     };
     link.detach();
@@ -244,7 +253,8 @@ fn watch(
         true => watched.give_up(),
         false => watched.forget(),
     }
-    let done = Done { bytes: link.crossed().verified_bytes, ..Done::default() };
+    note();
+    let done = done();
     let why = match watched.failure().or(given_up) {
         Some(failure) => {
             line.tell(done, Err(&failure));

@@ -28,6 +28,8 @@ pub mod published;
 
 pub mod jobs;
 
+pub mod metrics;
+
 mod answer;
 
 pub mod sd_notify;

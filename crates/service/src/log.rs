@@ -8,15 +8,18 @@
 //! became, which the client's report has.
 
 use crate::accept::source_of;
+use crate::metrics::{Count, Labels, Metrics};
 use crate::published::{self, cut};
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+use thalweg_mover::basin::Evidence;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::link::Fingerprint;
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::session::Session;
+use thalweg_wire::account::SideAccounts;
 use thalweg_wire::message::{Direction, Open, Place, Question, Request, Totals};
 use thalweg_wire::{Digest, digest};
 
@@ -37,6 +40,14 @@ pub(crate) use of_session;
 
 /// The kind of a push or pull that only says what it would do.
 const DRY_RUN: &str = "dry-run";
+
+/// What comes.
+pub(crate) const PUSH: &str = "push";
+/// What goes.
+const PULL: &str = "pull";
+
+/// How something ends in order.
+const DONE: &str = "done";
 
 /// A transfer, or an answer, that is under way.
 #[derive(Debug, Clone)]
@@ -60,6 +71,8 @@ pub(crate) struct Line {
     has_begun: bool,
     began: Instant,
     failures: Arc<Failures>,
+    /// What metrics have of it.
+    count: Option<Arc<Count>>,
 }
 
 /// Transfers and requests that came to nothing and are told in a minute, of one address, whatever tickets they came
@@ -130,6 +143,10 @@ pub(crate) struct Done {
     pub deleted: u64,
     /// Source files removed here; of a dry run those that would be.
     pub removed: u64,
+    /// Content bytes found from an earlier attempt.
+    pub resumed: u64,
+    /// Chunks that came damaged and were sent again.
+    pub repaired: u64,
 }
 
 impl Done {
@@ -155,6 +172,8 @@ impl From<Totals> for Done {
             skipped: totals.skipped,
             deleted: totals.deleted,
             removed: 0,
+            resumed: totals.bytes_resumed,
+            repaired: totals.chunks_repaired,
         }
     }
 }
@@ -169,6 +188,28 @@ impl Line {
             line.tell_begin();
         }
         line
+    }
+
+    /// Has it counted, too, as one at this export, if that is one of the daemon's.
+    pub fn counted(self, metrics: &Arc<Metrics>, export: Option<String>) -> Line {
+        let ticket = self.ticket.clone();
+        let labels = Labels { kind: self.kind, direction: self.direction, export, ticket };
+        Line { count: Some(metrics.begin(labels)), ..self }
+    }
+
+    /// So much of it is done by now, and so our side's time went; `evidence`: where that of both did, if it is known.
+    pub fn note(&self, done: Done, own: &SideAccounts, evidence: Option<Evidence>) {
+        if let Some(count) = &self.count {
+            count.note(&self.moved(done), own, evidence);
+        }
+    }
+
+    /// What of that was moved: of a dry run nothing.
+    fn moved(&self, done: Done) -> Done {
+        match self.kind {
+            DRY_RUN => Done { bytes: 0, deleted: 0, removed: 0, resumed: 0, repaired: 0, ..done },
+            _ => done,
+        }
     }
 
     /// It is opened: from now on something may be done. To be called once, before anybody sees it to its end.
@@ -205,8 +246,8 @@ impl Line {
             address: session.peer_address(),
             transfer: Some(open.transfer.0),
             direction: Some(match open.direction() {
-                Direction::Push => "push",
-                Direction::Pull => "pull",
+                Direction::Push => PUSH,
+                Direction::Pull => PULL,
             }),
             kind: match &open.request {
                 Request::Frames { .. } => "frames",
@@ -220,6 +261,7 @@ impl Line {
             has_begun: false,
             began: Instant::now(),
             failures,
+            count: None,
         }
     }
 
@@ -244,6 +286,7 @@ impl Line {
             has_begun: true,
             began: Instant::now(),
             failures,
+            count: None,
         })
     }
 
@@ -254,6 +297,13 @@ impl Line {
             Ok(totals) => (Done { removed: by_then.removed, ..Done::from(*totals) }, Ok(())),
             Err(failure) => (by_then, Err(failure)),
         };
+        if let Some(count) = self.count.as_ref().filter(|_| self.direction == Some(PULL)) {
+            // Whose totals are the word of who received, and sums stay what we know.
+            let most = by_then.entries.unwrap_or(0);
+            let entries = done.entries.map(|entries| entries.min(most));
+            let known = Done { entries, failed: done.failed.min(most), ..by_then };
+            count.end(&outcome_of(ended), &self.moved(known));
+        }
         self.tell_of(self.began.elapsed(), done, (ended, root), None);
     }
 
@@ -271,18 +321,16 @@ impl Line {
         (ended, root): (std::result::Result<(), &Failure>, Option<Digest>),
         first: Option<&Failure>,
     ) {
+        let (moved, outcome) = (self.moved(done), outcome_of(ended));
+        if let Some(count) = &self.count {
+            count.end(&outcome, &moved);
+        }
         if ended.is_err() && self.is_left_out(&done, root) {
             return;
         }
         let failure = ended.err().or(first).map(|failure| cut(failure.to_string()));
-        let (how, outcome) = match ended {
-            Ok(()) => ("done", "done".to_owned()),
-            Err(failure) => ("failed", failure.kind.word()),
-        };
+        let how = if ended.is_ok() { DONE } else { "failed" };
         let what = if self.direction.is_some() { "transfer" } else { "request" };
-        // Counted is what would be moved, or would go.
-        let moved = (done.bytes, done.deleted, done.removed);
-        let (bytes, deleted, removed) = if self.kind == DRY_RUN { (0, 0, 0) } else { moved };
         let if_any = |count: u64| (count > 0).then_some(count);
         let seconds = (time.as_secs_f64() * 1e3).round() / 1e3;
         tracing::info!(
@@ -298,9 +346,9 @@ impl Line {
             failed = done.failed,
             unchanged = if_any(done.unchanged),
             skipped = if_any(done.skipped),
-            deleted = if_any(deleted),
-            removed = if_any(removed),
-            bytes,
+            deleted = if_any(moved.deleted),
+            removed = if_any(moved.removed),
+            bytes = moved.bytes,
             seconds,
             outcome = outcome.as_str(),
             failure = failure.as_deref(),
@@ -496,6 +544,11 @@ fn whole(place: &Place) -> Digest {
     digest::of_piece(0, &bytes, bytes.len() as u64)
 }
 
+/// How it ended, in a word.
+fn outcome_of(ended: std::result::Result<(), &Failure>) -> String {
+    ended.map_or_else(|failure| failure.kind.word(), |()| DONE.to_owned())
+}
+
 /// The first place stands for all: a line has an end.
 fn shown(places: &[Place]) -> String {
     let first = places.first().map(published::shown).unwrap_or_default();
@@ -527,6 +580,7 @@ mod tests {
             has_begun: true,
             began: Instant::now(),
             failures: Arc::default(),
+            count: None,
         }
     }
 
@@ -665,6 +719,22 @@ mod tests {
         assert!(!failures.has_room(one));
         failures.tidy(now + MINUTE);
         assert_eq!(told(one, 10_000), FAILURES_A_MINUTE);
+    }
+
+    #[test]
+    fn of_what_goes_metrics_count_no_more_than_was_seen_whatever_its_receiver_says() {
+        let metrics = Metrics::new();
+        let said = Totals { done: u64::MAX, failed: 9, bytes_done: u64::MAX, ..Totals::default() };
+        let counted = |direction| {
+            let line = Line { direction: Some(direction), ..line_of("files", "data/a".to_owned()) };
+            let line = line.counted(&metrics, Some("data".to_owned()));
+            line.end(&Ok(said), None, Done::by_then(2, 5));
+            let moved = metrics.moved("data", direction);
+            (moved.bytes, moved.entries, moved.failed)
+        };
+        assert_eq!(counted(PULL), (5, 2, 2));
+        // Of what comes they are our own.
+        assert_eq!(counted(PUSH), (u64::MAX, u64::MAX, 9));
     }
 
     /// Else a client would only have to fail often enough before it fails behind what it did.

@@ -283,8 +283,14 @@ impl Served {
         Served { progress: Some(Box::new(progress)), ..self }
     }
 
-    /// Tells where the client is, how much is done, and where the time goes on both sides.
-    pub fn tell(&self, session: &Session, entries: u64, sender: SideAccounts, receiver: SideAccounts) {
+    /// Tells where the client is, how much is done, and where the time goes on both sides, and gives the last back.
+    pub fn tell(
+        &self,
+        session: &Session,
+        entries: u64,
+        sender: SideAccounts,
+        receiver: SideAccounts,
+    ) -> Evidence {
         let evidence = self.evidence(session.streams().len(), entries, sender, receiver);
         let (address, progress) = (session.peer_address(), self.progress.as_ref().map(|progress| progress()));
         let ticket = session.ticket().map(str::to_owned);
@@ -292,8 +298,9 @@ impl Served {
             told.address = address;
             told.ticket = ticket;
             told.progress = progress;
-            told.evidence = evidence;
+            told.evidence = evidence.clone();
         });
+        evidence
     }
 
     /// The last word.

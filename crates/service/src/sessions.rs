@@ -4,9 +4,10 @@
 
 use crate::export::{Changes, Exports};
 use crate::log::{Failures, of_session};
+use crate::metrics::{Metrics, Refused};
 use crate::slots::Slots;
 use crate::tickets::issuers::NotTaken;
-use crate::tickets::{Record, Tickets};
+use crate::tickets::{Record, Standing, Tickets};
 use export_totals::ExportTotals;
 use owner::ServerOwner;
 use std::collections::HashMap;
@@ -29,6 +30,7 @@ use thalweg_sys::clock::unix_seconds;
 use thalweg_sys::machine;
 use thalweg_wire::hello::{self, Answer, Cipher, Hello, Purpose, ServerHello, SessionId};
 use thalweg_wire::limits;
+use thalweg_wire::message::Place;
 
 mod host_limits;
 
@@ -67,7 +69,7 @@ pub struct Host {
     pub(crate) state: Option<PathBuf>,
     /// Channels of frames.
     pub(crate) hub: Hub,
-    limits: HostLimits,
+    pub(crate) limits: HostLimits,
     sessions: Mutex<HashMap<SessionId, Arc<Session>>>,
     /// Transfers that remove their source files, each with its session, which may be closed by now.
     removals: Mutex<Vec<(Arc<Session>, Arc<SendRun>)>>,
@@ -81,6 +83,8 @@ pub struct Host {
     export_totals: ExportTotals,
     /// What failed of late, for the log.
     pub(crate) failures: Arc<Failures>,
+    /// What it counts.
+    pub(crate) metrics: Arc<Metrics>,
     /// Each copy and stream has a clone until it is concluded.
     pub(crate) work: Arc<()>,
     /// Each session that is being closed has a clone: on a disk that stands still that takes as long as it stands.
@@ -111,6 +115,7 @@ impl Host {
             idle_since: Mutex::new(Instant::now()),
             measuring: Mutex::default(),
             failures: Arc::default(),
+            metrics: Metrics::new(),
             work: Arc::default(),
             closing: Arc::default(),
             this: this.clone(),
@@ -215,7 +220,10 @@ impl Host {
             let said = verdict.as_ref().map_or_else(|not_taken| not_taken.answer, |()| Answer::Accepted);
             let system = hello::System::default();
             connection.answer(&ServerHello { answer: said, system, ..answer_to(&hello) }, left(until))?;
-            verdict.map_err(|not| Failure::new(FailureKind::Permission, "check a token", not.why))?;
+            verdict.map_err(|not| {
+                self.metrics.refuse(Refused::Token);
+                Failure::new(FailureKind::Permission, "check a token", not.why)
+            })?;
             hello = match connection.read_hello(left(until)) {
                 // The token was all that there was to say.
                 Err(failure) if failure.kind == FailureKind::Connection => return Ok(()),
@@ -229,6 +237,7 @@ impl Host {
         }
         match hello.purpose {
             Purpose::Control if is_stranger => {
+                self.metrics.refuse(Refused::Token);
                 answer.answer = Answer::TokenWanted;
                 connection.answer(&answer, left(until))?;
                 Err(Failure::new(FailureKind::Permission, "begin a session", "a stranger showed no token"))
@@ -244,6 +253,7 @@ impl Host {
     /// A session of which this is the first connection, if there is room for one more.
     fn begin(&self, mut connection: Connection, mut answer: ServerHello, until: Instant) -> Result<()> {
         if self.is_full(&Origin::of(&connection)) {
+            self.metrics.refuse(Refused::Sessions);
             answer.answer = Answer::Busy;
             connection.answer(&answer, left(until))?;
             let cause = "there are as many as there may be";
@@ -260,8 +270,10 @@ impl Host {
         let owner = Box::new(ServerOwner::new(self.this.clone(), self.limits.requests));
         let ticket = self.ticket_of(&peer);
         let session = Session::new(id, key, answer.cipher, peer, limits, owner, event::nobody())?;
-        if let Ok(Some(ticket)) = &ticket {
-            self.begin_with(&session, ticket);
+        match &ticket {
+            Ok(Some(ticket)) => self.begin_with(&session, ticket),
+            Ok(None) => {}
+            Err(_) => self.metrics.refuse(self.refused_ticket(&peer)),
         }
         session.share_in(self.total.share());
         self.sessions().insert(id, session.clone());
@@ -277,6 +289,16 @@ impl Host {
             Err(_) => drop(self.sessions().remove(&id)),
         }
         begun
+    }
+
+    /// What is wrong with the ticket of a client that is not let in.
+    fn refused_ticket(&self, peer: &Fingerprint) -> Refused {
+        let standing = self.tickets.get().and_then(|tickets| tickets.standing(peer, unix_seconds()));
+        match standing {
+            Some(Standing::Expired(_)) => Refused::TicketExpired,
+            Some(Standing::Revoked(_)) => Refused::TicketRevoked,
+            Some(Standing::Valid) | None => Refused::TicketGone,
+        }
     }
 
     /// What a session has of its ticket. Where slots are promised nothing of them is held back by a limit.
@@ -303,6 +325,7 @@ impl Host {
         let session = self.sessions().get(&hello.session).cloned();
         let proved = session.as_ref().is_some_and(|s| proves(s, &connection, hello));
         let Some(session) = session.filter(|_| proved) else {
+            self.metrics.refuse(Refused::UnknownSession);
             answer.answer = Answer::UnknownSession;
             answer.cipher = Cipher::Aes128Gcm;
             connection.answer(&answer, left(until))?;
@@ -315,6 +338,7 @@ impl Host {
             return session.attach_control(connection);
         }
         if !self.has_room_for_stream(&session) {
+            self.metrics.refuse(Refused::Streams);
             answer.answer = Answer::Busy;
             connection.answer(&answer, left(until))?;
             let cause = "there are as many as there may be";
@@ -401,6 +425,7 @@ impl Host {
     /// Ends all sessions in order; what they received stays for the next attempt, and what was complete is put away
     /// when this returns: that is waited for, for [`CONCLUDE_TIMEOUT`] at most.
     pub fn stop(&self) {
+        self.metrics.stop();
         let until = Instant::now() + CONCLUDE_TIMEOUT;
         let sessions = self.end_sessions();
         self.close_hub(&sessions);
@@ -462,6 +487,17 @@ impl Host {
         self.this
             .upgrade()
             .ok_or_else(|| Failure::new(FailureKind::Stopped, "serve", "the server is shutting down"))
+    }
+
+    /// The sessions that there are now.
+    pub(crate) fn sessions_now(&self) -> Vec<Arc<Session>> {
+        self.sessions().values().cloned().collect()
+    }
+
+    /// The export that something at these places is counted under: that of the first, if it is one of ours.
+    pub(crate) fn counted_export(&self, places: &[Place]) -> Option<String> {
+        let name = places.first()?.export.as_ref()?;
+        self.exports().has(name).then(|| name.clone())
     }
 
     fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Session>>> {

@@ -130,6 +130,11 @@ impl Slots {
         answer
     }
 
+    /// How many are taken.
+    pub fn count(&self) -> usize {
+        self.taken.load(Ordering::Acquire)
+    }
+
     /// What arrived was durable after so long.
     pub fn note_settled(&self, took: Duration, now: Instant) {
         self.lock().settle.note(took, now.saturating_duration_since(self.began));

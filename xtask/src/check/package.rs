@@ -7,8 +7,14 @@ use std::fs;
 use std::process::Command;
 
 /// Directories of which a package has every file.
-const WHOLE: [&str; 5] =
-    ["packaging/man", "packaging/completions", "packaging/systemd", "docs/guide", "docs/reference"];
+const WHOLE: [&str; 6] = [
+    "packaging/man",
+    "packaging/completions",
+    "packaging/systemd",
+    "packaging/prometheus",
+    "docs/guide",
+    "docs/reference",
+];
 /// What is done when it is installed and removed.
 const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
 

@@ -4,6 +4,7 @@ use super::{text, visible};
 use clap::Command;
 use std::fmt::Write;
 use thalweg_cli::{config, exit};
+use thalweg_service::metrics::table::{Metric, TABLE};
 
 const MADE: &str = "<!-- Made by `cargo xtask gen` from the code. Do not edit. -->\n\n";
 
@@ -103,6 +104,23 @@ pub fn exit_codes() -> String {
     );
     page
 }
+
+/// docs/reference/metrics.md.
+pub fn metrics() -> String {
+    let mut page = format!("{MADE}# Metrics of a daemon\n\n{METRICS}\n");
+    page.push_str("| metric | kind | labels | what it says |\n|---|---|---|---|\n");
+    for Metric { name, kind, labels, help } in TABLE {
+        let labels: Vec<String> = labels.iter().map(|label| format!("`{label}`")).collect();
+        let _ = writeln!(page, "| `{name}` | {} | {} | {help} |", kind.word(), labels.join(", "));
+    }
+    page
+}
+
+const METRICS: &str = "\
+What `thalweg serve --metrics` tells ([metrics.md](../guide/metrics.md)). Counters begin at zero with the daemon and never go \
+back. Names are added, never given another meaning. `kind`, `direction` and `outcome` are those of the log \
+([daemon.md](../guide/daemon.md#what-it-did)): `push` is what comes, `pull` what goes.
+";
 
 const CONFIGURATION: &str = "\
 Layers, each over the one before:

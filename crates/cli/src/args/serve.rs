@@ -91,6 +91,10 @@ pub struct ServeArgs {
     /// else as THALWEG_LOG=info. Without it there is a log, for people, where THALWEG_LOG is set
     #[arg(long, value_name = "FORM", value_enum)]
     pub log_format: Option<LogFormat>,
+    /// Answer Prometheus at this address, in clear and without a ticket, for instance 127.0.0.1:9487: what the daemon
+    /// counts (`GET /metrics`), and whether it accepts (`GET /healthz`). Port 0 lets the kernel choose (default: none)
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub metrics: Option<String>,
     /// Refuse transfers of clients that do not ask for TLS records (`--cipher tls`)
     #[arg(long)]
     pub require_tls: bool,

@@ -22,6 +22,7 @@ use thalweg_mover::run::client::LinkSettings;
 use thalweg_mover::run::steer::Rate;
 use thalweg_service::accept;
 use thalweg_service::export::{Changes, Export, Exports};
+use thalweg_service::metrics::{self, Answering, Build};
 use thalweg_service::sd_notify::Manager;
 use thalweg_service::sessions::{Host, HostLimits};
 use thalweg_service::tickets::issuers::Issuers;
@@ -91,6 +92,7 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     let host = Host::new(own.copied()?, exports, Some(state.clone()), limits);
     host.heed(tickets);
     let listening = accept::listen(host.clone(), &own, &trust, &args.listen)?;
+    let _answering = args.metrics.as_deref().map(|address| answer_metrics(&host, address)).transpose()?;
     // Before anybody is told that it listens: who ends it then has it end in order.
     let ends_with_terminal = has_terminal() && !process::ignores(SIGHUP);
     let signals = signals()?;
@@ -139,6 +141,24 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     }
     listening.stop();
     Ok(Exit::Done)
+}
+
+/// Answers who asks for metrics, until what it returns is dropped, and says so in the log.
+fn answer_metrics(host: &Arc<Host>, address: &str) -> Result<Answering> {
+    const OPEN: &str = "whoever reaches this address reads the metrics, in clear and without a ticket";
+    let build = Build { version: env!("CARGO_PKG_VERSION"), commit: thalweg_cli::COMMIT };
+    let answering = metrics::listen(host, address, build)?;
+    for address in &answering.addresses {
+        tracing::info!(%address, "metrics are told");
+        if address.ip().to_canonical().is_loopback() {
+            continue;
+        }
+        if !tracing::enabled!(tracing::Level::WARN) {
+            show::line(&format!("warning: {address}: {OPEN}"));
+        }
+        tracing::warn!(%address, "{OPEN}");
+    }
+    Ok(answering)
 }
 
 /// Bytes of buffers in a control group that may have so many in all, where nobody says how many: what is read and
@@ -274,7 +294,7 @@ struct Began {
 }
 
 /// What is asked for that takes effect at the start alone, by its option.
-type Fixed = [(&'static str, String); 18];
+type Fixed = [(&'static str, String); 19];
 
 fn fixed(args: &ServeArgs) -> Fixed {
     [
@@ -293,6 +313,7 @@ fn fixed(args: &ServeArgs) -> Fixed {
         ("frames-memory", format!("{:?}", args.frames_memory)),
         ("max-spill", format!("{:?}", args.max_spill)),
         ("block-max", format!("{:?}", args.block_max)),
+        ("metrics", format!("{:?}", args.metrics)),
         ("log-format", format!("{:?}", args.log_format)),
         ("require-tls", format!("{:?}", args.require_tls)),
         ("ktls, tls-records", format!("{:?}", args.tls)),

@@ -16,6 +16,8 @@ mod block_max;
 
 mod consumers;
 
+mod counts;
+
 mod earlier;
 
 mod log;
@@ -35,6 +37,7 @@ mod stands;
 mod subscription;
 
 pub use consumers::{ConsumerKey, Subscribed, What, Work};
+pub use counts::{ChannelCounts, ConsumerCounts};
 pub use log::HeldFrame;
 
 use super::frame::Payload;

@@ -71,6 +71,9 @@ pub trait Owner: Send + Sync {
     fn on_failed(&self, _session: &Session, why: &Failure) {
         tracing::warn!(%why, "session ends");
     }
+    /// Nothing more comes on a connection of a stream, which has this number in the session: what its kernel says last.
+    /// Called once for each.
+    fn on_stream_over(&self, _session: &Session, _connection: u64, _last: &TcpInfo) {}
     /// A stream on which we send gets nothing across, and is about to be given up.
     fn on_stream_stuck(&self, _session: &Arc<Session>, _stream: u16) {}
     /// Bytes of a stream after which [`Owner::before_taking`] is to be asked again.

@@ -59,14 +59,14 @@ pub(crate) struct Bounds<R> {
 }
 
 impl Host {
-    /// Adds a sending side to its session, and sees it to its end on a thread of its own. `settled`: how many of its
-    /// entries are. `end` does what is left to do then, and ends its line.
+    /// Adds a sending side to its session, and sees it to its end on a thread of its own. `by_then`: how much of it is
+    /// done. `end` does what is left to do then, and ends its line.
     pub(crate) fn send<R: Party + Transfer + 'static>(
         &self,
         session: &Arc<Session>,
         served: ServedTransfer,
         run: Arc<R>,
-        settled: fn(&R) -> u64,
+        by_then: fn(&R) -> Done,
         abort: EndOf<R>,
         end: impl FnOnce(&R, Result<Totals>, &Line) + Send + 'static,
     ) -> Result<()> {
@@ -80,8 +80,12 @@ impl Host {
         let on_panic = ends_by_panic(line.clone(), session.clone(), number, move |why| abort(&failed, why));
         let see_to_its_end = move || {
             let _work = work;
-            let seen = || (settled(&run), run.own_accounts(), run.peer_accounts());
-            let ended = watch(told.as_ref(), &session, is_trial, |time| run.wait(time), seen);
+            let seen = || {
+                let (own, peer) = (run.own_accounts(), run.peer_accounts());
+                Seen { done: by_then(&run), own, peer, sends: true }
+            };
+            let watched = Watched { told: told.as_ref(), line: &line, session: &session, is_trial };
+            let ended = watched.see_to_its_end(|time| run.wait(time), seen);
             let ended = totals_of(ended, &session).and_then(|totals| {
                 let Some(signs) = &signs else {
                     agree::unsigned_as_sender(&*run, Wait::default())?;
@@ -130,7 +134,10 @@ impl Host {
         let see_to_its_end = move || {
             let _work = work;
             let looks = Cell::new(Looks::new(Instant::now(), taken(&run)));
-            let seen = || (by_then(&run).entries.unwrap_or(0), run.peer_accounts(), run.own_accounts());
+            let seen = || {
+                let (own, peer) = (run.own_accounts(), run.peer_accounts());
+                Seen { done: by_then(&run), own, peer, sends: false }
+            };
             let wait = |time: Duration| {
                 let Some(kept_free) = &kept_free else { return run.wait(time) };
                 let until = Instant::now() + time;
@@ -150,7 +157,8 @@ impl Host {
                     }
                 }
             };
-            let ended = watch(told.as_ref(), &session, is_trial, wait, seen);
+            let watched = Watched { told: told.as_ref(), line: &line, session: &session, is_trial };
+            let ended = watched.see_to_its_end(wait, seen);
             let ended = totals_of(ended, &session).and_then(|totals| {
                 let Some(signs) = &signs else {
                     return agree::unsigned_as_receiver(&*run, totals, Wait::default());
@@ -206,7 +214,7 @@ fn ends_by_panic(
     }
 }
 
-/// What a transfer did that [`watch`] saw to its end.
+/// What a transfer did that was [`Watched`] to its end.
 fn totals_of(ended: Option<Ended>, session: &Session) -> Result<Totals> {
     let lost = || Failure::new(FailureKind::Connection, "serve", "the session ended");
     match ended {
@@ -215,35 +223,54 @@ fn totals_of(ended: Option<Ended>, session: &Session) -> Result<Totals> {
     }
 }
 
-/// Waits until a transfer has ended, or its session, and tells meanwhile what is `seen`: entries settled, and where the
-/// time goes at the sending and at the receiving side.
-fn watch(
-    told: Option<&Served>,
-    session: &Session,
+/// What is seen of a transfer.
+struct Seen {
+    done: Done,
+    own: SideAccounts,
+    peer: SideAccounts,
+    /// Whether we send.
+    sends: bool,
+}
+
+/// A transfer that is seen to its end.
+struct Watched<'a> {
+    told: Option<&'a Served>,
+    line: &'a Line,
+    session: &'a Session,
     is_trial: bool,
-    wait: impl Fn(Duration) -> Option<Ended>,
-    seen: impl Fn() -> (u64, SideAccounts, SideAccounts),
-) -> Option<Ended> {
-    let tell = || {
-        // Looked at whether or not it is told: a daemon with slots measures by it.
-        let (entries, sender, receiver) = seen();
-        if let Some(told) = told {
-            told.tell(session, entries, sender, receiver);
+}
+
+impl Watched<'_> {
+    /// Waits until it has ended, or its session, and tells meanwhile what is `seen`: how much is done, and where the
+    /// time goes at both sides.
+    fn see_to_its_end(
+        &self,
+        wait: impl Fn(Duration) -> Option<Ended>,
+        seen: impl Fn() -> Seen,
+    ) -> Option<Ended> {
+        let tell = || {
+            // Looked at whether or not it is told: a daemon with slots measures by it.
+            let Seen { done, own, peer, sends } = seen();
+            let evidence = self.told.map(|told| {
+                let (sender, receiver) = if sends { (own.clone(), peer) } else { (peer, own.clone()) };
+                told.tell(self.session, done.entries.unwrap_or(0), sender, receiver)
+            });
+            self.line.note(done, &own, evidence);
+        };
+        let ended = loop {
+            match wait(TELL_EVERY) {
+                // Nobody comes back for a measurement.
+                None if self.is_trial && self.session.lost_since().is_some() => break None,
+                None if !self.session.is_closed() => tell(),
+                ended => break ended,
+            }
+        };
+        tell();
+        if let Some(told) = self.told {
+            told.end(matches!(ended, Some(Ended::Finished(_))));
         }
-    };
-    let ended = loop {
-        match wait(TELL_EVERY) {
-            // Nobody comes back for a measurement.
-            None if is_trial && session.lost_since().is_some() => break None,
-            None if !session.is_closed() => tell(),
-            ended => break ended,
-        }
-    };
-    tell();
-    if let Some(told) = told {
-        told.end(matches!(ended, Some(Ended::Finished(_))));
+        ended
     }
-    ended
 }
 
 #[cfg(test)]

@@ -42,6 +42,7 @@ impl Host {
     pub(super) fn open(&self, session: &Arc<Session>, open: &Open) {
         let number = open.transfer;
         let line = Line::begin(session, open, self.failures.clone());
+        let line = line.counted(&self.metrics, self.counted_export(open.places()));
         // Before anything is made at the place.
         let may_begin = self.check_form(session).and_then(|()| check_memory(&open.terms));
         if let Some(share) = self.export_totals.share_at(open.places()) {
@@ -143,7 +144,8 @@ impl Host {
         let by_then = |run: &ReceiveRun| {
             let progress = run.progress();
             let by_then = Done::by_then(progress.settled_entries, progress.verified_bytes);
-            Done { deleted: run.totals().deleted, ..by_then }
+            let Totals { deleted, bytes_resumed: resumed, chunks_repaired: repaired, .. } = run.totals();
+            Done { deleted, resumed, repaired, ..by_then }
         };
         let taken = |run: &ReceiveRun| {
             let progress = run.progress();
@@ -267,7 +269,12 @@ impl Host {
             run.remove_sources_for_peer(pull.removes_at_end)?;
         }
         let listed = goes.then(|| self.list_removal(session, &run)).transpose()?;
-        let settled = |run: &SendRun| run.progress().entries_settled;
+        let by_then = |run: &SendRun| {
+            let progress = run.progress();
+            let (resumed, repaired) = (progress.bytes_resumed, progress.repairs);
+            let by_then = Done::by_then(progress.entries_settled, progress.bytes_verified);
+            Done { resumed, repaired, ..by_then }
+        };
         let (patience, theirs) = (self.patience(), session.clone());
         let end = move |run: &SendRun, ended: Result<Totals>, line: &Line| {
             let root = run.stated_root();
@@ -275,11 +282,9 @@ impl Host {
                 removal::finish(run, &ended, &theirs, patience);
             }
             drop(listed);
-            let progress = run.progress();
-            let by_then = Done::by_then(progress.entries_settled, progress.bytes_verified);
-            line.end(&ended, root, Done { removed: run.sources_removed(), ..by_then });
+            line.end(&ended, root, Done { removed: run.sources_removed(), ..by_then(run) });
         };
-        self.send(session, served, run, settled, SendRun::abort, end)?;
+        self.send(session, served, run, by_then, SendRun::abort, end)?;
         Ok(form)
     }
 

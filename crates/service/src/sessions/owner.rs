@@ -12,6 +12,7 @@ use thalweg_mover::failure::{Failure, FailureKind, Reason, Result};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::session::{Owner, Session};
 use thalweg_mover::run::thread;
+use thalweg_sys::socket::TcpInfo;
 use thalweg_wire::message::{Message, Opened, Reply, Steer, TransferNumber};
 
 /// The owner of a client's session.
@@ -128,6 +129,12 @@ impl Owner for ServerOwner {
         if why.reason == Reason::NoMemory {
             // Without a link it is dialled anew, and told then.
             let _ = session.say(Message::NoStream { stream, why: why.clone() });
+        }
+    }
+
+    fn on_stream_over(&self, session: &Session, connection: u64, last: &TcpInfo) {
+        if let Some(host) = self.host.upgrade() {
+            host.metrics.stream_over((session.id, connection), last);
         }
     }
 

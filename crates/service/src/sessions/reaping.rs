@@ -21,7 +21,7 @@ const REAP_EVERY: Duration = Duration::from_millis(250);
 
 impl Host {
     /// Does this every [`REAP_EVERY`], as long as there is a host.
-    pub(super) fn again_and_again(&self, name: &'static str, work: fn(&Host)) {
+    pub(crate) fn again_and_again(&self, name: &'static str, work: fn(&Host)) {
         let (host, again) = (self.this.clone(), self.this.clone());
         let go_on = move || {
             while let Some(host) = host.upgrade() {

@@ -12,7 +12,8 @@
 use super::guests::Guests;
 use super::issuers::{Issuers, NotTaken};
 use super::{
-    OWNER, READ, Record, SERVE, TICKETS_MAX, at, directory_of, names, path_of, read, used_at, uses_of,
+    OWNER, READ, Record, SERVE, Standing, TICKETS_MAX, at, directory_of, names, path_of, read, used_at,
+    uses_of,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, Metadata};
@@ -328,6 +329,11 @@ impl Tickets {
         let record = found?.ok_or_else(gone)?;
         record.check(now)?;
         Ok(record)
+    }
+
+    /// Whether the ticket of this certificate is taken at this time; `None` if there is none, or nobody can say.
+    pub fn standing(&self, certificate: &Fingerprint, now: u64) -> Option<Standing> {
+        Some(self.find(certificate).ok()??.standing(now))
     }
 
     /// Why what is under way with this certificate ends at this time, if it does. While nobody can say, what was known

@@ -7,6 +7,7 @@ use super::spill_files::StorePlace;
 use super::windows::Windows;
 use crate::failure::{Failure, FailureKind, Reason, Result};
 use crate::frames::OPEN_CHANNEL;
+use crate::frames::channel::ChannelCounts;
 use crate::memory::Shelf;
 use crate::mutex::lock;
 use crate::run::thread;
@@ -207,6 +208,13 @@ impl Hub {
     pub fn status(&self, key: &ChannelKey) -> Option<ChannelStatus> {
         let channel = self.lock().get(key).cloned();
         channel.map(|channel| channel.lock().machine.status())
+    }
+
+    /// What is counted of each channel; `None` of one that is at work at this moment.
+    pub fn counts(&self) -> Vec<(ChannelKey, Option<ChannelCounts>)> {
+        let counts = |one: &HubChannel| Some(one.state.try_lock().ok()?.machine.counts());
+        // Under the lock of all channels: who holds one beside the map is taken for its user.
+        self.lock().iter().map(|(key, one)| (key.clone(), counts(one))).collect()
     }
 
     /// Whether a channel has a log.

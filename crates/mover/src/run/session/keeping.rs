@@ -116,6 +116,14 @@ impl Session {
         streams.iter().filter_map(account).collect()
     }
 
+    /// The kernel's own account of the streams that stand, each with a number that no other connection of this session
+    /// has.
+    pub fn stream_infos(&self) -> Vec<(u64, TcpInfo)> {
+        let state = self.lock();
+        let info = |(serial, handle): &(u64, StopHandle)| Some((*serial, handle.info()?));
+        state.streams.values().filter_map(info).collect()
+    }
+
     /// Streams whose bytes do not arrive while the control connection lives: after an outage the kernel tries ever
     /// more rarely, and the path may be good again for a long time before it does.
     pub(super) fn stuck_streams(&self) -> Vec<u16> {

@@ -3,7 +3,7 @@
 use super::{Session, TOO_MUCH_MEMORY};
 use crate::event::Event;
 use crate::failure::{Failure, FailureKind, Result};
-use crate::link::{FrameReader, FrameWriter, PathHints};
+use crate::link::{FrameReader, FrameWriter, PathHints, StopHandle};
 use crate::run::thread;
 use std::sync::atomic::Ordering;
 use thalweg_wire::limits;
@@ -75,18 +75,33 @@ impl Session {
         };
         let (sending, receiving) = (self.strong()?, self.strong()?);
         let (send_fails, receive_fails) = (sending.clone(), receiving.clone());
+        let (last, last_of_panic, last_of_none) =
+            (reader.stop_handle(), reader.stop_handle(), reader.stop_handle());
         let send = move || sent(&sending, sending.send_loop(stream, serial, writer));
-        let receive = move || received(&receiving, receiving.receive_loop(stream, serial, reader));
+        let receive = move || {
+            received(&receiving, receiving.receive_loop(stream, serial, reader));
+            receiving.stream_over(serial, &last);
+        };
+        let receive_panics = move |why| {
+            received(&receive_fails, Err(why));
+            receive_fails.stream_over(serial, &last_of_panic);
+        };
         // A panic costs the session, not the process.
         let started = thread::guarded("send", move |why| sent(&send_fails, Err(why)), send)
-            .and_then(|_| thread::guarded("receive", move |why| received(&receive_fails, Err(why)), receive));
+            .and_then(|_| thread::guarded("receive", receive_panics, receive));
         if let Err(failure) = started {
             // Half a stream would be waited for.
             self.end_stream(stream, serial, failure.clone());
+            self.stream_over(serial, &last_of_none);
             return Err(failure);
         }
         self.bell.ring_for_all();
         Ok(())
+    }
+
+    /// Nothing more comes on this connection.
+    fn stream_over(&self, connection: u64, last: &StopHandle) {
+        self.owner.on_stream_over(self, connection, &last.info().unwrap_or_default());
     }
 
     /// Has each stream's peer send no more than so many bytes ahead of what is read; `None`: as its path asks for.
