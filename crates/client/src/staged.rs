@@ -16,6 +16,7 @@
 
 use crate::far_movers::{self, FarMovers};
 use crate::job::{self, Asked, Job};
+use crate::options::congestion::Wished;
 use crate::place::Place;
 use crate::threads;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -30,9 +31,11 @@ use thalweg_mover::event::{Event, Events};
 use thalweg_mover::failure::{Failure, FailureKind, RUN_THREAD, Result, VERIFY};
 use thalweg_mover::link::Identity;
 use thalweg_mover::mutex::lock;
-use thalweg_mover::run::copy::{Fidelity, From, Meter, Remembered, Selection, Stop, To, Watch, Wishes};
+use thalweg_mover::run::copy::{
+    Fidelity, From, Meter, Remembered, Selection, Sources, Stop, To, Watch, Wishes,
+};
 use thalweg_wire::hex::hex;
-use thalweg_wire::message::{Check, Outcome};
+use thalweg_wire::message::{Check, Outcome, Totals};
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{Digest, Entry, Kind, RelativePath};
 
@@ -42,7 +45,7 @@ mod place;
 /// What is to pass through it.
 mod needs;
 
-pub use needs::{Item, Needs, needs_between};
+pub use needs::{Item, Needs, TwoFar, needs_between};
 pub use place::{Name, StagePlace, leftover_stages};
 
 /// Least bytes that may lie in a stage.
@@ -145,6 +148,8 @@ pub struct Legs {
 pub struct Running<'a> {
     /// What the user says of the copy.
     pub wishes: &'a Wishes,
+    /// The congestion control that is asked for.
+    pub congestion: &'a Wished,
     /// Where this machine keeps what it remembers.
     pub state: &'a Path,
     /// Hears what happens to links.
@@ -239,6 +244,25 @@ fn resolved(path: &Path) -> PathBuf {
     std::path::absolute(&there).unwrap_or(there)
 }
 
+/// How a copy through a stage ended.
+#[derive(Debug, Clone, Default)]
+pub struct Summary {
+    /// What passed through the stage.
+    pub carried: Carried,
+    /// At most so many bytes lay there at a time.
+    pub bytes_max: u64,
+    /// From the first look to the last word.
+    pub elapsed: Duration,
+    /// Files for which the stage was no place.
+    pub files_past: u64,
+    /// What the direct copy did that ends it, where one of the places is on this machine.
+    pub direct: Option<(Totals, Sources)>,
+    /// Entries that the destination had.
+    pub unchanged: u64,
+    /// Entries that failed.
+    pub failed: u64,
+}
+
 /// What stands before the names of a source in the transfer.
 fn prefix_of(source: &Place) -> Vec<u8> {
     let path = match source {
@@ -295,6 +319,11 @@ impl Legs {
         }
         let (names, batches_left) = (asked.names(), Mutex::new(left));
         Ok(Legs { sources, to, signer, names, place, bytes_max, batches_left, carried: Mutex::default() })
+    }
+
+    /// Whether the leg out goes to a far mover.
+    pub fn is_push(&self) -> bool {
+        matches!(self.to, To::Far(..))
     }
 
     /// At most so many bytes lie in the stage at a time.
@@ -539,9 +568,7 @@ impl Legs {
             lock(&hears).hear(&prefix, event);
         });
         let mut wishes = wishes.clone();
-        if !job.is_push() {
-            wishes.movement.link.congestion = None;
-        }
+        wishes.movement.link.congestion = running.congestion.where_we_send(job.is_push());
         let link_events = running.link_events.clone();
         let watch = Watch { events, is_behind: None, link_events, meter: Arc::default(), evidence: None };
         job.run(&wishes, running.state, &watch, running.stop)?;

@@ -141,6 +141,8 @@ mod tests {
     /// `commands/copy/errand.rs` has these: the part, files that go along and that come back, and what is refused.
     const OF_ERRANDS: &[&str] = &["part", "receipt", "report", "ticket"];
     const REFUSED: &[&str] = &["bind", "via"];
+    /// With them the copy runs here.
+    const HERE: &[&str] = &["stage"];
 
     /// A new option of a copy stands in one of these lists.
     #[test]
@@ -149,7 +151,7 @@ mod tests {
         for name in ["cp", "sync"] {
             let sub = command.find_subcommand(name).unwrap();
             let all: Vec<&str> = sub.get_arguments().map(|argument| argument.get_id().as_str()).collect();
-            let lists = [ALONG, STAYS, OF_FILTERS, OF_ERRANDS, REFUSED];
+            let lists = [ALONG, STAYS, OF_FILTERS, OF_ERRANDS, REFUSED, HERE];
             for id in &all {
                 let times = lists.iter().filter(|list| list.contains(id)).count();
                 assert_eq!(times, 1, "{name}: {id}");

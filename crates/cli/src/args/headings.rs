@@ -71,7 +71,7 @@ const OF_COPIES: [Heading; 7] = [
         ],
     ),
     ("Verification", &["verify", "receipt"], &[]),
-    ("Disk", &[], &["io-depth", "direct", "order", "no-io-uring"]),
+    ("Disk", &[], &["io-depth", "direct", "order", "no-io-uring", "stage"]),
     ("Network", &[], &["dscp", "via", "bind", "cca", "cipher", "ktls", "tls-records"]),
     REACHING,
     ("Output", &["verbose", "quiet", "progress", "report", "svg", "json"], &["human-readable"]),
