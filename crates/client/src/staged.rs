@@ -19,13 +19,15 @@ use crate::job::{self, Asked, Job};
 use crate::options::congestion::Wished;
 use crate::place::Place;
 use crate::threads;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use heard::{Fate, Heard, fate, lacks_room};
+use room::Room;
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thalweg_mover::event::{Event, Events};
 use thalweg_mover::failure::{Failure, FailureKind, RUN_THREAD, Result, VERIFY};
@@ -34,16 +36,22 @@ use thalweg_mover::mutex::lock;
 use thalweg_mover::run::copy::{
     Fidelity, From, Meter, Remembered, Selection, Sources, Stop, To, Watch, Wishes,
 };
+use thalweg_wire::RelativePath;
 use thalweg_wire::hex::hex;
 use thalweg_wire::message::{Check, Outcome, Totals};
 use thalweg_wire::path::Escaped;
-use thalweg_wire::{Digest, Entry, Kind, RelativePath};
 
 /// The directory.
 mod place;
 
+/// Who may come into it, and when.
+mod room;
+
 /// What is to pass through it.
 mod needs;
+
+/// What the legs say of it.
+mod heard;
 
 pub use needs::{Item, Needs, TwoFar, needs_between};
 pub use place::{Name, StagePlace, leftover_stages};
@@ -202,8 +210,8 @@ pub fn refuse(asked: &Asked, directory: &Path) -> Result<()> {
             Place::Local(_) | Place::Daemon { .. } | Place::Ssh { .. } => {}
             Place::Object { .. } => {
                 let cause = format!(
-                    "names of a list are not looked up in a bucket ({source}): copy it to {} and from there to the \
-                     destination (--stage)",
+                    "names of a list are not looked up in a bucket ({source}): copy it to {} and from there to \
+                     the destination (--stage)",
                     Escaped(directory.as_os_str().as_bytes())
                 );
                 return refused(FailureKind::Unsupported, cause);
@@ -312,8 +320,8 @@ impl Legs {
         let least = left_bytes.max(STAGE_BYTES_MIN);
         if bytes_max < least {
             let cause = format!(
-                "at most {bytes_max} bytes may lie in the stage, and {least} are needed, for what an earlier run left \
-                 there (`thalweg gc --yes` removes it) or for anything at all"
+                "at most {bytes_max} bytes may lie in the stage, and {least} are needed, for what an earlier run \
+                 left there (`thalweg gc --yes` removes it) or for anything at all"
             );
             return Err(Failure::new(FailureKind::Space, "copy through a stage", cause));
         }
@@ -466,8 +474,8 @@ impl Legs {
                 }
                 Fate::Open(_) => {
                     carried.failed += 1;
-                    let cause = "what the destination has is not what was read at the source: it was damaged in the \
-                                 stage, again and again. The same command compares it once more";
+                    let cause = "what the destination has is not what was read at the source: it was damaged in \
+                                 the stage, again and again. The same command compares it once more";
                     let failure = Failure::new(FailureKind::Damage, VERIFY, cause).at(&name.path);
                     (running.tell)(Event::Aside(name.path.clone(), Outcome::Failed(failure)));
                     left.push(name.clone());
@@ -676,185 +684,6 @@ fn count(meter: &Meter, event: &Event) {
         _ => {
             meter.bytes_unmoved.fetch_add(bytes, Relaxed);
         }
-    }
-}
-
-/// How the entries of one leg ended, by their paths in the whole.
-#[derive(Default)]
-struct Heard(HashMap<RelativePath, Seen>);
-
-struct Seen {
-    /// `None`: it was never offered.
-    entry: Option<Arc<Entry>>,
-    outcome: Outcome,
-    /// Of a hard link the name that has its content.
-    first: Option<RelativePath>,
-}
-
-impl Heard {
-    fn hear(&mut self, prefix: &[u8], event: Event) {
-        let (path, entry, outcome) = match event {
-            Event::Settled(entry, outcome) => (entry.path.clone(), Some(entry), outcome),
-            Event::Aside(path, outcome) => (path, None, outcome),
-            _ => return,
-        };
-        let first = match entry.as_ref().map(|entry| &entry.kind) {
-            Some(Kind::HardLink { first, .. }) => whole(prefix, first),
-            _ => None,
-        };
-        if let Some(path) = whole(prefix, &path) {
-            self.0.insert(path, Seen { entry, outcome, first });
-        }
-    }
-
-    /// Whether it is at the end of the leg.
-    fn has(&self, path: &RelativePath) -> bool {
-        let outcome = self.0.get(path).map(|seen| &seen.outcome);
-        matches!(outcome, Some(Outcome::Done { .. } | Outcome::Unchanged { .. }))
-    }
-
-    /// The name that has the content of this one.
-    fn content(&self, path: &RelativePath) -> Option<&Seen> {
-        let seen = self.0.get(path)?;
-        seen.first.as_ref().map_or(Some(seen), |first| self.0.get(first))
-    }
-
-    fn digest(&self, path: &RelativePath) -> Option<Digest> {
-        match self.content(path)?.outcome {
-            Outcome::Done { digest, .. } | Outcome::Unchanged { digest } => digest,
-            _ => None,
-        }
-    }
-
-    /// Whether its holes are marked in the digest; `None` for what is no file.
-    fn is_marked(&self, path: &RelativePath) -> Option<bool> {
-        match self.content(path)?.entry.as_ref()?.kind {
-            Kind::File { marked, .. } => Some(marked),
-            _ => None,
-        }
-    }
-}
-
-/// Whether a leg failed for want of room.
-fn lacks_room(heard: &Result<Heard>) -> bool {
-    match heard {
-        Err(failure) => failure.kind == FailureKind::Space,
-        Ok(heard) => heard.0.values().any(|seen| {
-            matches!(&seen.outcome, Outcome::Failed(failure) if failure.kind == FailureKind::Space)
-        }),
-    }
-}
-
-/// What became of a name on its way.
-enum Fate {
-    /// The destination has what was read at the source.
-    Same(Event),
-    /// It is not known that it has; if true, it has something else.
-    Open(bool),
-    /// A leg failed with it.
-    Failed(Failure),
-}
-
-/// What became of it, `came` being what the leg in did and `went` what the leg out did.
-fn fate(path: &RelativePath, came: &Heard, went: &Heard) -> Fate {
-    for heard in [came, went] {
-        match heard.0.get(path).map(|seen| &seen.outcome) {
-            Some(Outcome::Done { .. } | Outcome::Unchanged { .. }) => {}
-            Some(Outcome::Failed(failure)) => return Fate::Failed(failure.clone()),
-            Some(Outcome::Skipped(why)) => {
-                return Fate::Failed(Failure::new(FailureKind::Unsupported, "copy", why));
-            }
-            None => {
-                let cause = "it is not there any more";
-                return Fate::Failed(Failure::new(FailureKind::NotFound, "copy", cause));
-            }
-        }
-    }
-    let Some(Seen { entry: Some(entry), outcome, .. }) = went.0.get(path) else { return Fate::Open(false) };
-    let same = || Fate::Same(Event::Settled(entry.clone(), outcome.clone()));
-    let Some((before, after)) = came.is_marked(path).zip(went.is_marked(path)) else { return same() };
-    let content = went.content(path).and_then(|seen| seen.entry.as_ref());
-    let is_empty = content.is_some_and(|entry| entry.content_bytes() == 0);
-    match (came.digest(path), went.digest(path)) {
-        _ if is_empty => same(),
-        _ if before != after => {
-            let cause = "the file systems of source and stage keep its holes otherwise, by more than 1 GiB, and digests \
-                         of the two cannot be compared: copy it without --stage";
-            Fate::Failed(Failure::new(FailureKind::Unsupported, VERIFY, cause))
-        }
-        (Some(read), Some(brought)) if read == brought => same(),
-        (Some(_), Some(_)) => Fate::Open(true),
-        _ => Fate::Open(false),
-    }
-}
-
-/// The room in a stage: bytes and batches.
-struct Room {
-    bytes_max: u64,
-    held: Mutex<Held>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct Held {
-    bytes: u64,
-    numbers: BTreeSet<u32>,
-    /// Of batches that stay, without their files.
-    lists: BTreeSet<u32>,
-}
-
-impl Room {
-    fn new(bytes_max: u64) -> Room {
-        Room { bytes_max, held: Mutex::default(), changed: Condvar::new() }
-    }
-
-    /// For a batch that is in the stage already.
-    fn hold(&self, batch: &Batch) {
-        let mut held = lock(&self.held);
-        held.bytes = held.bytes.saturating_add(batch.room_bytes);
-        held.numbers.insert(batch.number);
-    }
-
-    /// Waits for room for a batch, and gives it the lowest number that is free; `None` once it is asked to stop.
-    fn take(&self, bytes: u64, stop: &Stop) -> Option<u32> {
-        let mut held = lock(&self.held);
-        loop {
-            if stop.is_asked() {
-                return None;
-            }
-            if held.bytes.saturating_add(bytes) <= self.bytes_max && held.numbers.len() < BATCHES_MAX {
-                let is_free = |number: &u32| !held.numbers.contains(number) && !held.lists.contains(number);
-                let number = (1..).find(is_free)?;
-                held.bytes += bytes;
-                held.numbers.insert(number);
-                return Some(number);
-            }
-            held = self.changed.wait_timeout(held, LOOK_AGAIN).unwrap_or_else(PoisonError::into_inner).0;
-        }
-    }
-
-    /// Waits until one batch alone is in the stage; false if it was so before, and once it is asked to stop.
-    fn wait_alone(&self, stop: &Stop) -> bool {
-        let mut held = lock(&self.held);
-        let had_others = held.numbers.len() > 1;
-        while held.numbers.len() > 1 {
-            if stop.is_asked() {
-                return false;
-            }
-            held = self.changed.wait_timeout(held, LOOK_AGAIN).unwrap_or_else(PoisonError::into_inner).0;
-        }
-        had_others
-    }
-
-    /// The files of a batch are gone, and its list, too, if it `is_whole`.
-    fn release(&self, batch: &Batch, is_whole: bool) {
-        let mut held = lock(&self.held);
-        held.bytes = held.bytes.saturating_sub(batch.room_bytes);
-        held.numbers.remove(&batch.number);
-        if !is_whole {
-            held.lists.insert(batch.number);
-        }
-        self.changed.notify_all();
     }
 }
 

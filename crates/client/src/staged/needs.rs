@@ -136,7 +136,12 @@ impl TwoFar {
     ///
     /// # Errors
     /// As [`Reach::all`].
-    pub fn reach(asked: &Asked, far_movers: &mut FarMovers, stop: &Arc<Stop>, follow: bool) -> Result<TwoFar> {
+    pub fn reach(
+        asked: &Asked,
+        far_movers: &mut FarMovers,
+        stop: &Arc<Stop>,
+        follow_links: bool,
+    ) -> Result<TwoFar> {
         let (places, destination) = asked.places();
         let mut slashed: Place = destination.clone();
         slashed.mean_contents();
@@ -144,8 +149,8 @@ impl TwoFar {
         let named = places.iter().cloned().chain([destination.clone(), slashed]).collect();
         let mut all = Reach::all(named, far_movers)?.into_iter().map(|place| place.until(stop).outlasting());
         let prefixes = places.iter().map(prefix_of);
-        let sources: Vec<(Vec<u8>, Reach)> =
-            prefixes.zip(all.by_ref()).map(|(prefix, place)| (prefix, place.following_links(follow))).collect();
+        let followed = |(prefix, place): (Vec<u8>, Reach)| (prefix, place.following_links(follow_links));
+        let sources: Vec<(Vec<u8>, Reach)> = prefixes.zip(all.by_ref()).map(followed).collect();
         match (all.next(), all.next()) {
             (Some(named), Some(slashed)) => {
                 Ok(TwoFar { sources, destination: [named, slashed], is_directory })
@@ -167,7 +172,8 @@ pub fn needs_between(
     tell: &mut dyn FnMut(&RelativePath, Failure),
 ) -> Result<Needs> {
     let selected = Selected::new(wishes.selection.filter.clone(), None)?;
-    let mut round = Round { needs: Needs::default(), inodes: HashMap::new(), legs, wishes, left: legs.names_left() };
+    let (needs, inodes, left) = (Needs::default(), HashMap::new(), legs.names_left());
+    let mut round = Round { needs, inodes, legs, wishes, left };
     let [named, slashed] = &far.destination;
     for (prefix, source) in &far.sources {
         let itself = if prefix.is_empty() { None } else { Some(source.itself()?) };
@@ -243,9 +249,13 @@ impl Round<'_> {
         };
         if marked || room_bytes(bytes) > self.legs.bytes_max() {
             let cause = match marked {
-                true => "it has more than 1 GiB of holes, which are in digests as its file system keeps them: \
-                         copy it without --stage",
-                false => "it is larger than what may lie in the stage: give --stage more room, or copy it without",
+                true => {
+                    "it has more than 1 GiB of holes, which are in digests as its file system keeps them: copy it \
+                     without --stage"
+                }
+                false => {
+                    "it is larger than what may lie in the stage: give --stage more room, or copy it without"
+                }
             };
             self.needs.failed += 1;
             return tell(&name.path, Failure::new(FailureKind::Unsupported, "copy through a stage", cause));
@@ -271,7 +281,8 @@ fn standing(prefix: &[u8], place: &Reach) -> Result<HashSet<[u8; 16]>> {
         // What cannot be listed there is copied, and fails or not.
         let Found::Entry(entry) = found else { return Ok(()) };
         if standing.len() >= STANDING_MAX {
-            let cause = format!("more than {STANDING_MAX} entries stand at the destination: copy part by part");
+            let cause =
+                format!("more than {STANDING_MAX} entries stand at the destination: copy part by part");
             return Err(Failure::new(FailureKind::Unsupported, "copy through a stage", cause));
         }
         if let Some(path) = whole(prefix, &entry.path) {

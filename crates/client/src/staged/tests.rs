@@ -1,7 +1,7 @@
 use super::*;
 use std::sync::mpsc;
 use thalweg_wire::message::Reason;
-use thalweg_wire::{EntryId, Evidence};
+use thalweg_wire::{Digest, Entry, EntryId, Evidence, Kind};
 
 fn path(text: &str) -> RelativePath {
     RelativePath::new(text.as_bytes().to_vec()).unwrap()
@@ -27,14 +27,12 @@ fn batches_are_no_larger_than_their_share_but_for_one_file_and_keep_the_order() 
     const BLOCK: u64 = BLOCK_BYTES;
     let items = [("a", 1), ("b", BLOCK), ("c", 1), ("large", 9 * BLOCK), ("d", BLOCK + 1), ("e", 0)];
     let loads = loads_of(items.map(|(name, bytes)| item(name, bytes)).to_vec(), 3 * BLOCK);
-    let told: Vec<(u64, Vec<String>)> = loads
-        .iter()
-        .map(|load| {
-            let names = load.names.iter().map(|name| name.path.to_string()).collect();
-            (load.room_bytes / BLOCK, names)
-        })
-        .collect();
-    let told: Vec<(u64, String)> = told.into_iter().map(|(blocks, names)| (blocks, names.join(" "))).collect();
+    let names = |load: &Load| {
+        let names: Vec<String> = load.names.iter().map(|name| name.path.to_string()).collect();
+        names.join(" ")
+    };
+    let told: Vec<(u64, String)> =
+        loads.iter().map(|load| (load.room_bytes / BLOCK, names(load))).collect();
     let expected = [(3, "a b c"), (9, "large"), (3, "d e")];
     assert_eq!(told, expected.map(|(blocks, names)| (blocks, names.to_owned())));
     let many = (0..2 * BATCH_NAMES_MAX + 1).map(|number| item(&number.to_string(), 0)).collect();
@@ -68,7 +66,9 @@ fn only_what_was_read_at_the_source_and_brought_is_told_as_done() {
     let fate_of = |came: Option<Outcome>, went: Option<Outcome>, marked: bool| {
         let heard = |outcome: Option<Outcome>, marked| {
             let mut heard = Heard::default();
-            outcome.into_iter().for_each(|outcome| heard.hear(b"", Event::Settled(file("a", marked), outcome)));
+            if let Some(outcome) = outcome {
+                heard.hear(b"", Event::Settled(file("a", marked), outcome));
+            }
             heard
         };
         match fate(&path("a"), &heard(came, false), &heard(went, marked)) {
@@ -109,4 +109,154 @@ fn names_of_a_source_have_its_name_before_them_in_the_whole() {
     let link = Arc::new(Entry { kind, ..(*file("b", false)).clone() });
     heard.hear(b"run7", Event::Settled(link, done(None)));
     assert_eq!(heard.digest(&path("run7/b")), Some(Digest([3; 32])));
+}
+
+/// Two legs between directories of this machine, as an earlier command may have left them.
+fn legs_of(root: &Path) -> Legs {
+    std::fs::create_dir_all(root.join("stage")).unwrap();
+    let place = StagePlace::open(&root.join("stage"), "k").unwrap();
+    let left = batches_left(&place).unwrap();
+    let from = root.join("from");
+    let (alone, below) = (From::Local(vec![from.clone()]), From::Local(vec![slashed(&from)]));
+    Legs {
+        sources: vec![Source { prefix: b"from".to_vec(), alone, below }],
+        to: To::Local(root.join("to")),
+        signer: Arc::new(Identity::generate("test").unwrap()),
+        names: ("from".to_owned(), "to".to_owned()),
+        place,
+        bytes_max: 64 << 20,
+        batches_left: Mutex::new(left),
+        carried: Mutex::default(),
+    }
+}
+
+/// A source with two files, a destination, and what both legs tell of them.
+fn between(work: impl FnOnce(&Path, &Running<'_>)) -> Vec<Event> {
+    let scratch = tempfile::tempdir().unwrap();
+    let root = scratch.path();
+    for directory in ["from", "to", "state"] {
+        std::fs::create_dir(root.join(directory)).unwrap();
+    }
+    std::fs::write(root.join("from/a"), vec![1; 300_000]).unwrap();
+    std::fs::write(root.join("from/b"), vec![2; 3000]).unwrap();
+    let (wishes, congestion, stop) = (Wishes::default(), Wished::default(), Stop::default());
+    let told = Mutex::new(Vec::new());
+    let tell = |event: Event| lock(&told).push(event);
+    work(
+        root,
+        &Running {
+            wishes: &wishes,
+            congestion: &congestion,
+            state: &root.join("state"),
+            link_events: thalweg_mover::event::nobody(),
+            meter: Arc::default(),
+            stop: &stop,
+            tell: &tell,
+            tells_failed: true,
+        },
+    );
+    for name in ["a", "b"] {
+        let [from, to] = ["from", "to/from"].map(|at| std::fs::read(root.join(at).join(name)).unwrap());
+        assert!(from == to, "{name}");
+    }
+    assert_eq!(std::fs::read_dir(root.join("stage")).unwrap().count(), 0);
+    told.into_inner().unwrap()
+}
+
+fn both() -> Vec<Name> {
+    ["from/a", "from/b"].map(|name| Name { path: path(name), is_directory: false }).to_vec()
+}
+
+/// As a disk does that loses a bit: size and times stay.
+fn damage(file: &Path) {
+    use std::os::unix::fs::FileExt;
+    let modified = file.metadata().unwrap().modified().unwrap();
+    let opened = std::fs::File::options().write(true).open(file).unwrap();
+    opened.write_all_at(b"damaged", 99).unwrap();
+    opened.set_times(std::fs::FileTimes::new().set_modified(modified)).unwrap();
+}
+
+#[test]
+fn what_the_disk_of_the_stage_damages_between_the_legs_is_found_and_repaired_before_it_is_told() {
+    let told = between(|root, running| {
+        let legs = legs_of(root);
+        let batch = Batch { number: 1, names: both(), room_bytes: 1 << 20, is_again: false };
+        legs.place.write_list(1, batch.room_bytes, &batch.names).unwrap();
+        let came = legs.leg_in(1, &batch.names, Check::Evidence, running).unwrap();
+        damage(&legs.place.tree(1).join("from/a"));
+        assert!(legs.drain_one(&batch, came, running).unwrap());
+        let carried = legs.carried();
+        assert_eq!((carried.done + carried.unchanged, carried.repaired, carried.failed), (2, 1, 0));
+        legs.close();
+    });
+    assert_eq!(told.len(), 2, "{told:?}");
+}
+
+#[test]
+fn what_is_left_in_the_stage_is_compared_from_end_to_end_by_the_next_command() {
+    for is_at_destination in [false, true] {
+        let told = between(|root, running| {
+            let before = legs_of(root);
+            before.place.write_list(3, 1 << 20, &both()).unwrap();
+            if is_at_destination {
+                // It was brought damaged, and its command killed before that was seen.
+                std::fs::create_dir(root.join("to/from")).unwrap();
+                std::fs::copy(root.join("from/a"), root.join("to/from/a")).unwrap();
+                let modified = root.join("from/a").metadata().unwrap().modified().unwrap();
+                let there = std::fs::File::options().write(true).open(root.join("to/from/a")).unwrap();
+                there.set_times(std::fs::FileTimes::new().set_modified(modified)).unwrap();
+                damage(&root.join("to/from/a"));
+            } else {
+                before.leg_in(3, &both(), Check::Evidence, running).unwrap();
+                damage(&before.place.tree(3).join("from/a"));
+            }
+            drop(before);
+            let legs = legs_of(root);
+            assert!(legs.has_left());
+            assert_eq!(legs.names_left().len(), 2);
+            legs.carry(Vec::new(), running).unwrap();
+            legs.close();
+        });
+        assert_eq!(told.len(), 2, "{told:?}");
+    }
+}
+
+#[test]
+fn what_was_left_in_the_stage_and_is_gone_at_the_source_is_not_brought_on() {
+    between(|root, running| {
+        let before = legs_of(root);
+        std::fs::create_dir(root.join("from/old")).unwrap();
+        std::fs::write(root.join("from/old/c"), b"old").unwrap();
+        let old = Name { path: path("from/old/c"), is_directory: false };
+        let names = [both(), vec![old]].concat();
+        before.place.write_list(1, 1 << 20, &names).unwrap();
+        before.leg_in(1, &names, Check::Evidence, running).unwrap();
+        drop(before);
+        std::fs::remove_dir_all(root.join("from/old")).unwrap();
+        let legs = legs_of(root);
+        legs.carry(Vec::new(), running).unwrap();
+        assert!(!root.join("to/from/old").exists());
+        assert_eq!(legs.carried().failed, 1);
+        legs.close();
+    });
+}
+
+#[test]
+fn batches_follow_each_other_through_a_stage_that_has_room_for_few_of_them() {
+    between(|root, running| {
+        let mut legs = legs_of(root);
+        legs.bytes_max = 400 << 10;
+        for number in 0..9u8 {
+            std::fs::write(root.join(format!("from/{number}")), vec![number; 90_000]).unwrap();
+        }
+        let mut items: Vec<Item> = (0..9).map(|number| item(&format!("from/{number}"), 90_000)).collect();
+        items.extend([item("from/a", 300_000), item("from/b", 3000)]);
+        legs.carry(items, running).unwrap();
+        assert_eq!((legs.carried().done, legs.carried().bytes), (11, 9 * 90_000 + 303_000));
+        for number in 0..9 {
+            let [from, to] = ["from", "to/from"].map(|at| std::fs::read(root.join(format!("{at}/{number}"))));
+            assert_eq!(from.unwrap(), to.unwrap());
+        }
+        legs.close();
+    });
 }

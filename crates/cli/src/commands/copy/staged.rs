@@ -257,14 +257,14 @@ fn check(args: &CopyArgs, asked: &Asked, has_list: bool) -> Result<()> {
     }
     if args.receipt.is_some() {
         return Err(refused(
-            "nobody signs what passes through it: each side signs for one leg. The same command without --stage and \
-             with --check digest --receipt FILE compares afterwards, moves nothing, and is signed",
+            "nobody signs what passes through it: each side signs for one leg. The same command without --stage \
+             and with --check digest --receipt FILE compares afterwards, moves nothing, and is signed",
         ));
     }
     if args.remove_source_files && args.check != CheckBy::Digest && !asked.is_both_far() {
         return Err(refused(
-            "a source file goes once it was compared with the destination: --remove-source-files takes --check digest \
-             with it",
+            "a source file goes once it was compared with the destination: --remove-source-files takes --check \
+             digest with it",
         ));
     }
     if !asked.is_both_far() {
@@ -298,7 +298,9 @@ mod tests {
 
     #[test]
     fn a_size_stands_behind_the_last_colon_of_a_stage() {
-        let read = |text: &str| parse(OsStr::new(text)).map(|(path, bytes)| (path.display().to_string(), bytes));
+        let read = |text: &str| {
+            parse(OsStr::new(text)).map(|(path, bytes)| (path.display().to_string(), bytes))
+        };
         for (text, path, bytes) in [
             ("/nvme", "/nvme", None),
             ("/nvme:2MiB", "/nvme", Some(2 << 20)),
