@@ -61,8 +61,8 @@ impl Site {
         }
         let daemons = [&a, &b].map(|scratch| scratch.daemon(&[("data", &scratch.path("data"))]));
         let place = |name: &str, daemon: &Daemon| {
-            let (url, ticket) = (daemon.place("data", ""), daemon.ticket.display());
-            format!("[place.{name}]\nurl = \"{url}\"\nticket = \"{ticket}\"\n")
+            let (address, ticket) = (daemon.address(), daemon.ticket.display());
+            format!("[place.{name}]\nurl = \"tw://{address}/data\"\nticket = \"{ticket}\"\n")
         };
         std::fs::create_dir_all(here.path("config/thalweg")).unwrap();
         let text = place("a", &daemons[0]) + &place("b", &daemons[1]);

@@ -192,8 +192,11 @@ pub fn key_of(asked: &Asked) -> String {
     let (sources, destination) = asked.places();
     let mut hasher = blake3::Hasher::new_derive_key("thalweg 2026-11 stage");
     for place in sources.iter().chain([destination]) {
-        let word = place.to_string();
-        hasher.update(&(word.len() as u64).to_le_bytes()).update(word.as_bytes());
+        let word = match place {
+            Place::Local(path) => resolved(path).as_os_str().as_bytes().to_vec(),
+            place => place.to_string().into_bytes(),
+        };
+        hasher.update(&(word.len() as u64).to_le_bytes()).update(&word);
     }
     hex(&hasher.finalize().as_bytes()[..8])
 }
@@ -446,7 +449,7 @@ impl Legs {
     fn drain_one(&self, batch: &Batch, mut came: Heard, running: &Running<'_>) -> Result<bool> {
         let check = if batch.is_again { Check::Digest } else { running.wishes.fidelity.check };
         let mut went = self.leg_out(batch.number, check, true, running)?;
-        let mut damaged: HashSet<RelativePath> = HashSet::new();
+        let (mut opened, mut damaged) = (HashSet::new(), HashSet::new());
         for _ in 0..REPAIRS_MAX {
             let is_open = |name: &&Name| matches!(fate(&name.path, &came, &went), Fate::Open(_));
             let open: Vec<Name> = batch.names.iter().filter(is_open).cloned().collect();
@@ -455,14 +458,23 @@ impl Legs {
             }
             let differs = |name: &&Name| matches!(fate(&name.path, &came, &went), Fate::Open(true));
             damaged.extend(open.iter().filter(differs).map(|name| name.path.clone()));
-            came.0.extend(self.leg_in(batch.number, &open, Check::Digest, running)?.0);
-            went.0.extend(self.leg_out(batch.number, Check::Digest, false, running)?.0);
+            opened.extend(open.iter().map(|name| name.path.clone()));
+            came.go_on(self.leg_in(batch.number, &open, Check::Digest, running)?);
+            went.go_on(self.leg_out(batch.number, Check::Digest, false, running)?);
         }
+        // Nobody else compares what may be there by now.
+        let may_be_there = |name: &Name| batch.is_again || opened.contains(&name.path);
         let mut carried = Carried::default();
         let mut left = Vec::new();
         for name in &batch.names {
             match fate(&name.path, &came, &went) {
-                Fate::Same(event) => {
+                Fate::Same(mut event) => {
+                    if running.tells_failed
+                        && let Event::Settled(_, Outcome::Done { losses, .. }) = &mut event
+                    {
+                        // No direct copy makes up for what the stage could not keep.
+                        losses.extend_from_slice(came.losses(&name.path));
+                    }
                     carried.repaired += u64::from(damaged.contains(&name.path));
                     if let Event::Settled(entry, Outcome::Done { .. }) = &event {
                         carried.done += 1;
@@ -480,11 +492,17 @@ impl Legs {
                     (running.tell)(Event::Aside(name.path.clone(), Outcome::Failed(failure)));
                     left.push(name.clone());
                 }
-                Fate::Failed(failure) if running.tells_failed => {
+                // It went before this command began.
+                Fate::Failed(failure) if batch.is_again && failure.kind == FailureKind::NotFound => {}
+                Fate::Failed(failure) if running.tells_failed || may_be_there(name) => {
                     carried.failed += 1;
                     let failure = failure.at(&name.path);
                     (running.tell)(Event::Aside(name.path.clone(), Outcome::Failed(failure)));
+                    if may_be_there(name) {
+                        left.push(name.clone());
+                    }
                 }
+                // The direct copy moves it, or says why not.
                 Fate::Failed(_) => {}
             }
         }

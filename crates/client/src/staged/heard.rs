@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use thalweg_mover::event::Event;
 use thalweg_mover::failure::{Failure, FailureKind, Result, VERIFY};
-use thalweg_wire::message::Outcome;
+use thalweg_wire::message::{Loss, Outcome};
 use thalweg_wire::{Digest, Entry, Kind, RelativePath};
 
 /// How the entries of one leg ended, by their paths in the whole.
@@ -37,6 +37,18 @@ impl Heard {
         }
     }
 
+    /// The same leg once more. What it brought the first time stays brought when it is found there the second time.
+    pub(super) fn go_on(&mut self, later: Heard) {
+        for (path, mut seen) in later.0 {
+            if let Some(Seen { outcome: Outcome::Done { losses, .. }, .. }) = self.0.get(&path)
+                && let Outcome::Unchanged { digest } = seen.outcome
+            {
+                seen.outcome = Outcome::Done { digest, losses: losses.clone() };
+            }
+            self.0.insert(path, seen);
+        }
+    }
+
     /// Whether it is at the end of the leg.
     pub(super) fn has(&self, path: &RelativePath) -> bool {
         let outcome = self.0.get(path).map(|seen| &seen.outcome);
@@ -53,6 +65,14 @@ impl Heard {
         match self.content(path)?.outcome {
             Outcome::Done { digest, .. } | Outcome::Unchanged { digest } => digest,
             _ => None,
+        }
+    }
+
+    /// What could not be kept of it.
+    pub(super) fn losses(&self, path: &RelativePath) -> &[Loss] {
+        match self.0.get(path).map(|seen| &seen.outcome) {
+            Some(Outcome::Done { losses, .. }) => losses,
+            _ => &[],
         }
     }
 

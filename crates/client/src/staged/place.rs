@@ -161,12 +161,16 @@ impl StagePlace {
         remove_all(&self.tree(number)).map_err(|error| self.failed("clear the stage", &error))
     }
 
-    /// Removes a batch.
+    /// Removes a batch: its list first, without which nobody goes on with it.
     ///
     /// # Errors
     /// What the kernel says.
     pub fn remove(&self, number: u32) -> Result<()> {
-        self.empty(number)?;
+        if let Err(error) = fs::remove_file(self.batch(number).join("list"))
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            return Err(self.failed("clear the stage", &error));
+        }
         remove_all(&self.batch(number)).map_err(|error| self.failed("clear the stage", &error))
     }
 

@@ -186,7 +186,7 @@ fn what_the_disk_of_the_stage_damages_between_the_legs_is_found_and_repaired_bef
         damage(&legs.place.tree(1).join("from/a"));
         assert!(legs.drain_one(&batch, came, running).unwrap());
         let carried = legs.carried();
-        assert_eq!((carried.done + carried.unchanged, carried.repaired, carried.failed), (2, 1, 0));
+        assert_eq!((carried.done, carried.repaired, carried.failed), (2, 1, 0));
         legs.close();
     });
     assert_eq!(told.len(), 2, "{told:?}");
@@ -236,7 +236,7 @@ fn what_was_left_in_the_stage_and_is_gone_at_the_source_is_not_brought_on() {
         let legs = legs_of(root);
         legs.carry(Vec::new(), running).unwrap();
         assert!(!root.join("to/from/old").exists());
-        assert_eq!(legs.carried().failed, 1);
+        assert_eq!((legs.carried().done, legs.carried().failed), (2, 0));
         legs.close();
     });
 }

@@ -61,7 +61,7 @@ pub fn run(command: &str, args: &CopyArgs, places: &Places, stage: &OsStr) -> Re
     let legs = Legs::reach(&asked, &mut far_movers, &state, place, bytes_asked)?;
     let stop = Arc::new(Stop::default());
     let ends = match asked.is_both_far() {
-        true => Ends::Far(TwoFar::reach(&asked, &mut far_movers, &stop, args.copy_links)?),
+        true => Ends::Far(Box::new(TwoFar::reach(&asked, &mut far_movers, &stop, args.copy_links)?)),
         false => Ends::Near(Box::new(asked.in_chunks(args.chunk).reach(&mut far_movers, &state)?)),
     };
     if let Ends::Near(direct) = &ends
@@ -127,7 +127,8 @@ pub fn run(command: &str, args: &CopyArgs, places: &Places, stage: &OsStr) -> Re
 enum Ends {
     /// One of them at least on this machine: the direct copy between them.
     Near(Box<Job>),
-    Far(TwoFar),
+    /// Neither.
+    Far(Box<TwoFar>),
 }
 
 /// A copy through a stage under way.
