@@ -365,6 +365,7 @@ impl Legs {
     pub fn carry(&self, items: Vec<Item>, running: &Running<'_>) -> Result<()> {
         let again = std::mem::take(&mut *lock(&self.batches_left));
         let room = Room::new(self.bytes_max);
+        self.place.batches()?.into_iter().for_each(|number| room.keep(number));
         again.iter().for_each(|batch| room.hold(batch));
         let loads = loads_of(items, self.bytes_max / BATCH_SHARE);
         let (filled, fills) = sync_channel(BATCHES_MAX);
@@ -423,7 +424,7 @@ impl Legs {
         let began = Instant::now();
         let mut came = self.leg_in(batch.number, &batch.names, check, running);
         // Somebody else may have filled the disk: what leaves it makes room.
-        if lacks_room(&came) && room.wait_alone(running.stop) {
+        if lacks_room(&came) && room.wait_left(running.stop) {
             came = self.leg_in(batch.number, &batch.names, check, running);
         }
         lock(&self.carried).leg_in += began.elapsed();
@@ -433,6 +434,7 @@ impl Legs {
             let is_lost = |name: &&Name| !came.has(&name.path);
             batch.names.iter().filter(is_lost).for_each(|name| self.place.forget(batch.number, name));
         }
+        room.leave();
         to.send((batch, came)).map_err(|_| stopped())
     }
 

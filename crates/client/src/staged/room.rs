@@ -19,6 +19,8 @@ struct Held {
     numbers: BTreeSet<u32>,
     /// Of batches that stay, without their files.
     lists: BTreeSet<u32>,
+    /// Batches on their leg out, or waiting for it.
+    leaving: usize,
 }
 
 impl Room {
@@ -26,11 +28,17 @@ impl Room {
         Room { bytes_max, held: Mutex::default(), changed: Condvar::new() }
     }
 
+    /// For the list of a batch that stays: nobody else gets its number.
+    pub(super) fn keep(&self, number: u32) {
+        lock(&self.held).lists.insert(number);
+    }
+
     /// For a batch that is in the stage already.
     pub(super) fn hold(&self, batch: &Batch) {
         let mut held = lock(&self.held);
         held.bytes = held.bytes.saturating_add(batch.room_bytes);
         held.numbers.insert(batch.number);
+        held.lists.remove(&batch.number);
     }
 
     /// Waits for room for a batch, and gives it the lowest number that is free; `None` once it is asked to stop.
@@ -51,17 +59,22 @@ impl Room {
         }
     }
 
-    /// Waits until one batch alone is in the stage; false if it was so before, and once it is asked to stop.
-    pub(super) fn wait_alone(&self, stop: &Stop) -> bool {
+    /// A batch is whole, and leaves.
+    pub(super) fn leave(&self) {
+        lock(&self.held).leaving += 1;
+    }
+
+    /// Waits until all that leaves has left; false if nothing did, and once it is asked to stop.
+    pub(super) fn wait_left(&self, stop: &Stop) -> bool {
         let mut held = lock(&self.held);
-        let had_others = held.numbers.len() > 1;
-        while held.numbers.len() > 1 {
+        let had_any = held.leaving > 0;
+        while held.leaving > 0 {
             if stop.is_asked() {
                 return false;
             }
             held = self.changed.wait_timeout(held, LOOK_AGAIN).unwrap_or_else(PoisonError::into_inner).0;
         }
-        had_others
+        had_any
     }
 
     /// The files of a batch are gone, and its list, too, if it `is_whole`.
@@ -69,6 +82,7 @@ impl Room {
         let mut held = lock(&self.held);
         held.bytes = held.bytes.saturating_sub(batch.room_bytes);
         held.numbers.remove(&batch.number);
+        held.leaving = held.leaving.saturating_sub(1);
         if !is_whole {
             held.lists.insert(batch.number);
         }
