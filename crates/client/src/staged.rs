@@ -288,7 +288,7 @@ impl Legs {
     /// what is free there now.
     ///
     /// # Errors
-    /// As [`Asked::reach`]; `Usage` where more lies in the stage than may; what the stage says.
+    /// As [`Asked::reach`]; `Space` where more lies in the stage than may, or there is no room; what the stage says.
     pub fn reach(
         asked: &Asked,
         far_movers: &mut FarMovers,
@@ -314,7 +314,7 @@ impl Legs {
         }
         let Job { to, signer, .. } = Asked::new("cp", Place::Zero(0), destination)?.reach(far_movers, state)?;
         let left = batches_left(&place)?;
-        let left_bytes: u64 = left.iter().map(|batch| batch.room_bytes).sum();
+        let left_bytes = left.iter().map(|batch| batch.room_bytes).fold(0, u64::saturating_add);
         let free_bytes = place.free_bytes.saturating_add(left_bytes);
         let bytes_max = match bytes_asked {
             Some(asked) => asked.min(free_bytes),
