@@ -29,6 +29,8 @@ use thalweg_wire::path::Sentence;
 
 pub mod relay;
 
+mod staged;
+
 /// A quota that held threads for less than this is not worth a word.
 const HELD_TOLD: Duration = Duration::from_millis(500);
 /// Of a copy that took less, most is beginning and end: a stage that was busy for a part of it says nothing of the way.

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use std::ffi::OsStr;
 use thalweg_client::events;
 pub use thalweg_client::events::{about, listed, progress, why};
+use thalweg_client::staged::Summary;
 use thalweg_mover::failure::Result;
 use thalweg_mover::model::prediction::Compared;
 use thalweg_mover::run::copy::Report;
@@ -30,6 +31,11 @@ pub fn difference(what: &str, path: &RelativePath, why: &str) -> Value {
 /// The last event of a copy.
 pub fn finished(report: &Report, dry_run: bool, exit: Exit) -> Value {
     with_exit(events::finished(report, dry_run), Some(exit))
+}
+
+/// The last event of a copy through a stage.
+pub fn staged(summary: &Summary, dry_run: bool, exit: Exit) -> Value {
+    with_exit(events::staged(summary, dry_run), Some(exit))
 }
 
 /// Predicted against actual, as an event of its own.

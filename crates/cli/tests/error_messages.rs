@@ -182,7 +182,7 @@ fn an_error_says_what_was_done_of_what_and_what_may_be_done_about_it() {
             operation: "copy between far places",
             object: "tw://a.example:8487/data/x",
             why: "both places are far",
-            hint: "in two copies, through a directory here",
+            hint: "cp and sync go through a directory here with --stage DIR",
         },
     ];
     for Case { words, exit, operation, object, why, hint } in cases {

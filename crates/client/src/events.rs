@@ -4,6 +4,7 @@
 use crate::hint;
 use crate::options::units;
 use crate::receipt_file::totals;
+use crate::staged::Summary;
 use serde_json::{Map, Value, json};
 use std::ffi::OsStr;
 use std::time::{Duration, Instant};
@@ -357,6 +358,25 @@ pub fn finished(report: &Report, dry_run: bool) -> Map<String, Value> {
     }
     object.extend(why(report.verdict.as_ref(), &report.evidence));
     object
+}
+
+/// The last event of a copy through a stage.
+pub fn staged(summary: &Summary, dry_run: bool) -> Map<String, Value> {
+    let (carried, direct) = (&summary.carried, summary.direct.unwrap_or_default());
+    let narrower = carried.narrower();
+    let value = json!({
+        "event": "staged", "dry_run": dry_run, "seconds": summary.elapsed.as_secs_f64(),
+        "stage_bytes_max": summary.bytes_max, "done": carried.done, "bytes_done": carried.bytes,
+        "repaired": carried.repaired, "unchanged": summary.unchanged, "failed": summary.failed,
+        "leg_in_s": carried.leg_in.as_secs_f64(), "leg_out_s": carried.leg_out.as_secs_f64(),
+        "narrower": narrower.map(|(leg, _)| leg.word()), "factor": narrower.map(|(_, factor)| factor),
+        "files_past": summary.files_past, "done_past": direct.0.done, "bytes_past": direct.0.bytes_done,
+        "skipped": direct.0.skipped, "deleted": direct.0.deleted, "sources_removed": direct.1.removed,
+    });
+    match value {
+        Value::Object(object) => object,
+        _ => Map::new(),
+    }
 }
 
 /// How many source files stay, by cause.

@@ -76,7 +76,8 @@ impl Asked {
         Asked { part, ..self }
     }
 
-    fn is_both_far(&self) -> bool {
+    /// Whether neither its sources nor its destination are on this machine, or in buckets.
+    pub fn is_both_far(&self) -> bool {
         let is_far = |place: &Place| Whom::of(place).is_some();
         self.sources.first().is_some_and(is_far) && is_far(&self.destination)
     }
@@ -238,6 +239,11 @@ impl Asked {
         (0..count).map(turn).collect()
     }
 
+    /// Its sources and its destination.
+    pub(crate) fn places(&self) -> (&[Place], &Place) {
+        (&self.sources, &self.destination)
+    }
+
     /// Whether it is of a part alone.
     pub fn part(&self) -> Option<PartOf> {
         self.part
@@ -353,7 +359,7 @@ pub fn refuse_shared(jobs: &[&Job]) -> Result<()> {
 }
 
 /// What a source is called at the destination; nothing if its contents are meant.
-fn name_of(path: &[u8]) -> &OsStr {
+pub(crate) fn name_of(path: &[u8]) -> &OsStr {
     match path.rsplit(|&byte| byte == b'/').next() {
         None | Some(b"." | b"..") => OsStr::new(""),
         Some(name) => OsStr::from_bytes(name),

@@ -51,6 +51,8 @@ pub mod verify;
 
 pub mod check;
 
+pub mod staged;
+
 pub mod frames;
 
 pub mod events;

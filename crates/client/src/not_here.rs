@@ -73,7 +73,8 @@ pub(crate) fn both_far(command: &str, sources: &[Place], destination: &Place) ->
         .collect();
     let why = match is_errand(command) {
         true => format!(
-            "and `thalweg {command}` acts at one of them, which has to be reached by ssh: name it as HOST:PATH, or log in"
+            "and `thalweg {command}` acts at one of them, which has to be reached by ssh: name it as HOST:PATH, or \
+             pass the data through a directory here (--stage DIR), or log in"
         ),
         false => format!("and one end of `thalweg {command}` is on the machine where it is started. Log in"),
     };
@@ -312,7 +313,7 @@ mod tests {
         for command in ["cp", "sync"] {
             let cause = between(command, &["tw://a/data/run7"], "tw://b:9/in");
             assert!(cause.starts_with("both places are far"), "{cause}");
-            assert!(cause.contains("name it as HOST:PATH"), "{cause}");
+            assert!(cause.contains("name it as HOST:PATH") && cause.contains("--stage DIR"), "{cause}");
             let told = format!(
                 "log in to a, and there: thalweg {command} DIR/run7 tw://b:9/in/ (DIR is what the daemon there exports as data)"
             );

@@ -150,6 +150,8 @@ mod tests {
         &["exclude", "exclude_from", "files_from", "filter", "from0", "include", "include_from"];
     /// `commands/copy/errand.rs` has these: the part, files that go along and that come back.
     const OF_ERRANDS: &[&str] = &["part", "receipt", "report", "ticket"];
+    /// With them the copy runs here.
+    const HERE: &[&str] = &["stage"];
 
     /// A new option of a copy stands in one of these lists.
     #[test]
@@ -158,7 +160,7 @@ mod tests {
         for name in ["cp", "sync"] {
             let sub = command.find_subcommand(name).unwrap();
             let all: Vec<&str> = sub.get_arguments().map(|argument| argument.get_id().as_str()).collect();
-            let lists = [ALONG, STAYS, OF_FILTERS, OF_ERRANDS, TYPED_ALONG];
+            let lists = [ALONG, STAYS, OF_FILTERS, OF_ERRANDS, TYPED_ALONG, HERE];
             for id in &all {
                 let times = lists.iter().filter(|list| list.contains(id)).count();
                 assert_eq!(times, 1, "{name}: {id}");

@@ -184,6 +184,11 @@ pub struct CopyArgs {
     /// Helper threads for requests in flight, even where there is an io_uring
     #[arg(long)]
     pub no_io_uring: bool,
+    /// Through a directory of this machine, in which at most SIZE lies at any moment (from 1MiB; default: four fifths of
+    /// what is free there now): into it and out of it at the same time, each at its own speed, compared from end to
+    /// end. Both places may be far, also both tw://. See docs/guide/staging.md
+    #[arg(long, value_name = "DIR[:SIZE]", conflicts_with = "and")]
+    pub stage: Option<OsString>,
     /// The link. It stands here for the order of the help: behind the disks, before the other knobs of speed.
     #[command(flatten)]
     pub link: LinkArgs,

@@ -72,7 +72,7 @@ const OF_COPIES: [Heading; 8] = [
         ],
     ),
     ("Verification", &["verify", "receipt"], &[]),
-    ("Disk", &[], &["io-depth", "direct", "order", "no-io-uring"]),
+    ("Disk", &[], &["io-depth", "direct", "order", "no-io-uring", "stage"]),
     ("Network", &[], &["dscp", "via", "bind", "cca", "cipher", "ktls", "tls-records"]),
     REACHING,
     ("Output", &["verbose", "quiet", "progress", "report", "svg", "json"], &["human-readable"]),

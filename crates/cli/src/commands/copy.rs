@@ -37,6 +37,9 @@ use thalweg_wire::{RelativePath, limits};
 /// Copies whose two places are far.
 mod errand;
 
+/// Copies through a directory of this machine.
+mod staged;
+
 /// `thalweg cp`.
 ///
 /// # Errors
@@ -61,11 +64,18 @@ pub fn sync(args: &CopyArgs, places: &Places) -> Result<Exit> {
     run("sync", args, places)
 }
 
+fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
+    match &args.stage {
+        Some(stage) => staged::run(command, args, places, stage),
+        None => run_directly(command, args, places),
+    }
+}
+
 /// 1. The command line is read, and this process stands back as it says.
 /// 2. Places are reached; those of a copy between two far places when it runs.
 /// 3. All copies run at the same time, and tell on one terminal.
 /// 4. Links end in order; report and receipt are completed; each copy has its last word.
-fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
+fn run_directly(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     let filter = args.filter.held()?;
     let only = filter.only()?;
     let asked = read_places(args, only.as_deref(), places)?;

@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime};
 use thalweg_client::far_movers::{FarMovers, How, SshOptions};
 use thalweg_client::identity;
 use thalweg_client::objects::{Bucket, Cleaning, LeftUpload, UploadState};
+use thalweg_client::staged::leftover_stages;
 use thalweg_mover::endpoint::local::staging::leftover::{Leftover, LeftoverState, leftovers};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 
@@ -45,6 +46,9 @@ pub fn gc(args: &GcArgs, places: &Places) -> Result<Exit> {
         match place {
             Cleaned::Directory(path) => {
                 for left in leftovers(&path, args.yes, older_than, now, &mut trouble)? {
+                    tell_leftover(args, &left);
+                }
+                for left in leftover_stages(&path, args.yes, older_than, now, &mut trouble)? {
                     tell_leftover(args, &left);
                 }
             }

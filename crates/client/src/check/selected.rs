@@ -31,7 +31,7 @@ impl Selected {
     }
 
     /// Whether a path is compared. The places themselves are.
-    pub(super) fn has(&self, path: &RelativePath, is_dir: bool) -> bool {
+    pub(crate) fn has(&self, path: &RelativePath, is_dir: bool) -> bool {
         match &self.only {
             _ if path.is_root() => true,
             // A directory that a rule leaves out is made all the same for what is in it.

@@ -98,6 +98,7 @@ fn events() -> Vec<(&'static str, Value)> {
         ("stands", stands(&path, 0)),
         ("slot", slot(&held(), Instant::now())),
         ("finished", Value::Object(finished(&report(), false))),
+        ("staged", Value::Object(staged(&Summary::default(), false))),
         ("finished of a stream", Value::Object(flow_finished(&flow_report(), Instant::now()))),
         ("why", Value::Object(why(Some(&verdict()), &evidence()))),
         ("prediction", Value::Object(compared(&told()))),

@@ -3,8 +3,8 @@ use thalweg_wire::message::{Failure, FailureKind, Reason};
 pub(super) fn of(failure: &Failure) -> Option<&'static str> {
     Some(match failure.reason {
         Reason::BothFar => {
-            "where you cannot log in: in two copies, through a directory here; one file also through a pipe: thalweg cat SRC | \
-             thalweg stream - DST"
+            "where you cannot log in: cp and sync go through a directory here with --stage DIR; one file also through a pipe: \
+             thalweg cat SRC | thalweg stream - DST"
         }
         Reason::NotAskedFor => {
             "--devices copies FIFOs and devices as what they are; what comes out of one goes with: thalweg stream - DST < SRC"

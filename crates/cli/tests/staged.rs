@@ -1,0 +1,282 @@
+//! Copies through a directory of this machine: `cp --stage`, `sync --stage`.
+
+mod support;
+
+use nix::sys::signal::Signal;
+use std::ffi::OsString;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+use support::job::{Ran, Running, bytes_allocated, signal, with};
+use support::{Daemon, Scratch, assert_no_litter, assert_same, make_tree, noise, wait_until};
+
+/// Long enough for what ends by itself.
+const LIMIT: Duration = Duration::from_secs(240);
+const MIB: u64 = 1 << 20;
+
+/// A command with a stage of this machine; `size` is what stands behind its directory.
+fn staged(scratch: &Scratch, verb: &str, size: &str) -> Command {
+    let stage = scratch.path("stage");
+    std::fs::create_dir_all(&stage).unwrap();
+    let mut words = OsString::from(&stage);
+    words.push(size);
+    let mut command = with(scratch.thalweg(), [verb, "--stage"]);
+    command.arg(words);
+    command
+}
+
+fn run(command: Command) -> Ran {
+    Running::start(command).end(LIMIT)
+}
+
+/// Nothing is left in the stage.
+#[track_caller]
+fn assert_cleared(scratch: &Scratch) {
+    let left: Vec<_> = std::fs::read_dir(scratch.path("stage")).unwrap().flatten().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// The last event.
+#[track_caller]
+fn last(ran: &Ran) -> serde_json::Value {
+    let event: serde_json::Value = serde_json::from_str(ran.stdout.lines().last().unwrap()).unwrap();
+    assert_eq!(event["event"], "staged", "{}", ran.stdout);
+    event
+}
+
+/// Two daemons, each with a ticket of its own, that the configuration calls `@a` and `@b`.
+struct Site {
+    here: Scratch,
+    a: Scratch,
+    b: Scratch,
+    _daemons: [Daemon; 2],
+}
+
+impl Site {
+    fn start() -> Site {
+        let (here, a, b) = (Scratch::new(), Scratch::new(), Scratch::new());
+        for scratch in [&a, &b] {
+            std::fs::create_dir(scratch.path("data")).unwrap();
+        }
+        let daemons = [&a, &b].map(|scratch| scratch.daemon(&[("data", &scratch.path("data"))]));
+        let place = |name: &str, daemon: &Daemon| {
+            let (address, ticket) = (daemon.address(), daemon.ticket.display());
+            format!("[place.{name}]\nurl = \"tw://{address}/data\"\nticket = \"{ticket}\"\n")
+        };
+        std::fs::create_dir_all(here.path("config/thalweg")).unwrap();
+        let text = place("a", &daemons[0]) + &place("b", &daemons[1]);
+        std::fs::write(here.path("config/thalweg/config.toml"), text).unwrap();
+        Site { here, a, b, _daemons: daemons }
+    }
+}
+
+#[test]
+fn a_tree_goes_through_a_stage_and_is_the_same_with_all_that_the_stage_is_no_place_for() {
+    let scratch = Scratch::new();
+    make_tree(&scratch.path("from"));
+    let copy = |verb: &str, size: &str, more: &[&str], from: &str, to: &str| {
+        let command = with(staged(&scratch, verb, size), more);
+        run(with(command, [scratch.path(from), scratch.path(to)])).expect(0)
+    };
+    let ran = copy("cp", ":64MiB", &[], "from", "to/");
+    assert!(ran.stdout.contains("copied through the stage in"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("verified from end to end, durable; narrower leg: "), "{}", ran.stdout);
+    assert_same(&scratch.path("from"), &scratch.path("to/from"));
+    assert_no_litter(&scratch.path("to"));
+    assert_cleared(&scratch);
+    // The second time nothing passes.
+    let told = last(&copy("cp", "", &["--json"], "from", "to/"));
+    assert_eq!((told["done"].as_u64(), told["bytes_past"].as_u64()), (Some(0), Some(0)), "{told}");
+    // As another name, a single file, and with deletion.
+    copy("cp", "", &[], "from/one-byte", "other-name");
+    assert_eq!(std::fs::read(scratch.path("other-name")).unwrap(), b"x");
+    std::fs::write(scratch.path("to/from/extra"), b"extra").unwrap();
+    std::fs::write(scratch.path("from/deep/new"), noise(5, 70_000)).unwrap();
+    let told = last(&copy("sync", "", &["--delete", "--json"], "from/", "to/from"));
+    assert_eq!((told["done"].as_u64(), told["deleted"].as_u64()), (Some(1), Some(1)), "{told}");
+    assert_same(&scratch.path("from"), &scratch.path("to/from"));
+    assert_cleared(&scratch);
+}
+
+#[test]
+fn a_tree_goes_through_a_stage_to_a_daemon_and_comes_back() {
+    let scratch = Scratch::new();
+    make_tree(&scratch.path("from"));
+    std::fs::create_dir(scratch.path("data")).unwrap();
+    let daemon = scratch.daemon(&[("data", &scratch.path("data"))]);
+    let copy = |from: OsString, to: OsString| {
+        let command = with(staged(&scratch, "cp", ":64MiB"), ["--json", "--ticket"]);
+        let told = last(&run(with(with(command, [&daemon.ticket]), [from, to])).expect(0));
+        assert!(told["done"].as_u64() > Some(300), "{told}");
+        assert_cleared(&scratch);
+    };
+    copy(scratch.path("from").into(), daemon.place("data", "to/").into());
+    assert_same(&scratch.path("from"), &scratch.path("data/to/from"));
+    copy(daemon.place("data", "to/from/").into(), scratch.path("back").into());
+    assert_same(&scratch.path("from"), &scratch.path("back"));
+    assert_no_litter(&scratch.path("data"));
+}
+
+#[test]
+fn a_tree_goes_from_one_daemon_to_another_through_a_stage() {
+    let site = Site::start();
+    make_tree(&site.a.path("data/run7"));
+    let copy = |more: &[&str]| {
+        let command = with(staged(&site.here, "cp", ":512MiB"), more);
+        run(with(command, ["@a/run7", "@b/in/"])).expect(0)
+    };
+    let ran = copy(&["--dry-run"]);
+    assert!(ran.stdout.contains("would pass through the stage"), "{}", ran.stdout);
+    assert!(!site.b.path("data/in").exists());
+    copy(&[]);
+    assert_same(&site.a.path("data/run7"), &site.b.path("data/in/run7"));
+    assert_no_litter(&site.b.path("data"));
+    assert_cleared(&site.here);
+    // What changed passes, and no more.
+    std::fs::write(site.a.path("data/run7/deep/new"), noise(7, 70_000)).unwrap();
+    let told = last(&copy(&["--json"]));
+    assert_eq!(told["bytes_done"].as_u64(), Some(70_000), "{told}");
+    assert_same(&site.a.path("data/run7"), &site.b.path("data/in/run7"));
+    // A single file, by its name and by another one.
+    let one = |to: &str| run(with(staged(&site.here, "cp", ""), ["@a/run7/one-byte", to])).expect(0);
+    one("@b/in/");
+    one("@b/renamed");
+    for name in ["in/one-byte", "renamed"] {
+        assert_eq!(std::fs::read(site.b.path("data").join(name)).unwrap(), b"x");
+    }
+}
+
+#[test]
+fn without_a_stage_two_daemons_are_told_of_one_and_with_it_what_cannot_be_done_is_refused() {
+    let scratch = Scratch::new();
+    let refused = |words: &[&str], code: i32, told: &str| {
+        let ran = run(with(scratch.thalweg(), words)).expect(code);
+        assert!(ran.stderr.contains(told), "{words:?}: {}", ran.stderr);
+    };
+    let far = ["tw://a.example/data/x", "tw://b.example/data/y"];
+    refused(&["cp", far[0], far[1]], 3, "--stage DIR");
+    let stage = scratch.path("stage").display().to_string();
+    std::fs::create_dir(&stage).unwrap();
+    for (option, told) in [
+        ("--receipt=r", "nobody signs what passes through it"),
+        ("--remove-source-files", "not done between two far places"),
+        ("--no-times", "not done between two far places"),
+        ("--check=digest", "not done between two far places"),
+        ("--part=1/2", "one copy, from and to one host each"),
+    ] {
+        refused(&["cp", "--stage", &stage, option, far[0], far[1]], 1, told);
+    }
+    refused(&["sync", "--stage", &stage, "--delete", far[0], far[1]], 1, "not done between two far places");
+    let [from, to] = ["from", "to"].map(|name| scratch.path(name).display().to_string());
+    std::fs::create_dir(&from).unwrap();
+    refused(&["cp", "--stage", &stage, "--remove-source-files", &from, &to], 1, "takes --check digest");
+    refused(&["cp", "--stage", &format!("{stage}:9"), &from, &to], 1, "at least 1.00 MiB");
+    refused(&["cp", "--stage", &stage, "zero:1MiB", &to], 1, "is on no disk");
+    refused(&["cp", "--stage", &stage, &from, "null:"], 1, "keeps nothing");
+    refused(&["cp", "--stage", &stage, "s3://bucket/x", &to], 3, "not looked up in a bucket");
+    let inside = scratch.path("from/stage");
+    std::fs::create_dir(&inside).unwrap();
+    let inside = inside.display().to_string();
+    refused(&["cp", "--stage", &inside, &from, &to], 1, "one inside the other");
+    refused(&["cp", "--stage", &inside, far[0], &from], 1, "one inside the other");
+    refused(&["cp", "--stage", "/nowhere/at/all", &from, &to], 3, "open the stage");
+}
+
+/// What lies there is looked at all the time.
+#[test]
+fn no_more_lies_in_a_stage_than_may() {
+    const SIZE: u64 = 8 * MIB;
+    /// Lists, journals and directories.
+    const BESIDE: u64 = MIB;
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    for number in 0..30 {
+        std::fs::write(scratch.path(&format!("from/{number}")), noise(number, MIB as usize)).unwrap();
+    }
+    std::fs::write(scratch.path("from/large"), noise(99, 7 * MIB as usize)).unwrap();
+    std::fs::write(scratch.path("from/too-large"), noise(100, 9 * MIB as usize)).unwrap();
+    let (most, is_over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let watches = std::thread::spawn({
+        let (stage, most, is_over) = (scratch.path("stage"), most.clone(), is_over.clone());
+        move || {
+            while !is_over.load(Ordering::Relaxed) {
+                most.fetch_max(bytes_allocated(&stage), Ordering::Relaxed);
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+    });
+    let command = with(staged(&scratch, "cp", ":8MiB"), ["--json"]);
+    let ran = run(with(command, [scratch.path("from"), scratch.path("to/")]));
+    is_over.store(true, Ordering::Relaxed);
+    watches.join().unwrap();
+    let told = last(&ran.expect(0));
+    assert_same(&scratch.path("from"), &scratch.path("to/from"));
+    assert_eq!((told["done"].as_u64(), told["files_past"].as_u64()), (Some(31), Some(1)), "{told}");
+    assert_eq!(told["bytes_past"].as_u64(), Some(9 * MIB), "{told}");
+    let most = most.load(Ordering::Relaxed);
+    assert!(most > 0 && most <= SIZE + BESIDE, "{most} bytes lay there");
+    assert_cleared(&scratch);
+}
+
+#[test]
+fn between_two_daemons_a_file_that_is_larger_than_the_stage_is_named_and_the_others_arrive() {
+    let site = Site::start();
+    std::fs::create_dir(site.a.path("data/run7")).unwrap();
+    std::fs::write(site.a.path("data/run7/large"), noise(1, 3 * MIB as usize)).unwrap();
+    std::fs::write(site.a.path("data/run7/small"), noise(2, 70_000)).unwrap();
+    let ran = run(with(staged(&site.here, "cp", ":2MiB"), ["@a/run7", "@b/"])).expect(2);
+    assert!(ran.stderr.contains("run7/large") && ran.stderr.contains("larger than what may lie"), "{ran:?}");
+    assert_eq!(std::fs::read(site.b.path("data/run7/small")).unwrap(), noise(2, 70_000));
+    assert!(!site.b.path("data/run7/large").exists());
+}
+
+/// Killed, and stopped in order.
+#[test]
+fn the_same_command_goes_on_through_its_stage_after_a_kill() {
+    let site = Site::start();
+    std::fs::create_dir(site.a.path("data/run7")).unwrap();
+    for number in 0..24 {
+        let name = format!("data/run7/{number}");
+        std::fs::write(site.a.path(&name), noise(number, MIB as usize)).unwrap();
+    }
+    let command =
+        |more: &[&str]| with(with(staged(&site.here, "cp", ":8MiB"), more), ["@a/run7", "@b/"]);
+    let arrived = || std::fs::read_dir(site.b.path("data/run7")).map_or(0, |names| names.flatten().count());
+    for (at_least, how) in [(1, Signal::SIGKILL), (8, Signal::SIGTERM)] {
+        let mut running = Running::start(command(&["--bwlimit", "4MB"]));
+        assert!(wait_until(LIMIT, || arrived() > at_least || running.is_over()), "nothing arrives");
+        signal(running.pid(), how);
+        let ran = running.end(LIMIT);
+        assert_eq!(ran.code, (how == Signal::SIGTERM).then_some(143), "{ran:?}");
+        assert!(std::fs::read_dir(site.here.path("stage")).unwrap().count() == 1, "{ran:?}");
+    }
+    // Another command does not take it for its own, and gc finds it.
+    let gc = |more: &[&str]| with(site.here.thalweg(), [&["gc"][..], more].concat());
+    let stage = site.here.path("stage").display().to_string();
+    let listed = run(gc(&[&stage])).expect(0);
+    assert!(listed.stdout.contains("left") && listed.stdout.contains("thalweg-stage-"), "{listed:?}");
+    let told = last(&run(command(&["--json"])).expect(0));
+    assert_eq!(told["failed"].as_u64(), Some(0), "{told}");
+    assert_same(&site.a.path("data/run7"), &site.b.path("data/run7"));
+    assert_no_litter(&site.b.path("data"));
+    assert_cleared(&site.here);
+    assert!(run(gc(&["--yes", &stage])).expect(0).stdout.is_empty());
+}
+
+#[test]
+fn source_files_go_once_they_were_compared_with_the_destination() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    for number in 0..5 {
+        std::fs::write(scratch.path(&format!("from/{number}")), noise(number, 90_000)).unwrap();
+    }
+    let command = with(staged(&scratch, "cp", ""), ["--remove-source-files", "--check", "digest", "--json"]);
+    let told = last(&run(with(command, [scratch.path("from"), scratch.path("to/")])).expect(0));
+    assert_eq!((told["done"].as_u64(), told["sources_removed"].as_u64()), (Some(5), Some(5)), "{told}");
+    assert_eq!(std::fs::read_dir(scratch.path("from")).unwrap().count(), 0);
+    for number in 0..5 {
+        let there = std::fs::read(scratch.path(&format!("to/from/{number}"))).unwrap();
+        assert_eq!(there, noise(number, 90_000));
+    }
+}

@@ -1,0 +1,139 @@
+//! What the legs say of entries, and what follows from both: whether the destination has what was read at the source.
+
+use super::whole;
+use std::collections::HashMap;
+use std::sync::Arc;
+use thalweg_mover::event::Event;
+use thalweg_mover::failure::{Failure, FailureKind, Result, VERIFY};
+use thalweg_wire::message::{Loss, Outcome};
+use thalweg_wire::{Digest, Entry, Kind, RelativePath};
+
+/// How the entries of one leg ended, by their paths in the whole.
+#[derive(Default)]
+pub(super) struct Heard(pub(super) HashMap<RelativePath, Seen>);
+
+/// How one ended.
+pub(super) struct Seen {
+    /// `None`: it was never offered.
+    entry: Option<Arc<Entry>>,
+    outcome: Outcome,
+    /// Of a hard link the name that has its content.
+    first: Option<RelativePath>,
+}
+
+impl Heard {
+    pub(super) fn hear(&mut self, prefix: &[u8], event: Event) {
+        let (path, entry, outcome) = match event {
+            Event::Settled(entry, outcome) => (entry.path.clone(), Some(entry), outcome),
+            Event::Aside(path, outcome) => (path, None, outcome),
+            _ => return,
+        };
+        let first = match entry.as_ref().map(|entry| &entry.kind) {
+            Some(Kind::HardLink { first, .. }) => whole(prefix, first),
+            _ => None,
+        };
+        if let Some(path) = whole(prefix, &path) {
+            self.0.insert(path, Seen { entry, outcome, first });
+        }
+    }
+
+    /// The same leg once more. What it brought the first time stays brought when it is found there the second time.
+    pub(super) fn go_on(&mut self, later: Heard) {
+        for (path, mut seen) in later.0 {
+            if let Some(Seen { outcome: Outcome::Done { losses, .. }, .. }) = self.0.get(&path)
+                && let Outcome::Unchanged { digest } = seen.outcome
+            {
+                seen.outcome = Outcome::Done { digest, losses: losses.clone() };
+            }
+            self.0.insert(path, seen);
+        }
+    }
+
+    /// Whether it is at the end of the leg.
+    pub(super) fn has(&self, path: &RelativePath) -> bool {
+        let outcome = self.0.get(path).map(|seen| &seen.outcome);
+        matches!(outcome, Some(Outcome::Done { .. } | Outcome::Unchanged { .. }))
+    }
+
+    /// The name that has the content of this one.
+    fn content(&self, path: &RelativePath) -> Option<&Seen> {
+        let seen = self.0.get(path)?;
+        seen.first.as_ref().map_or(Some(seen), |first| self.0.get(first))
+    }
+
+    pub(super) fn digest(&self, path: &RelativePath) -> Option<Digest> {
+        match self.content(path)?.outcome {
+            Outcome::Done { digest, .. } | Outcome::Unchanged { digest } => digest,
+            _ => None,
+        }
+    }
+
+    /// What could not be kept of it.
+    pub(super) fn losses(&self, path: &RelativePath) -> &[Loss] {
+        match self.0.get(path).map(|seen| &seen.outcome) {
+            Some(Outcome::Done { losses, .. }) => losses,
+            _ => &[],
+        }
+    }
+
+    /// Whether its holes are marked in the digest; `None` for what is no file.
+    fn is_marked(&self, path: &RelativePath) -> Option<bool> {
+        match self.content(path)?.entry.as_ref()?.kind {
+            Kind::File { marked, .. } => Some(marked),
+            _ => None,
+        }
+    }
+}
+
+/// Whether a leg failed for want of room.
+pub(super) fn lacks_room(heard: &Result<Heard>) -> bool {
+    match heard {
+        Err(failure) => failure.kind == FailureKind::Space,
+        Ok(heard) => heard.0.values().any(|seen| {
+            matches!(&seen.outcome, Outcome::Failed(failure) if failure.kind == FailureKind::Space)
+        }),
+    }
+}
+
+/// What became of a name on its way.
+pub(super) enum Fate {
+    /// The destination has what was read at the source.
+    Same(Event),
+    /// It is not known that it has; if true, it has something else.
+    Open(bool),
+    /// A leg failed with it.
+    Failed(Failure),
+}
+
+/// What became of it, `came` being what the leg in did and `went` what the leg out did.
+pub(super) fn fate(path: &RelativePath, came: &Heard, went: &Heard) -> Fate {
+    for heard in [came, went] {
+        match heard.0.get(path).map(|seen| &seen.outcome) {
+            Some(Outcome::Done { .. } | Outcome::Unchanged { .. }) => {}
+            Some(Outcome::Failed(failure)) => return Fate::Failed(failure.clone()),
+            Some(Outcome::Skipped(why)) => {
+                return Fate::Failed(Failure::new(FailureKind::Unsupported, "copy", why));
+            }
+            None => {
+                let cause = "it is not there any more";
+                return Fate::Failed(Failure::new(FailureKind::NotFound, "copy", cause));
+            }
+        }
+    }
+    let Some(Seen { entry: Some(entry), outcome, .. }) = went.0.get(path) else { return Fate::Open(false) };
+    let same = || Fate::Same(Event::Settled(entry.clone(), outcome.clone()));
+    let Some((before, after)) = came.is_marked(path).zip(went.is_marked(path)) else { return same() };
+    let content = went.content(path).and_then(|seen| seen.entry.as_ref());
+    let is_empty = content.is_some_and(|entry| entry.content_bytes() == 0);
+    match (came.digest(path), went.digest(path)) {
+        _ if is_empty => same(),
+        _ if before != after => {
+            let cause = "the file systems of source and stage keep its holes otherwise, by more than 1 GiB, and \
+                         digests of the two cannot be compared: copy it without --stage";
+            Fate::Failed(Failure::new(FailureKind::Unsupported, VERIFY, cause))
+        }
+        (Some(read), Some(brought)) if read == brought => same(),
+        (Some(_), Some(_)) => Fate::Open(true),
+        _ => Fate::Open(false),
+    }
+}

@@ -1,0 +1,333 @@
+//! What is to pass through a stage: what the destination lacks.
+//!
+//! Where one of the places is on this machine, a dry run of the direct copy says so, by all that the user asked for; of
+//! what it would do only files with content pass, and all else is left to that copy. Where both are far, both are
+//! listed, and everything passes that is not there with the same size and times.
+//!
+//! In rounds of a bounded number of entries: what is beyond is found by the next one.
+
+use super::{BLOCK_BYTES, Legs, Name, Running, prefix_of, whole};
+use crate::check::Selected;
+use crate::far_movers::FarMovers;
+use crate::job::{Asked, Job};
+use crate::place::Place;
+use crate::reach::Reach;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex};
+use thalweg_mover::endpoint::local::survey::Found;
+use thalweg_mover::event::{Event, Events};
+use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::mutex::lock;
+use thalweg_mover::run::copy::{Fidelity, Remembered, Stop, Watch, Wishes};
+use thalweg_wire::message::{Check, Outcome};
+use thalweg_wire::{Entry, Kind, RelativePath};
+
+/// Entries of a round: some 40 MiB of names.
+const ROUND_ITEMS_MAX: usize = 256 << 10;
+/// Names of one file that go together. With more they become several files.
+const NAMES_OF_FILE_MAX: usize = 1024;
+/// Entries at a far destination beside which a source can be held: of each 16 bytes are kept.
+const STANDING_MAX: usize = 8 << 20;
+
+/// A file with all its names, or another entry.
+#[derive(Debug, Clone)]
+pub struct Item {
+    /// Paths in the transfer.
+    pub(super) names: Vec<Name>,
+    /// Content bytes.
+    pub(super) bytes: u64,
+}
+
+impl Item {
+    /// Bytes that it takes in the stage, at most.
+    pub(super) fn room_bytes(&self) -> u64 {
+        room_bytes(self.bytes).saturating_add((self.names.len() as u64 - 1).saturating_mul(BLOCK_BYTES))
+    }
+
+    pub(super) fn name_bytes(&self) -> usize {
+        self.names.iter().map(|name| name.path.as_bytes().len()).sum()
+    }
+}
+
+/// Bytes that content takes on a disk, at most.
+fn room_bytes(bytes: u64) -> u64 {
+    bytes.max(1).checked_next_multiple_of(BLOCK_BYTES).unwrap_or(u64::MAX)
+}
+
+/// What a round found.
+#[derive(Debug, Default)]
+pub struct Needs {
+    /// What is to pass through the stage.
+    pub items: Vec<Item>,
+    /// Content bytes of that.
+    pub bytes: u64,
+    /// Another round will find more.
+    pub has_more: bool,
+    /// Files that do not pass through the stage: they are larger than what may lie there, or have more than 1 GiB of
+    /// holes, which are in digests as the file system keeps them.
+    pub files_past: u64,
+    /// Of two far places: entries that the destination has.
+    pub unchanged: u64,
+    /// Of two far places: entries that could not be listed, or cannot pass.
+    pub failed: u64,
+}
+
+impl Needs {
+    /// Where it is then; `None` if it is beyond this round.
+    fn add(&mut self, name: Name, bytes: u64) -> Option<usize> {
+        let at = self.items.len();
+        if at >= ROUND_ITEMS_MAX {
+            self.has_more = true;
+            return None;
+        }
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.items.push(Item { names: vec![name], bytes });
+        Some(at)
+    }
+}
+
+impl Legs {
+    /// What a direct copy would move that no earlier command left in the stage.
+    ///
+    /// # Errors
+    /// As [`Job::run`].
+    pub fn needs_of(&self, direct: &Job, running: &Running<'_>) -> Result<Needs> {
+        let needs: Arc<Mutex<Needs>> = Arc::default();
+        let (left, bytes_max, found) = (self.names_left(), self.bytes_max, needs.clone());
+        let events: Events = Arc::new(move |event| {
+            let Event::Settled(entry, Outcome::Done { .. }) = &event else { return };
+            let Kind::File { marked, .. } = entry.kind else { return };
+            let bytes = entry.content_bytes();
+            let mut found = lock(&found);
+            if marked || room_bytes(bytes) > bytes_max {
+                found.files_past += 1;
+            } else if bytes > 0 && !left.contains(&entry.path) {
+                found.add(Name { path: entry.path.clone(), is_directory: false }, bytes);
+            }
+        });
+        let link_events = running.link_events.clone();
+        let watch = Watch { events, is_behind: None, link_events, meter: Arc::default(), evidence: None };
+        let wishes = running.wishes;
+        let wishes = Wishes {
+            dry_run: true,
+            removes_sources: false,
+            fidelity: Fidelity { delete_max: None, ..wishes.fidelity.clone() },
+            remembered: Remembered { no_profile: true, ..wishes.remembered.clone() },
+            receipt: None,
+            ..wishes.clone()
+        };
+        direct.run(&wishes, running.state, &watch, running.stop)?;
+        Ok(std::mem::take(&mut *lock(&needs)))
+    }
+}
+
+/// Two far places that are listed.
+pub struct TwoFar {
+    /// Each with what stands before its names.
+    sources: Vec<(Vec<u8>, Reach)>,
+    /// As it was named, and with a slash at its end.
+    destination: [Reach; 2],
+    /// Its name has that slash.
+    is_directory: bool,
+}
+
+impl TwoFar {
+    /// Reaches both.
+    ///
+    /// # Errors
+    /// As [`Reach::all`].
+    pub fn reach(
+        asked: &Asked,
+        far_movers: &mut FarMovers,
+        stop: &Arc<Stop>,
+        follow_links: bool,
+    ) -> Result<TwoFar> {
+        let (places, destination) = asked.places();
+        let mut slashed: Place = destination.clone();
+        slashed.mean_contents();
+        let is_directory = slashed == *destination;
+        let named = places.iter().cloned().chain([destination.clone(), slashed]).collect();
+        let mut all = Reach::all(named, far_movers)?.into_iter().map(|place| place.until(stop).outlasting());
+        let prefixes = places.iter().map(prefix_of);
+        let followed = |(prefix, place): (Vec<u8>, Reach)| (prefix, place.following_links(follow_links));
+        let sources: Vec<(Vec<u8>, Reach)> = prefixes.zip(all.by_ref()).map(followed).collect();
+        match (all.next(), all.next()) {
+            (Some(named), Some(slashed)) => {
+                Ok(TwoFar { sources, destination: [named, slashed], is_directory })
+            }
+            _ => Err(Failure::new(FailureKind::Internal, "reach the places", "there are fewer than asked")),
+        }
+    }
+}
+
+/// What of the sources is not at the destination with the same size and times. `tell` hears of what cannot be listed,
+/// and of what cannot pass.
+///
+/// # Errors
+/// `Unsupported` where too much stands at the destination to be kept in mind; what the places say.
+pub fn needs_between(
+    legs: &Legs,
+    far: &TwoFar,
+    wishes: &Wishes,
+    tell: &mut dyn FnMut(&RelativePath, Failure),
+) -> Result<Needs> {
+    let selected = Selected::new(wishes.selection.filter.clone(), None)?;
+    let (needs, inodes, left) = (Needs::default(), HashMap::new(), legs.names_left());
+    let mut round = Round { needs, inodes, legs, wishes, left };
+    let [named, slashed] = &far.destination;
+    for (prefix, source) in &far.sources {
+        let itself = if prefix.is_empty() { None } else { Some(source.itself()?) };
+        let alone = itself.filter(|entry| !matches!(entry.kind, Kind::Directory));
+        if let Some(entry) = alone {
+            let path = RelativePath::new(prefix.clone()).unwrap_or_default();
+            let is_inside = far.is_directory || far.sources.len() > 1 || is_directory(slashed)?;
+            let there = if is_inside { slashed.below(prefix) } else { named.clone() };
+            let standing = there_is(there.itself())?.map(|there| mark_of(&path, &there));
+            round.hear(path.clone(), &entry, standing == Some(mark_of(&path, &entry)), tell);
+            continue;
+        }
+        let at = if prefix.is_empty() { slashed.clone() } else { slashed.below(prefix) };
+        let standing = standing(prefix, &at)?;
+        source.list(true, &mut |found| {
+            match found {
+                Found::Trouble(failure) => {
+                    let path = failure.path.as_ref().and_then(|path| whole(prefix, path)).unwrap_or_default();
+                    round.needs.failed += 1;
+                    tell(&path, failure);
+                }
+                Found::Entry(entry) => {
+                    let Some(path) = whole(prefix, &entry.path) else { return Ok(()) };
+                    // The contents of a source: their directory is the destination.
+                    if path.is_root() || !selected.has(&path, matches!(entry.kind, Kind::Directory)) {
+                        return Ok(());
+                    }
+                    let has = standing.contains(&mark_of(&path, &entry));
+                    round.hear(path, &entry, has, tell);
+                }
+            }
+            Ok(())
+        })?;
+    }
+    Ok(round.needs)
+}
+
+/// What is found of a source.
+struct Round<'a> {
+    needs: Needs,
+    /// Device and inode of files, and where they are among the items.
+    inodes: HashMap<(u64, u64), usize>,
+    legs: &'a Legs,
+    wishes: &'a Wishes,
+    left: HashSet<RelativePath>,
+}
+
+impl Round<'_> {
+    /// An entry, and whether the destination has it.
+    fn hear(
+        &mut self,
+        path: RelativePath,
+        entry: &Entry,
+        has: bool,
+        tell: &mut dyn FnMut(&RelativePath, Failure),
+    ) {
+        let is_wanted = match entry.kind {
+            Kind::Fifo | Kind::Device { .. } => self.wishes.fidelity.preserve.devices,
+            _ => true,
+        };
+        if !is_wanted || self.left.contains(&path) {
+            return;
+        }
+        if has && self.wishes.fidelity.check != Check::Nothing {
+            self.needs.unchanged += 1;
+            return;
+        }
+        let bytes = entry.content_bytes();
+        let name = Name { path, is_directory: matches!(entry.kind, Kind::Directory) };
+        let Kind::File { marked, .. } = entry.kind else {
+            self.needs.add(name, 0);
+            return;
+        };
+        if marked || room_bytes(bytes) > self.legs.bytes_max() {
+            let cause = match marked {
+                true => {
+                    "it has more than 1 GiB of holes, which are in digests as its file system keeps them: copy it \
+                     without --stage"
+                }
+                false => {
+                    "it is larger than what may lie in the stage: give --stage more room, or copy it without"
+                }
+            };
+            self.needs.failed += 1;
+            return tell(&name.path, Failure::new(FailureKind::Unsupported, "copy through a stage", cause));
+        }
+        let inode = (entry.evidence.device, entry.evidence.inode);
+        if let Some(at) = self.inodes.get(&inode)
+            && let Some(first) = self.needs.items.get_mut(*at)
+            && first.names.len() < NAMES_OF_FILE_MAX
+        {
+            first.names.push(name);
+        } else if let Some(at) = self.needs.add(name, bytes)
+            && inode.1 != 0
+        {
+            self.inodes.insert(inode, at);
+        }
+    }
+}
+
+/// Marks of what stands at a place; none if there is nothing.
+fn standing(prefix: &[u8], place: &Reach) -> Result<HashSet<[u8; 16]>> {
+    let mut standing = HashSet::new();
+    let listed = place.list(true, &mut |found| {
+        // What cannot be listed there is copied, and fails or not.
+        let Found::Entry(entry) = found else { return Ok(()) };
+        if standing.len() >= STANDING_MAX {
+            let cause =
+                format!("more than {STANDING_MAX} entries stand at the destination: copy part by part");
+            return Err(Failure::new(FailureKind::Unsupported, "copy through a stage", cause));
+        }
+        if let Some(path) = whole(prefix, &entry.path) {
+            standing.insert(mark_of(&path, &entry));
+        }
+        Ok(())
+    });
+    there_is(listed)?;
+    Ok(standing)
+}
+
+/// Nothing, where there is nothing.
+fn there_is<T>(asked: Result<T>) -> Result<Option<T>> {
+    match asked {
+        Err(failure) if failure.kind == FailureKind::NotFound => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+fn is_directory(place: &Reach) -> Result<bool> {
+    Ok(there_is(place.itself())?.is_some_and(|entry| matches!(entry.kind, Kind::Directory)))
+}
+
+/// What tells an entry at a path from others without reading it.
+fn mark_of(path: &RelativePath, entry: &Entry) -> [u8; 16] {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(path.as_bytes()).update(&[0]);
+    let mtime = entry.evidence.mtime;
+    let (what, mode): (&[u8], u32) = match &entry.kind {
+        Kind::File { .. } | Kind::HardLink { .. } => (b"f", 0),
+        Kind::Directory => (b"d", entry.mode),
+        Kind::Symlink { target } => (target, 0),
+        Kind::Fifo => (b"p", 0),
+        Kind::Device { .. } => (b"v", 0),
+    };
+    let kind = match &entry.kind {
+        Kind::Symlink { .. } => 1,
+        _ => 0,
+    };
+    hasher.update(&[kind]).update(what).update(&[0]).update(&mode.to_le_bytes());
+    if !matches!(entry.kind, Kind::Symlink { .. }) {
+        hasher.update(&entry.content_bytes().to_le_bytes());
+        hasher.update(&mtime.seconds.to_le_bytes()).update(&mtime.nanos.to_le_bytes());
+    }
+    let mut mark = [0; 16];
+    mark.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+    mark
+}

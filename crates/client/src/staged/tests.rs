@@ -1,0 +1,262 @@
+use super::*;
+use std::sync::mpsc;
+use thalweg_wire::message::Reason;
+use thalweg_wire::{Digest, Entry, EntryId, Evidence, Kind};
+
+fn path(text: &str) -> RelativePath {
+    RelativePath::new(text.as_bytes().to_vec()).unwrap()
+}
+
+fn item(text: &str, bytes: u64) -> Item {
+    Item { names: vec![Name { path: path(text), is_directory: false }], bytes }
+}
+
+fn file(text: &str, marked: bool) -> Arc<Entry> {
+    let kind = Kind::File { sparse: marked, marked };
+    let evidence = Evidence { size: 9, ..Evidence::default() };
+    let (mode, uid, gid) = (0o644, 0, 0);
+    Arc::new(Entry { id: EntryId(0), path: path(text), kind, mode, uid, gid, evidence, xattrs: Vec::new() })
+}
+
+fn done(digest: Option<u8>) -> Outcome {
+    Outcome::Done { digest: digest.map(|byte| Digest([byte; 32])), losses: Vec::new() }
+}
+
+#[test]
+fn batches_are_no_larger_than_their_share_but_for_one_file_and_keep_the_order() {
+    const BLOCK: u64 = BLOCK_BYTES;
+    let items = [("a", 1), ("b", BLOCK), ("c", 1), ("large", 9 * BLOCK), ("d", BLOCK + 1), ("e", 0)];
+    let loads = loads_of(items.map(|(name, bytes)| item(name, bytes)).to_vec(), 3 * BLOCK);
+    let names = |load: &Load| {
+        let names: Vec<String> = load.names.iter().map(|name| name.path.to_string()).collect();
+        names.join(" ")
+    };
+    let told: Vec<(u64, String)> =
+        loads.iter().map(|load| (load.room_bytes / BLOCK, names(load))).collect();
+    let expected = [(3, "a b c"), (9, "large"), (3, "d e")];
+    assert_eq!(told, expected.map(|(blocks, names)| (blocks, names.to_owned())));
+    let many = (0..2 * BATCH_NAMES_MAX + 1).map(|number| item(&number.to_string(), 0)).collect();
+    let sizes: Vec<usize> = loads_of(many, u64::MAX).iter().map(|load| load.names.len()).collect();
+    assert_eq!(sizes, [BATCH_NAMES_MAX, BATCH_NAMES_MAX, 1]);
+}
+
+#[test]
+fn a_batch_waits_for_room_and_gets_it_when_another_one_leaves() {
+    let room = Arc::new(Room::new(10));
+    let stop = Stop::default();
+    assert_eq!((room.take(6, &stop), room.take(4, &stop)), (Some(1), Some(2)));
+    let (told, hears) = mpsc::channel();
+    let waits = std::thread::spawn({
+        let room = room.clone();
+        move || told.send(room.take(5, &Stop::default())).unwrap()
+    });
+    let batch = |number, room_bytes| Batch { number, names: Vec::new(), room_bytes, is_again: false };
+    room.release(&batch(2, 4), true);
+    assert!(hears.try_recv().is_err());
+    // The list of the first stays, and with it its number.
+    room.release(&batch(1, 6), false);
+    assert_eq!(hears.recv().unwrap(), Some(2));
+    waits.join().unwrap();
+    stop.stop();
+    assert_eq!(room.take(1, &stop), None);
+}
+
+#[test]
+fn only_what_was_read_at_the_source_and_brought_is_told_as_done() {
+    let fate_of = |came: Option<Outcome>, went: Option<Outcome>, marked: bool| {
+        let heard = |outcome: Option<Outcome>, marked| {
+            let mut heard = Heard::default();
+            if let Some(outcome) = outcome {
+                heard.hear(b"", Event::Settled(file("a", marked), outcome));
+            }
+            heard
+        };
+        match fate(&path("a"), &heard(came, false), &heard(went, marked)) {
+            Fate::Same(_) => "same".to_owned(),
+            Fate::Open(differs) => format!("open {differs}"),
+            Fate::Failed(failure) => failure.kind.word(),
+        }
+    };
+    let unchanged = || Some(Outcome::Unchanged { digest: Some(Digest([1; 32])) });
+    let failure = Failure::new(FailureKind::Permission, "read", "no").because(Reason::Other);
+    for (came, went, marked, told) in [
+        (Some(done(Some(1))), Some(done(Some(1))), false, "same"),
+        (Some(done(Some(1))), unchanged(), false, "same"),
+        (Some(done(Some(1))), Some(done(Some(2))), false, "open true"),
+        (Some(done(Some(1))), Some(Outcome::Unchanged { digest: None }), false, "open false"),
+        (Some(done(None)), Some(done(Some(1))), false, "open false"),
+        (Some(done(Some(1))), Some(done(Some(1))), true, "unsupported"),
+        (Some(Outcome::Failed(failure.clone())), Some(done(Some(1))), false, "permission"),
+        (Some(done(Some(1))), Some(Outcome::Failed(failure)), false, "permission"),
+        (None, Some(done(Some(1))), false, "notfound"),
+        (Some(done(Some(1))), None, false, "notfound"),
+    ] {
+        assert_eq!(fate_of(came.clone(), went.clone(), marked), told, "{came:?} {went:?}");
+    }
+}
+
+#[test]
+fn names_of_a_source_have_its_name_before_them_in_the_whole() {
+    for (prefix, below, of_all) in [("", "a/b", "a/b"), ("run7", "a/b", "run7/a/b"), ("run7", "", "run7")] {
+        assert_eq!(whole(prefix.as_bytes(), &path(below)), Some(path(of_all)));
+        assert_eq!(rest(prefix.as_bytes(), &path(of_all)), Some(path(below)));
+    }
+    assert_eq!(rest(b"run7", &path("run70/a")), None);
+    // A hard link has the digest of the name that has its content.
+    let mut heard = Heard::default();
+    heard.hear(b"run7", Event::Settled(file("a", false), done(Some(3))));
+    let kind = Kind::HardLink { first: path("a"), of: EntryId(0) };
+    let link = Arc::new(Entry { kind, ..(*file("b", false)).clone() });
+    heard.hear(b"run7", Event::Settled(link, done(None)));
+    assert_eq!(heard.digest(&path("run7/b")), Some(Digest([3; 32])));
+}
+
+/// Two legs between directories of this machine, as an earlier command may have left them.
+fn legs_of(root: &Path) -> Legs {
+    std::fs::create_dir_all(root.join("stage")).unwrap();
+    let place = StagePlace::open(&root.join("stage"), "k").unwrap();
+    let left = batches_left(&place).unwrap();
+    let from = root.join("from");
+    let (alone, below) = (From::Local(vec![from.clone()]), From::Local(vec![slashed(&from)]));
+    Legs {
+        sources: vec![Source { prefix: b"from".to_vec(), alone, below }],
+        to: To::Local(root.join("to")),
+        signer: Arc::new(Identity::generate("test").unwrap()),
+        names: ("from".to_owned(), "to".to_owned()),
+        place,
+        bytes_max: 64 << 20,
+        batches_left: Mutex::new(left),
+        carried: Mutex::default(),
+    }
+}
+
+/// A source with two files, a destination, and what both legs tell of them.
+fn between(work: impl FnOnce(&Path, &Running<'_>)) -> Vec<Event> {
+    let scratch = tempfile::tempdir().unwrap();
+    let root = scratch.path();
+    for directory in ["from", "to", "state"] {
+        std::fs::create_dir(root.join(directory)).unwrap();
+    }
+    std::fs::write(root.join("from/a"), vec![1; 300_000]).unwrap();
+    std::fs::write(root.join("from/b"), vec![2; 3000]).unwrap();
+    let (wishes, congestion, stop) = (Wishes::default(), Wished::default(), Stop::default());
+    let told = Mutex::new(Vec::new());
+    let tell = |event: Event| lock(&told).push(event);
+    work(
+        root,
+        &Running {
+            wishes: &wishes,
+            congestion: &congestion,
+            state: &root.join("state"),
+            link_events: thalweg_mover::event::nobody(),
+            meter: Arc::default(),
+            stop: &stop,
+            tell: &tell,
+            tells_failed: true,
+        },
+    );
+    for name in ["a", "b"] {
+        let [from, to] = ["from", "to/from"].map(|at| std::fs::read(root.join(at).join(name)).unwrap());
+        assert!(from == to, "{name}");
+    }
+    assert_eq!(std::fs::read_dir(root.join("stage")).unwrap().count(), 0);
+    told.into_inner().unwrap()
+}
+
+fn both() -> Vec<Name> {
+    ["from/a", "from/b"].map(|name| Name { path: path(name), is_directory: false }).to_vec()
+}
+
+/// As a disk does that loses a bit: size and times stay.
+fn damage(file: &Path) {
+    use std::os::unix::fs::FileExt;
+    let modified = file.metadata().unwrap().modified().unwrap();
+    let opened = std::fs::File::options().write(true).open(file).unwrap();
+    opened.write_all_at(b"damaged", 99).unwrap();
+    opened.set_times(std::fs::FileTimes::new().set_modified(modified)).unwrap();
+}
+
+#[test]
+fn what_the_disk_of_the_stage_damages_between_the_legs_is_found_and_repaired_before_it_is_told() {
+    let told = between(|root, running| {
+        let legs = legs_of(root);
+        let batch = Batch { number: 1, names: both(), room_bytes: 1 << 20, is_again: false };
+        legs.place.write_list(1, batch.room_bytes, &batch.names).unwrap();
+        let came = legs.leg_in(1, &batch.names, Check::Evidence, running).unwrap();
+        damage(&legs.place.tree(1).join("from/a"));
+        assert!(legs.drain_one(&batch, came, running).unwrap());
+        let carried = legs.carried();
+        assert_eq!((carried.done, carried.repaired, carried.failed), (2, 1, 0));
+        legs.close();
+    });
+    assert_eq!(told.len(), 2, "{told:?}");
+}
+
+#[test]
+fn what_is_left_in_the_stage_is_compared_from_end_to_end_by_the_next_command() {
+    for is_at_destination in [false, true] {
+        let told = between(|root, running| {
+            let before = legs_of(root);
+            before.place.write_list(3, 1 << 20, &both()).unwrap();
+            if is_at_destination {
+                // It was brought damaged, and its command killed before that was seen.
+                std::fs::create_dir(root.join("to/from")).unwrap();
+                std::fs::copy(root.join("from/a"), root.join("to/from/a")).unwrap();
+                let modified = root.join("from/a").metadata().unwrap().modified().unwrap();
+                let there = std::fs::File::options().write(true).open(root.join("to/from/a")).unwrap();
+                there.set_times(std::fs::FileTimes::new().set_modified(modified)).unwrap();
+                damage(&root.join("to/from/a"));
+            } else {
+                before.leg_in(3, &both(), Check::Evidence, running).unwrap();
+                damage(&before.place.tree(3).join("from/a"));
+            }
+            drop(before);
+            let legs = legs_of(root);
+            assert!(legs.has_left());
+            assert_eq!(legs.names_left().len(), 2);
+            legs.carry(Vec::new(), running).unwrap();
+            legs.close();
+        });
+        assert_eq!(told.len(), 2, "{told:?}");
+    }
+}
+
+#[test]
+fn what_was_left_in_the_stage_and_is_gone_at_the_source_is_not_brought_on() {
+    between(|root, running| {
+        let before = legs_of(root);
+        std::fs::create_dir(root.join("from/old")).unwrap();
+        std::fs::write(root.join("from/old/c"), b"old").unwrap();
+        let old = Name { path: path("from/old/c"), is_directory: false };
+        let names = [both(), vec![old]].concat();
+        before.place.write_list(1, 1 << 20, &names).unwrap();
+        before.leg_in(1, &names, Check::Evidence, running).unwrap();
+        drop(before);
+        std::fs::remove_dir_all(root.join("from/old")).unwrap();
+        let legs = legs_of(root);
+        legs.carry(Vec::new(), running).unwrap();
+        assert!(!root.join("to/from/old").exists());
+        assert_eq!((legs.carried().done, legs.carried().failed), (2, 0));
+        legs.close();
+    });
+}
+
+#[test]
+fn batches_follow_each_other_through_a_stage_that_has_room_for_few_of_them() {
+    between(|root, running| {
+        let mut legs = legs_of(root);
+        legs.bytes_max = 400 << 10;
+        for number in 0..9u8 {
+            std::fs::write(root.join(format!("from/{number}")), vec![number; 90_000]).unwrap();
+        }
+        let mut items: Vec<Item> = (0..9).map(|number| item(&format!("from/{number}"), 90_000)).collect();
+        items.extend([item("from/a", 300_000), item("from/b", 3000)]);
+        legs.carry(items, running).unwrap();
+        assert_eq!((legs.carried().done, legs.carried().bytes), (11, 9 * 90_000 + 303_000));
+        for number in 0..9 {
+            let [from, to] = ["from", "to/from"].map(|at| std::fs::read(root.join(format!("{at}/{number}"))));
+            assert_eq!(from.unwrap(), to.unwrap());
+        }
+        legs.close();
+    });
+}
