@@ -32,7 +32,9 @@ pub fn tell_stopping() {
 }
 
 fn say(what: u8) {
-    if is_job() && let Ok(line) = std::io::stdin().as_fd().try_clone_to_owned() {
+    if is_job()
+        && let Ok(line) = std::io::stdin().as_fd().try_clone_to_owned()
+    {
         // If it is not heard, the keeper is gone, and this process ends with it.
         let _ = UnixStream::from(line).write_all(&[what]);
     }

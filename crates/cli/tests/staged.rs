@@ -240,8 +240,7 @@ fn the_same_command_goes_on_through_its_stage_after_a_kill() {
         let name = format!("data/run7/{number}");
         std::fs::write(site.a.path(&name), noise(number, MIB as usize)).unwrap();
     }
-    let command =
-        |more: &[&str]| with(with(staged(&site.here, "cp", ":8MiB"), more), ["@a/run7", "@b/"]);
+    let command = |more: &[&str]| with(with(staged(&site.here, "cp", ":8MiB"), more), ["@a/run7", "@b/"]);
     let arrived = || std::fs::read_dir(site.b.path("data/run7")).map_or(0, |names| names.flatten().count());
     for (at_least, how) in [(1, Signal::SIGKILL), (8, Signal::SIGTERM)] {
         let mut running = Running::start(command(&["--bwlimit", "4MB"]));

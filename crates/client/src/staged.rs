@@ -312,7 +312,8 @@ impl Legs {
             // What is left of one of them alone does not give it its own name.
             destination.mean_contents();
         }
-        let Job { to, signer, .. } = Asked::new("cp", Place::Zero(0), destination)?.reach(far_movers, state)?;
+        let Job { to, signer, .. } =
+            Asked::new("cp", Place::Zero(0), destination)?.reach(far_movers, state)?;
         let left = batches_left(&place)?;
         let left_bytes = left.iter().map(|batch| batch.room_bytes).fold(0, u64::saturating_add);
         let free_bytes = place.free_bytes.saturating_add(left_bytes);

@@ -155,7 +155,9 @@ impl Them<'_> {
                 let why = "it has not begun; Ctrl-C stops it where it was asked for";
                 return Err(failed(FailureKind::Busy, why));
             }
-            state => return Err(failed(FailureKind::NotFound, &format!("it does not run: {}", state.word()))),
+            state => {
+                return Err(failed(FailureKind::NotFound, &format!("it does not run: {}", state.word())));
+            }
         }
         let of_io = |error: io::Error| failure::with_words(failure::of_io(STOP, &error), id);
         // Of one that is about to end, or is being resumed, nobody is there.

@@ -1,8 +1,8 @@
 //! What a daemon tells Prometheus, and what packaging/prometheus makes of it.
 
+use super::packaged;
 use super::support::chance::{has, skipped};
 use super::support::{Daemon, Scratch, finish, noise, wait_until};
-use super::packaged;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::{Read, Write};

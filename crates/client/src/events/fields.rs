@@ -13,7 +13,8 @@ use thalweg_mover::run::agree::Agreed;
 use thalweg_mover::run::copy::Sources;
 use thalweg_mover::stage::Stage;
 use thalweg_wire::account::{
-    DiskAccount, EnergyAccount, LimitAccount, ProcessAccount, RenamedAccount, SideAccounts, StageAccount, StreamAccount,
+    DiskAccount, EnergyAccount, LimitAccount, ProcessAccount, RenamedAccount, SideAccounts, StageAccount,
+    StreamAccount,
 };
 use thalweg_wire::message::{Check, FailureKind, Loss, Slot, Totals, VerifyLevel};
 use thalweg_wire::receipt::{Side, Signatory, Signed, Statement, TransferKind};

@@ -89,9 +89,9 @@ impl Heard {
 pub(super) fn lacks_room(heard: &Result<Heard>) -> bool {
     match heard {
         Err(failure) => failure.kind == FailureKind::Space,
-        Ok(heard) => heard.0.values().any(|seen| {
-            matches!(&seen.outcome, Outcome::Failed(failure) if failure.kind == FailureKind::Space)
-        }),
+        Ok(heard) => heard.0.values().any(
+            |seen| matches!(&seen.outcome, Outcome::Failed(failure) if failure.kind == FailureKind::Space),
+        ),
     }
 }
 

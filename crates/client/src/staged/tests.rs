@@ -31,8 +31,7 @@ fn batches_are_no_larger_than_their_share_but_for_one_file_and_keep_the_order() 
         let names: Vec<String> = load.names.iter().map(|name| name.path.to_string()).collect();
         names.join(" ")
     };
-    let told: Vec<(u64, String)> =
-        loads.iter().map(|load| (load.room_bytes / BLOCK, names(load))).collect();
+    let told: Vec<(u64, String)> = loads.iter().map(|load| (load.room_bytes / BLOCK, names(load))).collect();
     let expected = [(3, "a b c"), (9, "large"), (3, "d e")];
     assert_eq!(told, expected.map(|(blocks, names)| (blocks, names.to_owned())));
     let many = (0..2 * BATCH_NAMES_MAX + 1).map(|number| item(&number.to_string(), 0)).collect();

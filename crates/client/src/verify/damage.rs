@@ -214,9 +214,9 @@ mod tests {
         let path = |name: &str| RelativePath::new(name.into()).unwrap();
         let files = [(path("a"), parts(1)), (path("b"), parts(3))];
         let digest_of = |pieces: &Pieces| digest::join(&pieces.digests, true);
-        let lines = files.each_ref().map(|(path, pieces)| {
-            format!("{}  100000  file  done  {path}\n", digest_of(pieces))
-        });
+        let lines = files
+            .each_ref()
+            .map(|(path, pieces)| format!("{}  100000  file  done  {path}\n", digest_of(pieces)));
         let told_before: String =
             files.iter().map(|(path, pieces)| receipt_file::pieces(path, pieces) + "\n").collect();
         let text = Sample::new(&[lines[0].as_str(), lines[1].as_str()]).text();

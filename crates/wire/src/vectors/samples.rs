@@ -2,8 +2,8 @@
 
 use super::Sample;
 use crate::account::{
-    DiskAccount, EnergyAccount, LimitAccount, ProcessAccount, RenamedAccount, RoomAccount, SideAccounts, StageAccount,
-    StreamAccount,
+    DiskAccount, EnergyAccount, LimitAccount, ProcessAccount, RenamedAccount, RoomAccount, SideAccounts,
+    StageAccount, StreamAccount,
 };
 use crate::entry::Xattr;
 use crate::frame::{Encoding, FrameKind, INNER_BYTES, Inner, PackItem, TAG_BYTES};

@@ -299,9 +299,8 @@ mod tests {
 
     #[test]
     fn a_size_stands_behind_the_last_colon_of_a_stage() {
-        let read = |text: &str| {
-            parse(OsStr::new(text)).map(|(path, bytes)| (path.display().to_string(), bytes))
-        };
+        let read =
+            |text: &str| parse(OsStr::new(text)).map(|(path, bytes)| (path.display().to_string(), bytes));
         for (text, path, bytes) in [
             ("/nvme", "/nvme", None),
             ("/nvme:2MiB", "/nvme", Some(2 << 20)),
