@@ -55,6 +55,9 @@ _thalweg() {
             thalweg,identity)
                 cmd="thalweg__subcmd__identity"
                 ;;
+            thalweg,jobs)
+                cmd="thalweg__subcmd__jobs"
+                ;;
             thalweg,limit)
                 cmd="thalweg__subcmd__limit"
                 ;;
@@ -337,6 +340,9 @@ _thalweg() {
             thalweg__subcmd__help,identity)
                 cmd="thalweg__subcmd__help__subcmd__identity"
                 ;;
+            thalweg__subcmd__help,jobs)
+                cmd="thalweg__subcmd__help__subcmd__jobs"
+                ;;
             thalweg__subcmd__help,limit)
                 cmd="thalweg__subcmd__help__subcmd__limit"
                 ;;
@@ -472,6 +478,24 @@ _thalweg() {
             thalweg__subcmd__help__subcmd__frames,status)
                 cmd="thalweg__subcmd__help__subcmd__frames__subcmd__status"
                 ;;
+            thalweg__subcmd__help__subcmd__jobs,forget)
+                cmd="thalweg__subcmd__help__subcmd__jobs__subcmd__forget"
+                ;;
+            thalweg__subcmd__help__subcmd__jobs,log)
+                cmd="thalweg__subcmd__help__subcmd__jobs__subcmd__log"
+                ;;
+            thalweg__subcmd__help__subcmd__jobs,resume)
+                cmd="thalweg__subcmd__help__subcmd__jobs__subcmd__resume"
+                ;;
+            thalweg__subcmd__help__subcmd__jobs,show)
+                cmd="thalweg__subcmd__help__subcmd__jobs__subcmd__show"
+                ;;
+            thalweg__subcmd__help__subcmd__jobs,stop)
+                cmd="thalweg__subcmd__help__subcmd__jobs__subcmd__stop"
+                ;;
+            thalweg__subcmd__help__subcmd__jobs,wait)
+                cmd="thalweg__subcmd__help__subcmd__jobs__subcmd__wait"
+                ;;
             thalweg__subcmd__help__subcmd__model,basin)
                 cmd="thalweg__subcmd__help__subcmd__model__subcmd__basin"
                 ;;
@@ -528,6 +552,48 @@ _thalweg() {
                 ;;
             thalweg__subcmd__help__subcmd__ticket,revoke)
                 cmd="thalweg__subcmd__help__subcmd__ticket__subcmd__revoke"
+                ;;
+            thalweg__subcmd__jobs,forget)
+                cmd="thalweg__subcmd__jobs__subcmd__forget"
+                ;;
+            thalweg__subcmd__jobs,help)
+                cmd="thalweg__subcmd__jobs__subcmd__help"
+                ;;
+            thalweg__subcmd__jobs,log)
+                cmd="thalweg__subcmd__jobs__subcmd__log"
+                ;;
+            thalweg__subcmd__jobs,resume)
+                cmd="thalweg__subcmd__jobs__subcmd__resume"
+                ;;
+            thalweg__subcmd__jobs,show)
+                cmd="thalweg__subcmd__jobs__subcmd__show"
+                ;;
+            thalweg__subcmd__jobs,stop)
+                cmd="thalweg__subcmd__jobs__subcmd__stop"
+                ;;
+            thalweg__subcmd__jobs,wait)
+                cmd="thalweg__subcmd__jobs__subcmd__wait"
+                ;;
+            thalweg__subcmd__jobs__subcmd__help,forget)
+                cmd="thalweg__subcmd__jobs__subcmd__help__subcmd__forget"
+                ;;
+            thalweg__subcmd__jobs__subcmd__help,help)
+                cmd="thalweg__subcmd__jobs__subcmd__help__subcmd__help"
+                ;;
+            thalweg__subcmd__jobs__subcmd__help,log)
+                cmd="thalweg__subcmd__jobs__subcmd__help__subcmd__log"
+                ;;
+            thalweg__subcmd__jobs__subcmd__help,resume)
+                cmd="thalweg__subcmd__jobs__subcmd__help__subcmd__resume"
+                ;;
+            thalweg__subcmd__jobs__subcmd__help,show)
+                cmd="thalweg__subcmd__jobs__subcmd__help__subcmd__show"
+                ;;
+            thalweg__subcmd__jobs__subcmd__help,stop)
+                cmd="thalweg__subcmd__jobs__subcmd__help__subcmd__stop"
+                ;;
+            thalweg__subcmd__jobs__subcmd__help,wait)
+                cmd="thalweg__subcmd__jobs__subcmd__help__subcmd__wait"
                 ;;
             thalweg__subcmd__model,basin)
                 cmd="thalweg__subcmd__model__subcmd__basin"
@@ -668,7 +734,7 @@ _thalweg() {
 
     case "${cmd}" in
         thalweg)
-            opts="-h -V --config --help --version cp sync stream mark frames slots verify identity check ls du cat rm gc limit why predict probe tune explain-filter serve ticket watch testbed advise model doctor bench dataset plot report help"
+            opts="-h -V --config --help --version cp sync stream mark frames slots verify identity check ls du cat rm gc limit why jobs predict probe tune explain-filter serve ticket watch testbed advise model doctor bench dataset plot report help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2557,13 +2623,21 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__check)
-            opts="-D -L -0 -e -4 -6 -h --sums --devices --copy-links --filter --include --exclude --include-from --exclude-from --files-from --from0 --patience --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --json --config --help"
+            opts="-D -L -0 -e -4 -6 -h --sums --devices --copy-links --sample --seed --filter --include --exclude --include-from --exclude-from --files-from --from0 --patience --detach --name --state --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --sums)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --sample)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --seed)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2592,6 +2666,14 @@ _thalweg() {
                     return 0
                     ;;
                 --patience)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --name)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --state)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2634,13 +2716,17 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__cp)
-            opts="-a -r -H -S -g -X -A -p -D -n -v -q -P -z -u -x -L -0 -e -4 -6 -h --and --archive --recursive --hard-links --sparse --links --times --owner --group --xattrs --acls --perms --no-p --no-perms --no-o --no-owner --no-t --no-times --no-xattrs --human-readable --devices --dry-run --verbose --quiet --progress --compress --bwlimit --class --dscp --nice --ionice --no-tune --no-profile --update --ignore-existing --one-file-system --copy-links --part --remove-source-files --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --verify --io-depth --direct --order --no-io-uring --streams --cca --via --bind --cipher --ktls --tls-records --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --stall-timeout --patience --state --concurrency --depth --chunk --request --memory --window --receipt --report --json --config --help"
+            opts="-a -r -H -S -g -X -A -p -D -n -v -q -P -z -u -x -L -0 -e -4 -6 -h --and --archive --recursive --hard-links --sparse --links --times --owner --group --xattrs --acls --perms --no-p --no-perms --no-o --no-owner --no-t --no-times --no-xattrs --human-readable --devices --dry-run --detach --name --verbose --quiet --progress --compress --bwlimit --class --dscp --nice --ionice --no-tune --no-profile --update --ignore-existing --one-file-system --copy-links --part --remove-source-files --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --find-renames --verify --io-depth --direct --order --no-io-uring --stage --streams --cca --via --bind --cipher --ktls --tls-records --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --stall-timeout --patience --state --concurrency --depth --chunk --request --memory --window --receipt --report --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --and)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --name)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2709,6 +2795,10 @@ _thalweg() {
                     return 0
                     ;;
                 --order)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --stage)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -3271,7 +3361,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__frames__subcmd__push)
-            opts="-4 -6 -q -h --frame-bytes --index --framed --dtype --shape --set --set-frames --producer --resume --durable --deadline --frames-per-s --slot --ticket --window --streams --cca --via --bind --cipher --ktls --tls-records --ipv4 --ipv6 --memory --record --spill-size --unattended --stall-timeout --patience --quiet --json --config --help"
+            opts="-4 -6 -q -h --frame-bytes --index --framed --dtype --shape --set --set-frames --producer --resume --durable --deadline --frames-per-s --slot --detach --name --state --ticket --window --streams --cca --via --bind --cipher --ktls --tls-records --ipv4 --ipv6 --memory --record --spill-size --unattended --stall-timeout --patience --quiet --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3310,6 +3400,14 @@ _thalweg() {
                     return 0
                     ;;
                 --slot)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --name)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --state)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -3446,7 +3544,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__help)
-            opts="cp sync stream mark frames slots verify identity check ls du cat rm gc limit why predict probe tune explain-filter serve ticket watch testbed advise model doctor bench dataset plot report help"
+            opts="cp sync stream mark frames slots verify identity check ls du cat rm gc limit why jobs predict probe tune explain-filter serve ticket watch testbed advise model doctor bench dataset plot report help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -4005,6 +4103,104 @@ _thalweg() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        thalweg__subcmd__help__subcmd__jobs)
+            opts="show log wait stop resume forget"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__help__subcmd__jobs__subcmd__forget)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__help__subcmd__jobs__subcmd__log)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__help__subcmd__jobs__subcmd__resume)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__help__subcmd__jobs__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__help__subcmd__jobs__subcmd__stop)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__help__subcmd__jobs__subcmd__wait)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         thalweg__subcmd__help__subcmd__limit)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
@@ -4544,6 +4740,282 @@ _thalweg() {
                 return 0
             fi
             case "${prev}" in
+                --state)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            return 0
+            ;;
+        thalweg__subcmd__jobs)
+            opts="-h --state --json --config --help show log wait stop resume forget help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --state)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__jobs__subcmd__forget)
+            opts="-h --older-than --state --json --config --help"
+            if [[ ${cur} == -* ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --older-than)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --state)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            return 0
+            ;;
+        thalweg__subcmd__jobs__subcmd__help)
+            opts="show log wait stop resume forget help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__jobs__subcmd__help__subcmd__forget)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__jobs__subcmd__help__subcmd__help)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__jobs__subcmd__help__subcmd__log)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__jobs__subcmd__help__subcmd__resume)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__jobs__subcmd__help__subcmd__show)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__jobs__subcmd__help__subcmd__stop)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__jobs__subcmd__help__subcmd__wait)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__jobs__subcmd__log)
+            opts="-f -h --follow --state --json --config --help"
+            if [[ ${cur} == -* ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --state)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            return 0
+            ;;
+        thalweg__subcmd__jobs__subcmd__resume)
+            opts="-h --all --state --json --config --help"
+            if [[ ${cur} == -* ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --state)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            return 0
+            ;;
+        thalweg__subcmd__jobs__subcmd__show)
+            opts="-h --lines --state --json --config --help"
+            if [[ ${cur} == -* ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --lines)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --state)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            return 0
+            ;;
+        thalweg__subcmd__jobs__subcmd__stop)
+            opts="-h --timeout --state --json --config --help"
+            if [[ ${cur} == -* ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --state)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            return 0
+            ;;
+        thalweg__subcmd__jobs__subcmd__wait)
+            opts="-h --timeout --state --json --config --help"
+            if [[ ${cur} == -* ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --timeout)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --state)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -5395,7 +5867,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__serve)
-            opts="-h --listen --export --state --ticket-file --advertise --patience --stall-timeout --max-sessions --max-sessions-per-address --memory --bwlimit --slots --frames-memory --max-spill --block-max --log-format --require-tls --ktls --tls-records --config --help"
+            opts="-h --listen --export --state --ticket-file --issuers --place-file --advertise --patience --stall-timeout --max-sessions --max-sessions-per-address --memory --bwlimit --slots --frames-memory --max-spill --block-max --log-format --metrics --require-tls --ktls --tls-records --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -5414,6 +5886,14 @@ _thalweg() {
                     return 0
                     ;;
                 --ticket-file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --issuers)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --place-file)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -5463,6 +5943,10 @@ _thalweg() {
                     ;;
                 --log-format)
                     COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                --metrics)
+                    COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
                 --ktls)
@@ -5530,7 +6014,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__stream)
-            opts="-f -e -4 -6 -v -q -P -h --until-closed --until-idle --until-size --until-marker --follow --wait --poll --recheck --buffer --memory --mark-every --slot --bwlimit --dscp --nice --ionice --streams --cca --via --bind --cipher --ktls --tls-records --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --stall-timeout --patience --state --verbose --quiet --progress --receipt --report --json --config --help"
+            opts="-f -e -4 -6 -v -q -P -h --until-closed --until-idle --until-size --until-marker --follow --wait --poll --recheck --buffer --memory --mark-every --slot --bwlimit --dscp --nice --ionice --streams --cca --via --bind --cipher --ktls --tls-records --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --stall-timeout --patience --state --detach --name --verbose --quiet --progress --receipt --report --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -5652,6 +6136,10 @@ _thalweg() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --name)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --receipt)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -5671,13 +6159,17 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__sync)
-            opts="-a -r -H -S -g -X -A -p -D -n -v -q -P -z -u -x -L -0 -e -4 -6 -h --and --archive --recursive --hard-links --sparse --links --times --owner --group --xattrs --acls --perms --no-p --no-perms --no-o --no-owner --no-t --no-times --no-xattrs --human-readable --devices --dry-run --verbose --quiet --progress --compress --bwlimit --class --dscp --nice --ionice --no-tune --no-profile --update --ignore-existing --one-file-system --copy-links --part --remove-source-files --delete --max-delete --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --verify --io-depth --direct --order --no-io-uring --streams --cca --via --bind --cipher --ktls --tls-records --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --stall-timeout --patience --state --concurrency --depth --chunk --request --memory --window --receipt --report --json --config --help"
+            opts="-a -r -H -S -g -X -A -p -D -n -v -q -P -z -u -x -L -0 -e -4 -6 -h --and --archive --recursive --hard-links --sparse --links --times --owner --group --xattrs --acls --perms --no-p --no-perms --no-o --no-owner --no-t --no-times --no-xattrs --human-readable --devices --dry-run --detach --name --verbose --quiet --progress --compress --bwlimit --class --dscp --nice --ionice --no-tune --no-profile --update --ignore-existing --one-file-system --copy-links --part --remove-source-files --delete --max-delete --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --find-renames --verify --io-depth --direct --order --no-io-uring --stage --streams --cca --via --bind --cipher --ktls --tls-records --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --stall-timeout --patience --state --concurrency --depth --chunk --request --memory --window --receipt --report --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --and)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --name)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -5750,6 +6242,10 @@ _thalweg() {
                     return 0
                     ;;
                 --order)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --stage)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -6614,7 +7110,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__verify)
-            opts="-e -4 -6 -h --show --strict --sample --seed --as-b3sum --sender --receiver --keys --patience --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --json --config --help"
+            opts="-e -4 -6 -h --show --strict --sample --seed --as-b3sum --sender --receiver --keys --patience --detach --name --state --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -6641,6 +7137,14 @@ _thalweg() {
                     return 0
                     ;;
                 --patience)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --name)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --state)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -6683,7 +7187,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__watch)
-            opts="-0 -z -e -4 -6 -q -h --on-arrival --item --stable --marker --in-order --jobs --transfers --attempts --results-back --receipts --look-every --idle-exit --filter --include --exclude --include-from --exclude-from --files-from --from0 --verify --compress --bwlimit --class --dscp --nice --ionice --streams --cca --via --bind --cipher --ktls --tls-records --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --stall-timeout --patience --state --quiet --json --config --help"
+            opts="-0 -z -e -4 -6 -q -h --on-arrival --item --stable --marker --in-order --jobs --transfers --attempts --results-back --receipts --look-every --idle-exit --filter --include --exclude --include-from --exclude-from --files-from --from0 --verify --compress --bwlimit --class --dscp --nice --ionice --streams --cca --via --bind --cipher --ktls --tls-records --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --stall-timeout --patience --state --detach --name --quiet --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -6850,6 +7354,10 @@ _thalweg() {
                     return 0
                     ;;
                 --state)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --name)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

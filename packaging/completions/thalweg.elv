@@ -39,6 +39,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand gc 'Find and remove what unfinished copies left behind'
             cand limit 'Give copies that run another rate'
             cand why 'Say which stage of a transfer is the narrowest, by what factor, what would be next, and what to turn'
+            cand jobs 'Show what goes on without a terminal (--detach); wait for it, stop it, resume it'
             cand predict 'Say how long a transfer would take, with a range, before it begins'
             cand probe 'Measure each part of a way alone and in company: which stage is the narrowest'
             cand tune 'Find settings for a way by trial, one knob at a time; later copies start with them'
@@ -58,6 +59,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;cp'= {
             cand --and 'One more copy at the same time: its sources, then its destination (a place that begins with `-` is written `./-`). May be given several times. Copies with the same daemon or ssh host share one link, in both directions; others have links of their own. All options apply to every copy, and the gravest exit code is the command''s'
+            cand --name 'With --detach: what the job is called, too: up to 64 letters, digits, `-`, `_` and `.`'
             cand --bwlimit 'Send no faster than this, each copy for itself; for instance 500Mbit/s, 50MB/s, or 50M as rsync takes it (MiB/s). `thalweg limit` changes it while the copy runs'
             cand --class 'scavenger: yield to everybody else, by the delay of the path (RFC 6817), with packets marked LE (RFC 8622), nice 19 and idle I/O priority on this machine, and where ssh starts the far side there'
             cand --dscp 'Mark all packets, of both sides: EF, AF11, CS1, LE, ... or 0 to 63'
@@ -75,6 +77,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --io-depth 'Requests to a disk in flight for each stream (default: 4)'
             cand --direct 'Past the page cache: auto (writing large files, where it pays), on, off; for one side source=on, for both source=on,destination=off'
             cand --order 'Order of requests: strict, serial, loose, none, layout (by the place on the medium); for one side source=serial, for both source=layout,destination=serial. At the destination serial, loose or none (default: source=loose,destination=none)'
+            cand --stage 'Through a directory of this machine, in which at most SIZE lies at any moment (from 1MiB; default: four fifths of what is free there now): into it and out of it at the same time, each at its own speed, compared from end to end. Both places may be far, also both tw://. See docs/guide/staging.md'
             cand --streams 'TCP connections (default: by round trip and cores)'
             cand --cca 'Congestion control of the side that sends, for instance cubic or bbr'
             cand --via 'Addresses of the far side, HOST or HOST:PORT, over which data streams are spread; `ticket` means all that the ticket names'
@@ -132,6 +135,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --devices 'Also copy FIFOs and device nodes'
             cand -n 'Say what would be done, change nothing'
             cand --dry-run 'Say what would be done, change nothing'
+            cand --detach 'Go on without this terminal, as a job. Its number is printed once the command line is checked and ssh has logged in. A job asks for no password and reads no stdin; `thalweg jobs` shows it'
             cand -v 'Name each entry; twice: also those left alone'
             cand --verbose 'Name each entry; twice: also those left alone'
             cand -q 'Only errors'
@@ -152,6 +156,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --remove-source-files 'cp: remove each file and link of a source once it is verified and durable at the destination; what was there before only if --check digest finds it the same. Directories stay, and what cannot be kept in full (--no-owner, --no-xattrs). At a daemon only in exports that may be written and deleted in. Not with --and or --copy-links'
             cand -0 'Names and patterns in those files end with NUL, not with a line'
             cand --from0 'Names and patterns in those files end with NUL, not with a line'
+            cand --find-renames 'Before a file is sent that the destination lacks, look there for its content under other names, by size and time. What the digests of its chunks find is copied there; only the rest is sent. Files from 128 KiB on; not in a bucket or a dry run'
             cand --no-io-uring 'Helper threads for requests in flight, even where there is an io_uring'
             cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
             cand -4 'Dial only addresses of IPv4, by ssh too'
@@ -164,6 +169,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;sync'= {
             cand --and 'One more copy at the same time: its sources, then its destination (a place that begins with `-` is written `./-`). May be given several times. Copies with the same daemon or ssh host share one link, in both directions; others have links of their own. All options apply to every copy, and the gravest exit code is the command''s'
+            cand --name 'With --detach: what the job is called, too: up to 64 letters, digits, `-`, `_` and `.`'
             cand --bwlimit 'Send no faster than this, each copy for itself; for instance 500Mbit/s, 50MB/s, or 50M as rsync takes it (MiB/s). `thalweg limit` changes it while the copy runs'
             cand --class 'scavenger: yield to everybody else, by the delay of the path (RFC 6817), with packets marked LE (RFC 8622), nice 19 and idle I/O priority on this machine, and where ssh starts the far side there'
             cand --dscp 'Mark all packets, of both sides: EF, AF11, CS1, LE, ... or 0 to 63'
@@ -182,6 +188,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --io-depth 'Requests to a disk in flight for each stream (default: 4)'
             cand --direct 'Past the page cache: auto (writing large files, where it pays), on, off; for one side source=on, for both source=on,destination=off'
             cand --order 'Order of requests: strict, serial, loose, none, layout (by the place on the medium); for one side source=serial, for both source=layout,destination=serial. At the destination serial, loose or none (default: source=loose,destination=none)'
+            cand --stage 'Through a directory of this machine, in which at most SIZE lies at any moment (from 1MiB; default: four fifths of what is free there now): into it and out of it at the same time, each at its own speed, compared from end to end. Both places may be far, also both tw://. See docs/guide/staging.md'
             cand --streams 'TCP connections (default: by round trip and cores)'
             cand --cca 'Congestion control of the side that sends, for instance cubic or bbr'
             cand --via 'Addresses of the far side, HOST or HOST:PORT, over which data streams are spread; `ticket` means all that the ticket names'
@@ -239,6 +246,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --devices 'Also copy FIFOs and device nodes'
             cand -n 'Say what would be done, change nothing'
             cand --dry-run 'Say what would be done, change nothing'
+            cand --detach 'Go on without this terminal, as a job. Its number is printed once the command line is checked and ssh has logged in. A job asks for no password and reads no stdin; `thalweg jobs` shows it'
             cand -v 'Name each entry; twice: also those left alone'
             cand --verbose 'Name each entry; twice: also those left alone'
             cand -q 'Only errors'
@@ -260,6 +268,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --delete 'sync: remove what the source does not have, and what stands where it has something of another kind'
             cand -0 'Names and patterns in those files end with NUL, not with a line'
             cand --from0 'Names and patterns in those files end with NUL, not with a line'
+            cand --find-renames 'Before a file is sent that the destination lacks, look there for its content under other names, by size and time. What the digests of its chunks find is copied there; only the rest is sent. Files from 128 KiB on; not in a bucket or a dry run'
             cand --no-io-uring 'Helper threads for requests in flight, even where there is an io_uring'
             cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
             cand -4 'Dial only addresses of IPv4, by ssh too'
@@ -300,6 +309,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --stall-timeout 'Drop a link that acknowledges nothing for so long, and dial again'
             cand --patience 'Give up without progress for so long'
             cand --state 'Where thalweg keeps its keys and what it remembers'
+            cand --name 'With --detach: what the job is called, too: up to 64 letters, digits, `-`, `_` and `.`'
             cand --receipt 'Write what both sides signed, and a line for each file, to a file: see `thalweg verify`'
             cand --report 'Write how each file ended, as JSON lines, to a file, behind what is in it'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
@@ -313,6 +323,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --ipv4 'Dial only addresses of IPv4, by ssh too'
             cand -6 'Dial only addresses of IPv6, by ssh too'
             cand --ipv6 'Dial only addresses of IPv6, by ssh too'
+            cand --detach 'Go on without this terminal, as a job. Its number is printed once the command line is checked and ssh has logged in. A job asks for no password and reads no stdin; `thalweg jobs` shows it'
             cand -v 'Name each file, and tell what the stream goes by and more of the link'
             cand --verbose 'Name each file, and tell what the stream goes by and more of the link'
             cand -q 'Only errors'
@@ -348,6 +359,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --deadline 'Nanoseconds, micro- or milliseconds, ... in which a frame should be with its consumers. Those that come later are counted, not dropped'
             cand --frames-per-s 'Send so many frames a second, as far as they can be had. Each counts as made when it was due, also if it goes later'
             cand --slot 'Send in a slot of the daemon (`thalweg serve --slots`): BYTES become ready every PERIOD, or bytes at RATE all the time, and are to be at the hub within DEADLINE; for instance 1s:20MB:300ms, 100Mbit/s:300ms. What cannot be promised is refused, with by how much it does not fit or what would'
+            cand --name 'With --detach: what the job is called, too: up to 64 letters, digits, `-`, `_` and `.`'
+            cand --state 'With --detach: where thalweg keeps what it remembers, and the job'
             cand --ticket 'What `thalweg serve` wrote: whom to expect and who we are'
             cand --window 'Bytes that are under way and not taken, from 64KiB to 256MiB, or one larger frame. No more than this goes in each round trip; the hub gives a new one at most a quarter of what is left (`thalweg serve --frames-memory`)'
             cand --streams 'TCP connections (default: by round trip and cores, at most 4)'
@@ -366,6 +379,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --framed 'What is read has each frame behind a line of JSON, as another program writes it into a pipe: its bytes, and its set, time, deadline, type, shape and metadata as far as it has them'
             cand --resume 'Go on where a push of the same files under this --producer ended, also one that was killed: leave out as many frames as the hub has of it. The name has to be of this push alone: if the files have fewer frames, the exit code is 5. A set that was begun is over a minute after a kill, and takes no more. Without this they are sent once more, as further frames'
             cand --durable 'A frame counts as sent when it is synced in the spill log of the hub, not when the hub holds it. Implies --record'
+            cand --detach 'Go on without this terminal, as a job. Its number is printed once the command line is checked and ssh has logged in. A job asks for no password and reads no stdin; `thalweg jobs` shows it'
             cand -4 'Dial only addresses of IPv4, by ssh too'
             cand --ipv4 'Dial only addresses of IPv4, by ssh too'
             cand -6 'Dial only addresses of IPv6, by ssh too'
@@ -475,6 +489,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --receiver 'Who may have signed as the receiver, in the same form'
             cand --keys 'Who may have signed on either side, in the same form. One of them may have signed for both'
             cand --patience 'Give up without progress for so long: a link that is lost is dialled again until then'
+            cand --name 'With --detach: what the job is called, too: up to 64 letters, digits, `-`, `_` and `.`'
+            cand --state 'With --detach: where thalweg keeps what it remembers, and the job'
             cand --ticket 'What `thalweg serve` wrote: whom to expect and who we are'
             cand -e 'The ssh to start, with its options; split into words, never given to a shell'
             cand --rsh 'The ssh to start, with its options; split into words, never given to a shell'
@@ -484,8 +500,9 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --near-ports 'Ports that this side may listen at where the far side dials, if a firewall lets only some through'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand --show 'Look at no place: say what the receipt certifies (when, from where, to where, how far it was verified, how much, who signed), if it is what was signed'
-            cand --strict 'Also report what is there and not in the receipt'
+            cand --strict 'Also report what is there and not in the receipt, or in none of them'
             cand --as-b3sum 'Look at no place: print the files of the receipt, if it is what was signed, as `b3sum --check` takes them'
+            cand --detach 'Go on without this terminal, as a job. Its number is printed once the command line is checked and ssh has logged in. A job asks for no password and reads no stdin; `thalweg jobs` shows it'
             cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
             cand -4 'Dial only addresses of IPv4, by ssh too'
             cand --ipv4 'Dial only addresses of IPv4, by ssh too'
@@ -505,6 +522,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;check'= {
             cand --sums 'Compare the files of SRC with this list (`-`: stdin), as `b3sum` or `thalweg verify --as-b3sum` writes it; names in it are relative to SRC. What is not in it is not looked for'
+            cand --sample 'Compare the content of only so many files, or of this share of them (5%, 0.05), drawn by a seed; of all others name, kind and size. Says how many different files that would have shown'
+            cand --seed 'Draw them by this seed: of the same names it draws the same files. Default: a random one, which is told'
             cand --filter 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync'
             cand --include 'Take in names that match, before a later --exclude'
             cand --exclude 'Leave out names that match'
@@ -512,6 +531,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --exclude-from 'Patterns to leave out, one a line, from a file (`-`: stdin)'
             cand --files-from 'Only these names, one a line, relative to the source, from a file (`-`: stdin). Directories are not descended into'
             cand --patience 'Give up without progress for so long: a link that is lost is dialled again until then'
+            cand --name 'With --detach: what the job is called, too: up to 64 letters, digits, `-`, `_` and `.`'
+            cand --state 'With --detach: where thalweg keeps what it remembers, and the job'
             cand --ticket 'What `thalweg serve` wrote: whom to expect and who we are'
             cand -e 'The ssh to start, with its options; split into words, never given to a shell'
             cand --rsh 'The ssh to start, with its options; split into words, never given to a shell'
@@ -526,6 +547,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --copy-links 'What symbolic links lead to instead of the links, at both places, as `cp -L` copies it. From a daemon none that leads out of its export. With --sums always so'
             cand -0 'Names and patterns in those files end with NUL, not with a line'
             cand --from0 'Names and patterns in those files end with NUL, not with a line'
+            cand --detach 'Go on without this terminal, as a job. Its number is printed once the command line is checked and ssh has logged in. A job asks for no password and reads no stdin; `thalweg jobs` shows it'
             cand --bootstrap 'If the far side has no thalweg, place our own static one in its user''s cache'
             cand -4 'Dial only addresses of IPv4, by ssh too'
             cand --ipv4 'Dial only addresses of IPv4, by ssh too'
@@ -649,6 +671,92 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand -h 'Print help'
             cand --help 'Print help'
         }
+        &'thalweg;jobs'= {
+            cand --state 'Where thalweg keeps its keys and what it remembers'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --json 'Each job that is told of as JSON, one a line, on stdout'
+            cand -h 'Print help'
+            cand --help 'Print help'
+            cand show 'Show a job: its command, who runs it, how far it is or how it ended, and what it said last'
+            cand log 'Print what a job said'
+            cand wait 'Wait until jobs are over; exit with the gravest of their exit codes'
+            cand stop 'Ask jobs to stop in order, and wait for that'
+            cand resume 'Run jobs again that are over and not done: the same words, in the same directory'
+            cand forget 'Remove the record and the log of jobs that are over'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'thalweg;jobs;show'= {
+            cand --lines 'Lines of what it said last'
+            cand --state 'Where thalweg keeps its keys and what it remembers'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --json 'Each job that is told of as JSON, one a line, on stdout'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;jobs;log'= {
+            cand --state 'Where thalweg keeps its keys and what it remembers'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -f 'Go on until the job is over'
+            cand --follow 'Go on until the job is over'
+            cand --json 'Each job that is told of as JSON, one a line, on stdout'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;jobs;wait'= {
+            cand --timeout 'Wait for no longer (default: as long as it takes)'
+            cand --state 'Where thalweg keeps its keys and what it remembers'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --json 'Each job that is told of as JSON, one a line, on stdout'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;jobs;stop'= {
+            cand --timeout 'Wait for no longer; the job goes on stopping: what was written becomes durable first'
+            cand --state 'Where thalweg keeps its keys and what it remembers'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --json 'Each job that is told of as JSON, one a line, on stdout'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;jobs;resume'= {
+            cand --state 'Where thalweg keeps its keys and what it remembers'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --all 'All that were interrupted on this machine, as after it was started anew; not those that failed or were stopped'
+            cand --json 'Each job that is told of as JSON, one a line, on stdout'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;jobs;forget'= {
+            cand --older-than 'All that have been over for so long, for instance 30d'
+            cand --state 'Where thalweg keeps its keys and what it remembers'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --json 'Each job that is told of as JSON, one a line, on stdout'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;jobs;help'= {
+            cand show 'Show a job: its command, who runs it, how far it is or how it ended, and what it said last'
+            cand log 'Print what a job said'
+            cand wait 'Wait until jobs are over; exit with the gravest of their exit codes'
+            cand stop 'Ask jobs to stop in order, and wait for that'
+            cand resume 'Run jobs again that are over and not done: the same words, in the same directory'
+            cand forget 'Remove the record and the log of jobs that are over'
+            cand help 'Print this message or the help of the given subcommand(s)'
+        }
+        &'thalweg;jobs;help;show'= {
+        }
+        &'thalweg;jobs;help;log'= {
+        }
+        &'thalweg;jobs;help;wait'= {
+        }
+        &'thalweg;jobs;help;stop'= {
+        }
+        &'thalweg;jobs;help;resume'= {
+        }
+        &'thalweg;jobs;help;forget'= {
+        }
+        &'thalweg;jobs;help;help'= {
+        }
         &'thalweg;predict'= {
             cand --deadline 'Will it be done in this time, in 99 of 100 cases?'
             cand --scan 'Count what is at SRC for so long, or 1,000 entries in any case; if it is larger, a sample is taken for as long again'
@@ -757,6 +865,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --export 'A directory that clients may use: NAME=DIR, or NAME=DIR:FLAG,... May be given several times. Flags: ro, they may only read; no-delete, they delete nothing; no-replace, what is there is never replaced; setid, files that they leave may have set-id bits and capabilities; min-free=SIZE or min-free=PERCENT%, so much of the file system is kept free; max-spill=SIZE, spill logs there have that instead of --max-spill; bwlimit=RATE, all transfers there together move no faster, with equal parts. A DIR whose own name ends like that is followed by :rw'
             cand --state 'Where the server keeps its keys and what it remembers'
             cand --ticket-file 'Write what a client needs (addresses, fingerprint, key) here, readable by you only'
+            cand --issuers 'Let in who shows a token of an identity provider (OpenID Connect): FILE says whose tokens are taken and what they give. A change counts when the daemon is started anew'
+            cand --place-file 'Write what a client with a token needs (addresses, fingerprint, issuers) here, for its --ticket; no secret is in it'
             cand --advertise 'Address that the ticket names instead of those of this machine, for --via ticket. May be given several times'
             cand --patience 'Keep a session without a link for so long'
             cand --stall-timeout 'Without a sign of life for so long, a link counts as lost'
@@ -769,6 +879,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --max-spill 'The most that a client may let the spill log of a channel have (`frames --spill-size`); one that asks for more is refused. A recorded log keeps what it has. max-spill of an export takes precedence'
             cand --block-max 'A consumer of frames with --policy block that takes nothing may hold producers up for so long: after that the oldest frames are dropped for it, each is named to it, and producers are told, until it takes something. At least 5s (default: as long as it is there)'
             cand --log-format 'Write a log to stderr in this form, with a line for each transfer when it is over: what THALWEG_LOG asks for, else as THALWEG_LOG=info. Without it there is a log, for people, where THALWEG_LOG is set'
+            cand --metrics 'Answer Prometheus at this address, in clear and without a ticket, for instance 127.0.0.1:9487: what the daemon counts (`GET /metrics`), and whether it accepts (`GET /healthz`). Port 0 lets the kernel choose (default: none)'
             cand --ktls 'With `--cipher tls`, let the kernel seal what this side sends and open what it receives: where that was measured to be faster, wherever the kernel can, or never'
             cand --tls-records 'With `--cipher tls`, replace a stream after this side has sent so many TLS records on it, from 1024 to 15728640, which is short of what a key may seal'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
@@ -866,6 +977,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --stall-timeout 'Drop a link that acknowledges nothing for so long, and dial again'
             cand --patience 'Give up without progress for so long'
             cand --state 'Where thalweg keeps its keys and what it remembers'
+            cand --name 'With --detach: what the job is called, too: up to 64 letters, digits, `-`, `_` and `.`'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand -0 'Names and patterns in those files end with NUL, not with a line'
             cand --from0 'Names and patterns in those files end with NUL, not with a line'
@@ -876,6 +988,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --ipv4 'Dial only addresses of IPv4, by ssh too'
             cand -6 'Dial only addresses of IPv6, by ssh too'
             cand --ipv6 'Dial only addresses of IPv6, by ssh too'
+            cand --detach 'Go on without this terminal, as a job. Its number is printed once the command line is checked and ssh has logged in. A job asks for no password and reads no stdin; `thalweg jobs` shows it'
             cand -q 'Only errors'
             cand --quiet 'Only errors'
             cand --json 'Events as JSON, one a line, on stdout'
@@ -1778,6 +1891,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand gc 'Find and remove what unfinished copies left behind'
             cand limit 'Give copies that run another rate'
             cand why 'Say which stage of a transfer is the narrowest, by what factor, what would be next, and what to turn'
+            cand jobs 'Show what goes on without a terminal (--detach); wait for it, stop it, resume it'
             cand predict 'Say how long a transfer would take, with a range, before it begins'
             cand probe 'Measure each part of a way alone and in company: which stage is the narrowest'
             cand tune 'Find settings for a way by trial, one knob at a time; later copies start with them'
@@ -1835,6 +1949,26 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;help;limit'= {
         }
         &'thalweg;help;why'= {
+        }
+        &'thalweg;help;jobs'= {
+            cand show 'Show a job: its command, who runs it, how far it is or how it ended, and what it said last'
+            cand log 'Print what a job said'
+            cand wait 'Wait until jobs are over; exit with the gravest of their exit codes'
+            cand stop 'Ask jobs to stop in order, and wait for that'
+            cand resume 'Run jobs again that are over and not done: the same words, in the same directory'
+            cand forget 'Remove the record and the log of jobs that are over'
+        }
+        &'thalweg;help;jobs;show'= {
+        }
+        &'thalweg;help;jobs;log'= {
+        }
+        &'thalweg;help;jobs;wait'= {
+        }
+        &'thalweg;help;jobs;stop'= {
+        }
+        &'thalweg;help;jobs;resume'= {
+        }
+        &'thalweg;help;jobs;forget'= {
         }
         &'thalweg;help;predict'= {
         }

@@ -96,10 +96,11 @@ fn of_go(home: &Path, package: &str) -> Result<()> {
     let go = Some(PathBuf::from(GO)).filter(|go| go.exists()).unwrap_or_else(|| "go".into());
     command::run(
         Command::new(go)
-            .args(["build", "-mod=mod", "-o"])
+            .args(["build", "-C"])
+            .arg(demands.path())
+            .args(["-mod=mod", "-o"])
             .arg(home.join("bin").join(name))
             .arg(path)
-            .current_dir(demands.path())
             .env("GOFLAGS", "-modcacherw")
             .env("GOPATH", home.join("go")),
     )

@@ -120,7 +120,9 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let (shared, runtime, named) =
             (scratch.path().join("tmp"), scratch.path().join("run"), scratch.path().join("named"));
-        [&shared, &runtime].map(|directory| fs::create_dir(directory).unwrap());
+        for directory in [&shared, &runtime] {
+            fs::create_dir(directory).unwrap();
+        }
         let uid = user::effective_uid();
         let name = format!("bt_u{uid}");
         let found = |set: &[(&str, &Path)]| {

@@ -85,7 +85,7 @@ impl Host {
             let progress = run.progress();
             Done::by_then(progress.settled, progress.marked_bytes)
         };
-        let end = |run: &FlowSend, ended: Result<Totals>, line: &Line| {
+        let end = move |run: &FlowSend, ended: Result<Totals>, line: &Line| {
             line.end(&ended, run.stated_root(), by_then(run));
             if let Err(failure) = &ended {
                 run.abort(failure.clone());

@@ -211,7 +211,7 @@ fn a_token_that_is_not_taken_is_refused_with_why_and_with_the_issuer_that_gives_
     refused(Some(&elsewhere), 3, "for another audience");
     refused(Some(&issuer.token(&[])), 3, "it gives no rights");
     let forged = Issuer { url: issuer.url.clone(), ..Issuer::new() };
-    refused(Some(&forged.token(&[groups.clone()])), 3, "does not take it");
+    refused(Some(&forged.token(std::slice::from_ref(&groups))), 3, "does not take it");
     refused(Some("no-token"), 3, "does not take it");
     // A moment after it was told.
     for why in
@@ -277,7 +277,7 @@ fn a_copy_that_runs_shows_the_token_that_came_in_the_place_of_the_first() {
         std::fs::rename(&new, &file).unwrap();
     };
     let groups = ("groups", json!(["writers"]));
-    write(issuer.token(&[groups.clone()]));
+    write(issuer.token(std::slice::from_ref(&groups)));
     let words = ["cp", "--quiet", "--no-tune", "--bwlimit", "400kB/s", large.to_str().unwrap(), &to];
     let mut copy = stand.command(None, &words);
     copy.env("BEARER_TOKEN_FILE", &file);

@@ -233,7 +233,7 @@ mod tests {
                 }
                 other => panic!("{other:?}"),
             };
-            let mut judge = Judge::new(false, &sealed, &mut tell);
+            let mut judge = Judge::new(false, &mut tell).on(&sealed);
             for (path, pieces) in &files {
                 judge.damaged.insert(path.clone(), (100_000, digest_of(pieces)));
             }

@@ -38,6 +38,9 @@ const ALIKE_MAX: usize = 1024;
 /// Names between two questions whether anybody still waits.
 const ASK_EVERY: u64 = 256;
 
+/// Where a file stands: the path of its directory, and its name.
+pub(super) type At<'a> = (&'a [u8], &'a [u8]);
+
 /// What stands there, as far as it is listed.
 pub(super) struct Listed {
     /// By size and time.
@@ -115,7 +118,7 @@ impl LocalDestination {
     }
 
     /// A file that was noted for an entry, with the paths of its directory and its name.
-    pub(super) fn found_elsewhere(&self, entry: &Entry, number: usize) -> Option<(Found, (&[u8], &[u8]))> {
+    pub(super) fn found_elsewhere(&self, entry: &Entry, number: usize) -> Option<(Found, At<'_>)> {
         let number = self.flights.elsewhere(entry.id, number)?;
         let listed = self.elsewhere.get()?;
         let found = listed.files.get(number as usize)?;
@@ -123,7 +126,7 @@ impl LocalDestination {
     }
 
     /// Opens it, if it is still there.
-    pub(super) fn open_found(&self, found: Found, (dir, name): (&[u8], &[u8])) -> io::Result<File> {
+    pub(super) fn open_found(&self, found: Found, (dir, name): At<'_>) -> io::Result<File> {
         let changed = || io::Error::new(io::ErrorKind::NotFound, "something else stands there by now");
         let root = self.root.as_ref().ok_or(io::ErrorKind::NotFound)?;
         let dir = self.with_descriptors(|| root.dir.open_beneath(dir, Links::Refuse))?;
@@ -187,11 +190,13 @@ impl Listed {
                         levels.push(None);
                     }
                 }
-                Kind::File if stat.size >= BYTES_MIN && key_of(&stat) == key => {
-                    if !listed.add(walk.path(), &name, &stat, level, bounds) {
-                        listed.is_cut = true;
-                        break;
-                    }
+                Kind::File
+                    if stat.size >= BYTES_MIN
+                        && key_of(&stat) == key
+                        && !listed.add(walk.path(), &name, &stat, level, bounds) =>
+                {
+                    listed.is_cut = true;
+                    break;
                 }
                 _ => {}
             }
