@@ -135,8 +135,8 @@ pub trait Source: Send + Sync {
     /// least `evidence.size` bytes. Returns that size.
     ///
     /// # Errors
-    /// As [`Source::open`]; `Changed` unless the file shows `entry.evidence` before and after the read, but for what was
-    /// read when it was offered ([`Source::expect_reads`]).
+    /// As [`Source::open`]; `Changed` unless the file shows `entry.evidence` before and after the read, but for what
+    /// was read when it was offered ([`Source::expect_reads`]).
     fn read_small(&self, entry: &Entry, buffer: &mut [u8]) -> Result<usize> {
         let file = self.open(entry)?;
         let now = file.evidence().map_err(|error| failure::of_io("read metadata", &error).at(&entry.path))?;

@@ -57,7 +57,61 @@ impl SendRun {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use thalweg_wire::EntryId;
+    use crate::endpoint::{ScanSink, Source, SourceFile};
+    use crate::failure::{Failure, FailureKind, Result};
+    use crate::run::Outbox;
+    use crate::run::transfer::Transfer;
+    use crate::transfer::sender::Limits;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use thalweg_wire::message::{ScanTotals, Terms, TransferNumber};
+    use thalweg_wire::{Entry, EntryId};
+
+    /// Nothing, that keeps what it heard last.
+    #[derive(Default)]
+    struct Hears(AtomicBool);
+
+    fn none(entry: &Entry) -> Failure {
+        Failure::new(FailureKind::NotFound, "look", "there is none").at(&entry.path)
+    }
+
+    impl Source for Hears {
+        fn scan(&self, _: &mut dyn ScanSink) -> ScanTotals {
+            ScanTotals::default()
+        }
+
+        fn open(&self, entry: &Entry) -> Result<Arc<dyn SourceFile>> {
+            Err(none(entry))
+        }
+
+        fn look_again(&self, entry: &Entry) -> Result<Entry> {
+            Err(none(entry))
+        }
+
+        fn expect_reads(&self, are_likely: bool) {
+            self.0.store(are_likely, Ordering::Relaxed);
+        }
+    }
+
+    struct Nobody;
+
+    impl Outbox for Nobody {
+        fn say(&self, _: TransferNumber, _: TransferMessage) {}
+        fn work(&self) {}
+    }
+
+    #[test]
+    fn the_source_hears_what_the_answers_show() {
+        let (source, terms) = (Arc::new(Hears::default()), Terms::of(4 << 20, 1 << 20));
+        let limits = Limits::for_path(&terms, None);
+        let (outbox, events) = (Box::new(Nobody), crate::event::nobody());
+        let run = SendRun::new(TransferNumber(0), source.clone(), terms, limits, outbox, events);
+        for (want, is_likely) in [(Want::Whole, true), (Want::Compare(Vec::new()), false)] {
+            // The machine offered none of them: what it makes of that is another matter.
+            let _ = run.hear(wants(64, &want));
+            assert_eq!(source.0.load(Ordering::Relaxed), is_likely);
+        }
+    }
 
     fn wants(count: u64, want: &Want) -> TransferMessage {
         TransferMessage::Want((0..count).map(|id| (EntryId(id), want.clone())).collect())
