@@ -282,6 +282,26 @@ mod tests {
     }
 
     #[test]
+    fn into_a_new_directory_a_small_object_costs_one_request_and_the_second_time_its_content_none() {
+        const OBJECTS: usize = 100;
+        let (fake, scratch) = (Fake::start().unwrap(), tempfile::tempdir().unwrap());
+        for number in 0..OBJECTS {
+            fake.put(&format!("t/{number}"), number.to_string().as_bytes());
+        }
+        let to = scratch.path().join("to");
+        let copy = || {
+            let from = From::Given(bucket(&fake, "t/").source(None).unwrap());
+            copied(&from, &To::Local(to.clone()), &Wishes::default()).unwrap();
+            ["HeadObject", "GetObject"].map(|operation| fake.asked_to(operation).len())
+        };
+        assert_eq!(copy(), [0, OBJECTS]);
+        for number in 0..OBJECTS {
+            assert_eq!(std::fs::read_to_string(to.join(number.to_string())).unwrap(), number.to_string());
+        }
+        assert_eq!(copy(), [OBJECTS, OBJECTS]);
+    }
+
+    #[test]
     fn what_the_source_lacks_is_deleted_in_a_bucket_and_what_is_excluded_stays() {
         let (fake, scratch) = (Fake::start().unwrap(), tempfile::tempdir().unwrap());
         for key in ["t/a", "t/old", "t/d/old", "t/keep.log", "other"] {

@@ -93,6 +93,12 @@ pub trait Source: Send + Sync {
         None
     }
 
+    /// Hears whether most of what it offers will be read as a whole, as far as that is foreseen: before the scan, and
+    /// while the answers to what was offered show it. Where it is, a source may read content with its look at a file:
+    /// then [`read_small`](Self::read_small) gives what the file was when it was offered, all of one moment. Takes no
+    /// time.
+    fn expect_reads(&self, _are_likely: bool) {}
+
     /// Number of the device that it rests on, as `st_dev`; `None` if there is none, or there are several.
     fn device(&self) -> Option<u64> {
         None
@@ -129,7 +135,8 @@ pub trait Source: Send + Sync {
     /// least `evidence.size` bytes. Returns that size.
     ///
     /// # Errors
-    /// As [`Source::open`]; `Changed` unless the file shows `entry.evidence` before and after the read.
+    /// As [`Source::open`]; `Changed` unless the file shows `entry.evidence` before and after the read, but for what
+    /// was read when it was offered ([`Source::expect_reads`]).
     fn read_small(&self, entry: &Entry, buffer: &mut [u8]) -> Result<usize> {
         let file = self.open(entry)?;
         let now = file.evidence().map_err(|error| failure::of_io("read metadata", &error).at(&entry.path))?;
@@ -448,6 +455,11 @@ pub trait Destination: Send + Sync {
     /// As [`Source::device`].
     fn device(&self) -> Option<u64> {
         None
+    }
+
+    /// Whether its root was made when it was opened: what is offered is wanted.
+    fn is_new(&self) -> bool {
+        false
     }
 
     /// Bytes that an ordinary user can still write there, quotas not counted; `None` where that is not known, or

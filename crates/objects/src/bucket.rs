@@ -15,6 +15,8 @@ pub(crate) trait Bucket: Send + Sync {
     fn list(&self, prefix: &str, delimiter: bool, after: Option<&str>) -> Result<Page>;
     /// What stands at a key.
     fn head(&self, key: &str) -> Result<Option<Head>>;
+    /// The same with its content, if that has no more than so many bytes.
+    fn fetch(&self, key: &str, bytes_max: usize) -> Result<Option<(Head, Option<Vec<u8>>)>>;
     /// Bytes of one version.
     fn read(&self, key: &str, seen: &Seen, offset: u64, through: u64, buffer: &mut [u8]) -> Result<usize>;
     /// A whole object.
@@ -48,6 +50,10 @@ impl Bucket for Store {
 
     fn head(&self, key: &str) -> Result<Option<Head>> {
         Store::head(self, key)
+    }
+
+    fn fetch(&self, key: &str, bytes_max: usize) -> Result<Option<(Head, Option<Vec<u8>>)>> {
+        Store::fetch(self, key, bytes_max)
     }
 
     fn read(&self, key: &str, seen: &Seen, offset: u64, through: u64, buffer: &mut [u8]) -> Result<usize> {

@@ -1,34 +1,39 @@
 //! A bucket as a source.
 //!
 //! 1. Pages of the flat listing are asked for one ahead of what is looked at.
-//! 2. What an object was as a file is kept beside it, and only a look at each tells it: so many looks at once.
+//! 2. What an object was as a file is kept beside it, and only a look at each tells it: so many looks at once. Where
+//!    reads are likely, the look at a small object brings its content, too: one request instead of two.
 //! 3. Entries go to the sink, directories made of the keys that have them in front.
 //!
-//! One moment: what is read is of one version, whatever takes its name meanwhile (the store refuses to mix them), and
-//! the look behind the last byte asks the store anew, so that an object that was overwritten is offered anew. One that
-//! is to be removed goes only as the version that was copied.
+//! One moment: what is read is of one version, whatever takes its name meanwhile (the store refuses to mix them). Of
+//! what takes several requests the look behind the last byte asks the store anew, so that an object that was
+//! overwritten is offered anew. One that is to be removed goes only as the version that was copied.
 //!
-//! Memory does not grow with the bucket: some pages, [`DIRECTORIES_KEPT`] directories, and the versions of the objects
-//! that were offered last. Of several places a few have pages ahead.
+//! Memory does not grow with the bucket: two pages, [`LOOKS_AHEAD`] looks, [`DIRECTORIES_KEPT`] directories, and what
+//! is [`known`] of the objects that were offered last. Of several places a few are looked at ahead.
 
+use self::known::{Content, Known, Room, Taken};
 use crate::bucket::{AnyBucket, evidence_of};
 use crate::location::{Location, why_no_path};
 use crate::store::{About, Head, Listed, Removed, Seen, Store};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::HashSet;
 use std::io;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex};
-use std::thread;
+use std::thread::{self, Scope};
 use thalweg_mover::endpoint::{OPEN, REMOVE, Removal, ScanSink, Source, SourceFile};
 use thalweg_mover::failure::{self, shown_path, to_io};
 use thalweg_mover::mutex::lock;
-use thalweg_mover::several::at_once;
 use thalweg_mover::{Failure, FailureKind, Result};
 use thalweg_sys::user::{effective_gid, effective_uid};
 use thalweg_wire::message::{ScanTotals, SourceForm};
 use thalweg_wire::{Entry, EntryId, Evidence, Kind, RelativePath, Time, limits};
 
 pub use several::ObjectSources;
+
+/// What is known of objects that were offered.
+mod known;
 
 /// More than one of them.
 mod several;
@@ -42,14 +47,14 @@ const GONE: &str = "no object has this key any more";
 
 /// Objects looked at, at once: one look takes a round trip.
 const LOOKS_AT_ONCE: usize = 32;
+/// Looks that wait for one before them, or for whoever takes what was found: one may take as long as many others.
+const LOOKS_AHEAD: usize = 1024;
+/// Content up to this length comes with the look at an object: a segment of whatever size holds it.
+const AHEAD_BYTES_MAX: u64 = limits::SEGMENT_BYTES_MIN;
 /// Pages that wait for whoever takes them next.
 const PAGES_AHEAD: usize = 1;
 /// Directories that are remembered in case that keys come out of order: some 12 MiB.
 const DIRECTORIES_KEPT: usize = 256 << 10;
-/// Versions of objects kept, so that a small one costs one request: of those that may be offered and not settled.
-const KNOWN_MAX: usize = limits::ENTRIES_IN_FLIGHT_MAX;
-/// Bytes of their paths and etags.
-const KNOWN_BYTES_MAX: usize = 32 << 20;
 
 /// Modes of what has none beside it.
 const FILE_MODE: u32 = 0o644;
@@ -82,6 +87,10 @@ pub struct ObjectSource {
     is_single: bool,
     options: SourceOptions,
     known: Mutex<Known>,
+    /// Of content that is read ahead.
+    room: Room,
+    /// See [`Source::expect_reads`].
+    reads_are_likely: AtomicBool,
 }
 
 /// One version of an object, and what it was as a file.
@@ -98,35 +107,12 @@ impl Version {
     }
 }
 
-/// Versions of the objects that were offered last.
-#[derive(Default)]
-struct Known {
-    versions: HashMap<RelativePath, Version>,
-    /// As they came.
-    order: VecDeque<RelativePath>,
-    bytes: usize,
-}
-
-impl Known {
-    fn put(&mut self, path: &RelativePath, version: Version) {
-        if let Some(known) = self.versions.get_mut(path) {
-            *known = version;
-            return;
-        }
-        self.bytes += bytes_of(path);
-        self.order.push_back(path.clone());
-        self.versions.insert(path.clone(), version);
-        while self.order.len() > KNOWN_MAX || self.bytes > KNOWN_BYTES_MAX {
-            let Some(oldest) = self.order.pop_front() else { return };
-            self.bytes -= bytes_of(&oldest);
-            self.versions.remove(&oldest);
-        }
-    }
-}
-
-/// Twice the path, and about what the rest takes.
-fn bytes_of(path: &RelativePath) -> usize {
-    2 * path.as_bytes().len() + 128
+/// What was found of an object.
+struct Shown {
+    version: Version,
+    about: About,
+    /// If it came with that.
+    content: Option<Content>,
 }
 
 impl ObjectSource {
@@ -175,8 +161,9 @@ impl ObjectSource {
             false => SourceForm::Many,
         };
         let options = SourceOptions { chunk_bytes: options.chunk_bytes.max(1), ..options };
-        let known = Mutex::default();
-        Ok((ObjectSource { bucket, base, top, is_single, options, known }, form))
+        let (known, room, reads_are_likely) = (Mutex::default(), Room::default(), AtomicBool::new(false));
+        let source = ObjectSource { bucket, base, top, is_single, options, known, room, reads_are_likely };
+        Ok((source, form))
     }
 
     /// The key of an entry.
@@ -234,17 +221,17 @@ impl ObjectSource {
 
     /// Begins to list and to look, in threads that end when what they hand on goes. Of a single object there is nothing
     /// to begin.
-    fn begin<'scope>(&'scope self, scope: &'scope thread::Scope<'scope, '_>) -> io::Result<Ahead> {
+    fn begin<'scope>(&'scope self, scope: &'scope Scope<'scope, '_>) -> io::Result<Ahead> {
         let (lists, pages) = sync_channel(PAGES_AHEAD);
-        let (looks, looked) = sync_channel(PAGES_AHEAD);
-        if self.is_single {
-            return Ok(looked);
+        let (tell, looks) = sync_channel(LOOKS_AHEAD);
+        let is_over = Arc::new(AtomicBool::new(false));
+        if !self.is_single {
+            let over = is_over.clone();
+            let lister = move || self.list_into(&lists);
+            let looker = move || self.look_into(scope, &pages, &tell, &over);
+            start(scope, "list", lister).and_then(|()| start(scope, "looks", looker))?;
         }
-        let lister = move || self.list_into(&lists);
-        let looker = move || self.look_into(&pages, &looks);
-        thread::Builder::new().name("list".to_owned()).spawn_scoped(scope, lister)?;
-        thread::Builder::new().name("look".to_owned()).spawn_scoped(scope, looker)?;
-        Ok(looked)
+        Ok(Ahead { looks, is_over })
     }
 
     /// Offers what was begun.
@@ -257,16 +244,9 @@ impl ObjectSource {
         match begun {
             Err(error) => scan.trouble(RelativePath::root(), failure::of_thread(&error)),
             // Who lists and looks ahead ends when this goes.
-            Ok(looked) => {
-                for page in looked {
-                    let goes_on = match page {
-                        Ok(page) => page.into_iter().all(|object| scan.object(object)),
-                        Err(failure) => {
-                            scan.trouble(RelativePath::root(), failure);
-                            true
-                        }
-                    };
-                    if !goes_on {
+            Ok(ahead) => {
+                for look in &ahead.looks {
+                    if !scan.look(look) {
                         break;
                     }
                 }
@@ -294,27 +274,73 @@ impl ObjectSource {
         }
     }
 
-    /// Looks at the objects of each page, in their order. Of a store that is away the rest is not asked for.
-    fn look_into(&self, pages: &Receiver<Result<Vec<Listed>>>, looked: &SyncSender<Result<Vec<Looked>>>) {
+    /// Has the objects of each page looked at, so many at once, and hands on in their order where what is found comes.
+    /// Of a store that is away the rest is not asked for.
+    fn look_into<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        pages: &Receiver<Result<Vec<Listed>>>,
+        looks: &SyncSender<Look>,
+        is_over: &Arc<AtomicBool>,
+    ) {
+        // Not more than there are looks that wait.
+        let (asks, asked) = channel();
+        let asked = Arc::new(Mutex::new(asked));
+        let (mut threads, mut is_last) = (0, false);
         for page in pages {
-            let look = |listed: &Listed| {
-                let result = self.bucket.lost().map_or_else(|| self.find(listed), Err);
-                Looked { key: listed.key.clone(), result }
+            let listed = match page {
+                Ok(listed) => listed,
+                Err(failure) => {
+                    let _ = looks.send(Err(failure));
+                    return;
+                }
             };
-            let mut page = page.map(|listed| at_once("look", LOOKS_AT_ONCE, &listed, look));
-            let lost = self.bucket.lost();
-            let is_lost = lost.is_some();
-            if let Some(failure) = lost {
-                page = Err(failure);
-            }
-            if looked.send(page).is_err() || is_lost {
-                return;
+            for listed in listed {
+                if let Some(failure) = self.bucket.lost() {
+                    let _ = looks.send(Err(failure));
+                    return;
+                }
+                let (tell, told) = sync_channel(1);
+                if looks.send(Ok(told)).is_err() {
+                    return;
+                }
+                let ask = Ask { listed, tell };
+                let takes_a_request = !self.options.server_times || is_archived(&ask.listed.seen);
+                if takes_a_request && threads < LOOKS_AT_ONCE && !is_last {
+                    let (asked, is_over) = (asked.clone(), is_over.clone());
+                    let work = move || self.look_each(&asked, &is_over);
+                    // Where there are no more to be had, it is those.
+                    is_last = start(scope, "look", work).is_err();
+                    threads += usize::from(!is_last);
+                }
+                if !takes_a_request || threads == 0 {
+                    self.answer(ask);
+                } else if asks.send(ask).is_err() {
+                    return;
+                }
             }
         }
     }
 
+    /// Looks at one after the other, until there are no more or nobody wants them.
+    fn look_each(&self, asked: &Mutex<Receiver<Ask>>, is_over: &AtomicBool) {
+        loop {
+            let next = lock(asked).recv();
+            match next {
+                Ok(ask) if !is_over.load(Ordering::Relaxed) => self.answer(ask),
+                _ => return,
+            }
+        }
+    }
+
+    fn answer(&self, Ask { listed, tell }: Ask) {
+        let result = self.find(&listed);
+        // Nobody waits for it where the scan was stopped.
+        let _ = tell.send(Looked { key: listed.key, result });
+    }
+
     /// What an object of a page is; nothing if it went since it was listed.
-    fn find(&self, listed: &Listed) -> Result<Option<(Version, About)>> {
+    fn find(&self, listed: &Listed) -> Result<Option<Shown>> {
         if is_archived(&listed.seen)
             && listed.seen.size > 0
             && let Err(failure) = self.bucket.read(&listed.key, &listed.seen, 0, 1, &mut [0])
@@ -323,14 +349,43 @@ impl ObjectSource {
             return Err(archived(&failure, &listed.seen));
         }
         if self.options.server_times {
-            return Ok(Some((Version { seen: listed.seen.clone(), mtime: None }, About::default())));
+            let version = Version { seen: listed.seen.clone(), mtime: None };
+            return Ok(Some(Shown { version, about: About::default(), content: None }));
         }
-        let head = self.bucket.head(&listed.key)?;
-        Ok(head.map(|head| (self.version_of(&head), head.about)))
+        let shown = |head: Head, content| {
+            let version = self.version_of(&head);
+            Shown { version, about: head.about, content }
+        };
+        if let Some((bytes, room)) = self.room_ahead(listed) {
+            match self.bucket.fetch(&listed.key, bytes) {
+                Ok(found) => {
+                    return Ok(found.map(|(head, bytes)| {
+                        let content = bytes.filter(|bytes| bytes.len() as u64 == head.seen.size);
+                        shown(head, content.map(|bytes| Content { bytes, _room: room }))
+                    }));
+                }
+                Err(failure) if failure.kind == FailureKind::Connection => return Err(failure),
+                // Who reads it is told, if it is read.
+                Err(_) => {}
+            }
+        }
+        Ok(self.bucket.head(&listed.key)?.map(|head| shown(head, None)))
     }
 
-    fn remember(&self, path: &RelativePath, version: Version) {
-        lock(&self.known).put(path, version);
+    /// How many bytes of an object come with the look at it, and room for them, if they are to.
+    fn room_ahead(&self, listed: &Listed) -> Option<(usize, Taken)> {
+        let is_marker = listed.key.ends_with('/');
+        let is_small = listed.seen.size <= AHEAD_BYTES_MAX;
+        let is_likely = self.reads_are_likely.load(Ordering::Relaxed);
+        if is_marker || !is_small || !is_likely || is_archived(&listed.seen) {
+            return None;
+        }
+        let bytes = usize::try_from(listed.seen.size).ok()?;
+        Some((bytes, self.room.take(bytes)?))
+    }
+
+    fn remember(&self, path: &RelativePath, version: Version, content: Option<Content>) {
+        lock(&self.known).put(path, version, content);
     }
 }
 
@@ -357,13 +412,40 @@ fn changed(path: &RelativePath) -> Failure {
     Failure::new(FailureKind::Changed, READ, cause).at(path)
 }
 
-/// Pages that were looked at ahead, in their order.
-type Ahead = Receiver<Result<Vec<Looked>>>;
+/// An object that is to be looked at, and who hears of it.
+struct Ask {
+    listed: Listed,
+    tell: SyncSender<Looked>,
+}
+
+/// Where what is found of an object comes.
+type Look = Result<Receiver<Looked>>;
+
+/// Objects that are looked at ahead, in their order. When it goes nobody looks any more.
+struct Ahead {
+    looks: Receiver<Look>,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Drop for Ahead {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+}
 
 /// An object of a page, and what was found of it; nothing if it is gone.
 struct Looked {
     key: String,
-    result: Result<Option<(Version, About)>>,
+    result: Result<Option<Shown>>,
+}
+
+/// Starts a thread of a scan.
+fn start<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    name: &str,
+    work: impl FnOnce() + Send + 'scope,
+) -> io::Result<()> {
+    thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, work).map(drop)
 }
 
 impl Source for ObjectSource {
@@ -375,9 +457,23 @@ impl Source for ObjectSource {
         thread::scope(|scope| self.scan_begun(self.begin(scope), sink))
     }
 
+    fn expect_reads(&self, are_likely: bool) {
+        self.reads_are_likely.store(are_likely, Ordering::Relaxed);
+        if !are_likely {
+            lock(&self.known).drop_contents();
+        }
+    }
+
+    /// One that is known is not looked at: its first read is of this version, or refused.
     fn open(&self, entry: &Entry) -> Result<Arc<dyn SourceFile>> {
-        let (key, head) = self.look(&entry.path, OPEN)?;
-        let version = self.version_of(&head);
+        let known = lock(&self.known).version(&entry.path);
+        let (key, version) = match known {
+            Some(version) if version.seen.size > 0 => (self.key_of(&entry.path)?, version),
+            _ => {
+                let (key, head) = self.look(&entry.path, OPEN)?;
+                (key, self.version_of(&head))
+            }
+        };
         if version.evidence() != entry.evidence {
             return Err(changed(&entry.path));
         }
@@ -394,7 +490,7 @@ impl Source for ObjectSource {
         let (_, head) = self.look(&entry.path, LOOK)?;
         let version = self.version_of(&head);
         let now = Entry { id: entry.id, ..self.entry_of(entry.path.clone(), FILE, &version, &head.about) };
-        self.remember(&entry.path, version);
+        self.remember(&entry.path, version, None);
         Ok(now)
     }
 
@@ -425,13 +521,15 @@ impl Source for ObjectSource {
 
     fn read_small(&self, entry: &Entry, buffer: &mut [u8]) -> Result<usize> {
         let path = &entry.path;
-        let known = lock(&self.known).versions.get(path).cloned();
-        let (key, version) = match known {
-            // Read as what it is now, or refused: nobody has to look before.
-            Some(version) if version.seen.size > 0 => (self.key_of(path)?, version),
+        let known = lock(&self.known).take(path);
+        let (key, version, content) = match known {
+            // Read as what it is now, or refused: nobody has to look before. Or it was read already.
+            Some((version, content)) if version.seen.size > 0 || content.is_some() => {
+                (self.key_of(path)?, version, content)
+            }
             _ => {
                 let (key, head) = self.look(path, OPEN)?;
-                (key, self.version_of(&head))
+                (key, self.version_of(&head), None)
             }
         };
         if version.evidence() != entry.evidence {
@@ -441,6 +539,10 @@ impl Source for ObjectSource {
         let bytes = usize::try_from(size).ok().filter(|bytes| *bytes <= buffer.len()).ok_or_else(|| {
             Failure::new(FailureKind::Internal, READ, "the buffer is smaller than the object").at(path)
         })?;
+        if let Some(content) = content {
+            buffer[..bytes].copy_from_slice(&content.bytes);
+            return Ok(bytes);
+        }
         if bytes == 0 {
             return Ok(0);
         }
@@ -485,8 +587,13 @@ impl SourceFile for Opened {
         self.bucket.read(&self.key, &self.version.seen, offset, through, buffer).map_err(to_io)
     }
 
-    /// Asks the store anew: of another version by now, what that shows.
+    /// Asks the store anew: of another version by now, what that shows. What comes with one answer is of the version
+    /// that the answer names.
     fn evidence(&self) -> io::Result<Evidence> {
+        let seen = &self.version.seen;
+        if seen.size > 0 && seen.size <= self.chunk_bytes && !seen.etag.is_empty() {
+            return Ok(self.version.evidence());
+        }
         let head = self.bucket.head(&self.key).map_err(to_io)?;
         let head = head.ok_or_else(|| to_io(not_found(LOOK, "no object has this key any more")))?;
         Ok(evidence_of(&head.seen, if self.server_times { None } else { head.about.mtime }))
@@ -556,10 +663,30 @@ impl<'a> Scan<'a> {
         match source.look(&path, LOOK) {
             Ok((_, head)) => {
                 let version = source.version_of(&head);
-                self.file(path, &version, &head.about);
+                self.file(path, version, &head.about);
             }
             Err(failure) => self.trouble(path, failure),
         }
+    }
+
+    /// What was found of the next object. False: nothing more is wanted, or comes.
+    fn look(&mut self, look: Look) -> bool {
+        let lost = |object: &Looked| object.result.as_ref().err().and_then(|_| self.source.bucket.lost());
+        let failure = match look.map(|told| told.recv()) {
+            Ok(Ok(object)) => match lost(&object) {
+                // Of each of the rest the same would be told.
+                Some(failure) => failure,
+                None => return self.object(object),
+            },
+            // Who looked panicked, which goes on where its thread is waited for.
+            Ok(Err(_)) => {
+                self.is_stopped = true;
+                return false;
+            }
+            Err(failure) => failure,
+        };
+        self.trouble(RelativePath::root(), failure);
+        false
     }
 
     /// False: nothing more is wanted.
@@ -578,16 +705,16 @@ impl<'a> Scan<'a> {
     }
 
     /// Offers what everything is in, once: what a receiver deletes there goes by it. `key` is the first one.
-    fn root(&mut self, key: &str, first: Option<&(Version, About)>) {
+    fn root(&mut self, key: &str, first: Option<&Shown>) {
         if std::mem::replace(&mut self.has_root, true) || self.is_stopped {
             return;
         }
         let none = Seen { size: 0, etag: String::new(), modified: Time::default(), storage_class: None };
-        let none = (Version { seen: none, mtime: None }, About::default());
-        let (version, about) = first.unwrap_or(&none);
+        let none = Version { seen: none, mtime: None };
+        let version = first.map_or(&none, |first| &first.version);
         let is_marker = key == self.source.base && version.seen.size == 0;
-        let about = if is_marker { about } else { &none.1 };
-        let entry = self.source.entry_of(RelativePath::root(), Kind::Directory, version, about);
+        let about = first.filter(|_| is_marker).map(|first| first.about).unwrap_or_default();
+        let entry = self.source.entry_of(RelativePath::root(), Kind::Directory, version, &about);
         self.offer(entry);
     }
 
@@ -631,7 +758,7 @@ impl<'a> Scan<'a> {
         self.trouble(path, Failure::new(FailureKind::Unsupported, LIST, cause));
     }
 
-    fn take(&mut self, key: &str, result: Result<Option<(Version, About)>>) {
+    fn take(&mut self, key: &str, result: Result<Option<Shown>>) {
         let source = self.source;
         let Some(rest) = key.strip_prefix(source.base.as_str()) else {
             return self.no_path(key, "is none that was asked for");
@@ -662,10 +789,10 @@ impl<'a> Scan<'a> {
             }
             Ok(None) => self.sink.skipped(path, "it was removed while the source was scanned"),
             Err(failure) => self.trouble(path, failure),
-            Ok(Some((version, _))) if is_marker && version.seen.size > 0 => {
+            Ok(Some(shown)) if is_marker && shown.version.seen.size > 0 => {
                 self.no_path(key, "ends with a slash, and has content");
             }
-            Ok(Some((version, about))) => {
+            Ok(Some(Shown { version, about, content })) => {
                 self.directories_above(&path, &version);
                 match is_marker {
                     _ if self.is_stopped => {}
@@ -675,7 +802,7 @@ impl<'a> Scan<'a> {
                     }
                     false => {
                         let entry = source.entry_of(path, FILE, &version, &about);
-                        source.remember(&entry.path, version);
+                        source.remember(&entry.path, version, content);
                         self.waiting.push((key.to_owned(), entry));
                     }
                 }
@@ -720,9 +847,9 @@ impl<'a> Scan<'a> {
         self.offer(entry);
     }
 
-    fn file(&mut self, path: RelativePath, version: &Version, about: &About) {
-        let entry = self.source.entry_of(path, FILE, version, about);
-        self.source.remember(&entry.path, version.clone());
+    fn file(&mut self, path: RelativePath, version: Version, about: &About) {
+        let entry = self.source.entry_of(path, FILE, &version, about);
+        self.source.remember(&entry.path, version, None);
         self.offer(entry);
     }
 

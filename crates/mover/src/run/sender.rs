@@ -1,5 +1,6 @@
 //! The sending side of a transfer at work: a scan thread, and what streams do with the machine's decisions.
 
+use self::likely::Answers;
 use self::removing::{Removes, Removing};
 use self::told::Untold;
 use crate::endpoint::Source;
@@ -37,6 +38,8 @@ mod removing;
 
 mod told;
 
+mod likely;
+
 pub use removing::Sources;
 
 /// A transfer's sending side. Shared by the scan thread, the stream threads and the control thread.
@@ -62,6 +65,8 @@ pub struct SendRun {
     removing: OnceLock<Removing>,
     /// What the receiver is to be told of that, where it asked for it.
     untold: Mutex<Untold>,
+    /// What the source is told of what it offers goes by them.
+    answers: Mutex<Answers>,
     events: Events,
     /// Whether who hears them is behind, if that is known.
     behind: OnceLock<Behind>,
@@ -146,6 +151,7 @@ impl SendRun {
             sent: Mutex::default(),
             removing: OnceLock::new(),
             untold: Mutex::default(),
+            answers: Mutex::default(),
             events,
             behind: OnceLock::new(),
             clock: Clock::start(),
@@ -507,6 +513,7 @@ impl Transfer for SendRun {
             None => self.common.notify(),
             Some(TransferMessage::SourcesHeard) => self.sources_are_heard(),
             Some(message) => {
+                self.foresee(&message);
                 let repairs = state.machine.progress().repairs;
                 state.machine.hear(message)?;
                 let repaired = state.machine.progress().repairs - repairs;

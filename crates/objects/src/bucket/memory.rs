@@ -40,11 +40,11 @@ pub(crate) struct Memory {
     pub(crate) refuses_conditions: AtomicBool,
     /// It takes them, and writes in any case.
     pub(crate) ignores_conditions: AtomicBool,
-    /// How puts, parts and their lists are refused from now on.
+    /// How puts, parts and their lists, and looks that read at once, are refused from now on.
     pub(crate) refuses: Mutex<Option<FailureKind>>,
     /// Objects come back damaged, so often.
     pub(crate) damages: AtomicU64,
-    /// Somebody else writes these just before they are removed.
+    /// Somebody else writes these just before they are removed, or looked at and read at once.
     pub(crate) overwritten: Mutex<Vec<String>>,
     /// Somebody else removes these just before.
     pub(crate) taken: Mutex<Vec<String>>,
@@ -212,6 +212,24 @@ impl Bucket for Memory {
         }
         let object = self.get(key).filter(|_| !lock(&self.hidden_heads).iter().any(|hidden| hidden == key));
         Ok(object.map(|object| Head { seen: object.seen, about: object.about, crc64: None }))
+    }
+
+    fn fetch(&self, key: &str, bytes_max: usize) -> Result<Option<(Head, Option<Vec<u8>>)>> {
+        self.ask("fetch");
+        if self.is_away.load(Ordering::Relaxed) {
+            return Err(away());
+        }
+        if lock(&self.overwritten).iter().any(|overwritten| overwritten == key) {
+            self.set(key, b"somebody else's");
+        }
+        if let Some(kind) = *lock(&self.refuses) {
+            return Err(failure(kind, "it is refused"));
+        }
+        let object = self.get(key).filter(|_| !lock(&self.hidden_heads).iter().any(|hidden| hidden == key));
+        Ok(object.map(|object| {
+            let Object { content, seen, about } = object;
+            (Head { seen, about, crc64: None }, (content.len() <= bytes_max).then_some(content))
+        }))
     }
 
     fn read(&self, key: &str, seen: &Seen, offset: u64, through: u64, buffer: &mut [u8]) -> Result<usize> {

@@ -70,6 +70,10 @@ impl Source for ObjectSources {
         totals
     }
 
+    fn expect_reads(&self, are_likely: bool) {
+        self.sources.iter().for_each(|source| source.expect_reads(are_likely));
+    }
+
     fn open(&self, entry: &Entry) -> Result<Arc<dyn SourceFile>> {
         self.of_path(&entry.path)?.open(entry)
     }

@@ -153,34 +153,146 @@ fn what_is_kept_beside_an_object_is_what_the_file_has_unless_the_stores_time_is_
     assert_eq!((entry.mode, bucket.count("head")), (0o644, looks));
 }
 
+/// Looks, looks that read at once, and reads.
+fn requests(bucket: &Memory) -> (u64, u64, u64) {
+    (bucket.count("head"), bucket.count("fetch"), bucket.count("read"))
+}
+
+fn files(found: &Found) -> impl Iterator<Item = &Entry> {
+    found.entries.iter().filter(|entry| matches!(entry.kind, Kind::File { .. }))
+}
+
 #[test]
-fn a_small_object_costs_a_look_and_a_read() {
+fn an_object_of_one_chunk_costs_a_look_and_a_read_whichever_way_it_is_read() {
     let bucket = with(&["a"]);
     let (source, _) = open(&bucket, "");
     let entry = scan(&source).0.entries.remove(0);
     source.read_small(&entry, &mut [0; 1]).unwrap();
-    assert_eq!((bucket.count("head"), bucket.count("read")), (1, 1));
+    assert_eq!(requests(&bucket), (1, 0, 1));
+    let file = source.open(&entry).unwrap();
+    file.read_at(&mut [0; 1], 0).unwrap();
+    assert_eq!((file.evidence().unwrap(), requests(&bucket)), (entry.evidence, (1, 0, 2)));
+}
+
+#[test]
+fn where_reads_are_likely_a_small_object_costs_one_request() {
+    let bucket = with(&["a", "d/b", "d/c"]);
+    bucket.set("d/", b"");
+    bucket.set("empty", b"");
+    bucket.set("large", &vec![7; AHEAD_BYTES_MAX as usize + 1]);
+    let time = Time { seconds: 7, nanos: 5 };
+    let about = About { mtime: Some(time), mode: Some(0o600), ..About::default() };
+    bucket.set_about("z", b"z", about, None);
+    let (source, _) = open(&bucket, "");
+    source.expect_reads(true);
+    let (found, _) = scan(&source);
+    assert_eq!(requests(&bucket), (2, 5, 0), "the large one and the marker are looked at");
+    for entry in files(&found) {
+        let mut buffer = vec![0; entry.evidence.size as usize];
+        assert_eq!(source.read_small(entry, &mut buffer).unwrap(), buffer.len());
+        assert!(buffer == bucket.get(&entry.path.to_string()).unwrap().content, "{}", entry.path);
+    }
+    assert_eq!(requests(&bucket), (2, 5, 1));
+    let last = found.entries.last().unwrap();
+    assert_eq!((last.evidence.mtime, last.mode), (time, 0o600));
+    // Who reads it twice gets it from the store.
+    source.read_small(last, &mut [0; 1]).unwrap();
+    assert_eq!(requests(&bucket), (2, 5, 2));
+}
+
+#[test]
+fn where_reads_are_not_likely_content_is_neither_asked_for_nor_kept() {
+    let bucket = with(&["a", "b"]);
+    let (source, _) = open(&bucket, "");
+    source.expect_reads(true);
+    let entry = scan(&source).0.entries.remove(0);
+    source.expect_reads(false);
+    source.read_small(&entry, &mut [0; 1]).unwrap();
+    assert_eq!(requests(&bucket), (0, 2, 1));
+    // As a second attempt does, which finds all of it there.
+    scan(&source);
+    assert_eq!(requests(&bucket), (2, 2, 1));
+}
+
+#[test]
+fn content_that_finds_no_room_is_read_when_it_is_asked_for() {
+    const OBJECTS: u64 = 520;
+    let (bucket, content) = (Memory::new(), vec![7_u8; AHEAD_BYTES_MAX as usize]);
+    (0..OBJECTS).for_each(|number| bucket.set(&number.to_string(), &content));
+    let (source, _) = open(&bucket, "");
+    source.expect_reads(true);
+    let (found, _) = scan(&source);
+    let (looks, fetches, _) = requests(&bucket);
+    assert!(looks > 0 && fetches > 500 && looks + fetches == OBJECTS, "{looks} and {fetches}");
+    let mut buffer = vec![0; content.len()];
+    for entry in files(&found) {
+        assert_eq!(source.read_small(entry, &mut buffer).unwrap(), buffer.len());
+        assert!(buffer == content);
+    }
+    assert_eq!(requests(&bucket), (looks, fetches, looks));
+}
+
+/// Head and content of an answer are of one version, which is the one that is offered.
+#[test]
+fn an_object_that_was_overwritten_since_it_was_listed_comes_as_what_it_is() {
+    // Another of the same length, and a longer one.
+    let keys = ["as long as this", "short"];
+    let bucket = with(&keys);
+    let (source, _) = open(&bucket, "");
+    source.expect_reads(true);
+    *lock(&bucket.overwritten) = keys.map(str::to_owned).to_vec();
+    let (found, totals) = scan(&source);
+    assert!(totals.complete && totals.entries == 2, "{totals:?}");
+    let mut buffer = [0; 15];
+    for entry in files(&found) {
+        assert_eq!(source.read_small(entry, &mut buffer).unwrap(), 15);
+        assert_eq!(&buffer, b"somebody else's");
+    }
+    assert_eq!(requests(&bucket), (0, 2, 1));
+    // One that is overwritten once it was offered is copied as it was, and stays.
+    lock(&bucket.overwritten).clear();
+    let entry = scan(&source).0.entries.remove(0);
+    bucket.set(keys[0], b"And as this one.");
+    assert_eq!(source.read_small(&entry, &mut buffer).unwrap(), 15);
+    assert_eq!(&buffer, b"somebody else's");
+    let failure = source.remove(&entry.path, &entry.evidence, false).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Changed);
+}
+
+#[test]
+fn an_object_whose_content_is_refused_is_offered_and_who_reads_it_is_told() {
+    let bucket = with(&["a"]);
+    let (source, _) = open(&bucket, "");
+    source.expect_reads(true);
+    *lock(&bucket.refuses) = Some(FailureKind::Permission);
+    let (found, totals) = scan(&source);
+    assert_eq!((names(&found), totals.complete), (vec!["a".to_owned()], true));
+    assert_eq!(requests(&bucket), (1, 1, 0));
 }
 
 #[test]
 fn an_object_that_was_overwritten_is_changed_wherever_that_shows() {
-    let bucket = with(&["a", "b"]);
-    let (source, _) = open(&bucket, "");
+    let bucket = with(&["aa", "b"]);
+    // It takes two requests.
+    let options = SourceOptions { chunk_bytes: 1, ..SourceOptions::default() };
+    let (source, _) = ObjectSource::of(bucket.clone(), &at(""), options).unwrap();
     let (found, _) = scan(&source);
     let entry = &found.entries[0];
     let file = source.open(entry).unwrap();
     assert_eq!(file.evidence().unwrap(), entry.evidence);
-    bucket.set("a", b"A");
+    bucket.set("aa", b"AA");
     // What was begun goes on in no other version, and the look behind it says so.
     let error = file.read_at(&mut [0; 1], 0).unwrap_err();
     assert_eq!(failure::of_io("read", &error).kind, FailureKind::Changed);
     assert_ne!(file.evidence().unwrap(), entry.evidence);
     assert_eq!(source.read_small(entry, &mut [0; 9]).unwrap_err().kind, FailureKind::Changed);
-    assert_eq!(source.open(entry).err().unwrap().kind, FailureKind::Changed);
+    let error = source.open(entry).unwrap().read_at(&mut [0; 1], 0).unwrap_err();
+    assert_eq!(failure::of_io("read", &error).kind, FailureKind::Changed);
     let now = source.look_again(entry).unwrap();
-    let mut buffer = [0; 1];
-    assert_eq!((source.read_small(&now, &mut buffer).unwrap(), &buffer), (1, b"A"));
-    bucket.forget("a");
+    assert_eq!(source.open(entry).err().unwrap().kind, FailureKind::Changed);
+    let mut buffer = [0; 2];
+    assert_eq!((source.read_small(&now, &mut buffer).unwrap(), &buffer), (2, b"AA"));
+    bucket.forget("aa");
     assert_eq!(source.look_again(entry).unwrap_err().kind, FailureKind::NotFound);
     assert_eq!(source.read_small(&now, &mut buffer).unwrap_err().kind, FailureKind::NotFound);
 }

@@ -3,9 +3,9 @@
 //! A body is asked for up to where its reader will go on, and kept between two reads: one request for a chunk, not one
 //! for each buffer. One that breaks is asked for again from the byte where it broke, of the same version.
 
-use super::about::{etag, word};
+use super::about::{etag, head, word};
 use super::asking::{Refused, Wish};
-use super::{Body, Seen, Store};
+use super::{Body, Head, Seen, Store};
 use crate::answers::{http_time_of, http_time_words, quoted_etag};
 use crate::http::Trouble;
 use crate::retries::Budget;
@@ -69,19 +69,75 @@ impl Store {
                 budget.refill();
                 since = 0;
             }
-            let words = format!("the object breaks off: {}", trouble.words);
-            let failure =
-                self.failure(FailureKind::Connection, READ, Some(key), words).because(trouble.reason);
-            let failure = failure.in_range(offset + filled as u64, end);
-            if !trouble.passes {
-                return Err(failure);
-            }
             let took = if got > 0 { Duration::ZERO } else { begun.elapsed() };
-            let Some(wait) = budget.wait(took, None, None) else { return Err(failure) };
-            tracing::debug!(%failure, ?wait, "the rest is asked for again");
-            (self.surroundings.pause)(wait);
+            self.wait_behind(key, (offset + filled as u64, end), &trouble, took, &mut budget)?;
         }
         Ok(filled)
+    }
+
+    /// What stands at `key` now and its content, with one request: both of one version, and what is kept beside it as
+    /// [`head`](Self::head) tells it. Without the content where that has more than `bytes_max` bytes, or the answer
+    /// does not say how many. `None` if nothing has this key. One that breaks off is asked for again, as what it is
+    /// then.
+    ///
+    /// # Errors
+    /// What the store says, if it refuses.
+    pub fn fetch(&self, key: &str, bytes_max: usize) -> Result<Option<(Head, Option<Vec<u8>>)>> {
+        let mut wish = Wish::new(READ, "s3:GetObject", Method::Get, Some(key));
+        wish.words_max = None;
+        let mut budget = self.budget();
+        loop {
+            let begun = Instant::now();
+            let got = match self.ask_within(&wish, &mut budget) {
+                Ok(got) => got,
+                Err(Refused { status: 404, .. }) => return Ok(None),
+                Err(refused) => return Err(refused.into()),
+            };
+            // With this one what a length says does not hold.
+            let has_length = !got.headers.contains_key("transfer-encoding");
+            let head = head(key, &got.headers).filter(|_| has_length && got.status == 200);
+            let (Some(head), Some(content)) = (head, got.content) else {
+                return Ok(self.head(key)?.map(|head| (head, None)));
+            };
+            let Some(bytes) = usize::try_from(head.seen.size).ok().filter(|bytes| *bytes <= bytes_max) else {
+                return Ok(Some((head, None)));
+            };
+            let Seen { size: through, etag, modified, .. } = head.seen.clone();
+            let (key_of_it, modified) = (key.to_owned(), modified.seconds);
+            let mut body = Body { key: key_of_it, etag, modified, at: 0, through, shows_end: false, content };
+            let mut buffer = vec![0; bytes];
+            let (filled, trouble) = body.fill(&mut buffer);
+            let Some(trouble) = trouble else {
+                self.keep(body);
+                return Ok(Some((head, Some(buffer))));
+            };
+            let took = if filled > 0 { Duration::ZERO } else { begun.elapsed() };
+            self.wait_behind(key, (filled as u64, through), &trouble, took, &mut budget)?;
+        }
+    }
+
+    /// Waits until what broke off in front of a byte is to be asked for again, up to another.
+    ///
+    /// # Errors
+    /// That it broke off, if that does not pass, or the patience is over.
+    fn wait_behind(
+        &self,
+        key: &str,
+        (at, end): (u64, u64),
+        trouble: &Trouble,
+        took: Duration,
+        budget: &mut Budget,
+    ) -> Result<()> {
+        let words = format!("the object breaks off: {}", trouble.words);
+        let failure = self.failure(FailureKind::Connection, READ, Some(key), words).because(trouble.reason);
+        let failure = failure.in_range(at, end);
+        if !trouble.passes {
+            return Err(failure);
+        }
+        let Some(wait) = budget.wait(took, None, None) else { return Err(failure) };
+        tracing::debug!(%failure, ?wait, "the rest is asked for again");
+        (self.surroundings.pause)(wait);
+        Ok(())
     }
 
     /// A new body, from `at` to `through`.

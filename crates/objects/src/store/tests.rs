@@ -111,6 +111,24 @@ fn a_body_that_is_cut_goes_on_where_it_broke_and_with_the_same_version() {
 }
 
 #[test]
+fn a_small_object_is_looked_at_and_read_with_one_request() {
+    let (fake, store) = fake();
+    let time = Some(Time { seconds: 7, nanos: 5 });
+    let about = About { mtime: time, mode: Some(0o100_640), ..About::default() };
+    let bytes = content(1000);
+    store.put("k", &bytes, &about, &If::Any).unwrap();
+    fake.put("empty", b"");
+    let head = Head { crc64: None, ..store.head("k").unwrap().unwrap() };
+    let looks = fake.asked_to("HeadObject").len();
+    assert_eq!(store.fetch("k", 999).unwrap(), Some((head.clone(), None)));
+    assert_eq!(store.fetch("k", 1000).unwrap(), Some((head, Some(bytes))));
+    assert_eq!(store.fetch("empty", 0).unwrap().unwrap().1, Some(Vec::new()));
+    assert_eq!(store.fetch("other", 1000).unwrap(), None);
+    let asked = |operation| fake.asked_to(operation).len();
+    assert_eq!((asked("GetObject"), asked("HeadObject")), (4, looks));
+}
+
+#[test]
 fn an_object_that_changed_is_not_mixed_with_what_it_was() {
     let (fake, store) = fake();
     fake.put("k", &content(300_000));

@@ -83,6 +83,7 @@ pub(super) const KEPT: &[(&str, Check)] = &[
     ("what stands there can be compared, unless it is another by then", what_stands_there_can_be_compared),
     ("what was found the same is kept, unless it is another by then", what_is_the_same_is_kept),
     ("what was done is unchanged the next time", what_was_done_is_unchanged),
+    ("a root that stood there is not new", a_root_that_stood_there_is_not_new),
     ("a second name is linked to the first; without that the content is wanted", second_names_are_linked),
     ("a directory has its mode and its times behind its content", directories_are_dressed_last),
     ("what the source lacks goes at the end, if that was asked for", what_the_source_lacks_goes),
@@ -646,6 +647,14 @@ fn what_was_done_is_unchanged(bed: &dyn DestinationBed) {
     }
     end_well(&*to);
     assert_eq!((bed.stands(), bed.hidden()), (before, 0));
+}
+
+fn a_root_that_stood_there_is_not_new(bed: &dyn DestinationBed) {
+    end_well(&*begin(bed, terms()));
+    bed.put("a", b"old");
+    let to = begin(bed, terms());
+    assert!(!to.is_new());
+    end_well(&*to);
 }
 
 fn second_names_are_linked(bed: &dyn DestinationBed) {

@@ -65,6 +65,7 @@ pub(super) const PROMISES: &[(&str, Check)] = &[
     ("data and holes are found from any offset", data_and_holes_are_found),
     ("the layout is runs that do not overlap, or is not known", layouts_do_not_overlap),
     ("a small file is read whole, into the front of the buffer", small_files_are_read_whole),
+    ("whatever is said of reads, what is read is the same", small_files_that_are_foreseen_are_read_whole),
     ("a small file that does not show the evidence of its entry is changed", stale_entries_are_changed),
     ("what is looked at again has its path and number, and is what it was", looks_again_are_the_same),
     (UNKNOWN_IS_NOT_FOUND, unknown_names_are_not_found),
@@ -329,9 +330,26 @@ fn layouts_do_not_overlap(bed: &dyn SourceBed) {
 fn small_files_are_read_whole(bed: &dyn SourceBed) {
     let source = bed.source();
     for (entry, content) in files(bed, &*source) {
-        let mut buffer = vec![0xee; content.len() + 9];
-        assert_eq!(source.read_small(&entry, &mut buffer).unwrap(), content.len(), "{}", entry.path);
-        assert!(buffer[..content.len()] == content, "{}", entry.path);
+        assert_read_whole(&*source, &entry, &content);
+    }
+}
+
+fn assert_read_whole(source: &dyn Source, entry: &Entry, content: &[u8]) {
+    let mut buffer = vec![0xee; content.len() + 9];
+    assert_eq!(source.read_small(entry, &mut buffer).unwrap(), content.len(), "{}", entry.path);
+    assert!(buffer[..content.len()] == *content, "{}", entry.path);
+}
+
+fn small_files_that_are_foreseen_are_read_whole(bed: &dyn SourceBed) {
+    let source = bed.source();
+    for (before, since) in [(true, true), (true, false), (false, true)] {
+        source.expect_reads(before);
+        let files = files(bed, &*source);
+        source.expect_reads(since);
+        for (entry, content) in files {
+            // The second time, too, which no source has read ahead.
+            (0..2).for_each(|_| assert_read_whole(&*source, &entry, &content));
+        }
     }
 }
 

@@ -497,6 +497,10 @@ impl Destination for LocalDestination {
         Some(self.root.as_ref()?.dir.stat_self().ok()?.device)
     }
 
+    fn is_new(&self) -> bool {
+        self.resolved.is_new
+    }
+
     fn free_bytes(&self) -> Option<u64> {
         self.resolved.free_bytes
     }

@@ -37,6 +37,7 @@ impl Job<'_> {
         let mut steering = self.steering(&plan, None, terms.rate_bytes_per_s);
         let (source, form) = self.source()?;
         let destination = self.destination(&form, &terms)?;
+        source.expect_reads(destination.is_new() && !terms.dry_run);
         let lines = self.lines();
         let transfer = LocalTransfer::start(
             source,
@@ -107,6 +108,8 @@ impl Job<'_> {
         self.tell_plan(&attempt.plan);
         let limits = sender::Limits::for_path(&attempt.terms, Some(client.rtt));
         let (terms, outbox) = (attempt.terms.clone(), client.session.outbox());
+        // An attempt before may have found it otherwise.
+        source.expect_reads(false);
         let run = SendRun::new(number, source, terms, limits, outbox, self.watch.events.clone());
         if let Some(is_behind) = self.watch.is_behind.clone() {
             run.keep_pace_with(is_behind);

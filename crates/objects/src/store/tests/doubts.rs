@@ -31,6 +31,25 @@ fn a_body_of_which_no_length_is_told_ends_where_the_object_did() {
 }
 
 #[test]
+fn a_small_object_that_breaks_off_is_asked_for_anew_from_its_beginning() {
+    let (fake, store) = fake();
+    let bytes = content(1000);
+    fake.put("k", &bytes);
+    fake.fail("GetObject", 1, Fault::Cut(100));
+    assert_eq!(store.fetch("k", 1000).unwrap().unwrap().1, Some(bytes));
+    let ranges = numbers(&fake.asked_to("GetObject"), "range");
+    assert_eq!((ranges.len(), ranges.iter().flatten().count()), (2, 0));
+    // Nobody says how long it is: then it is only looked at.
+    fake.fail("GetObject", 1, chunked(200, None, b"content"));
+    let (head, content) = store.fetch("k", 1000).unwrap().unwrap();
+    assert_eq!((head.seen.size, content), (1000, None));
+    fake.fail("GetObject", 1000, Fault::Cut(0));
+    let failure = store.fetch("k", 1000).unwrap_err();
+    assert_eq!((failure.kind, failure.range), (FailureKind::Connection, Some((0, 1000))));
+    assert!(fake.paused() <= PATIENCE);
+}
+
+#[test]
 fn a_version_without_a_name_is_known_by_its_time() {
     let (fake, store) = fake();
     fake.put("k", b"content");
