@@ -2,7 +2,8 @@
 
 mod support;
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::os::fd::AsRawFd;
@@ -197,15 +198,20 @@ fn a_job_that_its_user_stopped_ends_in_order_and_is_resumed_only_by_name() {
     assert!(site.finished(&id)["bytes_resumed"].as_u64() > Some(0));
 }
 
-/// Who shuts a machine down asks all processes at once. A second signal would end the command where it stands.
+/// Who shuts a machine down asks all processes at once, and who ends a login sends SIGHUP behind SIGTERM (logind). A
+/// second signal would end the command where it stands.
 #[test]
 fn a_keeper_does_not_ask_a_command_that_was_asked_already() {
     let site = Site::new();
     let id = site.begin(site.copy(&[]));
     site.await_journal(&id);
     let run = site.job(&id).record.run.unwrap();
-    signal(run.command_pid, Signal::SIGTERM);
-    signal(run.pid, Signal::SIGTERM);
+    for asked in [Signal::SIGTERM, Signal::SIGHUP] {
+        for pid in [run.command_pid, run.pid] {
+            // It may have ended by now.
+            let _ = kill(Pid::from_raw(pid.cast_signed()), asked);
+        }
+    }
     site.await_state(&id, State::Interrupted);
     assert_eq!(site.job(&id).record.end.unwrap().code, Some(143));
     assert!(site.log(&id).contains("\"exit\":143"), "it did not end in order: {}", site.log(&id));

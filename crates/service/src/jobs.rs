@@ -184,7 +184,7 @@ impl End {
             (Some(0), _) => State::Done,
             (_, true) => State::Stopped,
             // By whoever shut the machine down, for instance: it did not come to an end of its own.
-            (None | Some(130 | 143), false) => State::Interrupted,
+            (None | Some(129 | 130 | 143), false) => State::Interrupted,
             (Some(_), false) => State::Failed,
         }
     }

@@ -84,7 +84,9 @@ fn how_a_job_ended_tells_a_stop_that_was_asked_for_from_an_interruption() {
     let state = |code, signal, was_stopped| End { ended_at: 0, code, signal, was_stopped }.state();
     assert_eq!(state(Some(0), None, true), State::Done);
     assert_eq!(state(Some(2), None, false), State::Failed);
-    assert_eq!(state(Some(143), None, false), State::Interrupted);
+    for by_signal in [129, 130, 143] {
+        assert_eq!(state(Some(by_signal), None, false), State::Interrupted);
+    }
     assert_eq!(state(Some(143), None, true), State::Stopped);
     assert_eq!(state(None, Some(9), false), State::Interrupted);
     let scratch = tempfile::tempdir().unwrap();

@@ -5,7 +5,8 @@
 //! 3. When the command has ended, record how.
 //!
 //! A signal that asks to stop is handed on as SIGTERM, unless the command says that it got one itself: who shuts a
-//! machine down asks all of its processes, and a second one would not let it stop in order. If who began the job is
+//! machine down asks all of its processes, and a second one would not let it stop in order. SIGHUP is ignored, here and
+//! by the command: what ends a login sends it behind SIGTERM, and it would count as the second. If who began the job is
 //! gone before that knows of it, the command is asked to stop too. It does not outlive us, which it hears of from the
 //! kernel: if we are killed, so is it, and the lock is free. Where there is no room for how it ended, that is tried
 //! again for a while; after that the job looks as if it had been killed, and is resumed as such.
@@ -28,8 +29,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_service::jobs::{self, BEGIN, Log, Record, Run};
-use thalweg_sys::child;
 use thalweg_sys::clock::unix_seconds;
+use thalweg_sys::{child, process};
 
 /// Between two looks whether the command has ended, where nothing tells so before.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -68,6 +69,8 @@ enum Heard {
 pub fn keep_job(args: &KeepJobArgs) -> Result<Exit> {
     let directory = &args.directory;
     let failed = |error: io::Error| failure::of_io(BEGIN, &error);
+    // The command inherits it.
+    process::ignore_hangup().map_err(failed)?;
     let asker = UnixStream::from(io::stdin().as_fd().try_clone_to_owned().map_err(failed)?);
     let _claim = jobs::claim(directory)?;
     let record = jobs::read_record(directory).ok_or_else(|| {
