@@ -328,6 +328,7 @@ fn secrets_of_the_environment_are_in_no_record_and_named_as_missing() {
     let mut command = site.copy(&["--verbose"]);
     command.env("AWS_SECRET_ACCESS_KEY", secret).env("https_proxy", format!("http://me:{secret}@proxy"));
     command.env("AWS_ENDPOINT_URL", format!("https://me:{secret}@store")).env("AWS_PROFILE", "me");
+    command.env("BEARER_TOKEN", secret).env("BEARER_TOKEN_FILE", "/run/user/7/token");
     let id = site.begin(command);
     let run = site.job(&id).record.run.unwrap();
     site.run(&["jobs", "stop", &id]).expect(0);
@@ -336,12 +337,16 @@ fn secrets_of_the_environment_are_in_no_record_and_named_as_missing() {
     assert!(shown.contains("AWS_PROFILE=me") && shown.contains("AWS_SECRET_ACCESS_KEY"), "{shown}");
     secrets.assert_not_in("jobs show", shown.as_bytes());
     let resumed = site.run(&["jobs", "resume", &id]).expect(0);
-    assert!(resumed.stderr.contains("AWS_SECRET_ACCESS_KEY was in its environment"), "{resumed:?}");
+    for missing in ["AWS_SECRET_ACCESS_KEY", "BEARER_TOKEN"] {
+        assert!(resumed.stderr.contains(&format!("{missing} was in its environment")), "{resumed:?}");
+    }
     let again = site.job(&id).record.run.unwrap();
     assert_ne!(again.command_pid, run.command_pid);
     // What is kept it has again.
     let environment = std::fs::read(format!("/proc/{}/environ", again.command_pid)).unwrap();
-    assert!(environment.split(|byte| *byte == 0).any(|one| one == b"AWS_PROFILE=me"));
+    for kept in [&b"AWS_PROFILE=me"[..], b"BEARER_TOKEN_FILE=/run/user/7/token"] {
+        assert!(environment.split(|byte| *byte == 0).any(|one| one == kept));
+    }
 }
 
 #[test]
