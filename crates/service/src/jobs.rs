@@ -130,7 +130,7 @@ pub struct Record {
 pub struct Run {
     /// Tells its machine from others; see [`machine`].
     pub machine: String,
-    /// The name of that, for people.
+    /// The name of that, for people, and for machines that have one id.
     pub host: String,
     /// The run of the machine; `None` where the kernel does not tell.
     pub boot: Option<String>,
@@ -159,9 +159,11 @@ impl Run {
         }
     }
 
-    /// Whether this machine runs it, or did.
+    /// Whether this machine runs it, or did. Machines that were cloned with their id have names of their own; one that
+    /// got another name is known by its boot.
     pub fn is_here(&self) -> bool {
-        self.machine == machine()
+        let is_this_boot = || self.boot.is_some() && self.boot == boot_id();
+        self.machine == machine() && (self.host == thalweg_sys::machine::host_name() || is_this_boot())
     }
 }
 

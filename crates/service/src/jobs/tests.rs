@@ -70,6 +70,12 @@ fn after_a_new_boot_nothing_runs_and_of_another_machine_nothing_is_judged() {
     change(&directory, |record| record.run.as_mut().unwrap().boot = Some("earlier".into()));
     // Locks of a file server may outlive who had them.
     assert_eq!(state_at(&directory), Some(State::Interrupted));
+    // One that was cloned with its id, and has another name.
+    change(&directory, |record| record.run.as_mut().unwrap().host = "elsewhere".into());
+    assert_eq!(state_at(&directory), Some(State::Elsewhere));
+    // This one, before it got its name.
+    change(&directory, |record| record.run.as_mut().unwrap().boot = boot_id());
+    assert_eq!(state_at(&directory), Some(State::Running));
     change(&directory, |record| record.run.as_mut().unwrap().machine = "elsewhere".into());
     assert_eq!(state_at(&directory), Some(State::Elsewhere));
     let job = Job::read(&directory).unwrap();
