@@ -58,7 +58,19 @@ fn the_lock_tells_whether_a_job_runs_and_its_number_does_not() {
     // Of another with its number nobody is asked to stop.
     change(&directory, |record| record.run.as_mut().unwrap().start_ticks += 1);
     assert!(Job::read(&directory).unwrap().keeper().unwrap().is_none());
-    Job::read(&directory).unwrap().forget().unwrap();
+    // What was resumed since it was looked at is not forgotten, and who only looks keeps nobody from it.
+    let before = Job::read(&directory).unwrap();
+    change(&directory, |record| record.runs += 1);
+    assert_eq!(before.forget().unwrap_err().kind, FailureKind::Busy);
+    let looks = open_lock(&directory).unwrap();
+    looks.try_lock_shared().unwrap();
+    let job = Job::read(&directory).unwrap();
+    let looked = std::thread::spawn(move || {
+        std::thread::sleep(CLAIM_AGAIN * 3);
+        drop(looks);
+    });
+    job.forget().unwrap();
+    looked.join().unwrap();
     assert!(all(state.path()).is_empty());
 }
 
@@ -151,9 +163,14 @@ fn of_many_jobs_the_last_are_kept_and_none_that_runs_goes() {
     let kept: Vec<bool> = ended.iter().map(|directory| directory.exists()).collect();
     assert_eq!(kept.iter().filter(|kept| **kept).count(), KEPT - 1);
     assert!(kept[4..].iter().all(|kept| *kept), "the oldest go");
-    // What nobody began goes when nobody can be about to.
+    // What nobody began goes when nobody can be about to, and what cannot be read stays.
+    let [bare, unread] = ["0", "1"].map(|name| super::directory(state).join(name));
+    for directory in [&bare, &unread] {
+        fs::create_dir(directory).unwrap();
+    }
+    fs::write(unread.join(RECORD), "{\"schema\":2}").unwrap();
     tidy(state, SystemTime::now() + BEGIN_LIMIT * 2);
-    assert!(!left.exists() && running.exists());
+    assert!(!left.exists() && !bare.exists() && running.exists() && unread.exists());
 }
 
 #[test]
