@@ -191,6 +191,11 @@ fn a_job_that_its_user_stopped_ends_in_order_and_is_resumed_only_by_name() {
     assert_eq!((end.code, end.was_stopped), (Some(143), true));
     assert!(site.log(&id).contains("\"exit\":143"), "{}", site.log(&id));
     assert_eq!(site.run(&["jobs", "resume", "--all"]).expect(0).stdout, "");
+    // Who looked at it before it ran, and got its lock only now, does not undo that.
+    let directory = site.job(&id).directory;
+    let late = with(site.scratch.thalweg(), [OsStr::new("keep-job"), directory.as_os_str(), OsStr::new("0")]);
+    let late = Running::start(late).end(LIMIT).expect(3);
+    assert!(late.stderr.contains("it was resumed meanwhile"), "{late:?}");
     assert_eq!(site.job(&id).state, State::Stopped);
     site.run(&["jobs", "wait", &id]).expect(143);
     site.run(&["jobs", "resume", &id]).expect(0);

@@ -1,6 +1,7 @@
 //! `thalweg keep-job`: the keeper of a job. It holds the job's lock, and runs the command as its child.
 //!
-//! 1. Take the lock. Start the command with the words of the record; what it says goes into the log.
+//! 1. Take the lock. If the job has not begun since it was looked at, start the command with the words of the record;
+//!    what it says goes into the log.
 //! 2. When the command says that its places are reached, record who runs it, and tell who began the job.
 //! 3. When the command has ended, record how.
 //!
@@ -77,6 +78,10 @@ pub fn keep_job(args: &KeepJobArgs) -> Result<Exit> {
         let failure = Failure::new(FailureKind::NotFound, BEGIN, "its record is not there");
         failure::at_path(failure, directory)
     })?;
+    // Who had the lock meanwhile ran it: it may be done, or its user may have stopped it.
+    if record.runs != args.runs {
+        return Err(Failure::new(FailureKind::Busy, BEGIN, "it was resumed meanwhile"));
+    }
     jobs::goes_on(directory);
     let mut log = Log::of(directory);
     if record.runs > 0 {
@@ -103,6 +108,7 @@ pub fn keep_job(args: &KeepJobArgs) -> Result<Exit> {
         child,
         asker,
         has_begun: false,
+        has_ended: false,
         signals: 0,
         is_asked: false,
         asks_at: None,
@@ -170,6 +176,8 @@ struct Keeper<'a> {
     child: Child,
     asker: UnixStream,
     has_begun: bool,
+    /// The command was waited for: its number may be another's.
+    has_ended: bool,
     /// So many asked us to stop.
     signals: u32,
     /// Whether the command was asked.
@@ -203,6 +211,7 @@ impl Keeper<'_> {
                 Err(RecvTimeoutError::Disconnected) => std::thread::sleep(look),
             }
         };
+        self.has_ended = true;
         // It may have begun and ended at once.
         let until = Instant::now() + LAST_LINES;
         while !is_over {
@@ -263,7 +272,9 @@ impl Keeper<'_> {
     fn stop(&mut self) {
         (self.is_asked, self.asks_at) = (true, None);
         // One that has ended meanwhile is what was wanted.
-        let _ = child::terminate(&self.child);
+        if !self.has_ended {
+            let _ = child::terminate(&self.child);
+        }
     }
 
     /// Records how it ended, if it had begun.
