@@ -83,13 +83,19 @@ impl Site {
         assert!(wait_until(LIMIT, || journal_bytes(&to) > 500), "nothing arrives\n{}", self.log(id));
     }
 
-    /// Has a copy run as fast as it can, and end well.
+    /// Has a copy run as fast as it can, and waits for its end.
     #[track_caller]
-    fn end(&self, id: &str) {
+    fn hurry(&self, id: &str) {
         let pid = self.job(id).record.run.unwrap().command_pid.to_string();
         // It may be over by now.
         let _ = self.run(&["limit", &pid, "none"]);
         self.run(&["jobs", "wait", id]).expect(0);
+    }
+
+    /// The same; it copied all.
+    #[track_caller]
+    fn end(&self, id: &str) {
+        self.hurry(id);
         assert_same(&self.scratch.path("from"), &self.scratch.path("to"));
     }
 
@@ -220,6 +226,7 @@ fn a_keeper_does_not_ask_a_command_that_was_asked_already() {
     site.await_state(&id, State::Interrupted);
     assert_eq!(site.job(&id).record.end.unwrap().code, Some(143));
     assert!(site.log(&id).contains("\"exit\":143"), "it did not end in order: {}", site.log(&id));
+    site.run(&["jobs", "wait", &id]).expect(3);
     site.run(&["jobs", "resume", "--all"]).expect(0);
     site.end(&id);
 }
@@ -309,12 +316,16 @@ fn what_cannot_go_on_without_a_terminal_does_not_begin_and_leaves_nothing() {
 fn hostile_words_are_shown_inert_and_resumed_as_they_are() {
     let site = Site::new();
     let name = OsStr::from_bytes(b"line\nbreak \x1b[31m \xff $(x)");
-    let mut command = with(site.scratch.thalweg(), ["cp", "--detach", "--quiet"]);
+    let mut command = with(site.scratch.thalweg(), ["cp", "--detach", "--quiet", "--bwlimit", "1MB/s"]);
     command.arg(site.scratch.path("from/file")).arg(site.scratch.path("to").join(name));
     std::fs::create_dir(site.scratch.path("to")).unwrap();
     let id = site.begin(command);
-    site.run(&["jobs", "wait", &id]).expect(0);
-    assert!(site.scratch.path("to").join(name).exists());
+    site.run(&["jobs", "stop", &id]).expect(0);
+    assert_eq!(site.job(&id).state, State::Stopped);
+    site.run(&["jobs", "resume", &id]).expect(0);
+    site.hurry(&id);
+    let copied = std::fs::read(site.scratch.path("to").join(name)).unwrap();
+    assert!(copied == std::fs::read(site.scratch.path("from/file")).unwrap());
     let list = site.scratch.ok(["jobs"]);
     assert_eq!(list.lines().count(), 1, "{list}");
     for told in [list, site.scratch.ok(["jobs", "show", &id]), site.scratch.ok(["jobs", "--json"])] {

@@ -100,8 +100,8 @@ fn program() -> process::Command {
     program
 }
 
-/// Starts the keeper of a recorded job that had begun so often, and waits for its beginning: as long as the command takes
-/// to reach its places. `Some` if it ended before.
+/// Starts the keeper of a recorded job that had begun so often, and waits for its beginning: as long as the command
+/// takes to reach its places. `Some` if it ended before.
 fn start(directory: &Path, runs: u32, mut keeper: process::Command) -> Result<Option<Exit>> {
     let failed = |error: io::Error| failure::of_io(BEGIN, &error);
     // The keeper may work elsewhere.
