@@ -11,12 +11,13 @@ use thalweg_cli::{args, config, units};
 use thalweg_client::frames::framed::{self, Given};
 use thalweg_lab::bench::import;
 use thalweg_mover::failure::FailureKind;
+use thalweg_service::jobs::{self, Job};
 
 /// What a target checks of any bytes.
 pub type Property = fn(&[u8]);
 
 /// As in `wire.rs`.
-pub const TARGETS: [(&str, Property); 9] = [
+pub const TARGETS: [(&str, Property); 10] = [
     ("units", units),
     ("place", place),
     ("files_from", files_from),
@@ -26,6 +27,7 @@ pub const TARGETS: [(&str, Property); 9] = [
     ("import", import),
     ("framed", framed),
     ("watch_journal", watch_journal),
+    ("job_record", job_record),
 ];
 
 /// A number or a sentence that can be shown; what we print of sizes we read again.
@@ -153,4 +155,23 @@ pub fn watch_journal(data: &[u8]) {
         }
         Err(failure) => assert_eq!(failure.kind, FailureKind::Damage),
     }
+}
+
+/// A job with this number, or none; its record can be written and read again, and whether it runs can be told.
+pub fn job_record(data: &[u8]) {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let directory = scratch.path().join("6a0000000007");
+    std::fs::create_dir(&directory).expect("made");
+    std::fs::write(directory.join("record.json"), data).expect("written");
+    std::fs::write(directory.join("lock"), b"").expect("written");
+    let Some(record) = jobs::read_record(&directory) else {
+        assert!(Job::read(&directory).is_none());
+        return;
+    };
+    if let Some(job) = Job::read(&directory) {
+        assert!(!job.state.word().is_empty());
+        let _ = job.over_at();
+    }
+    jobs::write_record(&directory, &record).expect("it can be written");
+    assert_eq!(jobs::read_record(&directory), Some(record));
 }

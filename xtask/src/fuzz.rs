@@ -305,7 +305,7 @@ fn seeds() -> anyhow::Result<Vec<(&'static str, Vec<u8>)>> {
     let rtt = Duration::from_millis(20);
     routes.learn("route", Learned { streams: 12, rate_bits_per_s: 940_000_000, rtt }, 1);
     let of_one_route = routes.to_json();
-    let texts: [(&str, &[&str]); 11] = [
+    let texts: [(&str, &[&str]); 12] = [
         ("units", &["10G", "1.5TiB", "100Mbit/s", "12MB/s", "90s", "5m", "2h30m"]),
         (
             "place",
@@ -337,6 +337,14 @@ fn seeds() -> anyhow::Result<Vec<(&'static str, Vec<u8>)>> {
         ("framed", &["{\"bytes\":3,\"set\":[4,0]}\nabc{\"end_set\":4}\n"]),
         ("history", &[of_one_way.as_str()]),
         ("routes", &[of_one_route.as_str()]),
+        (
+            "job_record",
+            &[r#"{"schema":1,"id":"6a0000000007","name":"run7","words":["6370","61","ff"],"directory":"2f",
+                "environment":[{"name":"PATH","value":"2f62696e"}],"withheld":["BEARER_TOKEN"],
+                "asked_at_ms":1778384896000,"runs":1,"run":{"machine":"00000000","host":"h","boot":null,"pid":7,
+                "start_ticks":7,"command_pid":8,"began_at":1778384896},
+                "end":{"ended_at":1778384897,"code":143,"signal":null,"was_stopped":true}}"#],
+        ),
         ("watch_journal", &["{\"Started\":[\"a\",1]}\n{\"Done\":\"a\"}\n{\"Past\":[\"k\"]}"]),
     ];
     for (target, examples) in texts {

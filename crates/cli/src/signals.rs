@@ -30,8 +30,8 @@ pub fn exit() -> Exit {
     }
 }
 
-/// Signals that ask to stop, less those that are ignored already: who started this (`nohup`, a script's `&`) wants it
-/// to go on at them. To be asked before any of them is listened for.
+/// Signals that ask to stop, less those that are ignored already: who started this (`nohup`, the keeper of a job, a
+/// script's `&`) wants it to go on at them. To be asked before any of them is listened for.
 pub fn heard() -> impl Iterator<Item = i32> {
     [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !process::ignores(signal))
 }

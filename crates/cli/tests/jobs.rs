@@ -2,7 +2,8 @@
 
 mod support;
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 use std::ffi::OsStr;
 use std::os::fd::AsRawFd;
@@ -82,13 +83,19 @@ impl Site {
         assert!(wait_until(LIMIT, || journal_bytes(&to) > 500), "nothing arrives\n{}", self.log(id));
     }
 
-    /// Has a copy run as fast as it can, and end well.
+    /// Has a copy run as fast as it can, and waits for its end.
     #[track_caller]
-    fn end(&self, id: &str) {
+    fn hurry(&self, id: &str) {
         let pid = self.job(id).record.run.unwrap().command_pid.to_string();
         // It may be over by now.
         let _ = self.run(&["limit", &pid, "none"]);
         self.run(&["jobs", "wait", id]).expect(0);
+    }
+
+    /// The same; it copied all.
+    #[track_caller]
+    fn end(&self, id: &str) {
+        self.hurry(id);
         assert_same(&self.scratch.path("from"), &self.scratch.path("to"));
     }
 
@@ -190,6 +197,11 @@ fn a_job_that_its_user_stopped_ends_in_order_and_is_resumed_only_by_name() {
     assert_eq!((end.code, end.was_stopped), (Some(143), true));
     assert!(site.log(&id).contains("\"exit\":143"), "{}", site.log(&id));
     assert_eq!(site.run(&["jobs", "resume", "--all"]).expect(0).stdout, "");
+    // Who looked at it before it ran, and got its lock only now, does not undo that.
+    let directory = site.job(&id).directory;
+    let late = with(site.scratch.thalweg(), [OsStr::new("keep-job"), directory.as_os_str(), OsStr::new("0")]);
+    let late = Running::start(late).end(LIMIT).expect(3);
+    assert!(late.stderr.contains("it was resumed meanwhile"), "{late:?}");
     assert_eq!(site.job(&id).state, State::Stopped);
     site.run(&["jobs", "wait", &id]).expect(143);
     site.run(&["jobs", "resume", &id]).expect(0);
@@ -197,18 +209,24 @@ fn a_job_that_its_user_stopped_ends_in_order_and_is_resumed_only_by_name() {
     assert!(site.finished(&id)["bytes_resumed"].as_u64() > Some(0));
 }
 
-/// Who shuts a machine down asks all processes at once. A second signal would end the command where it stands.
+/// Who shuts a machine down asks all processes at once, and who ends a login sends SIGHUP behind SIGTERM (logind). A
+/// second signal would end the command where it stands.
 #[test]
 fn a_keeper_does_not_ask_a_command_that_was_asked_already() {
     let site = Site::new();
     let id = site.begin(site.copy(&[]));
     site.await_journal(&id);
     let run = site.job(&id).record.run.unwrap();
-    signal(run.command_pid, Signal::SIGTERM);
-    signal(run.pid, Signal::SIGTERM);
+    for asked in [Signal::SIGTERM, Signal::SIGHUP] {
+        for pid in [run.command_pid, run.pid] {
+            // It may have ended by now.
+            let _ = kill(Pid::from_raw(pid.cast_signed()), asked);
+        }
+    }
     site.await_state(&id, State::Interrupted);
     assert_eq!(site.job(&id).record.end.unwrap().code, Some(143));
     assert!(site.log(&id).contains("\"exit\":143"), "it did not end in order: {}", site.log(&id));
+    site.run(&["jobs", "wait", &id]).expect(3);
     site.run(&["jobs", "resume", "--all"]).expect(0);
     site.end(&id);
 }
@@ -298,12 +316,16 @@ fn what_cannot_go_on_without_a_terminal_does_not_begin_and_leaves_nothing() {
 fn hostile_words_are_shown_inert_and_resumed_as_they_are() {
     let site = Site::new();
     let name = OsStr::from_bytes(b"line\nbreak \x1b[31m \xff $(x)");
-    let mut command = with(site.scratch.thalweg(), ["cp", "--detach", "--quiet"]);
+    let mut command = with(site.scratch.thalweg(), ["cp", "--detach", "--quiet", "--bwlimit", "1MB/s"]);
     command.arg(site.scratch.path("from/file")).arg(site.scratch.path("to").join(name));
     std::fs::create_dir(site.scratch.path("to")).unwrap();
     let id = site.begin(command);
-    site.run(&["jobs", "wait", &id]).expect(0);
-    assert!(site.scratch.path("to").join(name).exists());
+    site.run(&["jobs", "stop", &id]).expect(0);
+    assert_eq!(site.job(&id).state, State::Stopped);
+    site.run(&["jobs", "resume", &id]).expect(0);
+    site.hurry(&id);
+    let copied = std::fs::read(site.scratch.path("to").join(name)).unwrap();
+    assert!(copied == std::fs::read(site.scratch.path("from/file")).unwrap());
     let list = site.scratch.ok(["jobs"]);
     assert_eq!(list.lines().count(), 1, "{list}");
     for told in [list, site.scratch.ok(["jobs", "show", &id]), site.scratch.ok(["jobs", "--json"])] {
@@ -322,6 +344,7 @@ fn secrets_of_the_environment_are_in_no_record_and_named_as_missing() {
     let mut command = site.copy(&["--verbose"]);
     command.env("AWS_SECRET_ACCESS_KEY", secret).env("https_proxy", format!("http://me:{secret}@proxy"));
     command.env("AWS_ENDPOINT_URL", format!("https://me:{secret}@store")).env("AWS_PROFILE", "me");
+    command.env("BEARER_TOKEN", secret).env("BEARER_TOKEN_FILE", "/run/user/7/token");
     let id = site.begin(command);
     let run = site.job(&id).record.run.unwrap();
     site.run(&["jobs", "stop", &id]).expect(0);
@@ -330,12 +353,16 @@ fn secrets_of_the_environment_are_in_no_record_and_named_as_missing() {
     assert!(shown.contains("AWS_PROFILE=me") && shown.contains("AWS_SECRET_ACCESS_KEY"), "{shown}");
     secrets.assert_not_in("jobs show", shown.as_bytes());
     let resumed = site.run(&["jobs", "resume", &id]).expect(0);
-    assert!(resumed.stderr.contains("AWS_SECRET_ACCESS_KEY was in its environment"), "{resumed:?}");
+    for missing in ["AWS_SECRET_ACCESS_KEY", "BEARER_TOKEN"] {
+        assert!(resumed.stderr.contains(&format!("{missing} was in its environment")), "{resumed:?}");
+    }
     let again = site.job(&id).record.run.unwrap();
     assert_ne!(again.command_pid, run.command_pid);
     // What is kept it has again.
     let environment = std::fs::read(format!("/proc/{}/environ", again.command_pid)).unwrap();
-    assert!(environment.split(|byte| *byte == 0).any(|one| one == b"AWS_PROFILE=me"));
+    for kept in [&b"AWS_PROFILE=me"[..], b"BEARER_TOKEN_FILE=/run/user/7/token"] {
+        assert!(environment.split(|byte| *byte == 0).any(|one| one == kept));
+    }
 }
 
 #[test]

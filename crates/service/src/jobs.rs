@@ -130,7 +130,7 @@ pub struct Record {
 pub struct Run {
     /// Tells its machine from others; see [`machine`].
     pub machine: String,
-    /// The name of that, for people.
+    /// The name of that, for people, and for machines that have one id.
     pub host: String,
     /// The run of the machine; `None` where the kernel does not tell.
     pub boot: Option<String>,
@@ -159,9 +159,11 @@ impl Run {
         }
     }
 
-    /// Whether this machine runs it, or did.
+    /// Whether this machine runs it, or did. Machines that were cloned with their id have names of their own; one that
+    /// got another name is known by its boot.
     pub fn is_here(&self) -> bool {
-        self.machine == machine()
+        let is_this_boot = || self.boot.is_some() && self.boot == boot_id();
+        self.machine == machine() && (self.host == thalweg_sys::machine::host_name() || is_this_boot())
     }
 }
 
@@ -184,7 +186,7 @@ impl End {
             (Some(0), _) => State::Done,
             (_, true) => State::Stopped,
             // By whoever shut the machine down, for instance: it did not come to an end of its own.
-            (None | Some(130 | 143), false) => State::Interrupted,
+            (None | Some(129 | 130 | 143), false) => State::Interrupted,
             (Some(_), false) => State::Failed,
         }
     }
@@ -291,8 +293,11 @@ impl Job {
         }
         // Somebody may have resumed it since it was looked at.
         let held = open_lock(&self.directory).ok();
-        if held.as_ref().is_some_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock))) {
+        if held.as_ref().is_some_and(|lock| !takes(lock)) {
             return Err(busy("it is being resumed"));
+        }
+        if read_record(&self.directory).is_some_and(|now| now.runs != self.record.runs) {
+            return Err(busy("it was resumed meanwhile"));
         }
         fs::remove_dir_all(&self.directory)
             .map_err(|error| failure::at_path(failure::of_io(FORGET, &error), &self.directory))
@@ -407,22 +412,27 @@ pub struct Claim {
 pub fn claim(directory: &Path) -> Result<Claim> {
     let lock = open_lock(directory)
         .map_err(|error| failure::at_path(failure::of_io(BEGIN, &error), &directory.join(LOCK)))?;
+    match takes(&lock) {
+        true => Ok(Claim { _lock: lock }),
+        false => Err(Failure::new(FailureKind::Busy, BEGIN, "it runs already")),
+    }
+}
+
+/// Whether nobody else has the lock of a job: then it is taken.
+fn takes(lock: &File) -> bool {
     let until = Instant::now() + CLAIM_LIMIT;
     loop {
         match lock.try_lock() {
-            Ok(()) => break,
+            Ok(()) => return true,
             Err(TryLockError::WouldBlock) if Instant::now() < until => std::thread::sleep(CLAIM_AGAIN),
-            Err(TryLockError::WouldBlock) => {
-                return Err(Failure::new(FailureKind::Busy, BEGIN, "it runs already"));
-            }
+            Err(TryLockError::WouldBlock) => return false,
             Err(TryLockError::Error(error)) => {
-                // Then the moment at which this process began has to do.
+                // Then the moment at which a process began has to do.
                 tracing::info!(%error, "no locks here");
-                break;
+                return true;
             }
         }
     }
-    Ok(Claim { _lock: lock })
 }
 
 /// Notes that its user asks a job to stop: what is then its end is not taken for an interruption.
@@ -511,12 +521,19 @@ fn tidy(state: &Path, now: SystemTime) {
         }
     }
     for directory in directories(state) {
-        let is_begun = || read_record(&directory).is_some_and(|record| record.run.is_some());
         let made = || fs::metadata(&directory).and_then(|found| found.modified());
         let is_left = || made().is_ok_and(|made| now.duration_since(made).is_ok_and(|age| age > BEGIN_LIMIT));
-        if !is_begun() && is_left() && is_kept(&directory) != Some(true) {
+        if is_unbegun(&directory) && is_left() && is_kept(&directory) != Some(true) {
             let _ = fs::remove_dir_all(&directory);
         }
+    }
+}
+
+/// Whether what is there was never begun. A record that cannot be read tells nothing.
+fn is_unbegun(directory: &Path) -> bool {
+    match atomic_file::open(&directory.join(RECORD)) {
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+        Ok(_) => read_record(directory).is_some_and(|record| record.run.is_none()),
     }
 }
 

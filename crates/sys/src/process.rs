@@ -93,9 +93,18 @@ pub fn restore_umask(mask: u32) {
 ///
 /// It is the process's, and children inherit it.
 pub fn ignore_file_size_signal() -> io::Result<()> {
+    ignore(libc::SIGXFSZ)
+}
+
+/// Ignores SIGHUP, as `nohup` has it. It is the process's, and children inherit it.
+pub fn ignore_hangup() -> io::Result<()> {
+    ignore(libc::SIGHUP)
+}
+
+fn ignore(signal: i32) -> io::Result<()> {
     // JUSTIFICATION: std has no way to ignore a signal.
     // SAFETY: SIG_IGN runs no code of ours, so nothing need be safe in a signal's context.
-    match unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) } {
+    match unsafe { libc::signal(signal, libc::SIG_IGN) } {
         libc::SIG_ERR => Err(io::Error::last_os_error()),
         _ => Ok(()),
     }

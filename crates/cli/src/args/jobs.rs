@@ -136,6 +136,8 @@ pub struct JobsForgetArgs {
 pub struct KeepJobArgs {
     /// Where the job is recorded
     pub directory: PathBuf,
+    /// How often it had begun when it was looked at
+    pub runs: u32,
 }
 
 fn parse_name(text: &str) -> Result<String, String> {

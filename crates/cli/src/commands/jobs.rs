@@ -112,14 +112,14 @@ impl Them<'_> {
         }
     }
 
-    /// Of one that is interrupted nobody knows an exit code.
+    /// Of one that is interrupted no exit code is its own.
     fn wait(&self, args: &JobsWaitArgs) -> Exit {
         let until = args.timeout.map(|timeout| Instant::now() + timeout);
         each(&args.jobs, |job| {
             let job = self.over(self.find(job)?, until)?;
             self.tell(&job);
-            let code = job.record.end.and_then(|end| end.code);
-            Ok(code.and_then(Exit::of_code).unwrap_or(Exit::Nothing))
+            let end = job.record.end.filter(|_| job.state != State::Interrupted);
+            Ok(end.and_then(|end| end.code).and_then(Exit::of_code).unwrap_or(Exit::Nothing))
         })
     }
 
@@ -167,7 +167,11 @@ impl Them<'_> {
                 let why = of_io(error);
                 show::line(&format!("warning: `thalweg jobs resume --all` will resume it: {why}"));
             }
-            keeper.terminate().map_err(of_io)?;
+            if let Err(error) = keeper.terminate() {
+                // How it ends is not by this.
+                jobs::goes_on(&job.directory);
+                return Err(of_io(error));
+            }
             let until = Instant::now() + args.timeout;
             while !keeper.has_ended() {
                 if until <= Instant::now() {

@@ -58,7 +58,19 @@ fn the_lock_tells_whether_a_job_runs_and_its_number_does_not() {
     // Of another with its number nobody is asked to stop.
     change(&directory, |record| record.run.as_mut().unwrap().start_ticks += 1);
     assert!(Job::read(&directory).unwrap().keeper().unwrap().is_none());
-    Job::read(&directory).unwrap().forget().unwrap();
+    // What was resumed since it was looked at is not forgotten, and who only looks keeps nobody from it.
+    let before = Job::read(&directory).unwrap();
+    change(&directory, |record| record.runs += 1);
+    assert_eq!(before.forget().unwrap_err().kind, FailureKind::Busy);
+    let looks = open_lock(&directory).unwrap();
+    looks.try_lock_shared().unwrap();
+    let job = Job::read(&directory).unwrap();
+    let looked = std::thread::spawn(move || {
+        std::thread::sleep(CLAIM_AGAIN * 3);
+        drop(looks);
+    });
+    job.forget().unwrap();
+    looked.join().unwrap();
     assert!(all(state.path()).is_empty());
 }
 
@@ -70,6 +82,12 @@ fn after_a_new_boot_nothing_runs_and_of_another_machine_nothing_is_judged() {
     change(&directory, |record| record.run.as_mut().unwrap().boot = Some("earlier".into()));
     // Locks of a file server may outlive who had them.
     assert_eq!(state_at(&directory), Some(State::Interrupted));
+    // One that was cloned with its id, and has another name.
+    change(&directory, |record| record.run.as_mut().unwrap().host = "elsewhere".into());
+    assert_eq!(state_at(&directory), Some(State::Elsewhere));
+    // This one, before it got its name.
+    change(&directory, |record| record.run.as_mut().unwrap().boot = boot_id());
+    assert_eq!(state_at(&directory), Some(State::Running));
     change(&directory, |record| record.run.as_mut().unwrap().machine = "elsewhere".into());
     assert_eq!(state_at(&directory), Some(State::Elsewhere));
     let job = Job::read(&directory).unwrap();
@@ -84,7 +102,9 @@ fn how_a_job_ended_tells_a_stop_that_was_asked_for_from_an_interruption() {
     let state = |code, signal, was_stopped| End { ended_at: 0, code, signal, was_stopped }.state();
     assert_eq!(state(Some(0), None, true), State::Done);
     assert_eq!(state(Some(2), None, false), State::Failed);
-    assert_eq!(state(Some(143), None, false), State::Interrupted);
+    for by_signal in [129, 130, 143] {
+        assert_eq!(state(Some(by_signal), None, false), State::Interrupted);
+    }
     assert_eq!(state(Some(143), None, true), State::Stopped);
     assert_eq!(state(None, Some(9), false), State::Interrupted);
     let scratch = tempfile::tempdir().unwrap();
@@ -143,9 +163,14 @@ fn of_many_jobs_the_last_are_kept_and_none_that_runs_goes() {
     let kept: Vec<bool> = ended.iter().map(|directory| directory.exists()).collect();
     assert_eq!(kept.iter().filter(|kept| **kept).count(), KEPT - 1);
     assert!(kept[4..].iter().all(|kept| *kept), "the oldest go");
-    // What nobody began goes when nobody can be about to.
+    // What nobody began goes when nobody can be about to, and what cannot be read stays.
+    let [bare, unread] = ["0", "1"].map(|name| super::directory(state).join(name));
+    for directory in [&bare, &unread] {
+        fs::create_dir(directory).unwrap();
+    }
+    fs::write(unread.join(RECORD), "{\"schema\":2}").unwrap();
     tidy(state, SystemTime::now() + BEGIN_LIMIT * 2);
-    assert!(!left.exists() && running.exists());
+    assert!(!left.exists() && !bare.exists() && running.exists() && unread.exists());
 }
 
 #[test]

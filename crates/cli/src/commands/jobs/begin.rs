@@ -52,7 +52,7 @@ pub fn detach(command: &Command, words: &[OsString]) -> Result<Exit> {
     };
     let directory = jobs::create(&kept, asked)?;
     let forget = || drop(std::fs::remove_dir_all(&directory));
-    let ended = match start(&directory, program()) {
+    let ended = match start(&directory, 0, program()) {
         Ok(ended) => ended,
         Err(failure) => {
             forget();
@@ -90,7 +90,7 @@ pub(super) fn resume(job: &Job) -> Result<Option<Exit>> {
     let mut keeper = program();
     keeper.current_dir(directory);
     environment::restore(&mut keeper, &job.record.environment);
-    start(&job.directory, keeper)
+    start(&job.directory, job.record.runs, keeper)
 }
 
 /// This program.
@@ -100,9 +100,9 @@ fn program() -> process::Command {
     program
 }
 
-/// Starts the keeper of a recorded job, and waits for its beginning: as long as the command takes to reach its places.
-/// `Some` if it ended before.
-fn start(directory: &Path, mut keeper: process::Command) -> Result<Option<Exit>> {
+/// Starts the keeper of a recorded job that had begun so often, and waits for its beginning: as long as the command
+/// takes to reach its places. `Some` if it ended before.
+fn start(directory: &Path, runs: u32, mut keeper: process::Command) -> Result<Option<Exit>> {
     let failed = |error: io::Error| failure::of_io(BEGIN, &error);
     // The keeper may work elsewhere.
     let directory = std::path::absolute(directory).map_err(failed)?;
@@ -111,7 +111,7 @@ fn start(directory: &Path, mut keeper: process::Command) -> Result<Option<Exit>>
     let said_before = log.metadata().map_or(0, |log| log.len());
     let watched = log.try_clone().map_err(failed)?;
     let (mut ours, theirs) = UnixStream::pair().map_err(failed)?;
-    keeper.arg("keep-job").arg(&directory);
+    keeper.arg("keep-job").arg(&directory).arg(runs.to_string());
     // What it has to say itself stands with what the command says.
     keeper.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(log);
     let mut running = child::in_own_session(&mut keeper).spawn().map_err(failed)?;

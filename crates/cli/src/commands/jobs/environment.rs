@@ -10,7 +10,7 @@ use thalweg_cli::config;
 use thalweg_service::jobs::{Bytes, Variable};
 
 /// Kept as they are.
-const KEPT: [&str; 26] = [
+const KEPT: [&str; 30] = [
     "AWS_CA_BUNDLE",
     "AWS_CONFIG_FILE",
     "AWS_DEFAULT_REGION",
@@ -22,12 +22,15 @@ const KEPT: [&str; 26] = [
     "AWS_ROLE_SESSION_NAME",
     "AWS_SHARED_CREDENTIALS_FILE",
     "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "BEARER_TOKEN_FILE",
     "HOME",
     "LANG",
     "LC_ALL",
     "LC_CTYPE",
     "LOGNAME",
     "PATH",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
     "THALWEG_CONFIG",
     "THALWEG_LOG",
     "THALWEG_STATIC",
@@ -36,6 +39,7 @@ const KEPT: [&str; 26] = [
     "USER",
     "XDG_CACHE_HOME",
     "XDG_CONFIG_HOME",
+    "XDG_RUNTIME_DIR",
     "XDG_STATE_HOME",
 ];
 /// Addresses, kept where nobody's password is in them.
@@ -84,7 +88,7 @@ fn has_password(name: &str, value: &OsStr) -> bool {
 /// Whether a command may go by it.
 fn is_missed(name: &str) -> bool {
     let is_proxy = name.to_ascii_uppercase().ends_with("_PROXY");
-    name.starts_with("AWS_") || is_proxy || name == "SSH_AUTH_SOCK"
+    name.starts_with("AWS_") || is_proxy || matches!(name, "BEARER_TOKEN" | "SSH_AUTH_SOCK")
 }
 
 #[cfg(test)]
@@ -104,14 +108,21 @@ mod tests {
             ("AWS_ENDPOINT_URL_S3", "https://store.example"),
             ("https_proxy", "http://me:canary@proxy.example"),
             ("SSH_AUTH_SOCK", "/tmp/agent"),
+            ("BEARER_TOKEN", "canary"),
+            ("BEARER_TOKEN_FILE", "/run/user/7/token"),
+            ("XDG_RUNTIME_DIR", "/run/user/7"),
+            ("SSL_CERT_FILE", "site.pem"),
+            ("SSL_CERT_DIR", "/etc/site"),
             ("API_TOKEN", "canary"),
         ];
         let all = all.map(|(name, value)| (OsString::from(name), OsString::from(value)));
         let (kept, withheld) = of(all.into_iter());
         let names: Vec<&str> = kept.iter().map(|variable| variable.name.as_str()).collect();
-        assert_eq!(names, ["AWS_ENDPOINT_URL_S3", "AWS_PROFILE", "PATH", "THALWEG_TICKET"]);
+        assert_eq!(names[..4], ["AWS_ENDPOINT_URL_S3", "AWS_PROFILE", "BEARER_TOKEN_FILE", "PATH"]);
+        assert_eq!(names[4..], ["SSL_CERT_DIR", "SSL_CERT_FILE", "THALWEG_TICKET", "XDG_RUNTIME_DIR"]);
         assert!(kept.iter().all(|variable| !variable.value.0.ends_with(b"canary")));
-        assert_eq!(withheld, ["AWS_ENDPOINT_URL", "AWS_SECRET_ACCESS_KEY", "SSH_AUTH_SOCK", "https_proxy"]);
+        assert_eq!(withheld[..2], ["AWS_ENDPOINT_URL", "AWS_SECRET_ACCESS_KEY"]);
+        assert_eq!(withheld[2..], ["BEARER_TOKEN", "SSH_AUTH_SOCK", "https_proxy"]);
         let none = ["THALWEG_NO_SUCH_VARIABLE_1".to_owned(), "PATH".to_owned()];
         assert_eq!(missing(&none).collect::<Vec<_>>(), ["THALWEG_NO_SUCH_VARIABLE_1"]);
     }

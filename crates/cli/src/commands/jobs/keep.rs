@@ -1,11 +1,13 @@
 //! `thalweg keep-job`: the keeper of a job. It holds the job's lock, and runs the command as its child.
 //!
-//! 1. Take the lock. Start the command with the words of the record; what it says goes into the log.
+//! 1. Take the lock. If the job has not begun since it was looked at, start the command with the words of the record;
+//!    what it says goes into the log.
 //! 2. When the command says that its places are reached, record who runs it, and tell who began the job.
 //! 3. When the command has ended, record how.
 //!
 //! A signal that asks to stop is handed on as SIGTERM, unless the command says that it got one itself: who shuts a
-//! machine down asks all of its processes, and a second one would not let it stop in order. If who began the job is
+//! machine down asks all of its processes, and a second one would not let it stop in order. SIGHUP is ignored, here and
+//! by the command: what ends a login sends it behind SIGTERM, and it would count as the second. If who began the job is
 //! gone before that knows of it, the command is asked to stop too. It does not outlive us, which it hears of from the
 //! kernel: if we are killed, so is it, and the lock is free. Where there is no room for how it ended, that is tried
 //! again for a while; after that the job looks as if it had been killed, and is resumed as such.
@@ -28,8 +30,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_service::jobs::{self, BEGIN, Log, Record, Run};
-use thalweg_sys::child;
 use thalweg_sys::clock::unix_seconds;
+use thalweg_sys::{child, process};
 
 /// Between two looks whether the command has ended, where nothing tells so before.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -68,12 +70,18 @@ enum Heard {
 pub fn keep_job(args: &KeepJobArgs) -> Result<Exit> {
     let directory = &args.directory;
     let failed = |error: io::Error| failure::of_io(BEGIN, &error);
+    // The command inherits it.
+    process::ignore_hangup().map_err(failed)?;
     let asker = UnixStream::from(io::stdin().as_fd().try_clone_to_owned().map_err(failed)?);
     let _claim = jobs::claim(directory)?;
     let record = jobs::read_record(directory).ok_or_else(|| {
         let failure = Failure::new(FailureKind::NotFound, BEGIN, "its record is not there");
         failure::at_path(failure, directory)
     })?;
+    // Who had the lock meanwhile ran it: it may be done, or its user may have stopped it.
+    if record.runs != args.runs {
+        return Err(Failure::new(FailureKind::Busy, BEGIN, "it was resumed meanwhile"));
+    }
     jobs::goes_on(directory);
     let mut log = Log::of(directory);
     if record.runs > 0 {
@@ -100,6 +108,7 @@ pub fn keep_job(args: &KeepJobArgs) -> Result<Exit> {
         child,
         asker,
         has_begun: false,
+        has_ended: false,
         signals: 0,
         is_asked: false,
         asks_at: None,
@@ -167,6 +176,8 @@ struct Keeper<'a> {
     child: Child,
     asker: UnixStream,
     has_begun: bool,
+    /// The command was waited for: its number may be another's.
+    has_ended: bool,
     /// So many asked us to stop.
     signals: u32,
     /// Whether the command was asked.
@@ -200,6 +211,7 @@ impl Keeper<'_> {
                 Err(RecvTimeoutError::Disconnected) => std::thread::sleep(look),
             }
         };
+        self.has_ended = true;
         // It may have begun and ended at once.
         let until = Instant::now() + LAST_LINES;
         while !is_over {
@@ -260,7 +272,9 @@ impl Keeper<'_> {
     fn stop(&mut self) {
         (self.is_asked, self.asks_at) = (true, None);
         // One that has ended meanwhile is what was wanted.
-        let _ = child::terminate(&self.child);
+        if !self.has_ended {
+            let _ = child::terminate(&self.child);
+        }
     }
 
     /// Records how it ended, if it had begun.
