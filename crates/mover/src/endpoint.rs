@@ -404,6 +404,11 @@ pub trait Destination: Send + Sync {
         false
     }
 
+    /// Memory of what it has listed of what stands there, in bytes; about. Takes no time.
+    fn held_bytes(&self) -> usize {
+        0
+    }
+
     /// The file that stood there when the entry was decided was found to have the entry's content, of this digest.
     /// Gives it the entry's metadata. [`Decision::Fresh`] if something else stands there by now.
     fn keep(&self, entry: &Entry, digest: Digest) -> Decision;

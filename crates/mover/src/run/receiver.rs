@@ -513,7 +513,7 @@ impl Transfer for ReceiveRun {
 
     fn held_bytes(&self) -> usize {
         let state = self.lock();
-        state.machine.held_bytes() + state.end.held_bytes()
+        state.machine.held_bytes() + state.end.held_bytes() + self.destination.held_bytes()
     }
 
     fn add_to(&self, heartbeat: &mut Heartbeat) {

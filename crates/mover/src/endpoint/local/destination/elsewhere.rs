@@ -12,14 +12,15 @@
 //! Not looked at: what links lead to, other file systems, staging directories, directories that cannot be listed, and
 //! what came there after the listing, from this copy too.
 
-use super::{LocalDestination, Place};
+use super::LocalDestination;
 use crate::endpoint::local::is_staging;
 use crate::endpoint::local::staging::Grain;
 use crate::endpoint::local::staging::territory::key_of;
 use crate::endpoint::local::walk::{Step, Walk};
 use crate::endpoint::{Decision, ELSEWHERE_MAX, Reading};
 use std::io;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use thalweg_sys::{File, Kind, Links, Stat, Time};
 use thalweg_wire::message::Check;
 use thalweg_wire::{Entry, Evidence};
@@ -35,14 +36,35 @@ const PATH_BYTES_MAX: usize = 64 << 20;
 const NAMES_MAX: u64 = 16 << 20;
 /// Files of one size and time that are looked at for an entry.
 const ALIKE_MAX: usize = 1024;
-/// Names between two questions whether anybody still waits.
+/// Names between two questions whether anybody still waits, and two words on how much memory is taken.
 const ASK_EVERY: u64 = 256;
 
 /// Where a file stands: the path of its directory, and its name.
 pub(super) type At<'a> = (&'a [u8], &'a [u8]);
 
+/// What stands there, for entries that it lacks by name.
+#[derive(Default)]
+pub(super) struct Elsewhere {
+    /// Listed when the first of them comes.
+    listed: OnceLock<Listed>,
+    /// Memory that this takes, also while it is being listed.
+    bytes: AtomicUsize,
+}
+
+impl Elsewhere {
+    /// Whether more stands there than was looked at.
+    pub(super) fn is_cut(&self) -> bool {
+        self.listed.get().is_some_and(|listed| listed.is_cut)
+    }
+
+    /// Memory that is taken now.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+}
+
 /// What stands there, as far as it is listed.
-pub(super) struct Listed {
+struct Listed {
     /// By size and time.
     files: Vec<Found>,
     /// Where in `bytes` the paths of their directories are.
@@ -110,17 +132,20 @@ impl LocalDestination {
 
     /// What stands there, listed now if it was not; `None` if it cannot be, or nobody waits for it.
     fn listed(&self, goes_on: &dyn Fn() -> bool) -> Option<&Listed> {
-        if let Some(listed) = self.elsewhere.get() {
+        if let Some(listed) = self.elsewhere.listed.get() {
             return Some(listed);
         }
-        let listed = Listed::of(self.root.as_ref()?, BOUNDS, goes_on)?;
-        Some(self.elsewhere.get_or_init(|| listed))
+        let listed = Listed::of(self, BOUNDS, goes_on);
+        let bytes = listed.as_ref().map_or(0, Listed::held_bytes);
+        self.elsewhere.bytes.store(bytes, Ordering::Relaxed);
+        let listed = listed?;
+        Some(self.elsewhere.listed.get_or_init(|| listed))
     }
 
     /// A file that was noted for an entry, with the paths of its directory and its name.
     pub(super) fn found_elsewhere(&self, entry: &Entry, number: usize) -> Option<(Found, At<'_>)> {
         let number = self.flights.elsewhere(entry.id, number)?;
-        let listed = self.elsewhere.get()?;
+        let listed = self.elsewhere.listed.get()?;
         let found = listed.files.get(number as usize)?;
         Some((*found, (listed.dir_of(found), listed.name_of(found))))
     }
@@ -143,8 +168,9 @@ impl LocalDestination {
 }
 
 impl Listed {
-    /// What stands below `root`; `None` if that cannot be listed, or `goes_on` says that nobody waits for it.
-    fn of(root: &Arc<Place>, bounds: Bounds, goes_on: &dyn Fn() -> bool) -> Option<Listed> {
+    /// What stands at `to`; `None` if that cannot be listed, or `goes_on` says that nobody waits for it.
+    fn of(to: &LocalDestination, bounds: Bounds, goes_on: &dyn Fn() -> bool) -> Option<Listed> {
+        let root = to.root.as_ref()?;
         let key = root.territory.key.mount;
         let reopen = |path: &[u8]| root.dir.open_beneath(path, Links::Refuse);
         let mut walk = Walk::new(Box::new(reopen));
@@ -166,8 +192,11 @@ impl Listed {
                 Step::End => break,
             };
             names += 1;
-            if names.is_multiple_of(ASK_EVERY) && !goes_on() {
-                return None;
+            if names.is_multiple_of(ASK_EVERY) {
+                to.elsewhere.bytes.store(listed.held_bytes(), Ordering::Relaxed);
+                if !goes_on() {
+                    return None;
+                }
             }
             if names > bounds.names {
                 listed.is_cut = true;
@@ -202,6 +231,9 @@ impl Listed {
             }
         }
         listed.files.sort_unstable_by_key(|file| (file.size, file.mtime));
+        listed.files.shrink_to_fit();
+        listed.dirs.shrink_to_fit();
+        listed.bytes.shrink_to_fit();
         if listed.is_cut {
             tracing::warn!(
                 files = listed.files.len(),
@@ -260,9 +292,10 @@ impl Listed {
         picked.into_iter().map(|(number, _)| number).collect()
     }
 
-    /// Whether more stands there than was looked at.
-    pub(super) fn is_cut(&self) -> bool {
-        self.is_cut
+    fn held_bytes(&self) -> usize {
+        self.files.capacity() * size_of::<Found>()
+            + self.dirs.capacity() * size_of::<(u32, u32)>()
+            + self.bytes.capacity()
     }
 
     fn dir_of(&self, file: &Found) -> &[u8] {
@@ -280,6 +313,7 @@ mod tests {
     use super::*;
     use crate::endpoint::local::{DestinationPlace, wire_time};
     use crate::filter::Filter;
+    use std::cell::Cell;
     use std::path::Path;
     use std::time::{Duration, SystemTime};
     use thalweg_sys::Dir;
@@ -303,11 +337,14 @@ mod tests {
         Evidence { size: stat.size, mtime, device, inode, ..Evidence::default() }
     }
 
-    fn listed(root: &Path, bounds: Bounds) -> Listed {
+    fn destination(root: &Path) -> LocalDestination {
         let place = DestinationPlace { path: root.to_path_buf(), below: None };
         let terms = Terms { dry_run: true, ..Terms::of(4 << 20, 1 << 20) };
-        let to = LocalDestination::open(place, &SourceForm::Many, true, terms, None, Filter::default());
-        Listed::of(to.unwrap().root.as_ref().unwrap(), bounds, &|| true).unwrap()
+        LocalDestination::open(place, &SourceForm::Many, true, terms, None, Filter::default()).unwrap()
+    }
+
+    fn listed(root: &Path, bounds: Bounds) -> Listed {
+        Listed::of(&destination(root), bounds, &|| true).unwrap()
     }
 
     fn names(listed: &Listed, picked: &[u32]) -> Vec<String> {
@@ -335,8 +372,29 @@ mod tests {
         ];
         for (bounds, files, is_cut) in rows {
             let listed = listed(scratch.path(), bounds);
-            assert_eq!((listed.files.len(), listed.is_cut()), (files, is_cut), "{bounds:?}");
+            assert_eq!((listed.files.len(), listed.is_cut), (files, is_cut), "{bounds:?}");
         }
+    }
+
+    /// Else clients of a daemon take memory that nobody counts.
+    #[test]
+    fn what_is_listed_counts_as_held_also_on_the_way() {
+        let scratch = tempfile::tempdir().unwrap();
+        let files = 3 * ASK_EVERY as usize;
+        for number in 0..files {
+            put(scratch.path(), &number.to_string());
+        }
+        let to = destination(scratch.path());
+        let told = Cell::new(0);
+        let goes_on = |most: usize| {
+            told.set(told.get().max(to.elsewhere.held_bytes()));
+            told.get() < most
+        };
+        let few = ASK_EVERY as usize / 2 * size_of::<Found>();
+        assert!(to.listed(&|| goes_on(few)).is_none() && told.get() >= few, "{}", told.get());
+        assert_eq!(to.elsewhere.held_bytes(), 0, "it was given up");
+        assert!(to.listed(&|| true).is_some());
+        assert!(to.elsewhere.held_bytes() > files * size_of::<Found>());
     }
 
     #[test]
