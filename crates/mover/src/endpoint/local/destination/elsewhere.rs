@@ -9,8 +9,9 @@
 //! It is a guess: what was read and what is written is digested, so a file that is another one, or is changed or gone
 //! meanwhile, costs a read and no more. Names stay; what the source lacks is deleted when all else is settled.
 //!
-//! Not looked at: what links lead to, other file systems, staging directories, directories that cannot be listed, and
-//! what came there after the listing, from this copy too.
+//! Not looked at: what links lead to, other file systems, staging directories, directories that may not be listed, and
+//! what came there after the listing, from this copy too. What is left out for another cause, as for want of
+//! descriptors, is told as what is beyond the bounds is.
 
 use super::LocalDestination;
 use crate::endpoint::local::is_staging;
@@ -52,7 +53,7 @@ pub(super) struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// Whether more stands there than was looked at.
+    /// Whether more stands there, or may, than was looked at.
     pub(super) fn is_cut(&self) -> bool {
         self.listed.get().is_some_and(|listed| listed.is_cut)
     }
@@ -71,7 +72,7 @@ struct Listed {
     dirs: Vec<(u32, u32)>,
     /// Names and paths.
     bytes: Vec<u8>,
-    /// There are more.
+    /// There are more, or may be.
     is_cut: bool,
     /// What all of them are on.
     device: u64,
@@ -172,9 +173,9 @@ impl Listed {
     fn of(to: &LocalDestination, bounds: Bounds, goes_on: &dyn Fn() -> bool) -> Option<Listed> {
         let root = to.root.as_ref()?;
         let key = root.territory.key.mount;
-        let reopen = |path: &[u8]| root.dir.open_beneath(path, Links::Refuse);
+        let reopen = |path: &[u8]| to.with_descriptors(|| root.dir.open_beneath(path, Links::Refuse));
         let mut walk = Walk::new(Box::new(reopen));
-        walk.enter(b"", root.dir.clone()).ok()?;
+        to.with_descriptors(|| walk.enter(b"", root.dir.clone())).ok()?;
         let (files, dirs, bytes) = (Vec::new(), Vec::new(), Vec::new());
         let mut listed = Listed { files, dirs, bytes, is_cut: false, device: key.0 };
         // Numbers of the directories on the way, of those that have a file that is listed.
@@ -183,8 +184,10 @@ impl Listed {
         loop {
             let (name, kind) = match walk.next() {
                 Step::Name(name, kind) => (name, kind),
-                // What cannot be listed is not found.
-                Step::Trouble(_) => continue,
+                Step::Trouble(error) => {
+                    listed.is_cut |= hides_some(&error);
+                    continue;
+                }
                 Step::Left(_) => {
                     levels.pop();
                     continue;
@@ -205,18 +208,31 @@ impl Listed {
             if is_staging(&name) || !matches!(kind, Kind::File | Kind::Dir | Kind::Unknown) {
                 continue;
             }
-            let (Ok(dir), Some(level)) = (walk.dir(), levels.last_mut()) else {
-                walk.abandon();
-                continue;
+            let dir = match walk.dir() {
+                Ok(dir) => dir,
+                Err(error) => {
+                    listed.is_cut |= hides_some(&error);
+                    walk.abandon();
+                    continue;
+                }
             };
-            let Ok(stat) = dir.stat(&name) else { continue };
+            let Some(level) = levels.last_mut() else { break };
+            let stat = match dir.stat(&name) {
+                Ok(stat) => stat,
+                Err(error) => {
+                    listed.is_cut |= hides_some(&error);
+                    continue;
+                }
+            };
             match stat.kind {
                 Kind::Dir if key_of(&stat) == key => {
-                    let entered = dir
-                        .open_beneath(&name, Links::Refuse)
-                        .and_then(|child| walk.enter(&name, Arc::new(child)));
-                    if entered.is_ok() {
-                        levels.push(None);
+                    let entered = to.with_descriptors(|| {
+                        let child = dir.open_beneath(&name, Links::Refuse)?;
+                        walk.enter(&name, Arc::new(child))
+                    });
+                    match entered {
+                        Ok(()) => levels.push(None),
+                        Err(error) => listed.is_cut |= hides_some(&error),
                     }
                 }
                 Kind::File
@@ -308,6 +324,11 @@ impl Listed {
     }
 }
 
+/// Whether files are missed by this that might be looked at: not what went, nor what may not be read.
+fn hides_some(error: &io::Error) -> bool {
+    !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -374,6 +395,28 @@ mod tests {
             let listed = listed(scratch.path(), bounds);
             assert_eq!((listed.files.len(), listed.is_cut), (files, is_cut), "{bounds:?}");
         }
+    }
+
+    #[test]
+    fn what_is_left_out_for_no_good_cause_is_known() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = scratch.path();
+        let deep = "d/".repeat(24);
+        put(root, &format!("{deep}file"));
+        put(root, "d/x");
+        for number in 0..ASK_EVERY {
+            std::fs::write(root.join(format!("{deep}{number}")), "").unwrap();
+        }
+        // The walk is far below, and holds only the innermost directories.
+        let goes_on = || {
+            std::fs::rename(root.join("d"), root.join("old")).unwrap();
+            std::fs::create_dir(root.join("d")).unwrap();
+            true
+        };
+        let listed = Listed::of(&destination(root), BOUNDS, &goes_on).unwrap();
+        assert_eq!((listed.files.len(), listed.is_cut), (1, true), "another stands where x was");
+        assert!(hides_some(&io::Error::from_raw_os_error(thalweg_sys::errno::TOO_MANY_OPEN)));
+        assert!(!hides_some(&io::ErrorKind::PermissionDenied.into()));
     }
 
     /// Else clients of a daemon take memory that nobody counts.
