@@ -387,9 +387,9 @@ fn names_of_one_file_are_one_guess_and_a_source_is_not_found_in_itself() {
     }
     let ran = copy(&scratch, Way::Local, &FIND).expect(0);
     assert_eq!(renamed(&ran), (0, 1, 2 * MIB), "{}", ran.finished());
-    // Beside its own source.
+    // Above its own source.
     let mut command = with(scratch.thalweg(), ["cp", "--json", "--quiet", "--find-renames"]);
-    command.args([scratch.path("from/dir/file"), scratch.path("from/dir/again")]);
+    command.args([scratch.path("from/dir/file"), scratch.path("from")]);
     let ran = Running::start(command).end(PATIENCE).expect(0);
     assert_eq!(renamed(&ran), (2 * MIB, 0, 0), "{}", ran.finished());
 }

@@ -9,9 +9,9 @@
 //! It is a guess: what was read and what is written is digested, so a file that is another one, or is changed or gone
 //! meanwhile, costs a read and no more. Names stay; what the source lacks is deleted when all else is settled.
 //!
-//! Not looked at: what links lead to, other file systems, staging directories, directories that may not be listed, and
-//! what came there after the listing, from this copy too. What is left out for another cause, as for want of
-//! descriptors, is told as what is beyond the bounds is.
+//! Not looked at: what stands beside a single file that gets a new name, what links lead to, other file systems, staging
+//! directories, directories that may not be listed, and what came there after the listing, from this copy too. What is
+//! left out for another cause, as for want of descriptors, is told as what is beyond the bounds is.
 
 use super::LocalDestination;
 use crate::endpoint::local::is_staging;
@@ -111,7 +111,9 @@ impl LocalDestination {
         grain: Grain,
         reading: Reading<'_>,
     ) -> Decision {
-        let is_asked = self.terms.finds_renames && self.terms.check != Check::Nothing && !self.terms.dry_run;
+        let may_find = self.terms.check != Check::Nothing && !self.terms.dry_run;
+        // What stands beside a new name is not below the destination.
+        let is_asked = self.terms.finds_renames && may_find && !self.renames();
         if !is_asked || entry.evidence.size < BYTES_MIN {
             return decision;
         }
