@@ -1,7 +1,7 @@
 //! The thread that decides: what stands at the destination, for each entry that was offered.
 
 use super::{ReceiveRun, next_job};
-use crate::endpoint::Decision;
+use crate::endpoint::{Decision, ELSEWHERE_BYTES_MIN};
 use crate::mutex::lock;
 use crate::stage::round::HeldContent;
 use crate::stage::{Stage, Stopwatch};
@@ -66,10 +66,16 @@ impl ReceiveRun {
         }
     }
 
-    /// Of a large file a partial may be there, which is digested again.
+    /// Of a large file a partial may be there, which is digested again; for one whose content may stand under another
+    /// name all that stands there may be listed.
     fn may_take_long(&self, work: &Decide) -> bool {
+        let terms = &self.common.terms;
         match work {
-            Decide::Look(entry) => entry.content_bytes() > u64::from(self.common.terms.segment_bytes),
+            Decide::Look(entry) => {
+                let bytes = entry.content_bytes();
+                bytes > u64::from(terms.segment_bytes)
+                    || (terms.finds_renames && bytes >= ELSEWHERE_BYTES_MIN)
+            }
             Decide::Keep(..) => true,
             Decide::OfferedBefore(_) | Decide::Link(_) | Decide::Stop => false,
         }
@@ -219,10 +225,14 @@ mod tests {
     }
 
     fn run_to(destination: Arc<dyn Destination>, heard: &Heard) -> Arc<ReceiveRun> {
+        run_by(Terms::of(4 << 20, 1 << 20), destination, heard)
+    }
+
+    fn run_by(terms: Terms, destination: Arc<dyn Destination>, heard: &Heard) -> Arc<ReceiveRun> {
         ReceiveRun::start(
             TransferNumber(0),
             destination,
-            Terms::of(4 << 20, 1 << 20),
+            terms,
             Limits::default(),
             Box::new(heard.clone()),
             crate::event::nobody(),
@@ -247,6 +257,19 @@ mod tests {
 
         fn conclude(&self) {
             while !self.concludes.load(Ordering::Acquire) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+
+    /// For the second entry lists more than anybody will wait for.
+    #[derive(Default)]
+    struct ListsForSecond(AtomicUsize);
+
+    impl Hold for ListsForSecond {
+        fn decide(&self, reading: Reading<'_>) {
+            let is_second = self.0.fetch_add(1, Ordering::AcqRel) == 1;
+            while is_second && reading(0, 1 << 50) {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
@@ -333,6 +356,21 @@ mod tests {
         let (messages, wanted) = *heard.0.lock().unwrap();
         assert_eq!(wanted, ENTRIES as usize);
         assert!(messages <= ENTRIES as usize / 4, "{messages} messages");
+        run.close();
+    }
+
+    #[test]
+    fn what_is_decided_is_told_before_all_that_stands_there_is_listed_for_other_names() {
+        let heard = Heard::default();
+        let terms = Terms { finds_renames: true, ..Terms::of(4 << 20, 1 << 20) };
+        let run = run_by(terms, Arc::new(HeldUp::<ListsForSecond>::default()), &heard);
+        // Nothing is looked at before both are there.
+        run.unnoted.store(super::super::UNNOTED_MAX + 1, Ordering::Release);
+        let evidence = Evidence { size: ELSEWHERE_BYTES_MIN, ..Evidence::default() };
+        run.hear(TransferMessage::Offer(vec![entry(0), Entry { evidence, ..entry(1) }])).unwrap();
+        run.noted(1);
+        wait_for(&heard, 1);
+        assert_eq!(heard.0.lock().unwrap().1, 1);
         run.close();
     }
 

@@ -18,7 +18,7 @@ use crate::endpoint::local::is_staging;
 use crate::endpoint::local::staging::Grain;
 use crate::endpoint::local::staging::territory::key_of;
 use crate::endpoint::local::walk::{Step, Walk};
-use crate::endpoint::{Decision, ELSEWHERE_MAX, Reading};
+use crate::endpoint::{Decision, ELSEWHERE_BYTES_MIN, ELSEWHERE_MAX, Reading};
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -26,9 +26,6 @@ use thalweg_sys::{File, Kind, Links, Stat, Time};
 use thalweg_wire::message::Check;
 use thalweg_wire::{Entry, Evidence};
 
-/// Smaller files are sent: at 100 Mbit/s this takes 10 ms, and a file that is compared costs a question, a partial and
-/// a record of its own, where others share a pack.
-const BYTES_MIN: u64 = 128 << 10;
 /// Files that are listed: 48 MiB of memory.
 const FILES_MAX: usize = 1 << 20;
 /// Bytes of their names and of the paths of their directories: as long as they usually are, for all of those.
@@ -114,7 +111,7 @@ impl LocalDestination {
         let may_find = self.terms.check != Check::Nothing && !self.terms.dry_run;
         // What stands beside a new name is not below the destination.
         let is_asked = self.terms.finds_renames && may_find && !self.renames();
-        if !is_asked || entry.evidence.size < BYTES_MIN {
+        if !is_asked || entry.evidence.size < ELSEWHERE_BYTES_MIN {
             return decision;
         }
         let Some(listed) = self.listed(&|| reading(0, entry.evidence.size)) else { return decision };
@@ -238,7 +235,7 @@ impl Listed {
                     }
                 }
                 Kind::File
-                    if stat.size >= BYTES_MIN
+                    if stat.size >= ELSEWHERE_BYTES_MIN
                         && key_of(&stat) == key
                         && !listed.add(walk.path(), &name, &stat, level, bounds) =>
                 {
@@ -349,7 +346,7 @@ mod tests {
         let path = root.join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         let file = std::fs::File::create(path).unwrap();
-        file.set_len(BYTES_MIN).unwrap();
+        file.set_len(ELSEWHERE_BYTES_MIN).unwrap();
         file.set_modified(SystemTime::UNIX_EPOCH + CHANGED).unwrap();
         let (dir, name) = match name.rsplit_once('/') {
             Some((dir, name)) => (root.join(dir), name),
