@@ -405,6 +405,20 @@ fn a_dry_run_looks_for_no_renamed_files_and_ends() {
 }
 
 #[test]
+fn where_no_renamed_files_are_looked_for_the_user_is_told() {
+    let text = "without effect in a bucket, nowhere, in a dry run, or with --check nothing: --find-renames";
+    let content = noise(1, 2 * MIB as usize);
+    let rows = [(&["--dry-run"][..], true), (&["--check", "nothing"][..], true), (&[][..], false)];
+    for (options, is_told) in rows {
+        let scratch = Scratch::new();
+        put_alike(&scratch, &content, &[("old", &content[..])]);
+        let ran = copy(&scratch, Way::Local, &[&FIND[..], options].concat()).expect(0);
+        assert_eq!(ran.stdout.matches(text).count(), usize::from(is_told), "{options:?}: {}", ran.stdout);
+        assert_eq!(renamed(&ran).1, u64::from(!is_told), "{options:?}");
+    }
+}
+
+#[test]
 fn a_copy_from_another_name_that_was_killed_goes_on() {
     let scratch = Scratch::new();
     let content = noise(5, 48 * MIB as usize);
