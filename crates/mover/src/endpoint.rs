@@ -274,8 +274,8 @@ impl Decision {
     }
 }
 
-/// Files of other names in which the content of one entry is looked for, at most. Each that is another file costs a
-/// chunk that is read in vain.
+/// Files of other names in which the content of one entry is looked for, at most. Each that is another file costs some
+/// chunks that are read in vain.
 pub const ELSEWHERE_MAX: usize = 4;
 
 /// Smaller files are sent: at 100 Mbit/s this takes 10 ms, and a file that is compared costs a question, a partial and
