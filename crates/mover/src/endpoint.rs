@@ -490,6 +490,10 @@ pub trait Destination: Send + Sync {
     /// Notes that an entry is settled and durable, for the catalogue.
     fn settled(&self, entry: &Entry, outcome: &Outcome);
 
+    /// An entry is never settled: it changed at the source, and another replaces it. Called behind all else of that
+    /// number, by the thread that decides.
+    fn gone(&self, _id: EntryId) {}
+
     /// After the last entry: deletes what the source lacks (if asked, and only if the listing was
     /// `complete`), gives directories their times and modes, makes it durable. Calls `goes_on` with each step of
     /// what may take long: where that says `false`, the transfer is over, and what is left need not be done.

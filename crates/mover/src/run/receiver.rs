@@ -370,6 +370,8 @@ impl ReceiveRun {
                 }
                 Action::Gone(id) => {
                     state.end.skipped(id);
+                    // Behind its decision, which may be under way.
+                    self.decide_soon(Decide::Gone(id));
                 }
                 Action::Deleted(path) => (self.events)(Event::Deleted(path)),
                 Action::Conclude(complete) => {

@@ -64,7 +64,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use thalweg_sys::{Dir, File, FileSystemKind, Links, Stat, Time};
 use thalweg_wire::message::{Direct, Loss, Outcome, SourceForm, Terms};
 use thalweg_wire::path::Escaped;
-use thalweg_wire::{Digest, Entry, Kind, RelativePath};
+use thalweg_wire::{Digest, Entry, EntryId, Kind, RelativePath};
 
 pub use super::place::DestinationPlace;
 
@@ -622,6 +622,10 @@ impl Destination for LocalDestination {
         self.note_settled(entry, outcome);
     }
 
+    fn gone(&self, id: EntryId) {
+        self.end_flight(id);
+    }
+
     fn conclude(&self, complete: bool, goes_on: &dyn Fn() -> bool) -> Conclusion {
         self.conclude_all(complete, &|| {
             goes_on();
@@ -777,7 +781,7 @@ pub fn nameless_in(dir: Option<&Dir>, number: u64) -> io::Result<File> {
 mod tests {
     use super::*;
     use thalweg_wire::message::PartOf;
-    use thalweg_wire::{EntryId, Evidence};
+    use thalweg_wire::Evidence;
 
     #[test]
     fn a_root_that_was_opened_for_us_has_its_mode_again_after_a_failure() {

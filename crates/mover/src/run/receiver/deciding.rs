@@ -31,6 +31,7 @@ pub(super) enum Decide {
     OfferedBefore(RelativePath),
     Link(Arc<Entry>),
     Keep(Arc<Entry>, Digest),
+    Gone(EntryId),
     Stop,
 }
 
@@ -77,7 +78,7 @@ impl ReceiveRun {
                     || (terms.finds_renames && bytes >= ELSEWHERE_BYTES_MIN)
             }
             Decide::Keep(..) => true,
-            Decide::OfferedBefore(_) | Decide::Link(_) | Decide::Stop => false,
+            Decide::OfferedBefore(_) | Decide::Link(_) | Decide::Gone(_) | Decide::Stop => false,
         }
     }
 
@@ -103,6 +104,10 @@ impl ReceiveRun {
             Decide::Stop => return None,
             Decide::OfferedBefore(path) => {
                 self.destination.offered_before(&path);
+                return Some(Verdict::Nothing);
+            }
+            Decide::Gone(id) => {
+                self.destination.gone(id);
                 return Some(Verdict::Nothing);
             }
             Decide::Look(entry) => {
@@ -275,6 +280,16 @@ mod tests {
         }
     }
 
+    /// Keeps what is gone.
+    #[derive(Default)]
+    struct Gone(Mutex<Vec<EntryId>>);
+
+    impl Hold for Gone {
+        fn gone(&self, id: EntryId) {
+            self.0.lock().unwrap().push(id);
+        }
+    }
+
     fn wait_until_it_waits_for(run: &ReceiveRun, what: Option<WaitingFor>) {
         let until = Instant::now() + Duration::from_secs(60);
         while run.progress().waiting_for != what {
@@ -399,6 +414,22 @@ mod tests {
         wait_until_it_waits_for(&run, Some(WaitingFor::Read));
         run.close();
         assert_eq!(endless.hold.decided.load(Ordering::Acquire), 1, "the rest of the queue is not looked at");
+    }
+
+    /// Else it keeps for ever what it knows of an entry that changed at the source.
+    #[test]
+    fn a_destination_hears_of_an_entry_that_another_replaces() {
+        let (to, heard) = (Arc::new(HeldUp::<Gone>::default()), Heard::default());
+        let run = run_to(to.clone(), &heard);
+        run.hear(TransferMessage::Offer(vec![entry(0), entry(1)])).unwrap();
+        wait_for(&heard, 2);
+        run.hear(TransferMessage::Withdraw(vec![(EntryId(1), None)])).unwrap();
+        let until = Instant::now() + Duration::from_secs(60);
+        while *to.hold.0.lock().unwrap() != [EntryId(1)] {
+            assert!(Instant::now() < until, "it hears nothing");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        run.close();
     }
 
     #[test]

@@ -331,6 +331,7 @@ fn hides_some(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::endpoint::Destination;
     use crate::endpoint::local::{DestinationPlace, wire_time};
     use crate::filter::Filter;
     use std::cell::Cell;
@@ -338,6 +339,7 @@ mod tests {
     use std::time::{Duration, SystemTime};
     use thalweg_sys::Dir;
     use thalweg_wire::message::{SourceForm, Terms};
+    use thalweg_wire::{EntryId, RelativePath};
 
     /// Changed so long after 1970, and all alike.
     const CHANGED: Duration = Duration::from_secs(1_000_000_000);
@@ -357,10 +359,13 @@ mod tests {
         Evidence { size: stat.size, mtime, device, inode, ..Evidence::default() }
     }
 
-    fn destination(root: &Path) -> LocalDestination {
+    fn opened(root: &Path, terms: Terms) -> LocalDestination {
         let place = DestinationPlace { path: root.to_path_buf(), below: None };
-        let terms = Terms { dry_run: true, ..Terms::of(4 << 20, 1 << 20) };
         LocalDestination::open(place, &SourceForm::Many, true, terms, None, Filter::default()).unwrap()
+    }
+
+    fn destination(root: &Path) -> LocalDestination {
+        opened(root, Terms { dry_run: true, ..Terms::of(4 << 20, 1 << 20) })
     }
 
     fn listed(root: &Path, bounds: Bounds) -> Listed {
@@ -437,6 +442,29 @@ mod tests {
         assert_eq!(to.elsewhere.held_bytes(), 0, "it was given up");
         assert!(to.listed(&|| true).is_some());
         assert!(to.elsewhere.held_bytes() > files * size_of::<Found>());
+    }
+
+    /// Else each change at the source leaves something behind.
+    #[test]
+    fn what_was_noted_for_an_entry_goes_when_another_replaces_it() {
+        let scratch = tempfile::tempdir().unwrap();
+        let evidence = put(scratch.path(), "old");
+        let to = opened(scratch.path(), Terms { finds_renames: true, ..Terms::of(4 << 20, 1 << 20) });
+        let entry = Entry {
+            id: EntryId(1),
+            path: RelativePath::new(b"new".to_vec()).unwrap(),
+            kind: thalweg_wire::Kind::File { sparse: false, marked: false },
+            mode: 0o644,
+            uid: thalweg_sys::user::effective_uid(),
+            gid: thalweg_sys::user::effective_gid(),
+            evidence,
+            xattrs: Vec::new(),
+        };
+        assert!(matches!(to.decide(&entry, &|_, _| true), Decision::Elsewhere { left: None }));
+        assert!(to.flights.elsewhere(entry.id, 0).is_some());
+        to.gone(entry.id);
+        assert!(to.flights.elsewhere(entry.id, 0).is_none());
+        to.close(false);
     }
 
     #[test]
