@@ -82,7 +82,7 @@ pub(super) const KEPT: &[(&str, Check)] = &[
     ),
     ("what stands there can be compared, unless it is another by then", what_stands_there_can_be_compared),
     ("what was found the same is kept, unless it is another by then", what_is_the_same_is_kept),
-    ("what has another name can be read where that is asked, unless it is another by then", what_is_elsewhere),
+    ("what has another name can be read if that is asked, unless it is another by then", what_is_elsewhere),
     ("what was done is unchanged the next time", what_was_done_is_unchanged),
     ("a second name is linked to the first; without that the content is wanted", second_names_are_linked),
     ("a directory has its mode and its times behind its content", directories_are_dressed_last),
