@@ -780,8 +780,8 @@ pub fn nameless_in(dir: Option<&Dir>, number: u64) -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use thalweg_wire::message::PartOf;
     use thalweg_wire::Evidence;
+    use thalweg_wire::message::PartOf;
 
     #[test]
     fn a_root_that_was_opened_for_us_has_its_mode_again_after_a_failure() {
