@@ -387,9 +387,9 @@ fn names_of_one_file_are_one_guess_and_a_source_is_not_found_in_itself() {
     }
     let ran = copy(&scratch, Way::Local, &FIND).expect(0);
     assert_eq!(renamed(&ran), (0, 1, 2 * MIB), "{}", ran.finished());
-    // Beside its own source.
+    // Above its own source.
     let mut command = with(scratch.thalweg(), ["cp", "--json", "--quiet", "--find-renames"]);
-    command.args([scratch.path("from/dir/file"), scratch.path("from/dir/again")]);
+    command.args([scratch.path("from/dir/file"), scratch.path("from")]);
     let ran = Running::start(command).end(PATIENCE).expect(0);
     assert_eq!(renamed(&ran), (2 * MIB, 0, 0), "{}", ran.finished());
 }
@@ -402,6 +402,20 @@ fn a_dry_run_looks_for_no_renamed_files_and_ends() {
     let ran = copy(&scratch, Way::Push, &["--dry-run", "--find-renames"]).expect(0);
     assert_eq!(renamed(&ran), (0, 0, 0), "{}", ran.finished());
     assert!(!scratch.path("to/dir").exists());
+}
+
+#[test]
+fn where_no_renamed_files_are_looked_for_the_user_is_told() {
+    let text = "without effect in a bucket, nowhere, in a dry run, or with --check nothing: --find-renames";
+    let content = noise(1, 2 * MIB as usize);
+    let rows = [(&["--dry-run"][..], true), (&["--check", "nothing"][..], true), (&[][..], false)];
+    for (options, is_told) in rows {
+        let scratch = Scratch::new();
+        put_alike(&scratch, &content, &[("old", &content[..])]);
+        let ran = copy(&scratch, Way::Local, &[&FIND[..], options].concat()).expect(0);
+        assert_eq!(ran.stdout.matches(text).count(), usize::from(is_told), "{options:?}: {}", ran.stdout);
+        assert_eq!(renamed(&ran).1, u64::from(!is_told), "{options:?}");
+    }
 }
 
 #[test]

@@ -163,7 +163,7 @@ pub struct CopyArgs {
     pub check: CheckBy,
     /// Before a file is sent that the destination lacks, look there for its content under other names, by size and time.
     /// What the digests of its chunks find is copied there; only the rest is sent. Files from 128 KiB on; not in a
-    /// bucket or a dry run
+    /// bucket or a dry run, nor with `--check nothing`
     #[arg(long)]
     pub find_renames: bool,
     /// How far to verify

@@ -9,7 +9,7 @@ use super::{
 use crate::failure::{Failure, FailureKind, Result};
 use std::sync::Arc;
 use thalweg_wire::message::{Loss, Outcome, ScanTotals};
-use thalweg_wire::{Digest, Entry};
+use thalweg_wire::{Digest, Entry, EntryId};
 
 /// What comes before a step of a destination, in the thread that takes it. Nothing, where a test says nothing.
 pub trait Hold: Send + Sync {
@@ -21,6 +21,9 @@ pub trait Hold: Send + Sync {
 
     /// Before [`Destination::finish`].
     fn finish(&self) {}
+
+    /// Before [`Destination::gone`].
+    fn gone(&self, _id: EntryId) {}
 
     /// Before [`Destination::conclude`].
     fn conclude(&self) {}
@@ -150,6 +153,11 @@ impl<H: Hold> Destination for HeldUp<H> {
 
     fn settled(&self, entry: &Entry, outcome: &Outcome) {
         self.null.settled(entry, outcome);
+    }
+
+    fn gone(&self, id: EntryId) {
+        self.hold.gone(id);
+        self.null.gone(id);
     }
 
     fn conclude(&self, complete: bool, goes_on: &dyn Fn() -> bool) -> Conclusion {

@@ -370,6 +370,8 @@ impl ReceiveRun {
                 }
                 Action::Gone(id) => {
                     state.end.skipped(id);
+                    // Behind its decision, which may be under way.
+                    self.decide_soon(Decide::Gone(id));
                 }
                 Action::Deleted(path) => (self.events)(Event::Deleted(path)),
                 Action::Conclude(complete) => {
@@ -513,7 +515,7 @@ impl Transfer for ReceiveRun {
 
     fn held_bytes(&self) -> usize {
         let state = self.lock();
-        state.machine.held_bytes() + state.end.held_bytes()
+        state.machine.held_bytes() + state.end.held_bytes() + self.destination.held_bytes()
     }
 
     fn add_to(&self, heartbeat: &mut Heartbeat) {

@@ -93,6 +93,21 @@ fn who_sends_all_or_only_asks_looks_for_none() {
     }
 }
 
+/// Else whoever may write one name learns which files beside it have a given content.
+#[test]
+fn for_a_single_file_what_is_in_its_directory_is_looked_at_and_not_what_is_beside_its_new_name() {
+    let form = SourceForm::Single { name: b"new".to_vec() };
+    for is_found in [true, false] {
+        let trees = renamed(Path::new("old"));
+        let path = if is_found { trees.target.clone() } else { trees.target.join("newer") };
+        let destination = open(To { path, ..asked(&trees) }, &form).unwrap();
+        let (found, _) = scan(&contents(&trees.source));
+        let decision = destination.decide(found.entry("new"), &|_, _| true);
+        assert_eq!(matches!(decision, Decision::Elsewhere { .. }), is_found);
+        destination.close(false);
+    }
+}
+
 /// Who withdrew the entry, or is gone: another one has it listed then.
 #[test]
 fn a_listing_that_nobody_waits_for_ends() {

@@ -3,6 +3,7 @@
 use super::ObjectSource;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use thalweg_mover::endpoint::{OPEN, Removal, ScanSink, Source, SourceFile};
 use thalweg_mover::{Failure, FailureKind, Result};
@@ -16,6 +17,8 @@ pub(super) const SOURCES_AHEAD: usize = 2;
 /// See the module. Their entries come one after the other.
 pub struct ObjectSources {
     sources: Vec<ObjectSource>,
+    /// So many of them have offered entries, or are about to.
+    offered: AtomicUsize,
 }
 
 impl ObjectSources {
@@ -30,7 +33,7 @@ impl ObjectSources {
             let cause = "of several places in buckets each has to give a name of its own";
             return Err(Failure::new(FailureKind::Usage, super::OPEN_SOURCE, cause));
         }
-        Ok(ObjectSources { sources })
+        Ok(ObjectSources { sources, offered: AtomicUsize::new(0) })
     }
 
     /// The one that a path is of.
@@ -43,23 +46,27 @@ impl ObjectSources {
 }
 
 impl Source for ObjectSources {
+    /// One that is only listed ahead ends nothing before its turn comes: the others are copied.
     fn lost(&self) -> Option<Failure> {
-        self.sources.iter().find_map(|source| source.lost())
+        let offered = self.offered.load(Ordering::Acquire);
+        self.sources.iter().take(offered).find_map(|source| source.lost())
     }
 
     fn scan(&self, sink: &mut dyn ScanSink) -> ScanTotals {
         let mut sink = Stoppable { sink, is_stopped: false };
         let mut totals = ScanTotals { complete: true, ..ScanTotals::default() };
         thread::scope(|scope| {
-            let (mut rest, mut begun) = (self.sources.iter(), VecDeque::new());
+            let (mut rest, mut begun) = ((1..).zip(&self.sources), VecDeque::new());
             loop {
                 let room = SOURCES_AHEAD + 1 - begun.len();
-                begun.extend(rest.by_ref().take(room).map(|source| (source, source.begin(scope))));
-                let Some((source, ahead)) = begun.pop_front() else { return };
+                let next = rest.by_ref().take(room);
+                begun.extend(next.map(|(number, source)| (number, source, source.begin(scope))));
+                let Some((number, source, ahead)) = begun.pop_front() else { return };
                 if sink.is_stopped {
                     totals.complete = false;
                     return;
                 }
+                self.offered.fetch_max(number, Ordering::AcqRel);
                 let more = source.scan_begun(ahead, &mut sink);
                 totals.entries += more.entries;
                 totals.bytes = totals.bytes.saturating_add(more.bytes);

@@ -43,8 +43,8 @@ pub struct HostLimits {
     /// For so long a consumer of frames with `block` that takes nothing may hold producers up. Default: without end.
     pub block_max: Option<Duration>,
     /// Bytes of what clients may have it keep in memory beside that, and beside buffers: entries, outcomes,
-    /// lines of receipts, pieces and names of streams, messages. Where it is more, the largest session ends of those
-    /// from one address that have most. `usize::MAX`: no bound.
+    /// lines of receipts, what is listed to find files of other names, pieces and names of streams, messages. Where it
+    /// is more, the largest session ends of those from one address that have most. `usize::MAX`: no bound.
     pub held_bytes_max: usize,
     /// How streams in TLS form are.
     pub tls_form: TlsForm,

@@ -2,7 +2,7 @@
 
 use super::{Missing, each, noise};
 use crate::endpoint::together::{TOGETHER_MAX, Together};
-use crate::endpoint::{Decision, Destination, PartialFile, Ready, Small, Staged};
+use crate::endpoint::{Decision, Destination, ELSEWHERE_BYTES_MIN, PartialFile, Ready, Small, Staged};
 use crate::failure::FailureKind;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -82,6 +82,7 @@ pub(super) const KEPT: &[(&str, Check)] = &[
     ),
     ("what stands there can be compared, unless it is another by then", what_stands_there_can_be_compared),
     ("what was found the same is kept, unless it is another by then", what_is_the_same_is_kept),
+    ("what has another name can be read if that is asked, unless it is another by then", what_is_elsewhere),
     ("what was done is unchanged the next time", what_was_done_is_unchanged),
     ("a root that stood there is not new", a_root_that_stood_there_is_not_new),
     ("a second name is linked to the first; without that the content is wanted", second_names_are_linked),
@@ -626,6 +627,28 @@ fn what_is_the_same_is_kept(bed: &dyn DestinationBed) {
     bed.put("a", b"another");
     assert_fresh(&to.keep(&entry, digest));
     assert_content(bed, "a", b"another");
+    to.close(false);
+}
+
+fn what_is_elsewhere(bed: &dyn DestinationBed) {
+    let content = noise(ELSEWHERE_BYTES_MIN as usize, 1);
+    let (old, new) = (file(1, "old", content.len()), file(2, "new", content.len()));
+    let to = begin(bed, terms());
+    assert_fresh(&decide(&*to, &old));
+    send(&*to, &old, &content);
+    end_well(&*to);
+    let to = begin(bed, terms());
+    assert_fresh(&decide(&*to, &new));
+    assert!(to.elsewhere(&new, 0).is_none(), "nobody asked for it");
+    to.close(false);
+    let to = begin(bed, Terms { finds_renames: true, ..terms() });
+    assert!(matches!(decide(&*to, &new), Decision::Elsewhere { left: None }));
+    let mut found = vec![0; content.len()];
+    let file = to.elsewhere(&new, 0).unwrap().unwrap();
+    assert_eq!(file.read_at(&mut found, 0).unwrap(), found.len());
+    assert!(found == content && to.elsewhere(&new, 1).is_none());
+    bed.put("old", b"another");
+    assert!(to.elsewhere(&new, 0).unwrap().is_err());
     to.close(false);
 }
 

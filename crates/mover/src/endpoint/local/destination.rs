@@ -26,7 +26,7 @@ use self::ajar::{is_kept_out, is_refused};
 use self::decide::settled;
 use self::delete::Deletion;
 use self::durable::Durability;
-use self::elsewhere::Listed;
+use self::elsewhere::Elsewhere;
 use self::flight::Flights;
 use self::guard::Guard;
 use self::shared_inodes::HardLinks;
@@ -60,11 +60,11 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use thalweg_sys::{Dir, File, FileSystemKind, Links, Stat, Time};
 use thalweg_wire::message::{Direct, Loss, Outcome, SourceForm, Terms};
 use thalweg_wire::path::Escaped;
-use thalweg_wire::{Digest, Entry, Kind, RelativePath};
+use thalweg_wire::{Digest, Entry, EntryId, Kind, RelativePath};
 
 pub use super::place::DestinationPlace;
 
@@ -138,8 +138,7 @@ pub struct LocalDestination {
     pub(super) scratch: Mutex<Option<Scratch>>,
     /// By reading what stands there, to compare it.
     brought: Arc<Brought>,
-    /// What stands there, for those that it lacks by name; listed when the first of them comes.
-    elsewhere: OnceLock<Listed>,
+    elsewhere: Elsewhere,
     /// The source's numbers of devices and inodes are of the same kernel as ours.
     pub(super) is_beside_source: bool,
 }
@@ -235,7 +234,7 @@ impl LocalDestination {
             top_times: Mutex::default(),
             scratch: Mutex::default(),
             brought: Brought::of_a_copy(),
-            elsewhere: OnceLock::new(),
+            elsewhere: Elsewhere::default(),
             is_beside_source: false,
             terms,
         };
@@ -611,7 +610,11 @@ impl Destination for LocalDestination {
     }
 
     fn is_elsewhere_cut(&self) -> bool {
-        self.elsewhere.get().is_some_and(Listed::is_cut)
+        self.elsewhere.is_cut()
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.elsewhere.held_bytes()
     }
 
     fn keep(&self, entry: &Entry, digest: Digest) -> Decision {
@@ -621,6 +624,10 @@ impl Destination for LocalDestination {
 
     fn settled(&self, entry: &Entry, outcome: &Outcome) {
         self.note_settled(entry, outcome);
+    }
+
+    fn gone(&self, id: EntryId) {
+        self.end_flight(id);
     }
 
     fn conclude(&self, complete: bool, goes_on: &dyn Fn() -> bool) -> Conclusion {
@@ -777,8 +784,8 @@ pub fn nameless_in(dir: Option<&Dir>, number: u64) -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use thalweg_wire::Evidence;
     use thalweg_wire::message::PartOf;
-    use thalweg_wire::{EntryId, Evidence};
 
     #[test]
     fn a_root_that_was_opened_for_us_has_its_mode_again_after_a_failure() {

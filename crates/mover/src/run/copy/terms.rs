@@ -10,7 +10,7 @@ use crate::run::steer::Steering;
 use crate::tune::Sample;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use thalweg_wire::message::{Direct, Direction, Disk, DiskSide, Steer, Terms};
+use thalweg_wire::message::{Check, Direct, Direction, Disk, DiskSide, Steer, Terms};
 
 impl Job<'_> {
     /// Both places are of this machine.
@@ -91,9 +91,13 @@ impl Job<'_> {
         options.extend(unused_of_link(far, link, self.wishes.asked_of_way));
         options.extend(self.wishes.unused.iter().map(|option| (option.as_str(), true)));
         let mut texts: Vec<String> = without_effect(far, &options).into_iter().collect();
-        let looks = matches!(self.to, To::Local(_) | To::Far(..)) && !self.wishes.dry_run;
-        if self.wishes.fidelity.finds_renames && !looks {
-            texts.push("without effect in a bucket, nowhere, or in a dry run: --find-renames".to_owned());
+        let fidelity = &self.wishes.fidelity;
+        let compares = fidelity.check != Check::Nothing && !self.wishes.dry_run;
+        let looks = compares && matches!(self.to, To::Local(_) | To::Far(..));
+        if fidelity.finds_renames && !looks {
+            let text =
+                "without effect in a bucket, nowhere, in a dry run, or with --check nothing: --find-renames";
+            texts.push(text.to_owned());
         }
         if !texts.is_empty() && !self.is_unused_told {
             self.is_unused_told = true;

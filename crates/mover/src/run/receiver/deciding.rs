@@ -1,7 +1,7 @@
 //! The thread that decides: what stands at the destination, for each entry that was offered.
 
 use super::{ReceiveRun, next_job};
-use crate::endpoint::Decision;
+use crate::endpoint::{Decision, ELSEWHERE_BYTES_MIN};
 use crate::mutex::lock;
 use crate::stage::round::HeldContent;
 use crate::stage::{Stage, Stopwatch};
@@ -31,6 +31,7 @@ pub(super) enum Decide {
     OfferedBefore(RelativePath),
     Link(Arc<Entry>),
     Keep(Arc<Entry>, Digest),
+    Gone(EntryId),
     Stop,
 }
 
@@ -66,12 +67,18 @@ impl ReceiveRun {
         }
     }
 
-    /// Of a large file a partial may be there, which is digested again.
+    /// Of a large file a partial may be there, which is digested again; for one whose content may stand under another
+    /// name all that stands there may be listed.
     fn may_take_long(&self, work: &Decide) -> bool {
+        let terms = &self.common.terms;
         match work {
-            Decide::Look(entry) => entry.content_bytes() > u64::from(self.common.terms.segment_bytes),
+            Decide::Look(entry) => {
+                let bytes = entry.content_bytes();
+                bytes > u64::from(terms.segment_bytes)
+                    || (terms.finds_renames && bytes >= ELSEWHERE_BYTES_MIN)
+            }
             Decide::Keep(..) => true,
-            Decide::OfferedBefore(_) | Decide::Link(_) | Decide::Stop => false,
+            Decide::OfferedBefore(_) | Decide::Link(_) | Decide::Gone(_) | Decide::Stop => false,
         }
     }
 
@@ -97,6 +104,10 @@ impl ReceiveRun {
             Decide::Stop => return None,
             Decide::OfferedBefore(path) => {
                 self.destination.offered_before(&path);
+                return Some(Verdict::Nothing);
+            }
+            Decide::Gone(id) => {
+                self.destination.gone(id);
                 return Some(Verdict::Nothing);
             }
             Decide::Look(entry) => {
@@ -219,10 +230,14 @@ mod tests {
     }
 
     fn run_to(destination: Arc<dyn Destination>, heard: &Heard) -> Arc<ReceiveRun> {
+        run_by(Terms::of(4 << 20, 1 << 20), destination, heard)
+    }
+
+    fn run_by(terms: Terms, destination: Arc<dyn Destination>, heard: &Heard) -> Arc<ReceiveRun> {
         ReceiveRun::start(
             TransferNumber(0),
             destination,
-            Terms::of(4 << 20, 1 << 20),
+            terms,
             Limits::default(),
             Box::new(heard.clone()),
             crate::event::nobody(),
@@ -249,6 +264,29 @@ mod tests {
             while !self.concludes.load(Ordering::Acquire) {
                 std::thread::sleep(Duration::from_millis(1));
             }
+        }
+    }
+
+    /// For the second entry lists more than anybody will wait for.
+    #[derive(Default)]
+    struct ListsForSecond(AtomicUsize);
+
+    impl Hold for ListsForSecond {
+        fn decide(&self, reading: Reading<'_>) {
+            let is_second = self.0.fetch_add(1, Ordering::AcqRel) == 1;
+            while is_second && reading(0, 1 << 50) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+
+    /// Keeps what is gone.
+    #[derive(Default)]
+    struct Gone(Mutex<Vec<EntryId>>);
+
+    impl Hold for Gone {
+        fn gone(&self, id: EntryId) {
+            self.0.lock().unwrap().push(id);
         }
     }
 
@@ -336,6 +374,21 @@ mod tests {
         run.close();
     }
 
+    #[test]
+    fn what_is_decided_is_told_before_all_that_stands_there_is_listed_for_other_names() {
+        let heard = Heard::default();
+        let terms = Terms { finds_renames: true, ..Terms::of(4 << 20, 1 << 20) };
+        let run = run_by(terms, Arc::new(HeldUp::<ListsForSecond>::default()), &heard);
+        // Nothing is looked at before both are there.
+        run.unnoted.store(super::super::UNNOTED_MAX + 1, Ordering::Release);
+        let evidence = Evidence { size: ELSEWHERE_BYTES_MIN, ..Evidence::default() };
+        run.hear(TransferMessage::Offer(vec![entry(0), Entry { evidence, ..entry(1) }])).unwrap();
+        run.noted(1);
+        wait_for(&heard, 1);
+        assert_eq!(heard.0.lock().unwrap().1, 1);
+        run.close();
+    }
+
     /// Else the first is thrown away as if nobody wanted it, and the entry has nothing when it is to get its name.
     #[test]
     fn of_a_file_that_is_twice_in_one_pack_the_first_is_kept() {
@@ -361,6 +414,22 @@ mod tests {
         wait_until_it_waits_for(&run, Some(WaitingFor::Read));
         run.close();
         assert_eq!(endless.hold.decided.load(Ordering::Acquire), 1, "the rest of the queue is not looked at");
+    }
+
+    /// Else it keeps for ever what it knows of an entry that changed at the source.
+    #[test]
+    fn a_destination_hears_of_an_entry_that_another_replaces() {
+        let (to, heard) = (Arc::new(HeldUp::<Gone>::default()), Heard::default());
+        let run = run_to(to.clone(), &heard);
+        run.hear(TransferMessage::Offer(vec![entry(0), entry(1)])).unwrap();
+        wait_for(&heard, 2);
+        run.hear(TransferMessage::Withdraw(vec![(EntryId(1), None)])).unwrap();
+        let until = Instant::now() + Duration::from_secs(60);
+        while *to.hold.0.lock().unwrap() != [EntryId(1)] {
+            assert!(Instant::now() < until, "it hears nothing");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        run.close();
     }
 
     #[test]

@@ -9,8 +9,9 @@
 //! Nothing is written before a difference is known. Copied chunks are digested again on the way, and count like
 //! those that came from the sender.
 //!
-//! A file of another name is only copied from: that it is not the entry is known from the beginning. If the first of
-//! its chunks that is compared differs, it is taken for another file, and all of the entry is asked for.
+//! A file of another name is only copied from: that it is not the entry is known from the beginning. If the first
+//! [`IN_VAIN_MAX`] of its chunks that are compared differ, it is taken for another file, and all of the entry is asked
+//! for.
 
 use super::{Action, Candidate, Item, Large, Receiver, State, protocol};
 use crate::failure::{Failure, FailureKind, Result};
@@ -18,12 +19,16 @@ use crate::transfer::runs::RunSet;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use thalweg_wire::message::{Outcome, Run, TransferMessage as Say, Want};
+use thalweg_wire::message::{Outcome, Run, TransferMessage as Say};
 use thalweg_wire::{Digest, Entry, EntryId, digest, limits};
 
 /// Runs of holes that wait to be looked for, in all files that stand here: beyond it such a file counts as
 /// another, and is copied from as far as it is the same.
 const LOOKING_MAX: usize = 64 << 10;
+
+/// Chunks of a file of another name that are compared in vain before it counts as another file: of several streams each
+/// has one, and that the one that differs answers first says nothing of the others.
+const IN_VAIN_MAX: u64 = 4;
 
 /// What is known of a candidate.
 pub(super) struct Comparison {
@@ -38,6 +43,8 @@ pub(super) struct Comparison {
     looking: u32,
     /// Some chunk was found the same.
     has_helped: bool,
+    /// Until then: chunks of a file of another name that differ, and were asked for since the entry was offered last.
+    in_vain: Vec<u64>,
     /// Some chunk was copied from a file of another name.
     is_counted: bool,
 }
@@ -51,13 +58,27 @@ impl Comparison {
             copying: None,
             looking: 0,
             has_helped: false,
+            in_vain: Vec::new(),
             is_counted: false,
         }
     }
 
-    /// A file of another name in which nothing of the entry was found.
-    fn is_wrong_guess(&self) -> bool {
-        self.candidate.is_elsewhere && !self.has_helped
+    /// A chunk differs. Whether that shows that this is a file of another name in which nothing of the entry is; if not,
+    /// the chunk is to be asked for.
+    fn is_wrong_guess(&mut self, chunk: u64) -> bool {
+        if !self.candidate.is_elsewhere || self.has_helped || self.in_vain.contains(&chunk) {
+            return false;
+        }
+        if self.in_vain.len() as u64 + 1 >= self.candidate.chunks.min(IN_VAIN_MAX) {
+            return true;
+        }
+        self.in_vain.push(chunk);
+        false
+    }
+
+    /// The entry is offered again: what was asked for before is asked for anew.
+    pub(super) fn begin_anew(&mut self) {
+        self.in_vain.clear();
     }
 
     pub(super) fn is_same(&self, chunk: u64) -> bool {
@@ -143,9 +164,12 @@ impl Receiver {
 
     /// It has not: the sender is asked for the chunk.
     pub fn chunk_differs(&mut self, id: EntryId, chunk: u64, now: Duration) {
-        let Some(Item { state: State::Large(large), .. }) = self.items.get(&id) else { return };
-        let Some(comparison) = large.comparison.as_ref().filter(|_| !large.has(chunk)) else { return };
-        if comparison.is_wrong_guess() {
+        let Some(Item { state: State::Large(large), .. }) = self.items.get_mut(&id) else { return };
+        if large.has(chunk) {
+            return;
+        }
+        let Some(comparison) = &mut large.comparison else { return };
+        if comparison.is_wrong_guess(chunk) {
             self.give_up_guess(id);
         } else {
             self.ask_whole(id, chunk);
@@ -263,19 +287,20 @@ impl Receiver {
         }
     }
 
-    /// The file of another name is another file: the sender is asked for all that is not here.
+    /// The file of another name is another file: the sender is asked for all that is not here and was not asked for.
     fn give_up_guess(&mut self, id: EntryId) {
         let Some(item) = self.items.get_mut(&id) else { return };
         let State::Large(large) = &mut item.state else { return };
-        large.comparison = None;
+        let in_vain = large.comparison.take().map(|comparison| comparison.in_vain).unwrap_or_default();
         // What is read again needs a new one.
         large.seal = None;
         // Else the answer to the repeated offer asks for it.
         if item.unconfirmed {
             return;
         }
-        let wants = large.wants();
-        let asked: Vec<(EntryId, Run)> = wants.iter().flat_map(Want::runs).map(|&run| (id, run)).collect();
+        let mut missing = large.missing();
+        in_vain.into_iter().for_each(|chunk| missing.remove(chunk, chunk + 1));
+        let asked: Vec<(EntryId, Run)> = missing.said().into_iter().map(|run| (id, run)).collect();
         self.outbox.say_acks();
         for runs in asked.chunks(limits::MESSAGE_ITEMS_MAX / 2) {
             item.asked = item.asked.wrapping_add(runs.len() as u32);

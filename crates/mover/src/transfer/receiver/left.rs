@@ -56,9 +56,7 @@ fn gaps_of((first, end): (u64, u64)) -> usize {
 impl Large {
     /// What the sender should do about chunks that are not here: compare those that can be, send the others.
     pub(super) fn wants(&self) -> Vec<Want> {
-        let mut missing = RunSet::new();
-        self.tree.missing().into_iter().for_each(|(first, end)| missing.insert(first, end));
-        self.written.iter().for_each(|(first, end)| missing.remove(first, end));
+        let mut missing = self.missing();
         let mut wants = Vec::new();
         if let Some(comparison) = &self.comparison {
             let compare = comparison.take_comparable(&mut missing);
@@ -70,6 +68,14 @@ impl Large {
             wants.push(Want::Missing(missing.said()));
         }
         wants
+    }
+
+    /// Chunks that are not here.
+    pub(super) fn missing(&self) -> RunSet {
+        let mut missing = RunSet::new();
+        self.tree.missing().into_iter().for_each(|(first, end)| missing.insert(first, end));
+        self.written.iter().for_each(|(first, end)| missing.remove(first, end));
+        missing
     }
 }
 

@@ -272,6 +272,9 @@ impl Receiver {
             State::Large(large) => {
                 // What is still missing may be read at another moment.
                 large.seal = None;
+                if let Some(comparison) = &mut large.comparison {
+                    comparison.begin_anew();
+                }
                 self.say_missing(id);
             }
             State::Staged(_) | State::Keeping(..) | State::Finishing(_) | State::Named(_) => {

@@ -146,7 +146,7 @@ fn terms() -> Terms {
         yields: true,
         removes_source: true,
         part: None,
-        finds_renames: false,
+        finds_renames: true,
         job_key: [0x70; 16],
     }
 }

@@ -9,24 +9,23 @@
 //! It is a guess: what was read and what is written is digested, so a file that is another one, or is changed or gone
 //! meanwhile, costs a read and no more. Names stay; what the source lacks is deleted when all else is settled.
 //!
-//! Not looked at: what links lead to, other file systems, staging directories, directories that cannot be listed, and
-//! what came there after the listing, from this copy too.
+//! Not looked at: what stands beside a single file that gets a new name, what links lead to, other file systems, staging
+//! directories, directories that may not be listed, and what came there after the listing, from this copy too. What is
+//! left out for another cause, as for want of descriptors, is told as what is beyond the bounds is.
 
-use super::{LocalDestination, Place};
+use super::LocalDestination;
 use crate::endpoint::local::is_staging;
 use crate::endpoint::local::staging::Grain;
 use crate::endpoint::local::staging::territory::key_of;
 use crate::endpoint::local::walk::{Step, Walk};
-use crate::endpoint::{Decision, ELSEWHERE_MAX, Reading};
+use crate::endpoint::{Decision, ELSEWHERE_BYTES_MIN, ELSEWHERE_MAX, Reading};
 use std::io;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use thalweg_sys::{File, Kind, Links, Stat, Time};
 use thalweg_wire::message::Check;
 use thalweg_wire::{Entry, Evidence};
 
-/// Smaller files are sent: at 100 Mbit/s this takes 10 ms, and a file that is compared costs a question, a partial and
-/// a record of its own, where others share a pack.
-const BYTES_MIN: u64 = 128 << 10;
 /// Files that are listed: 48 MiB of memory.
 const FILES_MAX: usize = 1 << 20;
 /// Bytes of their names and of the paths of their directories: as long as they usually are, for all of those.
@@ -35,21 +34,42 @@ const PATH_BYTES_MAX: usize = 64 << 20;
 const NAMES_MAX: u64 = 16 << 20;
 /// Files of one size and time that are looked at for an entry.
 const ALIKE_MAX: usize = 1024;
-/// Names between two questions whether anybody still waits.
+/// Names between two questions whether anybody still waits, and two words on how much memory is taken.
 const ASK_EVERY: u64 = 256;
 
 /// Where a file stands: the path of its directory, and its name.
 pub(super) type At<'a> = (&'a [u8], &'a [u8]);
 
+/// What stands there, for entries that it lacks by name.
+#[derive(Default)]
+pub(super) struct Elsewhere {
+    /// Listed when the first of them comes.
+    listed: OnceLock<Listed>,
+    /// Memory that this takes, also while it is being listed.
+    bytes: AtomicUsize,
+}
+
+impl Elsewhere {
+    /// Whether more stands there, or may, than was looked at.
+    pub(super) fn is_cut(&self) -> bool {
+        self.listed.get().is_some_and(|listed| listed.is_cut)
+    }
+
+    /// Memory that is taken now.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+}
+
 /// What stands there, as far as it is listed.
-pub(super) struct Listed {
+struct Listed {
     /// By size and time.
     files: Vec<Found>,
     /// Where in `bytes` the paths of their directories are.
     dirs: Vec<(u32, u32)>,
     /// Names and paths.
     bytes: Vec<u8>,
-    /// There are more.
+    /// There are more, or may be.
     is_cut: bool,
     /// What all of them are on.
     device: u64,
@@ -88,8 +108,10 @@ impl LocalDestination {
         grain: Grain,
         reading: Reading<'_>,
     ) -> Decision {
-        let is_asked = self.terms.finds_renames && self.terms.check != Check::Nothing && !self.terms.dry_run;
-        if !is_asked || entry.evidence.size < BYTES_MIN {
+        let may_find = self.terms.check != Check::Nothing && !self.terms.dry_run;
+        // What stands beside a new name is not below the destination.
+        let is_asked = self.terms.finds_renames && may_find && !self.renames();
+        if !is_asked || entry.evidence.size < ELSEWHERE_BYTES_MIN {
             return decision;
         }
         let Some(listed) = self.listed(&|| reading(0, entry.evidence.size)) else { return decision };
@@ -110,17 +132,20 @@ impl LocalDestination {
 
     /// What stands there, listed now if it was not; `None` if it cannot be, or nobody waits for it.
     fn listed(&self, goes_on: &dyn Fn() -> bool) -> Option<&Listed> {
-        if let Some(listed) = self.elsewhere.get() {
+        if let Some(listed) = self.elsewhere.listed.get() {
             return Some(listed);
         }
-        let listed = Listed::of(self.root.as_ref()?, BOUNDS, goes_on)?;
-        Some(self.elsewhere.get_or_init(|| listed))
+        let listed = Listed::of(self, BOUNDS, goes_on);
+        let bytes = listed.as_ref().map_or(0, Listed::held_bytes);
+        self.elsewhere.bytes.store(bytes, Ordering::Relaxed);
+        let listed = listed?;
+        Some(self.elsewhere.listed.get_or_init(|| listed))
     }
 
     /// A file that was noted for an entry, with the paths of its directory and its name.
     pub(super) fn found_elsewhere(&self, entry: &Entry, number: usize) -> Option<(Found, At<'_>)> {
         let number = self.flights.elsewhere(entry.id, number)?;
-        let listed = self.elsewhere.get()?;
+        let listed = self.elsewhere.listed.get()?;
         let found = listed.files.get(number as usize)?;
         Some((*found, (listed.dir_of(found), listed.name_of(found))))
     }
@@ -143,12 +168,13 @@ impl LocalDestination {
 }
 
 impl Listed {
-    /// What stands below `root`; `None` if that cannot be listed, or `goes_on` says that nobody waits for it.
-    fn of(root: &Arc<Place>, bounds: Bounds, goes_on: &dyn Fn() -> bool) -> Option<Listed> {
+    /// What stands at `to`; `None` if that cannot be listed, or `goes_on` says that nobody waits for it.
+    fn of(to: &LocalDestination, bounds: Bounds, goes_on: &dyn Fn() -> bool) -> Option<Listed> {
+        let root = to.root.as_ref()?;
         let key = root.territory.key.mount;
-        let reopen = |path: &[u8]| root.dir.open_beneath(path, Links::Refuse);
+        let reopen = |path: &[u8]| to.with_descriptors(|| root.dir.open_beneath(path, Links::Refuse));
         let mut walk = Walk::new(Box::new(reopen));
-        walk.enter(b"", root.dir.clone()).ok()?;
+        to.with_descriptors(|| walk.enter(b"", root.dir.clone())).ok()?;
         let (files, dirs, bytes) = (Vec::new(), Vec::new(), Vec::new());
         let mut listed = Listed { files, dirs, bytes, is_cut: false, device: key.0 };
         // Numbers of the directories on the way, of those that have a file that is listed.
@@ -157,8 +183,10 @@ impl Listed {
         loop {
             let (name, kind) = match walk.next() {
                 Step::Name(name, kind) => (name, kind),
-                // What cannot be listed is not found.
-                Step::Trouble(_) => continue,
+                Step::Trouble(error) => {
+                    listed.is_cut |= hides_some(&error);
+                    continue;
+                }
                 Step::Left(_) => {
                     levels.pop();
                     continue;
@@ -166,8 +194,11 @@ impl Listed {
                 Step::End => break,
             };
             names += 1;
-            if names.is_multiple_of(ASK_EVERY) && !goes_on() {
-                return None;
+            if names.is_multiple_of(ASK_EVERY) {
+                to.elsewhere.bytes.store(listed.held_bytes(), Ordering::Relaxed);
+                if !goes_on() {
+                    return None;
+                }
             }
             if names > bounds.names {
                 listed.is_cut = true;
@@ -176,22 +207,35 @@ impl Listed {
             if is_staging(&name) || !matches!(kind, Kind::File | Kind::Dir | Kind::Unknown) {
                 continue;
             }
-            let (Ok(dir), Some(level)) = (walk.dir(), levels.last_mut()) else {
-                walk.abandon();
-                continue;
+            let dir = match walk.dir() {
+                Ok(dir) => dir,
+                Err(error) => {
+                    listed.is_cut |= hides_some(&error);
+                    walk.abandon();
+                    continue;
+                }
             };
-            let Ok(stat) = dir.stat(&name) else { continue };
+            let Some(level) = levels.last_mut() else { break };
+            let stat = match dir.stat(&name) {
+                Ok(stat) => stat,
+                Err(error) => {
+                    listed.is_cut |= hides_some(&error);
+                    continue;
+                }
+            };
             match stat.kind {
                 Kind::Dir if key_of(&stat) == key => {
-                    let entered = dir
-                        .open_beneath(&name, Links::Refuse)
-                        .and_then(|child| walk.enter(&name, Arc::new(child)));
-                    if entered.is_ok() {
-                        levels.push(None);
+                    let entered = to.with_descriptors(|| {
+                        let child = dir.open_beneath(&name, Links::Refuse)?;
+                        walk.enter(&name, Arc::new(child))
+                    });
+                    match entered {
+                        Ok(()) => levels.push(None),
+                        Err(error) => listed.is_cut |= hides_some(&error),
                     }
                 }
                 Kind::File
-                    if stat.size >= BYTES_MIN
+                    if stat.size >= ELSEWHERE_BYTES_MIN
                         && key_of(&stat) == key
                         && !listed.add(walk.path(), &name, &stat, level, bounds) =>
                 {
@@ -202,6 +246,9 @@ impl Listed {
             }
         }
         listed.files.sort_unstable_by_key(|file| (file.size, file.mtime));
+        listed.files.shrink_to_fit();
+        listed.dirs.shrink_to_fit();
+        listed.bytes.shrink_to_fit();
         if listed.is_cut {
             tracing::warn!(
                 files = listed.files.len(),
@@ -260,9 +307,10 @@ impl Listed {
         picked.into_iter().map(|(number, _)| number).collect()
     }
 
-    /// Whether more stands there than was looked at.
-    pub(super) fn is_cut(&self) -> bool {
-        self.is_cut
+    fn held_bytes(&self) -> usize {
+        self.files.capacity() * size_of::<Found>()
+            + self.dirs.capacity() * size_of::<(u32, u32)>()
+            + self.bytes.capacity()
     }
 
     fn dir_of(&self, file: &Found) -> &[u8] {
@@ -275,15 +323,23 @@ impl Listed {
     }
 }
 
+/// Whether files are missed by this that might be looked at: not what went, nor what may not be read.
+fn hides_some(error: &io::Error) -> bool {
+    !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::endpoint::Destination;
     use crate::endpoint::local::{DestinationPlace, wire_time};
     use crate::filter::Filter;
+    use std::cell::Cell;
     use std::path::Path;
     use std::time::{Duration, SystemTime};
     use thalweg_sys::Dir;
     use thalweg_wire::message::{SourceForm, Terms};
+    use thalweg_wire::{EntryId, RelativePath};
 
     /// Changed so long after 1970, and all alike.
     const CHANGED: Duration = Duration::from_secs(1_000_000_000);
@@ -292,7 +348,7 @@ mod tests {
         let path = root.join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         let file = std::fs::File::create(path).unwrap();
-        file.set_len(BYTES_MIN).unwrap();
+        file.set_len(ELSEWHERE_BYTES_MIN).unwrap();
         file.set_modified(SystemTime::UNIX_EPOCH + CHANGED).unwrap();
         let (dir, name) = match name.rsplit_once('/') {
             Some((dir, name)) => (root.join(dir), name),
@@ -303,11 +359,17 @@ mod tests {
         Evidence { size: stat.size, mtime, device, inode, ..Evidence::default() }
     }
 
-    fn listed(root: &Path, bounds: Bounds) -> Listed {
+    fn opened(root: &Path, terms: Terms) -> LocalDestination {
         let place = DestinationPlace { path: root.to_path_buf(), below: None };
-        let terms = Terms { dry_run: true, ..Terms::of(4 << 20, 1 << 20) };
-        let to = LocalDestination::open(place, &SourceForm::Many, true, terms, None, Filter::default());
-        Listed::of(to.unwrap().root.as_ref().unwrap(), bounds, &|| true).unwrap()
+        LocalDestination::open(place, &SourceForm::Many, true, terms, None, Filter::default()).unwrap()
+    }
+
+    fn destination(root: &Path) -> LocalDestination {
+        opened(root, Terms { dry_run: true, ..Terms::of(4 << 20, 1 << 20) })
+    }
+
+    fn listed(root: &Path, bounds: Bounds) -> Listed {
+        Listed::of(&destination(root), bounds, &|| true).unwrap()
     }
 
     fn names(listed: &Listed, picked: &[u32]) -> Vec<String> {
@@ -335,8 +397,74 @@ mod tests {
         ];
         for (bounds, files, is_cut) in rows {
             let listed = listed(scratch.path(), bounds);
-            assert_eq!((listed.files.len(), listed.is_cut()), (files, is_cut), "{bounds:?}");
+            assert_eq!((listed.files.len(), listed.is_cut), (files, is_cut), "{bounds:?}");
         }
+    }
+
+    #[test]
+    fn what_is_left_out_for_no_good_cause_is_known() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = scratch.path();
+        let deep = "d/".repeat(24);
+        put(root, &format!("{deep}file"));
+        put(root, "d/x");
+        for number in 0..ASK_EVERY {
+            std::fs::write(root.join(format!("{deep}{number}")), "").unwrap();
+        }
+        // The walk is far below, and holds only the innermost directories.
+        let goes_on = || {
+            std::fs::rename(root.join("d"), root.join("old")).unwrap();
+            std::fs::create_dir(root.join("d")).unwrap();
+            true
+        };
+        let listed = Listed::of(&destination(root), BOUNDS, &goes_on).unwrap();
+        assert_eq!((listed.files.len(), listed.is_cut), (1, true), "another stands where x was");
+        assert!(hides_some(&io::Error::from_raw_os_error(thalweg_sys::errno::TOO_MANY_OPEN)));
+        assert!(!hides_some(&io::ErrorKind::PermissionDenied.into()));
+    }
+
+    /// Else clients of a daemon take memory that nobody counts.
+    #[test]
+    fn what_is_listed_counts_as_held_also_on_the_way() {
+        let scratch = tempfile::tempdir().unwrap();
+        let files = 3 * ASK_EVERY as usize;
+        for number in 0..files {
+            put(scratch.path(), &number.to_string());
+        }
+        let to = destination(scratch.path());
+        let told = Cell::new(0);
+        let goes_on = |most: usize| {
+            told.set(told.get().max(to.elsewhere.held_bytes()));
+            told.get() < most
+        };
+        let few = ASK_EVERY as usize / 2 * size_of::<Found>();
+        assert!(to.listed(&|| goes_on(few)).is_none() && told.get() >= few, "{}", told.get());
+        assert_eq!(to.elsewhere.held_bytes(), 0, "it was given up");
+        assert!(to.listed(&|| true).is_some());
+        assert!(to.elsewhere.held_bytes() > files * size_of::<Found>());
+    }
+
+    /// Else each change at the source leaves something behind.
+    #[test]
+    fn what_was_noted_for_an_entry_goes_when_another_replaces_it() {
+        let scratch = tempfile::tempdir().unwrap();
+        let evidence = put(scratch.path(), "old");
+        let to = opened(scratch.path(), Terms { finds_renames: true, ..Terms::of(4 << 20, 1 << 20) });
+        let entry = Entry {
+            id: EntryId(1),
+            path: RelativePath::new(b"new".to_vec()).unwrap(),
+            kind: thalweg_wire::Kind::File { sparse: false, marked: false },
+            mode: 0o644,
+            uid: thalweg_sys::user::effective_uid(),
+            gid: thalweg_sys::user::effective_gid(),
+            evidence,
+            xattrs: Vec::new(),
+        };
+        assert!(matches!(to.decide(&entry, &|_, _| true), Decision::Elsewhere { left: None }));
+        assert!(to.flights.elsewhere(entry.id, 0).is_some());
+        to.gone(entry.id);
+        assert!(to.flights.elsewhere(entry.id, 0).is_none());
+        to.close(false);
     }
 
     #[test]

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use thalweg_sys::{Dir, File, Kind, Replace, Stat};
 use thalweg_wire::message::{Loss, Outcome};
-use thalweg_wire::{Digest, Entry, RelativePath};
+use thalweg_wire::{Digest, Entry, EntryId, RelativePath};
 
 impl LocalDestination {
     pub(super) fn begin_partial(&self, entry: &Entry) -> Result<Arc<dyn PartialFile>> {
@@ -587,12 +587,18 @@ impl LocalDestination {
         }
     }
 
-    pub(super) fn note_settled(&self, entry: &Entry, outcome: &Outcome) {
-        self.hard_links.end(&entry.path);
-        let flight = self.flights.end(entry.id);
+    /// An entry is settled, or another replaces it: what was known of it, which the journal need not tell any more.
+    pub(super) fn end_flight(&self, id: EntryId) -> Flight {
+        let flight = self.flights.end(id);
         if let (Some(number), Some(journal)) = (flight.partial, &mut *lock(&self.journal)) {
             journal.end(number);
         }
+        flight
+    }
+
+    pub(super) fn note_settled(&self, entry: &Entry, outcome: &Outcome) {
+        self.hard_links.end(&entry.path);
+        let flight = self.end_flight(entry.id);
         let digest = match outcome {
             Outcome::Done { digest, .. } | Outcome::Unchanged { digest } => *digest,
             Outcome::Skipped(_) | Outcome::Failed(_) => return,

@@ -99,7 +99,7 @@ impl Flights {
         lock(&self.entries).get(&id).is_some_and(|flight| flight.finished.is_some())
     }
 
-    /// It has its last word: what was known of it.
+    /// It has its last word, or will have none: what was known of it.
     pub(super) fn end(&self, id: EntryId) -> Flight {
         lock(&self.entries).remove(&id).unwrap_or_default()
     }
