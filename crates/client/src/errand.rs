@@ -95,8 +95,10 @@ pub struct Given {
     pub returned: Vec<(String, PathBuf)>,
     /// Whether [`Told::Progress`] and [`Told::Evidence`] are wanted.
     pub progress: bool,
-    /// The rate that it is to keep, which may change while it runs; at first it is what the words say.
+    /// The rate that it is to keep, which may change while it runs.
     pub rate: Arc<Rate>,
+    /// How often that had [changed](Rate::changes) when it was what the words say.
+    pub rate_changes: u64,
     /// Which copy of its command it is, from 1 on.
     pub number: usize,
     /// How many there are.
@@ -241,7 +243,8 @@ impl Errand {
         let deputy = Arc::new(steward.start_deputy(&|| stop.is_asked())?);
         let sends = deputy.clone();
         let (goes_on, over) = mpsc::channel();
-        let (rate, changes) = (given.rate.clone(), given.rate.changes());
+        // It may have changed while somebody typed a password.
+        let (rate, changes) = (given.rate.clone(), given.rate_changes);
         // If ssh takes nothing, it has ended, and that is heard.
         threads::spawn("errand", move || send(&sends, errand, &attached, (&rate, changes), &over))?;
         let mut hearing = Hearing {

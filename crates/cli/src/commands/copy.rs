@@ -137,6 +137,8 @@ fn run_directly(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit>
     }
     let sends = jobs.iter().any(|job| job.is_push());
     let congestion = congestion::wished(args.link.congestion.cca.as_deref(), sends)?;
+    // Whoever wants another rate from here on wants another one than the words of errands say.
+    let rate_changes = wishes.movement.rate.changes();
     // What runs elsewhere is told there.
     let _listens = running::listen(&state, &wishes.movement.rate);
 
@@ -156,6 +158,7 @@ fn run_directly(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit>
         receipts: &receipts,
         how: &how,
         wishes: &wishes,
+        rate_changes,
         congestion: &congestion,
         state: &state,
         stop: &stop,
@@ -277,6 +280,8 @@ struct Copies<'a> {
     receipts: &'a [Option<ReceiptFile>],
     how: &'a How,
     wishes: &'a Wishes,
+    /// How often its rate had changed when that was what was typed.
+    rate_changes: u64,
     congestion: &'a Wished,
     state: &'a Path,
     stop: &'a Stop,
@@ -380,9 +385,9 @@ impl Copies<'_> {
             errand.acting()
         )));
         let relay = Relay::new(listener.clone());
-        let Copies { how, state, stop, signal, .. } = *self;
+        let Copies { how, state, stop, signal, rate_changes, .. } = *self;
         let rate = &self.wishes.movement.rate;
-        let exit = errand.run(&Hears { how, state, relay: &relay, meter, rate, stop, signal })?;
+        let exit = errand.run(&Hears { how, state, relay: &relay, meter, rate, rate_changes, stop, signal })?;
         Ok(Ended::There(exit, relay))
     }
 }
