@@ -103,7 +103,7 @@ fn run_directly(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit>
     let far: Vec<Whom> = asked.iter().flat_map(Asked::far_movers).collect();
     let mut how = How { client_line: client_line()?, ..how(args, places, &state) };
     let is_shared = args.part.is_none() && asked.iter().any(|asked| asked.part().is_some());
-    how.ssh.connect_max = (asked.len() > 1).then_some(BESIDE_CONNECT_MAX);
+    how.ssh.connect_max = (asked.len() > 1 && are_several_hosts(&far)).then_some(BESIDE_CONNECT_MAX);
     let mut far_movers = FarMovers::new(how.clone());
     let here = asked.iter().zip(&errands).filter(|(_, errand)| errand.is_none());
     far_movers.reach_together(&here.flat_map(|(asked, _)| asked.far_movers()).collect::<Vec<_>>())?;
@@ -197,6 +197,12 @@ fn read_places(args: &CopyArgs, only: Option<&[RelativePath]>, places: &Places) 
 /// For how long one ssh host of several may not answer: the others wait for it, and their copies with them. A login
 /// takes far less; where nothing answers the kernel tries for some two minutes.
 const BESIDE_CONNECT_MAX: Duration = Duration::from_secs(30);
+
+/// Whether more than one host is logged in to.
+fn are_several_hosts(far: &[Whom]) -> bool {
+    let mut hosts = far.iter().filter(|whom| matches!(whom, Whom::Ssh(..)));
+    hosts.next().is_some_and(|first| hosts.any(|other| other != first))
+}
 
 /// Reaches their places. Of a copy that several hosts share (`may_lack`), a host that is not reached leaves its parts
 /// undone, unless none is; it is tried once.
@@ -504,6 +510,24 @@ mod tests {
     use super::*;
     use thalweg_mover::link::Identity;
     use thalweg_mover::run::copy::{From, To};
+
+    #[test]
+    fn one_host_by_ssh_is_alone_however_many_copies_and_daemons_there_are_beside_it() {
+        let are_several = |copies: &[[&str; 2]]| {
+            let far = |typed: &[&str; 2]| {
+                let typed = typed.map(OsString::from);
+                let asked = Asked::read_parts(&typed, None, &Places::default(), None).unwrap();
+                asked.iter().flat_map(Asked::far_movers).collect::<Vec<_>>()
+            };
+            are_several_hosts(&copies.iter().flat_map(far).collect::<Vec<_>>())
+        };
+        assert!(!are_several(&[["h:a", "x"], ["h:b", "y"]]));
+        assert!(!are_several(&[["h:a", "tw://d/e/x"], ["z", "h:b"], ["h:c", "h:d"]]));
+        assert!(!are_several(&[["tw://d/e/x", "x"], ["tw://f/e/y", "y"]]));
+        assert!(are_several(&[["h:a", "x"], ["me@h:b", "y"]]));
+        assert!(are_several(&[["h:a", "x"], ["h:b", "other:y"]]));
+        assert!(are_several(&[["a,b:x", "x"]]));
+    }
 
     /// Each time it would be waited for.
     #[test]
