@@ -7,6 +7,7 @@ use crate::copy_output::{Listener, Teller};
 use crate::exit::Exit;
 use crate::place::Places;
 use crate::{begun, out, running, show, signals, threads};
+use earlier::Earlier;
 use errand::{Between, Hears, Pack};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -33,6 +34,9 @@ use thalweg_sys::priority::Priority;
 use thalweg_wire::message::{PartOf, Preserve};
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{RelativePath, limits};
+
+/// Receipts that an earlier run left.
+mod earlier;
 
 /// Copies whose two places are far.
 mod errand;
@@ -74,7 +78,7 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
 /// 1. The command line is read, and this process stands back as it says.
 /// 2. Places are reached; those of a copy between two far places when it runs.
 /// 3. All copies run at the same time, and tell on one terminal.
-/// 4. Links end in order; report and receipt are completed; each copy has its last word.
+/// 4. Links end in order; report and receipts are completed; each copy has its last word.
 fn run_directly(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     let filter = args.filter.held()?;
     let only = filter.only()?;
@@ -144,6 +148,8 @@ fn run_directly(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit>
 
     let stop = Arc::new(Stop::default());
     let signal = signals::stop_on(stop.clone(), (!args.quiet).then_some(STOPPING))?;
+    let of_part = |number: usize| receipt_at(args, number, works.len()).filter(|_| is_shared);
+    let earlier = Earlier::find((1..=works.len()).filter_map(of_part));
     let receipts = begin_receipts(args, &works)?;
     let meters: Vec<Arc<Meter>> = works.iter().map(|_| Arc::default()).collect();
     let elsewhere = (1..).zip(&works).filter(|(_, work)| matches!(work, Ok(Work::Between(_))));
@@ -179,6 +185,9 @@ fn run_directly(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit>
         {
             reported = reported.worst(teller.kept(receipt.finish(agreed)));
         }
+    }
+    for told in earlier.set_aside() {
+        teller.hear_link(&Event::Note(told));
     }
     Ok(done.iter().fold(reported, |exit, copy| exit.worst(copy.finish(reported))))
 }
