@@ -402,7 +402,8 @@ impl Copies<'_> {
         let relay = Relay::new(listener.clone());
         let Copies { how, state, stop, signal, rate_changes, .. } = *self;
         let rate = &self.wishes.movement.rate;
-        let exit = errand.run(&Hears { how, state, relay: &relay, meter, rate, rate_changes, stop, signal })?;
+        let exit =
+            errand.run(&Hears { how, state, relay: &relay, meter, rate, rate_changes, stop, signal })?;
         Ok(Ended::There(exit, relay))
     }
 }
