@@ -433,6 +433,30 @@ fn why_and_limit_are_asked_about_a_copy_between_far_places_where_it_was_asked_fo
 }
 
 #[test]
+fn a_rate_that_is_wanted_while_the_acting_end_is_logged_in_to_is_that_of_the_copy() {
+    let Some(site) = Site::start() else { return };
+    std::fs::write(site.a.path("file"), noise(9, 32 << 20)).unwrap();
+    // By its name it takes the options of OpenSSH, behind the script. A password that is typed takes as long.
+    let [ssh, script, typed] = ["ssh", "ssh.sh", "typed"].map(|name| site.here.path(name));
+    std::os::unix::fs::symlink("/bin/sh", &ssh).unwrap();
+    let wait = format!("until test -e '{}'; do sleep 0.1; done", typed.display());
+    std::fs::write(&script, format!("{wait}\nexec {} \"$@\"\n", site.rsh())).unwrap();
+    let rsh = format!("'{}' '{}'", ssh.display(), script.display());
+    // It would take longer than it is waited for.
+    let mut slow = site.here.thalweg();
+    slow.args(["cp", "-e", &rsh, "--bwlimit", "64kB"]).args([site.at_a("file"), site.at_b("to")]);
+    let running = Running::start(slow);
+    let pid = running.pid().to_string();
+    let limit = || site.here.run(["limit", &pid, "none"]).status.success();
+    assert!(wait_until(ARRIVES, limit), "nobody is there to be asked");
+    std::fs::write(&typed, "").unwrap();
+    let ran = running.end(ARRIVES);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    assert!(std::fs::read(site.b.path("to")).unwrap() == noise(9, 32 << 20));
+    site.assert_gone();
+}
+
+#[test]
 fn ways_of_data_streams_are_those_of_the_two_ends_of_a_copy() {
     let Some(site) = Site::start() else { return };
     make_tree(&site.a.path("from"));

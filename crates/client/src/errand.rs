@@ -12,6 +12,7 @@
 use crate::far_movers::{How, Whom, is_same_mover, place_there};
 use crate::place::Place;
 use crate::{not_here, ssh, threads};
+use serde_json::Value;
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -95,8 +96,10 @@ pub struct Given {
     pub returned: Vec<(String, PathBuf)>,
     /// Whether [`Told::Progress`] and [`Told::Evidence`] are wanted.
     pub progress: bool,
-    /// The rate that it is to keep, which may change while it runs; at first it is what the words say.
+    /// The rate that it is to keep, which may change while it runs.
     pub rate: Arc<Rate>,
+    /// How often that had [changed](Rate::changes) when it was what the words say.
+    pub rate_changes: u64,
     /// Which copy of its command it is, from 1 on.
     pub number: usize,
     /// How many there are.
@@ -241,7 +244,8 @@ impl Errand {
         let deputy = Arc::new(steward.start_deputy(&|| stop.is_asked())?);
         let sends = deputy.clone();
         let (goes_on, over) = mpsc::channel();
-        let (rate, changes) = (given.rate.clone(), given.rate.changes());
+        // It may have changed while somebody typed a password.
+        let (rate, changes) = (given.rate.clone(), given.rate_changes);
         // If ssh takes nothing, it has ended, and that is heard.
         threads::spawn("errand", move || send(&sends, errand, &attached, (&rate, changes), &over))?;
         let mut hearing = Hearing {
@@ -258,8 +262,9 @@ impl Errand {
         let ended = hearing.hear(stop);
         hearing.tell_evidence();
         drop(goes_on);
-        steward.close();
+        // First: the last words of its ssh are waited for when all is closed.
         deputy.end(if ended.is_ok() { END_LIMIT } else { Duration::ZERO });
+        steward.close();
         // An ssh that asks for a password would outlive us, and keep the terminal as it made it.
         await_end(&hearing.asks, ASKS_LIMIT);
         let code = ended?;
@@ -406,9 +411,8 @@ impl Hearing<'_> {
             }
             FromDeputy::Err(text) => (self.told)(Told::Err(inert(&text))),
             FromDeputy::Progress(progress) => (self.told)(Told::Progress(progress)),
-            // What another version has otherwise is not told.
             FromDeputy::Evidence(evidence) => {
-                self.evidence = serde_json::from_value(evidence).ok().or(self.evidence.take());
+                self.evidence = read_evidence(evidence).or(self.evidence.take());
             }
             FromDeputy::Ask(ask) => self.answer(ask)?,
             FromDeputy::File(piece) => self.back(&piece.name)?.add(&piece)?,
@@ -454,6 +458,13 @@ impl Hearing<'_> {
         let cause = format!("{}: the far thalweg sends {what}", self.name);
         Failure::new(FailureKind::Protocol, "copy", cause).because(Reason::FarProgramDiffers)
     }
+}
+
+/// Where its time goes. What another version has otherwise is not told, nor what no peer may tell of itself.
+fn read_evidence(told: Value) -> Option<Box<Evidence>> {
+    let evidence: Box<Evidence> = serde_json::from_value(told).ok()?;
+    let are_within = [&evidence.sender, &evidence.receiver].iter().all(|side| side.check().is_ok());
+    are_within.then_some(evidence)
 }
 
 /// Held while an ask is worked on.
@@ -557,6 +568,7 @@ mod tests {
     use super::*;
     use crate::far_movers::SshOptions;
     use crate::place::Places;
+    use thalweg_wire::account::{LimitAccount, MACHINE_BYTES_MAX, SideAccounts};
 
     fn place(text: &str) -> Place {
         Place::parse(OsStr::new(text), &Places::default()).unwrap()
@@ -674,6 +686,24 @@ mod tests {
         await_end(&asks, Duration::from_secs(60));
         assert_eq!(asks.load(Ordering::Acquire), 0);
         works.unwrap().join().unwrap();
+    }
+
+    #[test]
+    fn evidence_beyond_the_bounds_of_what_a_peer_tells_of_itself_is_dropped() {
+        let machine = |bytes: usize| {
+            let limit = LimitAccount { machine: "m".repeat(bytes), ..LimitAccount::default() };
+            SideAccounts { limit: Some(limit), ..SideAccounts::default() }
+        };
+        let (fits, other) = (machine(MACHINE_BYTES_MAX), machine(MACHINE_BYTES_MAX + 1));
+        for (sender, receiver, is_told) in
+            [(&fits, &fits, true), (&fits, &other, false), (&other, &fits, false)]
+        {
+            let (sender, receiver) = (sender.clone(), receiver.clone());
+            let evidence = Evidence { sender, receiver, ..Evidence::default() };
+            let told = read_evidence(serde_json::to_value(&evidence).unwrap());
+            assert_eq!(told.map(|told| *told), is_told.then_some(evidence));
+        }
+        assert_eq!(read_evidence(serde_json::json!({ "bytes": "many" })), None);
     }
 
     #[test]

@@ -32,7 +32,7 @@ use thalweg_mover::failure::{Failure, FailureKind, Reason, Result, VERIFY};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::copy::{Meter, Stop};
 use thalweg_wire::receipt::Line;
-use thalweg_wire::{Kind, RelativePath, limits};
+use thalweg_wire::{Kind, RelativePath};
 
 /// 1. The receipt, and its passes.
 mod receipt;
@@ -52,6 +52,10 @@ mod links;
 /// 4. Which bytes differ.
 mod damage;
 
+/// Which parts of a copy receipts are of.
+mod parts;
+
+pub use parts::{Parts, doubts_together};
 pub use receipt::{Expected, Receipt, Unlisted, certified, parse_key, seal};
 pub(crate) use sample::Draw;
 pub use sample::{PROBABILITY, Sample, SampleSize, Sampled, parse_seed, parse_size, random_seed};
@@ -189,8 +193,14 @@ pub fn verify_all(
     let reach = &reach.outlasting();
     let is_single = is_single(receipts, reach)?;
     let mut judge = Judge::new(strict, tell).of(receipts.len()).reading(sample);
-    for receipt in receipts {
-        judge = compare_one(*receipt, (reach, is_single), sample, judge.on(receipt.1), stop)?;
+    for &(receipt, seal) in receipts {
+        judge = judge.on(seal);
+        if judge.is_away {
+            // A directory that several have counts for each.
+            judge.found.unreadable = judge.found.unreadable.saturating_add(seal.entries);
+            continue;
+        }
+        judge = compare_one((receipt, seal), (reach, is_single), sample, judge, stop)?;
         if judge.stopped.is_some() {
             break;
         }
@@ -266,27 +276,6 @@ fn compare_one<'a, 'b>(
         locate(reach, is_single, (receipt, seal), &mut judge)?;
     }
     Ok(judge)
-}
-
-/// Parts of a copy of which none of these receipts is, by their numbers from 1 on, where each is that of a part of it;
-/// and how many there are. None of one receipt alone: it is that of its part.
-pub fn parts_missing(seals: &[&Seal]) -> (Vec<u32>, u32) {
-    let part = |seal: &&Seal| -> Option<(u32, u32)> {
-        let (number, count) = seal.words.get("part")?.as_str()?.split_once('/')?;
-        Some((number.parse().ok()?, count.parse().ok()?))
-    };
-    let parts: Option<Vec<(u32, u32)>> = seals.iter().map(part).collect();
-    match parts.as_deref() {
-        Some([(_, count), others @ ..])
-            if !others.is_empty()
-                && *count <= limits::PARTS_MAX
-                && others.iter().all(|(_, other)| other == count) =>
-        {
-            let is_there = |number: &u32| parts.iter().flatten().any(|(part, _)| part == number);
-            ((1..=*count).filter(|number| !is_there(number)).collect(), *count)
-        }
-        _ => (Vec::new(), 0),
-    }
 }
 
 /// Whether the place is the one entry of the receipts, whatever its name: a file, or another object of which one was
@@ -431,26 +420,6 @@ mod tests {
         let alone = receipts(scratch.path(), &[&[], &[&file]]);
         assert_eq!(counts(found_by(&alone, &place.join("c")).unwrap()), (1, 7, 0, Some(0)));
         assert_eq!(found_by(&both, &place.join("c")).unwrap_err().kind, FailureKind::Usage);
-    }
-
-    #[test]
-    fn of_the_receipts_of_parts_it_is_said_which_are_not_there() {
-        let missing = |parts: &[Option<&str>]| {
-            let seal_of = |part: &Option<&str>| {
-                let words = serde_json::json!({ "part": part });
-                Seal { words, ..Sample::new(&[]).seal() }
-            };
-            let seals: Vec<Seal> = parts.iter().map(seal_of).collect();
-            parts_missing(&seals.iter().collect::<Vec<_>>())
-        };
-        assert_eq!(missing(&[Some("1/4"), Some("3/4")]), (vec![2, 4], 4));
-        assert_eq!(missing(&[Some("2/2"), Some("1/2"), Some("1/2")]), (vec![], 2));
-        for parts in [&[Some("1/4")][..], &[Some("1/4"), None], &[Some("1/4"), Some("1/3")], &[None, None]] {
-            assert_eq!(missing(parts).0, [] as [u32; 0], "{parts:?}");
-        }
-        // Whoever signs may write any number.
-        assert_eq!(missing(&[Some("1/4000000000"), Some("2/4000000000")]).1, 0);
-        assert_eq!(missing(&[Some("x/y"), Some("/")]).1, 0);
     }
 
     #[test]

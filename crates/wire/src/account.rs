@@ -225,7 +225,11 @@ impl SideAccounts {
         row.unwrap_or(StageAccount { stage, ..StageAccount::default() })
     }
 
-    pub(crate) fn check(&self) -> Result<(), DecodeError> {
+    /// Whether it is within the bounds of what a peer tells of itself.
+    ///
+    /// # Errors
+    /// What is not.
+    pub fn check(&self) -> Result<(), DecodeError> {
         let within = |what, value: usize, limit: usize| {
             if value <= limit {
                 return Ok(());

@@ -178,9 +178,8 @@ pub struct CheckArgs {
 #[command(
     after_help = "Exits with 0 if everything is as the receipt says, with 2 if something is missing (or \
 extra, with --strict), failed when it was copied, has content of which the receipt has no digest, or is of a \
-part whose receipt is not named beside those of others, with 4 if something is damaged, or the receipt is not \
-what was signed, or not by whom was expected. With --sample nothing is known of the content of files that were \
-not drawn."
+part whose receipt is not named, with 4 if something is damaged, or the receipt is not what was signed, or not \
+by whom was expected. With --sample nothing is known of the content of files that were not drawn."
 )]
 pub struct VerifyArgs {
     /// What `--receipt` wrote, of the parts of a copy all of them; then where it was copied to: PATH, [USER@]HOST:PATH,

@@ -7,6 +7,7 @@ use crate::copy_output::{Listener, Teller};
 use crate::exit::Exit;
 use crate::place::Places;
 use crate::{begun, out, running, show, signals, threads};
+use earlier::Earlier;
 use errand::{Between, Hears, Pack};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -33,6 +34,9 @@ use thalweg_sys::priority::Priority;
 use thalweg_wire::message::{PartOf, Preserve};
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{RelativePath, limits};
+
+/// Receipts that an earlier run left.
+mod earlier;
 
 /// Copies whose two places are far.
 mod errand;
@@ -74,7 +78,7 @@ fn run(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
 /// 1. The command line is read, and this process stands back as it says.
 /// 2. Places are reached; those of a copy between two far places when it runs.
 /// 3. All copies run at the same time, and tell on one terminal.
-/// 4. Links end in order; report and receipt are completed; each copy has its last word.
+/// 4. Links end in order; report and receipts are completed; each copy has its last word.
 fn run_directly(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit> {
     let filter = args.filter.held()?;
     let only = filter.only()?;
@@ -103,7 +107,7 @@ fn run_directly(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit>
     let far: Vec<Whom> = asked.iter().flat_map(Asked::far_movers).collect();
     let mut how = How { client_line: client_line()?, ..how(args, places, &state) };
     let is_shared = args.part.is_none() && asked.iter().any(|asked| asked.part().is_some());
-    how.ssh.connect_max = (asked.len() > 1).then_some(BESIDE_CONNECT_MAX);
+    how.ssh.connect_max = (asked.len() > 1 && are_several_hosts(&far)).then_some(BESIDE_CONNECT_MAX);
     let mut far_movers = FarMovers::new(how.clone());
     let here = asked.iter().zip(&errands).filter(|(_, errand)| errand.is_none());
     far_movers.reach_together(&here.flat_map(|(asked, _)| asked.far_movers()).collect::<Vec<_>>())?;
@@ -137,11 +141,15 @@ fn run_directly(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit>
     }
     let sends = jobs.iter().any(|job| job.is_push());
     let congestion = congestion::wished(args.link.congestion.cca.as_deref(), sends)?;
+    // Whoever wants another rate from here on wants another one than the words of errands say.
+    let rate_changes = wishes.movement.rate.changes();
     // What runs elsewhere is told there.
     let _listens = running::listen(&state, &wishes.movement.rate);
 
     let stop = Arc::new(Stop::default());
     let signal = signals::stop_on(stop.clone(), (!args.quiet).then_some(STOPPING))?;
+    let of_part = |number: usize| receipt_at(args, number, works.len()).filter(|_| is_shared);
+    let earlier = Earlier::find((1..=works.len()).filter_map(of_part));
     let receipts = begin_receipts(args, &works)?;
     let meters: Vec<Arc<Meter>> = works.iter().map(|_| Arc::default()).collect();
     let elsewhere = (1..).zip(&works).filter(|(_, work)| matches!(work, Ok(Work::Between(_))));
@@ -156,6 +164,7 @@ fn run_directly(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit>
         receipts: &receipts,
         how: &how,
         wishes: &wishes,
+        rate_changes,
         congestion: &congestion,
         state: &state,
         stop: &stop,
@@ -177,6 +186,9 @@ fn run_directly(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit>
             reported = reported.worst(teller.kept(receipt.finish(agreed)));
         }
     }
+    for told in earlier.set_aside() {
+        teller.hear_link(&Event::Note(told));
+    }
     Ok(done.iter().fold(reported, |exit, copy| exit.worst(copy.finish(reported))))
 }
 
@@ -194,6 +206,12 @@ fn read_places(args: &CopyArgs, only: Option<&[RelativePath]>, places: &Places) 
 /// For how long one ssh host of several may not answer: the others wait for it, and their copies with them. A login
 /// takes far less; where nothing answers the kernel tries for some two minutes.
 const BESIDE_CONNECT_MAX: Duration = Duration::from_secs(30);
+
+/// Whether more than one host is logged in to.
+fn are_several_hosts(far: &[Whom]) -> bool {
+    let mut hosts = far.iter().filter(|whom| matches!(whom, Whom::Ssh(..)));
+    hosts.next().is_some_and(|first| hosts.any(|other| other != first))
+}
 
 /// Reaches their places. Of a copy that several hosts share (`may_lack`), a host that is not reached leaves its parts
 /// undone, unless none is; it is tried once.
@@ -277,6 +295,8 @@ struct Copies<'a> {
     receipts: &'a [Option<ReceiptFile>],
     how: &'a How,
     wishes: &'a Wishes,
+    /// How often its rate had changed when that was what was typed.
+    rate_changes: u64,
     congestion: &'a Wished,
     state: &'a Path,
     stop: &'a Stop,
@@ -380,9 +400,10 @@ impl Copies<'_> {
             errand.acting()
         )));
         let relay = Relay::new(listener.clone());
-        let Copies { how, state, stop, signal, .. } = *self;
+        let Copies { how, state, stop, signal, rate_changes, .. } = *self;
         let rate = &self.wishes.movement.rate;
-        let exit = errand.run(&Hears { how, state, relay: &relay, meter, rate, stop, signal })?;
+        let exit =
+            errand.run(&Hears { how, state, relay: &relay, meter, rate, rate_changes, stop, signal })?;
         Ok(Ended::There(exit, relay))
     }
 }
@@ -499,6 +520,24 @@ mod tests {
     use super::*;
     use thalweg_mover::link::Identity;
     use thalweg_mover::run::copy::{From, To};
+
+    #[test]
+    fn one_host_by_ssh_is_alone_however_many_copies_and_daemons_there_are_beside_it() {
+        let are_several = |copies: &[[&str; 2]]| {
+            let far = |typed: &[&str; 2]| {
+                let typed = typed.map(OsString::from);
+                let asked = Asked::read_parts(&typed, None, &Places::default(), None).unwrap();
+                asked.iter().flat_map(Asked::far_movers).collect::<Vec<_>>()
+            };
+            are_several_hosts(&copies.iter().flat_map(far).collect::<Vec<_>>())
+        };
+        assert!(!are_several(&[["h:a", "x"], ["h:b", "y"]]));
+        assert!(!are_several(&[["h:a", "tw://d/e/x"], ["z", "h:b"], ["h:c", "h:d"]]));
+        assert!(!are_several(&[["tw://d/e/x", "x"], ["tw://f/e/y", "y"]]));
+        assert!(are_several(&[["h:a", "x"], ["me@h:b", "y"]]));
+        assert!(are_several(&[["h:a", "x"], ["h:b", "other:y"]]));
+        assert!(are_several(&[["a,b:x", "x"]]));
+    }
 
     /// Each time it would be waited for.
     #[test]

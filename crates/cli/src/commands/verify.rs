@@ -16,12 +16,12 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use thalweg_client::reach::Reach;
 use thalweg_client::receipt_file::Seal;
-use thalweg_client::verify::{self, Expected, Found, Receipt, Sample, Sampled, Told, Unlisted};
+use thalweg_client::verify::{self, Expected, Found, Parts, Receipt, Sample, Sampled, Told, Unlisted};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::copy::{Meter, Stop};
 use thalweg_wire::RelativePath;
-use thalweg_wire::message::Place;
+use thalweg_wire::message::{PartOf, Place};
 use thalweg_wire::path::{Escaped, Sentence};
 
 /// Of parts whose receipts are not there so many are named.
@@ -42,6 +42,7 @@ pub fn verify(args: &VerifyArgs, places: &Places) -> Result<Exit> {
     let seals = receipts.iter().map(seal).collect::<Result<Vec<Seal>>>()?;
     let all: Vec<(&Receipt, &Seal)> = receipts.iter().zip(&seals).collect();
     let [first, ..] = all[..] else { return Err(usage("the receipt is missing")) };
+    let sealed: Vec<&Seal> = seals.iter().collect();
     let json = args.ask.json;
     if args.show {
         return tell_certified(first.1, &expected, json);
@@ -56,6 +57,8 @@ pub fn verify(args: &VerifyArgs, places: &Places) -> Result<Exit> {
                 doubted.push(doubt);
             }
         }
+        let together = verify::doubts_together(&sealed);
+        together.iter().for_each(|doubt| show::line(&format!("warning: {doubt}")));
     }
     let Some(place) = place else { return as_b3sum(first.0, first.1) };
     let seed = || args.seed.clone().unwrap_or_else(verify::random_seed);
@@ -68,7 +71,6 @@ pub fn verify(args: &VerifyArgs, places: &Places) -> Result<Exit> {
     reach.refuse_misspelt()?;
     begun::tell();
     let meter = Arc::new(Meter::default());
-    let sealed: Vec<&Seal> = seals.iter().collect();
     verify::expect_all(&meter, &sealed);
     let ticker = json.then(|| Ticker::start(meter.clone())).transpose()?;
     let progress = Mutex::new(Progress::start(std::slice::from_ref(&meter), false, json));
@@ -91,7 +93,7 @@ pub fn verify(args: &VerifyArgs, places: &Places) -> Result<Exit> {
     let certified = || -> Vec<Value> {
         seals.iter().map(|seal| Value::Object(verify::certified(seal, &expected))).collect()
     };
-    Ok(end(json, &found?, sample.as_ref(), &verify::parts_missing(&sealed), certified))
+    Ok(end(json, &found?, sample.as_ref(), &Parts::of(&sealed), certified))
 }
 
 /// The receipts, and the place that they are compared with, if one is.
@@ -279,11 +281,12 @@ fn end(
     json: bool,
     found: &Found,
     sample: Option<&Sample>,
-    (parts_missing, parts): &(Vec<u32>, u32),
+    parts: &Parts,
     certified: impl FnOnce() -> Vec<Value>,
 ) -> Exit {
     let Found { entries, bytes, missing, differing, extra, unreadable, .. } = *found;
     let Found { without_digest, failed, skipped, sampled, .. } = *found;
+    let Parts { alone, missing: parts_missing, count: parts } = parts;
     let sampled = sample.zip(sampled);
     let exit = match (differing, found.is_whole() && parts_missing.is_empty()) {
         (1.., _) => Exit::Damage,
@@ -312,7 +315,7 @@ fn end(
     let verdict = match (found.is_same(), failed, without_digest) {
         (false, ..) => "NOT as the receipt says",
         (true, 1.., _) => "NOT whole",
-        (true, 0, _) if !parts_missing.is_empty() => "NOT whole",
+        (true, 0, _) if alone.is_none() && !parts_missing.is_empty() => "NOT whole",
         (true, 0, 1..) => "NOT all compared",
         (true, 0, 0) if sampled.is_some() => "verified by sample",
         (true, 0, 0) => "verified",
@@ -327,6 +330,8 @@ fn end(
         ),
         None => format!("{} in {}", units::size(bytes), units::entries(entries)),
     };
+    let part = alone.map(|PartOf { number, count }| format!(": part {number} of {count}"));
+    let part = part.unwrap_or_default();
     let extra = extra.map_or("extra not looked for (--strict)".to_owned(), |extra| format!("{extra} extra"));
     let not_in_it = match failed > 0 || skipped > 0 {
         true => {
@@ -335,7 +340,7 @@ fn end(
         false => String::new(),
     };
     out::tell(&format!(
-        "{verdict}: {looked}; {missing} missing, {differing} differ, {extra}, {unreadable} unreadable, \
+        "{verdict}{part}: {looked}; {missing} missing, {differing} differ, {extra}, {unreadable} unreadable, \
          {without_digest} without a digest to compare{not_in_it}; modes, owners and times are not compared"
     ));
     match &sampled {

@@ -88,8 +88,8 @@ fn two_daemons_of_one_place_take_and_give_a_part_each_and_the_second_time_nothin
             let written = std::fs::read_to_string(&receipt).unwrap();
             let header: Value = serde_json::from_str(written.lines().next().unwrap()).unwrap();
             assert_eq!(header["part"], format!("{number}/2"), "{header}");
-            pair.scratch.ok(["verify", &receipt, &text(&end)]);
         }
+        pair.scratch.ok(["verify", &format!("{receipt}.1"), &format!("{receipt}.2"), &text(&end)]);
         let again = pair.copy(&[], source, destination);
         assert_eq!(again.status.code(), Some(0), "{}", said(&again));
         assert!(ends(&again).values().all(|end| end["bytes_received"] == 0), "{}", said(&again));
@@ -122,8 +122,12 @@ fn receipts_of_all_parts_certify_the_tree_together() {
     // One alone does not know what the other has, and twice the same is not both.
     let (code, told) = verify(&["--strict", &one, &place]);
     assert!(code == Some(2) && told["extra"].as_u64() > Some(0), "{told}");
-    let (code, told) = verify(&[&one, &one, &place]);
-    assert_eq!((code, &told["parts_missing"]), (Some(2), &serde_json::json!([2])), "{told}");
+    for named in [&[&*one, &*place][..], &[&*one, &*one, &*place]] {
+        let (code, told) = verify(named);
+        assert_eq!((code, &told["parts_missing"]), (Some(2), &serde_json::json!([2])), "{told}");
+    }
+    let alone = pair.scratch.run(["verify", &one, &place]);
+    assert!(said(&alone).contains("verified: part 1 of 2: "), "{}", said(&alone));
     // Each has to be what was signed.
     let written = std::fs::read_to_string(&other).unwrap();
     std::fs::write(&other, written.replacen("\"part\":\"2/2\"", "\"part\":\"3/3\"", 1)).unwrap();
@@ -138,23 +142,38 @@ fn receipts_of_all_parts_certify_the_tree_together() {
 fn a_host_that_is_down_leaves_its_part_undone_and_the_same_command_does_it() {
     let pair = Pair::new();
     let (from, there) = (text(&pair.scratch.path("from/")), pair.place("to/"));
+    let receipt = text(&pair.scratch.path("receipt"));
+    // What they leave would pass for receipts of the next run.
+    let before = pair.copy(&["--receipt", &receipt], &from, &pair.place("before/"));
+    assert_eq!(before.status.code(), Some(0), "{}", said(&before));
     let (export, address) = (pair.scratch.path("export"), pair.other.address());
     let Pair { scratch, beside, one, other } = pair;
     other.kill();
     let ticket = text(&one.ticket);
     let copy = |patience: &str| {
-        scratch.run(["cp", "--json", "--ticket", &ticket, "--patience", patience, &from, &there])
+        let options = ["cp", "--json", "--ticket", &ticket, "--receipt", &receipt, "--patience", patience];
+        scratch.run([&options[..], &[&*from, &*there]].concat())
     };
+    let (one_of_them, other_of_them) = (format!("{receipt}.1"), format!("{receipt}.2"));
+    let end = text(&export.join("to"));
     let output = copy("2s");
     assert_eq!(output.status.code(), Some(3), "{}", said(&output));
     assert_eq!(ends(&output).keys().collect::<Vec<_>>(), [&1u64], "{}", said(&output));
     let (all, first) = (names(&scratch.path("from")), names(&export.join("to")));
     assert!(!first.is_empty() && first.len() < all.len(), "{} of {}", first.len(), all.len());
+    assert!(said(&output).contains("receipt.2` was of an earlier run"), "{}", said(&output));
+    assert!(!Path::new(&other_of_them).exists());
+    let alone = scratch.run(["verify", &one_of_them, &end]);
+    assert_eq!(alone.status.code(), Some(2), "{}", said(&alone));
     let _other = beside.daemon_at(&address, &[("data", &export)], &[], |command| command);
     let output = copy("60s");
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert_eq!(ends(&output)[&1u64]["bytes_received"], 0, "{}", said(&output));
     assert_same(&scratch.path("from"), &export.join("to"));
+    let both = scratch.run(["verify", "--json", &one_of_them, &other_of_them, &end]);
+    let told = events(&String::from_utf8_lossy(&both.stdout)).pop().unwrap_or_default();
+    let expected = (&serde_json::json!([]), Some(0));
+    assert_eq!((&told["parts_missing"], told["missing"].as_u64()), expected, "{told}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! 2. Of a sample each side digests what was drawn, file by file: it is asked for nothing else.
 //!
-//! What was drawn shows when names are listed once more, at one side: so none of them is kept.
+//! What was drawn shows when names are listed once more, at one side: so none of them is kept. What cannot be listed
+//! by then is told, and so is how many of those that were drawn do not show any more: nobody has read them.
 
 use super::Selected;
 use super::differences::{Differences, Known};
@@ -11,7 +12,7 @@ use crate::verify::{FAR_WORKERS, Sample};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use thalweg_mover::endpoint::local::survey::{self, DigestAs, WORKERS};
-use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::failure::{Failure, FailureKind, Result, counted};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::plan;
 use thalweg_mover::run::copy::Stop;
@@ -29,24 +30,36 @@ pub(super) fn compare_sample(
     report: &mut Differences<'_, '_>,
     stop: &Stop,
 ) -> Result<()> {
-    let known = std::mem::take(&mut report.known);
+    let (known, unreadable) = (std::mem::take(&mut report.known), report.found.unreadable);
     // Here it costs no round trips.
-    let lister = if sides[1].is_local() { sides[1] } else { sides[0] };
+    let side = usize::from(sides[1].is_local());
+    let lister = sides[side];
     let workers = if sides.iter().all(|side| side.is_local()) { WORKERS } else { FAR_WORKERS };
     let is_drawn = |entry: &Entry| is_drawn(entry, (selected, sample), &known);
-    let name_all = |names: SyncSender<RelativePath>| -> Result<()> {
-        let name = |path| names.send(path).map_err(|_| ended("nobody compares any more"));
+    // How many it names.
+    let name_all = |names: SyncSender<RelativePath>, tell: SyncSender<Result<Met<Read>>>| -> Result<u64> {
+        let nobody = || ended("nobody compares any more");
+        let mut named = 0;
+        let mut name = |path| {
+            named += 1;
+            names.send(path).map_err(|_| nobody())
+        };
         if is_single {
-            return name(RelativePath::root());
+            name(RelativePath::root())?;
+            return Ok(named);
         }
         lister.list(true, &mut |found| match found {
             survey::Found::Entry(entry) if is_drawn(&entry) => name(entry.path),
-            // What cannot be listed is told.
-            _ => Ok(()),
-        })
+            // One without a path was told when names were listed first.
+            survey::Found::Trouble(failure) if failure.path.is_some() && selected.is_concerned(&failure) => {
+                tell.send(Ok(Met::Trouble(side, failure))).map_err(|_| nobody())
+            }
+            survey::Found::Entry(_) | survey::Found::Trouble(_) => Ok(()),
+        })?;
+        Ok(named)
     };
     let name_all = &name_all;
-    std::thread::scope(|scope| {
+    let named = std::thread::scope(|scope| {
         let (names, named) = sync_channel(workers);
         let (tell, hear) = sync_channel(workers);
         let named = Arc::new(Mutex::new(named));
@@ -59,9 +72,11 @@ pub(super) fn compare_sample(
                 Ok(_) => {}
             }
         }
-        drop((named, tell));
-        let listed = threads::spawn_scoped(scope, "list", move || name_all(names))?;
+        drop(named);
+        let listed = threads::spawn_scoped(scope, "list", move || name_all(names, tell))?;
         let heard = hear.iter().try_for_each(|met| match met? {
+            // Told already, most likely.
+            Met::Pair(_, source, destination) if known.is_cut && source.0 != destination.0 => Ok(()),
             Met::Pair(path, source, destination) => {
                 report.sampled(source.0);
                 report.pair(&path, source, destination)
@@ -77,7 +92,14 @@ pub(super) fn compare_sample(
         drop(hear);
         heard?;
         listed.join().unwrap_or_else(|_| Err(ended("a thread ended early")))
-    })
+    })?;
+    let lost = report.found.drawn.saturating_sub(named);
+    if lost > 0 && report.found.unreadable == unreadable {
+        let lost = counted(lost, "file that was drawn is", "files that were drawn are");
+        let cause = format!("{lost} gone or empty by now: not all of the sample was compared");
+        return report.trouble(side, &Failure::new(FailureKind::NotFound, "look up", cause));
+    }
+    Ok(())
 }
 
 /// Whether a file was drawn, as both listings had it alike.
@@ -135,7 +157,7 @@ fn ended(cause: &str) -> Failure {
 mod tests {
     use super::super::{Found, Told, check_sample};
     use super::*;
-    use crate::verify::{SampleSize, Sampled};
+    use crate::verify::{Draw, SampleSize, Sampled};
     use std::collections::BTreeSet;
     use std::path::Path;
     use thalweg_mover::run::copy::Meter;
@@ -194,6 +216,52 @@ mod tests {
         // These two are told, and none of those that may be drawn any more.
         let sampled = Sampled { files: 28, bytes: 196, of_files: 28, of_bytes: 196 };
         assert_eq!((found.sampled, found.differing), (Some(sampled), 19));
+    }
+
+    /// As it is where that happens between the two listings.
+    #[test]
+    fn what_was_drawn_and_is_gone_or_cannot_be_looked_at_any_more_is_told_and_then_nothing_is_the_same() {
+        let scratch = tempfile::tempdir().unwrap();
+        let [from, to] = ["from", "to"].map(|name| scratch.path().join(name));
+        for place in [&from, &to] {
+            std::fs::create_dir(place).unwrap();
+            ["a", "b"].iter().for_each(|name| std::fs::write(place.join(name), "content").unwrap());
+        }
+        let told = || {
+            let mut draw = Draw::by("seed".to_owned());
+            for name in ["a", "b"] {
+                draw.add(&RelativePath::new(name.into()).unwrap(), 7);
+            }
+            let sample = draw.sample(SampleSize::Files(2));
+            let (mut told, meter) = (Vec::new(), Meter::default());
+            let mut tell = |what: Told<'_>| -> Result<()> {
+                match what {
+                    Told::Difference(what, path, _) => told.push(format!("{what} {path}")),
+                    Told::Trouble(side, failure) => told.push(format!("{side} {:?}", failure.path)),
+                }
+                Ok(())
+            };
+            let mut report = Differences::new(true, &meter, &mut tell);
+            report.drawn(&sample);
+            let [source, destination] =
+                [&from, &to].map(|place| Reach::local(place.clone()).following_links(true));
+            let (all, stop) = (Selected::default(), Stop::default());
+            let sides = [&source, &destination];
+            compare_sample(sides, false, (&all, &sample), &mut report, &stop).unwrap();
+            let found = report.found;
+            drop(report);
+            (told, found.is_same(), found.unreadable)
+        };
+        assert_eq!(told(), (Vec::new(), true, 0));
+        // Empty, it is none that is drawn.
+        std::fs::write(to.join("b"), "").unwrap();
+        assert_eq!(told(), (vec!["1 None".to_owned()], false, 1));
+        std::fs::remove_file(to.join("b")).unwrap();
+        assert_eq!(told(), (vec!["1 None".to_owned()], false, 1));
+        // What could not be looked at is named, and nothing else is told of it.
+        std::os::unix::fs::symlink("nowhere", to.join("b")).unwrap();
+        let path = RelativePath::new(b"b".to_vec()).ok();
+        assert_eq!(told(), (vec![format!("1 {path:?}")], false, 1));
     }
 
     #[test]

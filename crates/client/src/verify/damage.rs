@@ -26,8 +26,8 @@ enum Ended {
 type Searched = std::result::Result<Vec<Range<u64>>, Ended>;
 
 /// Tells which bytes of the damaged files differ, where the receipt has the digests of their parts. If the place cannot
-/// be reached any more, that is told once, and nothing of the other files; it ends what is yet to list it. A file over
-/// which link after link is lost is named, and the others are looked at.
+/// be reached any more, that is told once, and nothing of the other files; it ends what is yet to list it, and nothing
+/// is looked at for further receipts. A file over which link after link is lost is named, and the others are looked at.
 pub(super) fn locate(
     reach: &Reach,
     is_single: bool,
@@ -66,7 +66,10 @@ fn locate_by(
                 let failure = failure.at(&path);
                 match judge.found.extra.is_some() && !is_single {
                     true => judge.stop(failure),
-                    false => (judge.tell)(Told::Trouble(&failure)),
+                    false => {
+                        judge.is_away = true;
+                        (judge.tell)(Told::Trouble(&failure));
+                    }
                 }
                 return Ok(());
             }
@@ -243,6 +246,7 @@ mod tests {
                 _ => Ok(std::iter::once(0..1).collect()),
             };
             locate_by(&look, false, (&receipt, &sealed), &mut judge).unwrap();
+            assert_eq!((judge.is_away, judge.stopped.is_some()), (is_away, false));
             drop(judge);
             assert_eq!(told, expected);
         }

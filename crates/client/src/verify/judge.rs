@@ -20,6 +20,8 @@ pub(super) struct Judge<'a, 'b> {
     directories: Option<HashSet<[u8; 16]>>,
     pub(super) tell: &'a mut Tell<'b>,
     pub(super) stopped: Option<Failure>,
+    /// The place cannot be reached any more, which is told: nothing else is looked at, and what was found stands.
+    pub(super) is_away: bool,
     pub(super) found: Found,
     /// Of which files content is read, if not of all.
     sample: Option<&'a Sample>,
@@ -42,6 +44,7 @@ impl<'a, 'b> Judge<'a, 'b> {
             directories: None,
             tell,
             stopped: None,
+            is_away: false,
             found: Found { extra: strict.then_some(0), ..Found::default() },
             sample: None,
             longer: BTreeMap::new(),

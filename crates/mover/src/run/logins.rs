@@ -6,8 +6,9 @@
 //!    and it is started once more, as any ssh. One host asks after the other. No other login of that kind is under way
 //!    then, so that an answer goes where it was asked for.
 //!
-//! A host that did not answer in time is not asked: it would keep the others waiting. A program that is not OpenSSH is
-//! taken for one that may ask. A key that has to be touched is not told of in the first step.
+//! A host that did not answer, as OpenSSH says it, is not asked: it would keep the others waiting. Where OpenSSH says
+//! nothing of that, one that ended in time is. A program that is not OpenSSH is taken for one that may ask. A key that
+//! has to be touched is not told of in the first step.
 //!
 //! A command at one host alone logs in once, as its user's ssh does.
 
@@ -30,6 +31,16 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 const WORDS_BYTES_MAX: usize = 64 << 10;
 /// Time for the last words of an ssh that has ended to be read.
 const LAST_WORDS: Duration = Duration::from_millis(200);
+
+/// What OpenSSH says, in English whatever the locale, of a host that wants more, or whose key is not known.
+const REFUSED: &[&str] = &["Permission denied (", "Host key verification failed"];
+/// Of one that did not answer, or that has no address, also as a host on the way sees it.
+const UNREACHED: &[&str] = &[
+    "ssh: connect to host ",
+    "ssh: Could not resolve hostname ",
+    "open failed: connect failed: ",
+    "timed out",
+];
 
 /// Each is held by a login that asks for nothing.
 static SILENT: [Mutex<()>; SILENT_MAX] = [const { Mutex::new(()) }; SILENT_MAX];
@@ -87,14 +98,11 @@ impl Logins {
                 lock(&self.words).push(words);
                 Ok(Some(started))
             }
-            Err(failure) if !is_over() && may_be_asked(&failure, took, ssh) => {
-                words.decide(false);
-                Ok(None)
-            }
             Err(failure) => {
-                words.decide(true);
                 words.await_end(Instant::now() + LAST_WORDS);
-                Err(failure)
+                let is_asked = !is_over() && may_be_asked(&failure, &words.said(), took, ssh);
+                words.decide(!is_asked);
+                if is_asked { Ok(None) } else { Err(failure) }
             }
         }
     }
@@ -108,9 +116,14 @@ impl Logins {
     }
 }
 
-/// Whether a login that asked for nothing may get there if it asks: ssh ended by itself, and soon.
-fn may_be_asked(failure: &Failure, took: Duration, ssh: &Ssh) -> bool {
-    failure.reason == Reason::SshEnded && ssh.connect_max().is_some_and(|most| took < most)
+/// Whether a login that asked for nothing may get there if it asks: ssh ended by itself and said that it was refused,
+/// or neither that nor that nobody answered, and it was soon.
+fn may_be_asked(failure: &Failure, said: &[u8], took: Duration, ssh: &Ssh) -> bool {
+    let said = String::from_utf8_lossy(said);
+    let has = |any: &[&str]| any.iter().any(|words| said.contains(words));
+    let is_soon = || ssh.connect_max().is_some_and(|most| took < most);
+    // A host that answers may say anything before it refuses: its banner.
+    failure.reason == Reason::SshEnded && (has(REFUSED) || (!has(UNREACHED) && is_soon()))
 }
 
 /// Waits until one of these is free. Whoever has one logs in, which ends.
@@ -179,6 +192,11 @@ impl Words {
         kept.is_shown = Some(is_shown);
         let words = std::mem::take(&mut kept.words);
         kept.take(&words);
+    }
+
+    /// What came so far and is not decided about.
+    fn said(&self) -> Vec<u8> {
+        lock(&self.kept).words.clone()
     }
 
     fn await_end(&self, until: Instant) {
@@ -266,9 +284,14 @@ mod tests {
 
     /// What was tried of a login that ends like this: each time, whether it asked for nothing.
     fn tried(ssh: &Ssh, failure: &Failure, is_over: bool) -> Vec<bool> {
+        tried_saying(ssh, "", failure, is_over)
+    }
+
+    fn tried_saying(ssh: &Ssh, words: &str, failure: &Failure, is_over: bool) -> Vec<bool> {
         let tried = Mutex::new(Vec::new());
         let start = |there: &Ssh| {
             lock(&tried).push(there.asks_nothing());
+            there.say(words.as_bytes());
             Err::<(), Failure>(failure.clone())
         };
         let is_over = || is_over && !lock(&tried).is_empty();
@@ -287,6 +310,41 @@ mod tests {
         // One that may ask in its own way, and one that is alone.
         assert_eq!(tried(&ssh("wrapper", Some(LONG)), &ended(), false), [false]);
         assert_eq!(tried(&ssh("ssh", None), &ended(), false), [false]);
+    }
+
+    /// By its words, however long it took: its user's `ConnectTimeout` may be shorter than ours, and its sshd slow.
+    #[test]
+    fn a_host_that_refuses_is_one_that_asks_and_one_that_does_not_answer_is_tried_once() {
+        let (soon, late) = (Some(LONG), Some(Duration::ZERO));
+        for words in [
+            "user@far: Permission denied (publickey,password).\r\n",
+            "No ED25519 host key is known for far and you have requested strict checking.\r\n\
+             Host key verification failed.\r\n",
+            "Who is idle is timed out.\nuser@far: Permission denied (keyboard-interactive).\r\n",
+        ] {
+            for connect_max in [soon, late] {
+                let tried = tried_saying(&ssh("ssh", connect_max), words, &ended(), false);
+                assert_eq!(tried, [true, false], "{words}");
+            }
+        }
+        for words in [
+            "ssh: connect to host far port 22: Connection timed out\r\n",
+            "ssh: connect to host far port 22: No route to host\r\n",
+            "ssh: connect to host far port 22: Connection refused\r\n",
+            "ssh: connect to host far port 22: Permission denied\r\n",
+            "ssh: Could not resolve hostname far: Name or service not known\r\n",
+            "Connection timed out during banner exchange\r\nConnection to far port 22 timed out\r\n",
+            "channel 0: open failed: connect failed: No route to host\r\nstdio forwarding failed\r\n",
+        ] {
+            assert_eq!(tried_saying(&ssh("ssh", soon), words, &ended(), false), [true], "{words}");
+        }
+        let neither = "Connection closed by 192.0.2.7 port 22\r\n";
+        assert_eq!(tried_saying(&ssh("ssh", soon), neither, &ended(), false), [true, false]);
+        assert_eq!(tried_saying(&ssh("ssh", late), neither, &ended(), false), [true]);
+        // It got there, where the program may say anything.
+        let missing = Failure::new(FailureKind::NotFound, START, "no `thalweg` at far");
+        let words = "sh: thalweg: Permission denied (far)\n";
+        assert_eq!(tried_saying(&ssh("ssh", soon), words, &missing, false), [true]);
     }
 
     static SHOWN: Mutex<Vec<u8>> = Mutex::new(Vec::new());

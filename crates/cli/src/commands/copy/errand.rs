@@ -60,6 +60,8 @@ pub struct Hears<'a> {
     pub meter: &'a Meter,
     /// The rate that is wanted by now.
     pub rate: &'a Arc<Rate>,
+    /// How often that had changed when it was what the words say.
+    pub rate_changes: u64,
     pub stop: &'a Stop,
     pub signal: &'a signals::Asked,
 }
@@ -196,7 +198,7 @@ impl Between {
     }
 
     fn attend(&self, hears: &Hears<'_>, published: &Published) -> std::result::Result<Exit, Exit> {
-        let Hears { how, state, relay, meter, rate, stop, signal } = *hears;
+        let Hears { how, state, relay, meter, stop, signal, .. } = *hears;
         let told = |told: Told| match told {
             Told::Out(line) => relay.out(&line),
             Told::Err(line) => relay.err(&line),
@@ -207,7 +209,7 @@ impl Between {
                 progress.set(meter);
             }
         };
-        let ended = self.errand.run(self.given(rate), how, state, &told, stop);
+        let ended = self.errand.run(self.given(hears), how, state, &told, stop);
         relay.begun();
         let failed = |failure: &Failure| {
             let exit = match failure.kind {
@@ -222,7 +224,7 @@ impl Between {
         exit_of(code, &self.acting(), stop, signal).map_err(|failure| failed(&failure))
     }
 
-    fn given(&self, rate: &Arc<Rate>) -> Given {
+    fn given(&self, hears: &Hears<'_>) -> Given {
         let receipt = self.receipt.iter().map(|path| (RECEIPT.to_owned(), path.clone()));
         let report = self.report.iter().map(|report| (REPORT.to_owned(), report.path.clone()));
         Given {
@@ -230,7 +232,8 @@ impl Between {
             attached: self.attached.clone(),
             returned: receipt.chain(report).collect(),
             progress: true,
-            rate: rate.clone(),
+            rate: hears.rate.clone(),
+            rate_changes: hears.rate_changes,
             number: self.number,
             copies: self.copies,
         }

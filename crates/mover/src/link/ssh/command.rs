@@ -84,6 +84,15 @@ impl Ssh {
         self.never_asks
     }
 
+    /// Says this in the place of ssh, where its words go.
+    #[cfg(test)]
+    pub(crate) fn say(&self, words: &[u8]) {
+        use std::io::Write;
+        if let Some(mut to) = self.words_to.as_deref() {
+            to.write_all(words).unwrap();
+        }
+    }
+
     /// The family whose addresses alone are dialled.
     pub fn family(&self) -> Option<Family> {
         self.family
