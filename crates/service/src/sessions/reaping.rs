@@ -206,9 +206,10 @@ mod tests {
         let now = unix_seconds();
         let shown = |peer: Fingerprint, name: &str, below: &str, until: u64| {
             let part = Part { below: below.to_owned(), ..Part::read("data").expect("a part") };
-            let issuer = Some("https://iam.example.org/".to_owned());
-            let (reach, expires_at) = (Reach::Only(vec![part]), Some(until));
-            tickets.welcome(Record { reach, expires_at, issuer, ..Record::of(name, peer, now) }, now)
+            let mut record = Record::of(name, peer, now);
+            (record.reach, record.expires_at) = (Reach::Only(vec![part]), Some(until));
+            record.issuer = Some("https://iam.example.org/".to_owned());
+            tickets.welcome(record, now)
         };
         let begun = |id: u8, name: &str, below: &str, until: u64| {
             let session = cut_off(&host, id);
