@@ -35,7 +35,8 @@ pub struct How {
     pub patience: Duration,
     /// After how long a silent link counts as lost there.
     pub stall_timeout: Duration,
-    /// Where our own identity is: by ssh we are it. Without, we are nobody in particular.
+    /// Where our own identity is: by ssh we are it. Without, we are nobody in particular, and to a daemon that takes
+    /// tokens whom [`identity::usual_directory`] has.
     pub state: Option<PathBuf>,
     /// How patient links are that only questions ride on. Default: as links are.
     pub questions: LinkSettings,
@@ -468,9 +469,10 @@ fn who(pass: &Pass, how: &How) -> Result<(Identity, Option<Arc<dyn TokenSource>>
     };
     let tokens = Discovered::of(&place.issuers);
     tokens.token()?;
-    let own = match &how.state {
-        Some(state) => identity::own(state)?,
-        None => Identity::generate("thalweg with a token")?,
+    // A daemon remembers each key that came with a token: one of a machine, and not one of each command.
+    let own = match how.state.clone().map_or_else(identity::usual_directory, Ok) {
+        Ok(state) => identity::own(&state)?,
+        Err(_) => Identity::generate("thalweg with a token")?,
     };
     Ok((own, Some(Arc::new(tokens))))
 }

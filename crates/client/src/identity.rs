@@ -33,6 +33,15 @@ pub fn state_directory(asked: Option<&Path>) -> Result<PathBuf> {
     Ok(directory)
 }
 
+/// The state directory of a command that has no option for it: what `THALWEG_STATE` names, else the usual one.
+///
+/// # Errors
+/// As [`state_directory`].
+pub fn usual_directory() -> Result<PathBuf> {
+    let named = std::env::var_os("THALWEG_STATE").filter(|path| !path.is_empty()).map(PathBuf::from);
+    state_directory(named.as_deref())
+}
+
 /// Name of the file of our key in the state directory.
 const OWN: &str = "identity.pem";
 /// For people who look into its certificate.

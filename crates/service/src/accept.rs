@@ -61,29 +61,29 @@ struct Door {
 }
 
 impl Door {
-    /// TLS; and of one whom nobody knows by his certificate what he says first, with what becomes of it if it is a
-    /// token.
+    /// TLS; and where tokens are taken what the peer says first, with what becomes of it if it is a token.
     async fn secure(&self, stream: TcpStream) -> std::io::Result<(TlsStream<TcpStream>, Option<First>)> {
         let mut stream = self.acceptor.accept(stream).await?;
         let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
-        let stranger = certificate.map(Fingerprint::of).filter(|peer| self.host.is_stranger(peer));
-        let Some(peer) = stranger else { return Ok((stream, None)) };
+        // Also of who is known: of all together no more tokens are checked at a time.
+        let peer = certificate.map(Fingerprint::of).filter(|_| self.host.takes_tokens());
+        let Some(peer) = peer else { return Ok((stream, None)) };
         let odd = |why: &str| std::io::Error::new(std::io::ErrorKind::InvalidData, why);
-        let mut bytes = [0; HELLO_BYTES];
-        stream.read_exact(&mut bytes).await?;
-        let hello = Hello::decode(&bytes).map_err(|_| odd("what a stranger says first is no hello"))?;
-        if negotiate((limits::VERSION_MIN, limits::VERSION_MAX), hello.versions).is_none() {
-            return Err(odd("a stranger speaks another version of the protocol"));
-        }
+        let mut hello = [0; HELLO_BYTES];
+        stream.read_exact(&mut hello).await?;
         let mut verdict = None;
-        if hello.purpose == Purpose::Token {
-            let length = usize::from(hello.stream);
+        // All else is answered behind, another version of the protocol too.
+        let ours = (limits::VERSION_MIN, limits::VERSION_MAX);
+        let shows_token =
+            |said: &Hello| said.purpose == Purpose::Token && negotiate(ours, said.versions).is_some();
+        if let Some(said) = Hello::decode(&hello).ok().filter(shows_token) {
+            let length = usize::from(said.stream);
             if length > limits::TOKEN_BYTES_MAX {
                 return Err(odd("a token is too long"));
             }
             let mut bytes = Zeroizing::new(vec![0; length]);
             stream.read_exact(&mut bytes).await?;
-            let token = Token::from_bytes(&bytes).map_err(|_| odd("what a stranger shows is no token"))?;
+            let token = Token::from_bytes(&bytes).map_err(|_| odd("what is shown is no token"))?;
             let turn = self.checks.clone().acquire_owned().await.map_err(std::io::Error::other)?;
             let host = self.host.clone();
             let check = move || {
@@ -492,8 +492,8 @@ async fn accept_loop(listener: TcpListener, door: Door, strangers: Arc<Strangers
     }
 }
 
-/// TLS, token if nobody knows them, hello, and then to its session; a stranger's place is free again when they have
-/// proved who they are.
+/// TLS, hello, where tokens are taken behind a token, and then to its session; a stranger's place is free again when
+/// they have proved who they are.
 async fn welcome(stream: TcpStream, door: Door, stranger: Option<(Place, oneshot::Receiver<()>)>) {
     let since = Instant::now();
     // As the other side, which waits for our answers.

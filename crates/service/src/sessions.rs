@@ -7,7 +7,7 @@ use crate::log::{Failures, of_session};
 use crate::metrics::{Metrics, Refused};
 use crate::slots::Slots;
 use crate::tickets::issuers::NotTaken;
-use crate::tickets::{Record, Standing, Tickets};
+use crate::tickets::{Guest, Record, Standing, Tickets};
 use export_totals::ExportTotals;
 use owner::ServerOwner;
 use std::collections::HashMap;
@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 use thalweg_mover::event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::link::{
-    Connection, ControlLimits, Fingerprint, Identity, PathHints, Role, Token, own_system, proof_matches,
-    resume_proof, set_stream_options, stream_proof,
+    Connection, ControlLimits, Fingerprint, Identity, PathHints, Register, Role, Token, own_system,
+    proof_matches, resume_proof, set_stream_options, stream_proof,
 };
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::frames::hub::Hub;
@@ -28,7 +28,7 @@ use thalweg_mover::run::share::Total;
 use thalweg_mover::run::thread;
 use thalweg_sys::clock::unix_seconds;
 use thalweg_sys::machine;
-use thalweg_wire::hello::{self, Answer, Cipher, Hello, Purpose, ServerHello, SessionId};
+use thalweg_wire::hello::{self, Answer, Cipher, HELLO_BYTES, Hello, Purpose, ServerHello, SessionId};
 use thalweg_wire::limits;
 use thalweg_wire::message::Place;
 
@@ -137,36 +137,41 @@ impl Host {
         }
     }
 
-    /// The ticket of a client with this certificate, as it is now; `None` where there are none.
+    /// The ticket of a client with this certificate, or what the token of its session gives, as it is now; `None` where
+    /// there are no tickets.
     ///
     /// # Errors
     /// `Permission` if it is not taken any more.
-    fn ticket_of(&self, peer: &Fingerprint) -> Result<Option<Arc<Record>>> {
-        self.tickets.get().map(|tickets| tickets.take(peer, unix_seconds())).transpose()
+    fn ticket_of(&self, peer: &Fingerprint, guest: Option<&Guest>) -> Result<Option<Arc<Record>>> {
+        let now = unix_seconds();
+        match guest.map(Guest::record) {
+            Some(record) => record.check(now).map(|()| Some(record)),
+            None => self.tickets.get().map(|tickets| tickets.take(peer, now)).transpose(),
+        }
     }
 
     /// Why what the client of this session has under way ends now for want of a ticket, if it does.
     pub(crate) fn ends_for_ticket(&self, session: &Session) -> Option<Failure> {
-        self.tickets.get()?.ends(&session.peer, unix_seconds())
+        let now = unix_seconds();
+        match guest_of(session) {
+            Some(guest) => guest.record().ends(now),
+            None => self.tickets.get()?.ends(&session.peer, now),
+        }
     }
 
     /// What the client of this session may reach now.
     ///
     /// # Errors
-    /// `Permission` if its ticket is not taken any more, or the same key came with the token of somebody else since.
+    /// `Permission` if its ticket is not taken any more.
     pub(crate) fn exports_of(&self, session: &Session) -> Result<Exports> {
         let exports = self.exports();
-        let Some(ticket) = self.ticket_of(&session.peer)? else { return Ok(exports) };
-        if ticket.issuer.is_some() && session.ticket() != Some(ticket.name.as_str()) {
-            let cause = "another token than that with which the session began says now who its client is";
-            return Err(Failure::new(FailureKind::Permission, "serve", cause));
-        }
+        let Some(ticket) = self.ticket_of(&session.peer, guest_of(session))? else { return Ok(exports) };
         Ok(exports.narrowed(&ticket.reach))
     }
 
-    /// Whether a client with this certificate has to show a token first.
-    pub(crate) fn is_stranger(&self, peer: &Fingerprint) -> bool {
-        self.tickets.get().is_some_and(|tickets| tickets.is_stranger(peer))
+    /// Whether it lets anybody in who shows a token.
+    pub(crate) fn takes_tokens(&self) -> bool {
+        self.tickets.get().is_some_and(|tickets| tickets.takes_tokens())
     }
 
     /// What becomes of a token that the one with this certificate shows. May take some seconds: see
@@ -174,9 +179,9 @@ impl Host {
     pub(crate) fn introduce(&self, peer: Fingerprint, token: &Token) -> Verdict {
         let nobody = || NotTaken { answer: Answer::TokenRefused, why: "no tokens are taken".to_owned() };
         let tickets = self.tickets.get().ok_or_else(nobody)?;
-        let record = tickets.introduce(peer, token, unix_seconds())?;
-        tracing::info!(ticket = %record.name, client = %peer, "a token is taken");
-        Ok(())
+        let guest = tickets.introduce(peer, token, unix_seconds())?;
+        tracing::info!(ticket = %guest.record().name, client = %peer, "a token is taken");
+        Ok(guest)
     }
 
     /// What clients may reach now.
@@ -208,22 +213,24 @@ impl Host {
     pub fn admit(&self, mut connection: Connection, first: Option<First>, deadline: Duration) -> Result<()> {
         let until = Instant::now() + deadline;
         let peer = connection.peer_fingerprint();
-        let First { mut hello, verdict } = match first {
-            Some(first) => first,
-            None => First { hello: connection.read_hello(left(until))?, verdict: None },
+        let (mut hello, verdict) = match first {
+            Some(First { hello, verdict }) => (connection.take_hello(&hello, left(until))?, verdict),
+            None => (connection.read_hello(left(until))?, None),
         };
+        let mut guest = None;
         if hello.purpose == Purpose::Token {
             let verdict = match verdict {
                 Some(verdict) => verdict,
+                // Here no tokens are taken, and none is checked.
                 None => self.introduce(peer, &connection.read_token(&hello, left(until))?),
             };
-            let said = verdict.as_ref().map_or_else(|not_taken| not_taken.answer, |()| Answer::Accepted);
+            let said = verdict.as_ref().map_or_else(|not_taken| not_taken.answer, |_| Answer::Accepted);
             let system = hello::System::default();
             connection.answer(&ServerHello { answer: said, system, ..answer_to(&hello) }, left(until))?;
-            verdict.map_err(|not| {
+            guest = Some(verdict.map_err(|not| {
                 self.metrics.refuse(Refused::Token);
                 Failure::new(FailureKind::Permission, "check a token", not.why)
-            })?;
+            })?);
             hello = match connection.read_hello(left(until)) {
                 // The token was all that there was to say.
                 Err(failure) if failure.kind == FailureKind::Connection => return Ok(()),
@@ -231,18 +238,19 @@ impl Host {
             };
         }
         let mut answer = answer_to(&hello);
-        let is_stranger = self.is_stranger(&peer);
-        if is_stranger {
+        let tickets = self.tickets.get();
+        if tickets.is_some_and(|tickets| tickets.is_stranger(&peer)) {
             answer.system = hello::System::default();
         }
+        let lacks_token = guest.is_none() && tickets.is_some_and(|tickets| tickets.wants_token(&peer));
         match hello.purpose {
-            Purpose::Control if is_stranger => {
+            Purpose::Control if lacks_token => {
                 self.metrics.refuse(Refused::Token);
                 answer.answer = Answer::TokenWanted;
                 connection.answer(&answer, left(until))?;
-                Err(Failure::new(FailureKind::Permission, "begin a session", "a stranger showed no token"))
+                Err(Failure::new(FailureKind::Permission, "begin a session", "no token was shown"))
             }
-            Purpose::Control => self.begin(connection, answer, until),
+            Purpose::Control => self.begin(connection, answer, guest, until),
             Purpose::Stream | Purpose::Resume => self.join(connection, &hello, answer, until),
             Purpose::Token => {
                 Err(Failure::new(FailureKind::Protocol, "admit", "it showed two tokens on one connection"))
@@ -250,8 +258,15 @@ impl Host {
         }
     }
 
-    /// A session of which this is the first connection, if there is room for one more.
-    fn begin(&self, mut connection: Connection, mut answer: ServerHello, until: Instant) -> Result<()> {
+    /// A session of which this is the first connection, if there is room for one more. `guest`: who showed a token on
+    /// it.
+    fn begin(
+        &self,
+        mut connection: Connection,
+        mut answer: ServerHello,
+        guest: Option<Arc<Guest>>,
+        until: Instant,
+    ) -> Result<()> {
         if self.is_full(&Origin::of(&connection)) {
             self.metrics.refuse(Refused::Sessions);
             answer.answer = Answer::Busy;
@@ -268,12 +283,12 @@ impl Host {
         let peer = connection.peer_fingerprint();
         let limits = ControlLimits { stall_timeout: self.limits.stall_timeout, ..ControlLimits::default() };
         let owner = Box::new(ServerOwner::new(self.this.clone(), self.limits.requests));
-        let ticket = self.ticket_of(&peer);
+        let ticket = self.ticket_of(&peer, guest.as_deref());
         let session = Session::new(id, key, answer.cipher, peer, limits, owner, event::nobody())?;
         match &ticket {
-            Ok(Some(ticket)) => self.begin_with(&session, ticket),
+            Ok(Some(ticket)) => self.begin_with(&session, ticket, guest),
             Ok(None) => {}
-            Err(_) => self.metrics.refuse(self.refused_ticket(&peer)),
+            Err(_) => self.metrics.refuse(self.refused_ticket(&peer, guest.as_deref())),
         }
         session.share_in(self.total.share());
         self.sessions().insert(id, session.clone());
@@ -292,8 +307,12 @@ impl Host {
     }
 
     /// What is wrong with the ticket of a client that is not let in.
-    fn refused_ticket(&self, peer: &Fingerprint) -> Refused {
-        let standing = self.tickets.get().and_then(|tickets| tickets.standing(peer, unix_seconds()));
+    fn refused_ticket(&self, peer: &Fingerprint, guest: Option<&Guest>) -> Refused {
+        let now = unix_seconds();
+        let standing = match guest {
+            Some(guest) => Some(guest.record().standing(now)),
+            None => self.tickets.get().and_then(|tickets| tickets.standing(peer, now)),
+        };
         match standing {
             Some(Standing::Expired(_)) => Refused::TicketExpired,
             Some(Standing::Revoked(_)) => Refused::TicketRevoked,
@@ -302,8 +321,8 @@ impl Host {
     }
 
     /// What a session has of its ticket. Where slots are promised nothing of them is held back by a limit.
-    fn begin_with(&self, session: &Session, ticket: &Record) {
-        session.set_ticket(ticket.name.clone());
+    fn begin_with(&self, session: &Session, ticket: &Record, guest: Option<Arc<Guest>>) {
+        session.set_ticket(ticket.name.clone(), guest);
         let Some(tickets) = self.tickets.get() else { return };
         if let Some(share) = tickets.share(ticket).filter(|_| self.slots.is_none()) {
             session.share_in_ticket(share);
@@ -506,13 +525,19 @@ impl Host {
 }
 
 /// What becomes of a token.
-pub(crate) type Verdict = std::result::Result<(), NotTaken>;
+pub(crate) type Verdict = std::result::Result<Arc<Guest>, NotTaken>;
 
 /// What somebody said first, before it was known who that is: of a token it was read to its end.
 pub struct First {
-    pub(crate) hello: Hello,
+    /// The hello, as it came.
+    pub(crate) hello: [u8; HELLO_BYTES],
     /// Of a token.
     pub(crate) verdict: Option<Verdict>,
+}
+
+/// Who showed a token where this session began, if it is one that began with a token.
+fn guest_of(session: &Session) -> Option<&Guest> {
+    session.kept_of_ticket()
 }
 
 /// A hello that is accepted.

@@ -35,6 +35,7 @@ pub mod issuers;
 mod guests;
 
 pub use daemon::Daemon;
+pub(crate) use guests::Guest;
 pub use heeded::Tickets;
 
 /// Name of the ticket of the daemon's owner, which no other has.
@@ -255,7 +256,7 @@ impl Record {
     }
 
     /// Why what is under way with it ends, if it does: one that expired is borne with for [`GRACE_S`].
-    fn ends(&self, now: u64) -> Option<Failure> {
+    pub(crate) fn ends(&self, now: u64) -> Option<Failure> {
         match self.standing(now) {
             Standing::Expired(at) if now < at.saturating_add(GRACE_S) => None,
             _ => self.check(now).err(),

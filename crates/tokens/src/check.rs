@@ -39,7 +39,7 @@ pub struct Provider {
 pub struct Checked {
     /// What its provider says of its holder.
     pub claims: Map<String, Value>,
-    /// From when on it is not, in seconds since 1970.
+    /// From when on it is not, in seconds since 1970: its `exp`, and so much later as clocks may be apart.
     pub expires_at: u64,
 }
 
@@ -119,11 +119,15 @@ impl Provider {
                 ErrorKind::MissingRequiredClaim(claim) => refused(&format!("it has no `{claim}`")),
                 _ => refused("it makes no sense"),
             })?;
+        // Who shows it would have to prove that key (RFC 7800), and nobody is asked to: it would do for a thief.
+        if good.claims.contains_key("cnf") {
+            return Err(refused("it is bound to a key (`cnf`), and those are not taken"));
+        }
         // It was checked to be there, and to be a number.
         let expires_at =
             good.claims.get("exp").and_then(|at| at.as_u64().or(at.as_f64().map(|at| at as u64)));
         let expires_at = expires_at.ok_or_else(|| refused("it has no `exp`"))?;
-        Ok(Checked { claims: good.claims, expires_at })
+        Ok(Checked { claims: good.claims, expires_at: expires_at.saturating_add(LEEWAY_S) })
     }
 }
 

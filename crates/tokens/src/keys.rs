@@ -162,7 +162,12 @@ impl Keys {
         }
         // Of a kind that nobody knows yet there may be some beside.
         let keys = set.keys.into_iter().filter_map(|key| serde_json::from_value::<Jwk>(key).ok());
-        Ok(keys.filter(is_usable).collect())
+        let keys: Vec<Jwk> = keys.filter(is_usable).collect();
+        // It would take the place of those that are good.
+        if keys.is_empty() {
+            return Err(odd("it has no key that can be used"));
+        }
+        Ok(keys)
     }
 }
 

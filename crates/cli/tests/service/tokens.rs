@@ -8,6 +8,7 @@ use super::support::{Daemon, Scratch, finish, noise, wait_until};
 use jsonwebtoken::jwk::Jwk;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -126,18 +127,27 @@ impl Stand {
         (ran.status.code(), String::from_utf8_lossy(&said).into_owned())
     }
 
-    /// How many lines of the log have this message, for the ticket of this name.
-    fn logged(&self, name: &str, message: &str) -> usize {
+    /// The lines of the log that have this message.
+    fn lines(&self, message: &str) -> Vec<Value> {
         let log = self.scratch.server_log();
         let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        lines.filter(|line| line["ticket"] == name && line["message"] == message).count()
+        lines.filter(|line| line["message"] == message).collect()
+    }
+
+    /// How many lines of the log have this message, for the ticket of this name.
+    fn logged(&self, name: &str, message: &str) -> usize {
+        self.lines(message).iter().filter(|line| line["ticket"] == name).count()
     }
 
     /// A connection of somebody whom the daemon does not know.
     fn stranger(&self) -> Connection {
+        self.connection(&Identity::generate("stranger").unwrap())
+    }
+
+    /// A connection with this key.
+    fn connection(&self, own: &Identity) -> Connection {
         let server = Ticket::read(&self.daemon.ticket).unwrap().server;
-        let tls =
-            client_config(&Identity::generate("stranger").unwrap(), &ServerTrust::Pinned(server)).unwrap();
+        let tls = client_config(own, &ServerTrust::Pinned(server)).unwrap();
         let socket = TcpStream::connect(self.daemon.address()).unwrap();
         Connection::connect(socket.into(), tls, "thalweg", SOON).unwrap()
     }
@@ -180,6 +190,10 @@ fn who_shows_a_token_has_what_the_first_rule_that_fits_gives_and_stands_in_the_l
     let state = stand.scratch.path("server-state");
     let listed = stand.scratch.ok(["why", "--list", "--state", state.to_str().unwrap()]);
     assert!(listed.contains("ticket alice@iam"), "{listed}");
+    // All these commands have one key: a daemon remembers each for hours.
+    let shown = stand.lines("a token is taken");
+    let keys: BTreeSet<&str> = shown.iter().filter_map(|line| line["client"].as_str()).collect();
+    assert!(shown.len() > 3 && keys.len() == 1, "{shown:?}");
     // The place file is nobody's secret, and has none.
     let place = std::fs::read_to_string(&stand.place).unwrap();
     assert!(place.contains(&issuer.url) && !place.contains("PRIVATE"), "{place}");
@@ -188,6 +202,28 @@ fn who_shows_a_token_has_what_the_first_rule_that_fits_gives_and_stands_in_the_l
         let signature = token.rsplit('.').next().unwrap();
         assert!(!log.contains(signature), "a token is in the log");
     }
+}
+
+/// Two jobs of one machine, or two users of one key: who showed a token last does not say what others may.
+#[test]
+fn a_session_goes_by_the_token_that_was_shown_on_its_own_connection() {
+    let issuer = Issuer::new();
+    let stand = stand(&issuer);
+    let token = |name: &str| {
+        let token = issuer.token(&[("sub", json!(name)), ("groups", json!(["writers"]))]);
+        Token::from_bytes(token.as_bytes()).unwrap()
+    };
+    let own = Identity::generate("both").unwrap();
+    let (mut one, mut other) = (stand.connection(&own), stand.connection(&own));
+    one.introduce(&token("alice"), SOON).unwrap();
+    other.introduce(&token("bob"), SOON).unwrap();
+    one.hello(&hello(), SOON).unwrap();
+    other.hello(&hello(), SOON).unwrap();
+    let begun = || ["alice@iam", "bob@iam"].map(|name| stand.logged(name, "session begun"));
+    assert!(wait_until(LIMIT, || begun() == [1, 1]), "{}", stand.scratch.server_log());
+    // Without one nobody can say whose a session is to be.
+    let why = stand.connection(&own).hello(&hello(), SOON).unwrap_err();
+    assert_eq!((why.kind, why.reason), (FailureKind::Permission, Reason::NotTrusted), "{why}");
 }
 
 #[test]
@@ -232,6 +268,10 @@ fn a_stranger_gets_no_word_before_a_token_is_taken_and_costs_the_daemon_little()
     let session = Hello { session: [7; 16], ..Hello::new(Purpose::Resume, Cipher::Aes128Gcm) };
     let why = stand.stranger().hello(&session, SOON).unwrap_err();
     assert_eq!(why.kind, FailureKind::NotFound, "{why}");
+    // Which versions the daemon speaks he hears, as everybody does.
+    let newer = Hello { versions: (limits::VERSION_MAX + 1, limits::VERSION_MAX + 2), ..hello() };
+    let why = stand.stranger().hello(&newer, SOON).unwrap_err();
+    assert_eq!((why.kind, why.reason), (FailureKind::Protocol, Reason::NoVersion), "{why}");
     // What is no token, and one that is too long.
     for token in ["a.b.c".to_owned(), "x".repeat(limits::TOKEN_BYTES_MAX)] {
         let token = Token::from_bytes(token.as_bytes()).unwrap();

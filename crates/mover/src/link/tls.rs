@@ -349,8 +349,20 @@ impl Connection {
         let until = Until::after(deadline);
         let mut bytes = [0; HELLO_BYTES];
         self.read_until(HELLO, &mut bytes, until)?;
+        self.hello_of(&bytes, until)
+    }
+
+    /// Server: the same of a hello that was read already.
+    ///
+    /// # Errors
+    /// As [`Connection::read_hello`].
+    pub fn take_hello(&mut self, bytes: &[u8; HELLO_BYTES], deadline: Duration) -> Result<Hello> {
+        self.hello_of(bytes, Until::after(deadline))
+    }
+
+    fn hello_of(&mut self, bytes: &[u8; HELLO_BYTES], until: Until) -> Result<Hello> {
         let ours = (limits::VERSION_MIN, limits::VERSION_MAX);
-        let decoded = Hello::decode(&bytes);
+        let decoded = Hello::decode(bytes);
         // Of a later version's hello only the head is known to be the same: enough to say which versions we speak.
         let theirs = (u16::from_be_bytes([bytes[8], bytes[9]]), u16::from_be_bytes([bytes[10], bytes[11]]));
         let is_hello = !matches!(decoded, Err(DecodeError::Magic { .. }));

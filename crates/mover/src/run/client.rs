@@ -373,6 +373,7 @@ impl Client {
             events: events.clone(),
             told_tls: AtomicBool::new(false),
             shown: Mutex::default(),
+            refused: Mutex::default(),
         });
         let mail = Arc::new(Mail::default());
         let dialled = Instant::now();

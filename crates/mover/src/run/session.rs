@@ -14,6 +14,7 @@ use crate::run::sender::{SendLane, SendRun};
 use crate::run::share::{Share, Waited};
 use crate::run::transfer::Transfer;
 use crate::run::{Outbox, thread};
+use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -95,8 +96,8 @@ pub struct Session {
     pub cipher: Cipher,
     /// Whom it was begun with: nobody else may join it, whatever they know.
     pub peer: Fingerprint,
-    /// Name of the ticket that the peer came with, where its server has tickets.
-    ticket: OnceLock<String>,
+    /// Name of the ticket that the peer came with, where its server has tickets, and what that keeps of it.
+    ticket: OnceLock<(String, Option<Arc<dyn Any + Send + Sync>>)>,
     limits: ControlLimits,
     owner: Box<dyn Owner>,
     events: Events,
@@ -257,14 +258,21 @@ impl Session {
         Ok(session)
     }
 
-    /// Says with which ticket the peer came. To be called before it has a link; a second time it does nothing.
-    pub fn set_ticket(&self, name: String) {
-        let _ = self.ticket.set(name);
+    /// Says with which ticket the peer came, and what is kept of that for as long as the session, if anything is. To be
+    /// called before it has a link; a second time it does nothing.
+    pub fn set_ticket<T: Any + Send + Sync>(&self, name: String, kept: Option<Arc<T>>) {
+        let kept = kept.map(|kept| -> Arc<dyn Any + Send + Sync> { kept });
+        let _ = self.ticket.set((name, kept));
     }
 
     /// Name of the ticket that the peer came with; `None` where there are none.
     pub fn ticket(&self) -> Option<&str> {
-        self.ticket.get().map(String::as_str)
+        self.ticket.get().map(|(name, _)| name.as_str())
+    }
+
+    /// What is kept of that ticket; `None` if that is nothing of this type.
+    pub fn kept_of_ticket<T: Any>(&self) -> Option<&T> {
+        self.ticket.get()?.1.as_ref()?.downcast_ref()
     }
 
     /// Has it move no more than its share. To be called before it has a link; a second time it does nothing.

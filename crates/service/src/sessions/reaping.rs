@@ -1,6 +1,6 @@
 //! Ends sessions that nobody comes back for, and puts away those that are over.
 
-use super::Host;
+use super::{Host, guest_of};
 use crate::log::of_session;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -62,21 +62,31 @@ impl Host {
     }
 
     /// Ends sessions whose clients have no ticket any more, and says why. Of a ticket with which nothing is begun those
-    /// without a link end too: what its holder begins with another one would find them in its way.
+    /// without a link end too: what its holder begins with another one would find them in its way. One that began with a
+    /// token goes by what that gave, whatever else is shown with the same key.
     pub(super) fn end_without_ticket(&self) {
         let Some(tickets) = self.tickets.get() else { return };
         let now = unix_seconds();
         let is_lost = |one: &Session| one.lost_since().is_some_and(|at| at.elapsed() > REFUSED_PATIENCE);
         // Of those with one ticket one is looked at: whether any is lost. Without the lock: files are.
         let mut peers: HashMap<Fingerprint, bool> = HashMap::new();
-        for session in self.sessions().values() {
-            *peers.entry(session.peer).or_default() |= is_lost(session);
+        for session in self.sessions_now() {
+            let Some(guest) = guest_of(&session) else {
+                *peers.entry(session.peer).or_default() |= is_lost(&session);
+                continue;
+            };
+            let given = guest.record();
+            let refused = || given.check(now).err().filter(|_| is_lost(&session));
+            if let Some(why) = given.ends(now).or_else(refused) {
+                self.end_all_for(&why, |one| std::ptr::eq(one, &*session));
+            }
         }
         for (peer, any_lost) in peers {
+            let is_theirs = |session: &Session| session.peer == peer && guest_of(session).is_none();
             if let Some(why) = tickets.ends(&peer, now) {
-                self.end_all_for(&why, |session| session.peer == peer);
+                self.end_all_for(&why, is_theirs);
             } else if any_lost && let Some(why) = tickets.refuses(&peer, now) {
-                self.end_all_for(&why, |session| session.peer == peer && is_lost(session));
+                self.end_all_for(&why, |session| is_theirs(session) && is_lost(session));
             }
         }
         // Last: this is what a disk that hangs holds up.
@@ -121,15 +131,15 @@ mod tests {
     use super::super::tests::{LIMIT, Stuck, cut_off};
     use super::super::{CONCLUDE_LOOK, HostLimits};
     use super::*;
-    use crate::export::Exports;
-    use crate::tickets::{self, GRACE_S, Record, Tickets};
+    use crate::export::{Export, Exports};
+    use crate::tickets::{self, GRACE_S, Part, Reach, Record, Tickets};
     use std::sync::{Mutex, mpsc};
     use thalweg_mover::endpoint::testing::HeldUp;
     use thalweg_mover::event;
     use thalweg_mover::link::Identity;
     use thalweg_mover::run::receiver::ReceiveRun;
     use thalweg_mover::transfer::receiver;
-    use thalweg_wire::message::{Terms, TransferNumber};
+    use thalweg_wire::message::{Place, Terms, TransferNumber};
 
     /// A session that was cut off, with a transfer under way, and a ticket that expired so long ago.
     fn with_expired_ticket(since_s: u64) -> (tempfile::TempDir, Arc<Host>, Arc<Session>, Arc<Tickets>) {
@@ -179,6 +189,58 @@ mod tests {
     fn a_session_that_was_cut_off_ends_when_its_ticket_is_not_taken_any_more() {
         let (_state, _host, session, _) = with_expired_ticket(60);
         until_closed(&session);
+    }
+
+    /// Two jobs of one user, on machines that share a state directory.
+    #[test]
+    fn a_session_has_what_its_own_token_gave_whatever_others_are_shown_with_its_key() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        for name in ["run1", "run2"] {
+            std::fs::create_dir(scratch.path().join(name)).expect("a directory");
+        }
+        let export = Export::of("data", scratch.path().to_path_buf());
+        let exports = Exports::open(vec![export]).expect("a directory");
+        let identity = Identity::generate("server").expect("an identity");
+        let host = Host::new(identity, exports, None, HostLimits::default());
+        let tickets = Tickets::new(scratch.path(), Fingerprint([0; 32]));
+        let now = unix_seconds();
+        let shown = |peer: Fingerprint, name: &str, below: &str, until: u64| {
+            let part = Part { below: below.to_owned(), ..Part::read("data").expect("a part") };
+            let mut record = Record::of(name, peer, now);
+            (record.reach, record.expires_at) = (Reach::Only(vec![part]), Some(until));
+            record.issuer = Some("https://iam.example.org/".to_owned());
+            tickets.welcome(record, now)
+        };
+        let begun = |id: u8, name: &str, below: &str, until: u64| {
+            let session = cut_off(&host, id);
+            let guest = shown(session.peer, name, below, until);
+            host.begin_with(&session, &guest.record(), Some(guest));
+            host.sessions().insert(session.id, session.clone());
+            session
+        };
+        let below = |session: &Session| {
+            let place = Place { export: Some("data".to_owned()), path: b"file".to_vec() };
+            host.exports_of(session)?.resolve(&place, true).map(|place| place.beneath)
+        };
+        assert!(host.tickets.set(tickets.clone()).is_ok());
+        let (one, two) = (begun(1, "alice@iam", "run1", now + 600), begun(2, "alice@iam", "run2", now + 600));
+        assert_eq!(below(&one).as_deref(), Ok("run1"));
+        assert_eq!(below(&two).as_deref(), Ok("run2"));
+        // Of a third her token is over; what is shown after it has her name, or her rights, and never both.
+        let third = begun(3, "alice@iam", "run3", now - 60);
+        shown(third.peer, "alice@iam", "run1", now + 6000);
+        shown(third.peer, "bob@iam", "run3", now + 6000);
+        let refused = below(&third).expect_err("it is over");
+        assert!(refused.cause.contains("the token of `alice@iam` expired"), "{refused}");
+        assert!(host.ends_for_ticket(&third).is_none(), "what runs goes on for an hour");
+        let fourth = begun(4, "alice@iam", "run4", now - GRACE_S - 60);
+        shown(fourth.peer, "alice@iam", "run1", now + 9000);
+        host.end_without_ticket();
+        assert!(!host.sessions().contains_key(&fourth.id), "nor longer");
+        assert!(host.ends_for_ticket(&one).is_none() && host.ends_for_ticket(&two).is_none());
+        // One that gives the same has it last longer.
+        shown(third.peer, "alice@iam", "run3", now + 6000);
+        assert_eq!(host.exports_of(&third).err(), None);
     }
 
     #[test]

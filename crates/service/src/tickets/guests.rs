@@ -1,60 +1,159 @@
-//! Who came with a token: what each may do until it ends, by the certificate that was shown with it. In memory alone:
-//! to a daemon that is started anew everybody shows the token again.
+//! Who came with a token: what each may do until it ends. In memory alone: to a daemon that is started anew everybody
+//! shows the token again.
+//!
+//! Tokens of one holder that give the same, shown with one certificate, are one guest, until the last of them ends. One
+//! that gives other things makes another guest beside it: a session has what that token gave with which it began.
 
 use super::issuers::NotTaken;
 use super::{GRACE_S, Record};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use thalweg_mover::link::Fingerprint;
 use thalweg_mover::mutex::lock;
 use thalweg_wire::hello::Answer;
 
-/// Certificates that are kept.
+/// Guests that are kept.
 const GUESTS_MAX: usize = 16_384;
 /// Of these, of one holder: machines from which one works at a time.
 const GUESTS_PER_HOLDER_MAX: usize = 4096;
 
-/// See the module.
-#[derive(Debug, Default)]
-pub(super) struct Guests(Mutex<HashMap<Fingerprint, Arc<Record>>>);
+/// One of them. Whoever has a clone needs it: a session, or who is about to begin one.
+#[derive(Debug)]
+pub(crate) struct Guest {
+    certificate: Fingerprint,
+    name: String,
+    /// By the token that ends last.
+    record: Mutex<Arc<Record>>,
+    /// Which token was the last, of all that were shown.
+    shown: AtomicU64,
+}
 
-impl Guests {
-    /// What the one with this certificate may do, or might.
-    pub(super) fn find(&self, certificate: &Fingerprint) -> Option<Arc<Record>> {
-        lock(&self.0).get(certificate).cloned()
+impl Guest {
+    /// What may be done.
+    pub(crate) fn record(&self) -> Arc<Record> {
+        lock(&self.record).clone()
     }
 
-    /// One more, or another token of the same.
-    ///
-    /// # Errors
-    /// Where there are too many.
-    pub(super) fn welcome(&self, record: Record, now: u64) -> std::result::Result<Arc<Record>, NotTaken> {
-        let mut all = lock(&self.0);
-        let is_full = |all: &HashMap<Fingerprint, Arc<Record>>| {
-            let theirs = all.values().filter(|guest| guest.name == record.name).count();
-            all.len() >= GUESTS_MAX || theirs >= GUESTS_PER_HOLDER_MAX
-        };
-        if !all.contains_key(&record.certificate) && is_full(&all) {
-            all.retain(|_, guest| !is_over(guest, now));
-            if is_full(&all) {
-                let why =
-                    format!("`{}`: too many came with tokens, or with those of one holder", record.name);
-                return Err(NotTaken { answer: Answer::TokenUnchecked, why });
-            }
+    /// Another token that gives the same; one that ends earlier takes nothing back.
+    fn renew(&self, record: Record, shown: u64) {
+        self.shown.store(shown, Ordering::Relaxed);
+        let mut last = lock(&self.record);
+        if record.expires_at > last.expires_at {
+            *last = Arc::new(record);
         }
-        let record = Arc::new(record);
-        all.insert(record.certificate, record.clone());
-        Ok(record)
+    }
+
+    fn is_given(&self, record: &Record) -> bool {
+        let given = lock(&self.record);
+        given.name == record.name
+            && given.reach == record.reach
+            && given.bits_per_s_max == record.bits_per_s_max
+    }
+
+    /// Well after what ran with it has ended with words.
+    fn is_over(&self, now: u64) -> bool {
+        lock(&self.record).expires_at.is_some_and(|at| now >= at.saturating_add(2 * GRACE_S))
     }
 }
 
-/// Well after what ran with it has ended with words.
-fn is_over(guest: &Record, now: u64) -> bool {
-    guest.expires_at.is_some_and(|at| now >= at.saturating_add(2 * GRACE_S))
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Guests(Mutex<All>);
+
+#[derive(Debug, Default)]
+struct All {
+    by_certificate: HashMap<Fingerprint, Vec<Arc<Guest>>>,
+    /// How many there are of each holder.
+    holders: HashMap<String, usize>,
+    /// Tokens that were shown.
+    shown: u64,
+}
+
+impl Guests {
+    /// Whether anybody came with this certificate.
+    pub(super) fn knows(&self, certificate: &Fingerprint) -> bool {
+        lock(&self.0).by_certificate.contains_key(certificate)
+    }
+
+    /// One more, or another token of the same. Where there are too many, who has no session and showed a token least
+    /// lately has to show one again.
+    ///
+    /// # Errors
+    /// Where all of these have sessions.
+    pub(super) fn welcome(&self, record: Record, now: u64) -> std::result::Result<Arc<Guest>, NotTaken> {
+        let mut all = lock(&self.0);
+        all.shown += 1;
+        let shown = all.shown;
+        let theirs = all.by_certificate.get(&record.certificate);
+        if let Some(guest) = theirs.and_then(|guests| guests.iter().find(|guest| guest.is_given(&record))) {
+            guest.renew(record, shown);
+            return Ok(guest.clone());
+        }
+        if !all.make_room(&record.name, now) {
+            let why = format!("`{}`: too many came with tokens, or with those of one holder", record.name);
+            return Err(NotTaken { answer: Answer::TokenUnchecked, why });
+        }
+        let (certificate, name) = (record.certificate, record.name.clone());
+        *all.holders.entry(name.clone()).or_default() += 1;
+        let (record, shown) = (Mutex::new(Arc::new(record)), AtomicU64::new(shown));
+        let guest = Arc::new(Guest { certificate, name, record, shown });
+        all.by_certificate.entry(certificate).or_default().push(guest.clone());
+        Ok(guest)
+    }
+}
+
+impl All {
+    /// Whether there is room for one more of this holder.
+    fn make_room(&mut self, holder: &str, now: u64) -> bool {
+        if self.of_too_many(holder).is_none() {
+            return true;
+        }
+        let over: Vec<Arc<Guest>> = self.idle().filter(|guest| guest.is_over(now)).cloned().collect();
+        over.iter().for_each(|guest| self.remove(guest));
+        let Some(of) = self.of_too_many(holder) else { return true };
+        let theirs = self.idle().filter(|guest| guest.name == of);
+        let Some(oldest) = theirs.min_by_key(|guest| guest.shown.load(Ordering::Relaxed)).cloned() else {
+            return false;
+        };
+        self.remove(&oldest);
+        true
+    }
+
+    /// Of whom one has to go before there is one more of this holder: of that one, or of who has most where all are too
+    /// many.
+    fn of_too_many(&self, holder: &str) -> Option<String> {
+        if self.holders.get(holder).is_some_and(|&theirs| theirs >= GUESTS_PER_HOLDER_MAX) {
+            return Some(holder.to_owned());
+        }
+        let most = self.holders.iter().max_by_key(|&(_, &theirs)| theirs);
+        most.filter(|_| self.holders.values().sum::<usize>() >= GUESTS_MAX).map(|(name, _)| name.clone())
+    }
+
+    /// Those that nobody else has.
+    fn idle(&self) -> impl Iterator<Item = &Arc<Guest>> {
+        self.by_certificate.values().flatten().filter(|&guest| Arc::strong_count(guest) == 1)
+    }
+
+    fn remove(&mut self, gone: &Arc<Guest>) {
+        if let Some(guests) = self.by_certificate.get_mut(&gone.certificate) {
+            guests.retain(|guest| !Arc::ptr_eq(guest, gone));
+            if guests.is_empty() {
+                self.by_certificate.remove(&gone.certificate);
+            }
+        }
+        if let Some(theirs) = self.holders.get_mut(&gone.name) {
+            *theirs -= 1;
+            if *theirs == 0 {
+                self.holders.remove(&gone.name);
+            }
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Part, Reach};
     use super::*;
 
     const NOW: u64 = 1_800_000_000;
@@ -65,19 +164,68 @@ mod tests {
         Record { expires_at: Some(NOW), ..Record::of(name, Fingerprint(certificate), NOW - 1) }
     }
 
+    fn most() -> u32 {
+        u32::try_from(GUESTS_PER_HOLDER_MAX).unwrap()
+    }
+
     #[test]
     fn one_holder_has_no_more_than_a_part_of_what_is_kept_and_what_is_over_goes() {
         let guests = Guests::default();
-        let most = u32::try_from(GUESTS_PER_HOLDER_MAX).unwrap();
-        for number in 0..most {
-            guests.welcome(guest("alice@iam", number), NOW - 1).unwrap();
+        let knows = |number: u32| guests.knows(&guest("", number).certificate);
+        let came = |number: u32| guests.welcome(guest("alice@iam", number), NOW - 1);
+        let mut at_work: Vec<_> = (0..most()).map(|number| came(number).unwrap()).collect();
+        let refused = came(most()).unwrap_err();
+        assert!(refused.why.contains("alice@iam"), "all have sessions: {refused:?}");
+        assert!(came(0).is_ok(), "another token of the same");
+        assert!(guests.welcome(guest("bob@iam", most()), NOW - 1).is_ok());
+        // Of those without a session that goes which was shown first.
+        at_work.drain(..3);
+        came(0).unwrap();
+        came(most() + 1).unwrap();
+        assert!(knows(0) && !knows(1) && knows(2) && knows(most()) && knows(most() + 1));
+        drop(at_work);
+        assert!(guests.welcome(guest("alice@iam", most() + 2), NOW + 2 * GRACE_S).is_ok());
+        assert!(!knows(0) && !knows(2) && knows(most() + 2), "what is over goes");
+    }
+
+    #[test]
+    fn where_all_are_too_many_one_goes_of_who_has_most() {
+        let guests = Guests::default();
+        let knows = |number: u32| guests.knows(&guest("", number).certificate);
+        let others = (u32::try_from(GUESTS_MAX).unwrap() - most()) / 4;
+        let came = |name: &str, number: u32| drop(guests.welcome(guest(name, number), NOW - 1).unwrap());
+        (0..most()).for_each(|number| came("alice@iam", number));
+        for (number, at) in (most()..most() + 4 * others).zip(0u32..) {
+            came(&format!("{}@iam", at % 4), number);
         }
-        let refused = guests.welcome(guest("alice@iam", most), NOW - 1).unwrap_err();
-        assert!(refused.why.contains("alice@iam"), "{refused:?}");
-        assert!(guests.welcome(guest("alice@iam", 0), NOW - 1).is_ok(), "another token of the same");
-        assert!(guests.welcome(guest("bob@iam", most), NOW - 1).is_ok());
-        assert!(guests.welcome(guest("alice@iam", most + 1), NOW + 2 * GRACE_S - 1).is_err());
-        assert!(guests.welcome(guest("alice@iam", most + 1), NOW + 2 * GRACE_S).is_ok());
-        assert!(guests.find(&guest("", 0).certificate).is_none());
+        let last = most() + 4 * others;
+        assert!((0..last).all(knows), "there is room for all of these");
+        came("eve@iam", last);
+        assert!(!knows(0) && (1..=last).all(knows));
+    }
+
+    #[test]
+    fn a_token_that_gives_the_same_has_it_last_longer_and_one_that_gives_other_things_is_another_guest() {
+        let guests = Guests::default();
+        let below = |below: &str, until: u64| {
+            let part = Part { below: below.to_owned(), ..Part::read("data").unwrap() };
+            let record = Record { reach: Reach::Only(vec![part]), ..guest("alice@iam", 1) };
+            guests.welcome(Record { expires_at: Some(until), ..record }, NOW - 1).unwrap()
+        };
+        let one = below("run1", NOW);
+        let two = below("run2", NOW + 600);
+        assert_eq!((one.record().expires_at, two.record().expires_at), (Some(NOW), Some(NOW + 600)));
+        assert_ne!(one.record().reach, two.record().reach);
+        assert!(Arc::ptr_eq(&one, &below("run1", NOW + 1200)));
+        assert!(Arc::ptr_eq(&one, &below("run1", NOW + 60)));
+        assert_eq!(one.record().expires_at, Some(NOW + 1200), "one that ends earlier takes nothing back");
+        let like_one = || Record { expires_at: Some(NOW + 9000), ..(*one.record()).clone() };
+        for other in [
+            Record { name: "bob@iam".to_owned(), ..like_one() },
+            Record { bits_per_s_max: Some(8), ..like_one() },
+        ] {
+            assert!(!Arc::ptr_eq(&one, &guests.welcome(other, NOW - 1).unwrap()));
+        }
+        assert_eq!(one.record().expires_at, Some(NOW + 1200));
     }
 }

@@ -9,7 +9,7 @@
 //! what was known of it: it ends when that expires. One looks at a time, and who waits for that has what was known a
 //! second later.
 
-use super::guests::Guests;
+use super::guests::{Guest, Guests};
 use super::issuers::{Issuers, NotTaken};
 use super::{
     OWNER, READ, Record, SERVE, Standing, TICKETS_MAX, at, directory_of, names, path_of, read, used_at,
@@ -73,8 +73,9 @@ pub struct Tickets {
     looking: Mutex<Looking>,
     /// A look is over.
     looked: Condvar,
-    /// What sessions have a share of, by the tickets with a limit that were used.
-    totals: Mutex<HashMap<String, Limited>>,
+    /// What sessions have a share of, by the tickets with a limit that were used; of tokens also by the limit, as rules
+    /// may give one holder several.
+    totals: Mutex<HashMap<(String, Option<u64>), Limited>>,
     /// Whose tokens are taken besides.
     issuers: OnceLock<Issuers>,
     /// Who came with one.
@@ -149,17 +150,17 @@ impl Tickets {
         let _ = self.issuers.set(issuers);
     }
 
-    /// From now on the one with this certificate has what the token gives, until that is over. May ask the provider for
-    /// its keys, which takes some seconds at most.
+    /// Who it is that shows a token with this certificate. What that gives, each session that was begun with one which
+    /// gives the same has until this one is over. May ask the provider for its keys, which takes some seconds at most.
     ///
     /// # Errors
     /// Why it gives nothing.
-    pub fn introduce(
+    pub(crate) fn introduce(
         &self,
         certificate: Fingerprint,
         token: &Token,
         now: u64,
-    ) -> std::result::Result<Arc<Record>, NotTaken> {
+    ) -> std::result::Result<Arc<Guest>, NotTaken> {
         let Some(issuers) = self.issuers.get() else {
             return Err(NotTaken { answer: Answer::TokenRefused, why: "no tokens are taken".to_owned() });
         };
@@ -167,16 +168,31 @@ impl Tickets {
         self.guests.welcome(record, now)
     }
 
-    /// Whether somebody with this certificate has to show a token first.
+    /// As if a token had been shown that gives this.
+    #[cfg(test)]
+    pub(crate) fn welcome(&self, record: Record, now: u64) -> Arc<Guest> {
+        self.guests.welcome(record, now).expect("room")
+    }
+
+    /// Whether somebody with this certificate has to show a token before anything else.
     pub(crate) fn is_stranger(&self, certificate: &Fingerprint) -> bool {
         self.takes_tokens() && !self.is_known(certificate)
     }
 
+    /// Whether somebody with this certificate has to show a token on the connection that begins a session: of several
+    /// that were shown with it, nobody can say which the session is to go by.
+    pub(crate) fn wants_token(&self, certificate: &Fingerprint) -> bool {
+        self.takes_tokens() && !self.has_ticket(certificate)
+    }
+
     /// Whether somebody with this certificate was ever let in, as far as is known without a look.
     fn is_known(&self, certificate: &Fingerprint) -> bool {
-        certificate.matches(&self.owner.certificate)
-            || self.name_of(certificate).is_some()
-            || self.guests.find(certificate).is_some()
+        self.has_ticket(certificate) || self.guests.knows(certificate)
+    }
+
+    /// Whether there is a ticket of this certificate, as far as is known without a look.
+    fn has_ticket(&self, certificate: &Fingerprint) -> bool {
+        certificate.matches(&self.owner.certificate) || self.name_of(certificate).is_some()
     }
 
     /// Reads the directory again, if it changed. Where others do, that is waited for, for [`LOOK_WAIT`] at most.
@@ -303,7 +319,7 @@ impl Tickets {
         if certificate.matches(&self.owner.certificate) {
             return Ok(Some(self.owner.clone()));
         }
-        let Some(name) = self.name_of(certificate) else { return Ok(self.guests.find(certificate)) };
+        let Some(name) = self.name_of(certificate) else { return Ok(None) };
         let Some(seen) = self.look_at(&name)? else { return Ok(None) };
         let record = seen.record.clone().filter(|record| record.certificate.matches(certificate));
         let mut known = lock(&self.known);
@@ -358,8 +374,13 @@ impl Tickets {
     /// A share for a session, of what all of this ticket may move, if that is bounded.
     pub fn share(&self, record: &Record) -> Option<Share> {
         record.bits_per_s_max?;
+        let of = (record.name.clone(), record.bits_per_s_max.filter(|_| record.issuer.is_some()));
         let mut totals = lock(&self.totals);
-        let (rate, total) = totals.entry(record.name.clone()).or_insert_with(|| {
+        // Holders of tokens come and go without end.
+        if !totals.contains_key(&of) {
+            totals.retain(|_, (_, total)| Arc::strong_count(total) > 1);
+        }
+        let (rate, total) = totals.entry(of).or_insert_with(|| {
             let rate = Arc::<Rate>::default();
             (rate.clone(), Total::new(rate, machine::host_name()))
         });
@@ -408,7 +429,7 @@ impl Register for Tickets {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{GRACE_S, add, all, revoke};
+    use super::super::{GRACE_S, Reach, add, all, revoke};
     use super::*;
     use thalweg_mover::failure::Reason;
 
@@ -541,17 +562,20 @@ mod tests {
             let issuer = Some("https://iam.example.org/".to_owned());
             Record { expires_at: Some(expires_at), issuer, ..record("alice@iam", 1) }
         };
-        assert!(!tickets.knows(&alice) && tickets.take(&alice, NOW).is_err());
-        tickets.guests.welcome(until(NOW), NOW - 1).unwrap();
-        assert!(tickets.knows(&alice));
-        assert_eq!(tickets.take(&alice, NOW - 1).unwrap().name, "alice@iam");
-        let refused = tickets.take(&alice, NOW).unwrap_err();
+        assert!(!tickets.knows(&alice));
+        let guest = tickets.welcome(until(NOW), NOW - 1);
+        assert!(tickets.knows(&alice) && tickets.take(&alice, NOW - 1).is_err(), "it is no ticket");
+        assert!(guest.record().check(NOW - 1).is_ok());
+        let refused = guest.record().check(NOW).unwrap_err();
         assert_eq!((refused.kind, refused.reason), (FailureKind::Permission, Reason::TokenNotTaken));
         assert!(refused.cause.contains("https://iam.example.org/"), "{refused}");
-        assert!(tickets.ends(&alice, NOW + GRACE_S - 1).is_none());
-        assert!(tickets.ends(&alice, NOW + GRACE_S).is_some());
-        tickets.guests.welcome(until(NOW + 600), NOW).unwrap();
-        assert!(tickets.take(&alice, NOW).is_ok());
+        assert!(guest.record().ends(NOW + GRACE_S - 1).is_none());
+        assert!(guest.record().ends(NOW + GRACE_S).is_some());
+        // Her next tokens, after rights of hers were taken back, do not keep what had these.
+        tickets.welcome(Record { reach: Reach::Only(Vec::new()), ..until(NOW + 9000) }, NOW);
+        assert!(guest.record().check(NOW).is_err() && guest.record().ends(NOW + GRACE_S).is_some());
+        tickets.welcome(until(NOW + 600), NOW);
+        assert!(guest.record().check(NOW).is_ok());
         assert!(all(state.path()).unwrap().0.is_empty(), "nothing is kept of it");
         // Without issuers nobody is asked for a token.
         assert!(!tickets.takes_tokens() && !tickets.is_stranger(&Fingerprint([2; 32])));
@@ -579,6 +603,18 @@ mod tests {
         assert!(one.is_of_one_total_with(&two));
         assert_eq!(one.told().map(|told| told.bytes_per_s), Some(1));
         assert!(tickets.share(&record("b", 2)).is_none());
+        // Two rules may give one holder two rates, neither of which becomes the other.
+        let issuer = Some("https://iam.example.org/".to_owned());
+        let of =
+            |bits: u64| Record { bits_per_s_max: Some(bits), issuer: issuer.clone(), ..record("c@iam", 3) };
+        let (slow, fast) = (tickets.share(&of(8)).unwrap(), tickets.share(&of(16)).unwrap());
+        let rate = |share: &Share| share.told().map(|told| told.bytes_per_s);
+        assert_eq!((rate(&slow), rate(&fast)), (Some(1), Some(2)));
+        // What no session shares any more goes.
+        drop((slow, fast));
+        let _other = tickets.share(&Record { bits_per_s_max: Some(8), ..record("d", 4) }).unwrap();
+        assert_eq!(lock(&tickets.totals).len(), 2);
+        assert!(one.is_of_one_total_with(&tickets.share(&limited).unwrap()));
     }
 
     #[test]

@@ -24,11 +24,12 @@ use serde_json::{Map, Value};
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_mover::link::place_file::ISSUERS_MAX;
 use thalweg_mover::link::{Fingerprint, Token};
-use thalweg_sys::atomic_file;
+use thalweg_sys::{atomic_file, user};
 use thalweg_tokens::{Checked, NotGood, Provider, issuer_of};
 use thalweg_wire::hello::Answer;
 
@@ -143,20 +144,20 @@ impl Issuers {
     /// Reads the file.
     ///
     /// # Errors
-    /// `Usage`, with what is wrong, for one that makes no sense; `Permission` if others may change it; else what the
-    /// kernel says.
+    /// `Usage`, with what is wrong, for one that makes no sense or is too long; `Permission` if others may change it;
+    /// else what the kernel says.
     pub fn read(path: &Path, parse_rate: ParseRate) -> Result<Issuers> {
-        use std::os::unix::fs::MetadataExt;
         let fail = |error: &std::io::Error| super::at(READ_ISSUERS, path, error);
         let refuse = |kind, cause: &str| failure::at_path(Failure::new(kind, READ_ISSUERS, cause), path);
         let file = atomic_file::open(path).map_err(|error| fail(&error))?;
-        let mode = file.metadata().map_err(|error| fail(&error))?.mode();
-        if mode & 0o022 != 0 {
-            let cause = "others may change who comes in: run `chmod go-w` on it";
-            return Err(refuse(FailureKind::Permission, cause));
-        }
+        let metadata = file.metadata().map_err(|error| fail(&error))?;
+        check_writers(metadata.mode(), metadata.uid())
+            .map_err(|cause| refuse(FailureKind::Permission, &cause))?;
         let mut text = String::new();
-        file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(|error| fail(&error))?;
+        let read = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| fail(&error))?;
+        if read as u64 > FILE_BYTES_MAX {
+            return Err(refuse(FailureKind::Usage, "it is longer than 1 MiB"));
+        }
         Issuers::from_text(&text, parse_rate).map_err(|cause| refuse(FailureKind::Usage, &cause))
     }
 
@@ -216,6 +217,17 @@ impl Issuers {
         })?;
         issuer.grant(&checked, certificate, now)
     }
+}
+
+/// Refuses a file of this mode and owner if others than this user and root may change it.
+fn check_writers(mode: u32, owner: u32) -> InWords<()> {
+    if mode & 0o022 != 0 {
+        return Err("others may change who comes in: run `chmod go-w` on it".to_owned());
+    }
+    if owner != user::effective_uid() && owner != 0 {
+        return Err(format!("it belongs to user {owner}, who could change who comes in: make a copy of it"));
+    }
+    Ok(())
 }
 
 /// Without rules and keys.
@@ -502,6 +514,28 @@ export = ["data:ro"]
         ] {
             assert_eq!(part(odd), None, "{odd}");
         }
+    }
+
+    #[test]
+    fn a_file_that_others_may_change_or_that_is_too_long_is_refused() {
+        let own = user::effective_uid();
+        assert!(check_writers(0o644, own).is_ok() && check_writers(0o640, 0).is_ok());
+        assert!(check_writers(0o664, own).unwrap_err().contains("chmod go-w"));
+        let refused = check_writers(0o644, own + 1).unwrap_err();
+        assert!(refused.contains(&format!("user {}", own + 1)), "{refused}");
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let read = |text: &str| {
+            std::fs::write(file.path(), text).unwrap();
+            Issuers::read(file.path(), rate).map(|_| ())
+        };
+        read(FILE).unwrap();
+        // Cut behind a rule it would make sense.
+        let padded = |bytes: usize| format!("{FILE}{}", "\n".repeat(bytes - FILE.len()));
+        let most = usize::try_from(FILE_BYTES_MAX).unwrap();
+        read(&padded(most)).unwrap();
+        let refused = read(&(padded(most) + "x")).unwrap_err();
+        assert_eq!(refused.kind, FailureKind::Usage, "{refused}");
+        assert!(refused.cause.contains("longer than"), "{refused}");
     }
 
     #[test]

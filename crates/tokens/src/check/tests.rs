@@ -145,7 +145,7 @@ fn a_token_of_the_provider_for_us_is_good_until_it_says() {
         let good = provider.check(&key.signs(&claims, |_| {})).unwrap();
         assert_eq!(
             (good.claims["sub"].as_str(), Some(good.expires_at)),
-            (Some("alice"), claims["exp"].as_u64())
+            (Some("alice"), claims["exp"].as_u64().map(|at| at + LEEWAY_S))
         );
     }
     let several = json!({ "aud": ["https://other", AUDIENCE] });
@@ -169,7 +169,9 @@ fn a_token_of_another_issuer_for_another_audience_over_or_not_yet_valid_is_not()
     };
     let now = unix_seconds();
     assert_eq!(with("exp", json!(now - LEEWAY_S - 10)).unwrap_err(), NotGood::Expired);
-    assert!(with("exp", json!(now - LEEWAY_S / 2)).is_ok() && with("nbf", json!(now + LEEWAY_S / 2)).is_ok());
+    let late = with("exp", json!(now - LEEWAY_S / 2)).unwrap();
+    assert!(late.expires_at > now, "it is good for nothing that is begun");
+    assert!(with("nbf", json!(now + LEEWAY_S / 2)).is_ok());
     assert!(why(with("nbf", json!(now + LEEWAY_S + 60))).contains("not valid yet"));
     for odd in [json!("https://other"), json!(["https://other"]), json!([])] {
         assert!(why(with("aud", odd)).contains("audience"));
@@ -179,6 +181,10 @@ fn a_token_of_another_issuer_for_another_audience_over_or_not_yet_valid_is_not()
         assert!(why(with(name, Value::Null)).contains(name), "{name}");
     }
     assert!(with("exp", json!("never")).is_err() && with("exp", json!(-1)).is_err());
+    let thumbprint = "bwcK0esc3ACC3DB2Y5_lESsXE8o9ltc05O89jdN-dg2";
+    for bound in [json!({ "x5t#S256": thumbprint }), json!({ "jkt": thumbprint })] {
+        assert!(why(with("cnf", bound)).contains("bound to a key"));
+    }
 }
 
 /// The classics of RFC 8725.
@@ -269,6 +275,13 @@ fn while_the_provider_is_away_the_keys_that_are_there_are_good_for_a_day() {
     *issuer.answers.lock().unwrap() = (Some(b"no".to_vec()), None);
     provider.keys.age(Duration::from_secs(2 * 3600));
     assert!(provider.check(&token).is_ok());
+    // One that tells of no key that is good for anything is as one that is away.
+    issuer.calls_itself(&issuer.url, &format!("{}/keys", issuer.url));
+    issuer.has(&[]);
+    provider.keys.rest_is_over();
+    assert!(provider.check(&token).is_ok());
+    assert_eq!(issuer.asked(), 2);
+    *issuer.answers.lock().unwrap() = (Some(b"no".to_vec()), None);
     provider.keys.age(Duration::from_secs(23 * 3600));
     let refused = provider.check(&token).unwrap_err();
     assert!(

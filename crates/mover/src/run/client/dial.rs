@@ -155,6 +155,8 @@ pub(super) struct Dialler {
     pub told_tls: AtomicBool,
     /// The token that was shown last and taken.
     pub shown: Mutex<Option<Token>>,
+    /// One that came in its place and is not taken: it is not shown again.
+    pub refused: Mutex<Option<Token>>,
 }
 
 impl Dialler {
@@ -185,25 +187,38 @@ impl Dialler {
     }
 
     /// Shows the peer the token of now. One that was shown it is not shown again: it may be over by now, and the peer
-    /// bears with what is under way.
+    /// bears with what is under way. Nor is one that it does not take where it took another: the next connection does
+    /// without.
     fn show(&self, connection: &mut Connection, tokens: &dyn TokenSource, until: Instant) -> Result<()> {
         let shown = lock(&self.shown).clone();
         let token = match tokens.token() {
             Err(_) if shown.is_some() => return Ok(()),
             token => token?,
         };
-        if shown.as_ref() == Some(&token) {
+        if !self.is_new(&token) {
             return Ok(());
         }
-        connection.introduce(&token, left(until)).map_err(|failure| not_taken(failure, tokens))?;
+        if let Err(failure) = connection.introduce(&token, left(until)) {
+            let failure = not_taken(failure, tokens);
+            if shown.is_some() && failure.reason == Reason::TokenNotTaken {
+                tracing::warn!(%failure, "the session goes on by the token that was shown before");
+                *lock(&self.refused) = Some(token);
+            }
+            return Err(failure);
+        }
         *lock(&self.shown) = Some(token);
         Ok(())
+    }
+
+    /// Whether a token is neither that which was taken last nor one that was not since.
+    fn is_new(&self, token: &Token) -> bool {
+        [&self.shown, &self.refused].into_iter().all(|known| lock(known).as_ref() != Some(token))
     }
 
     /// Shows the token of now, if it is another than that which was shown last: the session outlives that one then.
     pub(super) fn show_anew(&self, tokens: &dyn TokenSource) -> Result<()> {
         let token = tokens.token()?;
-        if lock(&self.shown).as_ref() == Some(&token) {
+        if !self.is_new(&token) {
             return Ok(());
         }
         let until = self.deadline();

@@ -4,7 +4,7 @@ use super::*;
 use crate::endpoint::synthetic::NoiseSource;
 use crate::event;
 use crate::link::testing::{LONG, connected, our_client_config, our_server_config, unix_pair};
-use crate::link::{Connection, Fingerprint};
+use crate::link::{Connection, Fingerprint, Token, TokenSource};
 use crate::run::Ended;
 use crate::run::party::Party;
 use crate::run::sender::SendRun;
@@ -399,4 +399,67 @@ fn a_dial_that_fails_for_want_of_a_link_says_nothing_about_streams() {
     // One that stood, stood.
     dials.note(None, false);
     assert!(dials.failed(Duration::from_secs(1)).is_none() && !dials.is_undialled());
+}
+
+/// A token that stays what it is.
+#[derive(Debug)]
+struct Fixed(Token);
+
+impl TokenSource for Fixed {
+    fn token(&self) -> Result<Token> {
+        Ok(self.0.clone())
+    }
+
+    fn issuers(&self) -> String {
+        "`https://iam.example.org/`".to_owned()
+    }
+}
+
+#[test]
+fn a_token_that_is_not_taken_where_another_was_is_not_shown_again() {
+    let token = |text: &str| Token::from_bytes(text.as_bytes()).unwrap();
+    let source: Arc<dyn TokenSource> = Arc::new(Fixed(token("new")));
+    let dialler = Dialler {
+        connect: Arc::new(TcpConnect::new(Vec::new()).showing(Some(source.clone()))),
+        tls: our_client_config(),
+        server_name: "localhost".to_owned(),
+        settings: LinkSettings::default(),
+        events: event::nobody(),
+        told_tls: AtomicBool::new(false),
+        shown: Mutex::new(Some(token("old"))),
+        refused: Mutex::default(),
+    };
+    // A peer that takes no token, and says what it was asked first.
+    let dial = || {
+        let (ours, theirs) = unix_pair();
+        let peer = std::thread::spawn(move || {
+            let mut connection = Connection::accept(theirs, our_server_config(), LONG).unwrap();
+            let hello = connection.read_hello(LONG).unwrap();
+            if hello.purpose == Purpose::Token {
+                connection.read_token(&hello, LONG).unwrap();
+                let answer = ServerHello {
+                    version: limits::VERSION_MAX,
+                    versions: hello.versions,
+                    answer: Answer::TokenRefused,
+                    cipher: hello.cipher,
+                    features: 0,
+                    session: [0; 16],
+                    system: System::default(),
+                };
+                connection.answer(&answer, LONG).unwrap();
+            }
+            hello.purpose
+        });
+        (dialler.secure(ours, None, Instant::now() + LONG), peer)
+    };
+    let (refused, peer) = dial();
+    assert_eq!(refused.err().map(|why| why.reason), Some(Reason::TokenNotTaken));
+    assert_eq!(peer.join().unwrap(), Purpose::Token);
+    // The session goes on by the other.
+    let (connection, peer) = dial();
+    let resume = Hello::new(Purpose::Resume, Cipher::Aes128Gcm);
+    connection.unwrap().write_all(&resume.encode(), LONG).unwrap();
+    assert_eq!(peer.join().unwrap(), Purpose::Resume);
+    // Nobody is dialled to hear the same again.
+    dialler.show_anew(&*source).unwrap();
 }
