@@ -159,6 +159,8 @@ pub struct Legs {
     names: (String, String),
     place: StagePlace,
     bytes_max: u64,
+    /// What was set aside before, which is no part of that.
+    gone_bytes: u64,
     batches_left: Mutex<Vec<Batch>>,
     /// [Keys](path_key) of entries that no further round finds: those that failed, and of two far places all.
     tried: Mutex<HashSet<[u8; 16]>>,
@@ -375,7 +377,7 @@ impl Legs {
         }
         let (names, batches_left) = (asked.names(), Mutex::new(left));
         let (tried, carried) = (Mutex::default(), Mutex::default());
-        Ok(Legs { sources, to, signer, names, place, bytes_max, batches_left, tried, carried })
+        Ok(Legs { sources, to, signer, names, place, bytes_max, gone_bytes, batches_left, tried, carried })
     }
 
     /// Whether the leg out goes to a far mover.
@@ -425,6 +427,8 @@ impl Legs {
     pub fn carry(&self, items: Vec<Item>, running: &Running<'_>) -> Result<()> {
         let again = std::mem::take(&mut *lock(&self.batches_left));
         let room = Room::new(self.bytes_max);
+        // In an earlier round.
+        room.set_aside(self.place.gone_bytes().saturating_sub(self.gone_bytes));
         self.place.batches()?.into_iter().for_each(|number| room.keep(number));
         again.iter().for_each(|batch| room.hold(batch));
         let loads = loads_of(items, self.bytes_max / BATCH_SHARE);

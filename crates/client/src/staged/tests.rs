@@ -194,6 +194,7 @@ fn legs_of(root: &Path) -> Legs {
         names: ("from".to_owned(), "to".to_owned()),
         place,
         bytes_max: 64 << 20,
+        gone_bytes: 0,
         batches_left: Mutex::new(left),
         tried: Mutex::default(),
         carried: Mutex::default(),
