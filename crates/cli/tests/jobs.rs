@@ -256,6 +256,16 @@ fn who_waits_for_a_job_gets_its_exit_code_or_hears_in_time_that_it_is_not_over()
 }
 
 #[test]
+fn a_copy_through_a_stage_goes_on_as_a_job() {
+    let site = Site::new();
+    let stage = site.scratch.path("stage");
+    std::fs::create_dir(&stage).unwrap();
+    let id = site.begin(site.copy(&["--stage", stage.to_str().unwrap()]));
+    site.end(&id);
+    assert_eq!(std::fs::read_dir(stage).unwrap().count(), 0);
+}
+
+#[test]
 fn a_job_that_runs_is_told_with_its_progress_and_what_it_goes_by() {
     let site = Site::new();
     let id = site.begin(site.copy(&["--name", "run7"]));

@@ -164,6 +164,7 @@ fn without_a_stage_two_daemons_are_told_of_one_and_with_it_what_cannot_be_done_i
         ("--no-times", "not done between two far places"),
         ("--check=digest", "not done between two far places"),
         ("--part=1/2", "one copy, from and to one host each"),
+        ("--update", "is not held to by the leg out"),
     ] {
         refused(&["cp", "--stage", &stage, option, far[0], far[1]], 1, told);
     }
@@ -180,6 +181,13 @@ fn without_a_stage_two_daemons_are_told_of_one_and_with_it_what_cannot_be_done_i
     let inside = inside.display().to_string();
     refused(&["cp", "--stage", &inside, &from, &to], 1, "one inside the other");
     refused(&["cp", "--stage", &inside, far[0], &from], 1, "one inside the other");
+    refused(&["cp", "--stage", &stage, "--update", &from, &to], 1, "is not held to by the leg out");
+    refused(&["cp", "--stage", &stage, "--ignore-existing", &from, &to], 1, "is not held to by the leg out");
+    let both = ["tw://a.example/data/x/run", "tw://a.example/data/y/run"];
+    refused(&["cp", "--stage", &stage, both[0], both[1], far[1]], 3, "would both give the same name");
+    // A place that is not reached leaves no stage behind.
+    refused(&["cp", "--stage", &stage, "--rsh", "false", &from, "host:there"], 3, "error: ");
+    assert_cleared(&scratch);
     refused(&["cp", "--stage", "/nowhere/at/all", &from, &to], 3, "open the stage");
 }
 
@@ -225,10 +233,17 @@ fn between_two_daemons_a_file_that_is_larger_than_the_stage_is_named_and_the_oth
     std::fs::create_dir(site.a.path("data/run7")).unwrap();
     std::fs::write(site.a.path("data/run7/large"), noise(1, 3 * MIB as usize)).unwrap();
     std::fs::write(site.a.path("data/run7/small"), noise(2, 70_000)).unwrap();
+    // Both names at a time have no room.
+    std::fs::write(site.a.path("data/run7/one"), noise(3, 2 * MIB as usize)).unwrap();
+    std::fs::hard_link(site.a.path("data/run7/one"), site.a.path("data/run7/other")).unwrap();
     let ran = run(with(staged(&site.here, "cp", ":2MiB"), ["@a/run7", "@b/"])).expect(2);
     assert!(ran.stderr.contains("run7/large") && ran.stderr.contains("larger than what may lie"), "{ran:?}");
     assert_eq!(std::fs::read(site.b.path("data/run7/small")).unwrap(), noise(2, 70_000));
     assert!(!site.b.path("data/run7/large").exists());
+    for name in ["one", "other"] {
+        let there = std::fs::read(site.b.path("data/run7").join(name)).unwrap();
+        assert!(there == noise(3, 2 * MIB as usize), "{name}");
+    }
 }
 
 /// Killed, and stopped in order.

@@ -11,6 +11,9 @@
 //! The names of a batch are durable in the stage before anything of it is: whoever goes on after a kill, or after
 //! damage that stays, compares all of them from end to end, and fetches again only what is not here.
 //!
+//! What is gone at the source by then is not brought on. What was fetched of it stays in the stage, aside: it may be
+//! the only copy.
+//!
 //! Not guaranteed: that names of one file become one file at the destination where they are in two batches; and that
 //! damage is found of a batch whose stage was removed before its command had ended.
 
@@ -30,7 +33,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use thalweg_mover::event::{Event, Events};
-use thalweg_mover::failure::{Failure, FailureKind, RUN_THREAD, Result, VERIFY};
+use thalweg_mover::failure::{self, Failure, FailureKind, RUN_THREAD, Result, VERIFY};
 use thalweg_mover::link::Identity;
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::copy::{
@@ -53,9 +56,15 @@ mod needs;
 /// What the legs say of it.
 mod heard;
 
+/// What is gone at the source.
+mod gone;
+
+pub use gone::SetAside;
 pub use needs::{Item, Needs, TwoFar, needs_between};
 pub use place::{Name, StagePlace, leftover_stages};
 
+/// What fails.
+const COPY: &str = "copy through a stage";
 /// Least bytes that may lie in a stage.
 pub const STAGE_BYTES_MIN: u64 = 1 << 20;
 /// A batch has at most this share of what may lie there: while one is fetched another one leaves, and neither leg waits
@@ -70,6 +79,8 @@ const BATCH_NAME_BYTES_MAX: usize = 1 << 20;
 const BLOCK_BYTES: u64 = 4096;
 /// How often a file is repaired that was damaged in the stage. A disk that damages it every time is not to be used.
 const REPAIRS_MAX: u32 = 2;
+/// Entries of which is kept in mind that they were tried, in 16 bytes each.
+const TRIED_MAX: usize = 8 << 20;
 /// Between two looks whether somebody asked to stop.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
@@ -148,7 +159,11 @@ pub struct Legs {
     names: (String, String),
     place: StagePlace,
     bytes_max: u64,
+    /// What was set aside before, which is no part of that.
+    gone_bytes: u64,
     batches_left: Mutex<Vec<Batch>>,
+    /// [Keys](path_key) of entries that no further round finds: those that failed, and of two far places all.
+    tried: Mutex<HashSet<[u8; 16]>>,
     carried: Mutex<Carried>,
 }
 
@@ -187,27 +202,40 @@ struct Load {
     room_bytes: u64,
 }
 
-/// The name of a stage for a copy between these places: the same command finds it again.
-pub fn key_of(asked: &Asked) -> String {
+/// The name of a stage for a copy between these places of what is selected, with `devices` or without: the same command
+/// finds it again, and another one does not go on with names that it leaves out.
+pub fn key_of(asked: &Asked, selection: &Selection, devices: bool) -> String {
     let (sources, destination) = asked.places();
     let mut hasher = blake3::Hasher::new_derive_key("thalweg 2026-11 stage");
+    let mut add = |word: &[u8]| {
+        hasher.update(&(word.len() as u64).to_le_bytes()).update(word);
+    };
     for place in sources.iter().chain([destination]) {
-        let word = match place {
-            Place::Local(path) => resolved(path).as_os_str().as_bytes().to_vec(),
-            place => place.to_string().into_bytes(),
-        };
-        hasher.update(&(word.len() as u64).to_le_bytes()).update(&word);
+        match place {
+            Place::Local(path) => add(resolved(path).as_os_str().as_bytes()),
+            place => add(place.to_string().as_bytes()),
+        }
+        // Whether it has a slash at its end: a path that is resolved has none.
+        add(&prefix_of(place));
     }
+    let Selection { filter, only, one_file_system, follow_links, .. } = selection;
+    add(&[u8::from(*one_file_system), u8::from(*follow_links), u8::from(devices)]);
+    add(&(filter.len() as u64).to_le_bytes());
+    for rule in filter {
+        add(&[u8::from(rule.include)]);
+        add(rule.pattern.as_bytes());
+    }
+    only.iter().for_each(|name| add(name.as_bytes()));
     hex(&hasher.finalize().as_bytes()[..8])
 }
 
-/// Refuses places that no stage is for, and a stage that is inside of one of them.
+/// Refuses places that no stage is for, and a stage (`key`) that is inside of one of them.
 ///
 /// # Errors
 /// `Usage`, `Unsupported`.
-pub fn refuse(asked: &Asked, directory: &Path) -> Result<()> {
+pub fn refuse(asked: &Asked, directory: &Path, key: &str) -> Result<()> {
     let (sources, destination) = asked.places();
-    let refused = |kind, cause: String| Err(Failure::new(kind, "copy through a stage", cause));
+    let refused = |kind, cause: String| Err(Failure::new(kind, COPY, cause));
     for source in sources {
         match source {
             Place::Local(_) | Place::Daemon { .. } | Place::Ssh { .. } => {}
@@ -228,13 +256,23 @@ pub fn refuse(asked: &Asked, directory: &Path) -> Result<()> {
     ) {
         return refused(FailureKind::Usage, format!("{destination} keeps nothing (--stage)"));
     }
-    let contents = sources.iter().filter(|source| prefix_of(source).is_empty()).count();
-    if contents > 0 && sources.len() > 1 {
+    let prefixes: Vec<Vec<u8>> = sources.iter().map(prefix_of).collect();
+    if prefixes.iter().any(Vec::is_empty) && sources.len() > 1 {
         let cause = "of several sources each gives a name of its own here: write them without a slash at the \
                      end, or copy one after the other (--stage)";
         return refused(FailureKind::Unsupported, cause.to_owned());
     }
-    let (stage, own) = (resolved(directory), resolved(&StagePlace::path(directory, &key_of(asked))));
+    for (at, source) in sources.iter().enumerate() {
+        if let Some(other) = prefixes[..at].iter().position(|prefix| *prefix == prefixes[at]) {
+            let other = &sources[other];
+            let cause = format!(
+                "{other} and {source} would both give the same name at the destination: copy one after the other, \
+                 each to a directory of its own (--stage)"
+            );
+            return refused(FailureKind::Unsupported, cause);
+        }
+    }
+    let (stage, own) = (resolved(directory), resolved(&StagePlace::path(directory, key)));
     for place in sources.iter().chain([destination]) {
         let Place::Local(path) = place else { continue };
         let path = resolved(path);
@@ -315,22 +353,31 @@ impl Legs {
         let Job { to, signer, .. } =
             Asked::new("cp", Place::Zero(0), destination)?.reach(far_movers, state)?;
         let left = batches_left(&place)?;
-        let left_bytes = left.iter().map(|batch| batch.room_bytes).fold(0, u64::saturating_add);
-        let free_bytes = place.free_bytes.saturating_add(left_bytes);
+        let all = |bytes: fn(&Batch, &StagePlace) -> u64| {
+            left.iter().map(|batch| bytes(batch, &place)).fold(0, u64::saturating_add)
+        };
+        let left_bytes = all(|batch, _| batch.room_bytes);
+        let free_bytes = place.free_bytes.saturating_add(all(|batch, place| place.taken(batch.number)));
+        let gone_bytes = place.gone_bytes();
         let bytes_max = match bytes_asked {
-            Some(asked) => asked.min(free_bytes),
+            Some(asked) => asked.saturating_sub(gone_bytes).min(free_bytes),
             None => (free_bytes / 5 * 4).max(left_bytes),
         };
         let least = left_bytes.max(STAGE_BYTES_MIN);
         if bytes_max < least {
+            let beside = match gone_bytes {
+                0 => String::new(),
+                bytes => format!(" beside {bytes} that were set aside there"),
+            };
             let cause = format!(
-                "at most {bytes_max} bytes may lie in the stage, and {least} are needed, for what an earlier run \
-                 left there (`thalweg gc --yes` removes it) or for anything at all"
+                "at most {bytes_max} bytes may lie in the stage{beside}, and {least} are needed, for what an earlier \
+                 run left there (`thalweg gc --yes` removes it) or for anything at all"
             );
-            return Err(Failure::new(FailureKind::Space, "copy through a stage", cause));
+            return Err(Failure::new(FailureKind::Space, COPY, cause));
         }
         let (names, batches_left) = (asked.names(), Mutex::new(left));
-        Ok(Legs { sources, to, signer, names, place, bytes_max, batches_left, carried: Mutex::default() })
+        let (tried, carried) = (Mutex::default(), Mutex::default());
+        Ok(Legs { sources, to, signer, names, place, bytes_max, gone_bytes, batches_left, tried, carried })
     }
 
     /// Whether the leg out goes to a far mover.
@@ -358,6 +405,20 @@ impl Legs {
         lock(&self.batches_left).iter().flat_map(|batch| &batch.names).map(|name| name.path.clone()).collect()
     }
 
+    /// Whether another round may follow: what was tried is kept in mind, up to a bound.
+    ///
+    /// # Errors
+    /// `Unsupported`.
+    pub fn check_tried(&self) -> Result<()> {
+        match lock(&self.tried).len() {
+            ..TRIED_MAX => Ok(()),
+            tried => {
+                let cause = format!("{tried} entries were tried, and there are more: copy part by part");
+                Err(Failure::new(FailureKind::Unsupported, COPY, cause))
+            }
+        }
+    }
+
     /// Carries what was left in the stage and these items to the destination.
     ///
     /// # Errors
@@ -366,6 +427,8 @@ impl Legs {
     pub fn carry(&self, items: Vec<Item>, running: &Running<'_>) -> Result<()> {
         let again = std::mem::take(&mut *lock(&self.batches_left));
         let room = Room::new(self.bytes_max);
+        // In an earlier round.
+        room.set_aside(self.place.gone_bytes().saturating_sub(self.gone_bytes));
         self.place.batches()?.into_iter().for_each(|number| room.keep(number));
         again.iter().for_each(|batch| room.hold(batch));
         let loads = loads_of(items, self.bytes_max / BATCH_SHARE);
@@ -388,11 +451,6 @@ impl Legs {
         })
     }
 
-    /// Removes the stage, if nothing is left in it.
-    pub fn close(self) {
-        self.place.close();
-    }
-
     /// The leg in: one batch after the other.
     fn fill(
         &self,
@@ -406,7 +464,7 @@ impl Legs {
             self.fill_one(batch, room, to, running)?;
         }
         for Load { names, room_bytes } in loads {
-            let number = room.take(room_bytes, running.stop).ok_or_else(stopped)?;
+            let number = room.take(room_bytes, running.stop)?;
             self.place.write_list(number, room_bytes, &names)?;
             let batch = Batch { number, names, room_bytes, is_again: false };
             self.fill_one(batch, room, to, running)?;
@@ -422,18 +480,26 @@ impl Legs {
         running: &Running<'_>,
     ) -> Result<()> {
         let check = if batch.is_again { Check::Digest } else { Check::Evidence };
-        let began = Instant::now();
-        let mut came = self.leg_in(batch.number, &batch.names, check, running);
+        let fetch = || {
+            let began = Instant::now();
+            let came = self.leg_in(batch.number, &batch.names, check, running);
+            lock(&self.carried).leg_in += began.elapsed();
+            came
+        };
+        let left = room.left();
+        let mut came = fetch();
         // Somebody else may have filled the disk: what leaves it makes room.
-        if lacks_room(&came) && room.wait_left(running.stop) {
-            came = self.leg_in(batch.number, &batch.names, check, running);
+        if lacks_room(&came) && room.wait_left(left, running.stop) {
+            came = fetch();
         }
-        lock(&self.carried).leg_in += began.elapsed();
         let came = came?;
         if batch.is_again {
             // What an earlier command fetched and is gone at the source, or cannot be had, is not brought on.
-            let is_lost = |name: &&Name| !came.has(&name.path);
-            batch.names.iter().filter(is_lost).for_each(|name| self.place.forget(batch.number, name));
+            let lost: Vec<&Name> = batch.names.iter().filter(|name| !came.has(&name.path)).collect();
+            if let Some(aside) = self.place.set_aside(batch.number, &lost, &|path| came.has(path))? {
+                room.set_aside(aside.bytes);
+                (running.tell)(Event::Note(told_aside(&aside)));
+            }
         }
         room.leave();
         to.send((batch, came)).map_err(|_| stopped())
@@ -470,7 +536,12 @@ impl Legs {
         let mut carried = Carried::default();
         let mut left = Vec::new();
         for name in &batch.names {
-            match fate(&name.path, &came, &went) {
+            let fate = fate(&name.path, &came, &went);
+            // Near, the next round finds what is brought as it should be.
+            if running.tells_failed || !matches!(fate, Fate::Same(_)) {
+                lock(&self.tried).insert(path_key(&name.path));
+            }
+            match fate {
                 Fate::Same(mut event) => {
                     if running.tells_failed
                         && let Event::Settled(_, Outcome::Done { losses, .. }) = &mut event
@@ -496,7 +567,7 @@ impl Legs {
                     left.push(name.clone());
                 }
                 // It went before this command began.
-                Fate::Failed(failure) if batch.is_again && failure.kind == FailureKind::NotFound => {}
+                Fate::Failed(_) if batch.is_again && came.lacks(&name.path) => {}
                 Fate::Failed(failure) if running.tells_failed || may_be_there(name) => {
                     carried.failed += 1;
                     let failure = failure.at(&name.path);
@@ -686,6 +757,22 @@ fn slashed(path: &Path) -> PathBuf {
     let mut words = path.as_os_str().to_owned();
     words.push("/");
     words.into()
+}
+
+/// What tells a path from others.
+fn path_key(path: &RelativePath) -> [u8; 16] {
+    let mut key = [0; 16];
+    key.copy_from_slice(&blake3::hash(path.as_bytes()).as_bytes()[..16]);
+    key
+}
+
+fn told_aside(aside: &SetAside) -> String {
+    let names = failure::counted(aside.names, "file of an earlier run is", "files of an earlier run are");
+    format!(
+        "{names} gone at the source, or cannot be read there: not brought on, and kept in `{}`, until you move it or \
+         `thalweg gc --yes` removes it",
+        failure::shown_path(aside.path.as_os_str().as_bytes())
+    )
 }
 
 fn stopped() -> Failure {

@@ -38,7 +38,7 @@ const LOOK: Duration = Duration::from_millis(50);
 const NOBODY: u32 = 65534;
 
 /// What root cannot test, by program, in full as the program names it.
-const AS_NOBODY: [(&str, &[&str]); 3] = [
+const AS_NOBODY: [(&str, &[&str]); 4] = [
     (
         "local_endpoint",
         &[
@@ -56,9 +56,16 @@ const AS_NOBODY: [(&str, &[&str]); 3] = [
             "endpoint::conformance::local::a_local_source_keeps_what_sources_promise",
             "endpoint::local::destination::ajar::tests::\
              a_directory_that_was_held_while_it_could_not_be_read_gets_its_mode_all_the_same",
+            "endpoint::local::staging::leftover::tests::\
+             a_tree_that_is_longer_than_a_path_may_be_goes_also_where_we_may_change_nothing",
             "endpoint::local::staging::territory::tests::\
              what_final_modes_keep_us_out_of_is_cleared_up_all_the_same_and_closed_again",
         ],
+    ),
+    (
+        "thalweg_client",
+        &["staged::place::tests::\
+           what_is_gone_is_set_aside_also_where_we_may_change_nothing_and_the_rest_is_left_as_it_was"],
     ),
     ("kinds", &["a_directory_that_may_not_be_read_can_be_passed"]),
 ];

@@ -447,16 +447,7 @@ pub fn bound_memory(bytes: Option<u64>) {
 fn wishes(args: &CopyArgs, filter: &FilterArgs, only: Vec<RelativePath>, state: &Path) -> Result<Wishes> {
     let movement = movement(args)?;
     Ok(Wishes {
-        selection: Selection {
-            filter: filter.rules()?,
-            only,
-            one_file_system: args.one_file_system,
-            follow_links: args.copy_links,
-            update: args.update,
-            ignore_existing: args.ignore_existing,
-            // Each copy has its own.
-            part: None,
-        },
+        selection: selection(args, filter, only)?,
         fidelity: Fidelity {
             preserve: Preserve {
                 mode: !args.no_perms,
@@ -480,6 +471,19 @@ fn wishes(args: &CopyArgs, filter: &FilterArgs, only: Vec<RelativePath>, state: 
         removes_sources: args.remove_source_files,
         asked_of_way: args.link.typed.of_streams,
         ..Wishes::default()
+    })
+}
+
+fn selection(args: &CopyArgs, filter: &FilterArgs, only: Vec<RelativePath>) -> Result<Selection> {
+    Ok(Selection {
+        filter: filter.rules()?,
+        only,
+        one_file_system: args.one_file_system,
+        follow_links: args.copy_links,
+        update: args.update,
+        ignore_existing: args.ignore_existing,
+        // Each copy has its own.
+        part: None,
     })
 }
 

@@ -68,6 +68,15 @@ impl Heard {
         }
     }
 
+    /// Whether the leg did not find it.
+    pub(super) fn lacks(&self, path: &RelativePath) -> bool {
+        match self.0.get(path).map(|seen| &seen.outcome) {
+            Some(Outcome::Failed(failure)) => failure.kind == FailureKind::NotFound,
+            Some(_) => false,
+            None => true,
+        }
+    }
+
     /// What could not be kept of it.
     pub(super) fn losses(&self, path: &RelativePath) -> &[Loss] {
         match self.0.get(path).map(|seen| &seen.outcome) {
@@ -76,12 +85,9 @@ impl Heard {
         }
     }
 
-    /// Whether its holes are marked in the digest; `None` for what is no file.
-    fn is_marked(&self, path: &RelativePath) -> Option<bool> {
-        match self.content(path)?.entry.as_ref()?.kind {
-            Kind::File { marked, .. } => Some(marked),
-            _ => None,
-        }
+    /// The entry with its content.
+    fn content_entry(&self, path: &RelativePath) -> Option<&Arc<Entry>> {
+        self.content(path)?.entry.as_ref()
     }
 }
 
@@ -107,7 +113,7 @@ pub(super) enum Fate {
 
 /// What became of it, `came` being what the leg in did and `went` what the leg out did.
 pub(super) fn fate(path: &RelativePath, came: &Heard, went: &Heard) -> Fate {
-    for heard in [came, went] {
+    for (heard, cause) in [(came, "it is not there any more"), (went, "it is not in the stage any more")] {
         match heard.0.get(path).map(|seen| &seen.outcome) {
             Some(Outcome::Done { .. } | Outcome::Unchanged { .. }) => {}
             Some(Outcome::Failed(failure)) => return Fate::Failed(failure.clone()),
@@ -115,19 +121,24 @@ pub(super) fn fate(path: &RelativePath, came: &Heard, went: &Heard) -> Fate {
                 return Fate::Failed(Failure::new(FailureKind::Unsupported, "copy", why));
             }
             None => {
-                let cause = "it is not there any more";
                 return Fate::Failed(Failure::new(FailureKind::NotFound, "copy", cause));
             }
         }
     }
     let Some(Seen { entry: Some(entry), outcome, .. }) = went.0.get(path) else { return Fate::Open(false) };
     let same = || Fate::Same(Event::Settled(entry.clone(), outcome.clone()));
-    let Some((before, after)) = came.is_marked(path).zip(went.is_marked(path)) else { return same() };
-    let content = went.content(path).and_then(|seen| seen.entry.as_ref());
-    let is_empty = content.is_some_and(|entry| entry.content_bytes() == 0);
+    let (Some(before), Some(after)) = (came.content_entry(path), went.content_entry(path)) else {
+        return Fate::Open(false);
+    };
+    let (read_marked, brought_marked) = match (&before.kind, &after.kind) {
+        (Kind::File { marked: read, .. }, Kind::File { marked: brought, .. }) => (read, brought),
+        // A link is compared by where it leads.
+        (read, brought) if read == brought => return same(),
+        _ => return Fate::Open(true),
+    };
     match (came.digest(path), went.digest(path)) {
-        _ if is_empty => same(),
-        _ if before != after => {
+        _ if before.content_bytes() == 0 && after.content_bytes() == 0 => same(),
+        _ if read_marked != brought_marked => {
             let cause = "the file systems of source and stage keep its holes otherwise, by more than 1 GiB, and \
                          digests of the two cannot be compared: copy it without --stage";
             Fate::Failed(Failure::new(FailureKind::Unsupported, VERIFY, cause))

@@ -6,7 +6,7 @@
 //!
 //! In rounds of a bounded number of entries: what is beyond is found by the next one.
 
-use super::{BLOCK_BYTES, Legs, Name, Running, prefix_of, whole};
+use super::{BATCH_NAME_BYTES_MAX, BLOCK_BYTES, COPY, Legs, Name, Running, path_key, prefix_of, whole};
 use crate::check::Selected;
 use crate::far_movers::FarMovers;
 use crate::job::{Asked, Job};
@@ -42,6 +42,13 @@ impl Item {
     /// Bytes that it takes in the stage, at most.
     pub(super) fn room_bytes(&self) -> u64 {
         room_bytes(self.bytes).saturating_add((self.names.len() as u64 - 1).saturating_mul(BLOCK_BYTES))
+    }
+
+    /// Whether another name of the file goes with it: what is no larger than a batch may be stays so.
+    pub(super) fn takes(&self, name: &Name, bytes_max: u64) -> bool {
+        self.names.len() < NAMES_OF_FILE_MAX
+            && self.room_bytes().saturating_add(BLOCK_BYTES) <= bytes_max
+            && self.name_bytes() + name.path.as_bytes().len() <= BATCH_NAME_BYTES_MAX
     }
 
     pub(super) fn name_bytes(&self) -> usize {
@@ -94,6 +101,7 @@ impl Legs {
     pub fn needs_of(&self, direct: &Job, running: &Running<'_>) -> Result<Needs> {
         let needs: Arc<Mutex<Needs>> = Arc::default();
         let (left, bytes_max, found) = (self.names_left(), self.bytes_max, needs.clone());
+        let tried = lock(&self.tried).clone();
         let events: Events = Arc::new(move |event| {
             let Event::Settled(entry, Outcome::Done { .. }) = &event else { return };
             let Kind::File { marked, .. } = entry.kind else { return };
@@ -101,7 +109,7 @@ impl Legs {
             let mut found = lock(&found);
             if marked || room_bytes(bytes) > bytes_max {
                 found.files_past += 1;
-            } else if bytes > 0 && !left.contains(&entry.path) {
+            } else if bytes > 0 && !left.contains(&entry.path) && !tried.contains(&path_key(&entry.path)) {
                 found.add(Name { path: entry.path.clone(), is_directory: false }, bytes);
             }
         });
@@ -196,7 +204,13 @@ pub fn needs_between(
                     tell(&path, failure);
                 }
                 Found::Entry(entry) => {
-                    let Some(path) = whole(prefix, &entry.path) else { return Ok(()) };
+                    let Some(path) = whole(prefix, &entry.path) else {
+                        let cause = "its path is too long with the name of the source before it: copy what is in \
+                                     the source (a slash at its end)";
+                        round.needs.failed += 1;
+                        tell(&entry.path, Failure::new(FailureKind::Unsupported, COPY, cause));
+                        return Ok(());
+                    };
                     // The contents of a source: their directory is the destination.
                     if path.is_root() || !selected.has(&path, matches!(entry.kind, Kind::Directory)) {
                         return Ok(());
@@ -234,7 +248,8 @@ impl Round<'_> {
             Kind::Fifo | Kind::Device { .. } => self.wishes.fidelity.preserve.devices,
             _ => true,
         };
-        if !is_wanted || self.left.contains(&path) {
+        let was_tried = self.left.contains(&path) || lock(&self.legs.tried).contains(&path_key(&path));
+        if !is_wanted || was_tried {
             return;
         }
         if has && self.wishes.fidelity.check != Check::Nothing {
@@ -258,12 +273,12 @@ impl Round<'_> {
                 }
             };
             self.needs.failed += 1;
-            return tell(&name.path, Failure::new(FailureKind::Unsupported, "copy through a stage", cause));
+            return tell(&name.path, Failure::new(FailureKind::Unsupported, COPY, cause));
         }
         let inode = (entry.evidence.device, entry.evidence.inode);
         if let Some(at) = self.inodes.get(&inode)
             && let Some(first) = self.needs.items.get_mut(*at)
-            && first.names.len() < NAMES_OF_FILE_MAX
+            && first.takes(&name, self.legs.bytes_max())
         {
             first.names.push(name);
         } else if let Some(at) = self.needs.add(name, bytes)
@@ -283,7 +298,7 @@ fn standing(prefix: &[u8], place: &Reach) -> Result<HashSet<[u8; 16]>> {
         if standing.len() >= STANDING_MAX {
             let cause =
                 format!("more than {STANDING_MAX} entries stand at the destination: copy part by part");
-            return Err(Failure::new(FailureKind::Unsupported, "copy through a stage", cause));
+            return Err(Failure::new(FailureKind::Unsupported, COPY, cause));
         }
         if let Some(path) = whole(prefix, &entry.path) {
             standing.insert(mark_of(&path, &entry));

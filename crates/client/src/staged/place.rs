@@ -5,21 +5,26 @@
 //! N/list      of batch N the bytes that it may take (`c`, digits, NUL) and its names (`d` or `f`, path, NUL):
 //!             durable before anything of it is fetched
 //! N/tree/     what of it is here
+//! gone/M/     what an earlier command fetched and is gone at the source
 //! ```
 //!
 //! A list that is there says that its names may be at the destination and were not compared from end to end: whoever
 //! goes on with it compares content.
 
+use super::gone::{Aside, GONE, SetAside};
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use thalweg_mover::endpoint::local::staging::leftover::{Leftover, LeftoverState};
+use thalweg_mover::endpoint::local::staging::leftover::{
+    Leftover, LeftoverState, bytes_taken, open_for_us, remove_tree,
+};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
 use thalweg_sys::atomic_file::{self, Durability};
-use thalweg_sys::{Dir, File, user};
+use thalweg_sys::{Dir, File, Links, user};
 use thalweg_wire::RelativePath;
 use thalweg_wire::path::Escaped;
 
@@ -28,6 +33,9 @@ const PREFIX: &str = "thalweg-stage-";
 /// What fails.
 const OPEN: &str = "open the stage";
 const WRITE: &str = "write into the stage";
+const CLEAR: &str = "clear the stage";
+/// What of a batch is here.
+const TREE: &[u8] = b"tree";
 /// Larger lists are none of ours: a batch has 4,096 names, or 1 MiB of them.
 const LIST_BYTES_MAX: u64 = 8 << 20;
 
@@ -40,9 +48,10 @@ pub struct Name {
     pub is_directory: bool,
 }
 
-/// A stage that this process has for itself.
+/// A stage that this process has for itself. It is removed with this value if nothing is in it.
 pub struct StagePlace {
     top: PathBuf,
+    dir: Dir,
     /// Bytes that somebody without privileges could still write when it was opened.
     pub free_bytes: u64,
     /// Held: it goes with the value.
@@ -80,7 +89,13 @@ impl StagePlace {
             return Err(Failure::new(FailureKind::Busy, OPEN, cause));
         };
         let free_bytes = dir.file_system().map_err(|error| of_io(&error))?.bytes_available;
-        Ok(StagePlace { top, free_bytes, _lock: lock })
+        let stage = StagePlace { top, dir, free_bytes, _lock: lock };
+        // Also of one that was here: who made it may have been killed before.
+        match Dir::open(directory).and_then(|above| above.sync()) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+            other => other.map_err(|error| of_io(&error))?,
+        }
+        Ok(stage)
     }
 
     /// Numbers of the batches of which something is here.
@@ -103,7 +118,16 @@ impl StagePlace {
 
     /// Bytes that a batch takes on its disk.
     pub fn taken(&self, number: u32) -> u64 {
-        taken(&self.batch(number))
+        self.taken_by(number.to_string().as_bytes())
+    }
+
+    /// Bytes of what was [set aside](Self::set_aside), by whatever command.
+    pub fn gone_bytes(&self) -> u64 {
+        self.taken_by(GONE)
+    }
+
+    fn taken_by(&self, name: &[u8]) -> u64 {
+        self.dir.open_beneath(name, Links::Refuse).map_or(0, |dir| bytes_taken(&Arc::new(dir)))
     }
 
     /// Begins a batch, or says which of its names are left: they are durable when this has returned.
@@ -140,17 +164,35 @@ impl StagePlace {
         parsed(&bytes).map(Some).ok_or_else(|| self.damaged(&list))
     }
 
-    /// Removes what is in the tree of a batch under this name, and directories that are empty then.
-    pub fn forget(&self, number: u32, name: &Name) {
-        let tree = self.tree(number);
-        let path = tree.join(std::ffi::OsStr::from_bytes(name.path.as_bytes()));
-        // What is not there, or not empty, stays so.
-        let _ = if name.is_directory { fs::remove_dir(&path) } else { fs::remove_file(&path) };
-        for above in path.ancestors().skip(1).take_while(|above| *above != tree.as_path()) {
-            if fs::remove_dir(above).is_err() {
-                return;
+    /// Takes what is here under these names out of the tree of a batch, and keeps it. Directories go that are empty
+    /// then, but for those that `stay`. `None`: nothing was there but directories.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn set_aside(
+        &self,
+        number: u32,
+        names: &[&Name],
+        stay: &dyn Fn(&RelativePath) -> bool,
+    ) -> Result<Option<SetAside>> {
+        let failed = |error: &io::Error| self.failed("set aside what is gone at the source", error);
+        let mut aside = Aside::new(&self.dir);
+        let batch = self.batch_dir(number).map_err(|error| failed(&error))?;
+        let was = match batch.stat(TREE) {
+            // Nothing of it is here.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            other => other.map_err(|error| failed(&error))?,
+        };
+        let taken = open_for_us(&batch, TREE, &was).and_then(|is_opened| {
+            let tree = batch.open_beneath(TREE, Links::Refuse)?;
+            names.iter().try_for_each(|name| aside.take(&tree, &name.path, stay))?;
+            if batch.stat(TREE)?.mtime != was.mtime {
+                batch.set_times(TREE, None, Some(was.mtime))?;
             }
-        }
+            if is_opened { batch.set_mode(TREE, was.mode) } else { Ok(()) }
+        });
+        taken.map_err(|error| failed(&error))?;
+        Ok(aside.end(self.top.clone()))
     }
 
     /// Removes the files of a batch.
@@ -158,7 +200,8 @@ impl StagePlace {
     /// # Errors
     /// What the kernel says.
     pub fn empty(&self, number: u32) -> Result<()> {
-        remove_all(&self.tree(number)).map_err(|error| self.failed("clear the stage", &error))
+        let emptied = self.batch_dir(number).and_then(|batch| remove_tree(&batch, TREE));
+        emptied.map_err(|error| self.failed(CLEAR, &error))
     }
 
     /// Removes a batch: its list first, without which nobody goes on with it.
@@ -166,20 +209,16 @@ impl StagePlace {
     /// # Errors
     /// What the kernel says.
     pub fn remove(&self, number: u32) -> Result<()> {
-        if let Err(error) = fs::remove_file(self.batch(number).join("list"))
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            return Err(self.failed("clear the stage", &error));
+        match self.batch_dir(number).and_then(|batch| batch.remove_file(b"list")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            other => other.map_err(|error| self.failed(CLEAR, &error))?,
         }
-        remove_all(&self.batch(number)).map_err(|error| self.failed("clear the stage", &error))
+        let removed = remove_tree(&self.dir, number.to_string().as_bytes());
+        removed.map_err(|error| self.failed(CLEAR, &error))
     }
 
-    /// Removes the stage if there is no batch in it.
-    pub fn close(self) {
-        if self.batches().is_ok_and(|left| left.is_empty()) {
-            let _ = fs::remove_file(self.top.join("lock"));
-            let _ = fs::remove_dir(&self.top);
-        }
+    fn batch_dir(&self, number: u32) -> io::Result<Dir> {
+        self.dir.open_beneath(number.to_string().as_bytes(), Links::Refuse)
     }
 
     fn batch(&self, number: u32) -> PathBuf {
@@ -193,6 +232,16 @@ impl StagePlace {
     fn damaged(&self, list: &Path) -> Failure {
         let cause = "it is no list of a batch; `thalweg gc --yes` of the directory around removes the stage";
         failure::at_path(Failure::new(FailureKind::Damage, OPEN, cause), list)
+    }
+}
+
+impl Drop for StagePlace {
+    fn drop(&mut self) {
+        let is_empty = self.batches().is_ok_and(|left| left.is_empty()) && self.dir.stat(GONE).is_err();
+        if is_empty {
+            let _ = self.dir.remove_file(b"lock");
+            let _ = fs::remove_dir(&self.top);
+        }
     }
 }
 
@@ -232,15 +281,17 @@ pub fn leftover_stages(
             continue;
         }
         let age = changed(&top).and_then(|last| now.duration_since(last).ok());
-        let bytes = taken(&top);
-        let lock = Dir::open(&top).and_then(|dir| dir.lock(b"lock"));
+        let dir = Dir::open(&top).map(Arc::new);
+        let bytes = dir.as_ref().map_or(0, bytes_taken);
+        let lock = dir.and_then(|dir| dir.lock(b"lock"));
+        let clear = || Dir::open(directory).and_then(|above| remove_tree(&above, name.as_bytes()));
         let is_recent = !older_than.is_zero() && age.is_none_or(|age| age < older_than);
         let state = match lock {
             Ok(None) => LeftoverState::InUse,
             Err(_) => LeftoverState::Unknown,
             Ok(Some(_)) if is_recent => LeftoverState::Recent,
             Ok(Some(_)) if !remove => LeftoverState::Left,
-            Ok(Some(_lock)) => match remove_all(&top) {
+            Ok(Some(_lock)) => match clear() {
                 Ok(()) => LeftoverState::Removed,
                 Err(error) => {
                     trouble(failed(&top, &error));
@@ -260,38 +311,10 @@ fn changed(top: &Path) -> Option<SystemTime> {
     below.chain(own).filter_map(|meta| meta.modified().ok()).max()
 }
 
-/// Bytes allocated at and below a path; links are not followed.
-fn taken(path: &Path) -> u64 {
-    let Ok(meta) = fs::symlink_metadata(path) else { return 0 };
-    let below = if meta.is_dir() { fs::read_dir(path).ok() } else { None };
-    let below = below.into_iter().flatten().flatten().map(|entry| taken(&entry.path())).sum::<u64>();
-    below.saturating_add(meta.blocks().saturating_mul(512))
-}
-
-/// Removes a tree, also where its owner may not write; none is as good.
-fn remove_all(path: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            open_up(path)?;
-            fs::remove_dir_all(path)
-        }
-        other => other,
-    }
-}
-
-/// Lets the owner into each directory of a tree. Links are not followed.
-fn open_up(path: &Path) -> io::Result<()> {
-    if !fs::symlink_metadata(path)?.is_dir() {
-        return Ok(());
-    }
-    fs::set_permissions(path, fs::Permissions::from_mode(0o700))?;
-    fs::read_dir(path)?.try_for_each(|entry| open_up(&entry?.path()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     fn name(path: &[u8], is_directory: bool) -> Name {
         Name { path: RelativePath::new(path.to_vec()).unwrap(), is_directory }
@@ -319,16 +342,16 @@ mod tests {
         let stage = StagePlace::open(scratch.path(), "k").unwrap();
         assert_eq!(fs::metadata(&top).unwrap().mode() & 0o777, 0o700);
         assert_eq!(StagePlace::open(scratch.path(), "k").err().unwrap().kind, FailureKind::Busy);
-        StagePlace::open(scratch.path(), "other").unwrap().close();
+        drop(StagePlace::open(scratch.path(), "other").unwrap());
         stage.write_list(1, 1, &[name(b"a", false)]).unwrap();
         fs::create_dir_all(stage.tree(1).join("closed")).unwrap();
         fs::write(stage.tree(1).join("closed/a"), b"a").unwrap();
         fs::set_permissions(stage.tree(1).join("closed"), fs::Permissions::from_mode(0o555)).unwrap();
-        stage.close();
+        drop(stage);
         assert!(top.exists());
         let stage = StagePlace::open(scratch.path(), "k").unwrap();
         stage.remove(1).unwrap();
-        stage.close();
+        drop(stage);
         assert_eq!(fs::read_dir(scratch.path()).unwrap().count(), 0);
         fs::create_dir(&top).unwrap();
         fs::set_permissions(&top, fs::Permissions::from_mode(0o755)).unwrap();
@@ -336,6 +359,48 @@ mod tests {
         fs::remove_dir(&top).unwrap();
         std::os::unix::fs::symlink(scratch.path(), &top).unwrap();
         assert_eq!(StagePlace::open(scratch.path(), "k").err().unwrap().kind, FailureKind::Permission);
+    }
+
+    /// Where modes keep us out: the directory has the one of its source.
+    #[test]
+    fn what_is_gone_is_set_aside_also_where_we_may_change_nothing_and_the_rest_is_left_as_it_was() {
+        let scratch = tempfile::tempdir().unwrap();
+        let stage = StagePlace::open(scratch.path(), "k").unwrap();
+        stage.write_list(4, 1, &[]).unwrap();
+        let at = |path: &str| stage.tree(4).join(path);
+        fs::create_dir_all(at("closed/emptied")).unwrap();
+        fs::create_dir_all(at("kept")).unwrap();
+        for path in ["closed/emptied/a", "closed/b", "closed/c", "kept/d"] {
+            fs::write(at(path), path).unwrap();
+        }
+        let old = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+        let closed = fs::File::open(at("closed")).unwrap();
+        closed.set_times(fs::FileTimes::new().set_modified(old)).unwrap();
+        for path in ["closed/emptied", "closed"] {
+            fs::set_permissions(at(path), fs::Permissions::from_mode(0o555)).unwrap();
+        }
+        let names = ["closed/emptied/a", "closed/b", "kept/d", "never/fetched", "closed"];
+        let names = names.map(|path| name(path.as_bytes(), path == "closed"));
+        let names: Vec<&Name> = names.iter().collect();
+        let stays = |path: &RelativePath| path.as_bytes() == b"kept";
+        let aside = stage.set_aside(4, &names, &stays).unwrap().unwrap();
+        assert!(aside.names == 3 && aside.path.ends_with("thalweg-stage-k/gone/1"), "{aside:?}");
+        for path in ["closed/emptied/a", "closed/b", "kept/d"] {
+            assert_eq!(fs::read_to_string(aside.path.join(path)).unwrap(), path);
+            assert!(!at(path).exists(), "{path}");
+        }
+        assert!(!at("closed/emptied").exists() && at("closed/c").exists() && at("kept").exists());
+        let meta = fs::metadata(at("closed")).unwrap();
+        assert_eq!((meta.mode() & 0o777, meta.modified().unwrap()), (0o555, old));
+        assert!(stage.gone_bytes() > 0);
+        // Another time nothing that was set aside is replaced, and without a file nothing is made.
+        assert_eq!(stage.set_aside(4, &names, &stays).unwrap(), None);
+        fs::write(at("kept/d"), "another").unwrap();
+        let again = stage.set_aside(4, &names, &stays).unwrap().unwrap();
+        assert!(again.path.ends_with("gone/2") && aside.path.join("kept/d").exists(), "{again:?}");
+        stage.remove(4).unwrap();
+        drop(stage);
+        assert!(aside.path.exists());
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The room in a stage: who may come into it, and when.
 
-use super::{BATCHES_MAX, Batch, LOOK_AGAIN};
+use super::{BATCHES_MAX, Batch, COPY, LOOK_AGAIN, stopped};
 use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex, PoisonError};
+use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::copy::Stop;
 
@@ -16,11 +17,15 @@ pub(super) struct Room {
 #[derive(Default)]
 struct Held {
     bytes: u64,
+    /// Set aside: they stay.
+    aside_bytes: u64,
     numbers: BTreeSet<u32>,
     /// Of batches that stay, without their files.
     lists: BTreeSet<u32>,
     /// Batches on their leg out, or waiting for it.
     leaving: usize,
+    /// Batches that left.
+    left: u64,
 }
 
 impl Room {
@@ -41,19 +46,37 @@ impl Room {
         held.lists.remove(&batch.number);
     }
 
-    /// Waits for room for a batch, and gives it the lowest number that is free; `None` once it is asked to stop.
-    pub(super) fn take(&self, bytes: u64, stop: &Stop) -> Option<u32> {
+    /// Bytes were set aside, and no batch that leaves takes them along.
+    pub(super) fn set_aside(&self, bytes: u64) {
+        let mut held = lock(&self.held);
+        held.aside_bytes = held.aside_bytes.saturating_add(bytes);
+    }
+
+    /// Waits for room for a batch, and gives it the lowest number that is free.
+    ///
+    /// # Errors
+    /// `Space` if there is none for it however many leave; `Stopped` once it is asked to stop.
+    pub(super) fn take(&self, bytes: u64, stop: &Stop) -> Result<u32> {
         let mut held = lock(&self.held);
         loop {
             if stop.is_asked() {
-                return None;
+                return Err(stopped());
             }
-            if held.bytes.saturating_add(bytes) <= self.bytes_max && held.numbers.len() < BATCHES_MAX {
+            let bytes_max = self.bytes_max.saturating_sub(held.aside_bytes);
+            if bytes > bytes_max {
+                let cause = format!(
+                    "a batch takes {bytes} bytes, and at most {bytes_max} may lie in the stage beside what was set \
+                     aside there"
+                );
+                return Err(Failure::new(FailureKind::Space, COPY, cause));
+            }
+            if held.bytes.saturating_add(bytes) <= bytes_max && held.numbers.len() < BATCHES_MAX {
                 let is_free = |number: &u32| !held.numbers.contains(number) && !held.lists.contains(number);
-                let number = (1..).find(is_free)?;
+                let none = || Failure::new(FailureKind::Internal, COPY, "no number is free for a batch");
+                let number = (1..).find(is_free).ok_or_else(none)?;
                 held.bytes += bytes;
                 held.numbers.insert(number);
-                return Some(number);
+                return Ok(number);
             }
             held = self.changed.wait_timeout(held, LOOK_AGAIN).unwrap_or_else(PoisonError::into_inner).0;
         }
@@ -64,17 +87,21 @@ impl Room {
         lock(&self.held).leaving += 1;
     }
 
-    /// Waits until all that leaves has left; false if nothing did, and once it is asked to stop.
-    pub(super) fn wait_left(&self, stop: &Stop) -> bool {
+    /// Batches that left so far.
+    pub(super) fn left(&self) -> u64 {
+        lock(&self.held).left
+    }
+
+    /// Waits until all that leaves has left; false if nothing did since so many had, and once it is asked to stop.
+    pub(super) fn wait_left(&self, since: u64, stop: &Stop) -> bool {
         let mut held = lock(&self.held);
-        let had_any = held.leaving > 0;
         while held.leaving > 0 {
             if stop.is_asked() {
                 return false;
             }
             held = self.changed.wait_timeout(held, LOOK_AGAIN).unwrap_or_else(PoisonError::into_inner).0;
         }
-        had_any
+        held.left > since
     }
 
     /// The files of a batch are gone, and its list, too, if it `is_whole`.
@@ -83,6 +110,7 @@ impl Room {
         held.bytes = held.bytes.saturating_sub(batch.room_bytes);
         held.numbers.remove(&batch.number);
         held.leaving = held.leaving.saturating_sub(1);
+        held.left += 1;
         if !is_whole {
             held.lists.insert(batch.number);
         }

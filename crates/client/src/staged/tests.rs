@@ -1,6 +1,6 @@
 use super::*;
 use std::sync::mpsc;
-use thalweg_wire::message::Reason;
+use thalweg_wire::message::{FilterRule, Reason};
 use thalweg_wire::{Digest, Entry, EntryId, Evidence, Kind};
 
 fn path(text: &str) -> RelativePath {
@@ -43,7 +43,7 @@ fn batches_are_no_larger_than_their_share_but_for_one_file_and_keep_the_order() 
 fn a_batch_waits_for_room_and_gets_it_when_another_one_leaves() {
     let room = Arc::new(Room::new(10));
     let stop = Stop::default();
-    assert_eq!((room.take(6, &stop), room.take(4, &stop)), (Some(1), Some(2)));
+    assert_eq!((room.take(6, &stop).unwrap(), room.take(4, &stop).unwrap()), (1, 2));
     let (told, hears) = mpsc::channel();
     let waits = std::thread::spawn({
         let room = room.clone();
@@ -51,13 +51,57 @@ fn a_batch_waits_for_room_and_gets_it_when_another_one_leaves() {
     });
     let batch = |number, room_bytes| Batch { number, names: Vec::new(), room_bytes, is_again: false };
     room.release(&batch(2, 4), true);
-    assert!(hears.try_recv().is_err());
+    assert!(hears.recv_timeout(Duration::from_millis(100)).is_err());
     // The list of the first stays, and with it its number.
     room.release(&batch(1, 6), false);
-    assert_eq!(hears.recv().unwrap(), Some(2));
+    assert_eq!(hears.recv().unwrap().unwrap(), 2);
     waits.join().unwrap();
+    // Two left, also for who looks only now.
+    assert!(room.wait_left(0, &stop) && !room.wait_left(room.left(), &stop));
+    let refused = |bytes| room.take(bytes, &stop).unwrap_err().kind;
+    assert_eq!(refused(11), FailureKind::Space);
+    room.set_aside(4);
+    assert_eq!(refused(7), FailureKind::Space);
     stop.stop();
-    assert_eq!(room.take(1, &stop), None);
+    assert_eq!(refused(1), FailureKind::Stopped);
+}
+
+#[test]
+fn another_name_of_a_file_goes_with_it_only_where_both_have_room() {
+    let mut file = item("a", 2 << 20);
+    let name = |text: &str| Name { path: path(text), is_directory: false };
+    assert!(!file.takes(&name("b"), 2 << 20) && file.takes(&name("b"), (2 << 20) + BLOCK_BYTES));
+    let long = name(&vec!["n".repeat(255); 8].join("/"));
+    while file.takes(&long, u64::MAX) {
+        file.names.push(long.clone());
+    }
+    assert_eq!(file.names.len(), 1 + BATCH_NAME_BYTES_MAX / long.path.as_bytes().len());
+}
+
+#[test]
+fn a_stage_is_for_what_is_selected_and_found_again_by_the_same() {
+    let key = |from: &str, selection: &Selection, devices: bool| {
+        let [from, to] = [from, "/nowhere/to"].map(|path| Place::Local(path.into()));
+        key_of(&Asked::new("cp", from, to).unwrap(), selection, devices)
+    };
+    let rule = FilterRule { include: false, pattern: "secret".to_owned() };
+    let all = Selection::default();
+    let filtered = Selection { filter: vec![rule], ..Selection::default() };
+    let only = Selection { only: vec![path("secret")], ..Selection::default() };
+    let followed = Selection { follow_links: true, ..Selection::default() };
+    let mut keys: Vec<String> =
+        [&all, &filtered, &only, &followed].map(|selection| key("/nowhere/from", selection, false)).to_vec();
+    keys.extend([key("/nowhere/from/", &all, false), key("/nowhere/from", &all, true)]);
+    assert_eq!(keys.iter().collect::<HashSet<_>>().len(), keys.len(), "{keys:?}");
+    assert_eq!(keys[0], key("/nowhere/from", &all, false));
+}
+
+fn word(fate: Fate) -> String {
+    match fate {
+        Fate::Same(_) => "same".to_owned(),
+        Fate::Open(differs) => format!("open {differs}"),
+        Fate::Failed(failure) => failure.kind.word(),
+    }
 }
 
 #[test]
@@ -70,11 +114,7 @@ fn only_what_was_read_at_the_source_and_brought_is_told_as_done() {
             }
             heard
         };
-        match fate(&path("a"), &heard(came, false), &heard(went, marked)) {
-            Fate::Same(_) => "same".to_owned(),
-            Fate::Open(differs) => format!("open {differs}"),
-            Fate::Failed(failure) => failure.kind.word(),
-        }
+        word(fate(&path("a"), &heard(came, false), &heard(went, marked)))
     };
     let unchanged = || Some(Outcome::Unchanged { digest: Some(Digest([1; 32])) });
     let failure = Failure::new(FailureKind::Permission, "read", "no").because(Reason::Other);
@@ -91,6 +131,36 @@ fn only_what_was_read_at_the_source_and_brought_is_told_as_done() {
         (Some(done(Some(1))), None, false, "notfound"),
     ] {
         assert_eq!(fate_of(came.clone(), went.clone(), marked), told, "{came:?} {went:?}");
+    }
+}
+
+#[test]
+fn what_has_no_digest_is_told_as_done_only_if_both_legs_had_the_same() {
+    let heard = |kind: &Kind, size: u64| {
+        let evidence = Evidence { size, ..Evidence::default() };
+        let entry = Entry { kind: kind.clone(), evidence, ..(*file("a", false)).clone() };
+        let mut heard = Heard::default();
+        heard.hear(b"", Event::Settled(Arc::new(entry), done(None)));
+        heard
+    };
+    let plain = Kind::File { sparse: false, marked: false };
+    let link = |target: &[u8]| Kind::Symlink { target: target.to_vec() };
+    // Of the first name nothing was heard.
+    let hard = Kind::HardLink { first: path("b"), of: EntryId(1) };
+    for ((came, came_bytes), (went, went_bytes), told) in [
+        ((&plain, 0), (&plain, 0), "same"),
+        ((&plain, 9), (&plain, 0), "open false"),
+        ((&plain, 0), (&plain, 9), "open false"),
+        ((&Kind::Directory, 0), (&Kind::Directory, 0), "same"),
+        ((&plain, 9), (&Kind::Directory, 0), "open true"),
+        ((&Kind::Directory, 0), (&plain, 0), "open true"),
+        ((&link(b"x"), 0), (&link(b"x"), 0), "same"),
+        ((&link(b"x"), 0), (&link(b"y"), 0), "open true"),
+        ((&hard, 0), (&hard, 0), "open false"),
+        ((&plain, 0), (&hard, 0), "open false"),
+    ] {
+        let fate = fate(&path("a"), &heard(came, came_bytes), &heard(went, went_bytes));
+        assert_eq!(word(fate), told, "{came:?} {went:?}");
     }
 }
 
@@ -124,7 +194,9 @@ fn legs_of(root: &Path) -> Legs {
         names: ("from".to_owned(), "to".to_owned()),
         place,
         bytes_max: 64 << 20,
+        gone_bytes: 0,
         batches_left: Mutex::new(left),
+        tried: Mutex::default(),
         carried: Mutex::default(),
     }
 }
@@ -186,7 +258,7 @@ fn what_the_disk_of_the_stage_damages_between_the_legs_is_found_and_repaired_bef
         assert!(legs.drain_one(&batch, came, running).unwrap());
         let carried = legs.carried();
         assert_eq!((carried.done, carried.repaired, carried.failed), (2, 1, 0));
-        legs.close();
+        drop(legs);
     });
     assert_eq!(told.len(), 2, "{told:?}");
 }
@@ -214,7 +286,7 @@ fn what_is_left_in_the_stage_is_compared_from_end_to_end_by_the_next_command() {
             assert!(legs.has_left());
             assert_eq!(legs.names_left().len(), 2);
             legs.carry(Vec::new(), running).unwrap();
-            legs.close();
+            drop(legs);
         });
         assert_eq!(told.len(), 2, "{told:?}");
     }
@@ -222,7 +294,7 @@ fn what_is_left_in_the_stage_is_compared_from_end_to_end_by_the_next_command() {
 
 #[test]
 fn what_was_left_in_the_stage_and_is_gone_at_the_source_is_not_brought_on() {
-    between(|root, running| {
+    let told = between(|root, running| {
         let before = legs_of(root);
         std::fs::create_dir(root.join("from/old")).unwrap();
         std::fs::write(root.join("from/old/c"), b"old").unwrap();
@@ -236,8 +308,52 @@ fn what_was_left_in_the_stage_and_is_gone_at_the_source_is_not_brought_on() {
         legs.carry(Vec::new(), running).unwrap();
         assert!(!root.join("to/from/old").exists());
         assert_eq!((legs.carried().done, legs.carried().failed), (2, 0));
-        legs.close();
+        drop(legs);
+        // Nor is it lost.
+        let stage = StagePlace::path(&root.join("stage"), "k");
+        assert_eq!(std::fs::read(stage.join("gone/1/from/old/c")).unwrap(), b"old");
+        std::fs::remove_dir_all(stage).unwrap();
     });
+    let is_told =
+        |event: &&Event| matches!(event, Event::Note(text) if text.starts_with("1 file of an earlier"));
+    assert_eq!(told.iter().filter(is_told).count(), 1, "{told:?}");
+}
+
+#[test]
+fn what_is_whole_in_the_stage_of_an_earlier_command_is_not_fetched_again() {
+    between(|root, running| {
+        let before = legs_of(root);
+        before.place.write_list(3, 1 << 20, &both()).unwrap();
+        before.leg_in(3, &both(), Check::Evidence, running).unwrap();
+        drop(before);
+        let legs = legs_of(root);
+        let came = legs.leg_in(3, &both(), Check::Digest, running).unwrap();
+        for name in both() {
+            let fate = fate(&name.path, &came, &came);
+            let is_here = matches!(fate, Fate::Same(Event::Settled(_, Outcome::Unchanged { .. })));
+            assert!(is_here, "{}", name.path);
+        }
+        legs.carry(Vec::new(), running).unwrap();
+        drop(legs);
+    });
+}
+
+#[test]
+fn what_the_stage_lost_between_the_legs_is_told_and_brought_by_the_next_command() {
+    let told = between(|root, running| {
+        let legs = legs_of(root);
+        let batch = Batch { number: 1, names: both(), room_bytes: 1 << 20, is_again: true };
+        legs.place.write_list(1, batch.room_bytes, &batch.names).unwrap();
+        let came = legs.leg_in(1, &batch.names, Check::Evidence, running).unwrap();
+        std::fs::remove_file(legs.place.tree(1).join("from/a")).unwrap();
+        assert!(!legs.drain_one(&batch, came, running).unwrap());
+        assert_eq!((legs.carried().done, legs.carried().failed), (1, 1));
+        drop(legs);
+        let legs = legs_of(root);
+        legs.carry(Vec::new(), running).unwrap();
+        drop(legs);
+    });
+    assert_eq!(told.len(), 3, "{told:?}");
 }
 
 #[test]
@@ -256,6 +372,6 @@ fn batches_follow_each_other_through_a_stage_that_has_room_for_few_of_them() {
             let [from, to] = ["from", "to/from"].map(|at| std::fs::read(root.join(format!("{at}/{number}"))));
             assert_eq!(from.unwrap(), to.unwrap());
         }
-        legs.close();
+        drop(legs);
     });
 }

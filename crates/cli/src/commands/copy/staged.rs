@@ -9,7 +9,7 @@ use crate::args::copy::{CheckBy, CopyArgs};
 use crate::copy_output::{Listener, Teller};
 use crate::exit::Exit;
 use crate::place::Places;
-use crate::{out, running, signals, units};
+use crate::{begun, out, running, signals, units};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -44,7 +44,9 @@ pub fn run(command: &str, args: &CopyArgs, places: &Places, stage: &OsStr) -> Re
         return Err(refused("it is for one copy, from and to one host each"));
     };
     check(args, &asked, only.is_some())?;
-    staged::refuse(&asked, &directory)?;
+    let selection = super::selection(args, &filter, only.unwrap_or_default())?;
+    let key = staged::key_of(&asked, &selection, args.devices);
+    staged::refuse(&asked, &directory, &key)?;
     if args.dry_run && !asked.is_both_far() {
         // What would be copied is the same.
         return super::run_directly(command, args, places);
@@ -55,7 +57,7 @@ pub fn run(command: &str, args: &CopyArgs, places: &Places, stage: &OsStr) -> Re
     let held_before = heat::held();
     super::bound_memory(args.memory);
 
-    let place = StagePlace::open(&directory, &staged::key_of(&asked))?;
+    let place = StagePlace::open(&directory, &key)?;
     let far: Vec<Whom> = asked.far_movers().collect();
     let mut far_movers = FarMovers::new(super::how(args, places, &state));
     let legs = Legs::reach(&asked, &mut far_movers, &state, place, bytes_asked)?;
@@ -69,7 +71,7 @@ pub fn run(command: &str, args: &CopyArgs, places: &Places, stage: &OsStr) -> Re
     {
         direct.refuse_written([None, args.report.as_deref()])?;
     }
-    let wishes = super::wishes(args, &filter, only.unwrap_or_default(), &state)?;
+    let wishes = super::wishes(args, &filter, selection.only, &state)?;
     let sends = legs.is_push() || matches!(&ends, Ends::Near(direct) if direct.is_push());
     let congestion = congestion::wished(args.link.congestion.cca.as_deref(), sends)?;
     let _listens = running::listen(&state, &wishes.movement.rate);
@@ -100,6 +102,7 @@ pub fn run(command: &str, args: &CopyArgs, places: &Places, stage: &OsStr) -> Re
         tell: &tell,
         tells_failed: matches!(ends, Ends::Far(_)),
     };
+    begun::tell();
     let ended = Passing { args, legs: &legs, ends: &ends, running: &running, listener: &listener }.run();
     let failed = ended.as_ref().err().map(|failure| {
         let exit = match failure.kind {
@@ -109,7 +112,7 @@ pub fn run(command: &str, args: &CopyArgs, places: &Places, stage: &OsStr) -> Re
         listener.failed(failure, exit)
     });
 
-    legs.close();
+    drop(legs);
     // Ends links in order, and what ssh started.
     drop((ends, far_movers));
     teller.tell_held(held_before, heat::held());
@@ -148,7 +151,6 @@ impl Passing<'_> {
         let mut summary = Summary { bytes_max: legs.bytes_max(), ..Summary::default() };
         let mut is_first = true;
         loop {
-            let before = legs.carried();
             let needs = self.needs(is_first)?;
             if is_first {
                 (summary.files_past, summary.unchanged) = (needs.files_past, needs.unchanged);
@@ -168,10 +170,14 @@ impl Passing<'_> {
                 break;
             }
             legs.carry(needs.items, running)?;
-            let after = legs.carried();
-            // What fails would be found again and again.
-            if !needs.has_more || (after.done, after.unchanged) == (before.done, before.unchanged) {
+            if !needs.has_more {
                 break;
+            }
+            match (legs.check_tried(), ends) {
+                (Ok(()), _) => {}
+                // The direct copy moves the rest.
+                (Err(_), Ends::Near(_)) => break,
+                (Err(failure), Ends::Far(_)) => return Err(failure),
             }
         }
         let report = match ends {
@@ -262,6 +268,14 @@ fn check(args: &CopyArgs, asked: &Asked, has_list: bool) -> Result<()> {
              and with --check digest --receipt FILE compares afterwards, moves nothing, and is signed",
         ));
     }
+    for (is_asked, option) in [(args.update, "--update"), (args.ignore_existing, "--ignore-existing")] {
+        if is_asked {
+            return Err(refused(&format!(
+                "{option} is not held to by the leg out, which would replace what came to the destination meanwhile: \
+                 leave it out, or copy without --stage"
+            )));
+        }
+    }
     if args.remove_source_files && args.check != CheckBy::Digest && !asked.is_both_far() {
         return Err(refused(
             "a source file goes once it was compared with the destination: --remove-source-files takes --check \
@@ -275,8 +289,6 @@ fn check(args: &CopyArgs, asked: &Asked, has_list: bool) -> Result<()> {
         (args.delete, "--delete"),
         (args.remove_source_files, "--remove-source-files"),
         (has_list, "--files-from"),
-        (args.update, "--update"),
-        (args.ignore_existing, "--ignore-existing"),
         (args.one_file_system, "--one-file-system"),
         (args.no_times, "--no-times"),
         (args.check == CheckBy::Digest, "--check digest"),

@@ -281,9 +281,57 @@ pub(in crate::endpoint::local) fn sweep(
     }
 }
 
-/// A directory of our own in which we may change nothing is opened, if it is to be emptied or moved. Returns whether it
-/// was.
-pub(in crate::endpoint::local) fn open_for_us(parent: &Dir, name: &[u8], stat: &Stat) -> io::Result<bool> {
+/// Removes what has this name, a directory of ours with all that is in it, however deep it is, and also where we may
+/// change nothing; none is as good. A lock in it goes last.
+///
+/// # Errors
+/// Of the first that cannot be listed, looked at or removed; the rest stays.
+pub fn remove_tree(parent: &Dir, name: &[u8]) -> io::Result<()> {
+    let stat = match parent.stat(name) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        other => other?,
+    };
+    if stat.kind != Kind::Dir {
+        return parent.remove_file(name);
+    }
+    open_for_us(parent, name, &stat)?;
+    sweep(&Arc::new(parent.open_beneath(name, Links::Refuse)?), true, &|| {})?;
+    remove_emptied(parent, name)
+}
+
+/// Bytes that a directory takes with all that is in it, however deep it is, as far as it can be looked at.
+pub fn bytes_taken(dir: &Arc<Dir>) -> u64 {
+    let bytes_of = |stat: Stat| stat.blocks_512.saturating_mul(512);
+    let mut bytes = dir.stat_self().map_or(0, bytes_of);
+    let mut walk = Walk::new(Box::new(|path: &[u8]| dir.open_beneath(path, Links::Refuse)));
+    if walk.enter(b"", dir.clone()).is_err() {
+        return bytes;
+    }
+    loop {
+        match walk.next() {
+            Step::End => return bytes,
+            Step::Trouble(_) | Step::Left(_) => {}
+            Step::Name(name, _) => {
+                let Ok(here) = walk.dir() else { continue };
+                let Ok(stat) = here.stat(&name) else { continue };
+                bytes = bytes.saturating_add(bytes_of(stat));
+                if stat.kind == Kind::Dir
+                    && let Ok(below) = here.open_beneath(&name, Links::Refuse)
+                {
+                    // What cannot be listed has no bytes that we know of.
+                    let _ = walk.enter(&name, Arc::new(below));
+                }
+            }
+        }
+    }
+}
+
+/// A directory of our own in which we may change nothing is opened, if it is to be emptied, or something in it moved.
+/// Returns whether it was.
+///
+/// # Errors
+/// What the kernel says.
+pub fn open_for_us(parent: &Dir, name: &[u8], stat: &Stat) -> io::Result<bool> {
     let us = user::effective_uid();
     let is_closed = us != 0 && stat.uid == us && stat.mode & 0o700 != 0o700;
     if is_closed {
@@ -335,6 +383,28 @@ mod tests {
             }
             assert!(!elsewhere.exists());
         });
+    }
+
+    #[test]
+    fn a_tree_that_is_longer_than_a_path_may_be_goes_also_where_we_may_change_nothing() {
+        let scratch = tempfile::tempdir().unwrap();
+        let top = Dir::open(scratch.path()).unwrap();
+        let below = |parent: &Dir, name: &[u8]| {
+            parent.make_dir(name, 0o700).unwrap();
+            parent.open_beneath(name, Links::Refuse).unwrap()
+        };
+        let mut dir = below(&top, b"tree");
+        for _ in 0..2500 {
+            dir = below(&dir, b"d");
+        }
+        let closed = below(&dir, b"closed");
+        closed.create_new(b"file", 0o600).unwrap().write_all_at(&[1; 9000], 0).unwrap();
+        let taken = |top: &Dir| bytes_taken(&Arc::new(top.try_clone().unwrap()));
+        assert!(taken(&top) >= 9000);
+        dir.set_mode(b"closed", 0o555).unwrap();
+        remove_tree(&top, b"tree").unwrap();
+        assert_eq!(std::fs::read_dir(scratch.path()).unwrap().count(), 0);
+        remove_tree(&top, b"tree").unwrap();
     }
 
     /// To remove a large one takes minutes.
