@@ -208,14 +208,19 @@ impl Host {
     pub fn admit(&self, mut connection: Connection, first: Option<First>, deadline: Duration) -> Result<()> {
         let until = Instant::now() + deadline;
         let peer = connection.peer_fingerprint();
+        // It has a key, and says nothing that is understood, or not in time.
+        let unheard = |_: &Failure| self.metrics.refuse(Refused::Handshake);
         let First { mut hello, verdict } = match first {
             Some(first) => first,
-            None => First { hello: connection.read_hello(left(until))?, verdict: None },
+            None => First { hello: connection.read_hello(left(until)).inspect_err(unheard)?, verdict: None },
         };
         if hello.purpose == Purpose::Token {
             let verdict = match verdict {
                 Some(verdict) => verdict,
-                None => self.introduce(peer, &connection.read_token(&hello, left(until))?),
+                None => {
+                    let token = connection.read_token(&hello, left(until)).inspect_err(unheard)?;
+                    self.introduce(peer, &token)
+                }
             };
             let said = verdict.as_ref().map_or_else(|not_taken| not_taken.answer, |()| Answer::Accepted);
             let system = hello::System::default();
@@ -227,7 +232,7 @@ impl Host {
             hello = match connection.read_hello(left(until)) {
                 // The token was all that there was to say.
                 Err(failure) if failure.kind == FailureKind::Connection => return Ok(()),
-                hello => hello?,
+                hello => hello.inspect_err(unheard)?,
             };
         }
         let mut answer = answer_to(&hello);
