@@ -309,7 +309,9 @@ pub struct Progress {
     pub entries_settled: u64,
     /// Those of them with content whose digest is the receiver's word: they were not read here, or not all of them.
     pub entries_unread: u64,
-    /// Those of them that failed because their content was damaged, and stayed so.
+    /// Those of them that failed.
+    pub entries_failed: u64,
+    /// Those of these whose content was damaged, and stayed so.
     pub entries_damaged: u64,
     /// Content bytes that do not come, of entries settled: those that were there already, are holes, were left out, or
     /// failed; in a dry run those that would come. Together with `bytes_verified` all bytes of what is settled, each

@@ -404,6 +404,7 @@ impl Sender {
         }
         let bytes = item.entry.content_bytes();
         self.progress.entries_settled += 1;
+        self.progress.entries_failed += u64::from(matches!(outcome, Outcome::Failed(_)));
         self.progress.entries_damaged += u64::from(outcome.is_damage());
         let is_left = matches!(outcome, Outcome::Failed(_) | Outcome::Skipped(_));
         let (came, has_come) = match &item.state {

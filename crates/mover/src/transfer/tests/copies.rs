@@ -100,7 +100,8 @@ fn a_file_that_stays_damaged_is_counted_as_that_on_both_sides_and_one_that_fails
     let second = EntryId(first.0 + 1);
     let settled = vec![(first, failed(FailureKind::Damage)), (second, failed(FailureKind::Space))];
     sender.hear(Say::Settled(settled)).unwrap();
-    assert_eq!((sender.progress().entries_damaged, sender.progress().entries_settled), (1, 2));
+    let progress = sender.progress();
+    assert_eq!((progress.entries_damaged, progress.entries_failed, progress.entries_settled), (1, 2, 2));
 }
 
 #[test]
