@@ -98,7 +98,7 @@ pub(super) struct Frames {
 
 impl Default for Frames {
     fn default() -> Frames {
-        let lost = LOSSES.map(|reason| (word(reason), 0)).into();
+        let lost = BTreeMap::from(LOSSES.map(|reason| (word(reason), 0)));
         Frames { channels: BTreeMap::new(), taken: 0, lost }
     }
 }

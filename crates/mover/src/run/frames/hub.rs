@@ -223,8 +223,8 @@ impl Hub {
     fn counts_after(&self, mut pause: impl FnMut()) -> Vec<(ChannelKey, Option<ChannelCounts>)> {
         let of = |one: &HubChannel| Some(one.state.try_lock().ok()?.machine.counts());
         // Under the lock of all channels: who holds one beside the map is taken for its user.
-        let counted = self.lock().iter().map(|(key, one)| (key.clone(), of(one))).collect();
-        let mut counted: Vec<(ChannelKey, Option<ChannelCounts>)> = counted;
+        let mut counted: Vec<(ChannelKey, Option<ChannelCounts>)> =
+            self.lock().iter().map(|(key, one)| (key.clone(), of(one))).collect();
         for _ in 1..COUNT_LOOKS {
             if counted.iter().all(|(_, counts)| counts.is_some()) {
                 break;
