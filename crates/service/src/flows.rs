@@ -48,7 +48,8 @@ impl Host {
                 slots.note_settled(took, Instant::now());
             }
             let progress = run.progress();
-            Done::by_then(progress.settled_entries, progress.verified_bytes)
+            let by_then = Done::by_then(progress.settled_entries, progress.verified_bytes);
+            Done { damaged: run.damaged(), ..by_then }
         };
         let taken = |run: &FlowReceive| {
             let progress = run.progress();
@@ -83,7 +84,8 @@ impl Host {
         let reading = run.clone();
         let by_then = |run: &FlowSend| {
             let progress = run.progress();
-            Done::by_then(progress.settled, progress.marked_bytes)
+            let damaged = progress.damaged;
+            Done { damaged, ..Done::by_then(progress.settled, progress.marked_bytes) }
         };
         let end = move |run: &FlowSend, ended: Result<Totals>, line: &Line| {
             line.end(&ended, run.stated_root(), by_then(run));

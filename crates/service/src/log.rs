@@ -38,16 +38,22 @@ macro_rules! of_session {
 }
 pub(crate) use of_session;
 
-/// The kind of a push or pull that only says what it would do.
+/// The kinds of transfers.
+pub(crate) const KINDS: [&str; 5] = [FILES, STREAM, FRAMES, PROBE, DRY_RUN];
+pub(crate) const FILES: &str = "files";
+pub(crate) const STREAM: &str = "stream";
+const FRAMES: &str = "frames";
+const PROBE: &str = "probe";
+/// A push or pull that only says what it would do.
 const DRY_RUN: &str = "dry-run";
 
 /// What comes.
 pub(crate) const PUSH: &str = "push";
 /// What goes.
-const PULL: &str = "pull";
+pub(crate) const PULL: &str = "pull";
 
 /// How something ends in order.
-const DONE: &str = "done";
+pub(crate) const DONE: &str = "done";
 
 /// A transfer, or an answer, that is under way.
 #[derive(Debug, Clone)]
@@ -133,6 +139,8 @@ pub(crate) struct Done {
     pub entries: Option<u64>,
     /// Entries that could not be.
     pub failed: u64,
+    /// Those of them whose content was damaged, and stayed so.
+    pub damaged: u64,
     /// Content bytes; of frames those that came or were taken.
     pub bytes: u64,
     /// Entries that were as they should be.
@@ -167,6 +175,7 @@ impl From<Totals> for Done {
         Done {
             entries: Some(totals.done),
             failed: totals.failed,
+            damaged: 0,
             bytes: totals.bytes_done,
             unchanged: totals.unchanged,
             skipped: totals.skipped,
@@ -250,11 +259,11 @@ impl Line {
                 Direction::Pull => PULL,
             }),
             kind: match &open.request {
-                Request::Frames { .. } => "frames",
-                Request::FlowPush { .. } | Request::FlowPull { .. } => "stream",
-                Request::Push(_) | Request::Pull(_) if open.is_trial() => "probe",
+                Request::Frames { .. } => FRAMES,
+                Request::FlowPush { .. } | Request::FlowPull { .. } => STREAM,
+                Request::Push(_) | Request::Pull(_) if open.is_trial() => PROBE,
                 Request::Push(_) | Request::Pull(_) if open.terms.dry_run => DRY_RUN,
-                Request::Push(_) | Request::Pull(_) => "files",
+                Request::Push(_) | Request::Pull(_) => FILES,
             },
             place: shown(open.places()),
             whole: Digest::default(),
@@ -297,11 +306,19 @@ impl Line {
             Ok(totals) => (Done { removed: by_then.removed, ..Done::from(*totals) }, Ok(())),
             Err(failure) => (by_then, Err(failure)),
         };
-        if let Some(count) = self.count.as_ref().filter(|_| self.direction == Some(PULL)) {
-            // Whose totals are the word of who received, and sums stay what we know.
-            let most = by_then.entries.unwrap_or(0);
-            let entries = done.entries.map(|entries| entries.min(most));
-            let known = Done { entries, failed: done.failed.min(most), ..by_then };
+        if let Some(count) = &self.count {
+            let Done { bytes, damaged, .. } = by_then;
+            let known = match self.direction {
+                // Whose totals are the word of who received, and sums stay what we know.
+                Some(PULL) => {
+                    let most = by_then.entries.unwrap_or(0);
+                    let entries = done.entries.map(|entries| entries.min(most));
+                    Done { entries, failed: done.failed.min(most), ..by_then }
+                }
+                // Of a file of which some was there already, the totals have all.
+                _ if self.kind != STREAM => Done { bytes, damaged, ..done },
+                _ => Done { damaged, ..done },
+            };
             count.end(&outcome_of(ended), &self.moved(known));
         }
         self.tell_of(self.began.elapsed(), done, (ended, root), None);
@@ -726,15 +743,15 @@ mod tests {
         let metrics = Metrics::new();
         let said = Totals { done: u64::MAX, failed: 9, bytes_done: u64::MAX, ..Totals::default() };
         let counted = |direction| {
-            let line = Line { direction: Some(direction), ..line_of("files", "data/a".to_owned()) };
+            let line = Line { direction: Some(direction), ..line_of(FILES, "data/a".to_owned()) };
             let line = line.counted(&metrics, Some("data".to_owned()));
-            line.end(&Ok(said), None, Done::by_then(2, 5));
+            line.end(&Ok(said), None, Done { damaged: 1, ..Done::by_then(2, 5) });
             let moved = metrics.moved("data", direction);
-            (moved.bytes, moved.entries, moved.failed)
+            (moved.bytes, moved.entries, moved.failed, moved.damaged)
         };
-        assert_eq!(counted(PULL), (5, 2, 2));
-        // Of what comes they are our own.
-        assert_eq!(counted(PUSH), (u64::MAX, u64::MAX, 9));
+        assert_eq!(counted(PULL), (5, 2, 2, 1));
+        // Of what comes they are our own. Their bytes have in them what a file there was found to have.
+        assert_eq!(counted(PUSH), (5, u64::MAX, 9, 1));
     }
 
     /// Else a client would only have to fail often enough before it fails behind what it did.

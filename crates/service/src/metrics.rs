@@ -7,11 +7,13 @@
 //!    stream has its last word when it ends.
 //! 3. Who asks (`http`) gets a `page` made at that moment, of the metrics of one [`table`].
 //!
-//! No thread that moves data has a part in it. Labels are bounded: names of exports, so many names of tickets, and
-//! words of ours; nothing that a client chose. Not guaranteed: what a consumer of frames did in its last second, and
-//! what is sent on a stream on which nothing comes any more.
+//! How transfers end, what files and streams moved at exports, and why frames were lost is told as 0 from the first
+//! page on: who asks sees the first of its kind come. No thread that moves data has a part in it. Labels are bounded:
+//! names of exports, so many names of tickets (of a token that of its holder), and words of ours; nothing that a client
+//! chose. Not guaranteed: what a consumer of frames did in its last second, and what is sent on a stream on which
+//! nothing comes any more.
 
-use crate::log::{Done, PUSH};
+use crate::log::{DONE, Done, FILES, KINDS, PULL, PUSH, STREAM};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -20,6 +22,7 @@ use thalweg_mover::basin::Evidence;
 use thalweg_mover::mutex::lock;
 use thalweg_sys::clock::since_1970;
 use thalweg_wire::account::SideAccounts;
+use thalweg_wire::message::FailureKind;
 
 /// Every metric that there is.
 pub mod table;
@@ -137,6 +140,7 @@ pub(crate) struct Moved {
     pub repaired: u64,
     pub entries: u64,
     pub failed: u64,
+    pub damaged: u64,
 }
 
 /// What a transfer, or what is done without one, is counted under.
@@ -190,6 +194,19 @@ impl Metrics {
         count
     }
 
+    /// There are these exports, at which something may be moved.
+    fn expect(&self, exports: impl Iterator<Item = String>) {
+        let mut sums = lock(&self.sums);
+        for export in exports {
+            let export = named(&mut sums.exports, Some(export), EXPORTS_MAX);
+            for kind in [FILES, STREAM] {
+                for direction in [PUSH, PULL] {
+                    sums.moved.entry((export.clone(), kind, direction)).or_default();
+                }
+            }
+        }
+    }
+
     /// What files were moved at an export.
     #[cfg(test)]
     pub fn moved(&self, export: &str, direction: &'static str) -> Moved {
@@ -203,6 +220,34 @@ impl Metrics {
         counts.retain(|count| !lock(&count.noted).is_over);
         counts
     }
+}
+
+impl Sums {
+    /// How many began, also of a kind of which none did.
+    fn begun(&self) -> BTreeMap<(&'static str, &'static str), u64> {
+        let mut begun: BTreeMap<_, _> = ways().map(|way| (way, 0)).collect();
+        begun.extend(self.begun.iter().map(|(way, count)| (*way, *count)));
+        begun
+    }
+
+    /// How many ended so, also if none did.
+    fn ended(&self) -> BTreeMap<(&'static str, &'static str, String), u64> {
+        let all = ways()
+            .flat_map(|(kind, direction)| outcomes().map(move |outcome| ((kind, direction, outcome), 0)));
+        let mut ended: BTreeMap<_, _> = all.collect();
+        ended.extend(self.ended.iter().map(|(key, count)| (key.clone(), *count)));
+        ended
+    }
+}
+
+/// How transfers end, as the log has it.
+fn outcomes() -> impl Iterator<Item = String> {
+    FailureKind::ALL.into_iter().map(FailureKind::word).chain([DONE, REPLACED].map(str::to_owned))
+}
+
+/// Kinds and directions of transfers.
+fn ways() -> impl Iterator<Item = (&'static str, &'static str)> {
+    KINDS.into_iter().flat_map(|kind| [PUSH, PULL].map(|direction| (kind, direction)))
 }
 
 /// What stands in labels for a name: itself, while there are not too many.
@@ -285,6 +330,7 @@ impl Count {
         let moved = sums.moved.entry((self.export.clone(), self.kind, direction)).or_default();
         grow(&mut moved.entries, done.entries.unwrap_or(0));
         grow(&mut moved.failed, done.failed);
+        grow(&mut moved.damaged, done.damaged);
     }
 
     /// Adds what is more than was noted.

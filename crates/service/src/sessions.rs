@@ -213,16 +213,21 @@ impl Host {
     pub fn admit(&self, mut connection: Connection, first: Option<First>, deadline: Duration) -> Result<()> {
         let until = Instant::now() + deadline;
         let peer = connection.peer_fingerprint();
+        // It has a key, and says nothing that is understood, or not in time.
+        let unheard = |_: &Failure| self.metrics.refuse(Refused::Handshake);
         let (mut hello, verdict) = match first {
             Some(First { hello, verdict }) => (connection.take_hello(&hello, left(until))?, verdict),
-            None => (connection.read_hello(left(until))?, None),
+            None => (connection.read_hello(left(until)).inspect_err(unheard)?, None),
         };
         let mut guest = None;
         if hello.purpose == Purpose::Token {
             let verdict = match verdict {
                 Some(verdict) => verdict,
                 // Here no tokens are taken, and none is checked.
-                None => self.introduce(peer, &connection.read_token(&hello, left(until))?),
+                None => {
+                    let token = connection.read_token(&hello, left(until)).inspect_err(unheard)?;
+                    self.introduce(peer, &token)
+                }
             };
             let said = verdict.as_ref().map_or_else(|not_taken| not_taken.answer, |_| Answer::Accepted);
             let system = hello::System::default();
@@ -234,7 +239,7 @@ impl Host {
             hello = match connection.read_hello(left(until)) {
                 // The token was all that there was to say.
                 Err(failure) if failure.kind == FailureKind::Connection => return Ok(()),
-                hello => hello?,
+                hello => hello.inspect_err(unheard)?,
             };
         }
         let mut answer = answer_to(&hello);

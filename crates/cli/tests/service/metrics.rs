@@ -2,14 +2,17 @@
 
 use super::packaged;
 use super::support::chance::{has, skipped};
+use super::support::peer::secure;
 use super::support::{Daemon, Scratch, finish, noise, wait_until};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
+use thalweg_mover::link::Ticket;
 use thalweg_service::metrics::table::{Kind, TABLE};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -64,8 +67,12 @@ fn sample(page: &str, name: &str) -> Option<f64> {
 }
 
 fn copy(scratch: &Scratch, from: &str, to: &str) -> Option<i32> {
+    copy_with(scratch, &[], from, to)
+}
+
+fn copy_with(scratch: &Scratch, options: &[&str], from: &str, to: &str) -> Option<i32> {
     let mut command = scratch.thalweg();
-    command.args(["cp", "-q", "--ticket"]).arg(scratch.path("ticket")).args([from, to]);
+    command.args(["cp", "-q", "--ticket"]).arg(scratch.path("ticket")).args(options).args([from, to]);
     finish(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()).status.code()
 }
 
@@ -112,6 +119,54 @@ fn what_was_moved_both_ways_and_what_failed_is_told_when_its_transfers_and_sessi
         assert!(page.lines().any(|line| line.starts_with(&begins)), "{side}: {page}");
     }
     assert!(!page.contains("nowhere"), "{page}");
+}
+
+#[test]
+fn what_was_only_compared_is_not_counted_as_moved_and_what_differs_is() {
+    const MIB: usize = 1 << 20;
+    let (scratch, daemon, address) = stand("127.0.0.1:0");
+    std::fs::write(scratch.path("large"), noise(2, 3 * MIB)).unwrap();
+    let path = |name: &str| scratch.path(name).display().to_string();
+    let (there, back) = (daemon.place("data", "large"), path("back"));
+    let both = || {
+        let options = ["--check", "digest", "--chunk", "1MiB"];
+        assert_eq!(copy_with(&scratch, &options, &path("large"), &there), Some(0));
+        assert_eq!(copy_with(&scratch, &options, &there, &back), Some(0));
+    };
+    both();
+    let copies = ["data/large", "back"];
+    let change = |with: &dyn Fn(&std::fs::File)| {
+        for name in copies {
+            with(&std::fs::File::options().write(true).open(scratch.path(name)).unwrap());
+        }
+    };
+    // Only a look at the content tells that nothing differs.
+    change(&|file| file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000)).unwrap());
+    both();
+    // The last chunk does: until then all are the same.
+    change(&|file| file.write_all_at(b"!!!!!!!!", 3 * MIB as u64 - 8).unwrap());
+    both();
+    let is_told = |direction: &str| {
+        let page = page(address);
+        let ended = format!("{{kind=\"files\",direction=\"{direction}\",outcome=\"done\"}}");
+        let moved = format!("{{export=\"data\",kind=\"files\",direction=\"{direction}\"}}");
+        let bytes = sample(&page, &format!("thalweg_transfer_bytes_total{moved}"));
+        sample(&page, &format!("thalweg_transfers_ended_total{ended}")) == Some(3.0)
+            && bytes == Some(4.0 * MIB as f64)
+    };
+    for direction in ["push", "pull"] {
+        assert!(wait_until(LIMIT, || is_told(direction)), "{direction}: {}", page(address));
+    }
+}
+
+#[test]
+fn a_client_with_a_good_key_that_says_nothing_is_counted_as_turned_away() {
+    let (scratch, daemon, address) = stand("127.0.0.1:0");
+    let ticket = Ticket::read(&scratch.path("ticket")).unwrap();
+    let refused = || sample(&page(address), "thalweg_refused_total{reason=\"handshake\"}");
+    assert_eq!(refused(), Some(0.0));
+    drop(secure(&ticket.identity().unwrap(), ticket.server, &daemon.address()));
+    assert!(wait_until(LIMIT, || refused() == Some(1.0)), "{}", page(address));
 }
 
 #[test]
@@ -190,6 +245,28 @@ fn promtool_finds_nothing_wrong_with_the_page_the_rules_and_the_example() {
     }
 }
 
+/// Of each alert: when it is silent, and when it tells.
+const ALERTS: &str = include_str!("alerts.yml");
+
+#[test]
+fn each_alert_fires_the_first_time_that_there_is_what_it_is_for_and_not_before() {
+    let rules = packaged("packaging/prometheus/thalweg.rules.yml");
+    let alerts = rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: "));
+    let is_untried = |name: &&str| !ALERTS.contains(&format!("alertname: {name}\n"));
+    let untried: Vec<&str> = alerts.filter(is_untried).collect();
+    assert!(untried.is_empty(), "{untried:?}");
+    if !has("promtool") {
+        return skipped("metrics", "needs promtool (package prometheus)");
+    }
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("thalweg.rules.yml"), rules).unwrap();
+    std::fs::write(scratch.path("alerts.yml"), ALERTS).unwrap();
+    let mut test = Command::new("promtool");
+    test.args(["test", "rules", "alerts.yml"]).current_dir(scratch.root());
+    let out = finish(test.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    assert!(out.status.success(), "{}", [&out.stdout[..], &out.stderr].map(String::from_utf8_lossy).concat());
+}
+
 /// Names of metrics in a text: words that begin as ours do.
 fn names(text: &str) -> BTreeSet<&str> {
     let is_of_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -207,7 +284,8 @@ fn dashboard_alerts_and_guide_ask_for_metrics_that_there_are() {
         })
     };
     let files = FILES.map(|name| format!("packaging/prometheus/{name}"));
-    for file in files.iter().map(String::as_str).chain(["docs/guide/metrics.md"]) {
+    let others = ["docs/guide/metrics.md", "crates/cli/tests/service/alerts.yml"];
+    for file in files.iter().map(String::as_str).chain(others) {
         let text = packaged(file);
         let unknown: Vec<&str> = names(&text).into_iter().filter(|name| !is_known(name)).collect();
         assert!(unknown.is_empty(), "{file}: {unknown:?}");

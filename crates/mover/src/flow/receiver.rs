@@ -158,6 +158,8 @@ pub struct Receiver {
     /// Conclude was asked for, and is done.
     end: (bool, bool),
     totals: Totals,
+    /// How often a flow failed because it was damaged.
+    damaged: u64,
     marked_bytes: u64,
     actions: VecDeque<Action>,
 }
@@ -190,6 +192,7 @@ impl Receiver {
             is_last: false,
             end: (false, false),
             totals: Totals::default(),
+            damaged: 0,
             marked_bytes: 0,
             actions: VecDeque::new(),
         }
@@ -209,6 +212,11 @@ impl Receiver {
     /// Counters; `bytes_received` has repetitions in it.
     pub fn totals(&self) -> Totals {
         self.totals
+    }
+
+    /// How often a flow failed because it was damaged.
+    pub fn damaged(&self) -> u64 {
+        self.damaged
     }
 
     /// Bytes verified and written, and bytes marked, by this receiver.
@@ -554,6 +562,7 @@ impl Receiver {
         let handed = (flow.handed - flow.written.0) as usize + flow.handed_pieces * cost(0);
         self.kept_bytes -= flow.drop_held() + handed;
         self.abandoned_bytes += handed;
+        self.damaged += u64::from(outcome.is_damage());
         self.tally.count(&mut self.totals, &flow.begin, flow.written.0, &outcome);
         // Another sender may give the number to another flow; if it begins this one, it hears of it then.
         let number = flow.begin.flow;

@@ -209,6 +209,8 @@ pub struct Progress {
     pub flows: u64,
     /// Of these, over.
     pub settled: u64,
+    /// Of these, failed because they were damaged.
+    pub damaged: u64,
     /// Bytes read of sources.
     pub read_bytes: u64,
     /// Bytes marked by the receiver.
@@ -793,6 +795,7 @@ impl Sender {
         self.kept_pieces -= known.kept.len();
         self.kept_bytes -= known.kept.iter().map(|kept| kept.piece.bytes.len()).sum::<usize>();
         self.progress.settled += 1;
+        self.progress.damaged += u64::from(outcome.is_damage());
         let Flow { begin, name, is_again, again_bytes, next, .. } = known;
         if matches!(outcome, Outcome::Done { .. }) {
             if self.done.len() >= limits::FLOWS_DONE_KEPT_MAX

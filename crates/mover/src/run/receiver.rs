@@ -170,6 +170,11 @@ impl ReceiveRun {
         self.lock().machine.totals()
     }
 
+    /// Entries that failed so far because their content was damaged, and stayed so.
+    pub fn damaged_entries(&self) -> u64 {
+        self.lock().machine.damaged_entries()
+    }
+
     /// Content bytes verified and durable so far, entries settled, and what holds it up, for how long: while what an
     /// earlier attempt left is read again, or what has its name, since that went on last.
     pub fn progress(&self) -> Heartbeat {

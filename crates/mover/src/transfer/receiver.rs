@@ -293,6 +293,8 @@ struct Counts {
     unmoved_bytes: u64,
     wanted_bytes: u64,
     totals: Totals,
+    /// Of those that failed, those whose content was damaged.
+    damaged: u64,
     /// What was found under other names: files, and bytes.
     renamed: (u64, u64),
     verified_bytes: u64,
@@ -301,6 +303,7 @@ struct Counts {
 
 impl Counts {
     fn count(&mut self, outcome: &Outcome, bytes: u64) {
+        self.damaged += u64::from(outcome.is_damage());
         match outcome {
             Outcome::Done { .. } => {
                 self.totals.done += 1;
@@ -313,6 +316,7 @@ impl Counts {
     }
 
     fn uncount(&mut self, outcome: &Outcome, bytes: u64) {
+        self.damaged = self.damaged.saturating_sub(u64::from(outcome.is_damage()));
         let count = match outcome {
             Outcome::Done { .. } => {
                 self.totals.bytes_done = self.totals.bytes_done.saturating_sub(bytes);
@@ -447,6 +451,11 @@ impl Receiver {
     /// Counters so far.
     pub fn totals(&self) -> Totals {
         self.counts.totals
+    }
+
+    /// Entries that failed because their content was damaged, and stayed so.
+    pub fn damaged_entries(&self) -> u64 {
+        self.counts.damaged
     }
 
     /// Files of which some content was found in files of other names, and its bytes.

@@ -100,6 +100,14 @@ impl RunSet {
         self.runs.iter().map(|(&first, &end)| (first, end))
     }
 
+    /// What of it lies in `first..end`: runs `(first, end)` in order.
+    pub fn within(&self, first: u64, end: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let before = self.runs.range(..first).next_back();
+        let runs = before.into_iter().chain(self.runs.range(first..end.max(first)));
+        let cut = runs.map(move |(&start, &stop)| (start.max(first), stop.min(end)));
+        cut.filter(|(start, stop)| start < stop)
+    }
+
     /// The same as they are said.
     pub fn said(&self) -> Vec<Run> {
         self.iter().map(|(first, end)| Run { first, count: end - first }).collect()
@@ -139,6 +147,9 @@ mod tests {
                 prop_assert_eq!(runs.len(), model.len() as u64);
                 let listed: Vec<u64> = runs.iter().flat_map(|(a, b)| a..b).collect();
                 prop_assert_eq!(&listed, &model.iter().copied().collect::<Vec<_>>());
+                let within: Vec<u64> = runs.within(first, first + count).flat_map(|(a, b)| a..b).collect();
+                let expected: Vec<u64> = model.range(first..first + count).copied().collect();
+                prop_assert_eq!(within, expected);
                 prop_assert!(runs.iter().zip(runs.iter().skip(1)).all(|((_, end), (next, _))| end < next));
                 for chunk in 0..52 {
                     prop_assert_eq!(runs.contains(chunk), model.contains(&chunk));

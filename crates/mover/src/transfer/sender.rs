@@ -309,6 +309,10 @@ pub struct Progress {
     pub entries_settled: u64,
     /// Those of them with content whose digest is the receiver's word: they were not read here, or not all of them.
     pub entries_unread: u64,
+    /// Those of them that failed.
+    pub entries_failed: u64,
+    /// Those of these whose content was damaged, and stayed so.
+    pub entries_damaged: u64,
     /// Content bytes that do not come, of entries settled: those that were there already, are holes, were left out, or
     /// failed; in a dry run those that would come. Together with `bytes_verified` all bytes of what is settled, each
     /// once.
@@ -319,6 +323,8 @@ pub struct Progress {
     pub bytes_verified: u64,
     /// Those of them that an earlier attempt had left.
     pub bytes_resumed: u64,
+    /// Those of them of which the digest alone was told: a file at the destination was found to have them.
+    pub bytes_same: u64,
     /// Content bytes acknowledged as durable.
     pub bytes_durable: u64,
     /// Chunks and files that came damaged and were sent again.

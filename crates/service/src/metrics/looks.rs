@@ -89,12 +89,18 @@ impl Metrics {
 }
 
 /// What channels of frames count.
-#[derive(Default)]
 pub(super) struct Frames {
     /// What each had at the last look that it had time for.
     pub channels: BTreeMap<ChannelKey, ChannelCounts>,
     pub taken: u64,
     pub lost: BTreeMap<&'static str, u64>,
+}
+
+impl Default for Frames {
+    fn default() -> Frames {
+        let lost = BTreeMap::from(LOSSES.map(|reason| (word(reason), 0)));
+        Frames { channels: BTreeMap::new(), taken: 0, lost }
+    }
 }
 
 impl Frames {
@@ -124,6 +130,15 @@ fn since(before: u64, now: u64) -> u64 {
     now.checked_sub(before).unwrap_or(now)
 }
 
+/// Why frames are lost.
+const LOSSES: [LossReason; 5] = [
+    LossReason::Dropped,
+    LossReason::Superseded,
+    LossReason::Forgotten,
+    LossReason::HubRestart,
+    LossReason::Damaged,
+];
+
 fn word(reason: LossReason) -> &'static str {
     match reason {
         LossReason::Dropped => "dropped",
@@ -139,8 +154,8 @@ fn word(reason: LossReason) -> &'static str {
 pub(super) struct Rooms {
     /// When it was looked at, in seconds since 1970.
     pub at: Option<u64>,
-    /// By the name of the export.
-    pub exports: BTreeMap<String, Room>,
+    /// By the name of the export; `None` where its file system answered with an error.
+    pub exports: BTreeMap<String, Option<Room>>,
 }
 
 /// The room of an export.
@@ -148,8 +163,8 @@ pub(super) struct Rooms {
 pub(super) struct Room {
     pub free_bytes: u64,
     pub size_bytes: u64,
-    /// What of that is free may be taken.
-    pub spare_bytes: u64,
+    /// What of that is free may be taken; `None` where nobody may write.
+    pub spare_bytes: Option<u64>,
 }
 
 impl Host {
@@ -185,11 +200,13 @@ impl Host {
         let Exports::Named(named) = self.exports() else { return };
         let mut exports = BTreeMap::new();
         for (export, directory) in named.iter() {
-            let Ok(system) = directory.file_system() else { continue };
-            let free_bytes = system.bytes_available;
-            let spare = export.rights.guard.min_free.map(|least| least.spare(directory));
-            let spare_bytes = spare.unwrap_or(free_bytes).min(free_bytes);
-            let room = Room { free_bytes, size_bytes: system.bytes_total, spare_bytes };
+            let room = directory.file_system().ok().map(|system| {
+                let free_bytes = system.bytes_available;
+                let spare = || export.rights.guard.min_free.map(|least| least.spare(directory));
+                let is_written = !export.rights.read_only;
+                let spare_bytes = is_written.then(|| spare().unwrap_or(free_bytes).min(free_bytes));
+                Room { free_bytes, size_bytes: system.bytes_total, spare_bytes }
+            });
             exports.insert(export.name.clone(), room);
         }
         *lock(&seen.room) = Rooms { at: Some(unix_seconds()), exports };

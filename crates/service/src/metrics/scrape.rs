@@ -4,7 +4,7 @@
 use super::http::Build;
 use super::page::{Form, Page};
 use super::table::{self, Metric};
-use super::{Metrics, Moved, Refused};
+use super::{Metrics, Moved, OTHER, Refused};
 use crate::sessions::Host;
 use crate::slots::Slots;
 use std::collections::BTreeMap;
@@ -17,6 +17,9 @@ use thalweg_sys::buffer;
 impl Host {
     /// See the module.
     pub(super) fn metrics_page(&self, form: Form, build: Build) -> String {
+        let exports = self.export_names();
+        let nameless = exports.is_empty().then(|| OTHER.to_owned());
+        self.metrics.expect(exports.into_iter().chain(nameless));
         let mut page = Page::new(form);
         self.put_whole(&mut page, build);
         self.metrics.put_transfers(&mut page);
@@ -64,17 +67,22 @@ impl Host {
             }
         }
         let room = lock(&self.metrics.seen.room);
+        let known = || room.exports.iter().filter_map(|(name, room)| Some((name, room.as_ref()?)));
         let mut free = page.metric(&table::FREE);
-        for (name, room) in &room.exports {
+        for (name, room) in known() {
             free.put(&[name], room.free_bytes);
         }
         let mut size = page.metric(&table::SIZE);
-        for (name, room) in &room.exports {
+        for (name, room) in known() {
             size.put(&[name], room.size_bytes);
         }
         let mut spare = page.metric(&table::SPARE);
+        for (name, bytes) in known().filter_map(|(name, room)| Some((name, room.spare_bytes?))) {
+            spare.put(&[name], bytes);
+        }
+        let mut answers = page.metric(&table::ANSWERS);
         for (name, room) in &room.exports {
-            spare.put(&[name], room.spare_bytes);
+            answers.put(&[name], u8::from(room.is_some()));
         }
         let mut looked = page.metric(&table::LOOKED);
         if let Some(at) = room.at {
@@ -117,23 +125,24 @@ impl Metrics {
             *running.entry((count.kind, count.direction.unwrap_or_default())).or_default() += 1;
         }
         let sums = lock(&self.sums);
+        let all_begun = sums.begun();
         let mut begun = page.metric(&table::BEGUN);
-        for ((kind, direction), count) in &sums.begun {
+        for ((kind, direction), count) in &all_begun {
             begun.put(&[kind, direction], count);
         }
         let mut ended = page.metric(&table::ENDED);
-        for ((kind, direction, outcome), count) in &sums.ended {
+        for ((kind, direction, outcome), count) in &sums.ended() {
             ended.put(&[kind, direction, outcome], count);
         }
         let mut now = page.metric(&table::RUNNING);
-        // Of a kind that there was, also that none is under way.
-        for (kind, direction) in sums.begun.keys() {
+        for (kind, direction) in all_begun.keys() {
             now.put(&[kind, direction], running.get(&(*kind, *direction)).copied().unwrap_or(0));
         }
-        let all: [OfMoved; 5] = [
+        let all: [OfMoved; 6] = [
             (&table::BYTES, |moved| moved.bytes),
             (&table::ENTRIES, |moved| moved.entries),
             (&table::FAILED, |moved| moved.failed),
+            (&table::DAMAGED, |moved| moved.damaged),
             (&table::RESUMED, |moved| moved.resumed_bytes),
             (&table::REPAIRED, |moved| moved.repaired),
         ];
@@ -210,6 +219,53 @@ mod tests {
         assert_eq!(told, expected);
         assert!(page.contains("\nthalweg_build_info{version=\"1\",commit=\"abc\"} 1\n"), "{page}");
         assert!(page.contains("\nthalweg_refused_total{reason=\"ticket-revoked\"} 0\n"), "{page}");
+    }
+
+    /// An alert on what grows hears of the first only if it was told as 0 before.
+    #[test]
+    fn what_alerts_go_by_is_told_before_there_is_any_of_it() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let export = Export::of("data", scratch.path().to_path_buf());
+        let exports = Exports::open(vec![export]).expect("a directory");
+        let identity = Identity::generate("server").expect("an identity");
+        let host = Host::new(identity, exports, None, HostLimits::default());
+        let page = host.metrics_page(Form::Prometheus, BUILD);
+        for sample in [
+            "thalweg_transfers_ended_total{kind=\"files\",direction=\"push\",outcome=\"damage\"}",
+            "thalweg_transfers_ended_total{kind=\"frames\",direction=\"pull\",outcome=\"replaced\"}",
+            "thalweg_transfers_ended_total{kind=\"probe\",direction=\"push\",outcome=\"done\"}",
+            "thalweg_transfer_entries_failed_total{export=\"data\",kind=\"files\",direction=\"pull\"}",
+            "thalweg_transfer_entries_damaged_total{export=\"data\",kind=\"files\",direction=\"push\"}",
+            "thalweg_chunks_repaired_total{export=\"data\",kind=\"stream\",direction=\"push\"}",
+            "thalweg_frames_lost_total{reason=\"hub-restart\"}",
+        ] {
+            assert!(page.contains(&format!("\n{sample} 0\n")), "{sample}: {page}");
+        }
+    }
+
+    #[test]
+    fn an_export_whose_file_system_fails_is_told_as_that_and_one_to_read_has_nothing_to_spare() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let data = Export::of("data", scratch.path().to_path_buf());
+        let mut shut = Export::of("shut", scratch.path().to_path_buf());
+        shut.rights.read_only = true;
+        let exports = Exports::open(vec![data, shut]).expect("a directory");
+        let identity = Identity::generate("server").expect("an identity");
+        let host = Host::new(identity, exports, None, HostLimits::default());
+        host.look_at_room();
+        lock(&host.metrics.seen.room).exports.insert("gone".to_owned(), None);
+        let page = host.metrics_page(Form::Prometheus, BUILD);
+        let is_told = |what: &str, export: &str| {
+            let begins = format!("thalweg_export_{what}{{export=\"{export}\"}} ");
+            page.lines().any(|line| line.starts_with(&begins))
+        };
+        let all = [("data", true, true), ("shut", true, false), ("gone", false, false)];
+        for (export, is_there, is_written) in all {
+            let ok = format!("\nthalweg_export_ok{{export=\"{export}\"}} {}\n", u8::from(is_there));
+            assert!(page.contains(&ok), "{export}: {page}");
+            let told = ["free_bytes", "size_bytes", "spare_bytes"].map(|what| is_told(what, export));
+            assert_eq!(told, [is_there, is_there, is_written], "{export}: {page}");
+        }
     }
 
     #[test]

@@ -74,17 +74,24 @@ pub(super) static RUNNING: Metric =
 pub(super) static BYTES: Metric = counter(
     "thalweg_transfer_bytes_total",
     AT_EXPORT,
-    "Content bytes that are verified at the destination, those found from an earlier attempt among them.",
+    "Content bytes that are verified at the destination, those found from an earlier attempt among them; not those \
+     that were only compared with a file there, and are the same.",
 );
 pub(super) static ENTRIES: Metric = counter(
     "thalweg_transfer_entries_total",
     AT_EXPORT,
-    "Files, directories, links or flows that are done, counted when their transfer is over.",
+    "Files, directories, links or flows that are done, counted when their transfer is over; of one that failed all \
+     that came to an end, also unchanged and failed ones.",
 );
 pub(super) static FAILED: Metric = counter(
     "thalweg_transfer_entries_failed_total",
     AT_EXPORT,
     "Entries that failed, counted when their transfer is over.",
+);
+pub(super) static DAMAGED: Metric = counter(
+    "thalweg_transfer_entries_damaged_total",
+    AT_EXPORT,
+    "Entries that failed because they were damaged and could not be repaired, counted when their transfer is over.",
 );
 pub(super) static RESUMED: Metric = counter(
     "thalweg_transfer_resumed_bytes_total",
@@ -159,12 +166,17 @@ pub(super) static SIZE: Metric =
 pub(super) static SPARE: Metric = gauge(
     "thalweg_export_spare_bytes",
     &["export"],
-    "What of the free space clients may take: less by what min-free keeps.",
+    "What of the free space clients may take: less by what min-free keeps; absent where they may only read.",
+);
+pub(super) static ANSWERS: Metric = gauge(
+    "thalweg_export_ok",
+    &["export"],
+    "1 if the file system of an export said how much is free, 0 if it answered with an error.",
 );
 pub(super) static LOOKED: Metric = gauge(
     "thalweg_exports_looked_at_timestamp_seconds",
     &[],
-    "When these three were read, in seconds since 1970; it stays behind if a file system stands still.",
+    "When these four were read, in seconds since 1970; it stays behind if a file system stands still.",
 );
 pub(super) static CHANNELS: Metric = gauge("thalweg_frames_channels", &[], "Channels of frames.");
 pub(super) static PRODUCERS: Metric =
@@ -188,7 +200,7 @@ pub(super) static SLOTS: Metric =
     gauge("thalweg_slots_taken", &[], "Slots that are taken; absent without --slots.");
 
 /// All of them, in the order in which they are told.
-pub static TABLE: [&Metric; 42] = [
+pub static TABLE: [&Metric; 44] = [
     &BUILD,
     &START,
     &SESSIONS,
@@ -202,6 +214,7 @@ pub static TABLE: [&Metric; 42] = [
     &BYTES,
     &ENTRIES,
     &FAILED,
+    &DAMAGED,
     &RESUMED,
     &REPAIRED,
     &TICKET_BYTES,
@@ -221,6 +234,7 @@ pub static TABLE: [&Metric; 42] = [
     &FREE,
     &SIZE,
     &SPARE,
+    &ANSWERS,
     &LOOKED,
     &CHANNELS,
     &PRODUCERS,

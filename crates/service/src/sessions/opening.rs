@@ -143,9 +143,12 @@ impl Host {
         let served = served.telling(|told| told.with_progress(move || come_of(&come)));
         let by_then = |run: &ReceiveRun| {
             let progress = run.progress();
-            let by_then = Done::by_then(progress.settled_entries, progress.verified_bytes);
-            let Totals { deleted, bytes_resumed: resumed, chunks_repaired: repaired, .. } = run.totals();
-            Done { deleted, resumed, repaired, ..by_then }
+            let Totals {
+                deleted, failed, bytes_resumed: resumed, bytes_same, chunks_repaired: repaired, ..
+            } = run.totals();
+            let bytes = progress.verified_bytes.saturating_sub(bytes_same);
+            let by_then = Done::by_then(progress.settled_entries, bytes);
+            Done { deleted, failed, damaged: run.damaged_entries(), resumed, repaired, ..by_then }
         };
         let taken = |run: &ReceiveRun| {
             let progress = run.progress();
@@ -272,8 +275,9 @@ impl Host {
         let by_then = |run: &SendRun| {
             let progress = run.progress();
             let (resumed, repaired) = (progress.bytes_resumed, progress.repairs);
-            let by_then = Done::by_then(progress.entries_settled, progress.bytes_verified);
-            Done { resumed, repaired, ..by_then }
+            let (failed, damaged) = (progress.entries_failed, progress.entries_damaged);
+            let bytes = progress.bytes_verified.saturating_sub(progress.bytes_same);
+            Done { failed, damaged, resumed, repaired, ..Done::by_then(progress.entries_settled, bytes) }
         };
         let (patience, theirs) = (self.patience(), session.clone());
         let end = move |run: &SendRun, ended: Result<Totals>, line: &Line| {

@@ -39,6 +39,24 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
+    /// All of them, in order.
+    pub const ALL: [FailureKind; 14] = [
+        FailureKind::Usage,
+        FailureKind::NotFound,
+        FailureKind::Permission,
+        FailureKind::Connection,
+        FailureKind::Protocol,
+        FailureKind::Damage,
+        FailureKind::Changed,
+        FailureKind::Space,
+        FailureKind::Io,
+        FailureKind::Conflict,
+        FailureKind::Unsupported,
+        FailureKind::Stopped,
+        FailureKind::Busy,
+        FailureKind::Internal,
+    ];
+
     /// In one word, as events and logs have it: `notfound`.
     pub fn word(self) -> String {
         format!("{self:?}").to_lowercase()

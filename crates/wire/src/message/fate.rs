@@ -1,6 +1,6 @@
 //! What becomes of an entry: what is wanted of it, what is safe of it, and the final word; and the sums over all.
 
-use super::{Failure, Left, check_count, list_bytes};
+use super::{Failure, FailureKind, Left, check_count, list_bytes};
 use crate::digest::Digest;
 use crate::entry::Evidence;
 use crate::{DecodeError, limits};
@@ -151,6 +151,11 @@ impl Want {
 }
 
 impl Outcome {
+    /// Whether its content was damaged, and could not be repaired.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Outcome::Failed(failure) if failure.kind == FailureKind::Damage)
+    }
+
     pub(super) fn losses(&self) -> &[Loss] {
         match self {
             Outcome::Done { losses, .. } => losses,

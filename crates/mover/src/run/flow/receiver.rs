@@ -178,6 +178,11 @@ impl FlowReceive {
         }
     }
 
+    /// How often a flow failed because it was damaged.
+    pub fn damaged(&self) -> u64 {
+        self.lock().machine.damaged()
+    }
+
     /// Bytes written and marked so far, and what holds it up.
     pub fn progress(&self) -> Heartbeat {
         let state = self.lock();

@@ -103,6 +103,10 @@ const NAMED_MAX: usize = 8;
 const CHANNELS_MAX: usize = 256;
 /// A channel without at least so much memory is not worth having.
 const CHANNEL_BYTES_MIN: u64 = 1 << 20;
+/// So often a channel that is at work is looked at for its counts, and so long after the look before: each piece of its
+/// work is far shorter, but where a disk stands still.
+const COUNT_LOOKS: usize = 10;
+const COUNT_STEP: Duration = Duration::from_millis(2);
 /// A channel without a frame and without a link is forgotten after this, with what it knew of producers.
 const EMPTY_PATIENCE: Duration = Duration::from_secs(60);
 
@@ -210,11 +214,28 @@ impl Hub {
         channel.map(|channel| channel.lock().machine.status())
     }
 
-    /// What is counted of each channel; `None` of one that is at work at this moment.
+    /// What is counted of each channel; `None` of one that was at work each time that it was looked at.
     pub fn counts(&self) -> Vec<(ChannelKey, Option<ChannelCounts>)> {
-        let counts = |one: &HubChannel| Some(one.state.try_lock().ok()?.machine.counts());
+        self.counts_after(|| std::thread::sleep(COUNT_STEP))
+    }
+
+    /// The same, with this between two looks.
+    fn counts_after(&self, mut pause: impl FnMut()) -> Vec<(ChannelKey, Option<ChannelCounts>)> {
+        let of = |one: &HubChannel| Some(one.state.try_lock().ok()?.machine.counts());
         // Under the lock of all channels: who holds one beside the map is taken for its user.
-        self.lock().iter().map(|(key, one)| (key.clone(), counts(one))).collect()
+        let mut counted: Vec<(ChannelKey, Option<ChannelCounts>)> =
+            self.lock().iter().map(|(key, one)| (key.clone(), of(one))).collect();
+        for _ in 1..COUNT_LOOKS {
+            if counted.iter().all(|(_, counts)| counts.is_some()) {
+                break;
+            }
+            pause();
+            let channels = self.lock();
+            for (key, counts) in counted.iter_mut().filter(|(_, counts)| counts.is_none()) {
+                *counts = channels.get(&*key).and_then(|one| of(one));
+            }
+        }
+        counted
     }
 
     /// Whether a channel has a log.

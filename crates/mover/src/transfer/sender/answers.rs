@@ -199,8 +199,10 @@ impl Sender {
                 if run.count == 1 && large.tree.contains(run.first) {
                     large.queue.remove(run.first, end);
                 }
+                let same = large.bytes_compared(run, size, chunk_bytes);
                 let verified = large.note_came(run, size, chunk_bytes);
                 self.progress.bytes_verified += verified;
+                self.progress.bytes_same += same;
                 self.note_usual(id, run);
                 self.drop_handed(id, run);
                 self.ask_check(id);
@@ -402,6 +404,8 @@ impl Sender {
         }
         let bytes = item.entry.content_bytes();
         self.progress.entries_settled += 1;
+        self.progress.entries_failed += u64::from(matches!(outcome, Outcome::Failed(_)));
+        self.progress.entries_damaged += u64::from(outcome.is_damage());
         let is_left = matches!(outcome, Outcome::Failed(_) | Outcome::Skipped(_));
         let (came, has_come) = match &item.state {
             State::Large(large) => (large.bytes_that_came(bytes, self.terms.chunk_bytes), false),
@@ -509,6 +513,19 @@ impl Large {
         let before = self.bytes_that_came(size, chunk_bytes);
         self.came.insert(run.first, run.first + run.count);
         self.bytes_that_came(size, chunk_bytes) - before
+    }
+
+    /// Content bytes of these chunks that will count as verified, and of which nothing but the digest was told.
+    fn bytes_compared(&self, run: Run, size: u64, chunk_bytes: u64) -> u64 {
+        if self.compare.is_empty() {
+            return 0;
+        }
+        // Each chunk once, however often it is said: so this costs no more than there are gaps.
+        let mut new = RunSet::new();
+        new.insert(run.first, run.first + run.count);
+        self.came.within(run.first, run.first + run.count).for_each(|(first, end)| new.remove(first, end));
+        let compared = new.iter().flat_map(|(first, end)| self.compare.within(first, end));
+        compared.map(|(first, end)| (end * chunk_bytes).min(size) - first * chunk_bytes).sum()
     }
 
     /// Content bytes that count as verified, of a file of `size` bytes.

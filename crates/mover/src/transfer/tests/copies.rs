@@ -91,6 +91,20 @@ fn of_a_file_the_one_chunk_that_came_damaged_is_asked_for_and_sent_again() {
 }
 
 #[test]
+fn a_file_that_stays_damaged_is_counted_as_that_on_both_sides_and_one_that_fails_otherwise_is_not() {
+    let mut receiver = receiving();
+    (0..1000).for_each(|_| receiver.damaged(EntryId(0), 0));
+    assert_eq!((receiver.damaged_entries(), receiver.totals().failed), (1, 1));
+    let (mut sender, first) = wanted(None, vec![file("damaged", 4 * CHUNK), file("full", 4 * CHUNK)]);
+    let failed = |kind| Outcome::Failed(Failure::new(kind, "write", "as the test wants it"));
+    let second = EntryId(first.0 + 1);
+    let settled = vec![(first, failed(FailureKind::Damage)), (second, failed(FailureKind::Space))];
+    sender.hear(Say::Settled(settled)).unwrap();
+    let progress = sender.progress();
+    assert_eq!((progress.entries_damaged, progress.entries_failed, progress.entries_settled), (1, 2, 2));
+}
+
+#[test]
 fn a_chunk_that_the_destination_lost_is_no_damage_however_often_it_does() {
     let mut receiver = receiving();
     let (mut sender, large) = wanted(None, vec![file("large", 4 * CHUNK)]);

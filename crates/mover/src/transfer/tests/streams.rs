@@ -92,6 +92,23 @@ fn streams_that_stand_by_keep_no_chunks_from_those_that_work() {
 }
 
 #[test]
+fn what_is_there_already_counts_apart_from_what_was_sent_however_often_it_is_said() {
+    let terms = Terms { chunk_bytes: CHUNK, segment_bytes: CHUNK as u32, ..terms() };
+    let mut sender = Sender::new(terms.clone(), sender::Limits::for_path(&terms, None));
+    let id = sender.offer(vec![file("file", 3 * CHUNK + 5)]);
+    assert!(sender.stream_up(0));
+    sender.hear(Say::Want(vec![(id, Want::Compare(vec![Run { first: 0, count: 4 }]))])).unwrap();
+    assert_eq!(work_off(&mut sender), [(0, 0), (0, 1), (0, 2), (0, 3)]);
+    let same = [Say::Ack(AckLevel::Verified, vec![(id, Run { first: 0, count: 2 })]), ack(id, 1), ack(id, 3)];
+    same.into_iter().for_each(|say| sender.hear(say).unwrap());
+    sender.hear(Say::Differs(vec![(id, Run { first: 2, count: 1 })])).unwrap();
+    assert_eq!(work_off(&mut sender), [(0, 2)]);
+    sender.hear(ack(id, 2)).unwrap();
+    let progress = sender.progress();
+    assert_eq!((progress.bytes_verified, progress.bytes_same), (3 * CHUNK + 5, 2 * CHUNK + 5));
+}
+
+#[test]
 fn a_file_that_was_repaired_in_several_places_gives_way_to_the_next_before_it_is_settled() {
     let terms = Terms { chunk_bytes: CHUNK, segment_bytes: CHUNK as u32, concurrency: Some(1), ..terms() };
     let mut sender = Sender::new(terms.clone(), sender::Limits::for_path(&terms, None));

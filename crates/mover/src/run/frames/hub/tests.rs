@@ -210,6 +210,26 @@ fn who_opens_a_channel_that_is_being_closed_waits_until_its_log_is_free() {
 }
 
 #[test]
+fn a_channel_that_is_at_work_is_counted_when_it_is_through_and_left_out_only_if_it_never_is() {
+    let hub = Hub::new(3 * limits::CHANNEL_BYTES);
+    let key = |name: &[u8]| ("data".to_owned(), name.to_vec());
+    let open = |name: &[u8]| hub.channel(&key(name), &ChannelWishes::default(), None, "").unwrap();
+    let (_free, brief, stuck) = (open(b"free"), open(b"brief"), open(b"stuck"));
+    let mut working = Some(brief.lock());
+    let stands_still = stuck.lock();
+    let mut pauses = 0;
+    let counted = hub.counts_after(|| {
+        pauses += 1;
+        if pauses == 3 {
+            drop(working.take());
+        }
+    });
+    drop(stands_still);
+    let counted: Vec<_> = counted.into_iter().map(|(key, counts)| (key, counts.is_some())).collect();
+    assert_eq!(counted, [(key(b"brief"), true), (key(b"free"), true), (key(b"stuck"), false)]);
+}
+
+#[test]
 fn channels_that_are_over_give_their_memory_to_the_next_recorded_ones_too() {
     let directory = tempfile::tempdir().unwrap();
     let hub = Hub::new(4 * limits::CHANNEL_BYTES);
