@@ -92,10 +92,8 @@ mod tests {
         for name in &names[1..] {
             let name = format!("Reason::{name}");
             let compared = format!("== {name}");
-            let (giving, going): (Vec<&str>, Vec<&str>) = others
-                .lines()
-                .filter(|line| has(line, &name))
-                .partition(|line| {
+            let (giving, going): (Vec<&str>, Vec<&str>) =
+                others.lines().filter(|line| has(line, &name)).partition(|line| {
                     let is_gone_by = ["away: ", "final_reasons = ", compared.as_str()];
                     !is_gone_by.iter().any(|words| line.contains(words))
                 });

@@ -215,7 +215,7 @@ impl Receiver {
     }
 
     /// How often a flow failed because it was damaged.
-    pub fn damaged(&self) -> u64 {
+    pub fn flows_damaged(&self) -> u64 {
         self.damaged
     }
 

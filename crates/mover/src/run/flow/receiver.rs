@@ -180,7 +180,7 @@ impl FlowReceive {
 
     /// How often a flow failed because it was damaged.
     pub fn damaged(&self) -> u64 {
-        self.lock().machine.damaged()
+        self.lock().machine.flows_damaged()
     }
 
     /// Bytes written and marked so far, and what holds it up.
