@@ -220,6 +220,11 @@ impl Publisher {
         });
     }
 
+    /// How far it is by now; the evidence that was told last stands.
+    pub fn tell_progress(&self, progress: Progress) {
+        self.put(|told| told.progress = Some(progress));
+    }
+
     /// The last word; what was told last stands.
     pub fn over(&self, state: State) {
         self.put(|told| told.state = state);

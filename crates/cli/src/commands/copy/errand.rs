@@ -193,7 +193,7 @@ impl Between {
     pub fn run(&self, hears: &Hears<'_>) -> std::result::Result<Exit, Exit> {
         let published = Published::begin(self, hears.state);
         let ended = self.attend(hears, &published);
-        published.over(&ended);
+        published.over(&ended, hears.meter);
         ended
     }
 
@@ -260,8 +260,10 @@ impl Published {
         }
     }
 
-    fn over(&self, ended: &std::result::Result<Exit, Exit>) {
+    fn over(&self, ended: &std::result::Result<Exit, Exit>, meter: &Meter) {
         if let Some(publisher) = self.publisher.as_ref().filter(|_| self.is_told.load(Ordering::Relaxed)) {
+            // How far it is may be told behind the evidence.
+            publisher.tell_progress(Progress::of(meter));
             let is_done = matches!(ended, Ok(Exit::Done | Exit::Partial));
             publisher.over(if is_done { State::Finished } else { State::Failed });
         }
