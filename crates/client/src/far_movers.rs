@@ -73,7 +73,8 @@ pub struct SshOptions {
     /// Data ride in ssh. Default: only where every port is shut.
     pub via_ssh: bool,
     /// Where other hosts are logged in to beside this one, each first without asking for anything: for how long sshd
-    /// may not answer, in whole seconds; a password may be typed for longer. Default: it is alone, and ssh as it is set.
+    /// may not answer, in whole seconds; a password may be typed for longer. Default: it is alone, and ssh as it is
+    /// set.
     pub connect_max: Option<Duration>,
     /// How the far mover stands to others there. Default: as sshd starts it.
     pub priority: Priority,

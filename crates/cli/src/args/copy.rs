@@ -161,9 +161,9 @@ pub struct CopyArgs {
     /// How to recognise what is there already
     #[arg(long, value_enum, default_value_t = CheckBy::Evidence)]
     pub check: CheckBy,
-    /// Before a file is sent that the destination lacks, look there for its content under other names, by size and time.
-    /// What the digests of its chunks find is copied there; only the rest is sent. Files from 128 KiB on; not in a
-    /// bucket or a dry run, nor with `--check nothing`
+    /// Before a file is sent that the destination lacks, look there for its content under other names, by size and
+    /// time. What the digests of its chunks find is copied there; only the rest is sent. Files from 128 KiB on; not in
+    /// a bucket or a dry run, nor with `--check nothing`
     #[arg(long)]
     pub find_renames: bool,
     /// How far to verify
@@ -184,8 +184,8 @@ pub struct CopyArgs {
     /// Helper threads for requests in flight, even where there is an io_uring
     #[arg(long)]
     pub no_io_uring: bool,
-    /// Through a directory of this machine, in which at most SIZE lies at any moment (from 1MiB; default: four fifths of
-    /// what is free there now): into it and out of it at the same time, each at its own speed, compared from end to
+    /// Through a directory of this machine, in which at most SIZE lies at any moment (from 1MiB; default: four fifths
+    /// of what is free there now): into it and out of it at the same time, each at its own speed, compared from end to
     /// end. Both places may be far, also both tw://. See docs/guide/staging.md
     #[arg(long, value_name = "DIR[:SIZE]", conflicts_with = "and")]
     pub stage: Option<OsString>,

@@ -30,8 +30,8 @@ pub struct ServeArgs {
     /// Write what a client needs (addresses, fingerprint, key) here, readable by you only
     #[arg(long, value_name = "FILE")]
     pub ticket_file: Option<PathBuf>,
-    /// Let in who shows a token of an identity provider (OpenID Connect): FILE says whose tokens are taken and what they
-    /// give. A change counts when the daemon is started anew
+    /// Let in who shows a token of an identity provider (OpenID Connect): FILE says whose tokens are taken and what
+    /// they give. A change counts when the daemon is started anew
     #[arg(long, value_name = "FILE")]
     pub issuers: Option<PathBuf>,
     /// Write what a client with a token needs (addresses, fingerprint, issuers) here, for its --ticket; no secret is in

@@ -229,8 +229,8 @@ fn drawn(sample: &Sample) -> String {
     )
 }
 
-/// What it shows that what was read of a sample of so many `drawn` files is as it should be, and how somebody else reads
-/// the same. `all`: what is said where all of them were read.
+/// What it shows that what was read of a sample of so many `drawn` files is as it should be, and how somebody else
+/// reads the same. `all`: what is said where all of them were read.
 pub(super) fn shown_by(seed: &str, drawn: u64, read: &Sampled, all: &str) -> String {
     let again = format!("--sample {} --seed {seed}", drawn.max(1));
     let shown = match read.least_found() {

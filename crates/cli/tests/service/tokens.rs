@@ -1,5 +1,5 @@
-//! Users with tokens of an identity provider: `serve --issuers`. Promises 127 to 130 of SPEC.md. The provider is a small
-//! one in this process.
+//! Users with tokens of an identity provider: `serve --issuers`. Promises 127 to 130 of SPEC.md. The provider is a
+//! small one in this process.
 
 use super::support::chance::in_time;
 use super::support::job::{Running, journal_bytes, with};

@@ -75,8 +75,8 @@ impl Pack<'_> {
     /// What the copy with this number, from 1, takes along.
     ///
     /// # Errors
-    /// `Usage` for what such a copy does not do, also with a token, and without the ticket of a daemon; what is wrong with the ticket, or
-    /// with the place of the receipt.
+    /// `Usage` for what such a copy does not do, also with a token, and without the ticket of a daemon; what is wrong
+    /// with the ticket, or with the place of the receipt.
     pub fn with(&self, asked: &Asked, errand: Errand, number: usize) -> Result<Between> {
         self.check(&errand)?;
         let Along { words: filters, files: mut attached } = self.filter.along()?;

@@ -63,8 +63,8 @@ impl Comparison {
         }
     }
 
-    /// A chunk differs. Whether that shows that this is a file of another name in which nothing of the entry is; if not,
-    /// the chunk is to be asked for.
+    /// A chunk differs. Whether that shows that this is a file of another name in which nothing of the entry is; if
+    /// not, the chunk is to be asked for.
     fn is_wrong_guess(&mut self, chunk: u64) -> bool {
         if !self.candidate.is_elsewhere || self.has_helped || self.in_vain.contains(&chunk) {
             return false;

@@ -25,8 +25,8 @@ pub const CA: &str = "ca.pem";
 pub const AWS_CONFIG: &str = "aws-config";
 const LOG: &str = "requests.log";
 
-/// Without what the example has for a slow line and for Amazon's own network. A checksum that follows the content is for
-/// Amazon's own store: the one here cannot read a few of such requests.
+/// Without what the example has for a slow line and for Amazon's own network. A checksum that follows the content is
+/// for Amazon's own store: the one here cannot read a few of such requests.
 const AWS_SETTINGS: &str = "[default]\nrequest_checksum_calculation = when_required\ns3 =\n  max_concurrent_requests = 20\n  max_queue_size = 10000\n  \
                             multipart_threshold = 64MB\n  multipart_chunksize = 16MB\n  addressing_style = path\n";
 

@@ -9,9 +9,9 @@
 //! It is a guess: what was read and what is written is digested, so a file that is another one, or is changed or gone
 //! meanwhile, costs a read and no more. Names stay; what the source lacks is deleted when all else is settled.
 //!
-//! Not looked at: what stands beside a single file that gets a new name, what links lead to, other file systems, staging
-//! directories, directories that may not be listed, and what came there after the listing, from this copy too. What is
-//! left out for another cause, as for want of descriptors, is told as what is beyond the bounds is.
+//! Not looked at: what stands beside a single file that gets a new name, what links lead to, other file systems,
+//! staging directories, directories that may not be listed, and what came there after the listing, from this copy too.
+//! What is left out for another cause, as for want of descriptors, is told as what is beyond the bounds is.
 
 use super::LocalDestination;
 use crate::endpoint::local::is_staging;
