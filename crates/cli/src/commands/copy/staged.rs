@@ -1,7 +1,7 @@
 //! A copy through a directory of this machine as a part of `cp` and `sync`.
 //!
 //! 1. What such a copy does not do is refused, before anybody is reached.
-//! 2. What the destination lacks passes through the stage, in rounds ([`Legs`]).
+//! 2. What the destination lacks passes through the stage, in rounds ([`thalweg_client::staged::Legs`]).
 //! 3. Where one of the places is on this machine, the direct copy ends it: directories, links and all that the stage is
 //!    no place for, deletion, the removal of sources. It finds the files there, and moves none of them.
 

@@ -1,8 +1,8 @@
 //! How jobs begin, for the first time and again.
 //!
 //! 1. What has no end without a terminal is refused, and the job is recorded.
-//! 2. Its [keeper](super::keep) is started, in a session of its own: neither Ctrl-C nor the end of the terminal reaches
-//!    it. Its stdin is a socket, whose other end is here.
+//! 2. Its [keeper](crate::commands::jobs::keep) is started, in a session of its own: neither Ctrl-C nor the end of the
+//!    terminal reaches it. Its stdin is a socket, whose other end is here.
 //! 3. It says when the command has reached its places. Then the job has begun, and goes on without us. If the command
 //!    ends before, what it said is told here, and a new job is forgotten. If we end before, it stops.
 
