@@ -305,8 +305,10 @@ fn lags_have_their_tails() {
             assert_eq!(number(sample, "measured", "not_accounted"), 0.0, "{sample}");
             assert_eq!(sample["bytes"].as_f64(), Some(taken * 1e6), "{sample}");
             if sample["measured"]["spilled"].is_object() {
-                // How much depends on how fast the producer was.
-                assert!(named == 0.0 && number(sample, "measured", "spilled") > 0.0, "{sample}");
+                // How much depends on how fast the producer was. Far away it may not get so far in that time.
+                let is_near = sample["parameters"]["rtt"]["value"].as_f64().unwrap_or(0.0) == 0.0;
+                assert_eq!(named, 0.0, "{sample}");
+                assert!(!is_near || number(sample, "measured", "spilled") > 0.0, "{sample}");
             }
         } else if is_frames {
             assert_eq!(sample["bytes"], 200_000_000, "all of them arrived: {sample}");
