@@ -1,6 +1,6 @@
-//! The identity provider that tests have tokens of (`crates/cli/tests/service/provider.rs`): a certified one, of npm. It
-//! lies in `issuer` beside what is built, with the Node that runs it: Debian's is too old for it. It is installed anew
-//! when its version changes.
+//! The identity provider that tests have tokens of (`crates/cli/tests/service/provider.rs`): a certified one, of npm.
+//! It lies in `issuer` beside what is built, with the Node that runs it: Debian's is too old for it. It is installed
+//! anew when its version changes.
 
 use crate::stores::{Step, install_all};
 use crate::{command, python};

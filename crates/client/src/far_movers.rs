@@ -403,7 +403,7 @@ fn who(pass: &Pass, how: &How) -> Result<(Identity, Option<Arc<dyn TokenSource>>
         Pass::Ticket(ticket) => return Ok((ticket.identity()?, None)),
         Pass::Place(place) => place,
     };
-    let tokens = Discovered::of(&place.issuers);
+    let tokens = Discovered::of(place);
     tokens.token()?;
     let own = match &how.state {
         Some(state) => identity::own(state)?,

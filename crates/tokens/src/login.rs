@@ -20,8 +20,8 @@ use thalweg_mover::failure::{Failure, FailureKind, Reason, Result};
 use thalweg_mover::link::Token;
 use url::Url;
 
-/// What RFC 8628 has a client wait between two questions, where the provider says nothing of it; and what is added where
-/// it says that they come too soon.
+/// What RFC 8628 has a client wait between two questions, where the provider says nothing of it; and what is added
+/// where it says that they come too soon.
 const INTERVAL: Duration = Duration::from_secs(5);
 /// No longer is waited, whatever the provider says: it would be as if nothing came of an approval.
 const INTERVAL_MAX: Duration = Duration::from_secs(60);
@@ -245,8 +245,8 @@ impl Login {
         }
     }
 
-    /// Takes back what was granted with this token, of which `is_refresh` says whether it is for having others. `false`:
-    /// the provider has no place for that.
+    /// Takes back what was granted with this token, of which `is_refresh` says whether it is for having others.
+    /// `false`: the provider has no place for that.
     ///
     /// # Errors
     /// `Permission` if the provider refuses; `Connection` if it does not answer.

@@ -1,5 +1,5 @@
-//! Users with tokens of an identity provider: `serve --issuers`. Promises 127 to 130 of SPEC.md. The provider is a small
-//! one in this process.
+//! Users with tokens of an identity provider: `serve --issuers`. Promises 127 to 130 of SPEC.md. The provider is a
+//! small one in this process.
 
 use super::support::chance::in_time;
 use super::support::job::{Running, journal_bytes, with};
@@ -116,6 +116,7 @@ impl Stand {
         let mut program = with(self.scratch.thalweg(), [*command, "--ticket", self.place.to_str().unwrap()]);
         program.args(rest).env_remove("BEARER_TOKEN").env_remove("BEARER_TOKEN_FILE");
         program.env("XDG_RUNTIME_DIR", self.scratch.path("runtime"));
+        program.env("XDG_STATE_HOME", self.scratch.path("state"));
         if let Some(token) = token {
             program.env("BEARER_TOKEN", token);
         }
