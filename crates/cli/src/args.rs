@@ -125,7 +125,7 @@ pub enum Command {
     Verify(VerifyArgs),
     /// Say who signs receipts here: fingerprint, public key and certificate
     Identity(IdentityArgs),
-    /// Log in at an identity provider whose tokens a daemon takes: approved in a browser, kept for all commands
+    /// Log in at an identity provider whose tokens a daemon takes: approved in a browser, kept for all commands there
     Login(LoginArgs),
     /// Forget such logins, and have what they gave taken back
     Logout(LoginArgs),

@@ -7,8 +7,9 @@
 //! 3. [`Account::log_out`] has it taken back where the provider has a place for that, and forgets it.
 //!
 //! They lie in `logins` of the user's state directory, whatever directory a command is told for its own state: one file
-//! of mode 0600 for each issuer and client, and a lock beside it. Not guaranteed: who is killed between the answer of a
-//! provider and the sync of its file may have to log in again.
+//! of mode 0600 for each server, issuer and client, and a lock beside it. So the token of a login is shown to the server
+//! alone that it was made for: any other may name the same issuer and client in a place file of its own. Not guaranteed:
+//! who is killed between the answer of a provider and the sync of its file may have to log in again.
 
 use crate::identity;
 use std::io::{self, ErrorKind};
@@ -17,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
 use thalweg_mover::link::place_file::Issuer;
-use thalweg_mover::link::{PlaceFile, Token, secret_file};
+use thalweg_mover::link::{Fingerprint, PlaceFile, Token, secret_file};
 use thalweg_sys::{Dir, File, clock, process};
 use thalweg_tokens::{Asked, Granted, Login, Pace, Polled};
 use thalweg_wire::limits::TOKEN_BYTES_MAX;
@@ -33,7 +34,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const DIRECTORY: &str = "logins";
 /// The key that tells such a file, with its version behind it.
 const VERSION: &str = "thalweg-login";
-/// Largest such file: two tokens, an issuer and a client.
+/// Largest such file: two tokens, a server, an issuer and a client.
 const FILE_BYTES_MAX: usize = 2 * TOKEN_BYTES_MAX + 2048;
 
 /// What fails.
@@ -41,9 +42,10 @@ const LOG_IN: &str = "log in";
 const READ: &str = "read the login";
 const KEEP: &str = "keep the login";
 
-/// Who logs in where.
+/// Who logs in where, to be let in by whom.
 #[derive(Debug)]
 pub struct Account {
+    server: Fingerprint,
     issuer: String,
     client: String,
     scopes: Vec<String>,
@@ -85,11 +87,12 @@ impl Account {
     /// If there is no home.
     pub fn all_of(place: &PlaceFile) -> Result<Vec<Account>> {
         let state = identity::state_path(None)?;
-        Ok(place.issuers.iter().filter_map(|issuer| Account::at(issuer, &state)).collect())
+        Ok(place.issuers.iter().filter_map(|issuer| Account::at(issuer, place.server, &state)).collect())
     }
 
-    fn at(issuer: &Issuer, state: &Path) -> Option<Account> {
+    fn at(issuer: &Issuer, server: Fingerprint, state: &Path) -> Option<Account> {
         Some(Account {
+            server,
             issuer: issuer.url.clone(),
             client: issuer.client.clone()?,
             scopes: issuer.scopes.clone(),
@@ -253,7 +256,7 @@ impl Account {
     }
 
     fn name(&self) -> String {
-        let digest = blake3::hash(format!("{}\n{}", self.issuer, self.client).as_bytes());
+        let digest = blake3::hash(format!("{}\n{}\n{}", self.server, self.issuer, self.client).as_bytes());
         digest.to_hex()[..32].to_owned()
     }
 }
@@ -316,7 +319,8 @@ impl Kept {
         let _ = write!(
             text,
             "# thalweg login: whoever has this file can act as its owner. Keep it to yourself.\n\
-             {VERSION} = 1\nissuer = {}\nclient = {}\nends = {}\naccess = {}\nrefresh = {refresh}\n",
+             {VERSION} = 1\nserver = {}\nissuer = {}\nclient = {}\nends = {}\naccess = {}\nrefresh = {refresh}\n",
+            account.server,
             account.issuer,
             account.client,
             self.ends_at,
@@ -330,7 +334,9 @@ impl Kept {
         let text = std::str::from_utf8(bytes).ok()?;
         let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" = "));
         let token = |text: &str| Token::from_bytes(text.as_bytes()).ok();
-        let is_of = value("issuer")? == account.issuer && value("client")? == account.client;
+        let is_of = value("server")? == account.server.to_string()
+            && value("issuer")? == account.issuer
+            && value("client")? == account.client;
         if value(VERSION)? != "1" || !is_of {
             return None;
         }
@@ -380,7 +386,7 @@ mod tests {
 
     fn account(url: &str, state: &Path) -> Account {
         let issuer = Issuer { url: url.to_owned(), client: Some("thalweg".into()), scopes: Vec::new() };
-        Account::at(&issuer, state).unwrap()
+        Account::at(&issuer, Fingerprint([7; 32]), state).unwrap()
     }
 
     /// One question on one connection.
@@ -485,16 +491,21 @@ mod tests {
     }
 
     #[test]
-    fn a_login_is_for_its_owner_and_its_account_alone() {
+    fn a_login_is_for_its_owner_its_account_and_its_server_alone() {
         let scratch = tempfile::tempdir().unwrap();
         let one = account("https://iam.example.org/", scratch.path());
         let other = account("https://other.example.org/", scratch.path());
+        // Its place file names the issuer and the client of the first.
+        let elsewhere =
+            Account { server: Fingerprint([8; 32]), ..account("https://iam.example.org/", scratch.path()) };
         begin(&one, &kept(300, None));
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
         assert_eq!((mode(&one.path()), mode(&one.directory)), (0o600, 0o700));
-        assert_eq!(shown(other.token().unwrap()), "none");
-        fs::copy(one.path(), other.path()).unwrap();
-        assert_eq!(other.token().unwrap_err().kind, FailureKind::Usage);
+        for not_it in [other, elsewhere] {
+            assert_eq!(shown(not_it.token().unwrap()), "none");
+            fs::copy(one.path(), not_it.path()).unwrap();
+            assert_eq!(not_it.token().unwrap_err().kind, FailureKind::Usage);
+        }
         fs::set_permissions(one.path(), fs::Permissions::from_mode(0o640)).unwrap();
         let failure = one.token().unwrap_err();
         assert_eq!(failure.kind, FailureKind::Permission);

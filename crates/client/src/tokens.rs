@@ -5,7 +5,7 @@
 //! 2. the file that `BEARER_TOKEN_FILE` names;
 //! 3. `$XDG_RUNTIME_DIR/bt_uUID`;
 //! 4. `/tmp/bt_uUID`;
-//! 5. a login at one of the issuers of the place file ([`crate::login`]).
+//! 5. a login for this server, at one of the issuers of the place file ([`crate::login`]).
 //!
 //! Files are for their owner alone. Those of 3 and 4 are ours and no links: anybody may make a name in `/tmp`.
 
@@ -113,7 +113,7 @@ impl Places {
         let cause = format!(
             "this server takes tokens of {issuers}, and there is none in BEARER_TOKEN, BEARER_TOKEN_FILE or {}{}",
             usual.join(", "),
-            if may_log_in { ", nor a login by `thalweg login`" } else { "" }
+            if may_log_in { ", nor a login for it by `thalweg login`" } else { "" }
         );
         Failure::new(FailureKind::Usage, FIND, cause).because(Reason::TokenNotTaken)
     }
