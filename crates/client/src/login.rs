@@ -15,10 +15,12 @@ use crate::identity;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
 use thalweg_mover::link::place_file::Issuer;
 use thalweg_mover::link::{Fingerprint, PlaceFile, Token, secret_file};
+use thalweg_mover::mutex;
 use thalweg_sys::{Dir, File, clock, process};
 use thalweg_tokens::{Asked, Granted, Login, Pace, Polled};
 use thalweg_wire::limits::TOKEN_BYTES_MAX;
@@ -28,6 +30,9 @@ use zeroize::Zeroizing;
 const EARLY: Duration = Duration::from_secs(60);
 /// So long another process may hold a login: it waits for two answers of a provider, of 5 s each.
 const LOCK_WAIT: Duration = Duration::from_secs(15);
+/// So long a provider that did not answer is not asked again by this process. A link that is dialled anew has 10 s in
+/// all, and would be late each time; it is less than the 20 s between two looks whether there is another token.
+const REST: Duration = Duration::from_secs(15);
 /// Who waits looks so often.
 const LOOK: Duration = Duration::from_millis(100);
 /// Where they are in the state directory.
@@ -50,6 +55,8 @@ pub struct Account {
     client: String,
     scopes: Vec<String>,
     directory: PathBuf,
+    /// When a token was last to be refreshed and nobody answered, and what was said of that.
+    unanswered: Mutex<Option<(Instant, Failure)>>,
 }
 
 /// What came of a login.
@@ -97,6 +104,7 @@ impl Account {
             client: issuer.client.clone()?,
             scopes: issuer.scopes.clone(),
             directory: state.join(DIRECTORY),
+            unanswered: Mutex::default(),
         })
     }
 
@@ -190,7 +198,10 @@ impl Account {
     }
 
     fn refreshed(&self) -> Result<Option<Token>> {
-        let _lock = self.lock()?;
+        self.may_ask()?;
+        let _lock = self.lock().inspect_err(|failure| self.note(failure))?;
+        // A thread of ours that had it may have waited for nothing.
+        self.may_ask()?;
         // Another process may have done it, or logged out.
         let Some(kept) = self.read()? else { return Ok(None) };
         if kept.is_good(clock::unix_seconds()) {
@@ -204,11 +215,30 @@ impl Account {
             let failure = Failure::new(FailureKind::Permission, READ, cause);
             return Err(failure.because(Reason::TokenNotTaken));
         };
-        let granted = Login::find(&self.issuer, &self.client)?.refresh(&refresh)?;
+        let login = Login::find(&self.issuer, &self.client);
+        let granted =
+            login.and_then(|login| login.refresh(&refresh)).inspect_err(|failure| self.note(failure))?;
         let kept = Kept::of(granted, Some(refresh));
         // Before anybody uses it: the one before may be good for nothing by now.
         self.keep(&kept)?;
         Ok(Some(kept.access))
+    }
+
+    /// # Errors
+    /// What was said when nobody answered, until it is time to ask again.
+    fn may_ask(&self) -> Result<()> {
+        let unanswered = mutex::lock(&self.unanswered).clone();
+        match unanswered {
+            Some((at, failure)) if at.elapsed() < REST => Err(failure),
+            _ => Ok(()),
+        }
+    }
+
+    /// Notes what was waited for in vain. An answer, whatever it is, was there soon.
+    fn note(&self, failure: &Failure) {
+        if matches!(failure.kind, FailureKind::Connection | FailureKind::Busy) {
+            *mutex::lock(&self.unanswered) = Some((Instant::now(), failure.clone()));
+        }
     }
 
     fn read(&self) -> Result<Option<Kept>> {
@@ -356,7 +386,7 @@ mod tests {
     use std::io::{BufRead, BufReader, Read, Write};
     use std::net::{TcpListener, TcpStream};
     use std::os::unix::fs::PermissionsExt;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
     /// A provider on the loopback: each refresh token is good once.
     struct Provider {
@@ -488,6 +518,36 @@ mod tests {
         assert_eq!(shown(away.token().unwrap()), "access-0");
         begin(&away, &kept(0, Some(b"refresh-0")));
         assert_eq!(away.token().unwrap_err().kind, FailureKind::Connection);
+    }
+
+    #[test]
+    fn a_provider_that_did_not_answer_is_not_asked_again_at_once() {
+        let scratch = tempfile::tempdir().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let asked = Arc::<Mutex<u64>>::default();
+        let counts = asked.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                *counts.lock().unwrap() += 1;
+                drop(stream);
+            }
+        });
+        let account = self::account(&url, scratch.path());
+        begin(&account, &kept(30, Some(b"refresh-0")));
+        assert_eq!(shown(account.token().unwrap()), "access-0");
+        let at_first = *asked.lock().unwrap();
+        assert!(at_first > 0);
+        begin(&account, &kept(0, Some(b"refresh-0")));
+        assert_eq!(account.token().unwrap_err().kind, FailureKind::Connection);
+        assert_eq!(*asked.lock().unwrap(), at_first);
+        // What another process had meanwhile is used.
+        begin(&account, &kept(300, None));
+        assert_eq!(shown(account.token().unwrap()), "access-0");
+        begin(&account, &kept(0, Some(b"refresh-0")));
+        *account.unanswered.lock().unwrap() = None;
+        assert_eq!(account.token().unwrap_err().kind, FailureKind::Connection);
+        assert!(*asked.lock().unwrap() > at_first);
     }
 
     #[test]
