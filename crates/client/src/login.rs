@@ -207,7 +207,7 @@ impl Account {
         if kept.is_good(clock::unix_seconds()) {
             return Ok(Some(kept.access));
         }
-        let Some(refresh) = kept.refresh else {
+        let Some(refresh) = &kept.refresh else {
             let cause = format!(
                 "`{}`: the token of the login is over: log in again with `thalweg login`",
                 self.issuer
@@ -215,15 +215,19 @@ impl Account {
             let failure = Failure::new(FailureKind::Permission, READ, cause);
             return Err(failure.because(Reason::TokenNotTaken));
         };
+        // There is to be room for what comes: what is kept may be good for nothing once it was asked with.
+        self.keep(&kept)?;
         let login = Login::find(&self.issuer, &self.client);
         let granted =
-            login.and_then(|login| login.refresh(&refresh)).inspect_err(|failure| self.note(failure))?;
-        let kept = Kept::of(granted, Some(refresh));
+            login.and_then(|login| login.refresh(refresh)).inspect_err(|failure| self.note(failure))?;
+        let kept = Kept::of(granted, kept.refresh);
         // Before anybody uses it: the one before may be good for nothing by now.
         self.keep(&kept)?;
         Ok(Some(kept.access))
     }
 
+    /// Whether it is time to ask the provider.
+    ///
     /// # Errors
     /// What was said when nobody answered, until it is time to ask again.
     fn may_ask(&self) -> Result<()> {
