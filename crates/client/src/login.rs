@@ -13,6 +13,7 @@
 
 use crate::identity;
 use std::io::{self, ErrorKind};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -160,6 +161,7 @@ impl Account {
         };
         let forgotten = Dir::open(&self.directory).and_then(|directory| {
             directory.remove_file(self.name().as_bytes())?;
+            self.clear_up()?;
             directory.sync()
         });
         let fail = |error: io::Error| failure::at_path(failure::of_io("forget the login", &error), &path);
@@ -258,9 +260,24 @@ impl Account {
         Ok(Some(kept))
     }
 
-    /// Whole and durable.
+    /// Whole and durable. Under the lock.
     fn keep(&self, kept: &Kept) -> Result<()> {
+        let fail = |error: io::Error| failure::at_path(failure::of_io(KEEP, &error), &self.directory);
+        self.clear_up().map_err(fail)?;
         secret_file::replace(&self.path(), kept.to_text(self).as_bytes())
+    }
+
+    /// Removes what was left by who was killed before such a file had its name: there are tokens in it. Under the lock:
+    /// else somebody may be writing it.
+    fn clear_up(&self) -> io::Result<()> {
+        let begins = format!(".{}.", self.name());
+        for entry in std::fs::read_dir(&self.directory)? {
+            let entry = entry?;
+            if entry.file_name().as_bytes().starts_with(begins.as_bytes()) {
+                std::fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
     }
 
     fn make_directory(&self) -> Result<()> {
@@ -586,8 +603,11 @@ mod tests {
         let account = provider.account(scratch.path());
         assert!(account.log_out().unwrap().is_none());
         begin(&account, &kept(300, Some(b"refresh-0")));
+        // As who was killed leaves it.
+        let left = account.directory.join(format!(".{}.0123456789abcdef", account.name()));
+        fs::write(&left, "refresh = another").unwrap();
         assert!(matches!(account.log_out().unwrap(), Some(TakenBack::Yes)));
-        assert!(account.log_out().unwrap().is_none());
+        assert!(account.log_out().unwrap().is_none() && !left.exists());
         let away = self::account("http://127.0.0.1:1", scratch.path());
         begin(&away, &kept(300, None));
         assert!(matches!(away.log_out().unwrap(), Some(TakenBack::Failed(_))));
