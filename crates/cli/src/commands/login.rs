@@ -60,12 +60,26 @@ pub fn login(args: &LoginArgs, places: &Places) -> Result<Exit> {
 /// Forgets the logins at the issuers that a place file names, and has them taken back.
 ///
 /// # Errors
-/// `NotFound` if nobody is logged in; `Usage` where no place file says how; what the file system says.
+/// `NotFound` if nobody is logged in; `Usage` where no place file says how; what the file system says, of one login:
+/// where there are several that is told, and the others are forgotten.
 pub fn logout(args: &LoginArgs, places: &Places) -> Result<Exit> {
     let (mut exit, mut were_there) = (Exit::Done, false);
     let accounts = accounts(args, places)?;
     for account in &accounts {
-        let Some(taken_back) = account.log_out()? else { continue };
+        let taken_back = match account.log_out() {
+            Ok(Some(taken_back)) => taken_back,
+            Ok(None) => continue,
+            // The others are no less to be forgotten.
+            Err(failure) if accounts.len() > 1 => {
+                (exit, were_there) = (Exit::Partial, true);
+                if args.json {
+                    json::tell(&json::error(&failure, None));
+                }
+                show::failure(&failure);
+                continue;
+            }
+            Err(failure) => return Err(failure),
+        };
         were_there = true;
         let (issuer, client) = (account.issuer(), account.client());
         let how = match &taken_back {
