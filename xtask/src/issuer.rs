@@ -10,15 +10,16 @@ use std::process::Command;
 
 /// The provider.
 const PROVIDER: &str = "oidc-provider@9.13.3";
-/// The version of the Node.
-const NODE: &str = "22.23.3";
+/// The Node, whose packages are named for what they run on.
+const NODE: &str = "node@22.23.3";
 
 /// Installs it: if it cannot be that is told, and its tests are skipped, or fail in CI.
 ///
 /// # Errors
 /// If a directory cannot be made, or the version not be noted.
 pub fn install() -> Result<()> {
-    let steps: [Step; 1] = [("oidc-provider", PROVIDER, of_npm)];
+    // Whichever changes: npm removes what it is not told of.
+    let steps: [Step; 2] = [("oidc-provider", PROVIDER, of_npm), ("node", NODE, of_npm)];
     install_all(&python::home().with_file_name("issuer"), &steps)
 }
 
@@ -29,7 +30,7 @@ fn of_npm(home: &Path) -> Result<()> {
         "aarch64" => "arm64",
         other => other,
     };
-    let node = format!("node-linux-{architecture}@{NODE}");
+    let node = NODE.replacen("node", &format!("node-linux-{architecture}"), 1);
     let install = ["install", "--no-audit", "--no-fund", "--no-save", "--ignore-scripts", "--silent"];
     command::run(Command::new("npm").args(install).arg("--prefix").arg(home).args([PROVIDER, &node]))
 }
