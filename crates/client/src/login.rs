@@ -7,9 +7,9 @@
 //! 3. [`Account::log_out`] has it taken back where the provider has a place for that, and forgets it.
 //!
 //! They lie in `logins` of the user's state directory, whatever directory a command is told for its own state: one file
-//! of mode 0600 for each server, issuer and client, and a lock beside it. So the token of a login is shown to the server
-//! alone that it was made for: any other may name the same issuer and client in a place file of its own. Not guaranteed:
-//! who is killed between the answer of a provider and the sync of its file may have to log in again.
+//! of mode 0600 for each server, issuer and client, and a lock beside it. So the token of a login is shown to that
+//! server alone: any other may name the same issuer and client in a place file of its own. Not guaranteed: who is
+//! killed between the answer of a provider and the sync of its file may have to log in again.
 
 use crate::identity;
 use std::io::{self, ErrorKind};
