@@ -20,6 +20,8 @@ mod servers;
 
 mod stores;
 
+mod issuer;
+
 mod demo;
 
 mod test;

@@ -22,7 +22,7 @@ const GO: &str = "/usr/local/go/bin/go";
 type Install = fn(&Path) -> Result<()>;
 
 /// A name, what it is installed from, and how.
-type Step = (&'static str, &'static str, Install);
+pub type Step = (&'static str, &'static str, Install);
 
 /// Where they are.
 pub fn home() -> PathBuf {
@@ -35,7 +35,7 @@ pub fn home() -> PathBuf {
 /// If a directory cannot be made, or a version not be noted.
 pub fn install() -> Result<()> {
     let steps: [Step; 2] = [("versitygw", VERSITYGW, versitygw), ("moto", MOTO, moto)];
-    install_all(&steps)
+    install_all(&home(), &steps)
 }
 
 /// Installs the store of the benchmark, and the tools beside ours that Debian has not: what cannot be is told, and is
@@ -46,19 +46,22 @@ pub fn install() -> Result<()> {
 pub fn install_for_bench() -> Result<()> {
     let steps: [Step; 3] =
         [("versitygw", VERSITYGW, versitygw), ("s5cmd", S5CMD, s5cmd), ("aws-cli", AWS_CLI, aws_cli)];
-    install_all(&steps)
+    install_all(&home(), &steps)
 }
 
-fn install_all(steps: &[Step]) -> Result<()> {
-    let home = home();
-    std::fs::create_dir_all(&home)?;
+/// Puts each below this directory whose version is not there; what cannot be is told.
+///
+/// # Errors
+/// If a directory cannot be made, or a version not be noted.
+pub fn install_all(home: &Path, steps: &[Step]) -> Result<()> {
+    std::fs::create_dir_all(home)?;
     for (name, version, install) in steps {
         let stamp = home.join(format!("{name}.txt"));
         if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == *version) {
             continue;
         }
         println!("==> installing {version}");
-        match install(&home) {
+        match install(home) {
             Ok(()) => std::fs::write(&stamp, version)?,
             // What needs it is skipped, or fails in CI.
             Err(error) => println!("    not installed: {error:#}"),

@@ -4,7 +4,7 @@ mod programs;
 
 mod skips;
 
-use crate::{cargo, check, checkout, command, instructions, ktls, packages, python, stores};
+use crate::{cargo, check, checkout, command, instructions, issuer, ktls, packages, python, stores};
 use anyhow::Result;
 use std::process::Command;
 
@@ -34,6 +34,8 @@ const PACKAGES: &[(&str, &str)] = &[
     ("prometheus", "/usr/bin/promtool"),
     ("chromium", "/usr/bin/chromium"),
     ("chromium-driver", "/usr/bin/chromedriver"),
+    ("curl", "/usr/bin/curl"),
+    ("npm", "/usr/bin/npm"),
 ];
 
 /// Counts instructions.
@@ -76,6 +78,7 @@ pub fn run(args: &Args) -> Result<()> {
         packages::install(PACKAGES)?;
         packages::install(VALGRIND)?;
         stores::install()?;
+        issuer::install()?;
     }
     if args.programs {
         return programs::run();

@@ -28,6 +28,8 @@ pub mod places;
 
 pub mod identity;
 
+pub mod login;
+
 pub mod running;
 
 pub mod jobs;
@@ -65,6 +67,7 @@ use doctor::DoctorArgs;
 use frames::FramesCommand;
 use identity::IdentityArgs;
 use jobs::{JobArgs, JobsArgs, KeepJobArgs};
+use login::LoginArgs;
 use model::{AdviseArgs, ModelCommand};
 use places::{CatArgs, CheckArgs, DuArgs, GcArgs, LsArgs, RmArgs, VerifyArgs};
 use probe::{PredictArgs, ProbeArgs};
@@ -122,6 +125,10 @@ pub enum Command {
     Verify(VerifyArgs),
     /// Say who signs receipts here: fingerprint, public key and certificate
     Identity(IdentityArgs),
+    /// Log in at an identity provider whose tokens a daemon takes: approved in a browser, kept for all commands there
+    Login(LoginArgs),
+    /// Forget such logins, and have what they gave taken back
+    Logout(LoginArgs),
     /// Compare two places by content, changing nothing
     Check(CheckArgs),
     /// List what is at a place
@@ -243,6 +250,7 @@ impl Command {
             Command::Slots(args) => args.ask.json,
             Command::Verify(args) => args.ask.json,
             Command::Identity(args) => args.json,
+            Command::Login(args) | Command::Logout(args) => args.json,
             Command::Check(args) => args.ask.json,
             Command::Ls(args) => args.ask.json,
             Command::Du(args) => args.ask.json,

@@ -22,6 +22,8 @@ mod verify;
 
 mod identity;
 
+mod login;
+
 mod places;
 
 mod check;
@@ -75,6 +77,8 @@ pub fn run(command: Command, places: &Places) -> Result<Exit> {
         Command::Sync(args) => copy::sync(&args, places),
         Command::Verify(args) => verify::verify(&args, places),
         Command::Identity(args) => identity::identity(&args),
+        Command::Login(args) => login::login(&args, places),
+        Command::Logout(args) => login::logout(&args, places),
         Command::Check(args) => check::check(&args, places),
         Command::Ls(args) => places::ls(&args, places),
         Command::Du(args) => places::du(&args, places),

@@ -14,6 +14,9 @@ mod tickets;
 #[path = "service/tokens.rs"]
 mod tokens;
 
+#[path = "service/provider.rs"]
+mod provider;
+
 use nix::sys::signal::Signal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsRawFd;

@@ -468,7 +468,7 @@ fn who(pass: &Pass, how: &How) -> Result<(Identity, Option<Arc<dyn TokenSource>>
         Pass::Ticket(ticket) => return Ok((ticket.identity()?, None)),
         Pass::Place(place) => place,
     };
-    let tokens = Discovered::of(&place.issuers);
+    let tokens = Discovered::of(place);
     tokens.token()?;
     // A daemon remembers each key that came with a token: one of a machine, and not one of each command.
     let own = match how.state.clone().map_or_else(identity::usual_directory, Ok) {

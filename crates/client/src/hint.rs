@@ -222,7 +222,9 @@ mod tests {
     fn who_lacks_a_token_hears_where_one_is_had_and_how_it_is_given() {
         for kind in [FailureKind::Usage, FailureKind::Permission] {
             let told = said(kind, Reason::TokenNotTaken);
-            assert!(told.contains("oidc-token") && told.contains("BEARER_TOKEN_FILE"), "{told}");
+            for way in ["thalweg login", "oidc-token", "BEARER_TOKEN_FILE"] {
+                assert!(told.contains(way), "{told}");
+            }
         }
     }
 

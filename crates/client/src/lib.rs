@@ -19,6 +19,8 @@ mod hosts;
 
 pub mod identity;
 
+pub mod login;
+
 mod tokens;
 
 pub mod ssh;

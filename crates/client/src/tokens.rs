@@ -1,20 +1,22 @@
-//! Where this user's token is: the discovery of bearer tokens of WLCG. The first of these that is there counts, and it
-//! alone:
+//! Where this user's token is: the discovery of bearer tokens of WLCG, and behind that a login. The first of these that
+//! is there counts, and it alone:
 //!
 //! 1. the variable `BEARER_TOKEN`;
 //! 2. the file that `BEARER_TOKEN_FILE` names;
 //! 3. `$XDG_RUNTIME_DIR/bt_uUID`;
-//! 4. `/tmp/bt_uUID`.
+//! 4. `/tmp/bt_uUID`;
+//! 5. a login for this server, at one of the issuers of the place file ([`crate::login`]).
 //!
 //! Files are for their owner alone. Those of 3 and 4 are ours and no links: anybody may make a name in `/tmp`.
 
+use crate::login::Account;
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
-use thalweg_mover::link::{Token, TokenSource};
+use thalweg_mover::link::{PlaceFile, Token, TokenSource};
 use thalweg_sys::{process, user};
 
 /// What fails.
@@ -24,21 +26,32 @@ const FIND: &str = "find a token";
 #[derive(Debug)]
 pub(crate) struct Discovered {
     issuers: Vec<String>,
+    accounts: Vec<Account>,
 }
 
 impl Discovered {
-    /// One for a server that takes those of these issuers.
-    pub(crate) fn of(issuers: &[String]) -> Discovered {
+    /// One for a server that takes those of the issuers of this file.
+    pub(crate) fn of(place: &PlaceFile) -> Discovered {
         // From now on there is one in memory.
         let _ = process::forbid_core_dumps();
-        Discovered { issuers: issuers.to_vec() }
+        let issuers = place.issuers.iter().map(|issuer| issuer.url.clone()).collect();
+        // Without a home nobody is logged in.
+        Discovered { issuers, accounts: Account::all_of(place).unwrap_or_default() }
     }
 }
 
 impl TokenSource for Discovered {
     fn token(&self) -> Result<Token> {
         let places = Places::of(|name| std::env::var_os(name), Path::new("/tmp"), user::effective_uid());
-        places.token()?.ok_or_else(|| places.none(&self.issuers()))
+        if let Some(token) = places.token()? {
+            return Ok(token);
+        }
+        for account in &self.accounts {
+            if let Some(token) = account.token()? {
+                return Ok(token);
+            }
+        }
+        Err(places.none(&self.issuers(), !self.accounts.is_empty()))
     }
 
     fn issuers(&self) -> String {
@@ -94,11 +107,13 @@ impl Places {
         Ok(None)
     }
 
-    fn none(&self, issuers: &str) -> Failure {
+    /// `may_log_in`: the place file says how.
+    fn none(&self, issuers: &str, may_log_in: bool) -> Failure {
         let usual: Vec<String> = self.usual.iter().map(|path| format!("`{}`", path.display())).collect();
         let cause = format!(
-            "this server takes tokens of {issuers}, and there is none in BEARER_TOKEN, BEARER_TOKEN_FILE or {}",
-            usual.join(", ")
+            "this server takes tokens of {issuers}, and there is none in BEARER_TOKEN, BEARER_TOKEN_FILE or {}{}",
+            usual.join(", "),
+            if may_log_in { ", nor a login for it by `thalweg login`" } else { "" }
         );
         Failure::new(FailureKind::Usage, FIND, cause).because(Reason::TokenNotTaken)
     }
@@ -172,9 +187,10 @@ mod tests {
     fn who_has_no_token_hears_whose_are_taken_and_where_they_were_looked_for() {
         let scratch = tempfile::tempdir().unwrap();
         let places = Places::of(|_| None, scratch.path(), 7);
-        let failure = places.none("`https://iam.example.org/`");
+        assert!(!places.none("`https://iam.example.org/`", false).cause.contains("thalweg login"));
+        let failure = places.none("`https://iam.example.org/`", true);
         assert_eq!((failure.kind, failure.reason), (FailureKind::Usage, Reason::TokenNotTaken));
-        for word in ["https://iam.example.org/", "BEARER_TOKEN_FILE", "bt_u7"] {
+        for word in ["https://iam.example.org/", "BEARER_TOKEN_FILE", "bt_u7", "thalweg login"] {
             assert!(failure.cause.contains(word), "{failure}");
         }
     }

@@ -49,7 +49,7 @@ pub mod family;
 // 6. Connections by the user's own ssh.
 pub mod ssh;
 
-mod secret_file;
+pub mod secret_file;
 
 #[cfg(test)]
 pub(crate) mod testing;

@@ -1,4 +1,4 @@
-//! Documents of a provider: asked for once, small, and soon.
+//! Documents and answers of a provider: asked for once, small, and soon.
 //!
 //! A redirect is not followed, and nothing is asked of another scheme than that of the issuer, so that nobody leads us
 //! somewhere else than where the operator said.
@@ -8,18 +8,21 @@ use std::time::Duration;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use url::{Host, Url};
+use zeroize::Zeroizing;
 
 /// In this time a document is here, whole: two of them are fetched while a client waits to be let in.
-const FETCH_LIMIT: Duration = Duration::from_secs(3);
+pub(crate) const FETCH_LIMIT: Duration = Duration::from_secs(3);
+/// In this time a question of a login is answered, behind which there may be a directory.
+pub(crate) const LOGIN_LIMIT: Duration = Duration::from_secs(5);
 /// Larger documents are none of these: providers that publish certificates with their keys have some 10 KiB.
 pub(crate) const DOCUMENT_BYTES_MAX: u64 = 256 << 10;
 
 /// What fails.
 pub(crate) const FETCH: &str = "ask an identity provider";
 
-/// What asks. It believes the system's authorities, or those that `SSL_CERT_FILE` names; a proxy is taken from the
-/// environment.
-pub(crate) fn agent(issuer: &Url) -> ureq::Agent {
+/// What asks, and waits for so long. It believes the system's authorities, or those that `SSL_CERT_FILE` names; a proxy
+/// is taken from the environment.
+pub(crate) fn agent(issuer: &Url, limit: Duration) -> ureq::Agent {
     let authorities = rustls_native_certs::load_native_certs().certs;
     let authorities = authorities.iter().map(|authority| Certificate::from_der(authority).to_owned());
     let tls = TlsConfig::builder()
@@ -32,7 +35,7 @@ pub(crate) fn agent(issuer: &Url) -> ureq::Agent {
         .max_redirects(0)
         .user_agent(concat!("thalweg/", env!("CARGO_PKG_VERSION")))
         .accept("application/json")
-        .timeout_global(Some(FETCH_LIMIT));
+        .timeout_global(Some(limit));
     // A proxy cannot reach this machine by that name.
     let config = if is_loopback(issuer) { config.proxy(None) } else { config };
     ureq::Agent::new_with_config(config.build())
@@ -52,6 +55,23 @@ pub(crate) fn fetch(agent: &ureq::Agent, address: &Url) -> Result<Vec<u8>> {
         return Err(fail(&format!("it answers {status}")));
     }
     answer.body_mut().with_config().limit(DOCUMENT_BYTES_MAX).read_to_vec().map_err(|error| fail(&error))
+}
+
+/// What is answered to a form: its status and its text.
+///
+/// # Errors
+/// As [`fetch`], whatever the status is.
+pub(crate) fn post(
+    agent: &ureq::Agent,
+    address: &Url,
+    form: &[(&str, &str)],
+) -> Result<(u16, Zeroizing<Vec<u8>>)> {
+    let fail =
+        |error: &ureq::Error| Failure::new(FailureKind::Connection, FETCH, format!("`{address}`: {error}"));
+    let sent = agent.post(address.as_str()).send_form(form.iter().copied());
+    let mut answer = sent.map_err(|error| fail(&error))?;
+    let body = answer.body_mut().with_config().limit(DOCUMENT_BYTES_MAX).read_to_vec();
+    Ok((answer.status().as_u16(), Zeroizing::new(body.map_err(|error| fail(&error))?)))
 }
 
 /// Reads the address of a provider: `https`, or `http` on this machine's loopback.

@@ -9,6 +9,7 @@
 //! Of a document only what we can check with is kept: public keys of RSA, of the curves P-256 and P-384, and of
 //! Ed25519, which are not for encryption.
 
+use crate::discovery::Discovery;
 use crate::http;
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey};
@@ -52,13 +53,6 @@ struct Known {
     tried: Option<(Instant, Option<Failure>)>,
 }
 
-/// What a document of Discovery has that we need.
-#[derive(Deserialize)]
-struct Discovery {
-    issuer: String,
-    jwks_uri: String,
-}
-
 #[derive(Deserialize)]
 struct KeySet {
     keys: Vec<serde_json::Value>,
@@ -67,7 +61,7 @@ struct KeySet {
 impl Keys {
     /// Those of an issuer at this address; none is fetched yet.
     pub(crate) fn of(issuer: &str, address: Url) -> Keys {
-        let agent = http::agent(&address);
+        let agent = http::agent(&address, http::FETCH_LIMIT);
         let issuer = issuer.to_owned();
         Keys { issuer, address, agent, known: Mutex::default(), fetching: Mutex::default() }
     }
@@ -143,17 +137,8 @@ impl Keys {
         let odd = |why: &str| {
             Failure::new(FailureKind::Connection, http::FETCH, format!("`{}`: {why}", self.issuer))
         };
-        let document = http::fetch(&self.agent, &discovery_of(&self.address))?;
-        let document: Discovery =
-            serde_json::from_slice(&document).map_err(|_| odd("what it answers is no discovery document"))?;
-        // Exactly: else another issuer could speak for this one.
-        if document.issuer != self.issuer {
-            return Err(odd("it calls itself otherwise: `issuer` is to be written as it does"));
-        }
-        let keys = http::address(&document.jwks_uri).map_err(|why| odd(&format!("its keys: {why}")))?;
-        if keys.scheme() != self.address.scheme() && keys.scheme() != "https" {
-            return Err(odd("its keys are told without TLS"));
-        }
+        let document = Discovery::fetch(&self.agent, &self.issuer, &self.address)?;
+        let keys = document.endpoint(document.jwks_uri.as_deref(), "its keys")?;
         let set = http::fetch(&self.agent, &keys)?;
         let set: KeySet =
             serde_json::from_slice(&set).map_err(|_| odd("what it answers is no set of keys"))?;
@@ -169,15 +154,6 @@ impl Keys {
         }
         Ok(keys)
     }
-}
-
-/// Where a provider says what it is.
-fn discovery_of(issuer: &Url) -> Url {
-    let mut address = issuer.clone();
-    let path = format!("{}/.well-known/openid-configuration", issuer.path().trim_end_matches('/'));
-    address.set_path(&path);
-    address.set_query(None);
-    address
 }
 
 /// No secret that both sides have, nothing for encryption, nothing too long.
@@ -234,17 +210,5 @@ impl Keys {
         let mut known = lock(&self.known);
         known.older += time;
         known.tried = None;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_provider_tells_of_itself_below_its_own_path() {
-        let told = |text: &str| discovery_of(&Url::parse(text).unwrap()).to_string();
-        assert_eq!(told("https://h"), "https://h/.well-known/openid-configuration");
-        assert_eq!(told("https://h/realms/x/"), "https://h/realms/x/.well-known/openid-configuration");
     }
 }

@@ -15,7 +15,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("service", &["tokens", "mover", "wire", "sys"]),
     ("objects", &["mover", "wire", "sys"]),
     ("lab", &["mover", "wire", "sys"]),
-    ("client", &["service", "objects", "mover", "wire", "sys"]),
+    ("client", &["tokens", "service", "objects", "mover", "wire", "sys"]),
     ("arrival", &["client", "mover", "wire", "sys"]),
     ("python", &["client", "mover", "wire"]),
     ("cli", &["arrival", "client", "service", "lab", "mover", "wire", "sys"]),

@@ -54,7 +54,7 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
         return Err(Failure::new(FailureKind::Usage, "read the command line", cause));
     }
     let issuers = args.issuers.as_deref().map(|path| Issuers::read(path, units::parse_rate)).transpose()?;
-    let issuer_urls = issuers.as_ref().map(Issuers::urls).unwrap_or_default();
+    let told_issuers = issuers.as_ref().map(Issuers::told).unwrap_or_default();
     super::copy::bound_memory(args.memory.or_else(|| group_bytes.map(of_group)));
     let state = identity::state_directory(args.state.as_deref())?;
     let _own = take_state(&state)?;
@@ -113,7 +113,7 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     let reloads = reload_on_request(host, rate, began)?;
     if let Some(path) = &args.place_file {
         let addresses = reachable.clone()?;
-        PlaceFile { addresses, server: fingerprint, issuers: issuer_urls }.write(path)?;
+        PlaceFile { addresses, server: fingerprint, issuers: told_issuers }.write(path)?;
     }
     if let Some(path) = &args.ticket_file {
         let addresses = reachable?;

@@ -22,8 +22,8 @@ use thalweg_sys::clock::unix_seconds;
 use thalweg_wire::hello::{Cipher, Hello, Purpose};
 use thalweg_wire::limits;
 
-const LIMIT: Duration = Duration::from_secs(120);
-const AUDIENCE: &str = "https://data.example.org";
+pub const LIMIT: Duration = Duration::from_secs(120);
+pub const AUDIENCE: &str = "https://data.example.org";
 /// The number of its key.
 const KEY: &str = "one";
 
@@ -76,25 +76,29 @@ fn answer(mut stream: TcpStream, discovery: &str, keys: &str) {
     let _ = write!(stream, "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}");
 }
 
-/// A daemon with the exports `a` and `b` that takes tokens of that provider.
-struct Stand {
-    scratch: Scratch,
-    daemon: Daemon,
-    place: PathBuf,
+/// A daemon with the exports `a` and `b` that takes tokens of a provider.
+pub struct Stand {
+    pub scratch: Scratch,
+    pub daemon: Daemon,
+    pub place: PathBuf,
 }
 
 fn stand(issuer: &Issuer) -> Stand {
+    let url = &issuer.url;
+    stand_by(&format!(
+        "[issuer.iam]\nissuer = \"{url}\"\naudience = \"{AUDIENCE}\"\n\n\
+         [[issuer.iam.rule]]\nclaim = \"groups\"\nvalue = \"writers\"\nexport = [\"a\"]\n\n\
+         [[issuer.iam.rule]]\nclaim = \"groups\"\nvalue = \"readers\"\nexport = [\"b:ro\"]\n"
+    ))
+}
+
+/// One that goes by this file.
+pub fn stand_by(issuers: &str) -> Stand {
     let scratch = Scratch::new();
     for name in ["a", "b"] {
         std::fs::create_dir(scratch.path(name)).unwrap();
         std::fs::write(scratch.path(name).join(format!("file-{name}")), noise(1, 100_000)).unwrap();
     }
-    let url = &issuer.url;
-    let issuers = format!(
-        "[issuer.iam]\nissuer = \"{url}\"\naudience = \"{AUDIENCE}\"\n\n\
-         [[issuer.iam.rule]]\nclaim = \"groups\"\nvalue = \"writers\"\nexport = [\"a\"]\n\n\
-         [[issuer.iam.rule]]\nclaim = \"groups\"\nvalue = \"readers\"\nexport = [\"b:ro\"]\n"
-    );
     let file = scratch.path("issuers.toml");
     std::fs::write(&file, issuers).unwrap();
     std::fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
@@ -108,11 +112,12 @@ fn stand(issuer: &Issuer) -> Stand {
 
 impl Stand {
     /// The program with a token in the environment, if one is given.
-    fn command(&self, token: Option<&str>, words: &[&str]) -> Command {
+    pub fn command(&self, token: Option<&str>, words: &[&str]) -> Command {
         let (command, rest) = words.split_first().unwrap();
         let mut program = with(self.scratch.thalweg(), [*command, "--ticket", self.place.to_str().unwrap()]);
         program.args(rest).env_remove("BEARER_TOKEN").env_remove("BEARER_TOKEN_FILE");
         program.env("XDG_RUNTIME_DIR", self.scratch.path("runtime"));
+        program.env("XDG_STATE_HOME", self.scratch.path("state"));
         if let Some(token) = token {
             program.env("BEARER_TOKEN", token);
         }
@@ -120,7 +125,7 @@ impl Stand {
     }
 
     /// Its exit code, and what it said.
-    fn run(&self, token: Option<&str>, words: &[&str]) -> (Option<i32>, String) {
+    pub fn run(&self, token: Option<&str>, words: &[&str]) -> (Option<i32>, String) {
         let mut command = self.command(token, words);
         let ran = finish(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
         let said = [ran.stdout.as_slice(), &ran.stderr].concat();
@@ -135,7 +140,7 @@ impl Stand {
     }
 
     /// How many lines of the log have this message, for the ticket of this name.
-    fn logged(&self, name: &str, message: &str) -> usize {
+    pub fn logged(&self, name: &str, message: &str) -> usize {
         self.lines(message).iter().filter(|line| line["ticket"] == name).count()
     }
 

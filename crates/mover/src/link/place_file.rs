@@ -7,9 +7,12 @@
 //! addresses = ["data.example.org:8487", "[2001:db8::7]:8487"]
 //! server = "64 hexadecimal digits: SHA-256 of the server's certificate"
 //! issuers = ["https://iam.example.org/"]
+//! clients = ["thalweg"]
+//! scopes = ["openid offline_access"]
 //! ```
 //!
-//! It is read as a ticket is: the four keys once each, in any order.
+//! It is read as a ticket is: the keys once each, in any order. The last two, which may be missing, have one text for
+//! each issuer: what a login there asks for, and as whom; where nobody logs in there, an empty one.
 
 use super::identity::Fingerprint;
 use super::ticket::{TICKET_BYTES_MAX, Ticket, check_addresses, list_of_strings, string};
@@ -28,6 +31,27 @@ const VERSION: &str = "thalweg-place";
 pub const ISSUERS_MAX: usize = 16;
 /// Longest issuer.
 pub const ISSUER_BYTES_MAX: usize = 512;
+/// Longest name of a client at an issuer.
+const CLIENT_BYTES_MAX: usize = 255;
+/// Longest list of scopes of an issuer, with the spaces between them.
+const SCOPES_BYTES_MAX: usize = 1024;
+// What is read of a ticket is enough for a place file.
+const _: () = assert!(
+    ISSUERS_MAX * (ISSUER_BYTES_MAX + CLIENT_BYTES_MAX + SCOPES_BYTES_MAX + 12) < TICKET_BYTES_MAX / 2
+);
+
+/// An identity provider whose tokens a server takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Issuer {
+    /// The URL that names it.
+    pub url: String,
+    /// What a login is known as there: a client without a secret, at most 255 visible characters. `None`: nobody logs
+    /// in.
+    pub client: Option<String>,
+    /// What a login asks for, at most 1024 bytes with a space between two of them. None: what the provider gives
+    /// anyway.
+    pub scopes: Vec<String>,
+}
 
 /// What a client needs to know of a server that takes tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,8 +60,8 @@ pub struct PlaceFile {
     pub addresses: Vec<String>,
     /// The certificate that the server must show.
     pub server: Fingerprint,
-    /// Identity providers whose tokens it takes: the URL that names each.
-    pub issuers: Vec<String>,
+    /// Identity providers whose tokens it takes.
+    pub issuers: Vec<Issuer>,
 }
 
 /// What a client is given to know a server by: a ticket, by which it is somebody to that too, or a place file.
@@ -127,13 +151,21 @@ impl PlaceFile {
         check_addresses(&self.addresses)?;
         check_issuers(&self.issuers)?;
         let list = |of: &[String]| of.iter().map(|one| format!("\"{one}\"")).collect::<Vec<_>>().join(", ");
-        Ok(format!(
+        let of_issuers =
+            |text: fn(&Issuer) -> String| list(&self.issuers.iter().map(text).collect::<Vec<_>>());
+        let mut text = format!(
             "# thalweg place: who this server is. No secret; but keep others from changing it.\n\
              {VERSION} = {PLACE_VERSION}\naddresses = [{}]\nserver = \"{}\"\nissuers = [{}]\n",
             list(&self.addresses),
             self.server,
-            list(&self.issuers)
-        ))
+            of_issuers(|issuer| issuer.url.clone())
+        );
+        if self.issuers.iter().any(|issuer| issuer.client.is_some()) {
+            let clients = of_issuers(|issuer| issuer.client.clone().unwrap_or_default());
+            let scopes = of_issuers(|issuer| issuer.scopes.join(" "));
+            text.push_str(&format!("clients = [{clients}]\nscopes = [{scopes}]\n"));
+        }
+        Ok(text)
     }
 
     /// Reads the text of a file.
@@ -142,6 +174,7 @@ impl PlaceFile {
     /// `Usage`, with the line's number, for anything but a place file.
     pub fn from_text(text: &str) -> Result<PlaceFile> {
         let (mut version, mut addresses, mut server, mut issuers) = (None, None, None, None);
+        let (mut clients, mut scopes) = (None, None);
         for (at, line) in text.lines().enumerate() {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
@@ -169,10 +202,13 @@ impl PlaceFile {
                     let text = string(value).ok_or_else(|| odd("it is no string"))?;
                     server.replace(text.parse()?).is_none()
                 }
-                "issuers" => {
+                "issuers" | "clients" | "scopes" => {
                     let list = list_of_strings(value).ok_or_else(|| odd("it is no list of strings"))?;
-                    check_issuers(&list)?;
-                    issuers.replace(list).is_none()
+                    match key {
+                        "issuers" => issuers.replace(list).is_none(),
+                        "clients" => clients.replace(list).is_none(),
+                        _ => scopes.replace(list).is_none(),
+                    }
                 }
                 _ => return Err(odd("this is no key of a place file")),
             };
@@ -182,10 +218,23 @@ impl PlaceFile {
         }
         let missing = |key: &str| refuse(&format!("`{key}` is missing"));
         version.ok_or_else(|| missing(VERSION))?;
+        let urls: Vec<String> = issuers.ok_or_else(|| missing("issuers"))?;
+        let none = || vec![String::new(); urls.len()];
+        let (clients, scopes) = (clients.unwrap_or_else(none), scopes.unwrap_or_else(none));
+        if clients.len() != urls.len() || scopes.len() != urls.len() {
+            return Err(refuse("`clients` and `scopes` have one text for each issuer"));
+        }
+        let issuers = urls.into_iter().zip(clients).zip(scopes).map(|((url, client), scopes)| Issuer {
+            url,
+            client: Some(client).filter(|client| !client.is_empty()),
+            scopes: scopes.split_ascii_whitespace().map(str::to_owned).collect(),
+        });
+        let issuers: Vec<Issuer> = issuers.collect();
+        check_issuers(&issuers)?;
         Ok(PlaceFile {
             addresses: addresses.ok_or_else(|| missing("addresses"))?,
             server: server.ok_or_else(|| missing("server"))?,
-            issuers: issuers.ok_or_else(|| missing("issuers"))?,
+            issuers,
         })
     }
 }
@@ -198,15 +247,36 @@ fn key_of(line: &str) -> Option<&str> {
     line.split_once('=').map(|(key, _)| key.trim())
 }
 
-/// They are shown to people, and no more.
-fn check_issuers(issuers: &[String]) -> Result<()> {
-    let is_odd = |issuer: &String| {
-        let is_plain = issuer.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"\\,".contains(&byte));
-        issuer.is_empty() || issuer.len() > ISSUER_BYTES_MAX || !is_plain
-    };
-    match issuers.is_empty() || issuers.len() > ISSUERS_MAX || issuers.iter().any(is_odd) {
-        true => Err(refuse("there are 1 to 16 issuers, each a URL without `,`")),
-        false => Ok(()),
+fn check_issuers(issuers: &[Issuer]) -> Result<()> {
+    if issuers.is_empty() || issuers.len() > ISSUERS_MAX || !issuers.iter().all(|one| is_word(&one.url)) {
+        return Err(refuse("there are 1 to 16 issuers, each a URL without `,`"));
+    }
+    issuers.iter().try_for_each(|issuer| issuer.check().map_err(|why| refuse(&why)))
+}
+
+/// What stands in a place file, and is shown to people.
+fn is_word(text: &str) -> bool {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"\\,".contains(&byte));
+    !text.is_empty() && text.len() <= ISSUER_BYTES_MAX && is_plain
+}
+
+impl Issuer {
+    /// Whether a place file can say how one logs in there.
+    ///
+    /// # Errors
+    /// What is wrong, in words.
+    pub fn check(&self) -> std::result::Result<(), String> {
+        let bytes = self.scopes.iter().map(|scope| scope.len() + 1).sum::<usize>();
+        if self.client.as_ref().is_some_and(|client| client.len() > CLIENT_BYTES_MAX || !is_word(client)) {
+            return Err("a client is one word of at most 255 bytes, without `,`, `\"` and `\\`".to_owned());
+        }
+        if bytes > SCOPES_BYTES_MAX || !self.scopes.iter().all(|scope| is_word(scope)) {
+            return Err("scopes are words without `,`, `\"` and `\\`, at most 1024 bytes in all".to_owned());
+        }
+        match self.client.is_none() && !self.scopes.is_empty() {
+            true => Err("scopes are what a client asks for, and there is none".to_owned()),
+            false => Ok(()),
+        }
     }
 }
 
@@ -226,7 +296,14 @@ mod tests {
         PlaceFile {
             addresses: vec!["data.example.org:8487".into(), "[2001:db8::7]:8487".into()],
             server: Fingerprint([7; 32]),
-            issuers: vec!["https://iam.example.org/".into()],
+            issuers: vec![
+                Issuer { url: "https://iam.example.org/".into(), client: None, scopes: Vec::new() },
+                Issuer {
+                    url: "https://sso.example.org/realms/science".into(),
+                    client: Some("thalweg".into()),
+                    scopes: vec!["openid".into(), "storage.read:/".into()],
+                },
+            ],
         }
     }
 
@@ -268,6 +345,20 @@ mod tests {
         assert!(refused(&format!("{good}{good}")).contains("before"));
         assert!(refused(&good.replace("https://iam.example.org/", "")).contains("1 to 16 issuers"));
         assert!(refused(&good.replace("https://iam.example.org/", "a\u{1b}")).contains("1 to 16 issuers"));
+        assert!(
+            refused(&good.replace("\"\", \"thalweg\"", "\"thalweg\"")).contains("one text for each issuer")
+        );
+        assert!(refused(&good.replace("thalweg\"", "two words\"")).contains("one word"));
+        assert!(refused(&good.replace("\"thalweg\"", "\"\"")).contains("and there is none"));
+        assert!(refused(&good.replace("openid", &"x".repeat(1024))).contains("1024 bytes"));
+    }
+
+    #[test]
+    fn a_place_file_where_nobody_logs_in_says_nothing_of_that() {
+        let issuers = vec![place().issuers.swap_remove(0)];
+        let text = PlaceFile { issuers, ..place() }.to_text().unwrap();
+        assert!(!text.contains("clients") && !text.contains("scopes"), "{text}");
+        assert_eq!(PlaceFile::from_text(&text).unwrap().issuers.len(), 1);
     }
 
     proptest! {

@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 /// # Errors
 /// `Conflict` for a directory; `Permission` if the group or others have any right to it or it belongs to somebody else;
 /// `Usage` if it is longer; else what the kernel says.
-pub(super) fn read(path: &Path, bytes_max: usize) -> Result<Zeroizing<Vec<u8>>> {
+pub fn read(path: &Path, bytes_max: usize) -> Result<Zeroizing<Vec<u8>>> {
     let fail = |error: &io::Error| place(of_io("read", error), path);
     let file = std::fs::File::open(path).map_err(|error| fail(&error))?;
     let metadata = file.metadata().map_err(|error| fail(&error))?;
@@ -57,7 +57,7 @@ pub(super) fn create(path: &Path, bytes: &[u8]) -> Result<()> {
 ///
 /// # Errors
 /// `Usage` in place of a device, a FIFO or a socket; else what the kernel says.
-pub(super) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     atomic_file::write(path, bytes, 0o600, Durability::Synced).map_err(not_written)
 }
 

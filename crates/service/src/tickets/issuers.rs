@@ -27,7 +27,7 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
-use thalweg_mover::link::place_file::ISSUERS_MAX;
+use thalweg_mover::link::place_file::{self, ISSUERS_MAX};
 use thalweg_mover::link::{Fingerprint, Token};
 use thalweg_sys::{atomic_file, user};
 use thalweg_tokens::{Checked, NotGood, Provider, issuer_of};
@@ -59,6 +59,8 @@ struct Issuer {
     provider: Provider,
     /// The claim that tells its holders apart.
     holder: Vec<String>,
+    /// What a place file says of it.
+    told: place_file::Issuer,
     rules: Vec<Rule>,
 }
 
@@ -102,6 +104,8 @@ struct IssuerText {
     issuer: String,
     audience: OneOrMore,
     name: Option<OneOrMore>,
+    client: Option<String>,
+    scopes: Option<OneOrMore>,
     #[serde(default)]
     rule: Vec<RuleText>,
 }
@@ -183,9 +187,9 @@ impl Issuers {
         Ok(Issuers { all })
     }
 
-    /// The URL of each, for who needs to have a token of one.
-    pub fn urls(&self) -> Vec<String> {
-        self.all.iter().map(|issuer| issuer.provider.issuer().to_owned()).collect()
+    /// Each, for who needs to have a token of one.
+    pub fn told(&self) -> Vec<place_file::Issuer> {
+        self.all.iter().map(|issuer| issuer.told.clone()).collect()
     }
 
     /// Whether there are none.
@@ -255,7 +259,10 @@ impl Issuer {
                 Rule::of(rule, parse_rate).map_err(|why| format!("rule {}: {why}", at + 1))
             });
         let rules = rules.collect::<InWords<Vec<Rule>>>()?;
-        Ok(Issuer { name, provider, holder, rules })
+        let scopes = told.scopes.map_or_else(Vec::new, OneOrMore::into_list);
+        let told = place_file::Issuer { url: told.issuer, client: told.client, scopes };
+        told.check().map_err(|why| format!("`client`, `scopes`: {why}"))?;
+        Ok(Issuer { name, provider, holder, told, rules })
     }
 
     /// What the first rule that fits gives.
@@ -561,5 +568,21 @@ export = ["data:ro"]
         assert!(odd("everyone = true", "everyone = true\nvalue = \"x\"").contains("everyone"));
         assert!(odd("storage = \"data\"", "storage = \"data\"\nexport = [\"data\"]").contains("storage"));
         assert!(odd("everyone = true", "newer = true").contains("newer"));
+        let login = |text: &str| format!("audience = \"data\"\n{text}");
+        for text in ["client = \"two words\"", "client = \"\"", "client = \"a\"\nscopes = [\"a\\\"\"]"] {
+            assert!(odd("audience = \"data\"", &login(text)).contains("`client`"), "{text}");
+        }
+        assert!(odd("audience = \"data\"", &login("scopes = [\"openid\"]")).contains("there is none"));
+    }
+
+    #[test]
+    fn a_place_file_is_told_how_one_logs_in_at_a_provider_where_that_is_said() {
+        let login = "audience = \"data\"\nclient = \"thalweg\"\nscopes = [\"openid\", \"offline_access\"]";
+        let file = FILE.replacen("audience = \"data\"", login, 1);
+        let told = Issuers::from_text(&file, rate).unwrap().told();
+        assert_eq!((&told[0].client, told[0].scopes.len()), (&None, 0));
+        assert_eq!(told[1].url, "https://other.example.org");
+        assert_eq!(told[1].client.as_deref(), Some("thalweg"));
+        assert_eq!(told[1].scopes, ["openid", "offline_access"]);
     }
 }
