@@ -61,6 +61,12 @@ _thalweg() {
             thalweg,limit)
                 cmd="thalweg__subcmd__limit"
                 ;;
+            thalweg,login)
+                cmd="thalweg__subcmd__login"
+                ;;
+            thalweg,logout)
+                cmd="thalweg__subcmd__logout"
+                ;;
             thalweg,ls)
                 cmd="thalweg__subcmd__ls"
                 ;;
@@ -345,6 +351,12 @@ _thalweg() {
                 ;;
             thalweg__subcmd__help,limit)
                 cmd="thalweg__subcmd__help__subcmd__limit"
+                ;;
+            thalweg__subcmd__help,login)
+                cmd="thalweg__subcmd__help__subcmd__login"
+                ;;
+            thalweg__subcmd__help,logout)
+                cmd="thalweg__subcmd__help__subcmd__logout"
                 ;;
             thalweg__subcmd__help,ls)
                 cmd="thalweg__subcmd__help__subcmd__ls"
@@ -734,7 +746,7 @@ _thalweg() {
 
     case "${cmd}" in
         thalweg)
-            opts="-h -V --config --help --version cp sync stream mark frames slots verify identity check ls du cat rm gc limit why jobs predict probe tune explain-filter serve ticket watch testbed advise model doctor bench dataset plot report help"
+            opts="-h -V --config --help --version cp sync stream mark frames slots verify identity login logout check ls du cat rm gc limit why jobs predict probe tune explain-filter serve ticket watch testbed advise model doctor bench dataset plot report help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3544,7 +3556,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__help)
-            opts="cp sync stream mark frames slots verify identity check ls du cat rm gc limit why jobs predict probe tune explain-filter serve ticket watch testbed advise model doctor bench dataset plot report help"
+            opts="cp sync stream mark frames slots verify identity login logout check ls du cat rm gc limit why jobs predict probe tune explain-filter serve ticket watch testbed advise model doctor bench dataset plot report help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -4202,6 +4214,34 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__help__subcmd__limit)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__help__subcmd__login)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__help__subcmd__logout)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -5038,6 +5078,56 @@ _thalweg() {
             fi
             case "${prev}" in
                 --state)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            return 0
+            ;;
+        thalweg__subcmd__login)
+            opts="-h --ticket --issuer --json --config --help"
+            if [[ ${cur} == -* ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --ticket)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --issuer)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            return 0
+            ;;
+        thalweg__subcmd__logout)
+            opts="-h --ticket --issuer --json --config --help"
+            if [[ ${cur} == -* ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --ticket)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --issuer)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -31,6 +31,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand slots 'Show who may send to a daemon, and when: the slots that it gave away'
             cand verify 'Check that what a receipt says is still there, and undamaged'
             cand identity 'Say who signs receipts here: fingerprint, public key and certificate'
+            cand login 'Log in at an identity provider whose tokens a daemon takes: approved in a browser, kept for all commands there'
+            cand logout 'Forget such logins, and have what they gave taken back'
             cand check 'Compare two places by content, changing nothing'
             cand ls 'List what is at a place'
             cand du 'Sum up the bytes below a place'
@@ -516,6 +518,22 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --state 'Where the keys are. That of the user is made there if there is none'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand --server 'Print the identity of the server whose state directory this is, not that of the user'
+            cand --json 'Events as JSON, one a line, on stdout'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;login'= {
+            cand --ticket 'The place file that `thalweg serve` wrote: it says whose tokens are taken there, and how one logs in'
+            cand --issuer 'Where the place file names several issuers, this one (default: to log in the first that has logins, to log out all)'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand --json 'Events as JSON, one a line, on stdout'
+            cand -h 'Print help'
+            cand --help 'Print help'
+        }
+        &'thalweg;logout'= {
+            cand --ticket 'The place file that `thalweg serve` wrote: it says whose tokens are taken there, and how one logs in'
+            cand --issuer 'Where the place file names several issuers, this one (default: to log in the first that has logins, to log out all)'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand --json 'Events as JSON, one a line, on stdout'
             cand -h 'Print help'
             cand --help 'Print help'
@@ -1883,6 +1901,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand slots 'Show who may send to a daemon, and when: the slots that it gave away'
             cand verify 'Check that what a receipt says is still there, and undamaged'
             cand identity 'Say who signs receipts here: fingerprint, public key and certificate'
+            cand login 'Log in at an identity provider whose tokens a daemon takes: approved in a browser, kept for all commands there'
+            cand logout 'Forget such logins, and have what they gave taken back'
             cand check 'Compare two places by content, changing nothing'
             cand ls 'List what is at a place'
             cand du 'Sum up the bytes below a place'
@@ -1933,6 +1953,10 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;help;verify'= {
         }
         &'thalweg;help;identity'= {
+        }
+        &'thalweg;help;login'= {
+        }
+        &'thalweg;help;logout'= {
         }
         &'thalweg;help;check'= {
         }
