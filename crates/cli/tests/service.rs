@@ -8,6 +8,9 @@ mod units;
 #[path = "service/tickets.rs"]
 mod tickets;
 
+#[path = "service/daemons.rs"]
+mod daemons;
+
 use nix::sys::signal::Signal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsRawFd;

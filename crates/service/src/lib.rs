@@ -25,6 +25,8 @@ mod log;
 
 pub mod published;
 
+pub mod errands;
+
 mod answer;
 
 pub mod sd_notify;

@@ -6,6 +6,7 @@ use crate::export::{Changes, Exports};
 use crate::log::{Failures, of_session};
 use crate::slots::Slots;
 use crate::tickets::{Record, Tickets};
+use errands::Errands;
 use export_totals::ExportTotals;
 use owner::ServerOwner;
 use std::collections::HashMap;
@@ -45,6 +46,10 @@ mod signing;
 
 mod reaping;
 
+mod guests;
+
+mod errands;
+
 pub(crate) use course::Bounds;
 pub use host_limits::{HostLimits, Origin};
 pub(crate) use opening::{check_congestion, logged_notes, path_of};
@@ -78,6 +83,8 @@ pub struct Host {
     total: Arc<Total>,
     /// What transfers have a share of, by their exports.
     export_totals: ExportTotals,
+    /// Copies that it runs as the client of another server.
+    errands: Errands,
     /// What failed of late, for the log.
     pub(crate) failures: Arc<Failures>,
     /// Each copy and stream has a clone until it is concluded.
@@ -109,6 +116,7 @@ impl Host {
             removals: Mutex::default(),
             idle_since: Mutex::new(Instant::now()),
             measuring: Mutex::default(),
+            errands: Errands::default(),
             failures: Arc::default(),
             work: Arc::default(),
             closing: Arc::default(),
@@ -241,7 +249,10 @@ impl Host {
 
     /// What a session has of its ticket. Where slots are promised nothing of them is held back by a limit.
     fn begin_with(&self, session: &Session, ticket: &Record) {
-        session.set_ticket(ticket.name.clone());
+        session.set_ticket(match self.guest(session) {
+            Some(guest) => format!("{}, by {}", ticket.name, guest.at()),
+            None => ticket.name.clone(),
+        });
         let Some(tickets) = self.tickets.get() else { return };
         if let Some(share) = tickets.share(ticket).filter(|_| self.slots.is_none()) {
             session.share_in_ticket(share);

@@ -25,11 +25,14 @@ use thalweg_sys::dir::make_lasting;
 use thalweg_wire::limits;
 use thalweg_wire::path::Escaped;
 
+mod guests;
+
 mod heeded;
 
 mod daemon;
 
 pub use daemon::Daemon;
+pub(crate) use guests::{Guest, vouches_for_nobody};
 pub use heeded::Tickets;
 
 /// Name of the ticket of the daemon's owner, which no other has.

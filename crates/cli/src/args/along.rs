@@ -117,7 +117,8 @@ mod tests {
     use crate::place::Places;
     use std::path::Path;
 
-    /// The places; what is always done; how far sides are started, and how is told of all copies of a command together.
+    /// The places; what is always done; how far sides are started or reached, and how is told of all copies of a command
+    /// together.
     const STAYS: &[&str] = &[
         "and",
         "archive",
@@ -134,6 +135,7 @@ mod tests {
         "rsh",
         "sparse",
         "state",
+        "to_ticket",
     ];
     /// `FilterArgs::along` makes these words, and the files that they name go along.
     const OF_FILTERS: &[&str] =

@@ -83,6 +83,11 @@ pub struct ServeArgs {
     /// else as THALWEG_LOG=info. Without it there is a log, for people, where THALWEG_LOG is set
     #[arg(long, value_name = "FORM", value_enum)]
     pub log_format: Option<LogFormat>,
+    /// Let clients send this daemon to these other daemons, of which each has the port of daemons if it names none: for
+    /// copies between an export here and one there (`thalweg cp tw://... tw://...`), which it then runs. With any it dials
+    /// wherever a client says. Not with --slots (default: to none)
+    #[arg(long, value_name = "HOST[:PORT]|any", value_delimiter = ',')]
+    pub errands: Vec<String>,
     /// Refuse transfers of clients that do not ask for TLS records (`--cipher tls`)
     #[arg(long)]
     pub require_tls: bool,

@@ -264,7 +264,7 @@ impl Session {
         self.ticket.get().map(String::as_str)
     }
 
-    /// Has it move no more than its share. To be called before it has a link; a second time it does nothing.
+    /// Has it move no more than its share. To be called before it has streams; a second time it does nothing.
     pub fn share_in(&self, share: Share) {
         let _ = self.share.set(share);
     }

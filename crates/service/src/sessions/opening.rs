@@ -47,6 +47,7 @@ impl Host {
         if let Some(share) = self.export_totals.share_at(open.places()) {
             session.share_transfer(number, share);
         }
+        let may_begin = may_begin.and_then(|()| self.check_guest(session, open));
         let opened = may_begin.and_then(|()| self.open_as_asked(session, open, &line));
         let starts = opened.is_ok();
         let opened = opened.unwrap_or_else(|failure| {
@@ -376,7 +377,7 @@ fn come_of(run: &ReceiveRun) -> Progress {
     Progress::of_side(settled, all.unwrap_or_else(|| run.offered().1), totals.is_some())
 }
 
-fn is_silent(session: &Session) -> bool {
+pub(super) fn is_silent(session: &Session) -> bool {
     session.heard_at().is_some_and(|at| at.elapsed() > SILENCE)
 }
 

@@ -46,8 +46,8 @@ impl Host {
         self.narrow_beside_slots();
         self.failures.tidy(Instant::now());
         self.end_all("the client did not come back", |session| {
-            // With nothing under way there is nothing to come back for.
-            let patience = match session.transfers().is_empty() {
+            // With nothing under way, here or by a guest, there is nothing to come back for.
+            let patience = match session.transfers().is_empty() && !self.has_guests_of(session) {
                 true => self.limits.patience.min(IDLE_PATIENCE),
                 false => self.limits.patience,
             };

@@ -5,10 +5,13 @@
 //! 2. The file of a ticket is looked at when a session begins with it, each time that something is opened or asked in
 //!    one, and about four times a second meanwhile.
 //!
+//! A guest has the rights that the ticket has with which somebody vouched for it, as that is now.
+//!
 //! What cannot be looked at for now (a disk that failed, a directory that is closed) lets nobody in anew, and goes by
 //! what was known of it: it ends when that expires. One looks at a time, and who waits for that has what was known a
 //! second later.
 
+use super::guests::{Guest, Guests, known, vouches_for_nobody};
 use super::{
     OWNER, READ, Record, SERVE, TICKETS_MAX, at, directory_of, names, path_of, read, used_at, uses_of,
 };
@@ -22,9 +25,11 @@ use std::time::{Duration, Instant, SystemTime};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::link::{Fingerprint, Register};
 use thalweg_mover::mutex::lock;
+use thalweg_mover::run::session::Session;
 use thalweg_mover::run::share::{Share, Total};
 use thalweg_mover::run::steer::Rate;
 use thalweg_sys::{clock, machine};
+use thalweg_wire::message::Vouch;
 
 /// A directory that changed less than so long ago may change again and look the same: file systems have coarse clocks.
 const SETTLED: Duration = Duration::from_secs(2);
@@ -71,6 +76,7 @@ pub struct Tickets {
     looked: Condvar,
     /// What sessions have a share of, by the tickets with a limit that were used.
     totals: Mutex<HashMap<String, Limited>>,
+    guests: Guests,
 }
 
 /// The limit of a ticket, and what all its sessions share of it.
@@ -129,6 +135,7 @@ impl Tickets {
             looking: Mutex::default(),
             looked: Condvar::new(),
             totals: Mutex::default(),
+            guests: Guests::default(),
         });
         tickets.look();
         tickets
@@ -250,6 +257,41 @@ impl Tickets {
         lock(&self.known).by_certificate.get(certificate).cloned()
     }
 
+    /// Lets a guest in, for whom the client of this session vouches: what that client may itself is not looked at here.
+    ///
+    /// # Errors
+    /// `Permission` where that is a guest itself; `Conflict` for a certificate that is let in already; `Busy` where
+    /// there are too many.
+    pub(crate) fn vouch(&self, session: &Arc<Session>, vouch: Vouch) -> Result<()> {
+        if self.guest(&session.peer).is_some() {
+            return Err(vouches_for_nobody());
+        }
+        // Else the holder of that ticket would be less than before.
+        if self.is_ticket(&Fingerprint(vouch.certificate)) {
+            return Err(known());
+        }
+        self.guests.add(session, vouch)
+    }
+
+    /// The guest with this certificate, if it is let in now. What has a ticket is none.
+    pub(crate) fn guest(&self, certificate: &Fingerprint) -> Option<Arc<Guest>> {
+        if self.is_ticket(certificate) { None } else { self.guests.find(certificate) }
+    }
+
+    /// Whether the client of this session vouched for somebody.
+    pub(crate) fn has_guests_of(&self, session: &Session) -> bool {
+        self.guests.has_of(session)
+    }
+
+    fn is_ticket(&self, certificate: &Fingerprint) -> bool {
+        certificate.matches(&self.owner.certificate) || self.name_of(certificate).is_some()
+    }
+
+    /// Whose ticket counts for who has this certificate: of a guest that of who vouched for it.
+    fn whose(&self, certificate: &Fingerprint) -> Fingerprint {
+        self.guest(certificate).map_or(*certificate, |guest| guest.of())
+    }
+
     /// The ticket of this certificate as it is now; `None` if there is none any more.
     ///
     /// # Errors
@@ -276,7 +318,7 @@ impl Tickets {
     /// # Errors
     /// `Permission` if it is not taken (any more), or cannot be looked at.
     pub fn take(&self, certificate: &Fingerprint, now: u64) -> Result<Arc<Record>> {
-        let found = self.find(certificate).map_err(|failure| {
+        let found = self.find(&self.whose(certificate)).map_err(|failure| {
             tracing::debug!(%failure, "a ticket cannot be looked at");
             // What is wrong here is no concern of theirs.
             Failure::new(FailureKind::Permission, SERVE, "the daemon cannot look at its tickets")
@@ -289,6 +331,7 @@ impl Tickets {
     /// Why what is under way with this certificate ends at this time, if it does. While nobody can say, what was known
     /// last says it.
     pub fn ends(&self, certificate: &Fingerprint, now: u64) -> Option<Failure> {
+        let certificate = &self.whose(certificate);
         match self.find(certificate) {
             Ok(Some(record)) => record.ends(now),
             Ok(None) => Some(gone()),
@@ -298,7 +341,7 @@ impl Tickets {
 
     /// Why nothing is begun with this certificate at this time, if that is known.
     pub fn refuses(&self, certificate: &Fingerprint, now: u64) -> Option<Failure> {
-        match self.find(certificate) {
+        match self.find(&self.whose(certificate)) {
             Ok(Some(record)) => record.check(now).err(),
             Ok(None) => Some(gone()),
             Err(_) => None,
@@ -343,7 +386,7 @@ fn gone() -> Failure {
 
 impl Register for Tickets {
     fn knows(&self, certificate: &Fingerprint) -> bool {
-        if self.name_of(certificate).is_some() {
+        if self.name_of(certificate).is_some() || self.guests.find(certificate).is_some() {
             return true;
         }
         // Made a moment ago. Others are served meanwhile, though this is called within a handshake.

@@ -2,7 +2,7 @@
 //! and how it ended.
 //!
 //! What is refused is refused before anybody is reached: what would mean this machine there, or could be lost between
-//! the two.
+//! the two. Between two daemons nothing goes along in words: there is only what is refused.
 
 use crate::args::copy::CopyArgs;
 use crate::args::filters::{Along, FilterArgs};
@@ -13,6 +13,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
+use thalweg_client::by_daemon::BetweenDaemons;
 use thalweg_client::errand::{Errand, Given, SIGNAL_LIMIT, Told};
 use thalweg_client::far_movers::{self, How, Whom};
 use thalweg_client::job::Asked;
@@ -45,6 +46,14 @@ pub struct Between {
     copies: usize,
 }
 
+/// A copy whose two places are far.
+pub enum Elsewhere {
+    /// A deputy runs it, at an end that ssh reaches.
+    Deputy(Between),
+    /// Both are at daemons, of which one acts.
+    Daemons(BetweenDaemons),
+}
+
 /// What listens to it, and stops it.
 pub struct Hears<'a> {
     pub how: &'a How,
@@ -61,13 +70,30 @@ const RECEIPT: &str = "receipt";
 const REPORT: &str = "report";
 
 impl Pack<'_> {
+    /// The copy with this number, from 1, if both its places are far.
+    ///
+    /// # Errors
+    /// `Unsupported` for two places at one daemon; as [`Pack::with`]; `Usage` for what a copy between two daemons does
+    /// not do, and without a ticket for each.
+    pub fn elsewhere(&self, asked: &Asked, number: usize) -> Result<Option<Elsewhere>> {
+        if let Some(daemons) = asked.between_daemons(self.command)? {
+            self.check("one of the two daemons")?;
+            let of_both = self.args.link.ticket.as_deref();
+            daemons.check_tickets(of_both, self.args.to_ticket.as_deref())?;
+            return Ok(Some(Elsewhere::Daemons(daemons)));
+        }
+        let errand = asked.errand(self.command)?.map(|errand| self.with(asked, errand, number));
+        Ok(errand.transpose()?.map(Elsewhere::Deputy))
+    }
+
     /// What the copy with this number, from 1, takes along.
     ///
     /// # Errors
     /// `Usage` for what such a copy does not do, and without the ticket of a daemon; what is wrong with the ticket, or
     /// with the place of the receipt.
-    pub fn with(&self, asked: &Asked, errand: Errand, number: usize) -> Result<Between> {
-        self.check(&errand)?;
+    fn with(&self, asked: &Asked, errand: Errand, number: usize) -> Result<Between> {
+        self.check(&errand.acting())?;
+        self.check_receipt(&errand.acting())?;
         let Along { words: filters, files: mut attached } = self.filter.along()?;
         let mut words = vec![OsString::from(self.command)];
         words.extend(self.args.along.words.iter().cloned());
@@ -94,8 +120,9 @@ impl Pack<'_> {
         Ok(Between { errand, words, attached, receipt, report, number, copies })
     }
 
-    fn check(&self, errand: &Errand) -> Result<()> {
-        let (args, acting) = (self.args, errand.acting());
+    /// `acting`: where it runs.
+    fn check(&self, acting: &str) -> Result<()> {
+        let args = self.args;
         let typed = &args.link.typed.of_streams;
         for (option, is_typed) in [("--via", typed.via), ("--bind", typed.bind)] {
             if is_typed {
@@ -107,19 +134,23 @@ impl Pack<'_> {
                 return Err(refused(&cause));
             }
         }
-        if args.receipt.is_some() && args.remove_source_files {
-            let cause = format!(
-                "--receipt would come here after source files are removed (--remove-source-files), and be lost with the way: \
-                 log in to {acting}, and copy from there"
-            );
-            return Err(refused(&cause));
-        }
         if args.delete && self.copies > 1 {
             let cause = "--delete is for one copy where both places are far: two might end at the same place, and each would \
                          delete what the other brings";
             return Err(refused(cause));
         }
         Ok(())
+    }
+
+    fn check_receipt(&self, acting: &str) -> Result<()> {
+        if self.args.receipt.is_none() || !self.args.remove_source_files {
+            return Ok(());
+        }
+        let cause = format!(
+            "--receipt would come here after source files are removed (--remove-source-files), and be lost with the way: \
+             log in to {acting}, and copy from there"
+        );
+        Err(refused(&cause))
     }
 
     /// The ticket for its daemon; `None` where both ends are reached by ssh.

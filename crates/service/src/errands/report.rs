@@ -1,0 +1,148 @@
+//! What became of a copy, as a daemon that ran it for somebody hands it on.
+
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use thalweg_mover::basin::times::Passage;
+use thalweg_mover::basin::{self, Evidence};
+use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::link::Fingerprint;
+use thalweg_mover::plan::{Chosen, Plan};
+use thalweg_mover::run::agree::{Agreed, is_signed};
+use thalweg_mover::run::copy::{Report, Sources};
+use thalweg_wire::message::{Totals, is_congestion_name};
+use thalweg_wire::path::Sentence;
+use thalweg_wire::receipt::{Side, Signed, Statement};
+
+/// A [`Report`], but for what only the machine has use for that it was made on, and what follows from the rest.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ReportTold {
+    totals: Totals,
+    /// The statements of the sender and of the receiver.
+    signed: Option<(Signed, Signed)>,
+    plan: Plan,
+    elapsed: Duration,
+    evidence: Evidence,
+    attempts: u32,
+    passage: Passage,
+}
+
+/// The two that a copy was between, by their certificates.
+#[derive(Debug, Clone, Copy)]
+pub struct Between {
+    /// Who sent.
+    pub sender: Fingerprint,
+    /// Who received.
+    pub receiver: Fingerprint,
+}
+
+impl ReportTold {
+    /// Of what became of a copy here.
+    pub fn of(report: &Report) -> ReportTold {
+        let signed = report.agreed.as_ref();
+        ReportTold {
+            totals: report.totals,
+            signed: signed.map(|agreed| (agreed.sender.clone(), agreed.receiver.clone())),
+            plan: report.plan.clone(),
+            elapsed: report.elapsed,
+            evidence: report.evidence.clone(),
+            attempts: report.attempts,
+            passage: report.passage,
+        }
+    }
+
+    /// Reads what somebody told.
+    ///
+    /// # Errors
+    /// `Protocol` if it makes no sense.
+    pub fn read(text: &[u8]) -> Result<ReportTold> {
+        let odd = |error| Failure::new(FailureKind::Protocol, "read a report", error);
+        serde_json::from_slice(text).map_err(odd)
+    }
+
+    /// What it says, if it is of a copy between these two: each has signed what it states, and they state the same.
+    /// `is_stated`: somebody has to, as not of a dry run.
+    ///
+    /// # Errors
+    /// `Damage` if that is not so.
+    pub fn report(self, between: Between, is_stated: bool) -> Result<Report> {
+        let agreed = self.signed.map(|(sender, receiver)| Agreed { sender, receiver });
+        match &agreed {
+            Some(agreed) => check(agreed, between, &self.totals)?,
+            None if is_stated => return Err(odd("nobody signed what was done")),
+            None => {}
+        }
+        Ok(Report {
+            totals: self.totals,
+            agreed,
+            plan: inert_plan(self.plan),
+            elapsed: self.elapsed,
+            verdict: basin::judge(&self.evidence),
+            evidence: self.evidence,
+            attempts: self.attempts,
+            in_ssh: false,
+            learned: None,
+            passage: self.passage,
+            beginnings: Vec::new(),
+            compared: None,
+            sources: Sources::default(),
+        })
+    }
+}
+
+/// A sentence of somebody else, without what would do something to a terminal.
+pub fn inert(text: &str) -> String {
+    Sentence(text).to_string()
+}
+
+/// Reads a plan that somebody told. `None` if it makes no sense.
+pub fn plan_of(text: &[u8]) -> Option<Plan> {
+    serde_json::from_slice(text).ok().map(inert_plan)
+}
+
+/// The same with reasons that are inert.
+fn inert_plan(plan: Plan) -> Plan {
+    fn of<T>(Chosen { value, why }: Chosen<T>) -> Chosen<T> {
+        Chosen { value, why: inert(&why) }
+    }
+    let Plan { streams, chunk_bytes, segment_bytes, concurrency, depth, window_bytes, mut disk, .. } = plan;
+    disk.io_depth = of(disk.io_depth);
+    disk.engine = of(disk.engine);
+    disk.direct = disk.direct.map(of);
+    disk.order = disk.order.map(of);
+    Plan {
+        streams: of(streams),
+        chunk_bytes: of(chunk_bytes),
+        segment_bytes: of(segment_bytes),
+        concurrency: of(concurrency),
+        depth: of(depth),
+        window_bytes: of(window_bytes),
+        congestion: plan.congestion.filter(|name| is_congestion_name(&name.value)).map(of),
+        disk,
+        ..plan
+    }
+}
+
+/// Who ran the copy says how it ended; that the other one says the same is in what that signed.
+fn check(agreed: &Agreed, between: Between, totals: &Totals) -> Result<()> {
+    let (sender, receiver) = (&agreed.sender, &agreed.receiver);
+    for (signed, side, who) in
+        [(sender, Side::Sender, between.sender), (receiver, Side::Receiver, between.receiver)]
+    {
+        let is_theirs = Fingerprint::of(&signed.certificate.as_slice().into()).matches(&who);
+        let is_stated = signed.statement.side == side && signed.statement.signer.certificate == who.0;
+        if !is_theirs || !is_stated || !is_signed(signed) {
+            return Err(odd("a statement is not signed by the daemon that it is of"));
+        }
+    }
+    let (sent, received) = (&sender.statement, &receiver.statement);
+    let what = |of: &Statement| (of.root, of.entries, of.session);
+    let is_same = what(sent) == what(received);
+    match is_same && received.totals == *totals {
+        true => Ok(()),
+        false => Err(odd("the two daemons state different things")),
+    }
+}
+
+fn odd(cause: &str) -> Failure {
+    Failure::new(FailureKind::Damage, "compare receipts", cause)
+}
