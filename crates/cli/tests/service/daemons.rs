@@ -14,8 +14,10 @@ use thalweg_wire::message::{
 };
 
 const LIMIT: Duration = Duration::from_secs(300);
-/// So slow that what is watched is seen, and all of it would take minutes.
-const SLOW: [&str; 2] = ["--bwlimit", "2MB/s"];
+/// In chunks of which many are durable soon.
+const CHUNK: [&str; 2] = ["--chunk", "256KiB"];
+/// And so slowly that what is watched is seen.
+const SLOW: [&str; 4] = ["--chunk", "256KiB", "--bwlimit", "2MB/s"];
 const FILE_BYTES: usize = 64 << 20;
 
 /// Two machines with a daemon each, and that of the user.
@@ -214,7 +216,7 @@ fn a_copy_resumes_when_the_user_was_cut_off_and_stops_when_he_asks() {
     let running = site.command("cp", &SLOW, "large", "");
     site.moves();
     running.kill();
-    let ran = site.ok(&["--json"], "large", "");
+    let ran = site.ok(&[&CHUNK[..], &["--json"]].concat(), "large", "");
     assert!(ran.number("bytes_resumed") > 0, "{}", ran.stdout);
     site.is_there();
     std::fs::remove_file(site.to.path("in/large")).unwrap();

@@ -146,3 +146,57 @@ fn check(agreed: &Agreed, between: Between, totals: &Totals) -> Result<()> {
 fn odd(cause: &str) -> Failure {
     Failure::new(FailureKind::Damage, "compare receipts", cause)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_mover::link::Identity;
+    use thalweg_wire::Digest;
+    use thalweg_wire::message::{Check, VerifyLevel};
+    use thalweg_wire::receipt::TransferKind;
+
+    fn signed(by: &Identity, peer: &Identity, side: Side, root: u8) -> Signed {
+        let statement = Statement {
+            root: Digest([root; 32]),
+            entries: 1,
+            totals: Totals::default(),
+            unread: 0,
+            signed_at: 0,
+            side,
+            kind: TransferKind::Files,
+            signer: by.signatory(),
+            peer: peer.signatory(),
+            session: None,
+            place: None,
+            verify: VerifyLevel::default(),
+            check: Check::default(),
+            chunk_bytes: 1 << 20,
+            segment_bytes: 1 << 16,
+            header: None,
+        };
+        let signature = by.sign(&statement.signed_bytes());
+        Signed { statement, certificate: by.chain()[0].to_vec(), signature }
+    }
+
+    #[test]
+    fn who_ran_a_copy_is_believed_what_the_other_daemon_signed_as_well() {
+        let identities = ["acting", "other", "nobody"].map(|name| Identity::generate(name).unwrap());
+        let [acting, other, nobody] = &identities;
+        let between = Between { sender: other.fingerprint(), receiver: acting.fingerprint() };
+        let looked_at = |sender: Signed, receiver: Signed, totals: Totals| {
+            check(&Agreed { sender, receiver }, between, &totals).map_err(|failure| failure.kind)
+        };
+        let sent = |root| signed(other, acting, Side::Sender, root);
+        let received = |root| signed(acting, other, Side::Receiver, root);
+        assert_eq!(looked_at(sent(1), received(1), Totals::default()), Ok(()));
+        let damage = Err(FailureKind::Damage);
+        assert_eq!(looked_at(sent(1), received(2), Totals::default()), damage, "of another copy");
+        let more = Totals { done: 1, ..Totals::default() };
+        assert_eq!(looked_at(sent(1), received(1), more), damage, "more than was signed");
+        let forged = signed(nobody, acting, Side::Sender, 1);
+        assert_eq!(looked_at(forged, received(1), Totals::default()), damage, "by somebody else");
+        let mut changed = sent(2);
+        changed.statement.root = Digest([1; 32]);
+        assert_eq!(looked_at(changed, received(1), Totals::default()), damage, "changed since");
+    }
+}

@@ -109,9 +109,9 @@ impl Guests {
 
     /// Whether the client of this session vouched for somebody.
     pub fn has_of(&self, session: &Session) -> bool {
-        let guests = lock(&self.0);
-        let mut vouchers = guests.values().filter_map(|guest| guest.voucher.upgrade());
-        vouchers.any(|voucher| voucher.id == session.id)
+        let (now, guests) = (Instant::now(), lock(&self.0));
+        let living = guests.values().filter(|guest| guest.lives(now));
+        living.filter_map(|guest| guest.voucher.upgrade()).any(|voucher| voucher.id == session.id)
     }
 }
 
