@@ -2,14 +2,15 @@
 //!
 //! 1. Both are dialled, each with the user's ticket for it. That of the destination is asked first whether it may be
 //!    sent to the other one, then that of the source: the operator of each says so, by itself to none.
-//! 2. A key is made for this copy. The other daemon hears whose it is, and what its holder may do: this copy alone, with
-//!    no more rights than our ticket there, until our session ends. No key that lasts leaves this machine.
-//! 3. The one that acts gets that key and what is to be copied, and tells how it goes. It stops in order when it loses us.
+//! 2. A key is made for this copy. The other daemon hears whose it is, and what its holder may do: this copy alone,
+//!    with no more rights than our ticket there, until our session ends. No key that lasts leaves this machine.
+//! 3. The one that acts gets that key and what is to be copied, and tells how it goes. It stops in order when it loses
+//!    us.
 //! 4. What both state at the end is looked at here: each has signed that it is done.
 //!
 //! If a link of ours is lost, all of it begins anew, with another key: the copy resumes by what is durable.
 
-use crate::far_movers::{FarMovers, How, Whom, lacks_ticket, place_there};
+use crate::far_movers::{FarMovers, How, Whom, lacks_ticket, lacks_ticket_by, place_there};
 use crate::not_here;
 use crate::place::Place;
 use std::path::{Path, PathBuf};
@@ -108,13 +109,13 @@ impl BetweenDaemons {
         self.part
     }
 
-    /// Runs it to its end. `to_ticket` is the ticket for the daemon at the destination, where that has none of its own
-    /// and another one than [`How::ticket`]; `tells_all`: each entry is an event, and not only those that did not come
-    /// to a plain end.
+    /// Runs it to its end. [`How::ticket`] is the ticket for the daemon at the source, `to_ticket` for that at the
+    /// destination, where a place has none of its own; `tells_all`: each entry is an event, and not only those that did
+    /// not come to a plain end.
     ///
     /// # Errors
-    /// As a copy from or to a daemon; `Unsupported` if neither daemon may be sent to the other, or both are one; `Damage`
-    /// if they do not state the same.
+    /// As a copy from or to a daemon; `Unsupported` if neither daemon may be sent to the other, or both are one;
+    /// `Damage` if they do not state the same.
     pub fn run(
         &self,
         wishes: &Wishes,
@@ -123,7 +124,7 @@ impl BetweenDaemons {
         watch: &Watch,
         stop: &Stop,
     ) -> Result<Report> {
-        let hows = [how.clone(), How { ticket: to_ticket.or(how.ticket.clone()), ..how.clone() }];
+        let hows = [how.clone(), How { ticket: to_ticket, ..how.clone() }];
         let mut attempts = Attempts::new(HEALS, wishes.movement.link.patience, Instant::now());
         watch.meter.came(0);
         loop {
@@ -146,18 +147,21 @@ impl BetweenDaemons {
         }
     }
 
-    /// Refuses it where there is no ticket for one of them. `of_both` and `of_destination` are those that are given for
-    /// both, and for that at the destination.
+    /// Refuses it where there is no ticket for one of them: neither given, `from` and `to`, nor a place's own.
     ///
     /// # Errors
     /// `Usage`.
-    pub fn check_tickets(&self, of_both: Option<&Path>, of_destination: Option<&Path>) -> Result<()> {
-        for (end, given) in [(&self.from, of_both), (&self.to, of_destination.or(of_both))] {
-            if given.is_none() && matches!(end.whom, Whom::Daemon(_, None)) {
-                return Err(lacks_ticket(&end.address));
-            }
+    pub fn check_tickets(&self, from: Option<&Path>, to: Option<&Path>) -> Result<()> {
+        let lacks = |end: &End, given: Option<&Path>| {
+            given.is_none() && matches!(end.whom, Whom::Daemon(_, None))
+        };
+        if lacks(&self.from, from) {
+            return Err(lacks_ticket(&self.from.address));
         }
-        Ok(())
+        match lacks(&self.to, to) {
+            true => Err(lacks_ticket_by(&self.to.address, "--to-ticket")),
+            false => Ok(()),
+        }
     }
 
     /// Refuses what is not done between two daemons.
@@ -167,8 +171,10 @@ impl BetweenDaemons {
     pub fn check(&self, wishes: &Wishes) -> Result<()> {
         let usage = |cause: String| Err(Failure::new(FailureKind::Usage, RUN, cause));
         let (places, names) = (limits::PLACES_MAX, limits::ONLY_NAMES_MAX);
-        if self.sources.len() > places {
-            let cause = format!("at most {places} sources: name the directory that they are in");
+        let all = self.sources.iter().chain([&self.destination]).filter_map(place_there);
+        let bytes: usize = all.map(|place| place.path.len()).sum();
+        if self.sources.len() > places || bytes > limits::GUEST_PLACES_BYTES_MAX {
+            let cause = format!("at most {places} sources, and not as long names: name the directory that they are in");
             return usage(cause);
         }
         if wishes.selection.only.len() > names {

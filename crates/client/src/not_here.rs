@@ -1,6 +1,6 @@
-//! What is asked for and not here: a copy between two daemons of which none acts, two far places for what is no copy, several hosts where
-//! one is meant, places of other kinds. Each failure says what was asked, why it is not done, and the command that does
-//! it instead.
+//! What is asked for and not here: a copy between two daemons of which none acts, two far places for what is no copy,
+//! several hosts where one is meant, places of other kinds. Each failure says what was asked, why it is not done, and
+//! the command that does it instead.
 
 use crate::far_movers::{Whom, is_same_mover};
 use crate::place::Place;

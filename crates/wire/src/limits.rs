@@ -203,6 +203,8 @@ pub const SLOTS_MAX: usize = 256;
 pub const ADDRESS_BYTES_MAX: usize = 320;
 /// Key of a guest with its certificate, PEM: those that movers make have below a KiB.
 pub const GUEST_KEY_BYTES_MAX: usize = 16 << 10;
+/// Bytes of the paths of all places that a guest may have: a server keeps them while it is let in.
+pub const GUEST_PLACES_BYTES_MAX: usize = 64 << 10;
 /// For so long, in seconds, a guest is let in: a week.
 pub const GUEST_SECONDS_MAX: u32 = 7 * 86_400;
 

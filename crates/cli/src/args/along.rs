@@ -117,8 +117,8 @@ mod tests {
     use crate::place::Places;
     use std::path::Path;
 
-    /// The places; what is always done; how far sides are started or reached, and how is told of all copies of a command
-    /// together.
+    /// The places; what is always done; how far sides are started or reached, and how is told of all copies of a
+    /// command together.
     const STAYS: &[&str] = &[
         "and",
         "archive",

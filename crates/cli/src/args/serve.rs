@@ -84,8 +84,8 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FORM", value_enum)]
     pub log_format: Option<LogFormat>,
     /// Let clients send this daemon to these other daemons, of which each has the port of daemons if it names none: for
-    /// copies between an export here and one there (`thalweg cp tw://... tw://...`), which it then runs. With any it dials
-    /// wherever a client says. Not with --slots (default: to none)
+    /// copies between an export here and one there (`thalweg cp tw://... tw://...`), which it then runs. With any it
+    /// dials wherever a client says. Not with --slots (default: to none)
     #[arg(long, value_name = "HOST[:PORT]|any", value_delimiter = ',')]
     pub errands: Vec<String>,
     /// Refuse transfers of clients that do not ask for TLS records (`--cipher tls`)

@@ -210,14 +210,6 @@ fn join(last: &mut ErrandTold, told: ErrandTold) {
 /// Bytes that it takes, roughly.
 fn bytes_of(told: &ErrandTold) -> usize {
     use ErrandTold as T;
-    let of_outcome = |outcome: &Outcome| match outcome {
-        Outcome::Done { losses, .. } => losses.iter().map(|loss| loss.what.len() + loss.why.len()).sum(),
-        Outcome::Skipped(why) => why.len(),
-        Outcome::Failed(failure) => {
-            failure.cause.len() + failure.path.as_ref().map_or(0, |path| path.as_bytes().len())
-        }
-        Outcome::Unchanged { .. } => 0,
-    };
     let of_path = |path: &RelativePath| path.as_bytes().len() + ITEM_BYTES;
     match told {
         T::Settled(all) => {
@@ -237,6 +229,17 @@ fn bytes_of(told: &ErrandTold) -> usize {
         | T::Counts(_)
         | T::ReceiptBegins
         | T::Failed(_) => ITEM_BYTES,
+    }
+}
+
+fn of_outcome(outcome: &Outcome) -> usize {
+    match outcome {
+        Outcome::Done { losses, .. } => losses.iter().map(|loss| loss.what.len() + loss.why.len()).sum(),
+        Outcome::Skipped(why) => why.len(),
+        Outcome::Failed(failure) => {
+            failure.cause.len() + failure.path.as_ref().map_or(0, |path| path.as_bytes().len())
+        }
+        Outcome::Unchanged { .. } => 0,
     }
 }
 

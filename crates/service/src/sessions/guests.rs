@@ -33,6 +33,11 @@ impl Host {
         self.tickets.get().is_some_and(|tickets| tickets.has_guests_of(session))
     }
 
+    /// The certificate of the ticket that the client of this session has, or a guest's of who vouched for it.
+    pub(super) fn whose(&self, session: &Session) -> Fingerprint {
+        self.tickets.get().map_or(session.peer, |tickets| tickets.whose(&session.peer))
+    }
+
     /// The guest that the client of this session is, if it is one.
     pub(super) fn guest(&self, session: &Session) -> Option<Arc<Guest>> {
         self.tickets.get()?.guest(&session.peer)

@@ -236,12 +236,13 @@ impl Host {
         }
     }
 
-    /// Another session of the same client that receives for this job.
+    /// Another session of the same client, or of a guest of it, that receives for this job.
     fn holder(&self, session: &Arc<Session>, job_key: &[u8; 16]) -> Option<Arc<Session>> {
+        let ours = self.whose(session);
         let others: Vec<_> = self.sessions().values().cloned().collect();
         others.into_iter().find(|other| {
             !Arc::ptr_eq(other, session)
-                && other.peer.matches(&session.peer)
+                && self.whose(other).matches(&ours)
                 && other.transfers().iter().any(|transfer| transfer.writes_for(job_key))
         })
     }

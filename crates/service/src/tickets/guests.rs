@@ -1,5 +1,5 @@
-//! Guests: who is let in besides the holder of a ticket, for one copy of what that may do itself. The holder vouches for
-//! them in a session, and they end with it. They are kept in memory alone.
+//! Guests: who is let in besides the holder of a ticket, for one copy of what that may do itself. The holder vouches
+//! for them in a session, and they end with it. They are kept in memory alone.
 
 use super::SERVE;
 use std::collections::HashMap;

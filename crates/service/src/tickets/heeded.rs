@@ -288,7 +288,7 @@ impl Tickets {
     }
 
     /// Whose ticket counts for who has this certificate: of a guest that of who vouched for it.
-    fn whose(&self, certificate: &Fingerprint) -> Fingerprint {
+    pub(crate) fn whose(&self, certificate: &Fingerprint) -> Fingerprint {
         self.guest(certificate).map_or(*certificate, |guest| guest.of())
     }
 

@@ -26,7 +26,8 @@ use std::fmt;
 pub struct Vouch {
     /// Fingerprint of the guest's certificate.
     pub certificate: [u8; 32],
-    /// What it copies from, or the one place that it copies into.
+    /// What it copies from, or the one place that it copies into; their paths have at most
+    /// [`limits::GUEST_PLACES_BYTES_MAX`] together.
     pub places: Vec<Place>,
     /// It copies into that; else from that.
     pub write: bool,
@@ -43,6 +44,8 @@ impl Vouch {
         check_address(&self.at)?;
         check_count("places", self.places.len(), limits::PLACES_MAX)?;
         self.places.iter().try_for_each(Place::check)?;
+        let bytes = self.places.iter().map(|place| place.path.len()).sum();
+        check_count("paths of a guest", bytes, limits::GUEST_PLACES_BYTES_MAX)?;
         let is_one = !self.write && !self.places.is_empty() || self.places.len() == 1;
         match is_one && (1..=limits::GUEST_SECONDS_MAX).contains(&self.seconds) {
             true => Ok(()),
@@ -330,6 +333,18 @@ mod tests {
         assert!(vouches(1, true, 1) && vouches(2, false, limits::GUEST_SECONDS_MAX));
         assert!(!vouches(2, true, 1) && !vouches(0, true, 1) && !vouches(0, false, 1));
         assert!(!vouches(1, true, 0) && !vouches(1, true, limits::GUEST_SECONDS_MAX + 1));
+        assert!(!vouches(limits::PLACES_MAX + 1, false, 1));
+    }
+
+    #[test]
+    fn what_is_kept_of_a_guest_has_a_bound() {
+        let named = |bytes: usize| {
+            let place = Place { export: Some("data".to_owned()), path: vec![b'x'; bytes] };
+            let (places, at) = (vec![place.clone(), place], "a:8487".to_owned());
+            let vouch = Vouch { certificate: [1; 32], places, write: false, follow_links: false, seconds: 1, at };
+            is_taken(Question::Vouch(vouch))
+        };
+        assert!(named(limits::GUEST_PLACES_BYTES_MAX / 2) && !named(limits::GUEST_PLACES_BYTES_MAX / 2 + 1));
     }
 
     #[test]

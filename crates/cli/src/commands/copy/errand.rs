@@ -78,8 +78,8 @@ impl Pack<'_> {
     pub fn elsewhere(&self, asked: &Asked, number: usize) -> Result<Option<Elsewhere>> {
         if let Some(daemons) = asked.between_daemons(self.command)? {
             self.check("one of the two daemons")?;
-            let of_both = self.args.link.ticket.as_deref();
-            daemons.check_tickets(of_both, self.args.to_ticket.as_deref())?;
+            let (from, to) = (self.args.link.ticket.as_deref(), self.args.to_ticket.as_deref());
+            daemons.check_tickets(from, to)?;
             return Ok(Some(Elsewhere::Daemons(daemons)));
         }
         let errand = asked.errand(self.command)?.map(|errand| self.with(asked, errand, number));
