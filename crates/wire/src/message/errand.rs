@@ -341,8 +341,8 @@ mod tests {
         let named = |bytes: usize| {
             let place = Place { export: Some("data".to_owned()), path: vec![b'x'; bytes] };
             let (places, at) = (vec![place.clone(), place], "a:8487".to_owned());
-            let vouch = Vouch { certificate: [1; 32], places, write: false, follow_links: false, seconds: 1, at };
-            is_taken(Question::Vouch(vouch))
+            let (certificate, write, follow_links, seconds) = ([1; 32], false, false, 1);
+            is_taken(Question::Vouch(Vouch { certificate, places, write, follow_links, seconds, at }))
         };
         assert!(named(limits::GUEST_PLACES_BYTES_MAX / 2) && !named(limits::GUEST_PLACES_BYTES_MAX / 2 + 1));
     }
