@@ -311,6 +311,7 @@ impl BetweenDaemons {
                 dscp: link.dscp,
                 yields: asked.yields,
                 part: self.part,
+                finds_renames: fidelity.finds_renames,
                 ..Terms::of(limits::CHUNK_BYTES_MIN, limits::SEGMENT_BYTES_MIN as u32)
             },
             knobs: ErrandKnobs {

@@ -145,6 +145,7 @@ impl Bucket {
             way: self.store.name(),
             below,
             chunk_bytes: Some(|asked| chunk_bytes_for(asked, None)),
+            finds_renames: false,
         })
     }
 

@@ -9,6 +9,7 @@ use thalweg_mover::link::Fingerprint;
 use thalweg_mover::plan::{Chosen, Plan};
 use thalweg_mover::run::agree::{Agreed, is_signed};
 use thalweg_mover::run::copy::{Report, Sources};
+use thalweg_wire::account::RenamedAccount;
 use thalweg_wire::message::{Totals, is_congestion_name};
 use thalweg_wire::path::Sentence;
 use thalweg_wire::receipt::{Side, Signed, Statement};
@@ -24,6 +25,7 @@ pub struct ReportTold {
     evidence: Evidence,
     attempts: u32,
     passage: Passage,
+    renamed: RenamedAccount,
 }
 
 /// The two that a copy was between, by their certificates.
@@ -47,6 +49,7 @@ impl ReportTold {
             evidence: report.evidence.clone(),
             attempts: report.attempts,
             passage: report.passage,
+            renamed: report.renamed,
         }
     }
 
@@ -85,6 +88,7 @@ impl ReportTold {
             beginnings: Vec::new(),
             compared: None,
             sources: Sources::default(),
+            renamed: self.renamed,
         })
     }
 }

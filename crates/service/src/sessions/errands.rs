@@ -338,6 +338,7 @@ impl Host {
                 preserve: terms.preserve,
                 delete_max: terms.delete_max,
                 check: terms.check,
+                finds_renames: terms.finds_renames,
                 verify: terms.verify,
             },
             movement: Movement {
@@ -419,6 +420,7 @@ impl Host {
             way: shown(std::slice::from_ref(&errand.destination)),
             below: errand.destination.path.clone(),
             chunk_bytes: None,
+            finds_renames: true,
         })
     }
 

@@ -51,6 +51,8 @@ pub struct GivenDestination {
     /// Bytes of a chunk that suit it, of what the user asks for: a size that
     /// [`is_chunk_size`](thalweg_wire::limits::is_chunk_size) takes. `None`: any do.
     pub chunk_bytes: Option<fn(Option<u64>) -> u64>,
+    /// Where that is asked it looks for content that it has under other names.
+    pub finds_renames: bool,
 }
 
 impl Job<'_> {
@@ -126,6 +128,7 @@ mod tests {
             way: "given".to_owned(),
             below: b"there".to_vec(),
             chunk_bytes: Some(|asked| asked.unwrap_or(16 * MIB).max(8 * MIB)),
+            finds_renames: false,
         });
         let identity = Identity::generate("somebody").unwrap();
         let told: Arc<Mutex<Vec<String>>> = Arc::default();

@@ -38,6 +38,7 @@ fn to_fake(store: &Arc<Store>) -> To {
         way: "s3://bucket".to_owned(),
         below: b"to/".to_vec(),
         chunk_bytes: Some(|asked| chunk_bytes_for(asked, None)),
+        finds_renames: false,
     })
 }
 
