@@ -376,7 +376,7 @@ impl Host {
 
     /// The same of a guest for whom somebody vouched with that ticket.
     fn begin_as_guest(&self, session: &Session, ticket: &Record, vouched: Arc<Vouched>) {
-        session.set_ticket(format!("{}, by {}", ticket.name, vouched.at()), Some(vouched));
+        session.set_ticket(vouched.told(&ticket.name), Some(vouched));
         self.share_of_ticket(session, ticket);
     }
 

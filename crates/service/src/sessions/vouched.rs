@@ -121,6 +121,7 @@ mod tests {
         assert!(tickets.knows(&peer) && tickets.take(&peer, 2).is_err(), "it is no ticket");
         let guest = come(&host, &tickets, GUEST);
         assert_eq!(guest.ticket(), Some("alice, by a:8487"));
+        assert_eq!(tickets::holder_of(&guest).as_deref(), Some("alice"), "nothing else is counted under");
         assert!(whose(&guest) == session.peer && host.has_vouched(&session));
         assert!(host.exports_of(&guest).is_ok() && host.ends_for_ticket(&guest).is_none());
         let refused = host.vouch(&guest, vouch([4; 32], false)).expect_err("a guest vouches for nobody");

@@ -42,9 +42,13 @@ impl Vouched {
         self.voucher.upgrade().filter(|session| is_in_time && !session.is_closed())
     }
 
-    /// Where it acts, for people.
-    pub fn at(&self) -> String {
-        Escaped(self.vouch.at.as_bytes()).to_string()
+    /// What people are told of its ticket: the name of that, and where it acts.
+    pub fn told(&self, ticket: &str) -> String {
+        format!("{ticket}{}", self.acts_at())
+    }
+
+    fn acts_at(&self) -> String {
+        format!(", by {}", Escaped(self.vouch.at.as_bytes()))
     }
 
     fn lives(&self) -> bool {
@@ -120,6 +124,15 @@ impl AllVouched {
         let is_of = |guest: &Arc<Vouched>| now < guest.until && ptr::eq(guest.voucher.as_ptr(), session);
         !session.is_closed() && lock(&self.0).values().any(is_of)
     }
+}
+
+/// Name of the ticket of the client of this session alone, without what a client chose: of a guest that of who vouched
+/// for it.
+pub(crate) fn holder_of(session: &Session) -> Option<String> {
+    let told = session.ticket()?;
+    let guest = session.kept_of_ticket::<Vouched>();
+    let name = guest.map_or(Some(told), |guest| told.strip_suffix(&guest.acts_at()));
+    name.map(str::to_owned)
 }
 
 /// Somebody has this certificate, as a ticket, with a token, or as a guest.
