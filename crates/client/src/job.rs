@@ -77,6 +77,19 @@ impl Asked {
         Asked { part, ..self }
     }
 
+    /// Has this ticket count for the daemon at its destination, if that has none of its own and the sources are at a
+    /// daemon, too; whether both are.
+    pub fn give_to_ticket(&mut self, to_ticket: &Path) -> bool {
+        let is_from_daemon = matches!(self.sources.first(), Some(Place::Daemon { .. }));
+        match &mut self.destination {
+            Place::Daemon { ticket, .. } if is_from_daemon => {
+                ticket.get_or_insert_with(|| to_ticket.to_owned());
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// Whether neither its sources nor its destination are on this machine, or in buckets.
     pub fn is_both_far(&self) -> bool {
         let is_far = |place: &Place| Whom::of(place).is_some();

@@ -99,7 +99,7 @@ fn run_directly(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit>
     errand::check_ways(args, &asked, &elsewhere)?;
     let is_daemons = |one: &Option<Elsewhere>| matches!(one, Some(Elsewhere::Daemons(_)));
     if args.to_ticket.is_some() && !elsewhere.iter().any(is_daemons) {
-        return Err(usage("--to-ticket is for a copy between two daemons"));
+        return Err(needs_daemons());
     }
     let state = identity::state_directory(args.link.state.as_deref())?;
     // Before there are threads: they inherit it.
@@ -482,6 +482,11 @@ fn header(args: &CopyArgs, part: Option<PartOf>) -> receipt::Asked {
         args.places.iter().map(|place| Escaped(place.as_encoded_bytes()).to_string()).collect();
     let (to, from) = places.split_last().map(|(to, from)| (to.clone(), from.to_vec())).unwrap_or_default();
     receipt::Asked { from, to, compress: args.compress, delete: args.delete, part }
+}
+
+/// Why a ticket for the destination is refused.
+fn needs_daemons() -> Failure {
+    usage("--to-ticket is for a copy between two daemons")
 }
 
 fn usage(cause: &str) -> Failure {
