@@ -184,7 +184,10 @@ impl Host {
         let began = Instant::now();
         let full = self.start(work, &telling, &stop)?;
         let mut ended = attend(&telling, &meter, &stop, say, is_there);
-        if let Some(failure) = lock(&full).take() {
+        // What both signed before is done.
+        if ended.is_err()
+            && let Some(failure) = lock(&full).take()
+        {
             ended = Err(failure);
         }
         let (bytes, seconds) = (meter.bytes_verified.load(Ordering::Relaxed), began.elapsed().as_secs_f64());
@@ -272,12 +275,13 @@ impl Host {
     /// What all that this server moves, what all that the client's ticket moves, and what all transfers of its export
     /// move have a part in.
     fn shares_of(&self, session: &Arc<Session>, here: &[Place]) -> Result<OnBegin> {
-        let (host, asks, here) = (self.strong()?, session.clone(), here.to_vec());
+        let (host, here) = (self.strong()?, here.to_vec());
+        // That with which it began: one that expires meanwhile bounds what goes on for a while.
+        let ticket = self.ticket_of(by_of(session))?;
         Ok(Arc::new(move |session: &Session, number: TransferNumber| {
             session.share_in(host.total.share());
-            let ticket = host.ticket_of(by_of(&asks)).ok().flatten();
-            if let Some((tickets, ticket)) = host.tickets.get().zip(ticket)
-                && let Some(share) = tickets.share(&ticket)
+            if let Some((tickets, ticket)) = host.tickets.get().zip(ticket.as_ref())
+                && let Some(share) = tickets.share(ticket)
             {
                 session.share_in_ticket(share);
             }
