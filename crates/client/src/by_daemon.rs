@@ -152,9 +152,8 @@ impl BetweenDaemons {
     /// # Errors
     /// `Usage`.
     pub fn check_tickets(&self, from: Option<&Path>, to: Option<&Path>) -> Result<()> {
-        let lacks = |end: &End, given: Option<&Path>| {
-            given.is_none() && matches!(end.whom, Whom::Daemon(_, None))
-        };
+        let lacks =
+            |end: &End, given: Option<&Path>| given.is_none() && matches!(end.whom, Whom::Daemon(_, None));
         if lacks(&self.from, from) {
             return Err(lacks_ticket(&self.from.address));
         }
@@ -174,7 +173,9 @@ impl BetweenDaemons {
         let all = self.sources.iter().chain([&self.destination]).filter_map(place_there);
         let bytes: usize = all.map(|place| place.path.len()).sum();
         if self.sources.len() > places || bytes > limits::GUEST_PLACES_BYTES_MAX {
-            let cause = format!("at most {places} sources, and not as long names: name the directory that they are in");
+            let cause = format!(
+                "at most {places} sources, and not as long names: name the directory that they are in"
+            );
             return usage(cause);
         }
         if wishes.selection.only.len() > names {
@@ -225,7 +226,9 @@ impl BetweenDaemons {
             cast.acting_at
         )));
         let errand = self.errand(&cast, &guest, wishes, tells_all)?;
-        let between = Between { sender: source.session.peer, receiver: destination.session.peer };
+        let header = wishes.receipt.as_ref().map(|receipt| receipt.header);
+        let (sender, receiver) = (source.session.peer, destination.session.peer);
+        let between = Between { sender, receiver, header };
         let mut hearing = Hearing { wishes, watch, attempts, between, receipt: ReceiptHeard::default() };
         hearing.hear(cast.acting, errand, stop)
     }
@@ -343,6 +346,17 @@ fn odd(cause: &str) -> Failure {
     Failure::new(FailureKind::Protocol, RUN, cause)
 }
 
+/// Why it failed where it ran. Stopped there, though nobody asked for that here, it lost us.
+fn left(failure: Failure, stop: &Stop) -> Ended {
+    match failure.kind {
+        FailureKind::Stopped if !stop.is_asked() => {
+            let cause = "the daemon that acts stopped it: it heard nothing of this side";
+            Ended::Lost(Failure::new(FailureKind::Connection, RUN, cause))
+        }
+        _ => Ended::Final(failure),
+    }
+}
+
 fn stopped() -> Failure {
     Failure::new(FailureKind::Stopped, RUN, "stopped on request; the same command resumes it")
 }
@@ -374,7 +388,7 @@ impl Hearing<'_> {
         loop {
             match answers.piece(&|| stop.is_asked()) {
                 Some(Ok(Reply::Errand(told))) => {
-                    if let Some(report) = self.take(*told).map_err(Ended::Final)? {
+                    if let Some(report) = self.take(*told).map_err(|failure| left(failure, stop))? {
                         return Ok(report);
                     }
                 }
@@ -504,6 +518,20 @@ mod tests {
         other.block(0, lines("a"), true).unwrap();
         other.block(1, lines("c"), true).unwrap();
         assert_eq!(other.check(root).unwrap_err().kind, FailureKind::Damage);
+    }
+
+    /// Else the command would end as if somebody had pressed Ctrl-C.
+    #[test]
+    fn a_copy_that_is_stopped_where_it_runs_and_not_here_begins_anew() {
+        let stop = Stop::default();
+        let ended = left(stopped(), &stop);
+        assert!(matches!(ended, Ended::Lost(failure) if failure.kind == FailureKind::Connection));
+        let full = Failure::new(FailureKind::Space, "copy", "no room");
+        assert!(matches!(left(full, &stop), Ended::Final(failure) if failure.kind == FailureKind::Space));
+        stop.stop();
+        assert!(
+            matches!(left(stopped(), &stop), Ended::Final(failure) if failure.kind == FailureKind::Stopped)
+        );
     }
 
     #[test]

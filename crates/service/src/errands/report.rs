@@ -9,10 +9,11 @@ use thalweg_mover::link::Fingerprint;
 use thalweg_mover::plan::{Chosen, Plan};
 use thalweg_mover::run::agree::{Agreed, is_signed};
 use thalweg_mover::run::copy::{Report, Sources};
+use thalweg_wire::Digest;
 use thalweg_wire::account::RenamedAccount;
 use thalweg_wire::message::{Totals, is_congestion_name};
 use thalweg_wire::path::Sentence;
-use thalweg_wire::receipt::{Side, Signed, Statement};
+use thalweg_wire::receipt::{Side, Signed, Statement, TransferKind};
 
 /// A [`Report`], but for what only the machine has use for that it was made on, and what follows from the rest.
 #[derive(Debug, Serialize, Deserialize)]
@@ -35,6 +36,8 @@ pub struct Between {
     pub sender: Fingerprint,
     /// Who received.
     pub receiver: Fingerprint,
+    /// Digest of the header of the receipt that is written of it, if one is.
+    pub header: Option<Digest>,
 }
 
 impl ReportTold {
@@ -74,13 +77,17 @@ impl ReportTold {
             None if is_stated => return Err(odd("nobody signed what was done")),
             None => {}
         }
+        // What no peer may tell of itself is not told of it by another either.
+        let are_within =
+            [&self.evidence.sender, &self.evidence.receiver].iter().all(|side| side.check().is_ok());
+        let evidence = if are_within { self.evidence } else { Evidence::default() };
         Ok(Report {
             totals: self.totals,
             agreed,
             plan: inert_plan(self.plan),
             elapsed: self.elapsed,
-            verdict: basin::judge(&self.evidence),
-            evidence: self.evidence,
+            verdict: basin::judge(&evidence),
+            evidence,
             attempts: self.attempts,
             in_ssh: false,
             learned: None,
@@ -139,12 +146,17 @@ fn check(agreed: &Agreed, between: Between, totals: &Totals) -> Result<()> {
         }
     }
     let (sent, received) = (&sender.statement, &receiver.statement);
-    let what = |of: &Statement| (of.root, of.entries, of.session);
-    let is_same = what(sent) == what(received);
-    match is_same && received.totals == *totals {
-        true => Ok(()),
-        false => Err(odd("the two daemons state different things")),
+    let what = |of: &Statement| (of.root, of.entries, of.session, of.kind, of.verify, of.check);
+    // Else one could have signed what it did with somebody else.
+    let are_mutual = sent.peer == received.signer && received.peer == sent.signer;
+    let is_same = what(sent) == what(received) && sent.kind == TransferKind::Files;
+    if !are_mutual || !is_same || received.totals != *totals {
+        return Err(odd("the two daemons state different things"));
     }
+    // Who ran it signs the header, the other one none.
+    let signed = sent.header.or(received.header);
+    let is_ours = between.header.is_none() || signed == between.header;
+    if is_ours { Ok(()) } else { Err(odd("the daemons did not sign for this receipt")) }
 }
 
 fn odd(cause: &str) -> Failure {
@@ -155,11 +167,13 @@ fn odd(cause: &str) -> Failure {
 mod tests {
     use super::*;
     use thalweg_mover::link::Identity;
-    use thalweg_wire::Digest;
     use thalweg_wire::message::{Check, VerifyLevel};
-    use thalweg_wire::receipt::TransferKind;
 
     fn signed(by: &Identity, peer: &Identity, side: Side, root: u8) -> Signed {
+        signed_for(by, peer, side, root, None)
+    }
+
+    fn signed_for(by: &Identity, peer: &Identity, side: Side, root: u8, header: Option<Digest>) -> Signed {
         let statement = Statement {
             root: Digest([root; 32]),
             entries: 1,
@@ -176,7 +190,7 @@ mod tests {
             check: Check::default(),
             chunk_bytes: 1 << 20,
             segment_bytes: 1 << 16,
-            header: None,
+            header,
         };
         let signature = by.sign(&statement.signed_bytes());
         Signed { statement, certificate: by.chain()[0].to_vec(), signature }
@@ -186,7 +200,8 @@ mod tests {
     fn who_ran_a_copy_is_believed_what_the_other_daemon_signed_as_well() {
         let identities = ["acting", "other", "nobody"].map(|name| Identity::generate(name).unwrap());
         let [acting, other, nobody] = &identities;
-        let between = Between { sender: other.fingerprint(), receiver: acting.fingerprint() };
+        let (sender, receiver) = (other.fingerprint(), acting.fingerprint());
+        let between = Between { sender, receiver, header: None };
         let looked_at = |sender: Signed, receiver: Signed, totals: Totals| {
             check(&Agreed { sender, receiver }, between, &totals).map_err(|failure| failure.kind)
         };
@@ -202,5 +217,14 @@ mod tests {
         let mut changed = sent(2);
         changed.statement.root = Digest([1; 32]);
         assert_eq!(looked_at(changed, received(1), Totals::default()), damage, "changed since");
+        let with_another = signed(other, nobody, Side::Sender, 1);
+        assert_eq!(looked_at(with_another, received(1), Totals::default()), damage, "with somebody else");
+        let ours = Between { header: Some(Digest([7; 32])), ..between };
+        let for_receipt = |header: Option<u8>| {
+            let header = header.map(|header| Digest([header; 32]));
+            let receiver = signed_for(acting, other, Side::Receiver, 1, header);
+            check(&Agreed { sender: sent(1), receiver }, ours, &Totals::default()).is_ok()
+        };
+        assert!(for_receipt(Some(7)) && !for_receipt(Some(8)) && !for_receipt(None), "of another receipt");
     }
 }
