@@ -81,6 +81,18 @@ impl Ended {
             _ => Ended::Final(failure),
         }
     }
+
+    /// The same where our session at the other daemon is lost, with which the guest is not let in any more.
+    fn without_voucher(self) -> Ended {
+        match self {
+            Ended::Final(failure)
+                if matches!(failure.kind, FailureKind::Permission | FailureKind::Connection) =>
+            {
+                Ended::Lost(Failure { kind: FailureKind::Connection, ..failure })
+            }
+            ended => ended,
+        }
+    }
 }
 
 type Attempted<T> = std::result::Result<T, Ended>;
@@ -230,7 +242,10 @@ impl BetweenDaemons {
         let (sender, receiver) = (source.session.peer, destination.session.peer);
         let between = Between { sender, receiver, header };
         let mut hearing = Hearing { wishes, watch, attempts, between, receipt: ReceiptHeard::default() };
-        hearing.hear(cast.acting, errand, stop)
+        let ended = hearing.hear(cast.acting, errand, stop);
+        let session = &cast.other.session;
+        let is_lost = session.is_closed() || session.lost_since().is_some();
+        ended.map_err(|ended| if is_lost { ended.without_voucher() } else { ended })
     }
 
     /// Which of the two acts: that of the destination if it may be sent to the other one.
@@ -532,6 +547,15 @@ mod tests {
         assert!(
             matches!(left(stopped(), &stop), Ended::Final(failure) if failure.kind == FailureKind::Stopped)
         );
+    }
+
+    #[test]
+    fn a_guest_that_lost_who_vouched_for_it_is_another_link_that_was_lost() {
+        let ended = |kind| Ended::Final(Failure::new(kind, "begin a session", "no")).without_voucher();
+        for kind in [FailureKind::Permission, FailureKind::Connection] {
+            assert!(matches!(ended(kind), Ended::Lost(failure) if failure.kind == FailureKind::Connection));
+        }
+        assert!(matches!(ended(FailureKind::Space), Ended::Final(_)));
     }
 
     #[test]

@@ -67,6 +67,7 @@ impl Host {
     /// may, as long as the session lasts in which that was done.
     pub(super) fn end_without_ticket(&self) {
         let Some(tickets) = self.tickets.get() else { return };
+        tickets.tidy();
         let now = unix_seconds();
         let is_lost = |one: &Session| one.lost_since().is_some_and(|at| at.elapsed() > REFUSED_PATIENCE);
         // Of those with one ticket one is looked at: whether any is lost. Without the lock: files are.

@@ -341,6 +341,11 @@ impl Tickets {
         if self.has_ticket(certificate) { None } else { self.vouched.find(certificate) }
     }
 
+    /// Forgets guests that are over.
+    pub(crate) fn tidy(&self) {
+        self.vouched.tidy();
+    }
+
     /// Whether the client of this session vouched for somebody.
     pub(crate) fn has_vouched(&self, session: &Session) -> bool {
         self.vouched.has_of(session)

@@ -118,6 +118,12 @@ impl AllVouched {
         guest.filter(|guest| guest.lives())
     }
 
+    /// Forgets those that are over.
+    pub fn tidy(&self) {
+        let now = Instant::now();
+        lock(&self.0).retain(|_, guest| now < guest.until && guest.voucher.strong_count() > 0);
+    }
+
     /// Whether the client of this session vouched for somebody.
     pub fn has_of(&self, session: &Session) -> bool {
         let now = Instant::now();
@@ -142,7 +148,8 @@ pub(super) fn known() -> Failure {
 
 /// A guest is one as long as the session lasts of who vouched for it.
 pub(crate) fn over() -> Failure {
-    let cause = "who vouched for this guest is not connected any more, or did so too long ago";
+    let cause = "a guest has the rights of the holder of a ticket who vouched for it: that one is not connected any more, or \
+                 did so too long ago";
     Failure::new(FailureKind::Permission, SERVE, cause)
 }
 
