@@ -260,8 +260,9 @@ pub(super) fn messages() -> Vec<Sample<Message>> {
     all.extend(within(questions(), "ask", |question| Message::Ask { number: 513, question }));
     all.extend(within(slot_asks(), "ask", |question| Message::Ask { number: 515, question }));
     all.extend(within(replies(), "reply", |reply| Message::Reply { number: 513, reply }));
-    all.extend(within(errands::told(), "reply errand", |told| {
-        Message::Reply { number: 513, reply: Reply::Errand(Box::new(told)) }
+    all.extend(within(errands::told(), "reply errand", |told| Message::Reply {
+        number: 513,
+        reply: Reply::Errand(Box::new(told)),
     }));
     all.extend(within(opening::opens(), "open", |open| Message::Open(Box::new(open))));
     all.extend(within(opening::answers(), "opened", opened));
