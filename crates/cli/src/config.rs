@@ -29,7 +29,7 @@ use toml::de::{DeTable, DeValue};
 
 /// Options that may stand in a file or in the environment: what is of a site or a person. What one command line means
 /// (names, filters, --delete, --receipt, ...) is not among them.
-pub const OPTIONS: [&str; 54] = [
+pub const OPTIONS: [&str; 55] = [
     "advertise",
     "bind",
     "block-max",
@@ -45,6 +45,7 @@ pub const OPTIONS: [&str; 54] = [
     "depth",
     "direct",
     "dscp",
+    "errands",
     "export",
     "far-path",
     "far-ports",

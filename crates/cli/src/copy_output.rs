@@ -114,6 +114,11 @@ impl Teller {
         Ok(teller)
     }
 
+    /// Whether somebody is told of every entry.
+    pub fn tells_all(&self) -> bool {
+        self.json || self.verbose > 0 || self.dry_run || self.report.is_some()
+    }
+
     /// The copy with this number has nobody asked for a password any more.
     fn begun(&self, number: usize) {
         let is_new = lock(&self.undrawn).as_mut().is_some_and(|undrawn| undrawn.awaited.remove(&number));

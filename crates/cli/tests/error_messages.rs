@@ -177,7 +177,7 @@ fn an_error_says_what_was_done_of_what_and_what_may_be_done_about_it() {
             hint: "let thalweg place its own copy with --bootstrap",
         },
         Case {
-            words: vec!["cp", "tw://a.example/data/x", "tw://b.example/data/y"],
+            words: vec!["predict", "tw://a.example/data/x", "tw://b.example/data/y"],
             exit: 3,
             operation: "copy between far places",
             object: "tw://a.example:8487/data/x",

@@ -17,6 +17,9 @@ mod tokens;
 #[path = "service/provider.rs"]
 mod provider;
 
+#[path = "service/daemons.rs"]
+mod daemons;
+
 use nix::sys::signal::Signal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsRawFd;

@@ -323,7 +323,11 @@ fn what_cannot_be_copied_is_refused_before_anybody_is_reached() {
         assert!(said(&out).contains(why), "{words:?}: {}", said(&out));
         assert!(!reached.exists(), "{words:?}");
     };
-    refuse(&["tw://a/in/x", "tw://b/in/y"], 3, "both places are far");
+    refuse(&["tw://a/in/x", "tw://b/in/y"], 1, "a daemon asks who you are");
+    let lacks = "give the ticket or the place file that it wrote with --to-ticket";
+    refuse(&["tw://a/in/x", "tw://b/in/y", "--ticket", "t"], 1, lacks);
+    refuse(&["tw://a/in/x", "tw://b/in/y", "--ticket", "t", "--bind", "lo"], 1, "--bind names addresses");
+    refuse(&[&file, "a:x", "--to-ticket", "t"], 1, "--to-ticket is for a copy between two daemons");
     refuse(&[&file, "a:x", "--and", "tw://a/in/y", "tw://a/in/z"], 3, "both places are far");
     // What a copy between two far places does not do.
     refuse(&["tw://a/data/x", "b:y/"], 1, "a daemon asks who you are");
@@ -337,13 +341,13 @@ fn what_cannot_be_copied_is_refused_before_anybody_is_reached() {
     refuse(&[&file, "a:x", "--and", "a:y", "b:y", "here"], 1, "all sources must be at one place");
     // What is not here says what to do instead, in words that can be typed.
     refuse(
-        &["tw://a/in/x", "tw://b/in"],
+        &["tw://a/in/x", "tw://a/in"],
         3,
-        "thalweg cp DIR/x tw://b:8487/in/ (DIR is what the daemon there exports as in)",
+        "thalweg cp DIR/x DIR (DIR is what the daemon there exports as in)",
     );
     refuse(&["a:x", "b:y", "here/"], 1, "thalweg cp a:x here/ --and b:y here/");
     refuse(&["a,:x", "here"], 1, "a host of the list is missing");
-    refuse(&["tw://a,b/in/x", "tw://c/in"], 3, "both places are far");
+    refuse(&["tw://a,b/in/x", "tw://c/in"], 1, "a daemon asks who you are");
     refuse(&["s3a://b/k", "here"], 1, "a place in a bucket is written s3://b/k");
     refuse(&["az://b/k", "here"], 1, "set -o pipefail; rclone cat REMOTE:PATH | thalweg stream - DST");
     refuse(&[&file, "https://h/x"], 1, "curl -fL https://h/x | thalweg stream - DST");

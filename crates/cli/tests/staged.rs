@@ -148,14 +148,14 @@ fn a_tree_goes_from_one_daemon_to_another_through_a_stage() {
 }
 
 #[test]
-fn without_a_stage_two_daemons_are_told_of_one_and_with_it_what_cannot_be_done_is_refused() {
+fn without_a_stage_two_places_at_a_daemon_are_told_of_one_and_with_it_what_cannot_be_done_is_refused() {
     let scratch = Scratch::new();
     let refused = |words: &[&str], code: i32, told: &str| {
         let ran = run(with(scratch.thalweg(), words)).expect(code);
         assert!(ran.stderr.contains(told), "{words:?}: {}", ran.stderr);
     };
     let far = ["tw://a.example/data/x", "tw://b.example/data/y"];
-    refused(&["cp", far[0], far[1]], 3, "--stage DIR");
+    refused(&["cp", far[0], "tw://a.example/data/y"], 3, "--stage DIR");
     let stage = scratch.path("stage").display().to_string();
     std::fs::create_dir(&stage).unwrap();
     for (option, told) in [
@@ -174,6 +174,9 @@ fn without_a_stage_two_daemons_are_told_of_one_and_with_it_what_cannot_be_done_i
     refused(&["cp", "--stage", &stage, "--remove-source-files", &from, &to], 1, "takes --check digest");
     refused(&["cp", "--stage", &format!("{stage}:9"), &from, &to], 1, "at least 1.00 MiB");
     refused(&["cp", "--stage", &stage, "zero:1MiB", &to], 1, "is on no disk");
+    let to_ticket = "--to-ticket is for a copy between two daemons";
+    refused(&["cp", "--stage", &stage, "--to-ticket=t", &from, &to], 1, to_ticket);
+    refused(&["cp", "--stage", &stage, "--to-ticket=t", far[0], &to], 1, to_ticket);
     refused(&["cp", "--stage", &stage, &from, "null:"], 1, "keeps nothing");
     refused(&["cp", "--stage", &stage, "s3://bucket/x", &to], 3, "not looked up in a bucket");
     let inside = scratch.path("from/stage");

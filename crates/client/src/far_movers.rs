@@ -421,9 +421,13 @@ const TICKET: &str = "ticket";
 
 /// There is no ticket for the daemon at this address.
 pub fn lacks_ticket(address: &str) -> Failure {
+    lacks_ticket_by(address, "--ticket or THALWEG_TICKET")
+}
+
+/// The same where it is given by this option.
+pub(crate) fn lacks_ticket_by(address: &str, option: &str) -> Failure {
     let cause = format!(
-        "`{}`: a daemon asks who you are: give the ticket or the place file that it wrote with --ticket or \
-         THALWEG_TICKET",
+        "`{}`: a daemon asks who you are: give the ticket or the place file that it wrote with {option}",
         Escaped(address.as_bytes())
     );
     // Nobody was asked yet.

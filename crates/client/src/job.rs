@@ -1,7 +1,8 @@
 //! One copy, from places as they are written to its report: what every caller does the same way.
 
+use crate::by_daemon::BetweenDaemons;
 use crate::errand::Errand;
-use crate::far_movers::{self, FarMovers, Whom};
+use crate::far_movers::{self, FarMovers, Whom, is_same_mover};
 use crate::hosts;
 use crate::objects::{self, Bucket};
 use crate::place::{Place, Places};
@@ -76,6 +77,19 @@ impl Asked {
         Asked { part, ..self }
     }
 
+    /// Has this ticket count for the daemon at its destination, if that has none of its own and the sources are at a
+    /// daemon, too; whether both are.
+    pub fn give_to_ticket(&mut self, to_ticket: &Path) -> bool {
+        let is_from_daemon = matches!(self.sources.first(), Some(Place::Daemon { .. }));
+        match &mut self.destination {
+            Place::Daemon { ticket, .. } if is_from_daemon => {
+                ticket.get_or_insert_with(|| to_ticket.to_owned());
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// Whether neither its sources nor its destination are on this machine, or in buckets.
     pub fn is_both_far(&self) -> bool {
         let is_far = |place: &Place| Whom::of(place).is_some();
@@ -94,13 +108,29 @@ impl Asked {
         }
     }
 
-    /// The errand that it is if both its places are far; `None` if one of them is not. `command` is what was asked
-    /// for, as for [`Asked::read`].
+    /// The copy that it is if both its places are at daemons; else `None`. `command` is what was asked for, as for
+    /// [`Asked::read`].
+    ///
+    /// # Errors
+    /// `Unsupported` if both are at one.
+    pub fn between_daemons(&self, command: &str) -> Result<Option<BetweenDaemons>> {
+        match BetweenDaemons::of(command, &self.sources, &self.destination, self.part) {
+            Some(_) if is_same_mover(&self.sources[0], &self.destination) => {
+                Err(not_here::both_far(command, &self.sources, &self.destination))
+            }
+            daemons => Ok(daemons),
+        }
+    }
+
+    /// The errand that it is if both its places are far, and not both [at daemons](Asked::between_daemons); else
+    /// `None`. `command` is what was asked for, as for [`Asked::read`].
     ///
     /// # Errors
     /// As [`Errand::of`].
     pub fn errand(&self, command: &str) -> Result<Option<Errand>> {
-        match self.is_both_far() {
+        let is_daemon = |place: &Place| matches!(place, Place::Daemon { .. });
+        let are_daemons = self.sources.iter().chain([&self.destination]).all(is_daemon);
+        match self.is_both_far() && !are_daemons {
             true => Errand::of(command, &self.sources, &self.destination).map(Some),
             false => Ok(None),
         }
@@ -283,7 +313,7 @@ impl Asked {
         };
         // A bucket that is written takes no chunks of every size.
         let chunk_bytes = match &to {
-            To::Given(to) => Some((to.chunk_bytes)(self.chunk_bytes)),
+            To::Given(to) => to.chunk_bytes.map_or(self.chunk_bytes, |suits| Some(suits(self.chunk_bytes))),
             _ => self.chunk_bytes,
         };
         let mut from: Option<From> = None;

@@ -39,6 +39,8 @@ pub mod job;
 
 pub mod errand;
 
+pub mod by_daemon;
+
 pub mod predict;
 
 pub mod stream;

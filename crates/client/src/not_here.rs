@@ -1,13 +1,13 @@
-//! What is asked for and not here: a copy between two daemons, two far places for what is no copy, several hosts where
-//! one is meant, places of other kinds. Each failure says what was asked, why it is not done, and the command that does
-//! it instead.
+//! What is asked for and not here: a copy between two daemons of which none acts, two far places for what is no copy,
+//! several hosts where one is meant, places of other kinds. Each failure says what was asked, why it is not done, and
+//! the command that does it instead.
 
 use crate::far_movers::{Whom, is_same_mover};
 use crate::place::Place;
 use std::fmt::Write;
 use thalweg_mover::failure::{Failure, FailureKind, Reason};
 use thalweg_mover::link::ssh;
-use thalweg_wire::path::Escaped;
+use thalweg_wire::path::{Escaped, Sentence};
 
 /// Why several hosts in one place are refused.
 pub(crate) const SEVERAL_HOSTS: &str = "one place is at one host here: several share a copy of cp or sync, thalweg cp \
@@ -34,8 +34,8 @@ pub(crate) const HOME_OF_ANOTHER: &str = "homes of others are not looked up: giv
 that begins with a tilde is HOST:./~NAME)";
 
 /// Both places are far. Says which command to give, and where: at the far end that can be logged in to, else at that of
-/// the source. `command` is what was asked for: `cp` and `sync` copy between them unless both are daemons, so that who
-/// asks for such a copy by other means than the command is told the command.
+/// the source. `command` is what was asked for: `cp` and `sync` copy between them, of two daemons where one of them may
+/// be sent to the other, so that who asks for such a copy by other means than the command is told the command.
 pub(crate) fn both_far(command: &str, sources: &[Place], destination: &Place) -> Failure {
     let at = |end: &Place| match Whom::of(end) {
         Some(Whom::Ssh(host, None)) => host,
@@ -97,6 +97,24 @@ pub(crate) fn both_far(command: &str, sources: &[Place], destination: &Place) ->
         let _ = write!(cause, " (DIR is what the daemon there exports as {})", exports.join(", "));
     }
     Failure::new(FailureKind::Unsupported, BETWEEN, cause).because(Reason::BothFar)
+}
+
+/// Neither of two daemons may be sent to the other: who said so, each with its address, and why.
+pub(crate) fn no_errands<'a>(
+    command: &str,
+    (sources, destination): (&[Place], &Place),
+    refused: impl Iterator<Item = (&'a str, &'a Failure)>,
+) -> Failure {
+    let said = |(address, why): (&str, &Failure)| {
+        format!("the daemon at {}: {}", Escaped(address.as_bytes()), Sentence(&why.cause))
+    };
+    let said: Vec<String> = refused.map(said).collect();
+    let cause = format!(
+        "{}. A daemon acts itself where its operator lets it be sent to the other one, by thalweg serve --errands HOST; {}",
+        both_far(command, sources, destination).cause,
+        said.join("; ")
+    );
+    Failure::new(FailureKind::Unsupported, BETWEEN, cause).because(Reason::NoErrands)
 }
 
 /// What fails where both places are far.

@@ -16,7 +16,7 @@ use thalweg_objects::options::Surroundings;
 use thalweg_objects::source::{ObjectSource, ObjectSources, SourceOptions};
 use thalweg_objects::store::Store;
 use thalweg_sys::process::forbid_core_dumps;
-use thalweg_wire::message::SourceForm;
+use thalweg_wire::message::{self, SourceForm};
 
 pub use thalweg_objects::destination::KEEPS_NO;
 pub use thalweg_objects::location::{Location, SCHEME};
@@ -99,6 +99,7 @@ impl Bucket {
         let (source, form) = self.open_source(chunk_bytes)?;
         let source: Arc<dyn Source> = Arc::new(source);
         let (name, way) = (self.name(), self.store.name());
+        let chunk_bytes = Some(chunk_bytes);
         Ok(GivenSource { source, form, name, way, keeps: None, streams: STREAMS, chunk_bytes })
     }
 
@@ -140,9 +141,11 @@ impl Bucket {
             }),
             note: Arc::new(move || lock(&last).take()?.note()),
             name: self.name(),
+            place: message::Place { export: None, path: self.name() },
             way: self.store.name(),
             below,
-            chunk_bytes: |asked| chunk_bytes_for(asked, None),
+            chunk_bytes: Some(|asked| chunk_bytes_for(asked, None)),
+            finds_renames: false,
         })
     }
 
@@ -177,7 +180,7 @@ pub(crate) fn source_of(buckets: &[Bucket], chunk_bytes: Option<u64>) -> Result<
         way: ways.join(" "),
         keeps: nested(buckets),
         streams: STREAMS,
-        chunk_bytes,
+        chunk_bytes: Some(chunk_bytes),
     })
 }
 

@@ -20,7 +20,7 @@ use sizes::{FRAME_MORE_BYTES, chunk, for_frames, segment};
 pub use window::{Buffer, Window, window_of_buffers};
 
 /// A value and why it is that.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chosen<T> {
     /// The value.
     pub value: T,
@@ -170,7 +170,7 @@ impl Tuned {
 }
 
 /// What a transfer goes by.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     /// TCP connections (the papers' parallelism).
     pub streams: Chosen<u16>,
@@ -186,7 +186,9 @@ pub struct Plan {
     pub depth: Chosen<Option<u32>>,
     /// Bytes under way in each stream, at most; `None`: left to the kernel.
     pub window_bytes: Chosen<Option<u64>>,
-    /// What the systems of both ends let one stream have; `None` where that does not matter or nothing is known.
+    /// What the systems of both ends let one stream have; `None` where that does not matter or nothing is known. It is
+    /// not handed on: who plans tells what follows from it.
+    #[serde(skip)]
     pub window: Option<Window>,
     /// What the streams shall be enough for: a rate that is known not to be passed, else [`RATE_BITS_PER_S`].
     pub goal_bits_per_s: u64,
@@ -602,5 +604,13 @@ mod tests {
         let packed = super::plan(&Asked { compress: true, ..asked }, &far);
         assert_eq!(packed.streams.value, 7);
         assert_eq!(plan.disk.engine.to_string(), "threads (io_uring is not to be had: EPERM)");
+    }
+
+    #[test]
+    fn a_plan_that_is_handed_on_says_the_same_and_has_no_word_that_none_has() {
+        let plan = plan(&Asked::default(), &Path::default());
+        let text = serde_json::to_string(&plan).unwrap();
+        assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan);
+        assert!(serde_json::from_str::<Plan>(&text.replace("\"auto\"", "\"so\"")).is_err());
     }
 }

@@ -17,7 +17,7 @@ use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::measure::{self, Measure};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::session::Session;
-use thalweg_wire::message::{Message, Part, Place, Question, Reply, SlotAsk};
+use thalweg_wire::message::{Errand, Message, Part, Place, Question, Reply, SlotAsk};
 use thalweg_wire::{Digest, Entry, Evidence, RelativePath, limits};
 
 /// Answers a question, piece by piece. `reads`: what the session has read and digested so far. `free`: gives back the
@@ -39,7 +39,9 @@ pub(crate) fn answer(
     let is_digest = matches!(question, Question::Digest { .. });
     let is_further = matches!(question, Question::Read { offset: 1.., .. });
     let mut done = Done::default();
-    let ended = host.exports().check_question(&question).and_then(|()| match question {
+    let may_ask = host.exports().check_question(&question);
+    let may_ask = may_ask.and_then(|()| host.check_guest_question(session, &question));
+    let ended = may_ask.and_then(|()| match question {
         Question::About => {
             let program = format!("thalweg {}", env!("CARGO_PKG_VERSION"));
             let exports = host.exports_of(session).map(|exports| exports.names());
@@ -68,6 +70,12 @@ pub(crate) fn answer(
             measure_part(host, &pen, &place, part, time, threads)
         }
         Question::Slot(ask) => slot(host, &pen, ask),
+        Question::ErrandTo { address } => {
+            // Who comes in no more is told nothing of whom it may reach.
+            host.exports_of(session).and_then(|_| host.check_errand_to(&address))
+        }
+        Question::Vouch(vouch) => host.vouch(session, vouch),
+        Question::Errand(errand) => run_errand(host, &pen, *errand),
     });
     // Who has seen enough has read what came.
     let is_well = ended.as_ref().err().is_none_or(|failure| failure.kind == FailureKind::Stopped);
@@ -247,6 +255,11 @@ fn slot(host: &Host, pen: &Pen<'_>, ask: SlotAsk) -> Result<()> {
     answer.map_or(Ok(()), |reply| pen.say(reply))
 }
 
+fn run_errand(host: &Host, pen: &Pen<'_>, errand: Errand) -> Result<()> {
+    let say = |told| pen.say(Reply::Errand(Box::new(told)));
+    host.run_errand(pen.session, errand, &say, &|| pen.has_link() && pen.room.is_wanted())
+}
+
 fn resolve(host: &Host, pen: &Pen<'_>, place: &Place) -> Result<SurveyPlace> {
     host.exports_of(pen.session)?.resolve(place, false).map(survey_place)
 }
@@ -305,6 +318,11 @@ impl Room {
     pub fn enough(&self) {
         *self.lock() = None;
         self.changed.notify_all();
+    }
+
+    /// Whether the client wants the rest.
+    pub fn is_wanted(&self) -> bool {
+        self.lock().is_some()
     }
 
     /// Takes room for one piece, and waits for it as long as it `has_link`.

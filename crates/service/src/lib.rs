@@ -30,6 +30,8 @@ pub mod jobs;
 
 pub mod metrics;
 
+pub mod errands;
+
 mod answer;
 
 pub mod sd_notify;

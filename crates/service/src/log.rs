@@ -10,6 +10,7 @@
 use crate::accept::source_of;
 use crate::metrics::{Count, Labels, Metrics};
 use crate::published::{self, cut};
+use crate::tickets::holder_of;
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -61,8 +62,10 @@ pub(crate) struct Line {
     /// Name of the session.
     session: String,
     client: Fingerprint,
-    /// Name of the client's ticket, if it has one.
+    /// Name of the client's ticket, if it has one; of a guest also where it acts, in words that a client chose.
     ticket: Option<String>,
+    /// The name alone.
+    holder: Option<String>,
     address: Option<SocketAddr>,
     /// Its number in the session; `None` of an answer.
     transfer: Option<u16>,
@@ -201,7 +204,7 @@ impl Line {
 
     /// Has it counted, too, as one at this export, if that is one of the daemon's.
     pub fn counted(self, metrics: &Arc<Metrics>, export: Option<String>) -> Line {
-        let ticket = self.ticket.clone();
+        let ticket = self.holder.clone();
         let labels = Labels { kind: self.kind, direction: self.direction, export, ticket };
         Line { count: Some(metrics.begin(labels)), ..self }
     }
@@ -252,6 +255,7 @@ impl Line {
             session: session.name(),
             client: session.peer,
             ticket: session.ticket().map(str::to_owned),
+            holder: holder_of(session),
             address: session.peer_address(),
             transfer: Some(open.transfer.0),
             direction: Some(match open.direction() {
@@ -286,6 +290,7 @@ impl Line {
             session: session.name(),
             client: session.peer,
             ticket: session.ticket().map(str::to_owned),
+            holder: holder_of(session),
             address: session.peer_address(),
             transfer: None,
             direction: None,
@@ -588,6 +593,7 @@ mod tests {
             session: String::new(),
             client: Fingerprint([0; 32]),
             ticket: None,
+            holder: None,
             address: None,
             transfer: None,
             direction: None,

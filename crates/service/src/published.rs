@@ -225,6 +225,12 @@ impl Publisher {
         self.put(|told| told.progress = Some(progress));
     }
 
+    /// It is done for the client of this session.
+    pub(crate) fn is_for(&self, session: &Session) {
+        let (address, ticket) = (session.peer_address(), session.ticket().map(str::to_owned));
+        self.put(|told| (told.address, told.ticket) = (address, ticket));
+    }
+
     /// The last word; what was told last stands.
     pub fn over(&self, state: State) {
         self.put(|told| told.state = state);

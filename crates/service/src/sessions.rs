@@ -7,7 +7,8 @@ use crate::log::{Failures, of_session};
 use crate::metrics::{Metrics, Refused};
 use crate::slots::Slots;
 use crate::tickets::issuers::NotTaken;
-use crate::tickets::{Guest, Record, Standing, Tickets};
+use crate::tickets::{self, Guest, Record, Standing, Tickets, Vouched};
+use errands::Errands;
 use export_totals::ExportTotals;
 use owner::ServerOwner;
 use std::collections::HashMap;
@@ -48,6 +49,10 @@ mod signing;
 
 mod reaping;
 
+mod vouched;
+
+mod errands;
+
 pub(crate) use course::Bounds;
 pub use host_limits::{HostLimits, Origin};
 pub(crate) use opening::{check_congestion, logged_notes, path_of};
@@ -81,6 +86,8 @@ pub struct Host {
     total: Arc<Total>,
     /// What transfers have a share of, by their exports.
     export_totals: ExportTotals,
+    /// Copies that it runs as the client of another server.
+    errands: Errands,
     /// What failed of late, for the log.
     pub(crate) failures: Arc<Failures>,
     /// What it counts.
@@ -114,6 +121,7 @@ impl Host {
             removals: Mutex::default(),
             idle_since: Mutex::new(Instant::now()),
             measuring: Mutex::default(),
+            errands: Errands::default(),
             failures: Arc::default(),
             metrics: Metrics::new(),
             work: Arc::default(),
@@ -137,26 +145,53 @@ impl Host {
         }
     }
 
-    /// The ticket of a client with this certificate, or what the token of its session gives, as it is now; `None` where
-    /// there are no tickets.
+    /// The ticket of who comes so, or what the token of its session gives, as it is now; `None` where there are no
+    /// tickets.
     ///
     /// # Errors
     /// `Permission` if it is not taken any more.
-    fn ticket_of(&self, peer: &Fingerprint, guest: Option<&Guest>) -> Result<Option<Arc<Record>>> {
+    fn ticket_of(&self, by: By<'_>) -> Result<Option<Arc<Record>>> {
         let now = unix_seconds();
-        match guest.map(Guest::record) {
-            Some(record) => record.check(now).map(|()| Some(record)),
-            None => self.tickets.get().map(|tickets| tickets.take(peer, now)).transpose(),
+        match by {
+            By::Ticket(peer) => self.tickets.get().map(|tickets| tickets.take(peer, now)).transpose(),
+            By::Token(guest) => {
+                let record = guest.record();
+                record.check(now).map(|()| Some(record))
+            }
+            // Who vouches is no such guest: this ends.
+            By::Vouched(vouched) => self.ticket_of(by_of(&vouched.voucher().ok_or_else(tickets::over)?)),
+        }
+    }
+
+    /// Why what is under way of who comes so ends now for want of a ticket, if it does.
+    fn ends_of(&self, by: By<'_>) -> Option<Failure> {
+        let now = unix_seconds();
+        match by {
+            By::Ticket(peer) => self.tickets.get()?.ends(peer, now),
+            By::Token(guest) => guest.record().ends(now),
+            By::Vouched(vouched) => match vouched.voucher() {
+                Some(voucher) => self.ends_of(by_of(&voucher)),
+                None => Some(tickets::over()),
+            },
+        }
+    }
+
+    /// Why nothing is begun now by who comes so, if that is known.
+    fn refuses(&self, by: By<'_>) -> Option<Failure> {
+        let now = unix_seconds();
+        match by {
+            By::Ticket(peer) => self.tickets.get()?.refuses(peer, now),
+            By::Token(guest) => guest.record().check(now).err(),
+            By::Vouched(vouched) => match vouched.voucher() {
+                Some(voucher) => self.refuses(by_of(&voucher)),
+                None => Some(tickets::over()),
+            },
         }
     }
 
     /// Why what the client of this session has under way ends now for want of a ticket, if it does.
     pub(crate) fn ends_for_ticket(&self, session: &Session) -> Option<Failure> {
-        let now = unix_seconds();
-        match guest_of(session) {
-            Some(guest) => guest.record().ends(now),
-            None => self.tickets.get()?.ends(&session.peer, now),
-        }
+        self.ends_of(by_of(session))
     }
 
     /// What the client of this session may reach now.
@@ -165,7 +200,7 @@ impl Host {
     /// `Permission` if its ticket is not taken any more.
     pub(crate) fn exports_of(&self, session: &Session) -> Result<Exports> {
         let exports = self.exports();
-        let Some(ticket) = self.ticket_of(&session.peer, guest_of(session))? else { return Ok(exports) };
+        let Some(ticket) = self.ticket_of(by_of(session))? else { return Ok(exports) };
         Ok(exports.narrowed(&ticket.reach))
     }
 
@@ -288,13 +323,17 @@ impl Host {
         let peer = connection.peer_fingerprint();
         let limits = ControlLimits { stall_timeout: self.limits.stall_timeout, ..ControlLimits::default() };
         let owner = Box::new(ServerOwner::new(self.this.clone(), self.limits.requests));
-        let ticket = self.ticket_of(&peer, guest.as_deref());
+        let vouched = guest.is_none().then(|| self.tickets.get()?.vouched(&peer)).flatten();
+        let by = By::of(&peer, guest.as_deref(), vouched.as_deref());
+        let ticket = self.ticket_of(by);
+        let refused = ticket.is_err().then(|| self.refused_ticket(by));
         let session = Session::new(id, key, answer.cipher, peer, limits, owner, event::nobody())?;
-        match &ticket {
-            Ok(Some(ticket)) => self.begin_with(&session, ticket, guest),
-            Ok(None) => {}
-            Err(_) => self.metrics.refuse(self.refused_ticket(&peer, guest.as_deref())),
+        match (&ticket, vouched) {
+            (Ok(Some(ticket)), Some(vouched)) => self.begin_as_guest(&session, ticket, vouched),
+            (Ok(Some(ticket)), None) => self.begin_with(&session, ticket, guest),
+            (Ok(None) | Err(_), _) => {}
         }
+        refused.into_iter().for_each(|refused| self.metrics.refuse(refused));
         session.share_in(self.total.share());
         self.sessions().insert(id, session.clone());
         // Known before it is answered: the client may dial streams at once.
@@ -312,11 +351,15 @@ impl Host {
     }
 
     /// What is wrong with the ticket of a client that is not let in.
-    fn refused_ticket(&self, peer: &Fingerprint, guest: Option<&Guest>) -> Refused {
+    fn refused_ticket(&self, by: By<'_>) -> Refused {
         let now = unix_seconds();
-        let standing = match guest {
-            Some(guest) => Some(guest.record().standing(now)),
-            None => self.tickets.get().and_then(|tickets| tickets.standing(peer, now)),
+        let standing = match by {
+            By::Ticket(peer) => self.tickets.get().and_then(|tickets| tickets.standing(peer, now)),
+            By::Token(guest) => Some(guest.record().standing(now)),
+            By::Vouched(vouched) => match vouched.voucher() {
+                Some(voucher) => return self.refused_ticket(by_of(&voucher)),
+                None => None,
+            },
         };
         match standing {
             Some(Standing::Expired(_)) => Refused::TicketExpired,
@@ -328,6 +371,16 @@ impl Host {
     /// What a session has of its ticket. Where slots are promised nothing of them is held back by a limit.
     fn begin_with(&self, session: &Session, ticket: &Record, guest: Option<Arc<Guest>>) {
         session.set_ticket(ticket.name.clone(), guest);
+        self.share_of_ticket(session, ticket);
+    }
+
+    /// The same of a guest for whom somebody vouched with that ticket.
+    fn begin_as_guest(&self, session: &Session, ticket: &Record, vouched: Arc<Vouched>) {
+        session.set_ticket(vouched.told(&ticket.name), Some(vouched));
+        self.share_of_ticket(session, ticket);
+    }
+
+    fn share_of_ticket(&self, session: &Session, ticket: &Record) {
         let Some(tickets) = self.tickets.get() else { return };
         if let Some(share) = tickets.share(ticket).filter(|_| self.slots.is_none()) {
             session.share_in_ticket(share);
@@ -540,9 +593,30 @@ pub struct First {
     pub(crate) verdict: Option<Verdict>,
 }
 
-/// Who showed a token where this session began, if it is one that began with a token.
-fn guest_of(session: &Session) -> Option<&Guest> {
-    session.kept_of_ticket()
+/// With what somebody comes.
+#[derive(Clone, Copy)]
+enum By<'a> {
+    /// With a ticket of this certificate, if there is one.
+    Ticket(&'a Fingerprint),
+    /// With a token, shown where the session began.
+    Token(&'a Guest),
+    /// With the word of another client.
+    Vouched(&'a Vouched),
+}
+
+impl<'a> By<'a> {
+    fn of(peer: &'a Fingerprint, guest: Option<&'a Guest>, vouched: Option<&'a Vouched>) -> By<'a> {
+        match (guest, vouched) {
+            (Some(guest), _) => By::Token(guest),
+            (None, Some(vouched)) => By::Vouched(vouched),
+            (None, None) => By::Ticket(peer),
+        }
+    }
+}
+
+/// With what the client of this session came.
+fn by_of(session: &Session) -> By<'_> {
+    By::of(&session.peer, session.kept_of_ticket(), session.kept_of_ticket())
 }
 
 /// A hello that is accepted.
@@ -598,8 +672,13 @@ pub(crate) mod tests {
 
     /// A session of this host that was cut off.
     pub(crate) fn cut_off(host: &Arc<Host>, id: u8) -> Arc<Session> {
+        cut_off_of(host, id, Fingerprint([7; 32]))
+    }
+
+    /// The same, of a client with this certificate.
+    pub(crate) fn cut_off_of(host: &Arc<Host>, id: u8, peer: Fingerprint) -> Arc<Session> {
         let owner = Box::new(ServerOwner::new(host.this.clone(), host.limits.requests));
-        let (key, peer) = ([id; 32].into(), Fingerprint([7; 32]));
+        let key = [id; 32].into();
         let limits = ControlLimits::default();
         let session = Session::new([id; 16], key, Cipher::Aes128Gcm, peer, limits, owner, event::nobody())
             .expect("a session");

@@ -34,9 +34,12 @@ pub mod issuers;
 
 mod guests;
 
+mod vouched;
+
 pub use daemon::Daemon;
 pub(crate) use guests::Guest;
 pub use heeded::Tickets;
+pub(crate) use vouched::{Vouched, holder_of, over, vouches_for_nobody};
 
 /// Name of the ticket of the daemon's owner, which no other has.
 pub const OWNER: &str = "owner";

@@ -199,6 +199,15 @@ pub const SLOT_DEADLINE_MICROS_MAX: u64 = 600_000_000;
 /// Slots of one server: each one that is asked for is compared with all.
 pub const SLOTS_MAX: usize = 256;
 
+/// Address that a server is to be sent to, `host:port`: the longest DNS name, and more.
+pub const ADDRESS_BYTES_MAX: usize = 320;
+/// Key of a guest with its certificate, PEM: those that movers make have below a KiB.
+pub const GUEST_KEY_BYTES_MAX: usize = 16 << 10;
+/// Bytes of the paths of all places that a guest may have: a server keeps them while it is let in.
+pub const GUEST_PLACES_BYTES_MAX: usize = 64 << 10;
+/// For so long, in seconds, a guest is let in: a week.
+pub const GUEST_SECONDS_MAX: u32 = 7 * 86_400;
+
 /// Data streams in one link.
 pub const STREAMS_MAX: u16 = 256;
 /// Transfers in one link at the same time.

@@ -53,6 +53,10 @@ mod question;
 // Times at which a producer has the way for itself.
 mod slot;
 
+// Copies that one server runs as the client of another.
+mod errand;
+
+pub use errand::{Errand, ErrandCounts, ErrandKnobs, ErrandTold, GuestKey, Vouch};
 pub use failure::{Failure, FailureKind};
 pub use fate::{AckLevel, Loss, Outcome, Run, ScanTotals, Seal, SourceTotals, Totals, Want};
 pub use flow::{FlowBegin, FlowLeft, FlowMark, FlowMessage, FlowStand, FlowTerms, Origin, Until};
@@ -305,6 +309,7 @@ impl Message {
                 Reply::Slot(slot) => slot.check(),
                 Reply::Slots(table) => table.check(),
                 Reply::Channel(status) => status.check(),
+                Reply::Errand(told) => told.check(),
                 _ => Ok(()),
             },
             Message::Transfer(_, message) => message.check(),

@@ -124,8 +124,8 @@ mod tests {
     use crate::place::Places;
     use std::path::Path;
 
-    /// The places; what is always done; how far sides are started, and how is told of all copies of a command together;
-    /// whether the command is a job.
+    /// The places; what is always done; how far sides are started or reached, and how is told of all copies of a
+    /// command together; whether the command is a job.
     const STAYS: &[&str] = &[
         "and",
         "archive",
@@ -144,6 +144,7 @@ mod tests {
         "rsh",
         "sparse",
         "state",
+        "to_ticket",
     ];
     /// `FilterArgs::along` makes these words, and the files that they name go along.
     const OF_FILTERS: &[&str] =

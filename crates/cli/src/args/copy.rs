@@ -192,6 +192,10 @@ pub struct CopyArgs {
     /// The link. It stands here for the order of the help: behind the disks, before the other knobs of speed.
     #[command(flatten)]
     pub link: LinkArgs,
+    /// The ticket for the daemon at the destination, where both places are at daemons: --ticket is that for the one at
+    /// the source
+    #[arg(long, value_name = "FILE")]
+    pub to_ticket: Option<PathBuf>,
     /// Files larger than a request in flight at once; smaller ones travel in packs, which this does not bound
     /// (default: 256)
     #[arg(long, value_name = "N", value_parser = parse_concurrency)]

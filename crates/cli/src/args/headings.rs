@@ -16,7 +16,7 @@ const ASKS: [&str; 7] = ["verify", "check", "ls", "du", "cat", "rm", "slots"];
 const REACHING: Heading = (
     "Reaching the far side",
     &["ticket", "rsh", "bootstrap", "stall-timeout", "patience"],
-    &["port", "far-path", "far-ports", "near-ports", "ipv4", "ipv6", "state"],
+    &["to-ticket", "port", "far-path", "far-ports", "near-ports", "ipv4", "ipv6", "state"],
 );
 
 const OF_COPIES: [Heading; 8] = [

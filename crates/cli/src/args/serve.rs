@@ -95,6 +95,11 @@ pub struct ServeArgs {
     /// counts (`GET /metrics`), and whether it accepts (`GET /healthz`). Port 0 lets the kernel choose (default: none)
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub metrics: Option<String>,
+    /// Let clients send this daemon to these other daemons, of which each has the port of daemons if it names none: for
+    /// copies between an export here and one there (`thalweg cp tw://... tw://...`), which it then runs. With any it
+    /// dials wherever a client says. Not with --slots (default: to none)
+    #[arg(long, value_name = "HOST[:PORT]|any", value_delimiter = ',')]
+    pub errands: Vec<String>,
     /// Refuse transfers of clients that do not ask for TLS records (`--cipher tls`)
     #[arg(long)]
     pub require_tls: bool,

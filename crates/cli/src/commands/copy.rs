@@ -8,11 +8,12 @@ use crate::exit::Exit;
 use crate::place::Places;
 use crate::{begun, out, running, show, signals, threads};
 use earlier::Earlier;
-use errand::{Between, Hears, Pack};
+use errand::{Between, Elsewhere, Hears, Pack};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use thalweg_client::by_daemon::BetweenDaemons;
 use thalweg_client::errand::client_line;
 use thalweg_client::far_movers::{FarMovers, How, Whom};
 use thalweg_client::identity;
@@ -93,11 +94,13 @@ fn run_directly(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit>
     }
     let state = identity::state_path(args.link.state.as_deref())?;
     let pack = Pack { command, args, filter: &filter, state: &state, copies: asked.len() };
-    let between = |(asked, number): (&Asked, usize)| -> Result<Option<Between>> {
-        asked.errand(command)?.map(|errand| pack.with(asked, errand, number)).transpose()
-    };
-    let errands = asked.iter().zip(1..).map(between).collect::<Result<Vec<_>>>()?;
-    errand::check_ways(args, &asked, &errands)?;
+    let elsewhere = |(asked, number): (&Asked, usize)| pack.elsewhere(asked, number);
+    let elsewhere = asked.iter().zip(1..).map(elsewhere).collect::<Result<Vec<_>>>()?;
+    errand::check_ways(args, &asked, &elsewhere)?;
+    let is_daemons = |one: &Option<Elsewhere>| matches!(one, Some(Elsewhere::Daemons(_)));
+    if args.to_ticket.is_some() && !elsewhere.iter().any(is_daemons) {
+        return Err(needs_daemons());
+    }
     let state = identity::state_directory(args.link.state.as_deref())?;
     // Before there are threads: they inherit it.
     stand_back(args.manners.priority())?;
@@ -109,16 +112,17 @@ fn run_directly(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit>
     let is_shared = args.part.is_none() && asked.iter().any(|asked| asked.part().is_some());
     how.ssh.connect_max = (asked.len() > 1 && are_several_hosts(&far)).then_some(BESIDE_CONNECT_MAX);
     let mut far_movers = FarMovers::new(how.clone());
-    let here = asked.iter().zip(&errands).filter(|(_, errand)| errand.is_none());
+    let here = asked.iter().zip(&elsewhere).filter(|(_, elsewhere)| elsewhere.is_none());
     far_movers.reach_together(&here.flat_map(|(asked, _)| asked.far_movers()).collect::<Vec<_>>())?;
-    let reach = |(asked, errand): (Asked, Option<Between>)| -> Result<Work> {
-        Ok(match errand {
-            Some(errand) => Work::Between(Box::new(errand)),
+    let reach = |(asked, elsewhere): (Asked, Option<Elsewhere>)| -> Result<Work> {
+        Ok(match elsewhere {
+            Some(Elsewhere::Deputy(errand)) => Work::Between(Box::new(errand)),
+            Some(Elsewhere::Daemons(daemons)) => Work::Daemons(Box::new(daemons)),
             None => Work::Here(Box::new(asked.in_chunks(args.chunk).reach(&mut far_movers, &state)?)),
         })
     };
-    let has_between = errands.iter().any(Option::is_some);
-    let works = reach_all(asked.into_iter().zip(errands).collect(), is_shared, reach)?;
+    let has_between = elsewhere.iter().any(Option::is_some);
+    let works = reach_all(asked.into_iter().zip(elsewhere).collect(), is_shared, reach)?;
     let jobs: Vec<&Job> = works.iter().flatten().filter_map(Work::job).collect();
     if args.delete {
         job::refuse_shared(&jobs)?;
@@ -128,6 +132,7 @@ fn run_directly(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit>
         jobs.iter().try_for_each(|job| job.refuse_written(written))?;
     }
     let mut wishes = wishes(args, &filter, only.unwrap_or_default(), &state)?;
+    works.iter().flatten().filter_map(Work::daemons).try_for_each(|daemons| daemons.check(&wishes))?;
     let mut unused = args.link.typed.unused(&far);
     if has_between {
         // Of what goes along it is said where such a copy runs.
@@ -163,6 +168,7 @@ fn run_directly(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit>
         works: &works,
         receipts: &receipts,
         how: &how,
+        to_ticket: args.to_ticket.as_deref(),
         wishes: &wishes,
         rate_changes,
         congestion: &congestion,
@@ -216,9 +222,9 @@ fn are_several_hosts(far: &[Whom]) -> bool {
 /// Reaches their places. Of a copy that several hosts share (`may_lack`), a host that is not reached leaves its parts
 /// undone, unless none is; it is tried once.
 fn reach_all(
-    asked: Vec<(Asked, Option<Between>)>,
+    asked: Vec<(Asked, Option<Elsewhere>)>,
     may_lack: bool,
-    mut reach: impl FnMut((Asked, Option<Between>)) -> Result<Work>,
+    mut reach: impl FnMut((Asked, Option<Elsewhere>)) -> Result<Work>,
 ) -> Result<Vec<Result<Work>>> {
     let mut works = Vec::with_capacity(asked.len());
     let mut lost: Vec<(Whom, Failure)> = Vec::new();
@@ -248,9 +254,9 @@ fn reach_all(
 /// The receipt of each copy that ends or begins here, if one is asked for: that of another is written there.
 fn begin_receipts(args: &CopyArgs, works: &[Result<Work>]) -> Result<Vec<Option<ReceiptFile>>> {
     let begin = |(work, number): (&Result<Work>, usize)| {
-        let job = work.as_ref().ok().and_then(Work::job);
-        let path = job.zip(receipt_at(args, number, works.len()));
-        path.map(|(job, path)| ReceiptFile::begin(&path, &header(args, job.part))).transpose()
+        let part = work.as_ref().ok().and_then(Work::own_part);
+        let path = part.zip(receipt_at(args, number, works.len()));
+        path.map(|(part, path)| ReceiptFile::begin(&path, &header(args, part))).transpose()
     };
     works.iter().zip(1..).map(begin).collect()
 }
@@ -276,6 +282,8 @@ enum Work {
     Here(Box<Job>),
     /// Both are far.
     Between(Box<Between>),
+    /// Both are at daemons, of which one acts.
+    Daemons(Box<BetweenDaemons>),
 }
 
 impl Work {
@@ -283,8 +291,21 @@ impl Work {
     fn job(&self) -> Option<&Job> {
         match self {
             Work::Here(job) => Some(job),
-            Work::Between(_) => None,
+            Work::Between(_) | Work::Daemons(_) => None,
         }
+    }
+
+    /// What is done between two daemons.
+    fn daemons(&self) -> Option<&BetweenDaemons> {
+        match self {
+            Work::Daemons(daemons) => Some(daemons),
+            Work::Here(_) | Work::Between(_) => None,
+        }
+    }
+
+    /// The part that it is of, if any, where what is told of it is made here.
+    fn own_part(&self) -> Option<Option<PartOf>> {
+        self.job().map(|job| job.part).or_else(|| self.daemons().map(BetweenDaemons::part))
     }
 }
 
@@ -294,6 +315,7 @@ struct Copies<'a> {
     works: &'a [Result<Work>],
     receipts: &'a [Option<ReceiptFile>],
     how: &'a How,
+    to_ticket: Option<&'a Path>,
     wishes: &'a Wishes,
     /// How often its rate had changed when that was what was typed.
     rate_changes: u64,
@@ -338,6 +360,7 @@ impl Copies<'_> {
                     let run = move || match work {
                         Work::Here(job) => self.run_one(job, receipt, meter, listener),
                         Work::Between(errand) => self.run_between(errand, meter, listener),
+                        Work::Daemons(daemons) => self.run_daemons(daemons, receipt, meter, listener),
                     };
                     threads::spawn_scoped(scope, "copy", run)
                         .map_err(|failure| listener.failed(&failure, Exit::of(failure.kind)))
@@ -364,21 +387,49 @@ impl Copies<'_> {
         meter: &Arc<Meter>,
         listener: &Arc<Listener>,
     ) -> std::result::Result<Ended, Exit> {
-        let (hears, hears_link) = (listener.clone(), self.teller.clone());
-        let watch = Watch {
-            events: Arc::new(move |event| hears.hear(&event)),
-            is_behind: Some(Arc::new(out::is_behind)),
-            link_events: Arc::new(move |event| hears_link.hear_link(&event)),
-            meter: meter.clone(),
-            evidence: None,
-        };
+        let watch = self.watch(meter, listener);
         let mut wishes = self.wishes.clone();
         wishes.receipt = receipt.map(ReceiptFile::sink);
         wishes.movement.link.congestion = self.congestion.where_we_send(job.is_push());
         if let Some(text) = self.congestion.note.clone().filter(|_| job.is_push()) {
             listener.hear(&Event::Note(text));
         }
-        let report = job.run(&wishes, self.state, &watch, self.stop).map_err(|failure| {
+        self.ended(job.run(&wishes, self.state, &watch, self.stop), listener)
+    }
+
+    /// Has one of two daemons run it; a failure is told at once.
+    fn run_daemons(
+        &self,
+        daemons: &BetweenDaemons,
+        receipt: Option<&ReceiptFile>,
+        meter: &Arc<Meter>,
+        listener: &Arc<Listener>,
+    ) -> std::result::Result<Ended, Exit> {
+        let watch = self.watch(meter, listener);
+        let mut wishes = self.wishes.clone();
+        wishes.receipt = receipt.map(ReceiptFile::sink);
+        // It is looked at by who sends.
+        wishes.movement.link.congestion = self.congestion.where_we_send(false);
+        let hows = (self.how, self.to_ticket.map(Path::to_owned));
+        let report = daemons.run(&wishes, hows, self.teller.tells_all(), &watch, self.stop);
+        self.ended(report, listener)
+    }
+
+    /// Who watches a copy that is told of here.
+    fn watch(&self, meter: &Arc<Meter>, listener: &Arc<Listener>) -> Watch {
+        let (hears, hears_link) = (listener.clone(), self.teller.clone());
+        Watch {
+            events: Arc::new(move |event| hears.hear(&event)),
+            is_behind: Some(Arc::new(out::is_behind)),
+            link_events: Arc::new(move |event| hears_link.hear_link(&event)),
+            meter: meter.clone(),
+            evidence: None,
+        }
+    }
+
+    /// How it ended; a failure is told at once.
+    fn ended(&self, report: Result<Report>, listener: &Arc<Listener>) -> std::result::Result<Ended, Exit> {
+        let report = report.map_err(|failure| {
             let exit = match failure.kind {
                 FailureKind::Stopped => self.signal.exit(),
                 kind => Exit::of(kind),
@@ -431,6 +482,11 @@ fn header(args: &CopyArgs, part: Option<PartOf>) -> receipt::Asked {
         args.places.iter().map(|place| Escaped(place.as_encoded_bytes()).to_string()).collect();
     let (to, from) = places.split_last().map(|(to, from)| (to.clone(), from.to_vec())).unwrap_or_default();
     receipt::Asked { from, to, compress: args.compress, delete: args.delete, part }
+}
+
+/// Why a ticket for the destination is refused.
+fn needs_daemons() -> Failure {
+    usage("--to-ticket is for a copy between two daemons")
 }
 
 fn usage(cause: &str) -> Failure {
@@ -552,7 +608,7 @@ mod tests {
         let both = [["x/", "down,up:y"], ["z/", "down,up:w"]];
         let asked = both.into_iter().flat_map(read).map(|asked| (asked, None)).collect();
         let mut tried = Vec::new();
-        let reach = |(asked, _): (Asked, Option<Between>)| {
+        let reach = |(asked, _): (Asked, Option<Elsewhere>)| {
             let Some(Whom::Ssh(host, _)) = asked.far_movers().next() else { panic!("it is by ssh") };
             tried.push(host.clone());
             if host == "down" {

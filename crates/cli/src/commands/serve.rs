@@ -14,6 +14,7 @@ use std::time::Duration;
 use thalweg_cli::args::slots::SlotRate;
 use thalweg_cli::args::{Args, Command};
 use thalweg_client::options::memory;
+use thalweg_client::place::DEFAULT_PORT;
 use thalweg_lab::doctor::{Roots, group_memory_bytes, machine_memory_bytes};
 use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
 use thalweg_mover::link::{ClientTrust, Identity, PlaceFile, Ticket};
@@ -21,6 +22,7 @@ use thalweg_mover::measure::{self, Measure};
 use thalweg_mover::run::client::LinkSettings;
 use thalweg_mover::run::steer::Rate;
 use thalweg_service::accept;
+use thalweg_service::errands::ErrandsTo;
 use thalweg_service::export::{Changes, Export, Exports};
 use thalweg_service::metrics::{self, Answering, Build};
 use thalweg_service::sd_notify::Manager;
@@ -55,6 +57,7 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     }
     let issuers = args.issuers.as_deref().map(|path| Issuers::read(path, units::parse_rate)).transpose()?;
     let told_issuers = issuers.as_ref().map(Issuers::told).unwrap_or_default();
+    let errands = errands(args)?;
     super::copy::bound_memory(args.memory.or_else(|| group_bytes.map(of_group)));
     let state = identity::state_directory(args.state.as_deref())?;
     let _own = take_state(&state)?;
@@ -85,6 +88,7 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
         slots_bits_per_s,
         settle,
         rate: rate.clone(),
+        errands,
         ..HostLimits::default().for_sessions(args.max_sessions, args.max_sessions_per_address)
     };
     let fingerprint = own.fingerprint();
@@ -271,6 +275,16 @@ fn exports(args: &ServeArgs) -> Result<Vec<Export>> {
     args.export.iter().map(|text| Export::read(text, units::parse_size, units::parse_rate)).collect()
 }
 
+/// Whom clients may send it to.
+fn errands(args: &ServeArgs) -> Result<ErrandsTo> {
+    let usage = |cause: String| Failure::new(FailureKind::Usage, "read --errands", cause);
+    let errands = ErrandsTo::read(&args.errands, DEFAULT_PORT).map_err(usage)?;
+    match args.slots.is_some() && errands != ErrandsTo::Nobody {
+        true => Err(usage("what it moves for clients has no slot: it goes not with --slots".to_owned())),
+        false => Ok(errands),
+    }
+}
+
 /// A limit would hold back what has a slot, also that of one export.
 fn check_limit(args: &ServeArgs, exports: &[Export], has_slots: bool) -> Result<()> {
     let is_limited = args.bwlimit.is_some() || exports.iter().any(|one| one.rights.bits_per_s_max.is_some());
@@ -294,7 +308,7 @@ struct Began {
 }
 
 /// What is asked for that takes effect at the start alone, by its option.
-type Fixed = [(&'static str, String); 19];
+type Fixed = [(&'static str, String); 20];
 
 fn fixed(args: &ServeArgs) -> Fixed {
     [
@@ -314,6 +328,7 @@ fn fixed(args: &ServeArgs) -> Fixed {
         ("max-spill", format!("{:?}", args.max_spill)),
         ("block-max", format!("{:?}", args.block_max)),
         ("metrics", format!("{:?}", args.metrics)),
+        ("errands", format!("{:?}", args.errands)),
         ("log-format", format!("{:?}", args.log_format)),
         ("require-tls", format!("{:?}", args.require_tls)),
         ("ktls, tls-records", format!("{:?}", args.tls)),

@@ -2,7 +2,7 @@ use thalweg_wire::message::{Failure, FailureKind, Reason};
 
 pub(super) fn of(failure: &Failure) -> Option<&'static str> {
     Some(match failure.reason {
-        Reason::BothFar => {
+        Reason::BothFar | Reason::NoErrands => {
             "where you cannot log in: cp and sync go through a directory here with --stage DIR; one file also through a pipe: \
              thalweg cat SRC | thalweg stream - DST"
         }

@@ -2,19 +2,42 @@
 
 use super::{Chosen, Tuned, chosen};
 use crate::order;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 use thalweg_wire::message::{Direct, Disk, Order};
 
 /// How disks are used: what is asked for, or what each side does by itself, in words.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskPlan {
     /// Requests in flight for each stream.
     pub io_depth: Chosen<u16>,
     /// What keeps several requests in flight, at this machine.
+    #[serde(deserialize_with = "known")]
     pub engine: Chosen<&'static str>,
     /// Past the page cache, at the source and at the destination.
+    #[serde(deserialize_with = "both_known")]
     pub direct: [Chosen<&'static str>; 2],
     /// Order of requests, at the source and at the destination.
+    #[serde(deserialize_with = "both_known")]
     pub order: [Chosen<&'static str>; 2],
+}
+
+/// All words of such plans.
+const WORDS: [&str; 10] =
+    ["io_uring", "threads", "on", "off", "auto", "strict", "serial", "loose", "none", "layout"];
+
+fn known<'de, D: Deserializer<'de>>(from: D) -> Result<Chosen<&'static str>, D::Error> {
+    known_of(Chosen::deserialize(from)?)
+}
+
+fn both_known<'de, D: Deserializer<'de>>(from: D) -> Result<[Chosen<&'static str>; 2], D::Error> {
+    let [source, destination] = <[Chosen<String>; 2]>::deserialize(from)?;
+    Ok([known_of(source)?, known_of(destination)?])
+}
+
+fn known_of<E: Error>(Chosen { value, why }: Chosen<String>) -> Result<Chosen<&'static str>, E> {
+    let word = WORDS.into_iter().find(|word| *word == value);
+    word.map(|value| Chosen { value, why }).ok_or_else(|| E::custom("no word of a plan"))
 }
 
 /// Disk requests in flight for each stream, if nobody says otherwise: fewer cost a disk that is the narrowest stage,

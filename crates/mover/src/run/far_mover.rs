@@ -9,6 +9,7 @@ use crate::failure::Result;
 use crate::link::{KernelTls, TlsForm};
 use crate::mutex::lock;
 use crate::run::client::{Client, Connect, LinkSettings};
+use crate::run::session::Session;
 use crate::run::spread::{Local, Spread};
 use rustls::ClientConfig;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -76,11 +77,15 @@ pub fn unused_of_link(
     ]
 }
 
+/// What is called for each transfer that is begun, before anything of it moves.
+pub type OnBegin = Arc<dyn Fn(&Session, TransferNumber) + Send + Sync>;
+
 /// See the module.
 pub struct FarMover {
     connect: Arc<dyn Connect>,
     tls: Arc<ClientConfig>,
     server_name: String,
+    on_begin: Option<OnBegin>,
     sessions: Mutex<Sessions>,
 }
 
@@ -126,7 +131,14 @@ impl FarMover {
     /// One that `connect` reaches; `tls` says who we are and whom we expect under `server_name`. Nothing is dialled
     /// yet.
     pub fn new(connect: Arc<dyn Connect>, tls: Arc<ClientConfig>, server_name: &str) -> FarMover {
-        FarMover { connect, tls, server_name: server_name.to_owned(), sessions: Mutex::default() }
+        let (server_name, on_begin) = (server_name.to_owned(), None);
+        FarMover { connect, tls, server_name, on_begin, sessions: Mutex::default() }
+    }
+
+    /// Has this called for each transfer: what it moves may have to share with others.
+    #[must_use]
+    pub fn on_begin(self, on_begin: OnBegin) -> FarMover {
+        FarMover { on_begin: Some(on_begin), ..self }
     }
 
     /// Has data streams spread over addresses of both sides, as [`Spread::new`]; none of either changes nothing.
@@ -173,6 +185,14 @@ impl FarMover {
     /// # Errors
     /// As [`Client::connect`].
     pub fn transfer(&self, settings: LinkSettings, events: Events) -> Result<(Arc<Client>, TransferNumber)> {
+        let (client, number) = self.take_number(settings, events)?;
+        if let Some(on_begin) = &self.on_begin {
+            on_begin(&client.session, number);
+        }
+        Ok((client, number))
+    }
+
+    fn take_number(&self, settings: LinkSettings, events: Events) -> Result<(Arc<Client>, TransferNumber)> {
         // Held while it is dialled: the others wait for it rather than dial as well.
         let mut sessions = self.lock();
         sessions.shared.retain(|shared| !shared.client.session.is_closed());

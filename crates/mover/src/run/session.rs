@@ -275,7 +275,7 @@ impl Session {
         self.ticket.get()?.1.as_ref()?.downcast_ref()
     }
 
-    /// Has it move no more than its share. To be called before it has a link; a second time it does nothing.
+    /// Has it move no more than its share. To be called before it has streams; a second time it does nothing.
     pub fn share_in(&self, share: Share) {
         let _ = self.share.set(share);
     }

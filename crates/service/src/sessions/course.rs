@@ -188,7 +188,7 @@ impl Host {
 
 /// Looks at the room that is kept free, if it is time to when so much is taken. Why the transfer ends, if it
 /// does.
-fn too_full(kept: &KeptFree, looks: &Cell<Looks>, taken: u64) -> Option<Failure> {
+pub(super) fn too_full(kept: &KeptFree, looks: &Cell<Looks>, taken: u64) -> Option<Failure> {
     let (mut seen, now) = (looks.get(), Instant::now());
     if !seen.is_due(now, taken) {
         return None;

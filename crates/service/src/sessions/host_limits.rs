@@ -3,6 +3,7 @@
 
 use super::Host;
 use crate::accept::source_of;
+use crate::errands::ErrandsTo;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::IpAddr;
@@ -56,6 +57,8 @@ pub struct HostLimits {
     pub settle: Duration,
     /// What all sessions move together at most, both directions in one; it may change at any time.
     pub rate: Arc<Rate>,
+    /// Whom it may be sent to by its clients.
+    pub errands: ErrandsTo,
 }
 
 impl Default for HostLimits {
@@ -78,6 +81,7 @@ impl Default for HostLimits {
             slots_bits_per_s: None,
             settle: Duration::ZERO,
             rate: Arc::default(),
+            errands: ErrandsTo::default(),
         }
     }
 }

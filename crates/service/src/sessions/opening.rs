@@ -1,6 +1,7 @@
 //! Transfers of files as a server opens them.
 
 use super::course::{Bounds, ServedTransfer};
+use super::vouched::whose;
 use super::{Host, removal};
 use crate::export::KeptFree;
 use crate::log::{Done, Line, of_session};
@@ -48,6 +49,7 @@ impl Host {
         if let Some(share) = self.export_totals.share_at(open.places()) {
             session.share_transfer(number, share);
         }
+        let may_begin = may_begin.and_then(|()| self.check_guest(session, open));
         let opened = may_begin.and_then(|()| self.open_as_asked(session, open, &line));
         let starts = opened.is_ok();
         let opened = opened.unwrap_or_else(|failure| {
@@ -240,12 +242,13 @@ impl Host {
         }
     }
 
-    /// Another session of the same client that receives for this job.
+    /// Another session of the same client, or of a guest of it, that receives for this job.
     fn holder(&self, session: &Arc<Session>, job_key: &[u8; 16]) -> Option<Arc<Session>> {
+        let ours = whose(session);
         let others: Vec<_> = self.sessions().values().cloned().collect();
         others.into_iter().find(|other| {
             !Arc::ptr_eq(other, session)
-                && other.peer.matches(&session.peer)
+                && whose(other).matches(&ours)
                 && other.transfers().iter().any(|transfer| transfer.writes_for(job_key))
         })
     }
@@ -385,7 +388,7 @@ fn come_of(run: &ReceiveRun) -> Progress {
     Progress::of_side(settled, all.unwrap_or_else(|| run.offered().1), totals.is_some())
 }
 
-fn is_silent(session: &Session) -> bool {
+pub(super) fn is_silent(session: &Session) -> bool {
     session.heard_at().is_some_and(|at| at.elapsed() > SILENCE)
 }
 

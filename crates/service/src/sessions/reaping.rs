@@ -1,6 +1,6 @@
 //! Ends sessions that nobody comes back for, and puts away those that are over.
 
-use super::{Host, guest_of};
+use super::{By, Host, by_of};
 use crate::log::of_session;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -46,8 +46,8 @@ impl Host {
         self.narrow_beside_slots();
         self.failures.tidy(Instant::now());
         self.end_all("the client did not come back", |session| {
-            // With nothing under way there is nothing to come back for.
-            let patience = match session.transfers().is_empty() {
+            // With nothing under way, here or by a guest, there is nothing to come back for.
+            let patience = match session.transfers().is_empty() && !self.has_vouched(session) {
                 true => self.limits.patience.min(IDLE_PATIENCE),
                 false => self.limits.patience,
             };
@@ -63,26 +63,28 @@ impl Host {
 
     /// Ends sessions whose clients have no ticket any more, and says why. Of a ticket with which nothing is begun those
     /// without a link end too: what its holder begins with another one would find them in its way. One that began with
-    /// a token goes by what that gave, whatever else is shown with the same key.
+    /// a token goes by what that gave, whatever else is shown with the same key; one of a guest by what who vouched for it
+    /// may, as long as the session lasts in which that was done.
     pub(super) fn end_without_ticket(&self) {
         let Some(tickets) = self.tickets.get() else { return };
+        tickets.tidy();
         let now = unix_seconds();
         let is_lost = |one: &Session| one.lost_since().is_some_and(|at| at.elapsed() > REFUSED_PATIENCE);
         // Of those with one ticket one is looked at: whether any is lost. Without the lock: files are.
         let mut peers: HashMap<Fingerprint, bool> = HashMap::new();
         for session in self.sessions_now() {
-            let Some(guest) = guest_of(&session) else {
-                *peers.entry(session.peer).or_default() |= is_lost(&session);
+            let by = by_of(&session);
+            if let By::Ticket(peer) = by {
+                *peers.entry(*peer).or_default() |= is_lost(&session);
                 continue;
-            };
-            let given = guest.record();
-            let refused = || given.check(now).err().filter(|_| is_lost(&session));
-            if let Some(why) = given.ends(now).or_else(refused) {
+            }
+            let refused = || self.refuses(by).filter(|_| is_lost(&session));
+            if let Some(why) = self.ends_of(by).or_else(refused) {
                 self.end_all_for(&why, |one| std::ptr::eq(one, &*session));
             }
         }
         for (peer, any_lost) in peers {
-            let is_theirs = |session: &Session| session.peer == peer && guest_of(session).is_none();
+            let is_theirs = |session: &Session| matches!(by_of(session), By::Ticket(own) if *own == peer);
             if let Some(why) = tickets.ends(&peer, now) {
                 self.end_all_for(&why, is_theirs);
             } else if any_lost && let Some(why) = tickets.refuses(&peer, now) {

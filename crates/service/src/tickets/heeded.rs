@@ -11,6 +11,7 @@
 
 use super::guests::{Guest, Guests};
 use super::issuers::{Issuers, NotTaken};
+use super::vouched::{AllVouched, Vouched, known, vouches_for_nobody};
 use super::{
     OWNER, READ, Record, SERVE, Standing, TICKETS_MAX, at, directory_of, names, path_of, read, used_at,
     uses_of,
@@ -25,10 +26,12 @@ use std::time::{Duration, Instant, SystemTime};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::link::{Fingerprint, Register, Token};
 use thalweg_mover::mutex::lock;
+use thalweg_mover::run::session::Session;
 use thalweg_mover::run::share::{Share, Total};
 use thalweg_mover::run::steer::Rate;
 use thalweg_sys::{clock, machine};
 use thalweg_wire::hello::Answer;
+use thalweg_wire::message::Vouch;
 
 /// A directory that changed less than so long ago may change again and look the same: file systems have coarse clocks.
 const SETTLED: Duration = Duration::from_secs(2);
@@ -80,6 +83,8 @@ pub struct Tickets {
     issuers: OnceLock<Issuers>,
     /// Who came with one.
     guests: Guests,
+    /// For whom somebody vouched.
+    vouched: AllVouched,
 }
 
 /// The limit of a ticket, and what all its sessions share of it.
@@ -140,6 +145,7 @@ impl Tickets {
             totals: Mutex::default(),
             issuers: OnceLock::new(),
             guests: Guests::default(),
+            vouched: AllVouched::default(),
         });
         tickets.look();
         tickets
@@ -182,12 +188,14 @@ impl Tickets {
     /// Whether somebody with this certificate has to show a token on the connection that begins a session: of several
     /// that were shown with it, nobody can say which the session is to go by.
     pub(crate) fn wants_token(&self, certificate: &Fingerprint) -> bool {
-        self.takes_tokens() && !self.has_ticket(certificate)
+        self.takes_tokens() && !self.has_ticket(certificate) && self.vouched.find(certificate).is_none()
     }
 
-    /// Whether somebody with this certificate was ever let in, as far as is known without a look.
+    /// Whether somebody with this certificate was ever let in, or is vouched for, as far as is known without a look.
     fn is_known(&self, certificate: &Fingerprint) -> bool {
-        self.has_ticket(certificate) || self.guests.knows(certificate)
+        self.has_ticket(certificate)
+            || self.guests.knows(certificate)
+            || self.vouched.find(certificate).is_some()
     }
 
     /// Whether there is a ticket of this certificate, as far as is known without a look.
@@ -309,6 +317,38 @@ impl Tickets {
 
     fn name_of(&self, certificate: &Fingerprint) -> Option<String> {
         lock(&self.known).by_certificate.get(certificate).cloned()
+    }
+
+    /// Lets a guest in, for whom the client of this session vouches: what that client may itself is not looked at here.
+    ///
+    /// # Errors
+    /// `Permission` where that is a guest itself; `Conflict` for a certificate that is let in already; `Busy` where
+    /// there are too many.
+    pub(crate) fn vouch(&self, session: &Arc<Session>, vouch: Vouch) -> Result<()> {
+        if session.kept_of_ticket::<Vouched>().is_some() {
+            return Err(vouches_for_nobody());
+        }
+        let certificate = Fingerprint(vouch.certificate);
+        // Else the holder of that ticket would be less than before.
+        if self.has_ticket(&certificate) || self.guests.knows(&certificate) {
+            return Err(known());
+        }
+        self.vouched.add(session, vouch)
+    }
+
+    /// The guest with this certificate for whom somebody vouched, if it is let in now. What has a ticket is none.
+    pub(crate) fn vouched(&self, certificate: &Fingerprint) -> Option<Arc<Vouched>> {
+        if self.has_ticket(certificate) { None } else { self.vouched.find(certificate) }
+    }
+
+    /// Forgets guests that are over.
+    pub(crate) fn tidy(&self) {
+        self.vouched.tidy();
+    }
+
+    /// Whether the client of this session vouched for somebody.
+    pub(crate) fn has_vouched(&self, session: &Session) -> bool {
+        self.vouched.has_of(session)
     }
 
     /// The ticket of this certificate as it is now; `None` if there is none any more.

@@ -319,7 +319,7 @@ impl Request {
 }
 
 impl Pull {
-    fn check(&self) -> Result<(), DecodeError> {
+    pub(super) fn check(&self) -> Result<(), DecodeError> {
         if self.places.is_empty() {
             return Err(DecodeError::Invalid { what: "places" });
         }

@@ -1,6 +1,9 @@
 //! Questions that need no data stream, and their answers.
 
-use super::{ChannelStatus, Failure, Place, Slot, SlotAsk, SlotTable, check_count, list};
+use super::errand::check_address;
+use super::{
+    ChannelStatus, Errand, ErrandTold, Failure, Place, Slot, SlotAsk, SlotTable, Vouch, check_count, list,
+};
 use crate::digest::Digest;
 use crate::entry::{Entry, Evidence};
 use crate::{DecodeError, RelativePath, limits};
@@ -81,6 +84,15 @@ pub enum Question {
         /// A link that leads to a directory is that directory; else a link is the link.
         follow: bool,
     },
+    /// Whether the server may be sent to another one there. Answered by `End`.
+    ErrandTo {
+        /// Where, `host:port`.
+        address: String,
+    },
+    /// Somebody is to be let in besides. Answered by `End`: from then on, until the session ends.
+    Vouch(Vouch),
+    /// Run a copy between this server and another one. Answered by `Errand`, then `End`.
+    Errand(Box<Errand>),
 }
 
 /// A part of a transfer that one side can do alone.
@@ -137,6 +149,9 @@ impl Question {
                 place.check()?;
                 seen.as_ref().map_or(Ok(()), |seen| seen.check())
             }
+            Question::ErrandTo { address } => check_address(address),
+            Question::Vouch(vouch) => vouch.check(),
+            Question::Errand(errand) => errand.check(),
             Question::About => Ok(()),
         }
     }
@@ -180,4 +195,6 @@ pub enum Reply {
     Slots(SlotTable),
     /// The names of this directory, which come next, are in no order.
     Unordered(RelativePath),
+    /// What becomes of an errand.
+    Errand(Box<ErrandTold>),
 }

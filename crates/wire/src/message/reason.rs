@@ -134,6 +134,8 @@ pub enum Reason {
     StoreNotAnswered,
     /// A token of an identity provider is not there, is over, or is not taken.
     TokenNotTaken,
+    /// A daemon does not let itself be sent to the other one.
+    NoErrands,
 }
 
 impl Reason {
@@ -184,7 +186,7 @@ mod tests {
         };
         assert_eq!(reason_of(&[Reason::NoInodes as u8]), Reason::NoInodes);
         // The next one, and the largest number that there is.
-        for number in [&[Reason::TokenNotTaken as u8 + 1][..], &[0xff, 0xff, 0xff, 0xff, 0x0f]] {
+        for number in [&[Reason::NoErrands as u8 + 1][..], &[0xff, 0xff, 0xff, 0xff, 0x0f]] {
             assert_eq!(reason_of(number), Reason::Other, "{number:?}");
         }
         assert!(Message::decode(&with_number(&[0xff; 6])).is_err(), "no number at all");

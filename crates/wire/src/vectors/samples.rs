@@ -10,7 +10,7 @@ use crate::frame::{Encoding, FrameKind, INNER_BYTES, Inner, PackItem, TAG_BYTES}
 use crate::hello::{Answer, Cipher, Hello, Purpose, ServerHello, System};
 use crate::journal::{LAYOUT, MAGIC, MarkRecord, Record};
 use crate::message::{
-    AckLevel, Check, Failure, FailureKind, FlowBegin, FlowLeft, FlowMark, FlowMessage, FlowStand,
+    AckLevel, Check, ErrandTold, Failure, FailureKind, FlowBegin, FlowLeft, FlowMark, FlowMessage, FlowStand,
     FramesMessage, Heartbeat, Left, Loss, Measured, Message, Opened, Origin, Outcome, Part, Place, Question,
     Reason, Reply, Rhythm, Run, ScanTotals, Seal, Slot, SlotAsk, SlotTable, SlotTaken, SlotWish,
     SourceTotals, Stays, Steer, Totals, TransferMessage, TransferNumber, VerifyLevel, WaitingFor, Want,
@@ -42,6 +42,9 @@ pub(super) mod frames;
 
 // Transfers as they are opened.
 mod opening;
+
+// Copies that one server runs as the client of another.
+mod errands;
 
 impl<T> Sample<T> {
     fn into<U>(self, kind: &str, wrap: impl FnOnce(T) -> U) -> Sample<U> {
@@ -257,6 +260,10 @@ pub(super) fn messages() -> Vec<Sample<Message>> {
     all.extend(within(questions(), "ask", |question| Message::Ask { number: 513, question }));
     all.extend(within(slot_asks(), "ask", |question| Message::Ask { number: 515, question }));
     all.extend(within(replies(), "reply", |reply| Message::Reply { number: 513, reply }));
+    all.extend(within(errands::told(), "reply errand", |told| Message::Reply {
+        number: 513,
+        reply: Reply::Errand(Box::new(told)),
+    }));
     all.extend(within(opening::opens(), "open", |open| Message::Open(Box::new(open))));
     all.extend(within(opening::answers(), "opened", opened));
     all.extend(within(transfer_messages(), "", transfer));
@@ -562,6 +569,7 @@ fn reasons() -> Vec<Sample<Reason>> {
         Reason::StoreNotTrusted => "store not trusted": Reason::StoreNotTrusted;
         Reason::StoreNotAnswered => "store not answered": Reason::StoreNotAnswered;
         Reason::TokenNotTaken => "token not taken": Reason::TokenNotTaken;
+        Reason::NoErrands => "no errands": Reason::NoErrands;
     }
 }
 
@@ -577,6 +585,9 @@ fn questions() -> Vec<Sample<Question>> {
         Question::Measure { .. } => "measure": measure(Part::Read);
         Question::Slot(_) => "slot": Question::Slot(SlotAsk::All);
         Question::Look { .. } => "look": Question::Look { place: place(), follow: true };
+        Question::ErrandTo { .. } => "errand to": Question::ErrandTo { address: "dtn2:8487".into() };
+        Question::Vouch(_) => "vouch": errands::vouch();
+        Question::Errand(_) => "errand": errands::errand();
     }
 }
 
@@ -672,6 +683,7 @@ fn replies() -> Vec<Sample<Reply>> {
         Reply::Trouble(_) => "trouble": Reply::Trouble(failure());
         Reply::End(_) => "end": Reply::End(None), "end failure": Reply::End(Some(failure()));
         Reply::Unordered(_) => "unordered": Reply::Unordered(path(b"a"));
+        Reply::Errand(_) => "errand": Reply::Errand(Box::new(ErrandTold::ReceiptBegins));
     }
 }
 

@@ -2,7 +2,7 @@
 //! and how it ended.
 //!
 //! What is refused is refused before anybody is reached: what would mean this machine there, or could be lost between
-//! the two.
+//! the two. Between two daemons nothing goes along in words: there is only what is refused.
 
 use crate::args::copy::CopyArgs;
 use crate::args::filters::{Along, FilterArgs};
@@ -15,6 +15,7 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use thalweg_client::by_daemon::BetweenDaemons;
 use thalweg_client::errand::{Errand, Given, SIGNAL_LIMIT, Told};
 use thalweg_client::far_movers::{self, How, Whom};
 use thalweg_client::job::Asked;
@@ -52,6 +53,14 @@ pub struct Between {
     copies: usize,
 }
 
+/// A copy whose two places are far.
+pub enum Elsewhere {
+    /// A deputy runs it, at an end that ssh reaches.
+    Deputy(Between),
+    /// Both are at daemons, of which one acts.
+    Daemons(BetweenDaemons),
+}
+
 /// What listens to it, and stops it.
 pub struct Hears<'a> {
     pub how: &'a How,
@@ -72,12 +81,28 @@ const RECEIPT: &str = "receipt";
 const REPORT: &str = "report";
 
 impl Pack<'_> {
+    /// The copy with this number, from 1, if both its places are far.
+    ///
+    /// # Errors
+    /// `Unsupported` for two places at one daemon; as [`Pack::with`]; `Usage` for what a copy between two daemons does
+    /// not do, and without a ticket for each.
+    pub fn elsewhere(&self, asked: &Asked, number: usize) -> Result<Option<Elsewhere>> {
+        if let Some(daemons) = asked.between_daemons(self.command)? {
+            self.check_daemons()?;
+            let (from, to) = (self.args.link.ticket.as_deref(), self.args.to_ticket.as_deref());
+            daemons.check_tickets(from, to)?;
+            return Ok(Some(Elsewhere::Daemons(daemons)));
+        }
+        let errand = asked.errand(self.command)?.map(|errand| self.with(asked, errand, number));
+        Ok(errand.transpose()?.map(Elsewhere::Deputy))
+    }
+
     /// What the copy with this number, from 1, takes along.
     ///
     /// # Errors
     /// `Usage` for what such a copy does not do, also with a token, and without the ticket of a daemon; what is wrong
     /// with the ticket, or with the place of the receipt.
-    pub fn with(&self, asked: &Asked, errand: Errand, number: usize) -> Result<Between> {
+    fn with(&self, asked: &Asked, errand: Errand, number: usize) -> Result<Between> {
         self.check(&errand)?;
         let Along { words: filters, files: mut attached } = self.filter.along()?;
         let mut words = vec![OsString::from(self.command)];
@@ -119,7 +144,27 @@ impl Pack<'_> {
             );
             return Err(refused(&cause));
         }
-        if args.delete && self.copies > 1 {
+        self.check_delete()
+    }
+
+    /// The same of a copy between two daemons.
+    fn check_daemons(&self) -> Result<()> {
+        let typed = &self.args.link.typed.of_streams;
+        for (option, is_typed) in [("--via", typed.via), ("--bind", typed.bind)] {
+            if is_typed {
+                let cause = format!(
+                    "{option} names addresses of the machine that the copy runs on, which is one of the two daemons: log in \
+                     there, and give it to `thalweg {}`",
+                    self.command
+                );
+                return Err(refused(&cause));
+            }
+        }
+        self.check_delete()
+    }
+
+    fn check_delete(&self) -> Result<()> {
+        if self.args.delete && self.copies > 1 {
             let cause = "--delete is for one copy where both places are far: two might end at the same place, and each would \
                          delete what the other brings";
             return Err(refused(cause));
@@ -148,15 +193,14 @@ impl Pack<'_> {
     }
 }
 
-/// Refuses ways of data streams that would not be those of one end: of the copies of a command, those that run
-/// elsewhere have an errand.
+/// Refuses ways of data streams that would not be those of one end; of copies between two daemons they were before.
 ///
 /// # Errors
 /// `Usage`.
-pub fn check_ways(args: &CopyArgs, asked: &[Asked], errands: &[Option<Between>]) -> Result<()> {
+pub fn check_ways(args: &CopyArgs, asked: &[Asked], elsewhere: &[Option<Elsewhere>]) -> Result<()> {
     let typed = &args.link.typed.of_streams;
-    let runs_here = errands.iter().any(Option::is_none);
-    if typed.bind && runs_here && errands.iter().any(Option::is_some) {
+    let runs_here = elsewhere.iter().any(Option::is_none);
+    if typed.bind && runs_here && elsewhere.iter().any(Option::is_some) {
         let cause = "--bind names addresses or cards of one machine, and copies of this command run at two: give one command \
                      for those between two far places, and one for the others";
         return Err(refused(cause));
@@ -164,13 +208,14 @@ pub fn check_ways(args: &CopyArgs, asked: &[Asked], errands: &[Option<Between>])
     if !typed.via {
         return Ok(());
     }
-    let ends = |(asked, errand): (&Asked, &Option<Between>)| -> Vec<Whom> {
-        match errand {
-            Some(between) => between.errand.other_end().into_iter().collect(),
+    let ends = |(asked, elsewhere): (&Asked, &Option<Elsewhere>)| -> Vec<Whom> {
+        match elsewhere {
+            Some(Elsewhere::Deputy(between)) => between.errand.other_end().into_iter().collect(),
+            Some(Elsewhere::Daemons(_)) => Vec::new(),
             None => asked.far_movers().collect(),
         }
     };
-    let ends: Vec<Whom> = asked.iter().zip(errands).flat_map(ends).collect();
+    let ends: Vec<Whom> = asked.iter().zip(elsewhere).flat_map(ends).collect();
     far_movers::check_via(&args.link.way.via, &ends)
 }
 

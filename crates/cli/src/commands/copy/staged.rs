@@ -40,9 +40,12 @@ pub fn run(command: &str, args: &CopyArgs, places: &Places, stage: &OsStr) -> Re
     let filter = args.filter.held()?;
     let only = filter.only()?;
     let mut all = super::read_places(args, only.as_deref(), places)?;
-    let (Some(asked), true) = (all.pop(), all.is_empty()) else {
+    let (Some(mut asked), true) = (all.pop(), all.is_empty()) else {
         return Err(refused("it is for one copy, from and to one host each"));
     };
+    if args.to_ticket.as_deref().is_some_and(|ticket| !asked.give_to_ticket(ticket)) {
+        return Err(super::needs_daemons());
+    }
     check(args, &asked, only.is_some())?;
     let selection = super::selection(args, &filter, only.unwrap_or_default())?;
     let key = staged::key_of(&asked, &selection, args.devices);

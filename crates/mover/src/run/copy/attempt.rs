@@ -318,7 +318,7 @@ impl Job<'_> {
     fn signer(&self, peer: Signatory) -> Signer<'_> {
         let place = match self.to {
             To::Local(path) => Some(agree::place_of(path)),
-            To::Given(given) => Some(Place { export: None, path: given.name.clone() }),
+            To::Given(given) => Some(given.place.clone()),
             _ => None,
         };
         let header = self.wishes.receipt.as_ref().map(|receipt| receipt.header);

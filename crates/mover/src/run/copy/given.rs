@@ -5,7 +5,7 @@ use crate::endpoint::{Destination, Source};
 use crate::failure::Result;
 use crate::plan::{Asked, Plan};
 use std::sync::Arc;
-use thalweg_wire::message::{FilterRule, SourceForm, Terms};
+use thalweg_wire::message::{FilterRule, Place, SourceForm, Terms};
 
 /// A source that is not the mover's own. It is scanned once for each attempt of the copy.
 #[derive(Clone)]
@@ -24,8 +24,8 @@ pub struct GivenSource {
     /// So many streams at least keep it busy, if nobody asks for a number.
     pub streams: u16,
     /// Bytes of a chunk that suit it, if nobody asks for a size: as
-    /// [`is_chunk_size`](thalweg_wire::limits::is_chunk_size) takes them.
-    pub chunk_bytes: u64,
+    /// [`is_chunk_size`](thalweg_wire::limits::is_chunk_size) takes them. `None`: any do.
+    pub chunk_bytes: Option<u64>,
 }
 
 /// Opens a destination for what has this form, on these terms; once for each attempt. Names that the rules exclude are
@@ -42,21 +42,28 @@ pub struct GivenDestination {
     pub note: Arc<dyn Fn() -> Option<String> + Send + Sync>,
     /// As [`GivenSource::name`].
     pub name: Vec<u8>,
+    /// What is stated of it in receipts.
+    pub place: Place,
     /// As [`GivenSource::way`].
     pub way: String,
     /// Where below `way` it is, with slashes: of two that are one inside the other only one deletes.
     pub below: Vec<u8>,
     /// Bytes of a chunk that suit it, of what the user asks for: a size that
-    /// [`is_chunk_size`](thalweg_wire::limits::is_chunk_size) takes.
-    pub chunk_bytes: fn(Option<u64>) -> u64,
+    /// [`is_chunk_size`](thalweg_wire::limits::is_chunk_size) takes. `None`: any do.
+    pub chunk_bytes: Option<fn(Option<u64>) -> u64>,
+    /// Where that is asked it looks for content that it has under other names.
+    pub finds_renames: bool,
 }
 
 impl Job<'_> {
     /// What was asked for, with chunks as given ends take them.
     pub(super) fn asked_of_given(&self, asked: Asked) -> Asked {
         let chunk_bytes = match (self.from, self.to) {
-            (_, To::Given(to)) => Some((to.chunk_bytes)(asked.chunk_bytes)),
-            (From::Given(from), _) => asked.chunk_bytes.or(Some(from.chunk_bytes)),
+            (_, To::Given(to)) => match to.chunk_bytes {
+                Some(suits) => Some(suits(asked.chunk_bytes)),
+                None => asked.chunk_bytes,
+            },
+            (From::Given(from), _) => asked.chunk_bytes.or(from.chunk_bytes),
             _ => asked.chunk_bytes,
         };
         Asked { chunk_bytes, ..asked }
@@ -64,9 +71,10 @@ impl Job<'_> {
 
     /// The plan with what given ends need. Streams that were asked for stay.
     pub(super) fn plan_of_given(&self, mut plan: Plan) -> Plan {
-        if matches!(self.to, To::Given(_)) {
+        let is_asked = self.wishes.movement.asked.chunk_bytes.is_some();
+        if matches!(self.to, To::Given(to) if to.chunk_bytes.is_some()) {
             plan.chunk_bytes.why = "each is one part at the destination".to_owned();
-        } else if matches!(self.from, From::Given(_)) && self.wishes.movement.asked.chunk_bytes.is_none() {
+        } else if matches!(self.from, From::Given(from) if from.chunk_bytes.is_some()) && !is_asked {
             plan.chunk_bytes.why = "each is one request at the source".to_owned();
         }
         if let From::Given(from) = self.from
@@ -101,7 +109,7 @@ mod tests {
             way: "given".to_owned(),
             keeps: Some("it has none".to_owned()),
             streams: 16,
-            chunk_bytes: 32 * MIB,
+            chunk_bytes: Some(32 * MIB),
         })
     }
 
@@ -116,9 +124,11 @@ mod tests {
             }),
             note: Arc::new(move || (!asked.lock().unwrap().is_empty()).then(|| "nothing is kept".to_owned())),
             name: b"given://there".to_vec(),
+            place: Place { export: None, path: b"given://there".to_vec() },
             way: "given".to_owned(),
             below: b"there".to_vec(),
-            chunk_bytes: |asked| asked.unwrap_or(16 * MIB).max(8 * MIB),
+            chunk_bytes: Some(|asked| asked.unwrap_or(16 * MIB).max(8 * MIB)),
+            finds_renames: false,
         });
         let identity = Identity::generate("somebody").unwrap();
         let told: Arc<Mutex<Vec<String>>> = Arc::default();

@@ -93,7 +93,11 @@ impl Job<'_> {
         let mut texts: Vec<String> = without_effect(far, &options).into_iter().collect();
         let fidelity = &self.wishes.fidelity;
         let compares = fidelity.check != Check::Nothing && !self.wishes.dry_run;
-        let looks = compares && matches!(self.to, To::Local(_) | To::Far(..));
+        let looks = match self.to {
+            To::Local(_) | To::Far(..) => compares,
+            To::Given(given) => compares && given.finds_renames,
+            To::Null | To::Scratch(..) | To::Simulated(_) => false,
+        };
         if fidelity.finds_renames && !looks {
             let text =
                 "without effect in a bucket, nowhere, in a dry run, or with --check nothing: --find-renames";

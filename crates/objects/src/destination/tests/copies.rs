@@ -34,9 +34,11 @@ fn to_fake(store: &Arc<Store>) -> To {
         }),
         note: Arc::new(|| None),
         name: b"s3://bucket/to/".to_vec(),
+        place: thalweg_wire::message::Place { export: None, path: b"s3://bucket/to/".to_vec() },
         way: "s3://bucket".to_owned(),
         below: b"to/".to_vec(),
-        chunk_bytes: |asked| chunk_bytes_for(asked, None),
+        chunk_bytes: Some(|asked| chunk_bytes_for(asked, None)),
+        finds_renames: false,
     })
 }
 
@@ -97,7 +99,7 @@ fn a_store_that_goes_away_while_it_is_read_ends_the_copy_once() {
         way: "s3://bucket".to_owned(),
         keeps: None,
         streams: 16,
-        chunk_bytes: 16 << 20,
+        chunk_bytes: Some(16 << 20),
     });
     let to = tempfile::tempdir().unwrap();
     let to = To::Local(to.path().to_owned());

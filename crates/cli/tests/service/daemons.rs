@@ -1,0 +1,344 @@
+//! Copies between two daemons, of which one acts. Promises 141 to 144 of SPEC.md.
+
+use super::support::job::{Ran, Running, journal_bytes, signal, with};
+use super::support::peer::{HostileClient, terms};
+use super::support::{Daemon, Scratch, assert_no_litter, assert_same, make_tree, noise, wait_until};
+use nix::sys::signal::Signal;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+use thalweg_mover::link::{Identity, Ticket};
+use thalweg_wire::message::{
+    Message, Open, Place, Pull, Push, Question, Reply, Request, TransferNumber, Vouch,
+};
+
+const LIMIT: Duration = Duration::from_secs(300);
+/// In chunks of which many are durable soon.
+const CHUNK: [&str; 2] = ["--chunk", "256KiB"];
+/// And so slowly that what is watched is seen.
+const SLOW: [&str; 4] = ["--chunk", "256KiB", "--bwlimit", "2MB/s"];
+const FILE_BYTES: usize = 64 << 20;
+
+/// Two machines with a daemon each, and that of the user.
+struct Site {
+    from: Scratch,
+    to: Scratch,
+    here: Scratch,
+    source: Daemon,
+    destination: Daemon,
+}
+
+/// Who may be sent to the other one.
+enum Acts {
+    Source,
+    Destination,
+    Nobody,
+}
+
+impl Site {
+    fn start(acts: &Acts) -> Site {
+        Site::start_with(acts, "")
+    }
+
+    /// `flags`: of the export that is written.
+    fn start_with(acts: &Acts, flags: &str) -> Site {
+        let (from, to, here) = (Scratch::new(), Scratch::new(), Scratch::new());
+        std::fs::create_dir(from.path("data")).unwrap();
+        std::fs::create_dir(to.path("in")).unwrap();
+        let serve = |scratch: &Scratch, name: &str, flags: &str, errands: Option<String>| {
+            let directory = PathBuf::from(format!("{}{flags}", scratch.path(name).display()));
+            let mut more = vec!["--log-format".to_owned(), "json".to_owned()];
+            more.extend(errands.map(|errands| format!("--errands={errands}")));
+            let more: Vec<&str> = more.iter().map(String::as_str).collect();
+            scratch.daemon_with(&[(name, directory.as_path())], &more)
+        };
+        let (source, destination) = match acts {
+            Acts::Source => {
+                let destination = serve(&to, "in", flags, None);
+                (serve(&from, "data", "", Some(destination.address())), destination)
+            }
+            Acts::Destination => {
+                let source = serve(&from, "data", "", None);
+                let errands = format!("dtn.example.org,{}", source.address());
+                (source, serve(&to, "in", flags, Some(errands)))
+            }
+            Acts::Nobody => {
+                // Another port of the same host is another daemon.
+                let source = serve(&from, "data", "", None);
+                (source, serve(&to, "in", flags, Some("127.0.0.1:1".to_owned())))
+            }
+        };
+        let site = Site { from, to, here, source, destination };
+        // A daemon that is started anew writes its own again.
+        std::fs::copy(&site.source.ticket, site.ticket("from")).unwrap();
+        std::fs::copy(&site.destination.ticket, site.ticket("to")).unwrap();
+        site
+    }
+
+    fn ticket(&self, name: &str) -> PathBuf {
+        self.here.path(&format!("{name}.ticket"))
+    }
+
+    fn command(&self, verb: &str, words: &[&str], name: &str, to: &str) -> Running {
+        let command = with(self.here.thalweg(), [verb, "--ticket"]);
+        let command = with(with(command, [self.ticket("from")]), ["--to-ticket"]);
+        let command = with(with(command, [self.ticket("to")]), words);
+        Running::start(with(command, [self.source.place("data", name), self.destination.place("in", to)]))
+    }
+
+    fn run(&self, words: &[&str], name: &str, to: &str) -> Ran {
+        self.command("cp", words, name, to).end(LIMIT)
+    }
+
+    fn ok(&self, words: &[&str], name: &str, to: &str) -> Ran {
+        self.run(words, name, to).expect(0)
+    }
+
+    /// A file that takes a while.
+    fn large(&self) {
+        std::fs::write(self.from.path("data/large"), noise(7, FILE_BYTES)).unwrap();
+    }
+
+    /// Waits until some of it is durable at the destination.
+    #[track_caller]
+    fn moves(&self) {
+        assert!(wait_until(LIMIT, || journal_bytes(&self.to.path("in")) > 500), "nothing arrives");
+    }
+
+    #[track_caller]
+    fn is_there(&self) {
+        let there = std::fs::read(self.to.path("in/large")).unwrap();
+        assert!(there == noise(7, FILE_BYTES), "it is another");
+        assert_no_litter(&self.to.path("in"));
+    }
+}
+
+/// Lines of a log about what was said.
+fn logged(scratch: &Scratch, message: &str) -> Vec<serde_json::Value> {
+    let log = scratch.server_log();
+    let lines = log.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    lines.filter(|line| line.to_string().contains(message)).collect()
+}
+
+#[test]
+fn data_go_from_one_daemon_to_the_other_whichever_acts_and_not_to_the_user() {
+    for acts in [Acts::Destination, Acts::Source] {
+        let site = Site::start(&acts);
+        let tree = site.from.path("data/run7");
+        std::fs::create_dir(&tree).unwrap();
+        make_tree(&tree);
+        let receipt = site.here.path("receipt");
+        let ran = site.ok(&["--json", "--receipt", receipt.to_str().unwrap()], "run7", "");
+        assert_same(&tree, &site.to.path("in/run7"));
+        assert!(ran.finished()["root"].is_string(), "{}", ran.stdout);
+        assert!(ran.stdout.lines().any(|line| line.contains("\"event\":\"entry\"")), "{}", ran.stdout);
+        // Both signed it, each with its own key.
+        let place = site.destination.place("in", "");
+        let ticket = site.ticket("to");
+        let words: [&OsStr; 5] =
+            ["verify".as_ref(), "--ticket".as_ref(), ticket.as_os_str(), receipt.as_os_str(), place.as_ref()];
+        site.here.ok(words);
+        // Whom data went to and came from is the other daemon, and the user asked.
+        let other = if matches!(acts, Acts::Source) { &site.to } else { &site.from };
+        let begun = logged(other, "transfer begins");
+        assert!(!begun.is_empty() && begun.iter().all(|line| line.to_string().contains("owner, by ")));
+        let acting = if matches!(acts, Acts::Source) { &site.from } else { &site.to };
+        assert!(logged(acting, "transfer begins").is_empty(), "{}", acting.server_log());
+        assert_eq!(logged(acting, "a copy between daemons is done").len(), 1, "{}", acting.server_log());
+        // What is there already is found there.
+        let again = site.ok(&["--json"], "run7", "");
+        assert_eq!(again.number("bytes_received"), 0, "{}", again.stdout);
+    }
+}
+
+#[test]
+fn what_is_asked_of_a_copy_counts_between_two_daemons_too() {
+    let site = Site::start(&Acts::Destination);
+    let tree = site.from.path("data/run7");
+    std::fs::create_dir(&tree).unwrap();
+    for name in ["a", "b.tmp", "c"] {
+        std::fs::write(tree.join(name), noise(3, 10_000)).unwrap();
+    }
+    let there = |name: &str| site.to.path("in/run7").join(name).exists();
+    let dry = site.ok(&["-n"], "run7/", "run7");
+    assert!(dry.stdout.contains("would be copied") && !site.to.path("in/run7").exists(), "{}", dry.stdout);
+    site.ok(&["--exclude", "*.tmp"], "run7/", "run7");
+    assert!(there("a") && there("c") && !there("b.tmp"));
+    std::fs::remove_file(tree.join("c")).unwrap();
+    let synced = site.command("sync", &["--delete", "-v"], "run7/", "run7").end(LIMIT).expect(0);
+    assert!(!there("c") && there("b.tmp"), "{}", synced.stderr);
+    assert!(synced.stderr.contains("c (deleted)"), "{}", synced.stderr);
+    let list = site.here.path("list");
+    std::fs::write(&list, "a\n").unwrap();
+    site.ok(&["--files-from", list.to_str().unwrap()], "run7", "listed");
+    let listed = std::fs::read_dir(site.to.path("in/listed")).unwrap().count();
+    assert_eq!(listed, 1);
+    let refused = site.run(&["--remove-source-files"], "run7", "");
+    assert!(refused.code == Some(1) && refused.stderr.contains("leaves its source files"), "{refused:?}");
+}
+
+#[test]
+fn a_daemon_is_sent_to_nobody_and_to_none_but_those_that_its_operator_named() {
+    let site = Site::start(&Acts::Nobody);
+    std::fs::write(site.from.path("data/x"), b"x").unwrap();
+    let ran = site.run(&[], "x", "").expect(3);
+    let words = [
+        "its operator lets it be sent to nobody",
+        "is none of those that its operator lets it be sent to",
+        "--errands",
+        "HOST:PATH",
+    ];
+    assert!(words.iter().all(|words| ran.stderr.contains(words)), "{}", ran.stderr);
+    assert!(!site.to.path("in/x").exists());
+}
+
+#[test]
+fn what_the_export_at_the_destination_does_not_permit_is_refused() {
+    for (acts, flags, refused) in [
+        (Acts::Destination, ":ro", "read-only"),
+        (Acts::Source, ":ro", "read-only"),
+        (Acts::Destination, ":no-delete", "nothing is deleted"),
+    ] {
+        let site = Site::start_with(&acts, flags);
+        std::fs::create_dir(site.from.path("data/run7")).unwrap();
+        std::fs::write(site.from.path("data/run7/x"), b"x").unwrap();
+        let ran = site.command("sync", &["--delete"], "run7/", "").end(LIMIT).expect(3);
+        assert!(ran.stderr.contains(refused), "{}", ran.stderr);
+        assert!(!site.to.path("in/x").exists());
+    }
+}
+
+#[test]
+fn a_copy_resumes_when_the_user_was_cut_off_and_stops_when_he_asks() {
+    let site = Site::start(&Acts::Destination);
+    site.large();
+    let running = site.command("cp", &SLOW, "large", "");
+    site.moves();
+    running.kill();
+    let ran = site.ok(&[&CHUNK[..], &["--json"]].concat(), "large", "");
+    assert!(ran.number("bytes_resumed") > 0, "{}", ran.stdout);
+    site.is_there();
+    std::fs::remove_file(site.to.path("in/large")).unwrap();
+    let running = site.command("cp", &SLOW, "large", "");
+    site.moves();
+    signal(running.pid(), Signal::SIGINT);
+    let stopped = running.end(LIMIT).expect(130);
+    assert!(stopped.stderr.contains("the same command resumes it"), "{}", stopped.stderr);
+    let is_over = || logged(&site.to, "a copy between daemons failed").len() >= 2;
+    assert!(wait_until(LIMIT, is_over), "{}", site.to.server_log());
+}
+
+#[test]
+fn a_copy_goes_on_when_the_daemon_that_acts_was_killed_and_is_there_again() {
+    let mut site = Site::start(&Acts::Destination);
+    site.large();
+    let (address, errands) = (site.destination.address(), format!("--errands={}", site.source.address()));
+    let running = site.command("cp", &[&SLOW[..], &["--json"]].concat(), "large", "");
+    site.moves();
+    let export = site.to.path("in");
+    let again = |site: &Site| {
+        let exports: [(&str, &Path); 1] = [("in", &export)];
+        site.to.daemon_at(&address, &exports, &[&errands], |command| command)
+    };
+    signal(site.destination.pid(), Signal::SIGKILL);
+    assert!(wait_until(LIMIT, || !site.destination.is_alive()), "it lives");
+    site.destination = again(&site);
+    let ran = running.end(LIMIT).expect(0);
+    assert!(ran.number("attempts") > 1 && ran.stdout.contains("link-lost"), "{}", ran.stdout);
+    site.is_there();
+}
+
+#[test]
+fn a_ticket_that_is_revoked_ends_the_copy_that_a_guest_makes_with_it() {
+    let site = Site::start(&Acts::Destination);
+    site.large();
+    let state = site.from.path("server-state");
+    let of_ticket = |words: &[&str]| {
+        let command = with(with(with(site.from.thalweg(), ["ticket"]), words), ["--state"]);
+        let out = with(command, [&state]).stdout(Stdio::piped()).stderr(Stdio::piped()).output().unwrap();
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    };
+    let ticket = site.ticket("from");
+    std::fs::remove_file(&ticket).unwrap();
+    of_ticket(&["new", "alice", "--export", "data:ro", "-o", ticket.to_str().unwrap()]);
+    let running = site.command("cp", &SLOW, "large", "");
+    site.moves();
+    let begun = logged(&site.from, "transfer begins");
+    assert!(begun.iter().any(|line| line.to_string().contains("alice, by ")), "{begun:?}");
+    of_ticket(&["revoke", "alice"]);
+    let ran = running.end(LIMIT);
+    assert!(ran.code != Some(0) && ran.stderr.contains("ticket"), "{ran:?}");
+    assert!(!site.to.path("in/large").exists());
+}
+
+#[test]
+fn a_guest_does_nothing_but_its_copy_and_ends_with_who_vouched_for_it() {
+    let site = Site::start(&Acts::Nobody);
+    for name in ["x", "y"] {
+        std::fs::write(site.from.path("data").join(name), b"x").unwrap();
+    }
+    let (address, ticket) = (site.source.address(), site.ticket("from"));
+    let place = |path: &[u8]| Place { export: Some("data".to_owned()), path: path.to_vec() };
+    let guest = Identity::generate("guest").unwrap();
+    let mut alice = HostileClient::begin(&ticket, &address);
+    let mut vouch = |certificate: [u8; 32], places: Vec<Place>| {
+        let (write, follow_links, seconds, at) = (false, false, 60, "a:8487".to_owned());
+        let question = Question::Vouch(Vouch { certificate, places, write, follow_links, seconds, at });
+        ended(&mut alice, question)
+    };
+    assert_eq!(vouch(guest.fingerprint().0, vec![place(b"x")]), None);
+    // Nobody takes somebody's ticket from him so, and nobody comes twice.
+    let owner = Ticket::read(&ticket).unwrap();
+    let owner = owner.identity().unwrap().fingerprint().0;
+    for known in [owner, guest.fingerprint().0] {
+        assert!(vouch(known, vec![place(b"x")]).is_some_and(|why| why.contains("let in already")));
+    }
+    let elsewhere = Place { export: Some("none".to_owned()), path: Vec::new() };
+    assert!(vouch([9; 32], vec![elsewhere]).is_some_and(|why| why.contains("no export")));
+
+    let server = Ticket::read(&ticket).unwrap().server;
+    let mut comes = HostileClient::begin_as(guest, server, &address);
+    let mut number = 0;
+    let mut asks = |comes: &mut HostileClient, request: Request, removes: bool| {
+        number += 1;
+        let mut terms = terms();
+        terms.removes_source = removes;
+        comes.open(Open::of(TransferNumber(number), request, terms))
+    };
+    let pull = |path: &[u8]| Request::Pull(Pull::of(vec![place(path)]));
+    let follows = Request::Pull(Pull { follow_links: true, ..Pull::of(vec![place(b"x")]) });
+    let both = Request::Pull(Pull::of(vec![place(b"x"), place(b"y")]));
+    let push = Request::Push(Push::to(place(b"x")));
+    for request in [pull(b"y"), pull(b""), pull(b"x/"), follows, both, push] {
+        let refused = asks(&mut comes, request.clone(), false).expect_err("it is none of its");
+        assert!(refused.contains("a guest is let in for one copy"), "{request:?}: {refused}");
+    }
+    assert!(asks(&mut comes, pull(b"x"), true).is_err(), "no guest removes");
+    let list = Question::List { place: place(b""), recursive: true, follow_links: false, after: None };
+    assert!(ended(&mut comes, list).is_some_and(|why| why.contains("a guest")));
+    let vouches = Vouch {
+        certificate: [8; 32],
+        places: vec![place(b"x")],
+        write: false,
+        follow_links: false,
+        seconds: 60,
+        at: "a:8487".to_owned(),
+    };
+    assert!(ended(&mut comes, Question::Vouch(vouches)).is_some());
+    asks(&mut comes, pull(b"x"), false).expect("its own");
+    // It ends with the session of who vouched for it.
+    alice.line.say(&Message::Goodbye(None));
+    drop(alice);
+    assert!(comes.line.is_ended(LIMIT), "it stays");
+}
+
+/// Asks what is answered by its end: why not, if so.
+fn ended(client: &mut HostileClient, question: Question) -> Option<String> {
+    client.line.say(&Message::Ask { number: 1, question });
+    let end = client.line.hear_some(LIMIT, |message| match message {
+        Message::Reply { number: 1, reply: Reply::End(why) } => Some(why),
+        _ => None,
+    });
+    end.expect("an end").map(|why| why.to_string())
+}

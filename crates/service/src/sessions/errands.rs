@@ -1,0 +1,559 @@
+//! A copy that a client has this server run as the client of another one.
+//!
+//! 1. It may be sent there ([`ErrandsTo`]), and its client may do at this end what the copy does here: the place is one
+//!    of the exports, looked up with the client's ticket, with all that holds for a transfer of its own.
+//! 2. A thread of its own copies; the thread of the question tells, and looks whether the client is there.
+//! 3. Without it the copy stops in order: what was durable stays for the next attempt.
+//!
+//! Not here: what the other server permits; this one is a guest there.
+//!
+//! [`ErrandsTo`]: crate::errands::ErrandsTo
+
+use super::course::too_full;
+use super::opening::{CLOSING, is_silent};
+use super::{Host, by_of, check_congestion, path_of};
+use crate::errands::report::ReportTold;
+use crate::errands::telling::{Next, Telling};
+use crate::export::KeptFree;
+use crate::log::of_session;
+use crate::min_free::{self, Looks};
+use crate::published::{self, Progress, Publisher, State};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use thalweg_mover::endpoint::Destination;
+use thalweg_mover::endpoint::local::destination::{DestinationPlace, LocalDestination};
+use thalweg_mover::endpoint::local::source::{LocalSource, ScanOptions, SourceRoot};
+use thalweg_mover::failure::{Failure, FailureKind, Result};
+use thalweg_mover::filter::Filter;
+use thalweg_mover::link::ssh::errand::ErrandProgress;
+use thalweg_mover::link::{Fingerprint, Identity, ServerTrust, client_config};
+use thalweg_mover::mutex::lock;
+use thalweg_mover::plan;
+use thalweg_mover::run::client::{LinkSettings, TcpConnect};
+use thalweg_mover::run::copy::{
+    self, EvidenceSink, Fidelity, From, GivenDestination, GivenSource, Meter, Movement, Remembered, Report,
+    Selection, Stop, To, Watch, Wishes,
+};
+use thalweg_mover::run::far_mover::{FarMover, OnBegin};
+use thalweg_mover::run::session::Session;
+use thalweg_mover::run::steer::Rate;
+use thalweg_mover::run::{LineSink, ReceiptSink, thread};
+use thalweg_wire::hello::Cipher;
+use thalweg_wire::limits;
+use thalweg_wire::message::{Errand, ErrandCounts, ErrandTold, PartOf, Place, TransferNumber};
+
+/// Copies that run for one session at a time.
+const OF_SESSION_MAX: usize = limits::TRANSFERS_MAX;
+/// Copies that run at a time: each has threads, a session and memory of its own.
+const AT_ONCE: usize = 64;
+/// Between two looks whether the client is there, and at how far the copy is.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+/// Between two signs of life.
+const ALIVE_EVERY: Duration = Duration::from_secs(2);
+/// Between two looks whether an older copy is over.
+const WAIT_STEP: Duration = Duration::from_millis(20);
+const RUN: &str = "run a copy to another daemon";
+
+/// Copies that run for clients.
+#[derive(Default)]
+pub(super) struct Errands(Mutex<Vec<Arc<Running>>>);
+
+/// The same command again has the same.
+#[derive(Debug, PartialEq, Eq)]
+struct Key {
+    client: Fingerprint,
+    address: String,
+    sends: bool,
+    sources: Vec<Place>,
+    destination: Place,
+    part: Option<PartOf>,
+}
+
+/// One of them.
+struct Running {
+    session: Arc<Session>,
+    key: Key,
+    stop: Arc<Stop>,
+}
+
+/// One that runs until this goes.
+struct Begun<'a> {
+    errands: &'a Errands,
+    running: Arc<Running>,
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        lock(&self.errands.0).retain(|running| !Arc::ptr_eq(running, &self.running));
+    }
+}
+
+impl Errands {
+    /// One begins. Where the same copy runs for a client that is gone, that one stops first; it is waited for.
+    ///
+    /// # Errors
+    /// `Busy` if it goes on, or where there are too many.
+    fn begin(&self, session: &Arc<Session>, key: Key) -> Result<Begun<'_>> {
+        let since = Instant::now();
+        let busy = |cause: &str| Err(Failure::new(FailureKind::Busy, RUN, cause));
+        loop {
+            let mut all = lock(&self.0);
+            match all.iter().find(|running| running.key == key) {
+                Some(older) if older.is_left() => older.stop.stop(),
+                Some(_) => {}
+                None => {
+                    let is_of_session = |running: &&Arc<Running>| Arc::ptr_eq(&running.session, session);
+                    if all.iter().filter(is_of_session).count() >= OF_SESSION_MAX || all.len() >= AT_ONCE {
+                        return busy("as many such copies run as may at the same time");
+                    }
+                    let running = Arc::new(Running { session: session.clone(), key, stop: Arc::default() });
+                    all.push(running.clone());
+                    return Ok(Begun { errands: self, running });
+                }
+            }
+            drop(all);
+            if since.elapsed() > CLOSING {
+                return busy("the same copy is under way");
+            }
+            std::thread::sleep(WAIT_STEP);
+        }
+    }
+}
+
+impl Running {
+    /// Its client is cut off, or says nothing.
+    fn is_left(&self) -> bool {
+        self.session.is_closed() || self.session.lost_since().is_some() || is_silent(&self.session)
+    }
+}
+
+/// A copy, ready to go.
+struct Work {
+    far: Arc<FarMover>,
+    from: From,
+    to: To,
+    wishes: Wishes,
+    watch: Watch,
+    meter: Arc<Meter>,
+    /// Of this end, if it is written: the room that is kept free, once it is opened.
+    kept: Arc<Mutex<Option<KeptFree>>>,
+    told: Option<Arc<Publisher>>,
+}
+
+/// Why it ends, where it is for want of room that is kept free.
+type Full = Arc<Mutex<Option<Failure>>>;
+
+impl Host {
+    /// Whether this server may be sent there.
+    ///
+    /// # Errors
+    /// `Permission` if not.
+    pub(crate) fn check_errand_to(&self, address: &str) -> Result<()> {
+        self.limits.errands.check(address).map(drop)
+    }
+
+    /// Runs a copy and tells of it, until it is over; it stops when its client no more `is_there`. `say` tells.
+    ///
+    /// # Errors
+    /// Why it cannot begin. How it ended is told.
+    pub(crate) fn run_errand(
+        &self,
+        session: &Arc<Session>,
+        errand: Errand,
+        say: &dyn Fn(ErrandTold) -> Result<()>,
+        is_there: &dyn Fn() -> bool,
+    ) -> Result<()> {
+        let address = self.limits.errands.check(&errand.address)?.to_string();
+        self.check_errand(session, &errand)?;
+        let key = Key {
+            client: session.peer,
+            address: address.clone(),
+            sends: errand.sends,
+            sources: errand.source.places.clone(),
+            destination: errand.destination.clone(),
+            part: errand.terms.part,
+        };
+        let begun = self.errands.begin(session, key)?;
+        let telling = Arc::new(Telling::new(errand.tells_all));
+        let (from, to) = names_of(&errand, &address);
+        let work = self.work_of(session, &errand, &address, &telling)?;
+        let (meter, stop) = (work.meter.clone(), begun.running.stop.clone());
+        of_session!(info, session, from = %from, to = %to, "a copy between daemons begins");
+        let began = Instant::now();
+        let full = self.start(work, &telling, &stop)?;
+        let mut ended = attend(&telling, &meter, &stop, say, is_there);
+        // What both signed before is done.
+        if ended.is_err()
+            && let Some(failure) = lock(&full).take()
+        {
+            ended = Err(failure);
+        }
+        let (bytes, seconds) = (meter.bytes_verified.load(Ordering::Relaxed), began.elapsed().as_secs_f64());
+        match ended {
+            Ok(report) => {
+                let (entries, failed) = (report.totals.done, report.totals.failed);
+                of_session!(info, session, entries, failed, bytes, seconds, "a copy between daemons is done");
+                let text = serde_json::to_vec(&ReportTold::of(&report));
+                let text = text.map_err(|error| Failure::new(FailureKind::Internal, RUN, error))?;
+                say(ErrandTold::Over(text))
+            }
+            Err(failure) => {
+                let why = published::cut(failure.to_string());
+                of_session!(warn, session, bytes, seconds, %why, "a copy between daemons failed");
+                say(ErrandTold::Failed(failure))
+            }
+        }
+    }
+
+    /// What is refused before anything is dialled.
+    fn check_errand(&self, session: &Session, errand: &Errand) -> Result<()> {
+        if self.limits.requires_tls && errand.knobs.cipher != Cipher::Tls {
+            let cause = "this daemon moves data in TLS records only (--require-tls): ask for `--cipher tls`";
+            return Err(Failure::new(FailureKind::Permission, RUN, cause));
+        }
+        if errand.sends
+            && let Some(name) = &errand.terms.congestion
+        {
+            check_congestion(name)?;
+        }
+        if errand.terms.delete_max.is_some() && !errand.source.only.is_empty() {
+            let cause = "with a list of names nothing can be deleted: what is not on it was not looked for (--delete, \
+                         --files-from)";
+            return Err(Failure::new(FailureKind::Usage, "copy", cause));
+        }
+        let exports = self.exports_of(session)?;
+        if errand.sends {
+            return errand.source.places.iter().try_for_each(|place| exports.resolve(place, false).map(drop));
+        }
+        let place = exports.resolve(&errand.destination, !errand.terms.dry_run)?;
+        if errand.terms.delete_max.is_some() { place.check_delete("open") } else { Ok(()) }
+    }
+
+    fn work_of(
+        &self,
+        session: &Arc<Session>,
+        errand: &Errand,
+        address: &str,
+        telling: &Arc<Telling>,
+    ) -> Result<Work> {
+        let guest = Identity::from_pem(&errand.guest.0)?;
+        let tls = client_config(&guest, &ServerTrust::Pinned(Fingerprint(errand.server)))?;
+        let destination = std::slice::from_ref(&errand.destination);
+        let here = if errand.sends { &errand.source.places[..] } else { destination };
+        let far = FarMover::new(Arc::new(TcpConnect::new(vec![address.to_owned()])), tls, "thalweg");
+        let far = Arc::new(far.on_begin(self.shares_of(session, here)?));
+        let kept = Arc::default();
+        let wishes = self.wishes_of(errand, telling);
+        let (from, to) = match errand.sends {
+            true => {
+                let from = From::Given(self.own_source(session, errand)?);
+                (from, To::Far(far.clone(), errand.destination.clone()))
+            }
+            false => {
+                let to = To::Given(self.own_destination(session, errand, &kept)?);
+                (From::Far(far.clone(), errand.source.places.clone()), to)
+            }
+        };
+        let meter = Arc::<Meter>::default();
+        let (hears, hears_link, asks) = (telling.clone(), telling.clone(), telling.clone());
+        let told = self.publish(session, errand, address).map(Arc::new);
+        let (tells, counts) = (told.clone(), meter.clone());
+        let watch = Watch {
+            events: Arc::new(move |event| hears.hear(event)),
+            is_behind: Some(Arc::new(move || asks.is_behind())),
+            link_events: Arc::new(move |event| hears_link.hear(event)),
+            meter: meter.clone(),
+            evidence: tells.map(|told| -> EvidenceSink {
+                Arc::new(move |now| told.tell(now, Some(Progress::of(&counts))))
+            }),
+        };
+        Ok(Work { far, from, to, wishes, watch, meter, kept, told })
+    }
+
+    /// What all that this server moves, what all that the client's ticket moves, and what all transfers of its export
+    /// move have a part in.
+    fn shares_of(&self, session: &Arc<Session>, here: &[Place]) -> Result<OnBegin> {
+        let (host, here) = (self.strong()?, here.to_vec());
+        // That with which it began: one that expires meanwhile bounds what goes on for a while.
+        let ticket = self.ticket_of(by_of(session))?;
+        Ok(Arc::new(move |session: &Session, number: TransferNumber| {
+            session.share_in(host.total.share());
+            if let Some((tickets, ticket)) = host.tickets.get().zip(ticket.as_ref())
+                && let Some(share) = tickets.share(ticket)
+            {
+                session.share_in_ticket(share);
+            }
+            if let Some(share) = host.export_totals.share_at(&here) {
+                session.share_transfer(number, share);
+            }
+        }))
+    }
+
+    fn wishes_of(&self, errand: &Errand, telling: &Arc<Telling>) -> Wishes {
+        let Errand { source, terms, knobs, .. } = errand;
+        // What is read here is chosen where it is opened.
+        let only = if errand.sends { Vec::new() } else { source.only.clone() };
+        let asked = plan::Asked {
+            streams: knobs.streams,
+            chunk_bytes: knobs.chunk_bytes,
+            request_bytes: knobs.request_bytes,
+            concurrency: terms.concurrency,
+            depth: terms.depth,
+            window_bytes: terms.window_bytes,
+            disk: terms.disk,
+            yields: terms.yields,
+            compress: terms.compress,
+            ..plan::Asked::default()
+        };
+        let link = LinkSettings {
+            cipher: knobs.cipher,
+            tls_form: self.limits.tls_form,
+            // No client is waited for longer than this server waits for any.
+            stall_timeout: Duration::from_millis(knobs.stall_ms.into()).min(self.limits.stall_timeout),
+            patience: Duration::from_millis(knobs.patience_ms.into()).min(self.limits.patience),
+            congestion: terms.congestion.clone(),
+            dscp: terms.dscp,
+            ..LinkSettings::default()
+        };
+        let (begins, writes) = (telling.clone(), telling.clone());
+        let receipt = errand.receipt.map(|header| ReceiptSink {
+            lines: Arc::new(move || -> LineSink {
+                begins.begin_receipt();
+                let writes = writes.clone();
+                Box::new(move |part| writes.write(part))
+            }),
+            header,
+            // The client completes it, once it has the report.
+            complete: Arc::new(|_| Ok(())),
+        });
+        Wishes {
+            selection: Selection {
+                filter: source.filter.clone(),
+                only,
+                one_file_system: source.one_file_system,
+                follow_links: source.follow_links,
+                update: terms.update,
+                ignore_existing: terms.ignore_existing,
+                part: terms.part,
+            },
+            fidelity: Fidelity {
+                preserve: terms.preserve,
+                delete_max: terms.delete_max,
+                check: terms.check,
+                finds_renames: terms.finds_renames,
+                verify: terms.verify,
+            },
+            movement: Movement {
+                asked,
+                rate: Arc::new(Rate::new(terms.rate_bytes_per_s)),
+                holds_still: knobs.holds_still,
+                link,
+                ..Movement::default()
+            },
+            remembered: Remembered { state: self.state.clone(), no_profile: true, ..Remembered::default() },
+            receipt,
+            dry_run: terms.dry_run,
+            ..Wishes::default()
+        }
+    }
+
+    /// The sources, where they are here: the client has them with its ticket, as in a pull.
+    fn own_source(&self, session: &Arc<Session>, errand: &Errand) -> Result<GivenSource> {
+        let (source, exports) = (&errand.source, self.exports_of(session)?);
+        let root = |place: &Place| -> Result<SourceRoot> {
+            let place = exports.resolve(place, false)?;
+            let contents = place.trailing_slash;
+            Ok(SourceRoot { path: path_of(place.path), contents, below: place.below })
+        };
+        let options = ScanOptions {
+            filter: Filter::new(source.filter.clone())?,
+            only: source.only.clone(),
+            preserve: errand.terms.preserve,
+            one_file_system: source.one_file_system,
+            follow_links: source.follow_links,
+            part: errand.terms.part,
+            direct: errand.terms.disk.source.direct,
+        };
+        let roots = source.places.iter().map(root).collect::<Result<Vec<_>>>()?;
+        let opened = LocalSource::open(roots, options)?;
+        let form = opened.form();
+        let name = name_of(&source.places);
+        let keeps = Some("a copy between two daemons leaves them".to_owned());
+        let (streams, chunk_bytes) = (1, None);
+        let way = shown(&source.places);
+        Ok(GivenSource { source: Arc::new(opened), form, name, way, keeps, streams, chunk_bytes })
+    }
+
+    /// The destination, where it is here: as in a push, opened for each attempt.
+    fn own_destination(
+        &self,
+        session: &Arc<Session>,
+        errand: &Errand,
+        kept: &Arc<Mutex<Option<KeptFree>>>,
+    ) -> Result<GivenDestination> {
+        let (host, session, place) = (self.strong()?, session.clone(), errand.destination.clone());
+        let stated = self.exports_of(&session)?.resolve(&place, false)?.stated();
+        let kept = kept.clone();
+        Ok(GivenDestination {
+            open: Arc::new(move |form, terms, filter| {
+                let place = host.exports_of(&session)?.resolve(&place, !terms.dry_run)?;
+                if terms.delete_max.is_some() {
+                    place.check_delete("open")?;
+                }
+                // A dry run takes no room.
+                let room = if terms.dry_run { place.room()? } else { place.kept_free(0)? };
+                let guard = place.rights.guard;
+                let opened = LocalDestination::open(
+                    DestinationPlace { path: path_of(place.path), below: place.below },
+                    form,
+                    place.trailing_slash,
+                    terms.clone(),
+                    host.state.clone(),
+                    Filter::new(filter.to_vec())?,
+                )?;
+                let opened = opened.guarded(guard, room.as_ref().map(KeptFree::spare));
+                *lock(&kept) = room.filter(|_| !terms.dry_run);
+                let opened: Arc<dyn Destination> = Arc::new(opened);
+                Ok(opened)
+            }),
+            note: Arc::new(|| None),
+            name: name_of(std::slice::from_ref(&errand.destination)),
+            place: stated,
+            way: shown(std::slice::from_ref(&errand.destination)),
+            below: errand.destination.path.clone(),
+            chunk_bytes: None,
+            finds_renames: true,
+        })
+    }
+
+    /// Tells `thalweg why` of it, if anybody may ask.
+    fn publish(&self, session: &Session, errand: &Errand, address: &str) -> Option<Publisher> {
+        let (from, to) = names_of(errand, address);
+        let told = Publisher::begin(self.state.as_deref()?, &from, &to, true)?;
+        told.is_for(session);
+        Some(told)
+    }
+
+    /// Copies on a thread of its own, within the room that is kept free. Its end is told.
+    fn start(&self, work: Work, telling: &Arc<Telling>, stop: &Arc<Stop>) -> Result<Full> {
+        let Work { far, from, to, wishes, watch, meter, kept, told } = work;
+        let full = Full::default();
+        let (ends, fails, stops, host, at_work) =
+            (telling.clone(), telling.clone(), stop.clone(), self.strong()?, self.work.clone());
+        let is_written = matches!(to, To::Given(_)) && !wishes.dry_run;
+        let run = move || {
+            let _at_work = at_work;
+            let ended = copy::copy(&from, &to, &wishes, &host.identity, &watch, &stops);
+            far.close();
+            if let Some(told) = told {
+                told.over(if ended.is_ok() { State::Finished } else { State::Failed });
+            }
+            ends.end(ended);
+        };
+        thread::guarded("errand", move |why| fails.end(Err(why)), run)?;
+        if is_written {
+            let (failed, stopped, over) = (full.clone(), stop.clone(), telling.clone());
+            // Without it a disk would be filled: the copy ends.
+            let end = move |failure: Failure| {
+                *lock(&failed) = Some(failure);
+                stopped.stop();
+            };
+            let ends = end.clone();
+            let watches = move || {
+                if let Some(failure) = look_at_room(&kept, &meter, &over) {
+                    end(failure);
+                }
+            };
+            if let Err(failure) = thread::guarded("room", ends.clone(), watches) {
+                ends(failure);
+            }
+        }
+        Ok(full)
+    }
+}
+
+/// Tells the client until the copy is over, and stops it when nobody hears any more.
+fn attend(
+    telling: &Telling,
+    meter: &Meter,
+    stop: &Stop,
+    say: &dyn Fn(ErrandTold) -> Result<()>,
+    is_there: &dyn Fn() -> bool,
+) -> Result<Report> {
+    let (mut told, mut told_at, mut is_left) = (ErrandCounts::default(), Instant::now(), false);
+    loop {
+        let mut heard = match telling.next(LOOK_AGAIN) {
+            Next::Ended(ended) => return *ended,
+            Next::Told(what) => say(*what),
+            Next::Nothing => Ok(()),
+        };
+        let (now, since) = (counts_of(meter), told_at.elapsed());
+        if !is_left && (now != told && since >= LOOK_AGAIN || since >= ALIVE_EVERY) {
+            (told, told_at) = (now, Instant::now());
+            heard = heard.and_then(|()| say(ErrandTold::Counts(now)));
+        }
+        if !is_left && (heard.is_err() || !is_there()) {
+            is_left = true;
+            telling.forget();
+            stop.stop();
+        }
+    }
+}
+
+/// Looks at the room that is kept free until the copy is over, or takes too much of it: that.
+fn look_at_room(kept: &Mutex<Option<KeptFree>>, meter: &Meter, telling: &Telling) -> Option<Failure> {
+    let taken = || {
+        let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
+        min_free::taken(count(&meter.bytes_verified), count(&meter.entries_settled))
+    };
+    let looks = Cell::new(Looks::new(Instant::now(), taken()));
+    while !telling.is_over() {
+        std::thread::sleep(min_free::STEP);
+        let short = lock(kept).as_ref().and_then(|kept| too_full(kept, &looks, taken()));
+        if short.is_some() {
+            return short;
+        }
+    }
+    None
+}
+
+fn counts_of(meter: &Meter) -> ErrandCounts {
+    let now = ErrandProgress::of(meter);
+    ErrandCounts {
+        entries_found: now.entries_found,
+        bytes_found: now.bytes_found,
+        scan_over: now.scan_over,
+        entries_settled: now.entries_settled,
+        entries_moved: now.entries_moved,
+        bytes_verified: now.bytes_verified,
+        bytes_unmoved: now.bytes_unmoved,
+    }
+}
+
+/// Source and destination, for people: of the one here a place of an export.
+fn names_of(errand: &Errand, address: &str) -> (String, String) {
+    let there = |places: &[Place]| format!("tw://{address}/{}", shown(places));
+    let (source, destination) = (&errand.source.places[..], std::slice::from_ref(&errand.destination));
+    match errand.sends {
+        true => (shown(source), there(destination)),
+        false => (there(source), shown(destination)),
+    }
+}
+
+fn shown(places: &[Place]) -> String {
+    published::cut(places.iter().map(published::shown).collect::<Vec<_>>().join(" "))
+}
+
+/// Tells these places from all others.
+fn name_of(places: &[Place]) -> Vec<u8> {
+    let mut name = Vec::new();
+    for Place { export, path } in places {
+        for part in [export.as_deref().unwrap_or("").as_bytes(), path.as_slice()] {
+            name.extend((part.len() as u64).to_le_bytes());
+            name.extend(part);
+        }
+    }
+    name
+}
