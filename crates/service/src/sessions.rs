@@ -159,7 +159,10 @@ impl Host {
                 record.check(now).map(|()| Some(record))
             }
             // Who vouches is no such guest: this ends.
-            By::Vouched(vouched) => self.ticket_of(by_of(&vouched.voucher().ok_or_else(tickets::over)?)),
+            By::Vouched(vouched) => {
+                let voucher = vouched.voucher().ok_or_else(tickets::over)?;
+                self.ticket_of(by_of(&voucher))
+            }
         }
     }
 
