@@ -2728,7 +2728,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__cp)
-            opts="-a -r -H -S -g -X -A -p -D -n -v -q -P -z -u -x -L -0 -e -4 -6 -h --and --archive --recursive --hard-links --sparse --links --times --owner --group --xattrs --acls --perms --no-p --no-perms --no-o --no-owner --no-t --no-times --no-xattrs --human-readable --devices --dry-run --detach --name --verbose --quiet --progress --compress --bwlimit --class --dscp --nice --ionice --no-tune --no-profile --update --ignore-existing --one-file-system --copy-links --part --remove-source-files --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --find-renames --verify --io-depth --direct --order --no-io-uring --stage --streams --cca --via --bind --cipher --ktls --tls-records --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --stall-timeout --patience --state --concurrency --depth --chunk --request --memory --window --receipt --report --json --config --help"
+            opts="-a -r -H -S -g -X -A -p -D -n -v -q -P -z -u -x -L -0 -e -4 -6 -h --and --archive --recursive --hard-links --sparse --links --times --owner --group --xattrs --acls --perms --no-p --no-perms --no-o --no-owner --no-t --no-times --no-xattrs --human-readable --devices --dry-run --detach --name --verbose --quiet --progress --compress --bwlimit --class --dscp --nice --ionice --no-tune --no-profile --update --ignore-existing --one-file-system --copy-links --part --remove-source-files --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --find-renames --verify --io-depth --direct --order --no-io-uring --stage --streams --cca --via --bind --cipher --ktls --tls-records --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --stall-timeout --patience --state --to-ticket --concurrency --depth --chunk --request --memory --window --receipt --report --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2879,6 +2879,10 @@ _thalweg() {
                     return 0
                     ;;
                 --state)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --to-ticket)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -5957,7 +5961,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__serve)
-            opts="-h --listen --export --state --ticket-file --issuers --place-file --advertise --patience --stall-timeout --max-sessions --max-sessions-per-address --memory --bwlimit --slots --frames-memory --max-spill --block-max --log-format --metrics --require-tls --ktls --tls-records --config --help"
+            opts="-h --listen --export --state --ticket-file --issuers --place-file --advertise --patience --stall-timeout --max-sessions --max-sessions-per-address --memory --bwlimit --slots --frames-memory --max-spill --block-max --log-format --metrics --errands --require-tls --ktls --tls-records --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -6036,6 +6040,10 @@ _thalweg() {
                     return 0
                     ;;
                 --metrics)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --errands)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -6249,7 +6257,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__sync)
-            opts="-a -r -H -S -g -X -A -p -D -n -v -q -P -z -u -x -L -0 -e -4 -6 -h --and --archive --recursive --hard-links --sparse --links --times --owner --group --xattrs --acls --perms --no-p --no-perms --no-o --no-owner --no-t --no-times --no-xattrs --human-readable --devices --dry-run --detach --name --verbose --quiet --progress --compress --bwlimit --class --dscp --nice --ionice --no-tune --no-profile --update --ignore-existing --one-file-system --copy-links --part --remove-source-files --delete --max-delete --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --find-renames --verify --io-depth --direct --order --no-io-uring --stage --streams --cca --via --bind --cipher --ktls --tls-records --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --stall-timeout --patience --state --concurrency --depth --chunk --request --memory --window --receipt --report --json --config --help"
+            opts="-a -r -H -S -g -X -A -p -D -n -v -q -P -z -u -x -L -0 -e -4 -6 -h --and --archive --recursive --hard-links --sparse --links --times --owner --group --xattrs --acls --perms --no-p --no-perms --no-o --no-owner --no-t --no-times --no-xattrs --human-readable --devices --dry-run --detach --name --verbose --quiet --progress --compress --bwlimit --class --dscp --nice --ionice --no-tune --no-profile --update --ignore-existing --one-file-system --copy-links --part --remove-source-files --delete --max-delete --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --find-renames --verify --io-depth --direct --order --no-io-uring --stage --streams --cca --via --bind --cipher --ktls --tls-records --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --stall-timeout --patience --state --to-ticket --concurrency --depth --chunk --request --memory --window --receipt --report --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -6404,6 +6412,10 @@ _thalweg() {
                     return 0
                     ;;
                 --state)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --to-ticket)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

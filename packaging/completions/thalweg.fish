@@ -108,6 +108,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l near-ports -d 'Po
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l stall-timeout -d 'Drop a link that acknowledges nothing for so long, and dial again' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l patience -d 'Give up without progress for so long' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l to-ticket -d 'The ticket for the daemon at the destination, where both places are at daemons: --ticket is that for the one at the source' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l concurrency -d 'Files larger than a request in flight at once; smaller ones travel in packs, which this does not bound (default: 256)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l depth -d 'Chunks or packs of small files in flight in each stream (default: as many as the window takes)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l chunk -d 'Bytes of a chunk: a power of two from 64KiB to 64MiB' -r
@@ -196,6 +197,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l near-ports -d '
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l stall-timeout -d 'Drop a link that acknowledges nothing for so long, and dial again' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l patience -d 'Give up without progress for so long' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l state -d 'Where thalweg keeps its keys and what it remembers' -r -F
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l to-ticket -d 'The ticket for the daemon at the destination, where both places are at daemons: --ticket is that for the one at the source' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l concurrency -d 'Files larger than a request in flight at once; smaller ones travel in packs, which this does not bound (default: 256)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l depth -d 'Chunks or packs of small files in flight in each stream (default: as many as the window takes)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l chunk -d 'Bytes of a chunk: a power of two from 64KiB to 64MiB' -r
@@ -713,6 +715,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l block-max -d '
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l log-format -d 'Write a log to stderr in this form, with a line for each transfer when it is over: what THALWEG_LOG asks for, else as THALWEG_LOG=info. Without it there is a log, for people, where THALWEG_LOG is set' -r -f -a "text\t'Lines for people'
 json\t'An object of JSON on each line'"
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l metrics -d 'Answer Prometheus at this address, in clear and without a ticket, for instance 127.0.0.1:9487: what the daemon counts (`GET /metrics`), and whether it accepts (`GET /healthz`). Port 0 lets the kernel choose (default: none)' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l errands -d 'Let clients send this daemon to these other daemons, of which each has the port of daemons if it names none: for copies between an export here and one there (`thalweg cp tw://... tw://...`), which it then runs. With any it dials wherever a client says. Not with --slots (default: to none)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand serve" -l ktls -d 'With `--cipher tls`, let the kernel seal what this side sends and open what it receives: where that was measured to be faster, wherever the kernel can, or never' -r -f -a "auto\t'Where it was measured to be faster'
 on\t'Wherever the kernel can'
 off\t'Never'"
