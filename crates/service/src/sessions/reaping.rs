@@ -63,8 +63,8 @@ impl Host {
 
     /// Ends sessions whose clients have no ticket any more, and says why. Of a ticket with which nothing is begun those
     /// without a link end too: what its holder begins with another one would find them in its way. One that began with
-    /// a token goes by what that gave, whatever else is shown with the same key; one of a guest by what who vouched for it
-    /// may, as long as the session lasts in which that was done.
+    /// a token goes by what that gave, whatever else is shown with the same key; one of a guest by what who vouched for
+    /// it may, as long as the session lasts in which that was done.
     pub(super) fn end_without_ticket(&self) {
         let Some(tickets) = self.tickets.get() else { return };
         tickets.tidy();

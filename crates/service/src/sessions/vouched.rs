@@ -169,7 +169,7 @@ mod tests {
                 .map(|place| place.beneath)
         };
         assert_eq!(beneath([6; 32], &one).as_deref(), Ok("run1"));
-        assert_eq!(beneath([7; 32], &two).as_deref(), Ok("run2"));
+        assert_eq!(beneath([8; 32], &two).as_deref(), Ok("run2"));
         let refused = host.vouch(&one, vouch([5; 32], true)).expect_err("somebody came with it");
         assert_eq!(refused.kind, FailureKind::Conflict, "{refused}");
     }
