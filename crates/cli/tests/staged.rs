@@ -4,11 +4,17 @@ mod support;
 
 use nix::sys::signal::Signal;
 use std::ffi::OsString;
+use std::fs::{File, FileTimes};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use support::job::{Ran, Running, bytes_allocated, signal, with};
+use support::proxy::Proxy;
+use support::volume::{Volume, can_mount};
 use support::{Daemon, Scratch, assert_no_litter, assert_same, make_tree, noise, wait_until};
 
 /// Long enough for what ends by itself.
@@ -50,7 +56,7 @@ struct Site {
     here: Scratch,
     a: Scratch,
     b: Scratch,
-    _daemons: [Daemon; 2],
+    daemons: [Daemon; 2],
 }
 
 impl Site {
@@ -67,7 +73,7 @@ impl Site {
         std::fs::create_dir_all(here.path("config/thalweg")).unwrap();
         let text = place("a", &daemons[0]) + &place("b", &daemons[1]);
         std::fs::write(here.path("config/thalweg/config.toml"), text).unwrap();
-        Site { here, a, b, _daemons: daemons }
+        Site { here, a, b, daemons }
     }
 }
 
@@ -159,19 +165,22 @@ fn without_a_stage_two_places_at_a_daemon_are_told_of_one_and_with_it_what_canno
     let stage = scratch.path("stage").display().to_string();
     std::fs::create_dir(&stage).unwrap();
     for (option, told) in [
-        ("--receipt=r", "nobody signs what passes through it"),
+        ("--receipt=r", "nobody signs what passes between two far places"),
         ("--remove-source-files", "not done between two far places"),
         ("--no-times", "not done between two far places"),
         ("--check=digest", "not done between two far places"),
         ("--part=1/2", "one copy, from and to one host each"),
-        ("--update", "is not held to by the leg out"),
     ] {
         refused(&["cp", "--stage", &stage, option, far[0], far[1]], 1, told);
     }
     refused(&["sync", "--stage", &stage, "--delete", far[0], far[1]], 1, "not done between two far places");
     let [from, to] = ["from", "to"].map(|name| scratch.path(name).display().to_string());
     std::fs::create_dir(&from).unwrap();
-    refused(&["cp", "--stage", &stage, "--remove-source-files", &from, &to], 1, "takes --check digest");
+    for option in ["--remove-source-files", "--receipt=r"] {
+        refused(&["cp", "--stage", &stage, option, &from, &to], 1, "takes --check digest");
+        let words = ["cp", "--stage", &stage, option, "--check=digest", "--update", &from, &to];
+        refused(&words, 1, "leave out --update");
+    }
     refused(&["cp", "--stage", &format!("{stage}:9"), &from, &to], 1, "at least 1.00 MiB");
     refused(&["cp", "--stage", &stage, "zero:1MiB", &to], 1, "is on no disk");
     let to_ticket = "--to-ticket is for a copy between two daemons";
@@ -184,14 +193,162 @@ fn without_a_stage_two_places_at_a_daemon_are_told_of_one_and_with_it_what_canno
     let inside = inside.display().to_string();
     refused(&["cp", "--stage", &inside, &from, &to], 1, "one inside the other");
     refused(&["cp", "--stage", &inside, far[0], &from], 1, "one inside the other");
-    refused(&["cp", "--stage", &stage, "--update", &from, &to], 1, "is not held to by the leg out");
-    refused(&["cp", "--stage", &stage, "--ignore-existing", &from, &to], 1, "is not held to by the leg out");
     let both = ["tw://a.example/data/x/run", "tw://a.example/data/y/run"];
     refused(&["cp", "--stage", &stage, both[0], both[1], far[1]], 3, "would both give the same name");
     // A place that is not reached leaves no stage behind.
     refused(&["cp", "--stage", &stage, "--rsh", "false", &from, "host:there"], 3, "error: ");
     assert_cleared(&scratch);
     refused(&["cp", "--stage", "/nowhere/at/all", &from, &to], 3, "open the stage");
+}
+
+/// A source of three files, of which a destination has an older and a newer one.
+fn make_both(from: &Path, to: &Path) {
+    let make = |root: &Path, content: &str, files: &[(&str, u64)]| {
+        std::fs::create_dir_all(root).unwrap();
+        for (name, seconds) in files {
+            let mut file = File::create(root.join(name)).unwrap();
+            file.write_all(content.as_bytes()).unwrap();
+            let modified = SystemTime::UNIX_EPOCH + Duration::from_secs(*seconds);
+            file.set_times(FileTimes::new().set_modified(modified)).unwrap();
+        }
+    };
+    make(from, "of the source", &[("missing", 2000), ("older", 2000), ("newer", 2000)]);
+    make(to, "there before", &[("older", 1000), ("newer", 3000)]);
+}
+
+/// What is left alone there, and all else is as at the source.
+#[track_caller]
+fn assert_left_alone(to: &Path, left: &[&str]) {
+    for name in ["missing", "older", "newer"] {
+        let there = std::fs::read_to_string(to.join(name)).unwrap();
+        assert_eq!(there == "there before", left.contains(&name), "{name}: {there}");
+    }
+}
+
+#[test]
+fn what_the_user_leaves_alone_at_the_destination_does_not_pass_through_a_stage() {
+    for (option, left) in [("--update", &["newer"][..]), ("--ignore-existing", &["newer", "older"][..])] {
+        let count = left.len() as u64;
+        let scratch = Scratch::new();
+        make_both(&scratch.path("from"), &scratch.path("to"));
+        let command = with(staged(&scratch, "cp", ""), [option, "--json"]);
+        let ran = run(with(command, [scratch.path("from/"), scratch.path("to")])).expect(0);
+        assert_left_alone(&scratch.path("to"), left);
+        let told = last(&ran);
+        let counted = (told["done"].as_u64(), told["skipped"].as_u64());
+        assert_eq!(counted, (Some(3 - count), Some(count)), "{told}");
+        // Nor does the direct copy tell what passed as left alone.
+        assert_eq!(ran.stdout.matches("\"missing\"").count(), 1, "{}", ran.stdout);
+        assert_cleared(&scratch);
+        let site = Site::start();
+        make_both(&site.a.path("data/run7"), &site.b.path("data/in/run7"));
+        let command = with(staged(&site.here, "cp", ""), [option, "--json"]);
+        let ran = run(with(command, ["@a/run7", "@b/in/"])).expect(0);
+        assert_left_alone(&site.b.path("data/in/run7"), left);
+        let told = last(&ran);
+        assert_eq!((told["failed"].as_u64(), told["skipped"].as_u64()), (Some(0), Some(count)), "{told}");
+        assert_cleared(&site.here);
+    }
+}
+
+#[test]
+fn a_receipt_of_a_copy_through_a_stage_says_what_its_end_compared() {
+    let scratch = Scratch::new();
+    make_tree(&scratch.path("from"));
+    let (receipt, to) = (scratch.path("receipt"), scratch.path("to"));
+    let command = with(staged(&scratch, "cp", ""), ["--check", "digest", "--receipt"]);
+    run(with(with(command, [&receipt]), [&scratch.path("from/"), &to])).expect(0);
+    assert_same(&scratch.path("from"), &to);
+    assert_cleared(&scratch);
+    let verify = || run(with(with(scratch.thalweg(), ["verify", "--strict"]), [&receipt, &to]));
+    // All content has a digest in it, also what passed through the stage.
+    verify().expect(0);
+    std::fs::write(to.join("one-byte"), b"y").unwrap();
+    verify().expect(4);
+}
+
+/// As a disk does that loses bits of each file with this name that comes to it: size and times stay.
+fn damage(stage: &Path, name: &str) {
+    const DAMAGED: &[u8; 7] = b"damaged";
+    let below = |path: &Path| std::fs::read_dir(path).into_iter().flatten().flatten();
+    for batch in below(stage).flat_map(|stage| below(&stage.path())) {
+        let path = batch.path().join("tree").join(name);
+        let Ok(file) = File::options().read(true).write(true).open(path) else { continue };
+        let mut there = [0; DAMAGED.len()];
+        file.read_exact_at(&mut there, 99).unwrap();
+        if there != *DAMAGED {
+            let modified = file.metadata().unwrap().modified().unwrap();
+            file.write_all_at(DAMAGED, 99).unwrap();
+            file.set_times(FileTimes::new().set_modified(modified)).unwrap();
+        }
+    }
+}
+
+/// A leg out reads nothing before the destination has answered, so that what it reads is damaged each time.
+#[test]
+fn damage_that_stays_is_exit_4_and_names_the_file_and_the_same_command_repairs_it() {
+    let site = Site::start();
+    std::fs::create_dir(site.a.path("data/run7")).unwrap();
+    for (name, seed) in [("damaged", 1), ("whole", 2)] {
+        std::fs::write(site.a.path("data/run7").join(name), noise(seed, MIB as usize)).unwrap();
+    }
+    let proxy = Proxy::new(&site.daemons[1].address());
+    let configuration = site.here.path("config/thalweg/config.toml");
+    let text = std::fs::read_to_string(&configuration).unwrap();
+    let [direct, by_proxy] = [site.daemons[1].address(), proxy.address.to_string()];
+    std::fs::write(&configuration, text.replace(&format!("{direct}/"), &format!("{by_proxy}/"))).unwrap();
+    let copy = || run(with(staged(&site.here, "cp", ""), ["@a/run7", "@b/"]));
+    let stage = site.here.path("stage");
+    proxy.before_each(move || damage(&stage, "run7/damaged"));
+    let ran = copy().expect(4);
+    let is_named = |line: &str| line.starts_with("error: ") && line.contains("`run7/damaged`");
+    assert!(ran.stderr.lines().any(is_named) && !ran.stderr.contains("run7/whole"), "{}", ran.stderr);
+    let there = |name: &str| std::fs::read(site.b.path("data/run7").join(name)).unwrap();
+    assert!(there("damaged") != noise(1, MIB as usize) && there("whole") == noise(2, MIB as usize));
+    proxy.before_each(|| ());
+    copy().expect(0);
+    assert_same(&site.a.path("data/run7"), &site.b.path("data/run7"));
+    assert_cleared(&site.here);
+}
+
+/// Full before anything came, and in the middle, where it takes no more files.
+#[test]
+fn a_full_disk_under_a_stage_is_named_loses_nothing_and_the_same_command_finishes_once_there_is_room() {
+    if !can_mount("a full stage") {
+        return;
+    }
+    let site = Site::start();
+    let (from, to) = (site.a.path("data/run7"), site.b.path("data/run7"));
+    std::fs::create_dir(&from).unwrap();
+    for number in 0..300 {
+        std::fs::write(from.join(number.to_string()), noise(number, 2000)).unwrap();
+    }
+    let volume = Volume::in_memory(site.here.root(), "small", "size=8m,nr_inodes=120");
+    let copy = || {
+        let command = with(with(site.here.thalweg(), ["cp", "--stage"]), [&volume.path]);
+        run(with(command, ["@a/run7", "@b/"]))
+    };
+    let refused = || {
+        let ran = copy().expect(6);
+        let stage = format!("`{}/thalweg-stage-", volume.path.display());
+        assert!(ran.stderr.contains(&stage) && ran.stderr.contains("hint: "), "{}", ran.stderr);
+    };
+    let filler = volume.path.join("filler");
+    std::fs::write(&filler, vec![0; 15 << 19]).unwrap();
+    refused();
+    assert!(!to.exists());
+    std::fs::remove_file(&filler).unwrap();
+    refused();
+    for arrived in std::fs::read_dir(&to).into_iter().flatten().flatten() {
+        // What is hidden has no number.
+        let Ok(number) = arrived.file_name().to_str().unwrap().parse() else { continue };
+        assert!(std::fs::read(arrived.path()).unwrap() == noise(number, 2000), "{number}");
+    }
+    volume.remount("nr_inodes=4000");
+    copy().expect(0);
+    assert_same(&from, &to);
+    assert_no_litter(&site.b.path("data"));
+    assert_eq!(std::fs::read_dir(&volume.path).unwrap().count(), 0);
 }
 
 /// What lies there is looked at all the time.

@@ -371,7 +371,7 @@ pub fn staged(summary: &Summary, dry_run: bool) -> Map<String, Value> {
         "leg_in_s": carried.leg_in.as_secs_f64(), "leg_out_s": carried.leg_out.as_secs_f64(),
         "narrower": narrower.map(|(leg, _)| leg.word()), "factor": narrower.map(|(_, factor)| factor),
         "files_past": summary.files_past, "done_past": direct.0.done, "bytes_past": direct.0.bytes_done,
-        "skipped": direct.0.skipped, "deleted": direct.0.deleted, "sources_removed": direct.1.removed,
+        "skipped": summary.skipped, "deleted": direct.0.deleted, "sources_removed": direct.1.removed,
     });
     match value {
         Value::Object(object) => object,

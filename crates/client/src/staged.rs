@@ -93,6 +93,8 @@ pub struct Carried {
     pub bytes: u64,
     /// Entries that stood there already, as comparing showed.
     pub unchanged: u64,
+    /// Entries that came to the destination meanwhile, and were left alone there.
+    pub skipped: u64,
     /// Entries that failed.
     pub failed: u64,
     /// Files that were damaged in the stage, and repaired.
@@ -115,6 +117,7 @@ impl Carried {
         self.done += other.done;
         self.bytes += other.bytes;
         self.unchanged += other.unchanged;
+        self.skipped += other.skipped;
         self.failed += other.failed;
         self.repaired += other.repaired;
         self.leg_in += other.leg_in;
@@ -164,7 +167,30 @@ pub struct Legs {
     batches_left: Mutex<Vec<Batch>>,
     /// [Keys](path_key) of entries that no further round finds: those that failed, and of two far places all.
     tried: Mutex<HashSet<[u8; 16]>>,
+    /// Keys of what is at the destination, and that the direct copy will leave alone there.
+    passed: Mutex<HashSet<[u8; 16]>>,
     carried: Mutex<Carried>,
+}
+
+/// What passed through a stage and [is left alone](Selection::left_alone) by the direct copy.
+pub struct Passed(HashSet<[u8; 16]>);
+
+impl Passed {
+    /// Whether the entry at this path did.
+    pub fn has(&self, path: &RelativePath) -> bool {
+        self.0.contains(&path_key(path))
+    }
+}
+
+/// A pass of the leg out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    /// The first, which leaves alone what the user says.
+    First,
+    /// One that repairs what the first brought.
+    Repair,
+    /// A look, which replaces nothing.
+    Look,
 }
 
 /// What both legs go by.
@@ -218,8 +244,9 @@ pub fn key_of(asked: &Asked, selection: &Selection, devices: bool) -> String {
         // Whether it has a slash at its end: a path that is resolved has none.
         add(&prefix_of(place));
     }
-    let Selection { filter, only, one_file_system, follow_links, .. } = selection;
-    add(&[u8::from(*one_file_system), u8::from(*follow_links), u8::from(devices)]);
+    let Selection { filter, only, one_file_system, follow_links, update, ignore_existing, .. } = selection;
+    let options = [one_file_system, follow_links, update, ignore_existing, &devices];
+    add(&options.map(|is_asked| u8::from(*is_asked)));
     add(&(filter.len() as u64).to_le_bytes());
     for rule in filter {
         add(&[u8::from(rule.include)]);
@@ -308,6 +335,8 @@ pub struct Summary {
     pub direct: Option<(Totals, Sources)>,
     /// Entries that the destination had.
     pub unchanged: u64,
+    /// Entries that were left alone there, or left out.
+    pub skipped: u64,
     /// Entries that failed.
     pub failed: u64,
 }
@@ -370,14 +399,24 @@ impl Legs {
                 bytes => format!(" beside {bytes} that were set aside there"),
             };
             let cause = format!(
-                "at most {bytes_max} bytes may lie in the stage{beside}, and {least} are needed, for what an earlier \
+                "at most {bytes_max} bytes may lie there{beside}, and {least} are needed, for what an earlier \
                  run left there (`thalweg gc --yes` removes it) or for anything at all"
             );
-            return Err(Failure::new(FailureKind::Space, COPY, cause));
+            return Err(place.named(Failure::new(FailureKind::Space, COPY, cause)));
         }
-        let (names, batches_left) = (asked.names(), Mutex::new(left));
-        let (tried, carried) = (Mutex::default(), Mutex::default());
-        Ok(Legs { sources, to, signer, names, place, bytes_max, gone_bytes, batches_left, tried, carried })
+        Ok(Legs {
+            sources,
+            to,
+            signer,
+            names: asked.names(),
+            place,
+            bytes_max,
+            gone_bytes,
+            batches_left: Mutex::new(left),
+            tried: Mutex::default(),
+            passed: Mutex::default(),
+            carried: Mutex::default(),
+        })
     }
 
     /// Whether the leg out goes to a far mover.
@@ -410,13 +449,18 @@ impl Legs {
     /// # Errors
     /// `Unsupported`.
     pub fn check_tried(&self) -> Result<()> {
-        match lock(&self.tried).len() {
+        match lock(&self.tried).len() + lock(&self.passed).len() {
             ..TRIED_MAX => Ok(()),
             tried => {
                 let cause = format!("{tried} entries were tried, and there are more: copy part by part");
                 Err(Failure::new(FailureKind::Unsupported, COPY, cause))
             }
         }
+    }
+
+    /// What passed, for the direct copy that leaves it alone; after the last round.
+    pub fn take_passed(&self) -> Passed {
+        Passed(std::mem::take(&mut *lock(&self.passed)))
     }
 
     /// Carries what was left in the stage and these items to the destination.
@@ -517,10 +561,19 @@ impl Legs {
     /// Whether nothing of the batch is left to do.
     fn drain_one(&self, batch: &Batch, mut came: Heard, running: &Running<'_>) -> Result<bool> {
         let check = if batch.is_again { Check::Digest } else { running.wishes.fidelity.check };
-        let mut went = self.leg_out(batch.number, check, true, running)?;
+        let left_alone = running.wishes.selection.left_alone();
+        // An earlier command may have brought what is left alone now. Of what keeps its time nothing is newer.
+        let may_be_ours = batch.is_again && (left_alone.existing || !running.wishes.fidelity.preserve.times);
+        let mut went = self.leg_out(batch.number, check, Pass::First, running)?;
+        let stays = went.left_alone();
+        if may_be_ours && !stays.is_empty() {
+            went.find(&came, &self.leg_out(batch.number, Check::Digest, Pass::Look, running)?);
+        }
         let (mut opened, mut damaged) = (HashSet::new(), HashSet::new());
         for _ in 0..REPAIRS_MAX {
-            let is_open = |name: &&Name| matches!(fate(&name.path, &came, &went), Fate::Open(_));
+            let is_open = |name: &&Name| {
+                !stays.contains(&name.path) && matches!(fate(&name.path, &came, &went), Fate::Open(_))
+            };
             let open: Vec<Name> = batch.names.iter().filter(is_open).cloned().collect();
             if open.is_empty() {
                 break;
@@ -528,8 +581,12 @@ impl Legs {
             let differs = |name: &&Name| matches!(fate(&name.path, &came, &went), Fate::Open(true));
             damaged.extend(open.iter().filter(differs).map(|name| name.path.clone()));
             opened.extend(open.iter().map(|name| name.path.clone()));
+            if !stays.is_empty() {
+                // The leg out takes all that is there.
+                self.place.empty(batch.number)?;
+            }
             came.go_on(self.leg_in(batch.number, &open, Check::Digest, running)?);
-            went.go_on(self.leg_out(batch.number, Check::Digest, false, running)?);
+            went.go_on(self.leg_out(batch.number, Check::Digest, Pass::Repair, running)?);
         }
         // Nobody else compares what may be there by now.
         let may_be_there = |name: &Name| batch.is_again || opened.contains(&name.path);
@@ -549,6 +606,9 @@ impl Legs {
                         // No direct copy makes up for what the stage could not keep.
                         losses.extend_from_slice(came.losses(&name.path));
                     }
+                    if !running.tells_failed && left_alone.is_any() {
+                        lock(&self.passed).insert(path_key(&name.path));
+                    }
                     carried.repaired += u64::from(damaged.contains(&name.path));
                     if let Event::Settled(entry, Outcome::Done { .. }) = &event {
                         carried.done += 1;
@@ -566,6 +626,21 @@ impl Legs {
                     (running.tell)(Event::Aside(name.path.clone(), Outcome::Failed(failure)));
                     left.push(name.clone());
                 }
+                Fate::Left(Event::Settled(entry, _)) if may_be_ours && entry.content_bytes() > 0 => {
+                    carried.failed += 1;
+                    let cause = "what the destination has is not what was read at the source, and is left alone: \
+                                 an earlier run brought it damaged, or somebody else put it there. Once it is \
+                                 gone, the same command brings it";
+                    let failure = Failure::new(FailureKind::Conflict, VERIFY, cause).at(&name.path);
+                    (running.tell)(Event::Aside(name.path.clone(), Outcome::Failed(failure)));
+                    left.push(name.clone());
+                }
+                Fate::Left(event) if running.tells_failed => {
+                    carried.skipped += 1;
+                    (running.tell)(event);
+                }
+                // The direct copy leaves it alone as well, and says so.
+                Fate::Left(_) => {}
                 // It went before this command began.
                 Fate::Failed(_) if batch.is_again && came.lacks(&name.path) => {}
                 Fate::Failed(failure) if running.tells_failed || may_be_there(name) => {
@@ -593,6 +668,9 @@ impl Legs {
     /// Copies these names of a batch from the source into the stage.
     fn leg_in(&self, number: u32, names: &[Name], check: Check, running: &Running<'_>) -> Result<Heard> {
         let tree = self.place.tree(number);
+        let leg = |job: &Job, wishes: &Wishes, prefix: &[u8]| {
+            self.leg(job, wishes, prefix, None, running).map_err(|failure| self.place.named(failure))
+        };
         let mut heard = Heard::default();
         for source in &self.sources {
             let Source { prefix, alone, below } = source;
@@ -609,20 +687,21 @@ impl Legs {
             if is_alone {
                 let job = self.job(alone.clone(), To::Local(slashed(&tree)), true);
                 let wishes = leg_wishes(running.wishes, Vec::new(), check, Leg::In);
-                heard.0.extend(self.leg(&job, &wishes, b"", None, running)?.0);
+                heard.0.extend(leg(&job, &wishes, b"")?.0);
             }
             if !only.is_empty() {
                 let to = To::Local(slashed(&tree.join(OsStr::from_bytes(prefix))));
                 let job = self.job(below.clone(), to, true);
                 let wishes = leg_wishes(running.wishes, only, check, Leg::In);
-                heard.0.extend(self.leg(&job, &wishes, prefix, None, running)?.0);
+                heard.0.extend(leg(&job, &wishes, prefix)?.0);
             }
         }
+        heard.name(&|failure| self.place.named(failure));
         Ok(heard)
     }
 
     /// Copies a batch from the stage to the destination.
-    fn leg_out(&self, number: u32, check: Check, counts: bool, running: &Running<'_>) -> Result<Heard> {
+    fn leg_out(&self, number: u32, check: Check, pass: Pass, running: &Running<'_>) -> Result<Heard> {
         let tree = self.place.tree(number);
         let path = |source: &Source| match source.prefix.is_empty() {
             true => slashed(&tree),
@@ -634,9 +713,18 @@ impl Legs {
             return Ok(Heard::default());
         }
         let job = self.job(From::Local(paths), self.to.clone(), false);
-        let wishes = leg_wishes(running.wishes, Vec::new(), check, Leg::Out);
+        let mut wishes = leg_wishes(running.wishes, Vec::new(), check, Leg::Out);
+        let counts = (pass == Pass::First).then(|| running.meter.clone());
+        match pass {
+            Pass::First => {
+                wishes.selection.update = running.wishes.selection.update;
+                wishes.selection.ignore_existing = running.wishes.selection.ignore_existing;
+            }
+            Pass::Repair => {}
+            Pass::Look => wishes.dry_run = true,
+        }
         let began = Instant::now();
-        let heard = self.leg(&job, &wishes, b"", counts.then(|| running.meter.clone()), running);
+        let heard = self.leg(&job, &wishes, b"", counts, running);
         lock(&self.carried).leg_out += began.elapsed();
         heard
     }

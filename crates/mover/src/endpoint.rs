@@ -20,6 +20,8 @@ mod acl;
 
 pub mod deletion;
 
+pub mod left_alone;
+
 pub mod flow_destination;
 
 pub mod feed;

@@ -75,7 +75,7 @@ fn counts(summary: &Summary) -> String {
     for (count, word) in [
         (summary.carried.repaired, "repaired"),
         (summary.unchanged, "unchanged"),
-        (totals.skipped, "skipped"),
+        (summary.skipped, "skipped"),
         (totals.deleted, "deleted"),
         (summary.failed, "failed"),
     ] {

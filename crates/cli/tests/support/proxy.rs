@@ -49,6 +49,7 @@ struct Shared {
     told: Mutex<Vec<(Lie, u64)>>,
     connections: Mutex<Vec<TcpStream>>,
     accepted: AtomicU64,
+    before_each: Mutex<Option<Box<dyn Fn() + Send>>>,
 }
 
 struct Lies {
@@ -81,6 +82,7 @@ impl Proxy {
             told: Mutex::default(),
             connections: Mutex::default(),
             accepted: AtomicU64::new(0),
+            before_each: Mutex::new(None),
         });
         let accepting = shared.clone();
         std::thread::spawn(move || accepting.accept(&listener));
@@ -118,6 +120,11 @@ impl Proxy {
     /// Connections carry so many bytes in each direction and then nothing more, old ones and new ones.
     pub fn mute_after(&self, bytes: u64) {
         self.shared.mute_after.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Nothing passes, in either direction, before `act` is done, which is done for every piece of it.
+    pub fn before_each(&self, act: impl Fn() + Send + 'static) {
+        *self.shared.before_each.lock().unwrap() = Some(Box::new(act));
     }
 
     pub fn refuse(&self, on: bool) {
@@ -214,6 +221,9 @@ impl Shared {
             };
             while is_held() && !self.stopped.load(Ordering::Relaxed) {
                 std::thread::sleep(Duration::from_millis(10));
+            }
+            if let Some(act) = &*self.before_each.lock().unwrap() {
+                act();
             }
             self.pace(read as u64);
             pace(read as u64, self.rate_of_each.load(Ordering::Relaxed), &mut own_bucket);

@@ -1,7 +1,7 @@
 //! What the legs say of entries, and what follows from both: whether the destination has what was read at the source.
 
 use super::whole;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use thalweg_mover::event::Event;
 use thalweg_mover::failure::{Failure, FailureKind, Result, VERIFY};
@@ -46,6 +46,38 @@ impl Heard {
                 seen.outcome = Outcome::Done { digest, losses: losses.clone() };
             }
             self.0.insert(path, seen);
+        }
+    }
+
+    /// Names that the leg left alone at its end.
+    pub(super) fn left_alone(&self) -> HashSet<RelativePath> {
+        let is_left = |seen: &Seen| matches!(seen.outcome, Outcome::Skipped(_));
+        self.0.iter().filter(|(_, seen)| is_left(seen)).map(|(path, _)| path.clone()).collect()
+    }
+
+    /// Of what the leg left alone, what has there the content that `came`, as a `look` shows that replaces nothing,
+    /// counts as found.
+    pub(super) fn find(&mut self, came: &Heard, look: &Heard) {
+        for (path, seen) in &mut self.0 {
+            let found = look.0.get(path).map(|found| &found.outcome);
+            // What differs is told as done there, and has no digest.
+            let is_kept = matches!(
+                found,
+                Some(Outcome::Unchanged { .. } | Outcome::Done { digest: Some(_), .. })
+            );
+            let digest = look.digest(path).filter(|digest| is_kept && came.digest(path) == Some(*digest));
+            if digest.is_some() && matches!(seen.outcome, Outcome::Skipped(_)) {
+                seen.outcome = Outcome::Unchanged { digest };
+            }
+        }
+    }
+
+    /// Has its failures told as `named` does.
+    pub(super) fn name(&mut self, named: &dyn Fn(Failure) -> Failure) {
+        for seen in self.0.values_mut() {
+            if let Outcome::Failed(failure) = &seen.outcome {
+                seen.outcome = Outcome::Failed(named(failure.clone()));
+            }
         }
     }
 
@@ -107,12 +139,19 @@ pub(super) enum Fate {
     Same(Event),
     /// It is not known that it has; if true, it has something else.
     Open(bool),
+    /// The destination has something under that name, and it was left alone.
+    Left(Event),
     /// A leg failed with it.
     Failed(Failure),
 }
 
 /// What became of it, `came` being what the leg in did and `went` what the leg out did.
 pub(super) fn fate(path: &RelativePath, came: &Heard, went: &Heard) -> Fate {
+    if let Some(Seen { entry: Some(entry), outcome: outcome @ Outcome::Skipped(_), .. }) = went.0.get(path)
+        && came.has(path)
+    {
+        return Fate::Left(Event::Settled(entry.clone(), outcome.clone()));
+    }
     for (heard, cause) in [(came, "it is not there any more"), (went, "it is not in the stage any more")] {
         match heard.0.get(path).map(|seen| &seen.outcome) {
             Some(Outcome::Done { .. } | Outcome::Unchanged { .. }) => {}

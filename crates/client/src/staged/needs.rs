@@ -2,7 +2,7 @@
 //!
 //! Where one of the places is on this machine, a dry run of the direct copy says so, by all that the user asked for; of
 //! what it would do only files with content pass, and all else is left to that copy. Where both are far, both are
-//! listed, and everything passes that is not there with the same size and times.
+//! listed, and everything passes that is not there with the same size and times, but for what is left alone there.
 //!
 //! In rounds of a bounded number of entries: what is beyond is found by the next one.
 
@@ -14,19 +14,21 @@ use crate::place::Place;
 use crate::reach::Reach;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
+use thalweg_mover::endpoint::left_alone::LeftAlone;
 use thalweg_mover::endpoint::local::survey::Found;
 use thalweg_mover::event::{Event, Events};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::copy::{Fidelity, Remembered, Stop, Watch, Wishes};
 use thalweg_wire::message::{Check, Outcome};
-use thalweg_wire::{Entry, Kind, RelativePath};
+use thalweg_wire::{Entry, Kind, RelativePath, Time};
 
 /// Entries of a round: some 40 MiB of names.
 const ROUND_ITEMS_MAX: usize = 256 << 10;
 /// Names of one file that go together. With more they become several files.
 const NAMES_OF_FILE_MAX: usize = 1024;
-/// Entries at a far destination beside which a source can be held: of each 16 bytes are kept.
+/// Entries at a far destination beside which a source can be held: of each 16 bytes are kept, and some 40 more where
+/// something is left alone.
 const STANDING_MAX: usize = 8 << 20;
 
 /// A file with all its names, or another entry.
@@ -75,6 +77,8 @@ pub struct Needs {
     pub files_past: u64,
     /// Of two far places: entries that the destination has.
     pub unchanged: u64,
+    /// Of two far places: entries that are left alone at the destination.
+    pub skipped: u64,
     /// Of two far places: entries that could not be listed, or cannot pass.
     pub failed: u64,
 }
@@ -169,7 +173,7 @@ impl TwoFar {
 }
 
 /// What of the sources is not at the destination with the same size and times. `tell` hears of what cannot be listed,
-/// and of what cannot pass.
+/// of what cannot pass, and of what is left alone.
 ///
 /// # Errors
 /// `Unsupported` where too much stands at the destination to be kept in mind; what the places say.
@@ -177,8 +181,9 @@ pub fn needs_between(
     legs: &Legs,
     far: &TwoFar,
     wishes: &Wishes,
-    tell: &mut dyn FnMut(&RelativePath, Failure),
+    tell: &mut dyn FnMut(Event),
 ) -> Result<Needs> {
+    let left_alone = wishes.selection.left_alone();
     let selected = Selected::new(wishes.selection.filter.clone(), None)?;
     let (needs, inodes, left) = (Needs::default(), HashMap::new(), legs.names_left());
     let mut round = Round { needs, inodes, legs, wishes, left };
@@ -190,33 +195,37 @@ pub fn needs_between(
             let path = RelativePath::new(prefix.clone()).unwrap_or_default();
             let is_inside = far.is_directory || far.sources.len() > 1 || is_directory(slashed)?;
             let there = if is_inside { slashed.below(prefix) } else { named.clone() };
-            let standing = there_is(there.itself())?.map(|there| mark_of(&path, &there));
-            round.hear(path.clone(), &entry, standing == Some(mark_of(&path, &entry)), tell);
+            let mut standing = Standing::new(left_alone);
+            if let Some(there) = there_is(there.itself())? {
+                standing.add(&path, &there);
+            }
+            let there = standing.there(&path, &entry);
+            round.hear(path, &entry, there, tell);
             continue;
         }
         let at = if prefix.is_empty() { slashed.clone() } else { slashed.below(prefix) };
-        let standing = standing(prefix, &at)?;
+        let standing = Standing::list(prefix, &at, left_alone)?;
         source.list(true, &mut |found| {
             match found {
                 Found::Trouble(failure) => {
                     let path = failure.path.as_ref().and_then(|path| whole(prefix, path)).unwrap_or_default();
                     round.needs.failed += 1;
-                    tell(&path, failure);
+                    tell(failed(&path, failure));
                 }
                 Found::Entry(entry) => {
                     let Some(path) = whole(prefix, &entry.path) else {
                         let cause = "its path is too long with the name of the source before it: copy what is in \
                                      the source (a slash at its end)";
                         round.needs.failed += 1;
-                        tell(&entry.path, Failure::new(FailureKind::Unsupported, COPY, cause));
+                        tell(failed(&entry.path, Failure::new(FailureKind::Unsupported, COPY, cause)));
                         return Ok(());
                     };
                     // The contents of a source: their directory is the destination.
                     if path.is_root() || !selected.has(&path, matches!(entry.kind, Kind::Directory)) {
                         return Ok(());
                     }
-                    let has = standing.contains(&mark_of(&path, &entry));
-                    round.hear(path, &entry, has, tell);
+                    let there = standing.there(&path, &entry);
+                    round.hear(path, &entry, there, tell);
                 }
             }
             Ok(())
@@ -236,14 +245,8 @@ struct Round<'a> {
 }
 
 impl Round<'_> {
-    /// An entry, and whether the destination has it.
-    fn hear(
-        &mut self,
-        path: RelativePath,
-        entry: &Entry,
-        has: bool,
-        tell: &mut dyn FnMut(&RelativePath, Failure),
-    ) {
+    /// An entry, and what the destination has under its name.
+    fn hear(&mut self, path: RelativePath, entry: &Entry, there: There, tell: &mut dyn FnMut(Event)) {
         let is_wanted = match entry.kind {
             Kind::Fifo | Kind::Device { .. } => self.wishes.fidelity.preserve.devices,
             _ => true,
@@ -252,9 +255,17 @@ impl Round<'_> {
         if !is_wanted || was_tried {
             return;
         }
-        if has && self.wishes.fidelity.check != Check::Nothing {
-            self.needs.unchanged += 1;
-            return;
+        match there {
+            There::Left(why) => {
+                self.needs.skipped += 1;
+                let entry = Arc::new(Entry { path, ..entry.clone() });
+                return tell(Event::Settled(entry, Outcome::Skipped(why.to_owned())));
+            }
+            There::Same if self.wishes.fidelity.check != Check::Nothing => {
+                self.needs.unchanged += 1;
+                return;
+            }
+            There::Same | There::Other => {}
         }
         let bytes = entry.content_bytes();
         let name = Name { path, is_directory: matches!(entry.kind, Kind::Directory) };
@@ -273,7 +284,7 @@ impl Round<'_> {
                 }
             };
             self.needs.failed += 1;
-            return tell(&name.path, Failure::new(FailureKind::Unsupported, COPY, cause));
+            return tell(failed(&name.path, Failure::new(FailureKind::Unsupported, COPY, cause)));
         }
         let inode = (entry.evidence.device, entry.evidence.inode);
         if let Some(at) = self.inodes.get(&inode)
@@ -289,24 +300,72 @@ impl Round<'_> {
     }
 }
 
-/// Marks of what stands at a place; none if there is nothing.
-fn standing(prefix: &[u8], place: &Reach) -> Result<HashSet<[u8; 16]>> {
-    let mut standing = HashSet::new();
-    let listed = place.list(true, &mut |found| {
-        // What cannot be listed there is copied, and fails or not.
-        let Found::Entry(entry) = found else { return Ok(()) };
-        if standing.len() >= STANDING_MAX {
-            let cause =
-                format!("more than {STANDING_MAX} entries stand at the destination: copy part by part");
-            return Err(Failure::new(FailureKind::Unsupported, COPY, cause));
+/// What a destination has under the name of an entry.
+enum There {
+    /// What is left alone, and why.
+    Left(&'static str),
+    /// The same, by size and times.
+    Same,
+    /// Nothing, or something else.
+    Other,
+}
+
+/// What stands at a place.
+struct Standing {
+    left_alone: LeftAlone,
+    marks: HashSet<[u8; 16]>,
+    /// Where something is left alone: of each path the time of the file there, `None` of anything else.
+    times: HashMap<[u8; 16], Option<Time>>,
+}
+
+impl Standing {
+    fn new(left_alone: LeftAlone) -> Standing {
+        Standing { left_alone, marks: HashSet::new(), times: HashMap::new() }
+    }
+
+    /// Lists a place; it stands empty if there is none.
+    fn list(prefix: &[u8], place: &Reach, left_alone: LeftAlone) -> Result<Standing> {
+        let mut standing = Standing::new(left_alone);
+        let listed = place.list(true, &mut |found| {
+            // What cannot be listed there is copied, and fails or not.
+            let Found::Entry(entry) = found else { return Ok(()) };
+            if standing.marks.len() >= STANDING_MAX {
+                let cause =
+                    format!("more than {STANDING_MAX} entries stand at the destination: copy part by part");
+                return Err(Failure::new(FailureKind::Unsupported, COPY, cause));
+            }
+            if let Some(path) = whole(prefix, &entry.path) {
+                standing.add(&path, &entry);
+            }
+            Ok(())
+        });
+        there_is(listed)?;
+        Ok(standing)
+    }
+
+    fn add(&mut self, path: &RelativePath, entry: &Entry) {
+        self.marks.insert(mark_of(path, entry));
+        if self.left_alone.is_any() {
+            let is_file = matches!(entry.kind, Kind::File { .. } | Kind::HardLink { .. });
+            self.times.insert(path_key(path), is_file.then_some(entry.evidence.mtime));
         }
-        if let Some(path) = whole(prefix, &entry.path) {
-            standing.insert(mark_of(&path, &entry));
+    }
+
+    /// What stands under the name of an entry of the source.
+    fn there(&self, path: &RelativePath, entry: &Entry) -> There {
+        let is_directory = matches!(entry.kind, Kind::Directory);
+        let mtime = self.times.get(&path_key(path)).filter(|_| !is_directory);
+        match mtime.and_then(|mtime| self.left_alone.reason(entry, *mtime)) {
+            Some(why) => There::Left(why),
+            None if self.marks.contains(&mark_of(path, entry)) => There::Same,
+            None => There::Other,
         }
-        Ok(())
-    });
-    there_is(listed)?;
-    Ok(standing)
+    }
+}
+
+fn failed(path: &RelativePath, failure: Failure) -> Event {
+    let failure = if path.is_root() { failure } else { failure.at(path) };
+    Event::Aside(path.clone(), Outcome::Failed(failure))
 }
 
 /// Nothing, where there is nothing.

@@ -217,6 +217,17 @@ impl StagePlace {
         removed.map_err(|error| self.failed(CLEAR, &error))
     }
 
+    /// The same failure of a leg into it. One for want of room names the stage: the path beside it is of the source.
+    pub(super) fn named(&self, failure: Failure) -> Failure {
+        let top = self.top.as_os_str().as_bytes();
+        match failure.kind {
+            FailureKind::Space => {
+                failure::with_words(failure, &format!("into the stage `{}`", failure::shown_path(top)))
+            }
+            _ => failure,
+        }
+    }
+
     fn batch_dir(&self, number: u32) -> io::Result<Dir> {
         self.dir.open_beneath(number.to_string().as_bytes(), Links::Refuse)
     }

@@ -89,8 +89,11 @@ fn a_stage_is_for_what_is_selected_and_found_again_by_the_same() {
     let filtered = Selection { filter: vec![rule], ..Selection::default() };
     let only = Selection { only: vec![path("secret")], ..Selection::default() };
     let followed = Selection { follow_links: true, ..Selection::default() };
-    let mut keys: Vec<String> =
-        [&all, &filtered, &only, &followed].map(|selection| key("/nowhere/from", selection, false)).to_vec();
+    let updates = Selection { update: true, ..Selection::default() };
+    let ignores = ignoring().selection;
+    let mut keys: Vec<String> = [&all, &filtered, &only, &followed, &updates, &ignores]
+        .map(|selection| key("/nowhere/from", selection, false))
+        .to_vec();
     keys.extend([key("/nowhere/from/", &all, false), key("/nowhere/from", &all, true)]);
     assert_eq!(keys.iter().collect::<HashSet<_>>().len(), keys.len(), "{keys:?}");
     assert_eq!(keys[0], key("/nowhere/from", &all, false));
@@ -100,6 +103,7 @@ fn word(fate: Fate) -> String {
     match fate {
         Fate::Same(_) => "same".to_owned(),
         Fate::Open(differs) => format!("open {differs}"),
+        Fate::Left(_) => "left".to_owned(),
         Fate::Failed(failure) => failure.kind.word(),
     }
 }
@@ -117,6 +121,7 @@ fn only_what_was_read_at_the_source_and_brought_is_told_as_done() {
         word(fate(&path("a"), &heard(came, false), &heard(went, marked)))
     };
     let unchanged = || Some(Outcome::Unchanged { digest: Some(Digest([1; 32])) });
+    let skipped = || Some(Outcome::Skipped("it exists".to_owned()));
     let failure = Failure::new(FailureKind::Permission, "read", "no").because(Reason::Other);
     for (came, went, marked, told) in [
         (Some(done(Some(1))), Some(done(Some(1))), false, "same"),
@@ -127,6 +132,8 @@ fn only_what_was_read_at_the_source_and_brought_is_told_as_done() {
         (Some(done(Some(1))), Some(done(Some(1))), true, "unsupported"),
         (Some(Outcome::Failed(failure.clone())), Some(done(Some(1))), false, "permission"),
         (Some(done(Some(1))), Some(Outcome::Failed(failure)), false, "permission"),
+        (Some(done(Some(1))), skipped(), false, "left"),
+        (skipped(), skipped(), false, "unsupported"),
         (None, Some(done(Some(1))), false, "notfound"),
         (Some(done(Some(1))), None, false, "notfound"),
     ] {
@@ -197,12 +204,34 @@ fn legs_of(root: &Path) -> Legs {
         gone_bytes: 0,
         batches_left: Mutex::new(left),
         tried: Mutex::default(),
+        passed: Mutex::default(),
         carried: Mutex::default(),
     }
 }
 
-/// A source with two files, a destination, and what both legs tell of them.
+/// A source with two files, a destination that has them at the end, and what both legs tell of them.
 fn between(work: impl FnOnce(&Path, &Running<'_>)) -> Vec<Event> {
+    between_by(&Wishes::default(), |root, running| {
+        work(root, running);
+        assert!(arrived(root, "a") && arrived(root, "b"));
+        assert_eq!(std::fs::read_dir(root.join("stage")).unwrap().count(), 0);
+    })
+}
+
+/// Whether the destination has what the source has under this name.
+fn arrived(root: &Path, name: &str) -> bool {
+    let [from, to] = ["from", "to/from"].map(|at| std::fs::read(root.join(at).join(name)).unwrap());
+    from == to
+}
+
+/// Leaves alone what exists.
+fn ignoring() -> Wishes {
+    let selection = Selection { ignore_existing: true, ..Selection::default() };
+    Wishes { selection, ..Wishes::default() }
+}
+
+/// The same by these wishes, whatever there is at the end.
+fn between_by(wishes: &Wishes, work: impl FnOnce(&Path, &Running<'_>)) -> Vec<Event> {
     let scratch = tempfile::tempdir().unwrap();
     let root = scratch.path();
     for directory in ["from", "to", "state"] {
@@ -210,13 +239,13 @@ fn between(work: impl FnOnce(&Path, &Running<'_>)) -> Vec<Event> {
     }
     std::fs::write(root.join("from/a"), vec![1; 300_000]).unwrap();
     std::fs::write(root.join("from/b"), vec![2; 3000]).unwrap();
-    let (wishes, congestion, stop) = (Wishes::default(), Wished::default(), Stop::default());
+    let (congestion, stop) = (Wished::default(), Stop::default());
     let told = Mutex::new(Vec::new());
     let tell = |event: Event| lock(&told).push(event);
     work(
         root,
         &Running {
-            wishes: &wishes,
+            wishes,
             congestion: &congestion,
             state: &root.join("state"),
             link_events: thalweg_mover::event::nobody(),
@@ -226,11 +255,6 @@ fn between(work: impl FnOnce(&Path, &Running<'_>)) -> Vec<Event> {
             tells_failed: true,
         },
     );
-    for name in ["a", "b"] {
-        let [from, to] = ["from", "to/from"].map(|at| std::fs::read(root.join(at).join(name)).unwrap());
-        assert!(from == to, "{name}");
-    }
-    assert_eq!(std::fs::read_dir(root.join("stage")).unwrap().count(), 0);
     told.into_inner().unwrap()
 }
 
@@ -261,6 +285,55 @@ fn what_the_disk_of_the_stage_damages_between_the_legs_is_found_and_repaired_bef
         drop(legs);
     });
     assert_eq!(told.len(), 2, "{told:?}");
+}
+
+#[test]
+fn what_came_to_the_destination_meanwhile_is_left_alone_also_where_another_file_is_repaired() {
+    let told = between_by(&ignoring(), |root, running| {
+        let legs = legs_of(root);
+        let batch = Batch { number: 1, names: both(), room_bytes: 1 << 20, is_again: false };
+        legs.place.write_list(1, batch.room_bytes, &batch.names).unwrap();
+        let came = legs.leg_in(1, &batch.names, Check::Evidence, running).unwrap();
+        damage(&legs.place.tree(1).join("from/a"));
+        std::fs::create_dir(root.join("to/from")).unwrap();
+        std::fs::write(root.join("to/from/b"), b"theirs").unwrap();
+        assert!(legs.drain_one(&batch, came, running).unwrap());
+        let carried = legs.carried();
+        assert_eq!((carried.done, carried.repaired, carried.skipped, carried.failed), (1, 1, 1, 0));
+        assert!(arrived(root, "a"));
+        assert_eq!(std::fs::read(root.join("to/from/b")).unwrap(), b"theirs");
+    });
+    assert_eq!(told.len(), 2, "{told:?}");
+}
+
+#[test]
+fn what_an_earlier_command_brought_is_compared_also_where_it_is_left_alone() {
+    let told = between_by(&ignoring(), |root, running| {
+        let before = legs_of(root);
+        before.place.write_list(3, 1 << 20, &both()).unwrap();
+        before.leg_in(3, &both(), Check::Evidence, running).unwrap();
+        before.leg_out(3, Check::Evidence, Pass::First, running).unwrap();
+        damage(&root.join("to/from/a"));
+        drop(before);
+        let legs = legs_of(root);
+        legs.carry(Vec::new(), running).unwrap();
+        let carried = legs.carried();
+        assert_eq!((carried.done, carried.unchanged, carried.skipped, carried.failed), (0, 1, 0, 1));
+        drop(legs);
+        // It is neither replaced nor forgotten.
+        assert!(!arrived(root, "a") && arrived(root, "b"));
+        std::fs::remove_file(root.join("to/from/a")).unwrap();
+        let legs = legs_of(root);
+        legs.carry(Vec::new(), running).unwrap();
+        assert_eq!((legs.carried().done, legs.carried().failed), (1, 0));
+        drop(legs);
+        assert!(arrived(root, "a"));
+        assert_eq!(std::fs::read_dir(root.join("stage")).unwrap().count(), 0);
+    });
+    let is_conflict = |event: &&Event| {
+        matches!(event, Event::Aside(_, Outcome::Failed(failure)) if failure.kind == FailureKind::Conflict)
+    };
+    assert_eq!(told.iter().filter(is_conflict).count(), 1, "{told:?}");
 }
 
 #[test]

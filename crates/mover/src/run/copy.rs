@@ -3,6 +3,7 @@
 use crate::basin::times::Passage;
 use crate::basin::{Evidence, Verdict};
 use crate::endpoint::dataset::DatasetSpec;
+use crate::endpoint::left_alone::LeftAlone;
 use crate::endpoint::simulated::ArraySpec;
 use crate::event::{Behind, Event, Events};
 use crate::failure::{Failure, FailureKind, Reason, Result};
@@ -135,6 +136,13 @@ pub struct Selection {
     pub ignore_existing: bool,
     /// Only this part, as [`part`](crate::part) deals it, and all directories: other copies have the others.
     pub part: Option<PartOf>,
+}
+
+impl Selection {
+    /// What of the destination is left alone.
+    pub fn left_alone(&self) -> LeftAlone {
+        LeftAlone { existing: self.ignore_existing, newer: self.update }
+    }
 }
 
 /// How like the source the destination becomes, and how far that is checked.

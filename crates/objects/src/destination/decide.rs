@@ -11,6 +11,7 @@ use crate::store::{About, Head, If, Part, Seen};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
+use thalweg_mover::endpoint::left_alone::LeftAlone;
 use thalweg_mover::endpoint::local::overlap::MAY_BE_SOURCE;
 use thalweg_mover::endpoint::{Decision, Left, Reading, Revised, SourceFile};
 use thalweg_mover::failure::Reason;
@@ -200,17 +201,15 @@ impl ObjectDestination {
         if self.shared.own_before(entry.id, key).is_some() {
             return Ok(None);
         }
-        if self.terms.ignore_existing {
-            return Ok(Some("it exists at the destination"));
-        }
-        if self.terms.update {
-            let head = self.shared.bucket.head(key)?;
-            let time = head.and_then(|head| head.about.mtime).unwrap_or(seen.modified);
-            if time > entry.evidence.mtime {
-                return Ok(Some("the destination's is newer"));
+        let left_alone = LeftAlone::of(&self.terms);
+        let mtime = match left_alone.goes_by_time() {
+            true => {
+                let head = self.shared.bucket.head(key)?;
+                Some(head.and_then(|head| head.about.mtime).unwrap_or(seen.modified))
             }
-        }
-        Ok(None)
+            false => None,
+        };
+        Ok(left_alone.reason(entry, mtime))
     }
 
     /// By size and what the catalogue remembers of both sides; where it remembers nothing, by the time beside the

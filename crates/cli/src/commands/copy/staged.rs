@@ -15,12 +15,13 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use thalweg_client::far_movers::{FarMovers, Whom};
 use thalweg_client::identity;
 use thalweg_client::job::{Asked, Job};
 use thalweg_client::options::congestion;
+use thalweg_client::receipt::ReceiptFile;
 use thalweg_client::staged::{
     self, Legs, Needs, Running, STAGE_BYTES_MIN, StagePlace, Summary, TwoFar, needs_between,
 };
@@ -72,7 +73,7 @@ pub fn run(command: &str, args: &CopyArgs, places: &Places, stage: &OsStr) -> Re
     if let Ends::Near(direct) = &ends
         && args.remove_source_files
     {
-        direct.refuse_written([None, args.report.as_deref()])?;
+        direct.refuse_written([args.receipt.as_deref(), args.report.as_deref()])?;
     }
     let wishes = super::wishes(args, &filter, selection.only, &state)?;
     let sends = legs.is_push() || matches!(&ends, Ends::Near(direct) if direct.is_push());
@@ -80,6 +81,8 @@ pub fn run(command: &str, args: &CopyArgs, places: &Places, stage: &OsStr) -> Re
     let _listens = running::listen(&state, &wishes.movement.rate);
 
     let signal = signals::stop_on(stop.clone(), (!args.quiet).then_some(super::STOPPING))?;
+    let receipt = args.receipt.as_deref().map(|path| ReceiptFile::begin(path, &super::header(args, None)));
+    let receipt = receipt.transpose()?;
     let meter: Arc<Meter> = Arc::default();
     meter.came(0);
     let teller = Arc::new(Teller::start(args, std::slice::from_ref(&meter), BTreeSet::new())?);
@@ -106,7 +109,15 @@ pub fn run(command: &str, args: &CopyArgs, places: &Places, stage: &OsStr) -> Re
         tells_failed: matches!(ends, Ends::Far(_)),
     };
     begun::tell();
-    let ended = Passing { args, legs: &legs, ends: &ends, running: &running, listener: &listener }.run();
+    let ended = Passing {
+        args,
+        legs: &legs,
+        ends: &ends,
+        running: &running,
+        listener: &listener,
+        receipt: receipt.as_ref(),
+    }
+    .run();
     let failed = ended.as_ref().err().map(|failure| {
         let exit = match failure.kind {
             FailureKind::Stopped => signal.exit(),
@@ -122,7 +133,12 @@ pub fn run(command: &str, args: &CopyArgs, places: &Places, stage: &OsStr) -> Re
     if let Ok((_, Some(report))) = &ended {
         listener.write_end(report);
     }
-    let reported = teller.stop();
+    let mut reported = teller.stop();
+    if let (Some(receipt), Ok((_, Some(report)))) = (receipt, &ended)
+        && let Some(agreed) = &report.agreed
+    {
+        reported = reported.worst(teller.kept(receipt.finish(agreed)));
+    }
     Ok(match (ended, failed) {
         (Ok((summary, _)), _) => listener.finish_staged(&summary, reported),
         (Err(_), failed) => failed.unwrap_or(Exit::Nothing).worst(reported),
@@ -144,6 +160,8 @@ struct Passing<'a> {
     ends: &'a Ends,
     running: &'a Running<'a>,
     listener: &'a Arc<Listener>,
+    /// That of the direct copy.
+    receipt: Option<&'a ReceiptFile>,
 }
 
 impl Passing<'_> {
@@ -157,7 +175,7 @@ impl Passing<'_> {
             let needs = self.needs(is_first)?;
             if is_first {
                 (summary.files_past, summary.unchanged) = (needs.files_past, needs.unchanged);
-                summary.failed = needs.failed;
+                (summary.skipped, summary.failed) = (needs.skipped, needs.failed);
             }
             is_first = false;
             if args.dry_run {
@@ -183,49 +201,56 @@ impl Passing<'_> {
                 (Err(failure), Ends::Far(_)) => return Err(failure),
             }
         }
-        let report = match ends {
+        let ended = match ends {
             Ends::Near(direct) => Some(self.end_directly(direct)?),
             Ends::Far(_) => None,
         };
         summary.carried = legs.carried();
         summary.failed += summary.carried.failed;
+        summary.skipped += summary.carried.skipped;
         summary.unchanged += summary.carried.unchanged;
-        if let Some(Report { totals, sources, .. }) = &report {
+        if let Some((Report { totals, sources, .. }, found_again)) = &ended {
             // What passed through the stage stands there by now.
             let passed = summary.carried.done + summary.carried.unchanged;
-            summary.unchanged = totals.unchanged.saturating_sub(passed);
+            summary.unchanged = totals.unchanged.saturating_sub(passed.saturating_sub(*found_again));
+            summary.skipped = totals.skipped.saturating_sub(*found_again);
             summary.failed += totals.failed;
             summary.direct = Some((*totals, *sources));
         }
         summary.elapsed = began.elapsed();
-        Ok((summary, report))
+        Ok((summary, ended.map(|(report, _)| report)))
     }
 
     fn needs(&self, is_first: bool) -> Result<Needs> {
         match self.ends {
             Ends::Near(direct) => self.legs.needs_of(direct, self.running),
-            Ends::Far(far) => needs_between(self.legs, far, self.running.wishes, &mut |path, failure| {
+            Ends::Far(far) => needs_between(self.legs, far, self.running.wishes, &mut |event| {
                 if is_first {
-                    let failure = if path.is_root() { failure } else { failure.at(path) };
-                    self.listener.hear(&Event::Aside(path.clone(), Outcome::Failed(failure)));
+                    self.listener.hear(&event);
                 }
             }),
         }
     }
 
-    /// The direct copy. What stands at the destination as it should is not told: most of it passed through the stage
-    /// just now, and was told then.
-    fn end_directly(&self, direct: &Job) -> Result<Report> {
+    /// The direct copy, and how much of what passed through the stage it left alone. What stands at the destination as
+    /// it should is not told: most of it passed just now, and was told then.
+    fn end_directly(&self, direct: &Job) -> Result<(Report, u64)> {
         let running = self.running;
         let mut wishes = running.wishes.clone();
         if wishes.fidelity.check == Check::Nothing {
             wishes.fidelity.check = Check::Evidence;
         }
         wishes.movement.link.congestion = running.congestion.where_we_send(direct.is_push());
-        let hears = self.listener.clone();
+        wishes.receipt = self.receipt.map(ReceiptFile::sink);
+        let (hears, passed) = (self.listener.clone(), self.legs.take_passed());
+        let found_again: Arc<AtomicU64> = Arc::default();
+        let finds = found_again.clone();
         let watch = Watch {
             events: Arc::new(move |event| match event {
                 Event::Settled(_, Outcome::Unchanged { .. }) => {}
+                Event::Settled(entry, Outcome::Skipped(_)) if passed.has(&entry.path) => {
+                    finds.fetch_add(1, Ordering::Relaxed);
+                }
                 event => hears.hear(&event),
             }),
             is_behind: Some(Arc::new(out::is_behind)),
@@ -233,7 +258,8 @@ impl Passing<'_> {
             meter: Arc::default(),
             evidence: None,
         };
-        direct.run(&wishes, running.state, &watch, running.stop)
+        let report = direct.run(&wishes, running.state, &watch, running.stop)?;
+        Ok((report, found_again.load(Ordering::Relaxed)))
     }
 }
 
@@ -265,25 +291,27 @@ fn check(args: &CopyArgs, asked: &Asked, has_list: bool) -> Result<()> {
     if asked.part().is_some() {
         return Err(refused("it is for one copy, from and to one host each"));
     }
-    if args.receipt.is_some() {
+    if args.receipt.is_some() && asked.is_both_far() {
         return Err(refused(
-            "nobody signs what passes through it: each side signs for one leg. The same command without --stage \
-             and with --check digest --receipt FILE compares afterwards, moves nothing, and is signed",
+            "nobody signs what passes between two far places: each side signs for one leg. Leave out --receipt, \
+             and compare both with `thalweg check` afterwards",
         ));
     }
-    for (is_asked, option) in [(args.update, "--update"), (args.ignore_existing, "--ignore-existing")] {
-        if is_asked {
+    let left_alone = [(args.update, "--update"), (args.ignore_existing, "--ignore-existing")];
+    let left_alone = left_alone.into_iter().find(|(is_asked, _)| *is_asked);
+    let by_the_last =
+        [(args.receipt.is_some(), "--receipt"), (args.remove_source_files, "--remove-source-files")];
+    for (_, option) in by_the_last.into_iter().filter(|(is_asked, _)| *is_asked && !asked.is_both_far()) {
+        let why = "it goes by what the direct copy compares that ends this one";
+        if let Some((_, other)) = left_alone {
             return Err(refused(&format!(
-                "{option} is not held to by the leg out, which would replace what came to the destination meanwhile: \
-                 leave it out, or copy without --stage"
+                "{option}: {why}, and with {other} that leaves alone what has just passed through the stage: leave \
+                 out {other}, or copy without --stage"
             )));
         }
-    }
-    if args.remove_source_files && args.check != CheckBy::Digest && !asked.is_both_far() {
-        return Err(refused(
-            "a source file goes once it was compared with the destination: --remove-source-files takes --check \
-             digest with it",
-        ));
+        if args.check != CheckBy::Digest {
+            return Err(refused(&format!("{option}: {why} by content. It takes --check digest with it")));
+        }
     }
     if !asked.is_both_far() {
         return Ok(());

@@ -7,6 +7,7 @@ use super::guard::CAPABILITY;
 use super::spool::Spooled;
 use super::{LocalDestination, Place, Spot};
 use crate::endpoint::deletion::{as_directory, as_unlisted};
+use crate::endpoint::left_alone::LeftAlone;
 use crate::endpoint::local::metadata::{
     Has, Named, Target, Wanted, apply_surely, are_same, differs, is_bare,
 };
@@ -293,17 +294,10 @@ impl LocalDestination {
     /// Why what stands there is left alone, whatever it is.
     pub(super) fn reason_to_leave(&self, entry: &Entry, stat: &Stat) -> Option<&'static str> {
         if self.may_be_source(entry, stat) {
-            Some(MAY_BE_SOURCE)
-        } else if self.terms.ignore_existing {
-            Some("it exists at the destination")
-        } else if self.terms.update
-            && stat.kind == thalweg_sys::Kind::File
-            && wire_time(stat.mtime) > entry.evidence.mtime
-        {
-            Some("the destination's is newer")
-        } else {
-            None
+            return Some(MAY_BE_SOURCE);
         }
+        let mtime = (stat.kind == thalweg_sys::Kind::File).then(|| wire_time(stat.mtime));
+        LeftAlone::of(&self.terms).reason(entry, mtime)
     }
 
     /// Whether size, time and what the catalogue remembers say that it is the same content. `Some(None)` without
