@@ -176,21 +176,26 @@ class Verified(Tabled):
     failed: int
     #: Entries that were skipped when it was copied.
     skipped: int
-    #: Who signed as the sender: certificate and key.
+    #: Who signed as the sender: certificate and key. Of several receipts the first, as of the two below.
     sender: str
     #: Who signed as the receiver.
     receiver: str
     #: What the receipt certifies, as ``receipt`` of the event ``verified`` in docs/reference/json.md: when, from where and to
     #: where, terms, totals, and who signed when.
     receipt: Event = field(repr=False, hash=False)
+    #: Of several receipts the same of each; else none.
+    receipts: list[Event] = field(repr=False, hash=False)
+    #: Of receipts of parts, also of one alone: numbers of parts of which none was named.
+    parts_missing: list[int] = field(hash=False)
     #: Events ``difference``, ``damage`` (byte ranges) and ``error``; the first 10,000.
     findings: list[Event] = field(repr=False, hash=False)
 
     @property
     def ok(self) -> bool:
-        """Whether all is as the receipt says, all content was compared, and nothing failed when it was copied."""
+        """Whether all is as the receipt says, all content was compared, nothing failed when it was copied, and no part is
+        without a receipt."""
         wrong = self.missing or self.differing or self.extra or self.unreadable
-        return not (wrong or self.without_digest or self.failed)
+        return not (wrong or self.without_digest or self.failed or self.parts_missing)
 
 
 @dataclass(frozen=True)
@@ -412,7 +417,7 @@ def sync(
 
 
 def verify(
-    receipt: str | os.PathLike[str],
+    receipt: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     place: Place,
     *,
     strict: bool = False,
@@ -425,6 +430,7 @@ def verify(
     """Whether what a receipt says is still at a place, undamaged. Every file is read and digested where it is. ``on_event`` is
     called on this thread, with each finding, and with ``progress`` every second.
 
+    ``receipt``: one, or a list of those of all parts of a copy, which are compared as one.
     ``strict``: what the receipt does not have is a difference. ``sender``, ``receiver``: public keys or fingerprints of
     certificates, in hexadecimal, with colons or without, of which one must have signed as that side; ``keys``: of which one
     must have signed as either, maybe the same as both. Without, anybody may have signed. Raises
@@ -436,7 +442,7 @@ def verify(
 
 
 def start_verify(
-    receipt: str | os.PathLike[str],
+    receipt: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     place: Place,
     strict: bool,
     expected: tuple[Sequence[str], Sequence[str], Sequence[str]],
@@ -444,8 +450,10 @@ def start_verify(
 ) -> Underway[Verified]:
     refuse_unknown(reaching, Asking)
     findings: list[Event] = []
-    places = [os.fsdecode(receipt), text_of(place)]
-    work = _thalweg.verify(receipt, places[1], strict, _signers(expected), reaching_of(reaching))
+    named = [receipt] if isinstance(receipt, str | os.PathLike) else receipt
+    receipts, there = [os.fsdecode(one) for one in named], text_of(place)
+    places = [*receipts, there]
+    work = _thalweg.verify(receipts, there, strict, _signers(expected), reaching_of(reaching))
     return Underway(work, lambda told: Verified(**told, findings=findings), 1.0, _keeping(findings), (places, None))
 
 

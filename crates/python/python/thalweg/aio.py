@@ -234,7 +234,7 @@ async def sync(
 
 
 async def verify(
-    receipt: str | os.PathLike[str],
+    receipt: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     place: Place,
     *,
     strict: bool = False,
