@@ -100,7 +100,9 @@ fn copied(
     stop: &Stop,
 ) -> Result<Value> {
     let only = options.files_from.is_some().then_some(wishes.selection.only.as_slice());
-    let asked = Asked::read("cp", places, only, &Places::default())?;
+    // What deletes is the other command, for who is told to give one.
+    let command = if options.delete_max.is_some() { "sync" } else { "cp" };
+    let asked = Asked::read(command, places, only, &Places::default())?;
     let part = part(options)?;
     let asked = asked.in_part(part).in_chunks(wishes.movement.asked.chunk_bytes);
     let state = identity::state_directory(reaching.state())?;
