@@ -70,6 +70,14 @@ def test_parts_are_together_what_one_copy_is(daemon: Daemon, tmp_path: Path) -> 
         again = thalweg.copy(f"{source}/", daemon.url("a"), ticket=daemon.ticket, part=(number, 3))
         assert again.bytes_done == 0, again
     assert met == content and tree_of(daemon.root / "a") == content
+    checked = [thalweg.check(source, daemon.url("a"), ticket=daemon.ticket, part=(number, 3)) for number in (1, 2, 3)]
+    assert all(found.ok and 0 < found.files < 40 for found in checked), checked
+    assert sum(found.files for found in checked) == 40
+    (daemon.root / "a/d1/f1").unlink()
+    missing = [thalweg.check(source, daemon.url("a"), ticket=daemon.ticket, part=(number, 3)) for number in (1, 2, 3)]
+    assert sorted(found.missing for found in missing) == [0, 0, 1]
+    with pytest.raises(thalweg.UsageError, match="part K of N"):
+        thalweg.check(source, source, part=(0, 3))
     for odd in ((0, 3), (4, 3), (1, 4097)):
         with pytest.raises(thalweg.UsageError, match="part K of N"):
             thalweg.copy(source, tmp_path / "b", part=odd)
@@ -452,5 +460,5 @@ def test_the_rate_of_a_copy_under_way_can_be_changed(tmp_path: Path) -> None:
     # At the rate that it began with, it takes two minutes; what is told of it does not depend on that.
     assert report.bytes_done == 256 << 20 and report.details["prediction"] == {"missing": "rate-changed"}
     # What only asks has no rate.
-    with _copy.start_check(tmp_path, tmp_path, None, False, False, (), None, {}) as checking:
+    with _copy.start_check(tmp_path, tmp_path, None, False, False, None, (), None, {}) as checking:
         assert not hasattr(checking, "limit") and not hasattr(thalweg.aio.Underway(checking), "limit")

@@ -504,6 +504,7 @@ def check(
     sums: str | os.PathLike[str] | None = None,
     devices: bool = False,
     copy_links: bool = False,
+    part: tuple[int, int] | None = None,
     filter: Sequence[str] = (),
     files_from: Iterable[Name] | None = None,
     on_event: Callable[[Event], object] | None = None,
@@ -518,12 +519,14 @@ def check(
     relative to ``source``; what is not in it is not looked for. (A list of ``sha256sum`` looks the same: then
     :attr:`Checked.same` is 0.) ``devices``: FIFOs and devices that only the source has are missing too; a copy leaves them out,
     and a list has none. ``copy_links``: compare what symbolic links lead to instead of the links, as after a copy with it; with
-    ``sums`` it is always so. ``filter``, ``files_from``: the rules and names of a copy; what they leave out is not compared.
+    ``sums`` it is always so. ``part``: ``(K, N)``, only part K of N, in which names are dealt as those of a copy; all parts
+    together are one comparison. ``filter``, ``files_from``: the rules and names of a copy; what they leave out is not compared.
     Differences are no error but findings. Raises :class:`~thalweg.Error` when a place cannot be listed at all,
     :class:`~thalweg.UsageError` for a list that is none. Further options: ``help(thalweg.Asking)``.
     """
     listens(on_event)
-    return drive(start_check(source, destination, sums, devices, copy_links, filter, files_from, reaching), on_event)
+    checking = start_check(source, destination, sums, devices, copy_links, part, filter, files_from, reaching)
+    return drive(checking, on_event)
 
 
 def start_check(
@@ -532,6 +535,7 @@ def start_check(
     sums: str | os.PathLike[str] | None,
     devices: bool,
     copy_links: bool,
+    part: tuple[int, int] | None,
     filter: Sequence[str],
     files_from: Iterable[Name] | None,
     reaching: Asking,
@@ -548,6 +552,7 @@ def start_check(
         "sums": sums,
         "devices": devices,
         "copy_links": copy_links,
+        "part": part_of(part),
         "filter": texts("filter", filter),
         "files_from": names("files_from", files_from),
     }

@@ -1,6 +1,6 @@
 //! Questions that need no data stream, and their answers.
 
-use super::{ChannelStatus, Failure, Place, Slot, SlotAsk, SlotTable, check_count, list};
+use super::{ChannelStatus, Failure, PartOf, Place, Slot, SlotAsk, SlotTable, check_count, list};
 use crate::digest::Digest;
 use crate::entry::{Entry, Evidence};
 use crate::{DecodeError, RelativePath, limits};
@@ -46,6 +46,8 @@ pub enum Question {
         follow_links: bool,
         /// As of a listing.
         after: Option<RelativePath>,
+        /// Only of files whose names are in this part.
+        part: Option<PartOf>,
     },
     /// Remove a file or, if `recursive`, a tree. Answered by `Removed`, then `End`.
     Remove {
@@ -121,8 +123,11 @@ pub struct Measured {
 impl Question {
     pub(super) fn check(&self) -> Result<(), DecodeError> {
         match self {
+            Question::Digest { place, part, .. } => {
+                place.check()?;
+                part.map_or(Ok(()), PartOf::check)
+            }
             Question::List { place, .. }
-            | Question::Digest { place, .. }
             | Question::Remove { place, .. }
             | Question::Channel { place }
             | Question::Look { place, .. } => place.check(),
