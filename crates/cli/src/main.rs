@@ -81,7 +81,7 @@ fn main() -> std::process::ExitCode {
         true => commands::detach(&args.command, &words),
         false => commands::run(args.command, &places),
     };
-    let exit = match done {
+    let exit: std::process::ExitCode = match done {
         Ok(exit) => and_told(exit).into(),
         // As with every Unix tool: whoever read it has what they wanted.
         Err(failure) if out::is_unread(&failure) => exit::Exit::Done.into(),
