@@ -450,7 +450,7 @@ def start_verify(
 ) -> Underway[Verified]:
     refuse_unknown(reaching, Asking)
     findings: list[Event] = []
-    named = [receipt] if isinstance(receipt, str | os.PathLike) else receipt
+    named: Sequence[str | os.PathLike[str]] = [receipt] if isinstance(receipt, str | os.PathLike) else receipt
     receipts, there = [os.fsdecode(one) for one in named], text_of(place)
     places = [*receipts, there]
     work = _thalweg.verify(receipts, there, strict, _signers(expected), reaching_of(reaching))
