@@ -41,8 +41,8 @@ fn usage(cause: &str) -> Failure {
     Failure::new(FailureKind::Usage, "read the command line", cause)
 }
 
-/// Compares two places. At several hosts they are as many comparisons, each of a part, all under way together: where one
-/// fails the others go on.
+/// Compares two places. At several hosts they are as many comparisons, each of a part, all under way together: where
+/// one fails the others go on.
 fn check_places(args: &CheckArgs, second: &OsStr, selected: &Selected, places: &Places) -> Result<Exit> {
     let (json, parts) = (args.ask.json, check::in_parts([&args.source, second], args.part)?);
     if args.sample.is_some() && parts.len() > 1 {

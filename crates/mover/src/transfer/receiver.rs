@@ -465,8 +465,8 @@ impl Receiver {
         self.counts.renamed
     }
 
-    /// Bytes of holes that count as verified, in files that stand here and in which no difference is known so far: nothing
-    /// of them is made here.
+    /// Bytes of holes that count as verified, in files that stand here and in which no difference is known so far:
+    /// nothing of them is made here.
     pub fn compared_hole_bytes(&self) -> u64 {
         self.counts.compared_hole_bytes
     }

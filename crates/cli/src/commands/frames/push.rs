@@ -412,7 +412,7 @@ impl Job<'_> {
         (left_out < has).then(|| Failure::new(FailureKind::Changed, "push frames", cause))
     }
 
-    /// What brings them to the hub all the same. Of several files nobody knows which one it was whose last frame was cut
+    /// What brings them to the hub all the same. Of several files nobody knows of which one the last frame was cut
     /// short.
     fn instead(&self) -> &'static str {
         match self.has_one_source {

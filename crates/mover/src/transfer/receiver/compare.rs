@@ -263,8 +263,8 @@ impl Receiver {
         self.proceed(now);
     }
 
-    /// Holes of the source were heard, with so many bytes that are new: whether the candidate has them too must be looked
-    /// up, unless it differs anyway.
+    /// Holes of the source were heard, with so many bytes that are new: whether the candidate has them too must be
+    /// looked up, unless it differs anyway.
     pub(super) fn compare_holes(&mut self, id: EntryId, run: Run, bytes: u64, now: Duration) {
         if self.bounded.looking >= LOOKING_MAX {
             self.there_is_a_difference(id, now);
