@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::Result;
 use thalweg_mover::run::copy::Meter;
+use thalweg_wire::message::PartOf;
 
 /// Time between two lines where nothing can be drawn: a log of a day has some thousands.
 const LINE_EVERY: Duration = Duration::from_secs(5);
@@ -96,6 +97,14 @@ impl Ticker {
     /// # Errors
     /// If no thread can be had.
     pub fn start(meter: Arc<Meter>) -> Result<Ticker> {
+        Ticker::start_of(meter, None)
+    }
+
+    /// The same of one of several parts, which is named.
+    ///
+    /// # Errors
+    /// As [`Ticker::start`].
+    pub fn start_of(meter: Arc<Meter>, part: Option<PartOf>) -> Result<Ticker> {
         let over = Arc::new(AtomicBool::new(false));
         let thread_over = over.clone();
         let thread = threads::spawn("progress", move || {
@@ -104,7 +113,11 @@ impl Ticker {
                 std::thread::park_timeout(next.saturating_duration_since(Instant::now()));
                 if Instant::now() >= next && !thread_over.load(Ordering::Acquire) {
                     next += TICK_EVERY;
-                    json::tell_progress(&json::progress(&meter), 1);
+                    let mut told = json::progress(&meter);
+                    if let Some(part) = part {
+                        told["part"] = part.to_string().into();
+                    }
+                    json::tell_progress(&told, part.map_or(1, |part| part.number as usize));
                 }
             }
         })?;

@@ -19,20 +19,24 @@
 //! A link to a far place may be lost meanwhile: it is dialled again, and what it had told is not told again
 //! ([`Reach::outlasting`]).
 //!
-//! What the filter leaves out is neither compared nor told. It is left out here, of what both sides tell.
+//! What the filter leaves out is neither compared nor told. It is left out here, of what both sides tell. So is what
+//! another part has, of which no side digests anything.
 
 use crate::events::kind_word;
 use crate::reach::Reach;
 use crate::verify::{Draw, SampleSize, Sampled};
+use crate::{hosts, not_here};
 use differences::{Differences, Known};
 use pairs::{Met, Order, Piece, Teller, both};
 use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use thalweg_mover::endpoint::local::survey::{self, DigestAs, Digested, Listed};
 use thalweg_mover::failure::{Failure, FailureKind, Result, counted};
 use thalweg_mover::plan;
 use thalweg_mover::run::copy::{Meter, Stop};
+use thalweg_wire::message::PartOf;
 use thalweg_wire::{Digest, Entry, Kind, RelativePath};
 
 /// Which names.
@@ -105,6 +109,50 @@ impl Found {
     pub fn is_same(&self) -> bool {
         !self.is_different() && self.unreadable == 0
     }
+
+    /// With what was found of another part, without a sample. The places themselves are in both.
+    #[must_use]
+    pub fn and(self, other: &Found) -> Found {
+        let extra = self.extra.zip(other.extra).map(|(one, other)| one + other);
+        Found {
+            entries: (self.entries + other.entries).saturating_sub(1),
+            files: self.files + other.files,
+            bytes: self.bytes + other.bytes,
+            same: self.same + other.same,
+            missing: self.missing + other.missing,
+            extra: extra.or(self.extra).or(other.extra),
+            differing: self.differing + other.differing,
+            unreadable: self.unreadable + other.unreadable,
+            left_out: self.left_out + other.left_out,
+            links_lost: self.links_lost + other.links_lost,
+            drawn: 0,
+            sampled: None,
+        }
+    }
+}
+
+/// One comparison of those that two places are: of which part, and which two places.
+pub type InPart = (Option<PartOf>, [OsString; 2]);
+
+/// The comparisons that two places are, as they are written: places at several hosts are as many as the longer list has
+/// hosts, each of a part, at the hosts whose turn it is. `part`: what is asked for is that part alone.
+///
+/// # Errors
+/// `Usage` for a list of hosts that is none, and for a part that is to be shared by several.
+pub fn in_parts(places: [&OsStr; 2], part: Option<PartOf>) -> Result<Vec<InPart>> {
+    let [sources, destinations] = [hosts::each(places[0])?, hosts::each(places[1])?];
+    let count = sources.len().max(destinations.len());
+    if count == 1 {
+        return Ok(vec![(part, places.map(OsStr::to_owned))]);
+    }
+    if let Some(part) = part {
+        return Err(not_here::part_of_several(part, count));
+    }
+    let turn = |number: usize| -> InPart {
+        let at = |hosts: &[OsString]| hosts[number % hosts.len()].clone();
+        (PartOf::new(number as u32 + 1, count as u32), [at(&sources), at(&destinations)])
+    };
+    Ok((0..count).map(turn).collect())
 }
 
 /// Compares a source with a destination. FIFOs and devices that only the source has are no difference without
@@ -286,7 +334,7 @@ fn list(reach: &Reach, selected: &Selected, tell: &Teller<'_, (Entry, bool)>) ->
             tell.say(Piece::Trouble(failure))
         }
         // What is in a directory that is left out is left out too.
-        Listed::Unordered(directory) if selected.has(&directory, true) => {
+        Listed::Unordered(directory) if selected.takes_in(&directory, true) => {
             tell.say(Piece::Unordered(directory))
         }
         Listed::Found(survey::Found::Trouble(_)) | Listed::Unordered(_) => tell.go_on(),
@@ -306,7 +354,9 @@ fn digest(
         let path = if single { &root } else { path };
         !known.has(path) && selected.has(path, false)
     };
-    reach.digest_wanted(how, &wanted, &mut |digested| match digested {
+    // Of one file the name does not matter.
+    let part = selected.part().filter(|_| !single);
+    reach.digest_wanted(how, part, &wanted, &mut |digested| match digested {
         Digested::File(_, bytes, digest) if single => {
             tell.say(Piece::Item(RelativePath::root(), (bytes, digest)))
         }
@@ -403,6 +453,57 @@ mod tests {
             let ended = hear.recv_timeout(HANG).unwrap_or_else(|_| panic!("the {failing} failed in vain"));
             assert_eq!(ended.unwrap_err().cause, "the directory is closed", "{failing}");
         }
+    }
+
+    #[test]
+    fn parts_are_together_what_one_comparison_is_and_places_at_several_hosts_are_as_many() {
+        let scratch = tempfile::tempdir().unwrap();
+        let at = |name: &str| scratch.path().join(name);
+        for (side, own) in [("a", "mine"), ("b", "theirs")] {
+            std::fs::create_dir_all(at(side).join("deep").join(own)).unwrap();
+            for number in 0..30 {
+                std::fs::write(at(side).join(format!("deep/{number}")), "content").unwrap();
+            }
+            std::fs::write(at(side).join("deep").join(own).join("file"), "content").unwrap();
+        }
+        std::fs::write(at("b/deep/7"), "CONTENT").unwrap();
+        std::fs::write(at("b/deep/9"), "").unwrap();
+        let places = ["a", "b"].map(|name| Reach::local(at(name)));
+        let mut told = Vec::new();
+        let mut found_of = |part: Option<PartOf>| {
+            let mut tell = |what: Told<'_>| -> Result<()> {
+                if let Told::Difference(what, path, _) = what {
+                    told.push((part.is_some(), format!("{what} {path}")));
+                }
+                Ok(())
+            };
+            let selected = Selected::default().in_part(part);
+            let sides = [&places[0], &places[1]];
+            check(sides, &selected, false, &Meter::default(), &mut tell, &Arc::default()).unwrap()
+        };
+        let whole = found_of(None);
+        let parts = [1, 2, 3].map(|number| found_of(PartOf::new(number, 3)));
+        assert!(parts.iter().all(|part| part.files < whole.files), "{parts:?}");
+        let [first, others @ ..] = parts;
+        assert_eq!(others.iter().fold(first, |sum, part| sum.and(part)), whole);
+        assert_eq!((whole.missing, whole.extra, whole.differing), (2, Some(2), 2));
+        let of = |in_parts: bool| -> BTreeSet<&String> {
+            told.iter().filter(|(one, _)| *one == in_parts).map(|(_, told)| told).collect()
+        };
+        assert_eq!((of(true), told.len()), (of(false), 12), "each is told by one part");
+
+        let pair = |source: &str, destination: &str| {
+            in_parts([OsStr::new(source), OsStr::new(destination)], None).unwrap()
+        };
+        let named = |number, of, places: [&str; 2]| (PartOf::new(number, of), places.map(OsString::from));
+        assert_eq!(pair("a", "h:b"), [(None, ["a", "h:b"].map(OsString::from))]);
+        let both = [named(1, 2, ["a", "tw://h/e/b"]), named(2, 2, ["a", "tw://g/e/b"])];
+        assert_eq!(pair("a", "tw://h,g/e/b"), both);
+        let turns =
+            [named(1, 3, ["h1:x", "g:y"]), named(2, 3, ["h2:x", "k:y"]), named(3, 3, ["h3:x", "g:y"])];
+        assert_eq!(pair("h[1-3]:x", "g,k:y"), turns);
+        let shared = in_parts(["a", "g,k:y"].map(OsStr::new), PartOf::new(1, 2));
+        assert_eq!(shared.unwrap_err().kind, FailureKind::Usage);
     }
 
     #[test]

@@ -252,9 +252,7 @@ impl Asked {
             return Ok(vec![Asked::read_either(typed, only, places)?.in_part(part)]);
         }
         if let Some(part) = part {
-            return Err(usage(&format!(
-                "part {part} is one host's, and {count} are named: name one, or leave out --part"
-            )));
+            return Err(not_here::part_of_several(part, count));
         }
         let mut lengths = each.iter().rev().skip(1).map(Vec::len);
         let first = lengths.next();

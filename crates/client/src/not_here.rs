@@ -7,11 +7,18 @@ use crate::place::Place;
 use std::fmt::Write;
 use thalweg_mover::failure::{Failure, FailureKind, Reason};
 use thalweg_mover::link::ssh;
+use thalweg_wire::message::PartOf;
 use thalweg_wire::path::{Escaped, Sentence};
 
 /// Why several hosts in one place are refused.
 pub(crate) const SEVERAL_HOSTS: &str = "one place is at one host here: several share a copy of cp or sync, thalweg cp \
-HOST1,HOST2:PATH DST, and of places of the configuration each has a name, @NAME1,NAME2/PATH";
+HOST1,HOST2:PATH DST, or a check of two places, and of places of the configuration each has a name, @NAME1,NAME2/PATH";
+
+/// Why a part is not shared by several hosts: each has one of its own.
+pub(crate) fn part_of_several(part: PartOf, hosts: usize) -> Failure {
+    let cause = format!("part {part} is one host's, and {hosts} are named: name one, or leave out --part");
+    Failure::new(FailureKind::Usage, "read the places", cause)
+}
 
 /// Why `-` is no place.
 pub(crate) const PIPE: &str = "a pipe is no place here: what stdin gives goes with `thalweg stream - DST`, and files \

@@ -14,7 +14,7 @@ use thalweg_mover::endpoint::local::survey::{self, DigestAs, Digested, Found, Li
 use thalweg_mover::failure::{Failure, FailureKind, Reason, Result};
 use thalweg_mover::run::client::{Answers, Client};
 use thalweg_mover::run::copy::Stop;
-use thalweg_wire::message::{self, Question, Reply};
+use thalweg_wire::message::{self, PartOf, Question, Reply};
 use thalweg_wire::path::Escaped;
 use thalweg_wire::{Digest, Entry, Evidence, RelativePath};
 
@@ -272,17 +272,18 @@ impl Reach {
     /// # Errors
     /// As there, and what the connection says.
     pub fn digest(&self, how: DigestAs, sink: &mut dyn FnMut(Digested) -> Result<()>) -> Result<()> {
-        self.digest_wanted(how, &|_| true, sink)
+        self.digest_wanted(how, None, &|_| true, sink)
     }
 
     /// Digests the files in it whose paths are wanted; see [`survey::digest_wanted`]. A far mover is asked for all of
-    /// them.
+    /// them, or for those of a `part`, in which all that are wanted are then.
     ///
     /// # Errors
     /// As there, and what the connection says.
     pub fn digest_wanted(
         &self,
         how: DigestAs,
+        part: Option<PartOf>,
         wanted: &dyn Fn(&RelativePath) -> bool,
         sink: &mut dyn FnMut(Digested) -> Result<()>,
     ) -> Result<()> {
@@ -304,6 +305,7 @@ impl Reach {
                     chunk_bytes,
                     follow_links,
                     after: at.after(),
+                    part,
                 };
                 self.hear(far, &question, &mut |reply, at| match reply {
                     Reply::Digests(digests) if digests.is_empty() => sink(Digested::Alive),

@@ -1,7 +1,7 @@
 //! Two places compared, or one with a list, as Python asks for it.
 
 use crate::failures::raise;
-use crate::options::{odd, only, rules};
+use crate::options::{odd, only, part, rules};
 use crate::reaching::Reaching;
 use crate::waiting::unless_stopped;
 use crate::work::Work;
@@ -26,6 +26,8 @@ pub struct CheckOptions {
     devices: bool,
     /// Compare what symbolic links lead to. With a list it is always so.
     copy_links: bool,
+    /// Only this part of it.
+    part: Option<(u32, u32)>,
     filter: Vec<String>,
     files_from: Option<Vec<Vec<u8>>>,
 }
@@ -40,6 +42,7 @@ pub fn check(
 ) -> PyResult<Work> {
     let selected = rules(&options.filter)
         .and_then(|rules| Selected::new(rules, only(options.files_from.as_deref())?))
+        .and_then(|selected| part("check", options.part).map(|part| selected.in_part(part)))
         .map_err(|failure| raise(py, &failure))?;
     let meter = Arc::new(Meter::default());
     Work::start(meter.clone(), events::progress, Arc::default(), true, move |teller, stop| {

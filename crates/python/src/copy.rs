@@ -1,7 +1,7 @@
 //! A copy, as Python asks for it.
 
 use crate::failures::raise;
-use crate::options::{only, read, rules, streams, within};
+use crate::options::{self, only, read, rules, streams, within};
 use crate::reaching::Reaching;
 use crate::waiting::unless_stopped;
 use crate::work::{Heard, Record, Teller, Work};
@@ -23,7 +23,6 @@ use thalweg_mover::run::copy::{
     Fidelity, Meter, Movement, Remembered, Report, Selection, Stop, Wishes, deletes_in_part,
 };
 use thalweg_mover::run::steer::Rate;
-use thalweg_wire::limits::PARTS_MAX;
 use thalweg_wire::message::{Check, PartOf, Preserve, Stays, VerifyLevel};
 use thalweg_wire::path::Escaped;
 
@@ -100,7 +99,9 @@ fn copied(
     stop: &Stop,
 ) -> Result<Value> {
     let only = options.files_from.is_some().then_some(wishes.selection.only.as_slice());
-    let asked = Asked::read("cp", places, only, &Places::default())?;
+    // What deletes is the other command, for who is told to give one.
+    let command = if options.delete_max.is_some() { "sync" } else { "cp" };
+    let asked = Asked::read(command, places, only, &Places::default())?;
     let part = part(options)?;
     let asked = asked.in_part(part).in_chunks(wishes.movement.asked.chunk_bytes);
     let state = identity::state_directory(reaching.state())?;
@@ -166,15 +167,9 @@ fn all_removed(report: &Report) -> Result<()> {
 }
 
 fn part(options: &CopyOptions) -> Result<Option<PartOf>> {
-    let Some((number, count)) = options.part else { return Ok(None) };
-    let part = PartOf::new(number, count).ok_or_else(|| {
-        let cause =
-            format!("part=({number}, {count}): (K, N) is part K of N, from 1 to N, of at most {PARTS_MAX}");
-        Failure::new(FailureKind::Usage, "copy", cause)
-    })?;
-    match options.delete_max {
-        Some(_) => Err(deletes_in_part(part)),
-        None => Ok(Some(part)),
+    match (options::part("copy", options.part)?, options.delete_max) {
+        (Some(part), Some(_)) => Err(deletes_in_part(part)),
+        (part, _) => Ok(part),
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 use thalweg_client::options::{names, units};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::filter::parse_filter_line;
-use thalweg_wire::message::FilterRule;
+use thalweg_wire::message::{FilterRule, PartOf};
 use thalweg_wire::{RelativePath, limits};
 
 /// What a text means, if there is one.
@@ -48,6 +48,20 @@ pub fn streams(operation: &str, asked: Option<u16>) -> Result<Option<u16>> {
             Err(Failure::new(FailureKind::Usage, operation, format!("streams: from 1 to {MOST}")))
         }
         _ => Ok(asked),
+    }
+}
+
+/// A part and how many there are, if it is not all.
+pub fn part(operation: &str, asked: Option<(u32, u32)>) -> Result<Option<PartOf>> {
+    const MOST: u32 = limits::PARTS_MAX;
+    let Some((number, count)) = asked else { return Ok(None) };
+    match PartOf::new(number, count) {
+        Some(part) => Ok(Some(part)),
+        None => {
+            let cause =
+                format!("part=({number}, {count}): (K, N) is part K of N, from 1 to N, of at most {MOST}");
+            Err(Failure::new(FailureKind::Usage, operation, cause))
+        }
     }
 }
 

@@ -5,12 +5,13 @@ use crate::reaching::Reaching;
 use crate::waiting::{GivingUp, on_a_thread, unless_stopped};
 use crate::work::Work;
 use pyo3::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use thalweg_client::reach::Reach;
-use thalweg_client::verify::{self as verifying, Expected, Receipt, Told, Unlisted};
+use thalweg_client::receipt_file::Seal;
+use thalweg_client::verify::{self as verifying, Expected, Parts, Receipt, Told, Unlisted};
 use thalweg_client::{b3sum, events};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::run::copy::Meter;
@@ -72,11 +73,11 @@ pub fn read_receipt(
     told.map(|told| told.to_string()).map_err(|failure| raise(py, &failure))
 }
 
-/// Begins to compare a place with a receipt.
+/// Begins to compare a place with a receipt, or with those of the parts of a copy together.
 #[pyfunction]
 pub fn verify(
     py: Python<'_>,
-    receipt: PathBuf,
+    receipts: Vec<PathBuf>,
     place: OsString,
     strict: bool,
     keys: Keys,
@@ -85,9 +86,15 @@ pub fn verify(
     let expected = expected(&keys).map_err(|failure| raise(py, &failure))?;
     let meter = Arc::new(Meter::default());
     Work::start(meter.clone(), events::progress, Arc::default(), true, move |teller, stop| {
-        let receipt = Receipt::open(&receipt)?;
-        let seal = verifying::seal(&receipt, &expected)?;
-        verifying::expect(&meter, &seal);
+        let receipts = receipts.iter().map(|path| Receipt::open(path)).collect::<Result<Vec<Receipt>>>()?;
+        let seal = |receipt: &Receipt| verifying::seal(receipt, &expected);
+        let seals = receipts.iter().map(seal).collect::<Result<Vec<Seal>>>()?;
+        let all: Vec<(&Receipt, &Seal)> = receipts.iter().zip(&seals).collect();
+        let sealed: Vec<&Seal> = seals.iter().collect();
+        let [first, ..] = sealed[..] else {
+            return Err(Failure::new(FailureKind::Usage, "verify", "the receipt is missing"));
+        };
+        verifying::expect_all(&meter, &sealed);
         let mut far_movers = reaching.to_ask()?;
         let (_far_movers, reach) = unless_stopped(stop, move || {
             let reach = Reach::open(&place, &mut far_movers)?;
@@ -107,13 +114,18 @@ pub fn verify(
             Told::Trouble(failure) => teller.tell(events::error(failure)),
             Told::Looked(bytes) => verifying::looked(&meter, bytes),
         };
-        let found = verifying::verify(&receipt, &seal, &reach, strict, &mut tell, stop)?;
+        let found = verifying::verify_all(&all, &reach, strict, None, &mut tell, stop)?;
+        let certified = |seal: &Seal| Value::Object(verifying::certified(seal, &expected));
+        let each: Vec<Value> = match sealed.len() {
+            1 => Vec::new(),
+            _ => seals.iter().map(certified).collect(),
+        };
         Ok(json!({
             "entries": found.entries, "bytes": found.bytes, "missing": found.missing, "differing": found.differing,
             "extra": found.extra, "unreadable": found.unreadable, "without_digest": found.without_digest,
             "failed": found.failed, "skipped": found.skipped,
-            "sender": seal.sender.to_string(), "receiver": seal.receiver.to_string(),
-            "receipt": verifying::certified(&seal, &expected),
+            "sender": first.sender.to_string(), "receiver": first.receiver.to_string(),
+            "receipt": certified(first), "receipts": each, "parts_missing": Parts::of(&sealed).missing,
         }))
     })
 }

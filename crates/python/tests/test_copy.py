@@ -170,7 +170,7 @@ def test_an_interruption_ends_a_comparison(tmp_path: Path, leaves_no_threads: No
 
     with pytest.raises(KeyboardInterrupt):
         thalweg.check(a, b, on_event=interrupted)
-    work = _copy.start_check(a, b, None, False, False, (), None, {})
+    work = _copy.start_check(a, b, None, False, False, None, (), None, {})
     work.stop()
     with pytest.raises(thalweg.StoppedError):
         work.report()

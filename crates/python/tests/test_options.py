@@ -70,6 +70,14 @@ def test_parts_are_together_what_one_copy_is(daemon: Daemon, tmp_path: Path) -> 
         again = thalweg.copy(f"{source}/", daemon.url("a"), ticket=daemon.ticket, part=(number, 3))
         assert again.bytes_done == 0, again
     assert met == content and tree_of(daemon.root / "a") == content
+    checked = [thalweg.check(source, daemon.url("a"), ticket=daemon.ticket, part=(number, 3)) for number in (1, 2, 3)]
+    assert all(found.ok and 0 < found.files < 40 for found in checked), checked
+    assert sum(found.files for found in checked) == 40
+    (daemon.root / "a/d1/f1").unlink()
+    missing = [thalweg.check(source, daemon.url("a"), ticket=daemon.ticket, part=(number, 3)) for number in (1, 2, 3)]
+    assert sorted(found.missing for found in missing) == [0, 0, 1]
+    with pytest.raises(thalweg.UsageError, match="part K of N"):
+        thalweg.check(source, source, part=(0, 3))
     for odd in ((0, 3), (4, 3), (1, 4097)):
         with pytest.raises(thalweg.UsageError, match="part K of N"):
             thalweg.copy(source, tmp_path / "b", part=odd)
@@ -78,6 +86,39 @@ def test_parts_are_together_what_one_copy_is(daemon: Daemon, tmp_path: Path) -> 
     with pytest.raises(TypeError, match="a pair"):
         thalweg.copy(source, tmp_path / "b", part=3)  # type: ignore[arg-type]
     assert not (tmp_path / "b").exists()
+
+
+def test_two_far_places_are_refused_with_the_command_that_copies_between_them(tmp_path: Path) -> None:
+    with pytest.raises(thalweg.UnsupportedError, match="both places are far.*thalweg cp a:x b:y") as far:
+        thalweg.copy("a:x", "b:y", state=tmp_path)
+    assert far.value.reason == "both-far"
+    with pytest.raises(thalweg.UnsupportedError, match="thalweg sync a:x b:y"):
+        thalweg.sync("a:x", "b:y", delete=True, state=tmp_path)
+
+
+def test_receipts_of_all_parts_certify_a_copy_together(tmp_path: Path) -> None:
+    source, copied = tmp_path / "source", tmp_path / "b"
+    content = make_full_tree(source, 40)
+    receipts = [tmp_path / f"receipt.{number}" for number in (1, 2, 3)]
+    for number, receipt in enumerate(receipts, 1):
+        thalweg.copy(f"{source}/", copied, part=(number, 3), receipt=receipt)
+    found = thalweg.verify(receipts, copied, strict=True)
+    assert found.ok and found.extra == 0 and found.parts_missing == [], found
+    assert found.bytes == sum(map(len, content.values()))
+    assert [receipt["part"] for receipt in found.receipts] == ["1/3", "2/3", "3/3"]
+    # What others brought is in none of these, and nobody certifies it.
+    some = thalweg.verify([receipts[0], str(receipts[2])], copied)
+    assert not some.ok and some.parts_missing == [2] and some.missing == some.differing == 0, some
+    alone = thalweg.verify(receipts[1], copied)
+    assert not alone.ok and alone.parts_missing == [1, 3], alone
+    assert alone.receipts == [] and alone.receipt["part"] == "2/3"
+    (copied / "d0/f0").unlink()
+    assert thalweg.verify(receipts, copied).missing == 1
+    with pytest.raises(thalweg.UsageError, match="the receipt is missing"):
+        thalweg.verify([], copied)
+    with pytest.raises(FileNotFoundError) as missing:
+        thalweg.verify([receipts[0], tmp_path / "absent"], copied)
+    assert missing.value.filename == str(tmp_path / "absent")
 
 
 def test_source_files_go_once_the_destination_has_them(daemon: Daemon, tmp_path: Path) -> None:
@@ -419,5 +460,5 @@ def test_the_rate_of_a_copy_under_way_can_be_changed(tmp_path: Path) -> None:
     # At the rate that it began with, it takes two minutes; what is told of it does not depend on that.
     assert report.bytes_done == 256 << 20 and report.details["prediction"] == {"missing": "rate-changed"}
     # What only asks has no rate.
-    with _copy.start_check(tmp_path, tmp_path, None, False, False, (), None, {}) as checking:
+    with _copy.start_check(tmp_path, tmp_path, None, False, False, None, (), None, {}) as checking:
         assert not hasattr(checking, "limit") and not hasattr(thalweg.aio.Underway(checking), "limit")

@@ -17,7 +17,7 @@ use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::measure::{self, Measure};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::session::Session;
-use thalweg_wire::message::{Errand, Message, Part, Place, Question, Reply, SlotAsk};
+use thalweg_wire::message::{Errand, Message, Part, PartOf, Place, Question, Reply, SlotAsk};
 use thalweg_wire::{Digest, Entry, Evidence, RelativePath, limits};
 
 /// Answers a question, piece by piece. `reads`: what the session has read and digested so far. `free`: gives back the
@@ -55,11 +55,12 @@ pub(crate) fn answer(
         Question::Read { place, offset, bytes, seen } => {
             read(host, &pen, &place, (offset, bytes), seen, &mut done)
         }
-        Question::Digest { place, chunk_bytes, follow_links, after } => DigestAs::of_question(chunk_bytes)
-            .and_then(|how| {
+        Question::Digest { place, chunk_bytes, follow_links, after, part } => {
+            DigestAs::of_question(chunk_bytes).and_then(|how| {
                 let place = surveyed(host, &pen, &place, follow_links)?;
-                digest(&pen, &place, (how, &crew.take(pen.epoch)), after.as_ref(), &mut done)
-            }),
+                digest(&pen, &place, (how, &crew.take(pen.epoch)), (after.as_ref(), part), &mut done)
+            })
+        }
         Question::Remove { place, recursive } => remove(host, &pen, &place, recursive, &mut done),
         Question::Channel { place } => {
             let status = host.channel_status(session, &place);
@@ -147,13 +148,13 @@ fn digest(
     pen: &Pen<'_>,
     place: &SurveyPlace,
     (how, hands): (DigestAs, &Hands<'_>),
-    after: Option<&RelativePath>,
+    chosen: (Option<&RelativePath>, Option<PartOf>),
     done: &mut Done,
 ) -> Result<()> {
     let mut batch: Vec<(RelativePath, u64, Digest)> = Vec::new();
     let mut batch_bytes = 0;
     let mut told = Instant::now();
-    survey::digest_behind(place, how, hands.count(), after, &mut |digested| {
+    survey::digest_behind(place, how, hands.count(), chosen, &mut |digested| {
         match digested {
             Digested::File(path, bytes, digest) => {
                 done.count_one(bytes);

@@ -9,8 +9,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 use thalweg_client::far_movers::{FarMovers, How};
+use thalweg_client::options::knobs;
 use thalweg_client::verify::{SampleSize, parse_key, parse_seed, parse_size};
 use thalweg_mover::run::client::LinkSettings;
+use thalweg_wire::message::PartOf;
 
 /// Options of everything that only asks.
 #[derive(Debug, clap::Args)]
@@ -159,6 +161,10 @@ pub struct CheckArgs {
     /// Draw them by this seed: of the same names it draws the same files. Default: a random one, which is told
     #[arg(long, value_name = "SEED", value_parser = parse_seed, requires = "sample")]
     pub seed: Option<String>,
+    /// Compare part K of N alone: names are dealt as those of a copy with --part, so that N hosts that see the same
+    /// trees share a comparison. Places at several hosts, as cp takes them, are compared so by one command
+    #[arg(long, value_name = "K/N", value_parser = knobs::parse_part)]
+    pub part: Option<PartOf>,
     /// Which names.
     #[command(flatten)]
     pub filter: FilterArgs,

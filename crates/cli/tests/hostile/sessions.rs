@@ -210,14 +210,21 @@ fn a_denied_place_and_an_absent_one_cannot_be_told_apart() {
         let open = Open { transfer: TransferNumber(number), ..pull("data", path) };
         told.push(client.open(open).expect_err("refused").replace(path, "PATH"));
         let place = || Place { export: Some("data".into()), path: path.as_bytes().to_vec() };
+        let digest = |follow_links| Question::Digest {
+            place: place(),
+            chunk_bytes: 0,
+            follow_links,
+            after: None,
+            part: None,
+        };
         for question in [
             Question::List { place: place(), recursive: false, follow_links: false, after: None },
             Question::List { place: place(), recursive: true, follow_links: true, after: None },
             Question::Look { place: place(), follow: false },
             Question::Look { place: place(), follow: true },
             Question::Read { place: place(), offset: 0, bytes: 0, seen: None },
-            Question::Digest { place: place(), chunk_bytes: 0, follow_links: false, after: None },
-            Question::Digest { place: place(), chunk_bytes: 0, follow_links: true, after: None },
+            digest(false),
+            digest(true),
             Question::Remove { place: place(), recursive: true },
         ] {
             number += 1;

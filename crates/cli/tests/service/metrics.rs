@@ -14,6 +14,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 use thalweg_mover::link::Ticket;
 use thalweg_service::metrics::table::{Kind, TABLE};
+use thalweg_wire::digest::HASHED_HOLE_BYTES_MAX;
 
 const LIMIT: Duration = Duration::from_secs(60);
 const FILES: [&str; 3] = ["thalweg.rules.yml", "prometheus.yml", "dashboard.json"];
@@ -157,6 +158,29 @@ fn what_was_only_compared_is_not_counted_as_moved_and_what_differs_is() {
     for direction in ["push", "pull"] {
         assert!(wait_until(LIMIT, || is_told(direction)), "{direction}: {}", page(address));
     }
+}
+
+#[test]
+fn holes_of_a_file_that_was_only_compared_are_not_counted_as_moved() {
+    const MIB: u64 = 1 << 20;
+    let (scratch, daemon, address) = stand("127.0.0.1:0");
+    // Larger than any whose holes are digested.
+    let bytes = HASHED_HOLE_BYTES_MAX + 4 * MIB;
+    let sparse = std::fs::File::create(scratch.path("sparse")).unwrap();
+    sparse.set_len(bytes).unwrap();
+    sparse.write_all_at(&noise(3, MIB as usize), 0).unwrap();
+    let (from, there) = (scratch.path("sparse").display().to_string(), daemon.place("data", "sparse"));
+    let options = ["--check", "digest", "--chunk", "1MiB"];
+    assert_eq!(copy_with(&scratch, &options, &from, &there), Some(0));
+    sparse.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000)).unwrap();
+    assert_eq!(copy_with(&scratch, &options, &from, &there), Some(0));
+    let ended = "thalweg_transfers_ended_total{kind=\"files\",direction=\"push\",outcome=\"done\"}";
+    let moved = "thalweg_transfer_bytes_total{export=\"data\",kind=\"files\",direction=\"push\"}";
+    let is_told = || {
+        let page = page(address);
+        sample(&page, ended) == Some(2.0) && sample(&page, moved) == Some(bytes as f64)
+    };
+    assert!(wait_until(LIMIT, is_told), "{}", page(address));
 }
 
 #[test]

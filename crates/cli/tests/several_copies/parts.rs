@@ -139,6 +139,54 @@ fn receipts_of_all_parts_certify_the_tree_together() {
 }
 
 #[test]
+fn hosts_share_a_comparison_as_they_share_a_copy_and_one_that_is_down_leaves_its_part() {
+    let pair = Pair::new();
+    let (from, there) = (text(&pair.scratch.path("from/")), pair.place("to/"));
+    let at_one = format!("tw://{}/data/to/", pair.one.address());
+    let output = pair.copy(&[], &from, &there);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let Pair { scratch, beside: _beside, one, other } = pair;
+    let ticket = text(&one.ticket);
+    let check = |words: &[&str]| {
+        let options = ["check", "--json", "--patience", "2s", "--ticket", &ticket];
+        let output = scratch.run([&options[..], words].concat());
+        let mut told = events(&String::from_utf8_lossy(&output.stdout));
+        let last = told.pop().unwrap_or_default();
+        let differences = told.iter().filter(|event| event["event"] == "difference").count();
+        (output.status.code(), differences, last)
+    };
+    let (code, _, whole) = check(&[&from, &at_one]);
+    assert_eq!((code, &whole["part"]), (Some(0), &Value::Null), "{whole}");
+    let (code, _, told) = check(&[&from, &there]);
+    assert_eq!((code, &told["parts_missing"]), (Some(0), &serde_json::json!([])), "{told}");
+    for count in ["entries", "files", "bytes"] {
+        assert_eq!(told[count], whole[count], "{count}");
+    }
+    let files = |event: &Value| event["files"].as_u64().unwrap();
+    let parts = ["1/3", "2/3", "3/3"].map(|part| {
+        let (code, _, told) = check(&["--part", part, &from, &at_one]);
+        assert_eq!((code, told["part"].as_str()), (Some(0), Some(part)), "{told}");
+        files(&told)
+    });
+    assert!(parts.iter().all(|part| *part < files(&whole)), "{parts:?}");
+    assert_eq!(parts.iter().sum::<u64>(), files(&whole));
+    // One part has each difference, that of a directory and what is in it too.
+    std::fs::create_dir(scratch.path("export/to/extra")).unwrap();
+    std::fs::write(scratch.path("export/to/extra/file"), "x").unwrap();
+    let (code, differences, told) = check(&[&from, &there]);
+    assert_eq!((code, differences, told["extra"].as_u64()), (Some(2), 2, Some(2)), "{told}");
+    std::fs::remove_dir_all(scratch.path("export/to/extra")).unwrap();
+    for words in [["--part", "1/2"], ["--sample", "5"]] {
+        assert_eq!(check(&[&words[..], &[&*from, &*there]].concat()).0, Some(1), "{words:?}");
+    }
+    other.kill();
+    let (code, differences, told) = check(&[&from, &there]);
+    assert_eq!((code, differences), (Some(3), 0), "{told}");
+    assert_eq!(told["parts_missing"], serde_json::json!([2]), "{told}");
+    assert!(files(&told) < files(&whole), "{told}");
+}
+
+#[test]
 fn a_host_that_is_down_leaves_its_part_undone_and_the_same_command_does_it() {
     let pair = Pair::new();
     let (from, there) = (text(&pair.scratch.path("from/")), pair.place("to/"));

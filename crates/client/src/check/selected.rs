@@ -1,16 +1,21 @@
-//! Which names are compared: those that a copy of `SRC/` with the same filter would move.
+//! Which names are compared: those that a copy of `SRC/` with the same filter would move. Of a part those that it has:
+//! each name is in one part, of a directory and of a file with several names, too, so that all parts together are one
+//! comparison.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use thalweg_mover::failure::{Failure, Result};
 use thalweg_mover::filter::Filter;
+use thalweg_mover::part;
 use thalweg_wire::RelativePath;
-use thalweg_wire::message::FilterRule;
+use thalweg_wire::message::{FilterRule, PartOf};
 
 /// See the module. The default is everything.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Selected {
-    filter: Filter,
-    only: Option<Only>,
+    filter: Arc<Filter>,
+    only: Option<Arc<Only>>,
+    part: Option<PartOf>,
 }
 
 /// What a list names.
@@ -27,11 +32,28 @@ impl Selected {
     /// # Errors
     /// `Usage` for a rule that is none.
     pub fn new(rules: Vec<FilterRule>, only: Option<Vec<RelativePath>>) -> Result<Selected> {
-        Ok(Selected { filter: Filter::new(rules)?, only: only.map(Only::new) })
+        let only = only.map(|names| Arc::new(Only::new(names)));
+        Ok(Selected { filter: Arc::new(Filter::new(rules)?), only, part: None })
     }
 
-    /// Whether a path is compared. The places themselves are.
+    /// Only this part of it.
+    #[must_use]
+    pub fn in_part(self, part: Option<PartOf>) -> Selected {
+        Selected { part, ..self }
+    }
+
+    /// The part that it is of alone.
+    pub(super) fn part(&self) -> Option<PartOf> {
+        self.part
+    }
+
+    /// Whether a path is compared. The places themselves are, in each part.
     pub(crate) fn has(&self, path: &RelativePath, is_dir: bool) -> bool {
+        (path.is_root() || self.is_in_part(path)) && self.takes_in(path, is_dir)
+    }
+
+    /// Whether a path is compared in this part or in another.
+    pub(super) fn takes_in(&self, path: &RelativePath, is_dir: bool) -> bool {
         match &self.only {
             _ if path.is_root() => true,
             // A directory that a rule leaves out is made all the same for what is in it.
@@ -45,13 +67,17 @@ impl Selected {
         }
     }
 
+    fn is_in_part(&self, path: &RelativePath) -> bool {
+        self.part.is_none_or(|part| part::has_name(part, path))
+    }
+
     /// Whether a failure is about something that is compared. Of what could not be looked at nobody knows whether it is
-    /// a directory.
+    /// a directory, in which something of each part may be.
     pub(super) fn is_concerned(&self, failure: &Failure) -> bool {
         let Some(path) = &failure.path else { return true };
         match failure.operation.as_str() {
-            "list" => self.has(path, true),
-            "read metadata" | "follow links" => self.has(path, true) || self.has(path, false),
+            "list" => self.takes_in(path, true),
+            "read metadata" | "follow links" => self.takes_in(path, true) || self.takes_in(path, false),
             _ => self.has(path, false),
         }
     }
@@ -127,6 +153,25 @@ mod tests {
         let mut names: Vec<_> = selected.names().map(RelativePath::to_string).collect();
         names.sort_unstable();
         assert_eq!(names, ["d/e/a.c", "z"]);
+    }
+
+    #[test]
+    fn each_name_is_in_one_part_and_a_directory_that_cannot_be_listed_concerns_all() {
+        let parts = [1, 2, 3].map(|number| {
+            let only = Some(&["d", "d/a", "d/b", "e/c"][..]);
+            selected(&[], only).in_part(PartOf::new(number, 3))
+        });
+        let of_parts = |has: &dyn Fn(&Selected) -> bool| parts.iter().filter(|part| has(part)).count();
+        for (name, is_dir) in [("d", true), ("d/a", false), ("d/b", false), ("e", true), ("e/c", false)] {
+            assert_eq!(of_parts(&|part| part.has(&path(name), is_dir)), 1, "{name}");
+            assert_eq!(of_parts(&|part| part.takes_in(&path(name), is_dir)), 3, "{name}");
+        }
+        assert_eq!(of_parts(&|part| part.has(&path(""), true)), 3);
+        let names: usize = parts.iter().map(|part| part.names().count()).sum();
+        assert_eq!(names, 4);
+        let failed = |operation: &str| Failure::new(FailureKind::Permission, operation, "Permission denied");
+        assert_eq!(of_parts(&|part| part.is_concerned(&failed("list").at(&path("d")))), 3);
+        assert_eq!(of_parts(&|part| part.is_concerned(&failed("open").at(&path("d/a")))), 1);
     }
 
     #[test]

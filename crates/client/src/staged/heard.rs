@@ -61,10 +61,8 @@ impl Heard {
         for (path, seen) in &mut self.0 {
             let found = look.0.get(path).map(|found| &found.outcome);
             // What differs is told as done there, and has no digest.
-            let is_kept = matches!(
-                found,
-                Some(Outcome::Unchanged { .. } | Outcome::Done { digest: Some(_), .. })
-            );
+            let is_kept =
+                matches!(found, Some(Outcome::Unchanged { .. } | Outcome::Done { digest: Some(_), .. }));
             let digest = look.digest(path).filter(|digest| is_kept && came.digest(path) == Some(*digest));
             if digest.is_some() && matches!(seen.outcome, Outcome::Skipped(_)) {
                 seen.outcome = Outcome::Unchanged { digest };

@@ -330,9 +330,7 @@ fn what_an_earlier_command_brought_is_compared_also_where_it_is_left_alone() {
         assert!(arrived(root, "a"));
         assert_eq!(std::fs::read_dir(root.join("stage")).unwrap().count(), 0);
     });
-    let is_conflict = |event: &&Event| {
-        matches!(event, Event::Aside(_, Outcome::Failed(failure)) if failure.kind == FailureKind::Conflict)
-    };
+    let is_conflict = |event: &&Event| matches!(event, Event::Aside(_, Outcome::Failed(failure)) if failure.kind == FailureKind::Conflict);
     assert_eq!(told.iter().filter(is_conflict).count(), 1, "{told:?}");
 }
 

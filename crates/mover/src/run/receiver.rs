@@ -175,6 +175,11 @@ impl ReceiveRun {
         self.lock().machine.damaged_entries()
     }
 
+    /// Bytes of holes that count as verified, and of which nothing is made here; see [`Receiver::compared_hole_bytes`].
+    pub fn compared_hole_bytes(&self) -> u64 {
+        self.lock().machine.compared_hole_bytes()
+    }
+
     /// Content bytes verified and durable so far, entries settled, and what holds it up, for how long: while what an
     /// earlier attempt left is read again, or what has its name, since that went on last.
     pub fn progress(&self) -> Heartbeat {

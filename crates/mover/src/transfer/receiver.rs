@@ -297,6 +297,8 @@ struct Counts {
     damaged: u64,
     /// What was found under other names: files, and bytes.
     renamed: (u64, u64),
+    /// See [`Receiver::compared_hole_bytes`].
+    compared_hole_bytes: u64,
     verified_bytes: u64,
     durable_bytes: u64,
 }
@@ -461,6 +463,12 @@ impl Receiver {
     /// Files of which some content was found in files of other names, and its bytes.
     pub fn renamed(&self) -> (u64, u64) {
         self.counts.renamed
+    }
+
+    /// Bytes of holes that count as verified, in files that stand here and in which no difference is known so far:
+    /// nothing of them is made here.
+    pub fn compared_hole_bytes(&self) -> u64 {
+        self.counts.compared_hole_bytes
     }
 
     /// Content bytes verified and durable so far.

@@ -176,21 +176,26 @@ class Verified(Tabled):
     failed: int
     #: Entries that were skipped when it was copied.
     skipped: int
-    #: Who signed as the sender: certificate and key.
+    #: Who signed as the sender: certificate and key. Of several receipts the first, as of the two below.
     sender: str
     #: Who signed as the receiver.
     receiver: str
     #: What the receipt certifies, as ``receipt`` of the event ``verified`` in docs/reference/json.md: when, from where and to
     #: where, terms, totals, and who signed when.
     receipt: Event = field(repr=False, hash=False)
+    #: Of several receipts the same of each; else none.
+    receipts: list[Event] = field(repr=False, hash=False)
+    #: Of receipts of parts, also of one alone: numbers of parts of which none was named.
+    parts_missing: list[int] = field(hash=False)
     #: Events ``difference``, ``damage`` (byte ranges) and ``error``; the first 10,000.
     findings: list[Event] = field(repr=False, hash=False)
 
     @property
     def ok(self) -> bool:
-        """Whether all is as the receipt says, all content was compared, and nothing failed when it was copied."""
+        """Whether all is as the receipt says, all content was compared, nothing failed when it was copied, and no part is
+        without a receipt."""
         wrong = self.missing or self.differing or self.extra or self.unreadable
-        return not (wrong or self.without_digest or self.failed)
+        return not (wrong or self.without_digest or self.failed or self.parts_missing)
 
 
 @dataclass(frozen=True)
@@ -412,7 +417,7 @@ def sync(
 
 
 def verify(
-    receipt: str | os.PathLike[str],
+    receipt: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     place: Place,
     *,
     strict: bool = False,
@@ -425,6 +430,7 @@ def verify(
     """Whether what a receipt says is still at a place, undamaged. Every file is read and digested where it is. ``on_event`` is
     called on this thread, with each finding, and with ``progress`` every second.
 
+    ``receipt``: one, or a list of those of all parts of a copy, which are compared as one.
     ``strict``: what the receipt does not have is a difference. ``sender``, ``receiver``: public keys or fingerprints of
     certificates, in hexadecimal, with colons or without, of which one must have signed as that side; ``keys``: of which one
     must have signed as either, maybe the same as both. Without, anybody may have signed. Raises
@@ -436,7 +442,7 @@ def verify(
 
 
 def start_verify(
-    receipt: str | os.PathLike[str],
+    receipt: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     place: Place,
     strict: bool,
     expected: tuple[Sequence[str], Sequence[str], Sequence[str]],
@@ -444,8 +450,10 @@ def start_verify(
 ) -> Underway[Verified]:
     refuse_unknown(reaching, Asking)
     findings: list[Event] = []
-    places = [os.fsdecode(receipt), text_of(place)]
-    work = _thalweg.verify(receipt, places[1], strict, _signers(expected), reaching_of(reaching))
+    named: Sequence[str | os.PathLike[str]] = [receipt] if isinstance(receipt, str | os.PathLike) else receipt
+    receipts, there = [os.fsdecode(one) for one in named], text_of(place)
+    places = [*receipts, there]
+    work = _thalweg.verify(receipts, there, strict, _signers(expected), reaching_of(reaching))
     return Underway(work, lambda told: Verified(**told, findings=findings), 1.0, _keeping(findings), (places, None))
 
 
@@ -496,6 +504,7 @@ def check(
     sums: str | os.PathLike[str] | None = None,
     devices: bool = False,
     copy_links: bool = False,
+    part: tuple[int, int] | None = None,
     filter: Sequence[str] = (),
     files_from: Iterable[Name] | None = None,
     on_event: Callable[[Event], object] | None = None,
@@ -510,12 +519,14 @@ def check(
     relative to ``source``; what is not in it is not looked for. (A list of ``sha256sum`` looks the same: then
     :attr:`Checked.same` is 0.) ``devices``: FIFOs and devices that only the source has are missing too; a copy leaves them out,
     and a list has none. ``copy_links``: compare what symbolic links lead to instead of the links, as after a copy with it; with
-    ``sums`` it is always so. ``filter``, ``files_from``: the rules and names of a copy; what they leave out is not compared.
+    ``sums`` it is always so. ``part``: ``(K, N)``, only part K of N, in which names are dealt as those of a copy; all parts
+    together are one comparison. ``filter``, ``files_from``: the rules and names of a copy; what they leave out is not compared.
     Differences are no error but findings. Raises :class:`~thalweg.Error` when a place cannot be listed at all,
     :class:`~thalweg.UsageError` for a list that is none. Further options: ``help(thalweg.Asking)``.
     """
     listens(on_event)
-    return drive(start_check(source, destination, sums, devices, copy_links, filter, files_from, reaching), on_event)
+    checking = start_check(source, destination, sums, devices, copy_links, part, filter, files_from, reaching)
+    return drive(checking, on_event)
 
 
 def start_check(
@@ -524,6 +535,7 @@ def start_check(
     sums: str | os.PathLike[str] | None,
     devices: bool,
     copy_links: bool,
+    part: tuple[int, int] | None,
     filter: Sequence[str],
     files_from: Iterable[Name] | None,
     reaching: Asking,
@@ -540,6 +552,7 @@ def start_check(
         "sums": sums,
         "devices": devices,
         "copy_links": copy_links,
+        "part": part_of(part),
         "filter": texts("filter", filter),
         "files_from": names("files_from", files_from),
     }

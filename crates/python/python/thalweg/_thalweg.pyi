@@ -128,7 +128,7 @@ class Hub:
 def copy(places: list[str], options: dict[str, Any], reaching: dict[str, Any]) -> Work: ...
 def exports(address: str, reaching: dict[str, Any]) -> builtins.list[tuple[str, bool]]: ...
 def verify(
-    receipt: str | PathLike[str],
+    receipts: builtins.list[str],
     place: str,
     strict: bool,
     keys: tuple[builtins.list[str], builtins.list[str], builtins.list[str]],

@@ -234,7 +234,7 @@ async def sync(
 
 
 async def verify(
-    receipt: str | os.PathLike[str],
+    receipt: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     place: Place,
     *,
     strict: bool = False,
@@ -270,6 +270,7 @@ async def check(
     sums: str | os.PathLike[str] | None = None,
     devices: bool = False,
     copy_links: bool = False,
+    part: tuple[int, int] | None = None,
     filter: Sequence[str] = (),
     files_from: Iterable[Name] | None = None,
     on_event: Callable[[Event], object] | None = None,
@@ -277,7 +278,7 @@ async def check(
 ) -> Checked:
     """As :func:`thalweg.check`."""
     listens(on_event)
-    checking = _copy.start_check(source, destination, sums, devices, copy_links, filter, files_from, reaching)
+    checking = _copy.start_check(source, destination, sums, devices, copy_links, part, filter, files_from, reaching)
     return await drive(Underway(checking), on_event)
 
 

@@ -306,7 +306,8 @@ mod tests {
             ReceiveRun::start(number, Arc::new(HeldUp::new(stuck)), terms, limits, outbox, event::nobody());
         let run = run.expect("threads");
         let place = Place { export: None, path: b"/x".to_vec() };
-        let question = Question::Digest { place, chunk_bytes: 0, follow_links: false, after: None };
+        let question =
+            Question::Digest { place, chunk_bytes: 0, follow_links: false, after: None, part: None };
         let line = Line::of_question(&session, &question, Arc::default()).expect("a line");
         let panics = |_: &ReceiveRun| -> Done { panic!("as the test wants it") };
         let served = ServedTransfer { told: None, is_trial: false, line, signs: None };
@@ -332,7 +333,8 @@ mod tests {
         let run = ReceiveRun::start(number, destination, terms, limits, outbox, event::nobody());
         let run = run.expect("threads");
         let place = Place { export: None, path: b"/x".to_vec() };
-        let question = Question::Digest { place, chunk_bytes: 0, follow_links: false, after: None };
+        let question =
+            Question::Digest { place, chunk_bytes: 0, follow_links: false, after: None, part: None };
         let line = Line::of_question(&session, &question, Arc::default()).expect("a line");
         let served = ServedTransfer { told: None, is_trial: true, line, signs: None };
         let (abort, taken) = (ReceiveRun::abort, |_: &ReceiveRun| 0);

@@ -148,7 +148,8 @@ impl Host {
             let Totals {
                 deleted, failed, bytes_resumed: resumed, bytes_same, chunks_repaired: repaired, ..
             } = run.totals();
-            let bytes = progress.verified_bytes.saturating_sub(bytes_same);
+            let compared = bytes_same.saturating_add(run.compared_hole_bytes());
+            let bytes = progress.verified_bytes.saturating_sub(compared);
             let by_then = Done::by_then(progress.settled_entries, bytes);
             Done { deleted, failed, damaged: run.damaged_entries(), resumed, repaired, ..by_then }
         };

@@ -413,6 +413,11 @@ mod tests {
         Place { export: Some("data".into()), path: b"x".to_vec() }
     }
 
+    fn digest_of(place: &Place, part: Option<PartOf>) -> Question {
+        let place = place.clone();
+        Question::Digest { place, chunk_bytes: 0, follow_links: false, after: None, part }
+    }
+
     #[test]
     fn a_place_whose_export_or_path_is_longer_than_any_is_neither_opened_nor_asked_about() {
         let is_taken = |export: usize, path: usize| {
@@ -421,7 +426,7 @@ mod tests {
             let questions = [
                 Question::List { place: place.clone(), recursive: true, follow_links: false, after: None },
                 Question::Read { place: place.clone(), offset: 0, bytes: 0, seen: None },
-                Question::Digest { place: place.clone(), chunk_bytes: 0, follow_links: false, after: None },
+                digest_of(&place, None),
                 Question::Remove { place: place.clone(), recursive: false },
                 Question::Channel { place: place.clone() },
                 Question::Measure { place: place.clone(), part: Part::Read, millis: 1, threads: 1 },
@@ -503,6 +508,12 @@ mod tests {
         assert_eq!(taken, [true, true, true, true, false, false, false, false, false]);
         assert_eq!(parts.map(|(number, count)| PartOf::new(number, count).is_some()), taken);
         assert!(!is_taken(2, 4, Some(1)));
+        // Nor asked about.
+        let asked = parts.map(|(number, count)| {
+            let question = digest_of(&place(), Some(PartOf { number, count }));
+            Message::decode(&body(&Message::Ask { number: 1, question })).is_ok()
+        });
+        assert_eq!(asked, taken);
         assert_eq!(PartOf { number: 2, count: 4 }.to_string(), "2/4");
     }
 

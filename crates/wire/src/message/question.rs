@@ -2,7 +2,8 @@
 
 use super::errand::check_address;
 use super::{
-    ChannelStatus, Errand, ErrandTold, Failure, Place, Slot, SlotAsk, SlotTable, Vouch, check_count, list,
+    ChannelStatus, Errand, ErrandTold, Failure, PartOf, Place, Slot, SlotAsk, SlotTable, Vouch, check_count,
+    list,
 };
 use crate::digest::Digest;
 use crate::entry::{Entry, Evidence};
@@ -49,6 +50,8 @@ pub enum Question {
         follow_links: bool,
         /// As of a listing.
         after: Option<RelativePath>,
+        /// Only of files whose names are in this part.
+        part: Option<PartOf>,
     },
     /// Remove a file or, if `recursive`, a tree. Answered by `Removed`, then `End`.
     Remove {
@@ -133,8 +136,11 @@ pub struct Measured {
 impl Question {
     pub(super) fn check(&self) -> Result<(), DecodeError> {
         match self {
+            Question::Digest { place, part, .. } => {
+                place.check()?;
+                part.map_or(Ok(()), PartOf::check)
+            }
             Question::List { place, .. }
-            | Question::Digest { place, .. }
             | Question::Remove { place, .. }
             | Question::Channel { place }
             | Question::Look { place, .. } => place.check(),

@@ -139,6 +139,10 @@ impl PartOf {
         part.is_one().then_some(part)
     }
 
+    pub(super) fn check(self) -> Result<(), DecodeError> {
+        if self.is_one() { Ok(()) } else { Err(DecodeError::Invalid { what: "part" }) }
+    }
+
     fn is_one(self) -> bool {
         (1..=limits::PARTS_MAX).contains(&self.count) && (1..=self.count).contains(&self.number)
     }

@@ -11,8 +11,8 @@ use crate::hello::{Answer, Cipher, Hello, Purpose, ServerHello, System};
 use crate::journal::{LAYOUT, MAGIC, MarkRecord, Record};
 use crate::message::{
     AckLevel, Check, ErrandTold, Failure, FailureKind, FlowBegin, FlowLeft, FlowMark, FlowMessage, FlowStand,
-    FramesMessage, Heartbeat, Left, Loss, Measured, Message, Opened, Origin, Outcome, Part, Place, Question,
-    Reason, Reply, Rhythm, Run, ScanTotals, Seal, Slot, SlotAsk, SlotTable, SlotTaken, SlotWish,
+    FramesMessage, Heartbeat, Left, Loss, Measured, Message, Opened, Origin, Outcome, Part, PartOf, Place,
+    Question, Reason, Reply, Rhythm, Run, ScanTotals, Seal, Slot, SlotAsk, SlotTable, SlotTaken, SlotWish,
     SourceTotals, Stays, Steer, Totals, TransferMessage, TransferNumber, VerifyLevel, WaitingFor, Want,
 };
 use crate::receipt::{Side, Signatory, Signed, Statement, TransferKind};
@@ -598,7 +598,8 @@ fn list_of(follow_links: bool) -> Question {
 
 fn digest_of(follow_links: bool) -> Question {
     let after = follow_links.then(|| path(b"a"));
-    Question::Digest { place: place(), chunk_bytes: 1 << 20, follow_links, after }
+    let part = follow_links.then_some(PartOf { number: 2, count: 3 });
+    Question::Digest { place: place(), chunk_bytes: 1 << 20, follow_links, after, part }
 }
 
 fn read(seen: Option<Evidence>) -> Question {

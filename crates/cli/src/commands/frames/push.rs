@@ -404,11 +404,23 @@ impl Job<'_> {
         }
         let (has, left_out) = (self.before, self.left_out.get());
         let cause = format!(
-            "the hub has {} of {}, and these files have {left_out}: they are others, and nothing of them was sent",
+            "the hub has {} of {}, and these files have {left_out}: they are others, and nothing of them was sent; {}",
             failure::counted(has, "frame", "frames"),
             self.sender.producer(),
+            self.instead(),
         );
         (left_out < has).then(|| Failure::new(FailureKind::Changed, "push frames", cause))
+    }
+
+    /// What brings them to the hub all the same. Of several files nobody knows of which one the last frame was cut
+    /// short.
+    fn instead(&self) -> &'static str {
+        match self.has_one_source {
+            true => "under another --producer all of it is sent",
+            false => {
+                "under another --producer all of them are sent, and one that grows goes on if it has a name of its own"
+            }
+        }
     }
 
     /// Frames of the sources up to here: those that were sent, and those that were before.
@@ -458,9 +470,10 @@ impl Job<'_> {
             let has = failure::counted(self.before, "frame", "frames");
             let cause = format!(
                 "the hub has {has} of {} with {bytes} bytes, and the first {} of these files have {left_out}: they are \
-                 others, or grew since, and nothing of them was sent",
+                 others, or grew since, and nothing of them was sent; {}",
                 self.sender.producer(),
                 self.before,
+                self.instead(),
             );
             let failure = Failure::new(FailureKind::Changed, "push frames", cause);
             *self.unlike.borrow_mut() = Some(failure.clone());

@@ -18,6 +18,7 @@ use super::{
 };
 use crate::endpoint::OPEN;
 use crate::failure::{Failure, FailureKind, Reason, Result};
+use crate::part;
 use following::End;
 use several::{Job, digest_several};
 use std::cmp::Ordering;
@@ -28,6 +29,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_sys::{Dir, File, Kind, Links, Stat};
 use thalweg_wire::digest::{HASHED_HOLE_BYTES_MAX, Rule, Tree, hole_mark};
+use thalweg_wire::message::PartOf;
 use thalweg_wire::{Digest, Entry, Evidence, RelativePath, limits};
 
 /// Where links lead.
@@ -269,7 +271,7 @@ pub fn digest(
     digest_wanted(place, how, workers, &|_| true, sink)
 }
 
-/// As [`digest`], of what comes behind `after`, as of [`list_behind`].
+/// As [`digest`], of what comes behind `after`, as of [`list_behind`], and whose name is in this part.
 ///
 /// # Errors
 /// As [`digest`].
@@ -277,11 +279,11 @@ pub fn digest_behind(
     place: &SurveyPlace,
     how: DigestAs,
     workers: usize,
-    after: Option<&RelativePath>,
+    (after, part): (Option<&RelativePath>, Option<PartOf>),
     sink: &mut dyn FnMut(Digested) -> Result<()>,
 ) -> Result<()> {
-    let every: &dyn Fn(&RelativePath) -> bool = &|_| true;
-    digest_chosen(place, how, workers, (every, after), sink)
+    let in_part: &dyn Fn(&RelativePath) -> bool = &|path| part.is_none_or(|part| part::has_name(part, path));
+    digest_chosen(place, how, workers, (in_part, after), sink)
 }
 
 /// As [`digest`], of the files whose paths, as in a listing, are wanted; others are not even opened.

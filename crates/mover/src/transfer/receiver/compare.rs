@@ -41,6 +41,8 @@ pub(super) struct Comparison {
     copying: Option<u64>,
     /// Runs of holes being looked for.
     looking: u32,
+    /// Bytes of holes that were heard while no difference was known.
+    hole_bytes: u64,
     /// Some chunk was found the same.
     has_helped: bool,
     /// Until then: chunks of a file of another name that differ, and were asked for since the entry was offered last.
@@ -57,6 +59,7 @@ impl Comparison {
             same: BTreeMap::new(),
             copying: None,
             looking: 0,
+            hole_bytes: 0,
             has_helped: false,
             in_vain: Vec::new(),
             is_counted: false,
@@ -249,6 +252,8 @@ impl Receiver {
                 self.awaiting.insert(id);
                 self.counts.verified_bytes = self.counts.verified_bytes.saturating_sub(size);
                 self.counts.totals.bytes_same = self.counts.totals.bytes_same.saturating_sub(same_bytes);
+                let holes = &mut self.counts.compared_hole_bytes;
+                *holes = holes.saturating_sub(size - same_bytes);
                 self.counts.durable_bytes = self.counts.durable_bytes.saturating_sub(size - same_bytes);
                 if !is_unconfirmed {
                     self.say_missing(id);
@@ -258,15 +263,17 @@ impl Receiver {
         self.proceed(now);
     }
 
-    /// Holes of the source were heard: whether the candidate has them too must be looked up, unless it differs
-    /// anyway.
-    pub(super) fn compare_holes(&mut self, id: EntryId, run: Run, now: Duration) {
+    /// Holes of the source were heard, with so many bytes that are new: whether the candidate has them too must be
+    /// looked up, unless it differs anyway.
+    pub(super) fn compare_holes(&mut self, id: EntryId, run: Run, bytes: u64, now: Duration) {
         if self.bounded.looking >= LOOKING_MAX {
             self.there_is_a_difference(id, now);
         } else if let Some(Item { entry, state: State::Large(large), .. }) = self.items.get_mut(&id)
             && let Some(comparison) = large.comparison.as_mut().filter(|comparison| !comparison.differs)
         {
             comparison.looking += 1;
+            comparison.hole_bytes = comparison.hole_bytes.saturating_add(bytes);
+            self.counts.compared_hole_bytes = self.counts.compared_hole_bytes.saturating_add(bytes);
             self.bounded.looking += 1;
             self.outbox.act(Action::CompareHoles(entry.clone(), run));
         }
@@ -315,6 +322,8 @@ impl Receiver {
             return;
         };
         comparison.differs = true;
+        let hole_bytes = std::mem::take(&mut comparison.hole_bytes);
+        self.counts.compared_hole_bytes = self.counts.compared_hole_bytes.saturating_sub(hole_bytes);
         if self.terms.dry_run {
             self.tell(id, Outcome::Done { digest: None, losses: Vec::new() });
         } else {

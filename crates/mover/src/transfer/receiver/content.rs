@@ -313,7 +313,7 @@ impl Receiver {
         self.counts.verified_bytes = self.counts.verified_bytes.saturating_add(bytes);
         self.counts.durable_bytes = self.counts.durable_bytes.saturating_add(bytes);
         if bytes > 0 {
-            self.compare_holes(id, run, now);
+            self.compare_holes(id, run, bytes, now);
         }
         self.carry_on(id, now);
         Ok(())

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::transfer::Copy;
+use crate::transfer::receiver::Candidate;
 
 /// A receiver that wants one large file, of chunks of four segments.
 fn receiving() -> Receiver {
@@ -102,6 +103,34 @@ fn a_file_that_stays_damaged_is_counted_as_that_on_both_sides_and_one_that_fails
     sender.hear(Say::Settled(settled)).unwrap();
     let progress = sender.progress();
     assert_eq!((progress.entries_damaged, progress.entries_failed, progress.entries_settled), (1, 2, 2));
+}
+
+#[test]
+fn holes_of_a_file_that_is_the_same_count_as_compared_and_those_of_one_that_comes_do_not() {
+    let terms = Terms { chunk_bytes: CHUNK, segment_bytes: CHUNK as u32, ..terms() };
+    for is_same in [true, false] {
+        let mut receiver = Receiver::new(terms.clone(), receiver::Limits::default());
+        let sparse = Kind::File { sparse: true, marked: true };
+        let sparse = Entry { kind: sparse, ..file("sparse", 5 * CHUNK) };
+        receiver.hear(Say::Offer(vec![sparse]), Duration::ZERO).unwrap();
+        let candidate = Some(Candidate { chunks: 5, is_whole: true, is_elsewhere: false });
+        let decided = Decided::Wanted { present: Vec::new(), candidate };
+        receiver.decided(EntryId(0), decided, Duration::ZERO);
+        let mut counts = |first: u64, count: u64, looked: Option<bool>| {
+            let holes = Say::Holes(vec![(EntryId(0), Run { first, count })]);
+            receiver.hear(holes, Duration::ZERO).unwrap();
+            if let Some(is_hole) = looked {
+                receiver.holes_compared(EntryId(0), is_hole, Duration::ZERO);
+            }
+            let chunks = |bytes: u64| bytes / CHUNK;
+            (chunks(receiver.verified_and_durable_bytes().0), chunks(receiver.compared_hole_bytes()))
+        };
+        // While nobody has looked, nothing is known to move.
+        assert_eq!(counts(1, 2, None), (2, 2));
+        let compared = if is_same { [3, 4] } else { [0, 0] };
+        assert_eq!(counts(2, 2, Some(is_same)), (3, compared[0]));
+        assert_eq!(counts(4, 1, None), (4, compared[1]));
+    }
 }
 
 #[test]

@@ -345,7 +345,7 @@ fn what_comes_behind_a_path_is_told_and_nothing_that_is_before_it() {
     };
     let digested = |after: Option<&RelativePath>, workers| {
         let mut all = Vec::new();
-        digest_behind(&place, DigestAs::Plain, workers, after, &mut |piece| {
+        digest_behind(&place, DigestAs::Plain, workers, (after, None), &mut |piece| {
             if let Digested::File(path, ..) = piece {
                 all.push(path);
             }
@@ -390,6 +390,21 @@ fn only_files_that_are_wanted_are_digested() {
     })
     .unwrap();
     assert_eq!(digested, ["b", "d/a"]);
+    // Of parts each file is in one, and what another part has is not told.
+    let mut of_parts = Vec::new();
+    for number in 1..=3 {
+        let part = PartOf::new(number, 3).unwrap();
+        digest_behind(&place, DigestAs::Plain, WORKERS, (None, Some(part)), &mut |piece| {
+            if let Digested::File(path, ..) = piece {
+                assert!(part::has_name(part, &path), "{path} in {part}");
+                of_parts.push(path.to_string());
+            }
+            Ok(())
+        })
+        .unwrap();
+    }
+    of_parts.sort_unstable();
+    assert_eq!(of_parts, ["a", "b", "d/a"]);
 }
 
 /// More of them than may be ahead of what is told; the first are the largest.
