@@ -2635,7 +2635,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__check)
-            opts="-D -L -0 -e -4 -6 -h --sums --devices --copy-links --sample --seed --filter --include --exclude --include-from --exclude-from --files-from --from0 --patience --detach --name --state --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --json --config --help"
+            opts="-D -L -0 -e -4 -6 -h --sums --devices --copy-links --sample --seed --part --filter --include --exclude --include-from --exclude-from --files-from --from0 --patience --detach --name --state --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2650,6 +2650,10 @@ _thalweg() {
                     return 0
                     ;;
                 --seed)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --part)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

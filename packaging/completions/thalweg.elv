@@ -544,6 +544,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --sums 'Compare the files of SRC with this list (`-`: stdin), as `b3sum` or `thalweg verify --as-b3sum` writes it; names in it are relative to SRC. What is not in it is not looked for'
             cand --sample 'Compare the content of only so many files, or of this share of them (5%, 0.05), drawn by a seed; of all others name, kind and size. Says how many different files that would have shown'
             cand --seed 'Draw them by this seed: of the same names it draws the same files. Default: a random one, which is told'
+            cand --part 'Compare part K of N alone: names are dealt as those of a copy with --part, so that N hosts that see the same trees share a comparison. Places at several hosts, as cp takes them, are compared so by one command'
             cand --filter 'A rule: `+ PATTERN` takes names in, `- PATTERN` leaves them out; the first that matches decides. All filter options make one list, in the order typed. Patterns mean what they mean to rsync'
             cand --include 'Take in names that match, before a later --exclude'
             cand --exclude 'Leave out names that match'

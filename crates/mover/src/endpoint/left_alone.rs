@@ -1,5 +1,5 @@
-//! What stands at a destination and is left alone because that was asked for (`--ignore-existing`, `--update`): the same
-//! for all destinations, and for who lists one before a copy.
+//! What stands at a destination and is left alone because that was asked for (`--ignore-existing`, `--update`): the
+//! same for all destinations, and for who lists one before a copy.
 //!
 //! Directories never are: what is in them may be asked for.
 
