@@ -218,6 +218,9 @@ pub const CHUNK_BYTES: u64 = 4 << 20;
 /// Bytes of a segment, if nobody says otherwise: where a core has a second-level cache of 1 MiB, twice as many cost 6 %
 /// more CPU a byte; where it has 2 MiB, they cost the same (docs/measurements.md, segments).
 pub const SEGMENT_BYTES: u32 = 512 << 10;
+/// The same on a near path: a disk that is written past the page cache takes 1.3 times as much a second in requests of
+/// this size (docs/measurements.md, segments), and a far path is seldom so fast as to notice.
+pub const NEAR_SEGMENT_BYTES: u32 = 1 << 20;
 /// Files in flight, if nobody says otherwise.
 pub const CONCURRENCY: u32 = 256;
 /// Rate that streams shall be enough for while nobody knows what the path carries, in bits a second.
@@ -261,7 +264,7 @@ pub fn plan(asked: &Asked, path: &Path) -> Plan {
     let most = asked.streams_most.filter(|(most, _)| asked.streams.is_none() && streams.value > *most);
     let streams = most.map_or(streams, |(most, why)| chosen(most, why));
     let chunk_bytes = chunk(asked, tuned, known_rate.as_ref(), streams.value, far.is_some());
-    let segment_bytes = segment(asked, tuned, chunk_bytes.value);
+    let segment_bytes = segment(asked, tuned, chunk_bytes.value, far.is_some());
     // Frames of all streams have so much memory.
     let frames = if asked.compress { 2 } else { 1 };
     let of_all = limits::STREAM_BYTES_MAX / (frames * (u64::from(segment_bytes.value) + FRAME_MORE_BYTES));

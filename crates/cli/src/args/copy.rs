@@ -207,7 +207,7 @@ pub struct CopyArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse_chunk)]
     pub chunk: Option<u64>,
     /// Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default:
-    /// 512KiB)
+    /// near 1MiB, far 512KiB)
     #[arg(long, value_name = "SIZE", value_parser = parse_request)]
     pub request: Option<u32>,
     /// Take at most so much memory for buffers here, from 8MiB: fewer streams, smaller requests, less read ahead (a far

@@ -1,6 +1,6 @@
 //! The pieces that content travels in: chunks of files, segments of chunks, frames with segments.
 
-use super::{Asked, CHUNK_BYTES, Chosen, SEGMENT_BYTES, Tuned, chosen, show_rate};
+use super::{Asked, CHUNK_BYTES, Chosen, NEAR_SEGMENT_BYTES, SEGMENT_BYTES, Tuned, chosen, show_rate};
 use crate::memory;
 use thalweg_wire::limits;
 
@@ -72,7 +72,7 @@ pub(super) fn for_frames(asked: &Asked) -> Option<u64> {
 
 /// A segment leaves as one piece: where there is a rate to keep, there are
 /// [`SEGMENT_TIMES_PER_S`] at least.
-pub(super) fn segment(asked: &Asked, tuned: Option<&Tuned>, chunk_bytes: u64) -> Chosen<u32> {
+pub(super) fn segment(asked: &Asked, tuned: Option<&Tuned>, chunk_bytes: u64, is_far: bool) -> Chosen<u32> {
     if let Some(bytes) = asked.request_bytes {
         return chosen(bytes, "as asked");
     }
@@ -86,9 +86,8 @@ pub(super) fn segment(asked: &Asked, tuned: Option<&Tuned>, chunk_bytes: u64) ->
             let bytes = bytes.next_power_of_two().clamp(smallest, SEGMENT_BYTES);
             (bytes, "small, to keep the rate evenly".to_owned())
         }
-        _ => {
-            (SEGMENT_BYTES, "fits twice into a second-level cache of 1 MiB; larger gains nothing".to_owned())
-        }
+        _ if is_far => (SEGMENT_BYTES, "small, for each stream has memory for some".to_owned()),
+        _ => (NEAR_SEGMENT_BYTES, "disks write faster than with less; larger gains nothing".to_owned()),
     };
     let segment = u64::from(segment).min(chunk_bytes);
     let most = for_frames(asked).unwrap_or(u64::MAX);
@@ -141,7 +140,7 @@ mod tests {
         let tuned = Tuned { request_bytes: Some(4 << 20), ..Tuned::default() };
         let of = |memory_bytes| {
             let asked = Asked { memory_bytes, ..Asked::default() };
-            segment(&asked, Some(&tuned), CHUNK_BYTES).value
+            segment(&asked, Some(&tuned), CHUNK_BYTES, true).value
         };
         assert_eq!(of(None), 4 << 20);
         let little = of(Some(8 << 20));

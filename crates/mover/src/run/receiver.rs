@@ -72,7 +72,8 @@ pub struct ReceiveRun {
     gate: Option<Gate>,
 }
 
-/// Memory of frames in the writes of one transfer, at most: 28 streams with the usual four writes of 512 KiB in flight.
+/// Memory of frames in the writes of one transfer, at most: 28 streams with the usual four writes of 512 KiB in flight
+/// on a far path, eight with those of 1 MiB, each on a huge page, on a near one.
 /// Streams that find none left write and wait.
 const IN_FLIGHT_BYTES_MAX: usize = 64 << 20;
 /// Frames of the largest requests too come in twos for two streams: one receives while the other is written.

@@ -771,5 +771,6 @@ pub fn check_memory(terms: &Terms) -> Result<()> {
     }
 }
 
-/// Files in one pack, at most: so many that a pack of files of 1 KiB still fills a frame of 512 KiB.
+/// Files in one pack, at most: so many that a pack of files of 1 KiB still fills a frame of 512 KiB, the most of a
+/// pack.
 const PACK_FILES: usize = 512;

@@ -114,7 +114,7 @@ impl Limits {
             depth: usize::MAX,
             streams: usize::MAX,
             small_bytes: u64::from(segment_bytes),
-            pack_bytes: u64::from(segment_bytes),
+            pack_bytes: u64::from(segment_bytes.min(PACK_BYTES)),
             pack_files: 512,
             retries: 3,
             repairs: 64,
@@ -135,6 +135,8 @@ impl Limits {
     }
 }
 
+/// Content of a pack, at most: more than half the second-level cache is no gain (docs/measurements.md, segments).
+const PACK_BYTES: u32 = 512 << 10;
 /// Entries that are in flight where the far side is near: those of many rounds, for a round may take longer than its
 /// files. docs/measurements.md, entries in flight.
 const ENTRIES_NEAR: u64 = 32 << 10;

@@ -146,7 +146,7 @@ impl Knobs {
         // A request is at most a chunk. Where chunks are not tried they are small, so that little comes late at the
         // end.
         let asked = &mut movement.asked;
-        let request = u64::from(asked.request_bytes.unwrap_or(plan::SEGMENT_BYTES));
+        let request = u64::from(asked.request_bytes.unwrap_or(plan::NEAR_SEGMENT_BYTES));
         let chunk = asked.chunk_bytes.unwrap_or_else(|| small_chunk_bytes(request));
         asked.chunk_bytes = Some(chunk.max(request));
     }

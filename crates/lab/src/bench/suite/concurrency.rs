@@ -25,8 +25,8 @@ pub const SUITE: Suite = Suite {
 /// Files of the set,
 const FILES: u64 = 256;
 
-/// and the least that one has, if the budget has so much: what is no larger than a segment (512 KiB) travels in packs,
-/// whose number no concurrency bounds.
+/// and the least that one has, if the budget has so much: what is no larger than a segment (1 MiB near by) travels in
+/// packs, whose number no concurrency bounds.
 const FILE_BYTES_MIN: u64 = 4 * MIB;
 
 const CONCURRENCY: [u32; 5] = [1, 2, 4, 8, 16];

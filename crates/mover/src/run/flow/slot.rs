@@ -401,7 +401,7 @@ impl TakenSlot {
         let windows = held.worst.as_micros() / u128::from(slot.period_micros.max(1)) + 1;
         let all = u128::from(slot.bytes) * windows;
         let under_way = u128::from(slot.bytes_per_s) * held.margin.beside_window().as_micros() / 1_000_000;
-        let piece = u128::from(crate::plan::SEGMENT_BYTES);
+        let piece = u128::from(crate::plan::NEAR_SEGMENT_BYTES);
         // The receiver begins a mark by a quarter of the buffer: while it is made the rest goes on.
         let bytes = all.min(under_way * 4 / 3) + 2 * piece;
         u64::try_from(bytes).unwrap_or(u64::MAX)
