@@ -324,7 +324,9 @@ mod tests {
             drop(done);
             check.all(to_check).map(drop).map_err(|failure| (failure.kind, failure.cause))
         };
+        let began = Instant::now();
         assert_eq!(checked(&[0, 1]), Ok(()));
+        assert!(began.elapsed() >= Duration::from_millis(300), "no faster than it is to be");
         let second = copy.join(spec.file(1).path);
         let mut content = fs::read(&second).unwrap();
         content[250_000] ^= 1;
