@@ -148,6 +148,28 @@ fn numbers_of_files_are_measured_over_a_path_and_a_fit_and_a_tail_read_them() {
 }
 
 #[test]
+fn whole_files_are_checked_after_their_transfer_and_a_fit_and_a_figure_are_made_of_it() {
+    let Some(scratch) = scratch_with_a_path() else { return };
+    let result = scratch.path("result.jsonl").display().to_string();
+    let files = measured(&scratch, &[&small("whole-files")[..], &["--max-files", "4"]].concat());
+    assert_eq!(files.len(), 4 + 3, "1 to 4 files, of all of the data, and three of these of two thirds");
+    for sample in &files {
+        assert!(number(sample, "measured", "last_check") > 0.0, "{sample}");
+        // Each file is read no faster than at the rate of a check.
+        let file_bytes = sample["bytes"].as_f64().unwrap() / sample["files"].as_f64().unwrap();
+        let least_s = file_bytes * 8.0 / number(sample, "parameters", "check_rate");
+        assert!(sample["wall_s"].as_f64().unwrap() >= least_s, "{sample}");
+    }
+    let fit = thalweg(&scratch, &["model", "fit", &result, "--json"]);
+    let fitted: Value = serde_json::from_slice(&fit.stdout).unwrap_or_else(|_| panic!("{}", says(&fit)));
+    assert_eq!(fitted["fit"]["concurrency"], 1.0, "{fitted}");
+    assert_eq!(fitted["fit"]["is_split_known"], true, "{fitted}");
+    let drawn = scratch.path("whole.svg").display().to_string();
+    let plot = thalweg(&scratch, &["plot", &result, "--figure", "whole-files-fit", "--out", &drawn]);
+    assert!(plot.status.success(), "{}", says(&plot));
+}
+
+#[test]
 fn damage_is_repaired_over_a_path_by_files_and_by_chunks_and_the_line_is_watched() {
     let Some(scratch) = scratch_with_a_path() else { return };
     // Chunks of 64 KiB, sixteen in a file.

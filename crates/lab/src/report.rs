@@ -10,8 +10,10 @@ mod reading;
 
 mod suite;
 
+mod files_fit;
+pub use files_fit::{FLAT, FilesFit, Verdict};
+
 mod build;
-pub use build::{FLAT, rates_by_files};
 
 mod paper_comparison;
 

@@ -9,8 +9,7 @@ use thalweg_lab::bench::record::{Quantity, Results, Sample};
 use thalweg_lab::bench::statistics::{Interval, median, median_interval};
 use thalweg_lab::bench::suite::{REQUESTS_EACH, predict};
 use thalweg_lab::plot::unit::{Unit, number};
-use thalweg_lab::plot::{Body, Figure};
-use thalweg_lab::report;
+use thalweg_lab::report::FilesFit;
 
 /// The guide.
 pub const PAGE: &str = "docs/guide/bench.md";
@@ -27,7 +26,12 @@ const ROWS: &[Row] = &[
     ("cca", "loss, one stream", controls),
     ("storage", "the disk", disk),
     ("concurrency", "files at once and streams", concurrency),
-    ("files", "001 Eq 6, fitted on 4 numbers of files", files),
+    ("files", "001 Eq 6 of chunks checked beside the transfer, fitted on 4 numbers of files", files),
+    (
+        "whole-files",
+        "001 Eq 6 of whole files checked after their transfer, fitted on 4 numbers of files",
+        whole_files,
+    ),
     ("faults", "damaged chunks, sent again on the wire", damage),
     ("layout", "reading by the place on the medium", layout),
     ("hop", "one more host on the way", hop),
@@ -341,31 +345,15 @@ fn concurrency(results: &Results) -> Option<String> {
     ))
 }
 
-/// From the figure, which fits and says how well.
+/// How well the law fits, and its best number of files.
 fn files(results: &Results) -> Option<String> {
-    let figures = report::figures(std::slice::from_ref(results));
-    let fit: &Figure = figures.iter().find(|figure| figure.name == "files-fit")?;
-    let error = fit.notes.iter().find(|note| note.contains("mean absolute error"))?;
-    let Body::Curves(curves) = &fit.body else { return None };
-    // As it is drawn: the rate of less data in as many files is another one.
-    let rated = report::rates_by_files(results);
-    let (files, rate) = *rated.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let is_flat = fit.notes.iter().any(|note| note.contains(report::FLAT));
-    let found = match curves.limits.first() {
-        None if is_flat => format!("; {}, measured best {files}", report::FLAT),
-        None => format!("; measured best {files}"),
-        // Where the curve is flat the best of some numbers of files is chance: what counts is what is lost at N*.
-        Some(limit) => {
-            let away = |files: f64| (files / limit.at).ln().abs();
-            let (nearest, there) = *rated.iter().min_by(|a, b| away(a.0).total_cmp(&away(b.0)))?;
-            let faster = Unit::Share.show(rate / there - 1.0);
-            format!(
-                "; {}, measured best {files}: {faster} faster than {nearest}, the nearest to N*",
-                limit.label
-            )
-        }
-    };
-    Some(format!("{}{found}", error.trim_end_matches('.')))
+    let fitted = FilesFit::of(results)?;
+    Some(format!("{}; {}", fitted.error_words()?, fitted.best_words()?))
+}
+
+/// The same with what it says of the check, whose rate is known.
+fn whole_files(results: &Results) -> Option<String> {
+    Some(format!("{}; {}", files(results)?, FilesFit::of(results)?.condition_words()))
 }
 
 fn damage(results: &Results) -> Option<String> {
@@ -685,11 +673,12 @@ mod tests {
         let mut results = of_two_sizes();
         let found = files(&results).unwrap();
         assert!(found.ends_with("; flat: no number is better, measured best 4"), "{found}");
+        assert!(found.contains("shows nothing of it") && !found.contains("met"), "{found}");
         // In most files it takes twice as long: now there is a best number, and what is beside it is of the same size.
         results.samples[6].wall_s = 15.0;
         results.samples[7].wall_s = 22.0;
         let found = files(&results).unwrap();
-        let best = "; N* = 20, measured best 4: 0.814 % faster than 16, the nearest to N*";
+        let best = "; N* = 20, measured best 4: 0.814 % faster than 16, the nearest to N* (at most 5 %: met)";
         assert!(found.ends_with(best), "{found}");
     }
 

@@ -24,8 +24,11 @@ pub enum BenchCommand {
     Order(RunArgs),
     /// Files at once, streams, depth (001 Figs 4 and 5)
     Concurrency(RunArgs),
-    /// The same data in more and more files, for `thalweg model fit` (001 Fig 9)
+    /// The same data in more and more files, for `thalweg model fit` (001 Eq 6)
     Files(RunArgs),
+    /// The same where whole files are checked after their transfer, one file at a time: the best number of files (001
+    /// Fig 9)
+    WholeFiles(RunArgs),
     /// Damage: whole files again, or chunks (001 Eqs 1 and 2, Figs 6 and 7)
     Faults(RunArgs),
     /// Reading by the place on the medium (002 Table II)
@@ -85,6 +88,7 @@ impl BenchCommand {
             BenchCommand::Order(args) => Some(("order", args)),
             BenchCommand::Concurrency(args) => Some(("concurrency", args)),
             BenchCommand::Files(args) => Some(("files", args)),
+            BenchCommand::WholeFiles(args) => Some(("whole-files", args)),
             BenchCommand::Faults(args) => Some(("faults", args)),
             BenchCommand::Layout(args) => Some(("layout", args)),
             BenchCommand::Hop(args) => Some(("hop", args)),
@@ -106,8 +110,8 @@ pub struct RunArgs {
     /// `streams`
     #[arg(long, value_name = "SIZE", value_parser = units::parse_size)]
     pub budget: Option<u64>,
-    /// Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `faults`, `frames`,
-    /// `predict`
+    /// Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `whole-files`,
+    /// `faults`, `frames`, `predict`
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=1 << 20))]
     pub max_files: Option<u64>,
     /// Counted runs of each case [default: the suite's own, 3 to 5]; five give its median an interval of 94 %

@@ -202,8 +202,8 @@ impl ModelCommand {
                         that check whole files: split(1) before, cat(1) behind."
 )]
 pub struct FitArgs {
-    /// What `thalweg bench files` wrote, or one JSON object on a line: {"files": N, "bytes": N, "concurrency": N,
-    /// "seconds": N}; `-`: standard input. Lines
+    /// What `thalweg bench files` or `bench whole-files` wrote, or one JSON object on a line: {"files": N, "bytes": N,
+    /// "concurrency": N, "seconds": N}; `-`: standard input. Lines
     /// without any of these are passed over. At least four measurements, with three different numbers of files, for
     /// each concurrency
     #[arg(value_name = "FILE")]

@@ -189,6 +189,8 @@ fn every_suite_has_its_figure_and_its_data_beside_it() {
     }
     let listed = scratch.ok(["plot", "--list", &scratch.path("faults.jsonl").display().to_string()]);
     assert!(listed.contains("faults-concurrency: "), "001 Fig 7: {listed}");
+    let listed = scratch.ok(["plot", "--list", &scratch.path("whole-files.jsonl").display().to_string()]);
+    assert!(listed.contains("whole-files-beside-001-fig-9: "), "{listed}");
     let result = scratch.path("latency.jsonl").display().to_string();
     let foreign = scratch.path("iperf3.jsonl").display().to_string();
     let png = scratch.path("one.png");

@@ -20,6 +20,7 @@ pub fn all(directory: &Path) -> Vec<PathBuf> {
         ("order", PathKind::Disk, order()),
         ("concurrency", emulated(), concurrency()),
         ("files", emulated(), files()),
+        ("whole-files", testbed(Some(1e8)), whole_files()),
         ("faults", emulated(), faults()),
         ("layout", PathKind::Disk, layout()),
         ("hop", emulated(), hops()),
@@ -248,6 +249,18 @@ fn files() -> Vec<Sample> {
             rate,
             &[("files", number(files)), ("concurrency", number(4.0))],
         ));
+    }
+    samples
+}
+
+fn whole_files() -> Vec<Sample> {
+    let mut samples = Vec::new();
+    for files in [1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0] {
+        let time = 5.7 + files * 0.25 + 4.56 / files;
+        let rate = f64::from(64 << 20) * 8.0 / time;
+        let at =
+            [("files", number(files)), ("concurrency", number(1.0)), ("check_rate", number(0.118 * GBIT))];
+        samples.extend(runs("one at a time, whole files checked", 64 << 20, rate, &at));
     }
     samples
 }

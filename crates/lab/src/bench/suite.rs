@@ -33,6 +33,10 @@ mod concurrency;
 
 mod files;
 
+mod whole_files;
+
+pub use whole_files::CHECK_RATE;
+
 mod faults;
 
 mod layout;
@@ -83,6 +87,7 @@ pub const SUITES: &[Suite] = &[
     order::SUITE,
     concurrency::SUITE,
     files::SUITE,
+    whole_files::SUITE,
     faults::SUITE,
     layout::SUITE,
     hop::SUITE,
@@ -437,8 +442,16 @@ mod tests {
             |count: u32| Wishes { losses: (1..=count).map(|at| f64::from(at) / 100.0).collect(), ..rtts(1) };
         let several = ["path", "sweep bulk", "sweep streaming", "latency", "streams"];
         let none = ["order", "layout", "predict", "storage"];
-        let of_many_files =
-            ["sweep bulk", "sweep streaming", "concurrency", "files", "faults", "frames", "predict"];
+        let of_many_files = [
+            "sweep bulk",
+            "sweep streaming",
+            "concurrency",
+            "files",
+            "whole-files",
+            "faults",
+            "frames",
+            "predict",
+        ];
         let without_chance = ["path", "streams", "order", "congest", "lag", "slots", "storage"];
         let for_a_time = ["latency", "streams", "congest", "frames", "lag", "slots", "storage"];
         for suite in SUITES {

@@ -1,28 +1,24 @@
 //! The figures of a result: by the rows of its suite, beside what the papers published.
 
+use super::files_fit::FilesFit;
 use super::paper_comparison::beside;
 use super::papers;
 use super::reading::{self, Choice, Measure, Over};
 use super::suite::{Hold, Kind, PLANS, Plan};
 use crate::bench::record::{PathKind, Quantity, Results, Sample};
-use crate::bench::statistics::{Summary, mean, median};
+use crate::bench::statistics::Summary;
 use crate::bench::suite::{path, storage};
 use crate::plot::palette::SERIES;
 use crate::plot::unit::Unit;
 use crate::plot::{
     Across, Axis, Bars, Body, Cells, Curves, Figure, Limit, Look, Point, Scale, Series, Value, Way,
 };
-use thalweg_mover::model::files::Work;
-use thalweg_mover::model::fit::{Measurement, fit};
 
 /// Names of what is left out of a figure that it tells at most.
 const NAMED_MAX: usize = 8;
 
 /// Levels of another program that a figure shows at most: words stand beside each.
 const LEVELS_MAX: usize = 4;
-
-/// Said of a fit by which no number of files is better than another.
-pub const FLAT: &str = "flat: no number is better";
 
 /// The largest over the smallest of a figure from which on the axis of what was measured is logarithmic.
 const LOG_FROM: f64 = 30.0;
@@ -395,72 +391,26 @@ fn cells(
     Some((body, None))
 }
 
-/// Sizes that are files by a whole number each differ by less.
-const SAME_SIZE: f64 = 0.8;
-
-/// Each number of files, rising, with the median rate, in bits a second, of what was measured of the largest size in
-/// it: with less data the start is a larger part of the time, so that rates of two sizes say nothing of each other.
-pub fn rates_by_files(results: &Results) -> Vec<(f64, f64)> {
-    let largest = results.counting().map(|sample| sample.bytes).max().unwrap_or(0) as f64;
-    let is_largest = |sample: &&Sample| sample.bytes as f64 > SAME_SIZE * largest;
-    let samples: Samples<'_> = results.counting().filter(is_largest).collect();
-    let rate = |files: f64| {
-        let of_it = samples.iter().filter(|sample| sample.parameter("files") == Some(files));
-        median(&of_it.map(|sample| sample.rate_bits_per_s()).collect::<Vec<_>>())
-    };
-    let files = reading::values(&samples, "files");
-    files.iter().filter_map(Quantity::value).map(|files| (files, rate(files))).collect()
-}
-
-/// 001 Fig 9: the model is fitted to all that was measured in four numbers of files, spread over all; the others are
-/// what it predicts, as `thalweg model fit --points` does. Of the sizes the largest is drawn.
+/// 001 Fig 9: what was measured, used for the fit or predicted by it, and the curve. Of the sizes the largest is
+/// drawn.
 fn fitted(results: &Results, notes: &mut Vec<String>) -> Option<Body> {
-    /// So well a fit is to predict what it was not shown, in the mean.
-    const FIT_ERROR_MAX: f64 = 0.15;
-    let rates = rates_by_files(results);
-    let last = rates.len().checked_sub(1).filter(|last| *last >= 3)?;
-    let used = [0, last / 3, (2 * last).div_ceil(3), last].map(|at| rates[at].0);
-    let measured = results.counting().filter_map(|sample| {
-        let work = Work { bytes: sample.bytes as f64, concurrency: sample.parameter("concurrency")? };
-        Some(Measurement { files: sample.parameter("files")?, work, time_s: sample.wall_s })
-    });
-    let (points, held_out): (Vec<Measurement>, Vec<Measurement>) =
-        measured.partition(|one| used.contains(&one.files));
-    let fit = fit(&points).ok()?;
+    let fitted = FilesFit::of(results)?;
+    let fit = &fitted.fit;
     let (bytes, end) = (fit.bytes.1, fit.files.1);
-    let rate = |time_s: f64| bytes * 8.0 / time_s;
-    let first = rates[0].0;
+    let first = fitted.rates[0].0;
     let curve = (0..=64).filter_map(|step| {
         let files = first * (end / first).powf(f64::from(step) / 64.0);
-        Some(Point::new(files, rate(fit.predict(bytes, files).ok()?.time_s)))
+        Some(Point::new(files, bytes * 8.0 / fit.predict(bytes, files).ok()?.time_s))
     });
     let of = |is_used: bool| {
-        let kept = rates.iter().filter(move |(files, _)| used.contains(files) == is_used);
-        kept.map(|(files, rate)| Point::new(*files, *rate)).collect::<Vec<_>>()
+        let kept = fitted.rates.iter().filter(move |(.., used)| *used == is_used);
+        kept.map(|(files, rate, _)| Point::new(*files, *rate)).collect::<Vec<_>>()
     };
-    let off = |one: &Measurement| {
-        Some((fit.predict(one.work.bytes, one.files).ok()?.time_s / one.time_s - 1.0).abs())
-    };
-    let errors: Vec<f64> = held_out.iter().filter_map(off).collect();
-    if !errors.is_empty() {
-        let error = mean(&errors);
-        let verdict = if error < FIT_ERROR_MAX { "met" } else { "missed" };
-        notes.push(format!(
-            "Eq 6 fitted to four numbers of files; it predicts the others with a mean absolute error of {:.1} % \
-             (below {:.0} %: {verdict}).",
-            error * 100.0,
-            FIT_ERROR_MAX * 100.0
-        ));
-    }
-    let mut limits = Vec::new();
-    match (fit.is_flat(bytes, end), fit.optimum(bytes, end)) {
-        (Ok(true), _) => notes.push(format!("The curve is {FLAT}, as far as the measurements tell.")),
-        (_, Ok(best)) => {
-            let label = format!("N* = {:.0}", best.files);
-            limits.push(Limit { across: Across::Upright, at: best.files, label });
-        }
-        _ => {}
-    }
+    notes.extend(fitted.error_words().map(|words| format!("{words}.")));
+    notes.extend(fitted.best_words().map(|words| format!("Number of files: {words}.")));
+    notes.push(format!("Condition of Eq 6: {}.", fitted.condition_words()));
+    let upright = |best: f64| Limit { across: Across::Upright, at: best, label: format!("N* = {best:.0}") };
+    let limits = fitted.best.map(upright).into_iter().collect();
     let series = vec![
         Series {
             name: "measured, used for the fit".into(),

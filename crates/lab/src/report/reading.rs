@@ -91,6 +91,8 @@ fn known(name: &str) -> Option<(&'static str, Unit)> {
         "concurrency" => ("Files at once", Unit::Count),
         "depth" => ("Depth", Unit::Count),
         "files" => ("Files", Unit::Count),
+        "check_rate" => ("Rate of a check", Unit::BitsPerS),
+        "last_check" => ("Check of the last file, alone", Unit::Seconds),
         "damaged_share" => ("Damaged chunks", Unit::Share),
         "clients_per_s" => ("Clients in a second", Unit::Count),
         "load" => ("Load of the line", Unit::Share),

@@ -220,7 +220,22 @@ pub const PLANS: &[Plan] = &[
             Kind::Cells { rows: "concurrency", columns: "streams", measure: Measure::Rate },
         )
     },
-    plan("files", "fit", "The same data in more files: fitted and measured", "001 Fig 9, Eq 6", Kind::Fit),
+    Plan {
+        note: "thalweg checks chunks beside their transfer and sends small files together, so that no check of a file is left for \
+               the end. A mover that checks whole files is in the suite whole-files.",
+        ..plan("files", "fit", "The same data in more files: fitted and measured", "001 Eq 6", Kind::Fit)
+    },
+    Plan {
+        note: "One file at a time, each by a command of its own. Both copies of a file are read whole and digested when it has its \
+               name, beside the transfer of the next, at a rate that is set. The time is until the last is checked.",
+        ..plan(
+            "whole-files",
+            "fit",
+            "Whole files, checked after their transfer: fitted and measured",
+            "001 Fig 9, Eq 6",
+            Kind::Fit,
+        )
+    },
     Plan {
         note: FAULTS,
         ..plan(

@@ -1,4 +1,5 @@
-//! `files`: the same data in more and more files (001 section 5, Fig 9, Eq 6). `thalweg model fit` fits its result.
+//! `files`: the same data in more and more files (001 section 5, Eq 6). `thalweg model fit` fits its result. A mover that
+//! checks whole files, as that of 001 Fig 9 does, is in `whole-files`.
 //!
 //! Two thirds of the data go in three of the numbers of files besides: of one size alone nobody can tell what is paid
 //! for each byte from what is paid once, nor whether the equation's condition `a_ck < a_trs` holds.
@@ -17,7 +18,7 @@ use thalweg_mover::failure::Result;
 
 pub const SUITE: Suite = Suite {
     name: "files",
-    asks: "how long does the same data take in more files? (001 Fig 9, Eq 6)",
+    asks: "how long does the same data take in more files? (001 Eq 6)",
     runs: 3,
     budget_bytes: 64 * MIB,
     takes: Takes { max_files: Values::One, files_min: CONCURRENCY, ..OVER_A_PATH },
@@ -37,14 +38,14 @@ fn counts(files_max: u64) -> Vec<u64> {
 
 /// A number of files, and the bytes of all of them together at most.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Set {
-    files: u64,
-    bytes: u64,
+pub(super) struct Set {
+    pub files: u64,
+    pub bytes: u64,
 }
 
-/// All numbers of files with all of the data; then the second size, in a few of them from the fewest on.
-fn sets(files_max: u64, budget_bytes: u64) -> Vec<Set> {
-    let counts = counts(files_max);
+/// All numbers of files with all of the data; then the second size, in a few of them from the fewest on. `counts`: one or
+/// more.
+pub(super) fn sets(counts: &[u64], budget_bytes: u64) -> Vec<Set> {
     let mut few = [0, counts.len() / 3, counts.len() * 2 / 3].map(|at| counts[at]).to_vec();
     few.dedup();
     let smaller = few.into_iter().map(|files| Set { files, bytes: budget_bytes * 2 / 3 });
@@ -53,13 +54,13 @@ fn sets(files_max: u64, budget_bytes: u64) -> Vec<Set> {
 }
 
 impl Set {
-    fn spec(self, seed: u64) -> DatasetSpec {
+    pub fn spec(self, seed: u64) -> DatasetSpec {
         let sizes = vec![((self.bytes / self.files).max(1), 1)];
         DatasetSpec { files: self.files, sizes, seed, ..DatasetSpec::default() }
     }
 
     /// As it is called in the workspace.
-    fn name(self) -> String {
+    pub fn name(self) -> String {
         format!("set-{}-{}", self.files, self.bytes)
     }
 }
@@ -97,7 +98,7 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {
     let (budget_bytes, seed) = (bench.budget_bytes(), bench.wishes.seed());
-    let sets = sets(bench.wishes.files_max(), budget_bytes);
+    let sets = sets(&counts(bench.wishes.files_max()), budget_bytes);
     bench.workspace.needs(sets.iter().map(|set| set.bytes).sum::<u64>() + budget_bytes)?;
     for set in &sets {
         dataset::make(&bench.workspace.path(&set.name()), &set.spec(seed))?;
@@ -136,7 +137,7 @@ mod tests {
     /// With 64 MiB a fifth more is carried than without the second size; none of the sets is larger than the budget.
     #[test]
     fn a_second_size_tells_what_is_paid_once_and_costs_little() {
-        let all = sets(4096, 64 * MIB);
+        let all = sets(&counts(4096), 64 * MIB);
         let (full, fewer): (Vec<Set>, Vec<Set>) = all.iter().copied().partition(|set| set.bytes == 64 * MIB);
         assert_eq!(full.len(), 11);
         assert_eq!(fewer.iter().map(|set| set.files).collect::<Vec<_>>(), [4, 32, 512]);
@@ -151,7 +152,7 @@ mod tests {
                 check_s_per_byte: 1e-8,
                 once_s: 0.2,
             };
-            let measured = sets(files_max, 64 * MIB).into_iter().map(|set| {
+            let measured = sets(&counts(files_max), 64 * MIB).into_iter().map(|set| {
                 let work = Work { bytes: set.spec(0).bytes() as f64, concurrency: CONCURRENCY as f64 };
                 let time_s = costs.time_s(work, set.files as f64).unwrap();
                 Measurement { files: set.files as f64, work, time_s }
@@ -160,6 +161,6 @@ mod tests {
             assert_eq!((fitted.is_split_known, fitted.condition()), (true, Condition::Holds), "{files_max}");
             assert!((fitted.costs.once_s - 0.2).abs() < 0.01, "{fitted:?}");
         }
-        assert_eq!(sets(1, 0), [Set { files: 4, bytes: 0 }; 2]);
+        assert_eq!(sets(&counts(1), 0), [Set { files: 4, bytes: 0 }; 2]);
     }
 }
