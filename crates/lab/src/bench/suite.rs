@@ -41,6 +41,8 @@ mod hop;
 
 mod congest;
 
+pub use congest::{BEGINS, FITTED};
+
 mod frames;
 
 mod lag;
