@@ -51,6 +51,8 @@ mod slow_consumer;
 
 mod slots;
 
+pub use slots::{CARRIED, LONG, SLOTS};
+
 pub mod predict;
 
 pub(crate) mod storage;

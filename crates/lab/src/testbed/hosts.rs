@@ -103,8 +103,8 @@ pub fn build(spec: &Spec) -> Result<Hosts> {
 }
 
 /// Has connections that begin from now on in a host begin with so many segments, which are sent before anything is
-/// acknowledged and offered before anything has come; `None`: with as many as the kernel gives them. `sysctls` are those
-/// of its testbed.
+/// acknowledged and offered before anything has come; `None`: with as many as the kernel gives them. `sysctls` are
+/// those of its testbed.
 ///
 /// # Errors
 /// As [`build`].

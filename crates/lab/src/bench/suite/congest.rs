@@ -147,9 +147,9 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
             let [few, some, many] = STREAMS.map(|streams| fitting_window(&path, streams));
             let [two, four, eight] = STREAMS;
             format!(
-                "the kernel's, and besides one that fits the path: the bandwidth-delay product, divided by the streams that \
-                 begin together, at least {WINDOW_SEGMENTS_MIN} segments. That is {few}, {some}, {many} segments where one \
-                 client begins with {two}, {four}, {eight} streams"
+                "the kernel's, and besides one that fits the path: the bandwidth-delay product, divided by the \
+                 streams that begin together, at least {WINDOW_SEGMENTS_MIN} segments. That is {few}, {some}, {many} \
+                 where one client begins with {two}, {four}, {eight} streams"
             )
         }),
     ];
