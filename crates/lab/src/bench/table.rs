@@ -161,18 +161,17 @@ fn told_prediction(case: &[&Sample]) -> String {
     )
 }
 
-/// How many producers had no slot, the most of all runs: the figures are of those alone that had one.
+/// How many producers had no slot, the most of all runs, and what the others carried: the figures are of these alone.
 fn told_refused(case: &[&Sample]) -> String {
     let of =
         |sample: &&Sample| Some((sample.measured.get("refused")?.value()?, sample.parameter("producers")?));
     let most = case.iter().filter_map(of).max_by(|a, b| a.0.total_cmp(&b.0));
-    let refused = most
-        .filter(|(refused, _)| *refused > 0.0)
-        .map_or(String::new(), |(refused, producers)| format!("; {refused} of {producers} producers refused"));
-    refused + &told_carried(case)
+    let most = most.filter(|(refused, _)| *refused > 0.0);
+    let told = |(refused, producers): (f64, f64)| format!("; {refused} of {producers} producers refused");
+    most.map_or(String::new(), told) + &told_carried(case)
 }
 
-/// Which share of the line the others carried, where a suite tells it.
+/// Which share of the line was carried, where a suite tells it.
 fn told_carried(case: &[&Sample]) -> String {
     let carried = case.iter().filter_map(|sample| sample.measured.get(CARRIED)?.value());
     let carried: Vec<f64> = carried.collect();

@@ -7,8 +7,8 @@
 //!
 //! A start that is cold makes a transfer longer than the way to the next start, near the whole rate of the line:
 //! transfers that were to be apart lie over each other. So both ways to start are measured once more where connections
-//! begin with a window that fits the path ([`fitting_window`]), which a host can have for a route (`ip route … initcwnd
-//! N initrwnd N`).
+//! begin with a window that fits the path ([`fitting_window`]), which a route can have (`ip route … initcwnd N initrwnd
+//! N`).
 
 use super::{GBIT, IDEAL_S, OVER_A_PATH, Suite, Takes, Values, count, scaled, testbed_kind, whole_seconds};
 use crate::bench::network::{PathWish, Testbed, payload_share, segment_bytes};

@@ -331,8 +331,8 @@ impl Running {
     }
 }
 
-/// Which share of the line one producer's bursts are that arrived at these times. The first one, which warms up, and
-/// what came before it do not count where there are others.
+/// Which share of the line one producer's bursts are that arrived at these times. The first one warms up, and does not
+/// count where two more arrived.
 fn carried(arrived: &[Instant]) -> f64 {
     let counted = &arrived[usize::from(arrived.len() > 2)..];
     let (Some(first), Some(last)) = (counted.first(), counted.last()) else { return 0.0 };
