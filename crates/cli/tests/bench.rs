@@ -93,6 +93,8 @@ fn suites_on_this_machine_alone_run_and_keep_their_samples() {
     }
     let order = measured(&scratch, &["order", "--budget", "512KiB"]);
     assert!(order.iter().any(|sample| sample["parameters"]["order"] == "strict"));
+    let told = std::fs::read_to_string(scratch.path("result.jsonl")).unwrap();
+    assert!(told.lines().any(|line| line.contains("left_out") && line.contains("strict, writing")), "{told}");
     let layout = measured(&scratch, &["layout", "--budget", "2MiB"]);
     for order in ["none", "by-device", "layout"] {
         let is_it = |sample: &Value| sample["parameters"]["order"] == order;
@@ -269,6 +271,14 @@ fn promised_slots_keep_below_the_promise_or_are_refused() {
     };
     assert!(of("slots").iter().all(|sample| number(sample, "predicted", "promised") <= 1.0));
     assert!(of("slots").iter().any(|sample| number(sample, "measured", "refused") > 0.0), "{slots:?}");
+    let long = of("slots, long deadline");
+    assert!(!long.is_empty() && long.iter().all(|sample| number(sample, "predicted", "promised") <= 2.0));
+    // The deadline of one second has no whole period to wait, and so less room.
+    let refused = |samples: &[&Value]| -> f64 {
+        samples.iter().map(|sample| number(sample, "measured", "refused")).sum()
+    };
+    assert!(refused(&long) <= refused(&of("slots")), "{slots:?}");
+    assert!(slots.iter().all(|sample| number(sample, "measured", "carried") > 0.0), "{slots:?}");
     assert!(of("simultaneous").iter().all(|sample| number(sample, "measured", "refused") == 0.0));
 }
 
@@ -285,7 +295,10 @@ fn clients_that_start_together_are_measured_each_by_itself() {
         );
     }
     let together = congest.iter().filter(|sample| number(sample, "parameters", "clients_per_s") == 8.0);
-    assert!(together.clone().count() == 6, "three numbers of streams, two ways to start");
+    assert!(together.clone().count() == 12, "three numbers of streams, two ways to start, two windows");
+    let fits = "with an initial window that fits the path";
+    assert!(together.clone().filter(|sample| sample["parameters"]["begins"] == fits).count() == 6);
+    assert!(told.contains("initial window of TCP"), "{told}");
     assert!(
         together.clone().all(|sample| {
             sample["distributions"]["transfer_time"]["values"].as_array().unwrap().len() == 8
@@ -561,7 +574,8 @@ fn what_cannot_go_past_the_page_cache_is_left_out_and_told() {
     assert!(samples.iter().all(|sample| sample["parameters"]["disk"] == "simulated array"), "{samples:?}");
     let lines = lines(&scratch.path("result.jsonl"));
     let left_out: Vec<&str> = lines.iter().filter_map(|line| line["left_out"]["what"].as_str()).collect();
-    assert_eq!(left_out, ["reading, the disk of --dir", "writing, the disk of --dir"]);
+    assert_eq!(left_out[1..], ["reading, the disk of --dir", "writing, the disk of --dir"]);
+    assert!(left_out[0].starts_with("strict, writing"), "{left_out:?}");
     let samples = measured(&scratch, &["storage", "--budget", "64KiB", "--time", "10ms"]);
     assert!(samples.iter().all(|sample| sample["parameters"]["way"] == "cached"), "{samples:?}");
     let told = std::fs::read_to_string(scratch.path("result.jsonl")).unwrap();

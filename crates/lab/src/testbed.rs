@@ -30,7 +30,7 @@ pub mod registry;
 pub mod daemon;
 
 // The hosts: namespaces, devices, addresses.
-mod hosts;
+pub(crate) mod hosts;
 
 // One direction of the path: does.
 mod direction;

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::path::Path;
 use thalweg_lab::bench::record::{Quantity, Results, Sample};
 use thalweg_lab::bench::statistics::{Interval, median, median_interval};
-use thalweg_lab::bench::suite::{REQUESTS_EACH, predict};
+use thalweg_lab::bench::suite::{BEGINS, CARRIED, FITTED, LONG, REQUESTS_EACH, SLOTS, predict};
 use thalweg_lab::plot::unit::{Unit, number};
 use thalweg_lab::report::FilesFit;
 
@@ -394,7 +394,8 @@ fn hop(results: &Results) -> Option<String> {
     Some(format!("straight {}; {}", seconds(straight), others.join(", ")))
 }
 
-/// The longest at the loads that 003 has, by how transfers begin, with how many were refused.
+/// The longest at the loads that 003 has, by how transfers begin, with how many were refused and what the others
+/// carried.
 fn longest(all: &Chosen<'_>, starts: &[&str], figure: &str) -> Option<String> {
     let of = |load: f64| {
         let said = starts.iter().filter_map(|starts| {
@@ -409,10 +410,13 @@ fn longest(all: &Chosen<'_>, starts: &[&str], figure: &str) -> Option<String> {
             };
             let producers = some.most(|sample| sample.parameter("producers"));
             let refused = some.most(|sample| measured(sample, "refused")).filter(|refused| *refused > 0.0);
-            let without = refused.zip(producers).map_or(String::new(), |(refused, producers)| {
-                format!(" ({} of {} producers refused)", number(refused), number(producers))
+            let without = refused.zip(producers).map(|(refused, producers)| {
+                format!("{} of {} producers refused", number(refused), number(producers))
             });
-            Some(format!("{starts} {range}{without}"))
+            let said: Vec<String> =
+                without.into_iter().chain(carried(&some).map(|carried| carried + " carried")).collect();
+            let said = if said.is_empty() { String::new() } else { format!(" ({})", said.join(", ")) };
+            Some(format!("{starts} {range}{said}"))
         });
         format!("at {} load {}", Unit::Share.show(load), said.collect::<Vec<_>>().join(", "))
     };
@@ -422,27 +426,49 @@ fn longest(all: &Chosen<'_>, starts: &[&str], figure: &str) -> Option<String> {
     (!said.is_empty()).then(|| said.join("; "))
 }
 
-fn congestion(results: &Results) -> Option<String> {
+/// Those of `congest` that begin as the kernel has it, and those with a window that fits the path.
+fn cold_and_fitted(results: &Results) -> [Chosen<'_>; 2] {
     let all = Chosen::all(results);
-    let said = longest(&all, &["simultaneous", "scheduled"], "worst")?;
-    let worst = |load: f64, streams: f64, starts: &str| {
-        all.at("load", load).at("streams", streams).word("starts", starts).median(|s| measured(s, "worst"))
+    [all.with(|sample| sample.parameters.get(BEGINS) != Some(&FITTED.into())), all.word(BEGINS, FITTED)]
+}
+
+fn congestion(results: &Results) -> Option<String> {
+    let [cold, fitted] = cold_and_fitted(results);
+    let said = |some: &Chosen<'_>| {
+        let said = longest(some, &["simultaneous", "scheduled"], "worst")?;
+        Some(said + &worth(some).map(|worth| format!("; in the median {worth}")).unwrap_or_default())
     };
-    let mut in_vain = Vec::new();
+    let with_window = said(&fitted).map(|said| format!("; {FITTED}: {said}")).unwrap_or_default();
+    Some(said(&cold)? + &with_window)
+}
+
+/// How many times as long the worst of scheduled ones took as that of those that begin at once, in medians; where they
+/// took no less each place is told. Nothing where the two cannot be compared.
+fn worth(all: &Chosen<'_>) -> Option<String> {
+    let mut ratios: Vec<(f64, String)> = Vec::new();
     // One client a second begins alone either way, and beyond the line's rate there is no time for all.
     for load in all.values("load").into_iter().filter(|load| (0.2..=1.0).contains(load)) {
         for streams in all.values("streams") {
-            let of = |starts| worst(load, streams, starts);
-            if of("scheduled").zip(of("simultaneous")).is_some_and(|(apart, together)| apart >= together) {
-                in_vain.push(format!("{} load with {streams} streams", Unit::Share.show(load)));
+            let at = all.at("load", load).at("streams", streams);
+            let worst = |starts| at.word("starts", starts).median(|sample| measured(sample, "worst"));
+            if let (Some(apart), Some(together)) = (worst("scheduled"), worst("simultaneous")) {
+                let place = format!("{} load with {streams} streams", Unit::Share.show(load));
+                ratios.push((apart / together, place));
             }
         }
     }
-    let verdict = match in_vain.is_empty() {
-        true => "scheduled ones took less at each load that the line carries".to_owned(),
-        false => format!("scheduled ones took **no less** at {}, in the median", in_vain.join(", ")),
-    };
-    Some(format!("{said}; {verdict}"))
+    ratios.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (less, no_less): (Vec<_>, Vec<_>) = ratios.into_iter().partition(|(ratio, _)| *ratio < 1.0);
+    let place = if no_less.is_empty() { "at each load that the line carries" } else { "elsewhere" };
+    let gained = less.first().zip(less.last()).map(|((least, _), (most, _))| {
+        let (least, most) = (number(*least), number(*most));
+        let range = if least == most { least } else { format!("{least} to {most}") };
+        format!("{range} times ({place})")
+    });
+    let missed = no_less.iter().map(|(ratio, place)| format!("**{} times** ({place})", number(*ratio)));
+    let said: Vec<String> = missed.chain(gained).collect();
+    let ratios = said.join(" and ");
+    (!said.is_empty()).then(|| format!("scheduled ones took {ratios} as long as simultaneous ones"))
 }
 
 /// Loads of which 003 tells what a schedule is worth (section 5).
@@ -451,7 +477,8 @@ const LOADS: [f64; 2] = [0.64, 0.96];
 /// What a reader of `congest` is to know of its starts, held against those of `slots`; nothing where one of them lacks
 /// what is compared.
 pub fn cold_starts(congest: &Results, slots: &Results) -> Option<String> {
-    let cold = Chosen::all(congest).word("starts", "scheduled");
+    let [all_cold, fitted] = cold_and_fitted(congest);
+    let cold = all_cold.word("starts", "scheduled");
     let [warm, promised] = ["scheduled", "slots"].map(|starts| Chosen::all(slots).word("starts", starts));
     let first = cold.at("load", *cold.values("load").first()?);
     let alone = first.median(|sample| measured(sample, "p50"))?;
@@ -468,15 +495,23 @@ pub fn cold_starts(congest: &Results, slots: &Results) -> Option<String> {
     };
     let [few, many] = LOADS.map(refused);
     let [low, high] = LOADS.map(|load| Unit::Share.show(load));
+    let against = worth(&all_cold).map(|worth| format!(" In the median {worth}.")).unwrap_or_default();
+    let with_window = both(&fitted.word("starts", "scheduled"), "worst").map(|worst| {
+        let worth = worth(&fitted).map(|worth| format!(", and {worth}")).unwrap_or_default();
+        format!(" Where connections begin {FITTED}, it takes {worst} by the same schedule{worth}.")
+    });
+    let most_carried = most_carried(slots).map(|most| format!(" Slots {most}.")).unwrap_or_default();
     Some(format!(
         "Scheduled starts are cold here: each client opens its connections anew, and with TCP's slow start even one that \
          has the line for itself takes {} in the median, where its data alone need {}. Their longest transfer takes {} \
-         at {low} and {high} load, in the median of all runs. Over streams that stand ([slots](#slots)) it takes {} by \
-         the same schedule, and {} in windows that thalweg gives out, from when the window opens. For that {} and {} \
-         producers are refused, and what waits for its window is there {} after it was ready, at the latest.",
+         at {low} and {high} load, in the median of all runs.{against}{} Over streams that stand ([slots](#slots)) it \
+         takes {} by the same schedule, and {} in windows that thalweg gives out, from when the window opens. For that \
+         {} and {} producers are refused, and what waits for its window is there {} after it was ready, at the \
+         latest.{most_carried}",
         seconds(alone),
         seconds(ideal),
         both(&cold, "worst")?,
+        with_window.unwrap_or_default(),
         both(&warm, "worst")?,
         both(&promised, "worst")?,
         few?,
@@ -487,7 +522,35 @@ pub fn cold_starts(congest: &Results, slots: &Results) -> Option<String> {
 
 /// From when a producer was ready: what waits for its window counts.
 fn promised(results: &Results) -> Option<String> {
-    longest(&Chosen::all(results), &["simultaneous", "scheduled", "slots"], "worst_lag")
+    let said = longest(&Chosen::all(results), &["simultaneous", "scheduled", SLOTS, LONG], "worst_lag")?;
+    Some(said + &most_carried(results).map(|most| format!("; slots {most}")).unwrap_or_default())
+}
+
+/// Which share of the line these carried, in the median. Results from before it was measured say how many producers
+/// were refused: the others have all of theirs there in time.
+fn carried(some: &Chosen<'_>) -> Option<String> {
+    carried_share(some).map(|share| format!("{:.0} %", share * 100.0))
+}
+
+fn carried_share(some: &Chosen<'_>) -> Option<f64> {
+    let accepted = |sample: &Sample| {
+        let refused = measured(sample, "refused").filter(|refused| *refused > 0.0)?;
+        Some(sample.parameter("load")? * (1.0 - refused / sample.parameter("producers")?))
+    };
+    some.median(|sample| measured(sample, CARRIED).or_else(|| accepted(sample)))
+}
+
+/// The most that slots carried, and that they did with a deadline that leaves a whole period to wait.
+fn most_carried(results: &Results) -> Option<String> {
+    let all = Chosen::all(results);
+    let most = |starts: &str| {
+        let some = all.word("starts", starts);
+        let shares = some.values("load").into_iter().filter_map(|load| carried_share(&some.at("load", load)));
+        shares.reduce(f64::max).map(|share| format!("{:.0} %", share * 100.0))
+    };
+    let slots = most(SLOTS)?;
+    let long = most(LONG).map(|share| format!(", {share} where a deadline leaves a whole period to wait"));
+    Some(format!("carry up to {slots} of the line{}", long.unwrap_or_default()))
 }
 
 fn scan(results: &Results) -> Option<String> {
@@ -683,7 +746,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_schedule_brought_nothing_is_said() {
+    fn how_many_times_as_long_scheduled_starts_took_is_said_and_where_that_is_longer() {
         let mut results = orders(512);
         let of = |load: f64, starts: &str, worst: f64| {
             let sample = Sample::default().with("load", Quantity::number(load, "1"));
@@ -693,11 +756,50 @@ mod tests {
         let both = |load, apart, together| [of(load, "scheduled", apart), of(load, "simultaneous", together)];
         results.samples = [both(0.16, 0.3, 0.2), both(0.96, 0.4, 1.5), both(1.28, 6.0, 5.0)].concat();
         let told = congestion(&results).unwrap();
-        assert!(told.ends_with("; scheduled ones took less at each load that the line carries"), "{told}");
-        results.samples.extend(both(0.64, 0.9, 0.9));
+        let gained = "0.267 times (at each load that the line carries) as long as simultaneous ones";
+        assert!(told.ends_with(&format!("; in the median scheduled ones took {gained}")), "{told}");
+        results.samples.extend(both(0.64, 1.8, 0.9));
         let told = congestion(&results).unwrap();
-        let vain = "; scheduled ones took **no less** at 64 % load with 2 streams, in the median";
-        assert!(told.ends_with(vain), "{told}");
+        let vain =
+            "**2 times** (64 % load with 2 streams) and 0.267 times (elsewhere) as long as simultaneous ones";
+        assert!(told.ends_with(&format!("; in the median scheduled ones took {vain}")), "{told}");
+        // What begins with a window that fits is told apart, and changes nothing that is said of cold starts.
+        let fitted = both(0.64, 0.2, 0.8).map(|sample| sample.with(BEGINS, FITTED.into()));
+        results.samples.extend(fitted);
+        let both = congestion(&results).unwrap();
+        let more = both.strip_prefix(&format!("{told}; {FITTED}: ")).unwrap_or_else(|| panic!("{both}"));
+        assert!(more.starts_with("at 64 % load simultaneous 800 ms, scheduled 200 ms; "), "{more}");
+        let gained = "0.25 times (at each load that the line carries) as long as simultaneous ones";
+        assert!(more.ends_with(gained), "{more}");
+    }
+
+    /// Of three that had a slot and three that were refused, before and since it is measured what they carried.
+    #[test]
+    fn how_much_of_the_line_slots_carry_follows_from_the_result() {
+        let of = |starts: &str, refused: f64| {
+            let sample = Sample::default().with("starts", starts.into());
+            let sample = sample.with("load", Quantity::number(0.96, "1"));
+            let sample = sample.with("producers", Quantity::number(6.0, "1"));
+            sample.measured("worst_lag", 0.7, "s").measured("refused", refused, "1")
+        };
+        let mut results = orders(512);
+        results.samples = vec![of(SLOTS, 3.0)];
+        let told = promised(&results).unwrap();
+        let row = "at 96 % load slots 700 ms (3 of 6 producers refused, 48 % carried)";
+        assert_eq!(told, format!("{row}; slots carry up to 48 % of the line"));
+        results.samples = vec![
+            of(SLOTS, 3.0).measured(CARRIED, 0.4812, "1"),
+            of(LONG, 1.0).measured(CARRIED, 0.7961, "1"),
+            of("scheduled", 0.0).measured(CARRIED, 0.958, "1"),
+        ];
+        let told = promised(&results).unwrap();
+        for part in [
+            "scheduled 700 ms (96 % carried)",
+            "slots, long deadline 700 ms (1 of 6 producers refused, 80 % carried)",
+            "; slots carry up to 48 % of the line, 80 % where a deadline leaves a whole period to wait",
+        ] {
+            assert!(told.contains(part), "{part}: {told}");
+        }
     }
 
     #[test]
@@ -732,10 +834,18 @@ mod tests {
             "takes 400 ms and 1.5 s at 64 % and 96 % load",
             "it takes 270 ms and 340 ms by the same schedule, and 180 ms and 190 ms in windows",
             "For that 1 of 4 and 3 of 6 producers are refused",
-            "is there 700 ms and 700 ms after it was ready",
+            "is there 700 ms and 700 ms after it was ready, at the latest. Slots carry up to 48 % of the line.",
         ] {
             assert!(told.contains(part), "{part}: {told}");
         }
+        let fitted = |load: f64, worst: f64| {
+            of("scheduled", load, &[("worst", worst)]).with(BEGINS, FITTED.into())
+        };
+        congest.samples.extend([fitted(0.64, 0.2), fitted(0.96, 0.21)]);
+        let both = cold_starts(&congest, &slots).unwrap();
+        let times = "it takes 200 ms and 210 ms by the same schedule.";
+        assert_eq!(both.replace(&format!(" Where connections begin {FITTED}, {times}"), ""), told);
+        assert_ne!(both, told);
         slots.samples.pop();
         assert_eq!(cold_starts(&congest, &slots), None);
     }

@@ -48,7 +48,7 @@ const SHOWN: &[(&str, &[&str])] = &[
     ("whole-files", &["whole-files-fit", "whole-files-beside-001-fig-9"]),
     ("layout", &["layout-time", "layout-beside-002-table-ii"]),
     ("hop", &["hop-time", "hop-beside-002-table-i"]),
-    ("congest", &["congest-worst", "congest-beside-003-fig-2", "congest-score", "congest-shares"]),
+    ("congest", &["congest-worst*", "congest-beside-003-fig-2", "congest-score*", "congest-shares*"]),
     ("slots", &["slots-worst", "slots-lag", "slots-shares"]),
     ("frames", &["frames-time-*", "frames-after-*", "frames-beside-003-fig-4"]),
     ("lag", &["lag-shares-*", "lag-p99"]),

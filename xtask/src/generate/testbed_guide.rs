@@ -190,6 +190,7 @@ fn unit(sample: &Sample) -> Option<Unit> {
 mod tests {
     use super::*;
     use thalweg_lab::bench::record::LOST_BY_A_SLOW_MACHINE;
+    use thalweg_lab::testbed::presets::RATE_KEPT_BITS_PER_S;
 
     /// A measurement by `thalweg bench path`.
     fn line(series: &str, parameter: &str, unit: &str, value: f64, measured: f64, off: f64) -> String {
@@ -249,6 +250,35 @@ mod tests {
         results.samples.push(far_off.measured(LOST_BY_A_SLOW_MACHINE, 1.0, "1"));
         let void = " 1 of 2 samples are VOID: this machine was too slow for the path.\n";
         assert_eq!(table(&results), format!("{}{void}", judged.trim_end()));
+    }
+
+    /// The widest limit of a rate that was kept, in the median; nothing before one of 25 Gbit/s was measured.
+    fn widest_kept(results: &Results) -> Option<f64> {
+        let limit = |sample: &Sample| sample.parameter("rate").filter(|_| sample.series == "rate");
+        results.samples.iter().filter_map(limit).find(|rate| *rate >= 25e9)?;
+        let is_kept = |case: &Vec<&Sample>| {
+            let off = case.iter().filter_map(|sample| sample.measured.get("share_of_the_tolerance")?.value());
+            median(&off.collect::<Vec<_>>()) <= 1.0
+        };
+        let kept = results.counting_cases().into_iter().filter(is_kept);
+        kept.filter_map(|case| limit(case[0])).reduce(f64::max)
+    }
+
+    #[test]
+    fn testbeds_warn_above_the_widest_limit_that_was_kept_as_soon_as_a_wide_one_was_measured() {
+        let of = |lines: &[(f64, f64)]| {
+            let lines = lines.iter().map(|(rate, off)| line("rate", "rate", "bit/s", *rate, *rate, *off));
+            let text = format!("{}\n{}", about(), lines.collect::<String>());
+            widest_kept(&Results::parse(text.as_bytes()).unwrap())
+        };
+        assert_eq!(of(&[(4e9, 0.1), (9.6e9, 0.2)]), None);
+        assert_eq!(of(&[(4e9, 0.1), (9.6e9, 0.2), (25e9, 0.9)]), Some(25e9));
+        assert_eq!(of(&[(4e9, 0.1), (9.6e9, 0.2), (25e9, 3.0)]), Some(9.6e9));
+        let committed = results::all().unwrap();
+        let path = committed.iter().find(|(_, results)| results.about.suite == "path");
+        if let Some(kept) = path.and_then(|(_, results)| widest_kept(results)) {
+            assert_eq!(RATE_KEPT_BITS_PER_S as f64, kept, "crates/lab/src/testbed/presets.rs");
+        }
     }
 
     #[test]

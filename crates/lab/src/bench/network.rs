@@ -3,6 +3,7 @@
 use super::record::{LOST_BY_A_SLOW_MACHINE, Sample};
 use super::workspace::Workspace;
 use crate::testbed::daemon::{Request, Status};
+use crate::testbed::hosts;
 use crate::testbed::registry::{Record, Registry};
 use crate::testbed::spec::{Paths, Spec};
 use crate::testbed::wire::ETHERNET_FRAMING_BYTES;
@@ -181,6 +182,18 @@ impl Testbed {
     /// As [`Self::set`].
     pub fn set_paths(&self, paths: Paths) -> Result<()> {
         self.registry.ask(self.name(), &Request::Set(paths)).map(drop)
+    }
+
+    /// Has connections that begin from now on in any of its hosts begin with a window of so many segments; `None`: with
+    /// that of the kernel.
+    ///
+    /// # Errors
+    /// If the testbed ended; if `ip` does not take it.
+    pub fn set_initial_window(&self, segments: Option<u32>) -> Result<()> {
+        let sysctls = &self.record.spec.sysctls;
+        [&self.left, &self.right].into_iter().chain(&self.beyond).try_for_each(|host| {
+            hosts::set_initial_window(&self.namespace(host)?, &host.name, sysctls, segments)
+        })
     }
 
     /// What it carried and cost so far.

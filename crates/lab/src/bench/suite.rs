@@ -45,6 +45,8 @@ mod hop;
 
 mod congest;
 
+pub use congest::{BEGINS, FITTED};
+
 mod frames;
 
 mod lag;
@@ -52,6 +54,8 @@ mod lag;
 mod slow_consumer;
 
 mod slots;
+
+pub use slots::{CARRIED, LONG, SLOTS};
 
 pub mod predict;
 

@@ -2,7 +2,7 @@
 
 use super::record::{Quantity, RATE_WITH_START, Results, Sample, counting, path_cpu_s_per_gb};
 use super::statistics::{Summary, median};
-use super::suite::{path, predict, storage};
+use super::suite::{CARRIED, path, predict, storage};
 use crate::plot::unit::Unit;
 use std::fmt::Write;
 
@@ -161,13 +161,24 @@ fn told_prediction(case: &[&Sample]) -> String {
     )
 }
 
-/// How many producers had no slot, the most of all runs: the figures are of those alone that had one.
+/// How many producers had no slot, the most of all runs, and what the others carried: the figures are of these alone.
 fn told_refused(case: &[&Sample]) -> String {
     let of =
         |sample: &&Sample| Some((sample.measured.get("refused")?.value()?, sample.parameter("producers")?));
     let most = case.iter().filter_map(of).max_by(|a, b| a.0.total_cmp(&b.0));
-    most.filter(|(refused, _)| *refused > 0.0)
-        .map_or(String::new(), |(refused, producers)| format!("; {refused} of {producers} producers refused"))
+    let most = most.filter(|(refused, _)| *refused > 0.0);
+    let told = |(refused, producers): (f64, f64)| format!("; {refused} of {producers} producers refused");
+    most.map_or(String::new(), told) + &told_carried(case)
+}
+
+/// Which share of the line was carried, where a suite tells it.
+fn told_carried(case: &[&Sample]) -> String {
+    let carried = case.iter().filter_map(|sample| sample.measured.get(CARRIED)?.value());
+    let carried: Vec<f64> = carried.collect();
+    match carried.is_empty() {
+        true => String::new(),
+        false => format!("; {:.0} % of the line carried", median(&carried) * 100.0),
+    }
 }
 
 /// Packets that the path lost on purpose, in both directions: of few, what they did to a rate is chance.
@@ -472,6 +483,11 @@ mod tests {
         let told_one = told(&samples[1]);
         assert!(told_one.ends_with("worst 0.200 s; 3 of 8 producers refused"), "{told_one}");
         assert!(!row(&[&sample(0.0)]).contains("refused") && !told(&sample(0.0)).contains("refused"));
+        let carried = samples.map(|sample| sample.measured(CARRIED, 0.481, "1"));
+        let said = row(&carried.iter().collect::<Vec<_>>());
+        assert!(said.contains("; 3 of 8 producers refused; 48 % of the line carried"), "{said}");
+        let all = told(&sample(0.0).measured(CARRIED, 0.159, "1"));
+        assert!(all.ends_with("; 16 % of the line carried"), "{all}");
     }
 
     #[test]

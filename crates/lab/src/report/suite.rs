@@ -1,6 +1,7 @@
 //! Which figures fit which suite: one row for each.
 
 use super::reading::Measure;
+use crate::bench::suite::BEGINS;
 use crate::bench::timeline::{CORES, RATE};
 use crate::plot::Scale;
 
@@ -72,7 +73,7 @@ const FAULTS_OVER_TIME: &str = "The first run. After the copy chunks are damaged
                                 chunks, which are found by reading and digesting both sides.";
 
 const COLD_STARTS: &str = "Each client opens its connections anew: TCP's slow start is in each transfer, also in those of scheduled \
-                           starts. The suite slots has streams that stand, in windows that are promised.";
+                           starts; a larger initial window makes it shorter. The suite slots has streams that stand, in windows that are promised.";
 
 /// All of them.
 pub const PLANS: &[Plan] = &[
@@ -305,6 +306,7 @@ pub const PLANS: &[Plan] = &[
     },
     Plan {
         note: COLD_STARTS,
+        apart: &[BEGINS],
         ..plan(
             "congest",
             "worst",
@@ -315,6 +317,7 @@ pub const PLANS: &[Plan] = &[
     },
     Plan {
         note: COLD_STARTS,
+        apart: &[BEGINS],
         ..plan(
             "congest",
             "score",
@@ -325,6 +328,7 @@ pub const PLANS: &[Plan] = &[
     },
     Plan {
         note: COLD_STARTS,
+        apart: &[BEGINS],
         // More than the line can carry has no tail but a queue that grows.
         held: &[("load", Hold::AtMost(1.0))],
         ..plan(

@@ -4,6 +4,7 @@ use super::*;
 use crate::bench::record::{
     About, LOST_BY_A_SLOW_MACHINE, Machine, NOT_ACCOUNTED, PathKind, Quantity, Sample, Scaling,
 };
+use crate::bench::suite::{BEGINS, FITTED};
 use crate::plot::{Bars, Body, Curves, Look, Scale, Series};
 
 fn results(suite: &str, path: PathKind, samples: Vec<Sample>) -> Results {
@@ -328,6 +329,26 @@ fn beside_a_paper_stands_which_of_ours_it_is() {
     assert_eq!(figure.title, "Beside the paper: 003 Fig 4 (ours: time between frames 33 ms)");
     assert_eq!(bars(figure).series[0].name, "ours");
     assert_eq!(bars(figure).groups, ["1440 files", "stream"]);
+}
+
+/// Together they would be more lines than can be told apart.
+#[test]
+fn cold_starts_and_those_with_a_window_that_fits_have_their_own_figures_and_a_paper_has_the_cold_ones() {
+    let of = |series: &str, begins: &str, load: f64| {
+        let sample = sample(series, 1.0, &[("load", load), ("streams", 2.0)]).with(BEGINS, begins.into());
+        sample.distributed("transfer_time", "s", vec![load; 4])
+    };
+    let (cold, fitted) = ("with the kernel's initial window", format!("scheduled, {FITTED}, 2 streams"));
+    let both = |load| [of("scheduled, 2 streams", cold, load), of(&fitted, FITTED, load)];
+    let all = figures(&[results("congest", gigabit(), [0.16, 0.96].map(both).concat())]);
+    for name in ["with-the-kernel-s-initial-window", "with-an-initial-window-that-fits-the-path"] {
+        let figure = named(&all, &format!("congest-worst-{name}"));
+        assert_eq!(names(&curves(figure).series), ["scheduled, 2 streams"]);
+    }
+    let beside = named(&all, "congest-beside-003-fig-2");
+    assert_eq!(beside.title, format!("Beside the paper: 003 Fig 2 (ours: {cold})"));
+    let ours = names(&curves(beside).series).into_iter().filter(|name| name.starts_with("ours"));
+    assert_eq!(ours.collect::<Vec<_>>(), ["ours: scheduled, 2 streams"]);
 }
 
 #[test]

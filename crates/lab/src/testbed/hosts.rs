@@ -78,9 +78,9 @@ pub fn build(spec: &Spec) -> Result<Hosts> {
              addr add {}/32 dev eth0\n\
              neigh add {ROUTER} lladdr {router_mac} dev eth0 nud permanent\n\
              route add {ROUTER} dev eth0\n\
-             route add default via {ROUTER} dev eth0{}\n",
+             route add {}\n",
             host.address,
-            of_the_route(&spec.sysctls)
+            to_the_others(&spec.sysctls, None)
         );
         // What earlier connections learned about the path would change the next measurement.
         let mut sysctls = quiet_sysctls();
@@ -100,6 +100,22 @@ pub fn build(spec: &Spec) -> Result<Hosts> {
         Failure::new(thalweg_mover::failure::kind_of_io(&error), "queue what is forwarded", cause)
     })?;
     Ok(Hosts { router, hosts: hosts.into_iter().map(|(host, _)| host).collect() })
+}
+
+/// Has connections that begin from now on in a host begin with so many segments, which are sent before anything is
+/// acknowledged and offered before anything has come; `None`: with as many as the kernel gives them. `sysctls` are
+/// those of its testbed.
+///
+/// # Errors
+/// As [`build`].
+pub fn set_initial_window(
+    host: &NetworkNamespace,
+    name: &str,
+    sysctls: &[(String, String)],
+    segments: Option<u32>,
+) -> Result<()> {
+    let lines = format!("route replace {}\n", to_the_others(sysctls, segments));
+    set_up(host, name, &lines, &[])
 }
 
 fn mac(side: u8, end: u8, number: u8) -> String {
@@ -131,9 +147,12 @@ fn set_up(space: &NetworkNamespace, whose: &str, lines: &str, sysctls: &[(String
 /// everybody (`tcp_allowed_congestion_control`); a route may name any.
 const CONGESTION_CONTROL: &str = "net.ipv4.tcp_congestion_control";
 
-fn of_the_route(sysctls: &[(String, String)]) -> String {
+/// A host's route to all others, as `ip` takes it.
+fn to_the_others(sysctls: &[(String, String)], initial_window: Option<u32>) -> String {
     let chosen = sysctls.iter().rev().find(|(key, _)| key == CONGESTION_CONTROL);
-    chosen.map(|(_, name)| format!(" congctl {name}")).unwrap_or_default()
+    let control = chosen.map(|(_, name)| format!(" congctl {name}")).unwrap_or_default();
+    let window = initial_window.map(|segments| format!(" initcwnd {segments} initrwnd {segments}"));
+    format!("default via {ROUTER} dev eth0{control}{}", window.unwrap_or_default())
 }
 
 fn write_sysctls(whose: &str, sysctls: &[(String, String)]) -> Result<()> {
@@ -183,4 +202,20 @@ fn ip(lines: &str) -> Result<()> {
     let words = String::from_utf8_lossy(&output.stderr);
     let cause = words.trim().lines().collect::<Vec<_>>().join("; ");
     Err(Failure::new(FailureKind::Unsupported, "set up devices with ip", cause))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_route_that_is_given_an_initial_window_keeps_its_congestion_control() {
+        let sysctls = [("net.ipv4.tcp_mtu_probing", "1"), (CONGESTION_CONTROL, "cubic")];
+        let sysctls = sysctls.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let route = "default via 10.77.0.1 dev eth0";
+        assert_eq!(to_the_others(&sysctls, None), format!("{route} congctl cubic"));
+        let window = "initcwnd 112 initrwnd 112";
+        assert_eq!(to_the_others(&sysctls, Some(112)), format!("{route} congctl cubic {window}"));
+        assert_eq!(to_the_others(&[], Some(112)), format!("{route} {window}"));
+    }
 }

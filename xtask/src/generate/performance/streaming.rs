@@ -7,7 +7,7 @@ use anyhow::Result;
 use std::fmt::Write;
 use thalweg_lab::bench::record::{About, NOT_ACCOUNTED, Quantity, Results, Sample, counting};
 use thalweg_lab::bench::statistics::median;
-use thalweg_lab::bench::suite::predict;
+use thalweg_lab::bench::suite::{CARRIED, predict};
 use thalweg_lab::plot::unit::Unit;
 
 /// One question.
@@ -262,8 +262,8 @@ fn accounted(case: &[&Sample]) -> String {
 
 fn slots(results: &Results) -> String {
     let mut out = String::from(
-        "| load | starts | refused | worst from its start | worst from ready | promised, worst | until durable, worst | promises kept |\n\
-         |---|---|---|---|---|---|---|---|\n",
+        "| load | starts | refused | carried | worst from its start | worst from ready | promised, worst | until durable, worst | promises kept |\n\
+         |---|---|---|---|---|---|---|---|---|\n",
     );
     let mut cases = results.counting_cases();
     let load = |case: &[&Sample]| case[0].parameter("load").unwrap_or_default();
@@ -275,10 +275,11 @@ fn slots(results: &Results) -> String {
         let promised = case.iter().filter_map(|sample| promised(sample)).reduce(f64::max);
         let _ = writeln!(
             out,
-            "| {} | {} | {} | {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
             number(load(&case)),
             case[0].series,
             worst("refused") as u64,
+            carried(&case),
             seconds(worst("worst")),
             seconds(worst("worst_lag")),
             promised.map_or("–".to_owned(), seconds),
@@ -287,6 +288,12 @@ fn slots(results: &Results) -> String {
         );
     }
     out
+}
+
+/// Which share of the line was carried, in the median; results from before it was measured do not say.
+fn carried(case: &[&Sample]) -> String {
+    let carried = case.iter().filter_map(|sample| measured(sample, CARRIED)).collect::<Vec<_>>();
+    if carried.is_empty() { "–".to_owned() } else { format!("{:.0} %", median(&carried) * 100.0) }
 }
 
 /// The largest promise of a run.
@@ -442,9 +449,11 @@ mod tests {
         };
         results.samples = vec![promise(0.8)];
         let told = slots(&results);
-        assert!(told.contains("all 1: met"), "{told}");
+        assert!(told.contains("all 1: met") && told.contains("| slots | 0 | – | 200 ms |"), "{told}");
         results.samples.push(void(promise(5.0)));
         assert_eq!(slots(&results), told);
+        results.samples = vec![promise(0.8).measured(CARRIED, 0.798, "1")];
+        assert!(slots(&results).contains("| slots | 0 | 80 % | 200 ms |"), "{}", slots(&results));
 
         // That frames vanished is told whatever the machine did; their lags are nobody's.
         let frames = |lag_s: f64, lost: f64| {

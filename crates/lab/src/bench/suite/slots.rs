@@ -5,6 +5,15 @@
 //! `congest` asks the same of plain TCP, as 003 did; here bursts are encrypted, verified and written. A burst has
 //! arrived when all of it stands in its file at the daemon, which is looked at every few milliseconds. Line and bursts
 //! are made smaller together, so that one burst alone would still take 0.16 s.
+//!
+//! **How much of the line slots can carry.** A burst of 0.16 s has a window of 9/8 of that at [`SHARE`] of the line,
+//! and the guard of 5 ms: 0.1945 s. Five of these are 0.972 s, and carry 80 % of the line; without a guard it would be
+//! 8/9 of [`SHARE`], 84 %, at most. But a deadline of a second has less than a second for windows: until the next mark
+//! it is 0.1 s, then the daemon's sync and the way back, some 0.14 s or more together. And where a deadline leaves no
+//! whole period to wait, windows stand behind the bursts, which are all ready at once: each is moved there while the
+//! others stand, and gaps are left which no window fits. Three windows and the gaps fill what is left. With a deadline
+//! of two seconds a burst may wait for a whole period: all of it is there for windows, and none is moved. Who asks
+//! before the window of the one before has passed gets the next one right behind it.
 
 use super::{
     GBIT, IDEAL_S, OVER_A_PATH, Suite, Takes, Values, count, encrypted, scaled, testbed_kind, whole_seconds,
@@ -40,8 +49,10 @@ const MTU_BYTES: u32 = 9000;
 const TIME: Duration = Duration::from_secs(10);
 /// Producers, each with a burst a second.
 const PRODUCERS: [u32; 5] = [1, 2, 4, 6, 8];
-/// What is asked for with each burst.
+/// What is asked for with each burst: as long as it is to the next.
 const DEADLINE: &str = "1s";
+/// So long that a whole period, a window and what a slow disk adds fit in: see the module.
+const LONG_DEADLINE: &str = "2s";
 /// Of what the line carries of TCP's payload this is given away: frames, marks and acknowledgements are the rest.
 const SHARE: f64 = 0.95;
 /// How often files are looked at.
@@ -51,11 +62,21 @@ const REST: Duration = Duration::from_secs(60);
 /// Streams of one producer.
 const STREAMS: &str = "2";
 
+/// Series of producers with slots, by how long bursts may take.
+pub const SLOTS: &str = "slots";
+/// See [`SLOTS`].
+pub const LONG: &str = "slots, long deadline";
+
+/// What was carried of bursts, as a share of what the line carries of TCP's payload.
+pub const CARRIED: &str = "carried";
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Starts {
     Simultaneous,
     Scheduled,
     Slots,
+    /// In slots that may be anywhere in the period.
+    LongDeadline,
 }
 
 impl Starts {
@@ -63,7 +84,17 @@ impl Starts {
         match self {
             Starts::Simultaneous => "simultaneous",
             Starts::Scheduled => "scheduled",
-            Starts::Slots => "slots",
+            Starts::Slots => SLOTS,
+            Starts::LongDeadline => LONG,
+        }
+    }
+
+    /// What is asked for with each burst, where a slot is.
+    fn deadline(self) -> Option<&'static str> {
+        match self {
+            Starts::Simultaneous | Starts::Scheduled => None,
+            Starts::Slots => Some(DEADLINE),
+            Starts::LongDeadline => Some(LONG_DEADLINE),
         }
     }
 }
@@ -97,6 +128,9 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
         scaled("clients", "8 a second (003 Table 2)", {
             "as many producers with a burst each second, over connections that stand".to_owned()
         }),
+        scaled("deadline", "none (003 has a schedule)", {
+            format!("{DEADLINE} from when a burst is ready; {LONG_DEADLINE} in the series `{LONG}`")
+        }),
     ];
     changes.extend(super::shortened(wishes, TIME, "10 s (003 Table 2)"));
     Ok(Prepared {
@@ -116,7 +150,7 @@ fn bursts(wishes: &Wishes) -> Result<u64> {
 fn ready_at(case: &Case, producer: u32) -> Duration {
     match case.starts {
         Starts::Scheduled => Duration::from_secs_f64(f64::from(producer) / f64::from(case.producers)),
-        Starts::Simultaneous | Starts::Slots => Duration::ZERO,
+        Starts::Simultaneous | Starts::Slots | Starts::LongDeadline => Duration::ZERO,
     }
 }
 
@@ -132,7 +166,8 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     let mut cases = Vec::new();
     for producers in PRODUCERS {
         let of = |starts| Case { producers, starts };
-        cases.extend([Starts::Simultaneous, Starts::Scheduled, Starts::Slots].map(of));
+        let starts = [Starts::Simultaneous, Starts::Scheduled, Starts::Slots, Starts::LongDeadline];
+        cases.extend(starts.map(of));
     }
     bench.take_turns(cases, |bench, run, case| {
         // Each case is many bursts, of which the first of each producer warms up.
@@ -169,8 +204,8 @@ fn start(
     for number in 0..case.producers {
         let url = daemon.url(&format!("producer-{number}"));
         let mut words = vec!["stream".to_owned(), "--streams".into(), STREAMS.into(), "-".into(), url];
-        if case.starts == Starts::Slots {
-            words.extend(["--slot".to_owned(), format!("1s:{burst_bytes}B:{DEADLINE}")]);
+        if let Some(deadline) = case.starts.deadline() {
+            words.extend(["--slot".to_owned(), format!("1s:{burst_bytes}B:{deadline}")]);
         }
         let producer = bench.workspace.producer(&testbed.left, daemon, &words)?;
         let running_one = Running { number, file: file_of(daemon, number), length: 0, arrived: Vec::new() };
@@ -196,6 +231,8 @@ struct Seen {
     /// From when it might be sent to arrived, in seconds.
     transfers_s: Vec<f64>,
     refused: u32,
+    /// See [`CARRIED`].
+    carried: f64,
 }
 
 /// Has all make their bursts, and sees them arrive.
@@ -266,6 +303,7 @@ fn watch(
                 seen.refused += 1;
                 continue;
             }
+            seen.carried += carried(&row.arrived);
             let opening = producer.opening();
             for (k, arrived) in (0u64..).zip(&row.arrived).skip(1) {
                 let ready = ready(row.number, k);
@@ -291,6 +329,16 @@ impl Running {
         }
         Ok(())
     }
+}
+
+/// Which share of the line one producer's bursts are that arrived at these times. The first one warms up, and does not
+/// count where two more arrived.
+fn carried(arrived: &[Instant]) -> f64 {
+    let counted = &arrived[usize::from(arrived.len() > 2)..];
+    let (Some(first), Some(last)) = (counted.first(), counted.last()) else { return 0.0 };
+    let took_s = last.saturating_duration_since(*first).as_secs_f64();
+    // Of all at once nothing is known.
+    if took_s > 0.0 { (counted.len() - 1) as f64 * IDEAL_S / took_s } else { 0.0 }
 }
 
 /// The first window from `at` on.
@@ -354,6 +402,7 @@ fn of_bursts(
         .measured("worst_lag", lag.max_s, "s")
         .measured("speed_score", speed_score, "1")
         .measured("refused", f64::from(seen.refused), "1")
+        .measured(CARRIED, seen.carried, "1")
         .predicted("ideal", IDEAL_S, "s");
     // What clients say of themselves: durable and known to be.
     if let Some(promised_s) = most(&["slot", "promised_s"]) {
@@ -399,6 +448,8 @@ impl Promises {
 mod tests {
     use super::*;
     use crate::bench::record::Quantity;
+    use thalweg_mover::admission::calendar::Calendar;
+    use thalweg_wire::message::{Rhythm, SlotWish};
 
     #[test]
     fn bursts_are_ready_together_or_evenly_apart() {
@@ -414,10 +465,11 @@ mod tests {
         let end = |promised_s: f64, lag_s: f64| {
             Some(serde_json::json!({"slot": {"promised_s": promised_s}, "lag_worst_s": lag_s}))
         };
-        let seen = Seen { lags_s: vec![0.5; 3], transfers_s: vec![0.2; 3], refused: 1 };
+        let seen = Seen { lags_s: vec![0.5; 3], transfers_s: vec![0.2; 3], refused: 1, carried: 0.48 };
         let case = Case { producers: 4, starts: Starts::Slots };
         let of = |ends: &[Option<serde_json::Value>]| {
             let sample = of_bursts(&case, 1000, &seen, ends, Sample::default()).unwrap();
+            assert_eq!(sample.measured[CARRIED].value(), Some(0.48));
             let names = ["promises", "promises_kept", "promise_missed_by"];
             names.map(|name| sample.measured.get(name).and_then(Quantity::value))
         };
@@ -426,6 +478,45 @@ mod tests {
         assert!((missed[2].unwrap() - 0.5).abs() < 1e-9, "{missed:?}");
         assert_eq!(of(&[end(0.9, 0.7), None]), [Some(1.0), Some(1.0), Some(0.0)]);
         assert_eq!(of(&[Some(serde_json::json!({"lag_worst_s": 0.7})), None]), [None; 3]);
+    }
+
+    /// One that arrives each second is 16 % of the line, however late the first was; one each two seconds half of that.
+    #[test]
+    fn what_is_carried_is_told_by_when_bursts_arrive_without_the_first_which_warms_up() {
+        let began = Instant::now();
+        let of = |times_s: &[f64]| {
+            let arrived: Vec<Instant> = times_s.iter().map(|s| began + Duration::from_secs_f64(*s)).collect();
+            (carried(&arrived) * 1e6).round() / 1e6
+        };
+        assert_eq!(of(&[0.9, 1.2, 2.2, 3.2]), 0.16);
+        assert_eq!(of(&[0.2, 2.2, 4.2, 6.2]), 0.08);
+        assert_eq!((of(&[0.2, 1.2]), of(&[0.2]), of(&[]), of(&[0.2, 0.2])), (0.16, 0.0, 0.0, 0.0));
+    }
+
+    /// The windows of the module's head, asked for one shortly after the other, by producers that have some 0.17 s less
+    /// than their deadline.
+    #[test]
+    fn where_a_burst_may_wait_for_a_whole_period_slots_carry_four_fifths_of_the_line() {
+        let line_bytes_per_s = 100_000_000.0;
+        let burst_bytes = (line_bytes_per_s * IDEAL_S) as u64;
+        let taken = |deadline_micros: u64| {
+            let mut calendar = Calendar::new((line_bytes_per_s * SHARE) as u64);
+            let each = (0..8u64).filter(|number| {
+                let wish = SlotWish {
+                    rhythm: Rhythm::Bursts { period_micros: 1_000_000, bytes: burst_bytes * 9 / 8 },
+                    deadline_micros: deadline_micros - 170_000,
+                    ready_ago_micros: 0,
+                    guard_micros: 5000,
+                };
+                let Ok(promise) = calendar.admit(&wish, number * 20_000) else { return false };
+                assert_eq!(promise.is_any_time, deadline_micros == 2_000_000);
+                calendar.hold(promise);
+                true
+            });
+            each.count() as f64 * IDEAL_S
+        };
+        assert!((taken(2_000_000) - 0.8).abs() < 1e-9);
+        assert!(taken(1_000_000) < 0.8);
     }
 
     #[test]
