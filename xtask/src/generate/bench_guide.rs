@@ -838,9 +838,8 @@ mod tests {
         ] {
             assert!(told.contains(part), "{part}: {told}");
         }
-        let fitted = |load: f64, worst: f64| {
-            of("scheduled", load, &[("worst", worst)]).with(BEGINS, FITTED.into())
-        };
+        let fitted =
+            |load: f64, worst: f64| of("scheduled", load, &[("worst", worst)]).with(BEGINS, FITTED.into());
         congest.samples.extend([fitted(0.64, 0.2), fitted(0.96, 0.21)]);
         let both = cold_starts(&congest, &slots).unwrap();
         let times = "it takes 200 ms and 210 ms by the same schedule.";

@@ -115,8 +115,8 @@ fn tell(results: &Results) -> Result<String> {
         tell::with_interval(&null),
         tell::with_interval(&durable)
     )?;
-    out += "| copy | CPU-s/GB | × L | goal | wall s | max/min | Gbit/s | of the disk's own rate |\n\
-            |---|---|---|---|---|---|---|---|\n";
+    out += "| copy | CPU-s/GB | max/min | × L | goal | wall s | max/min | Gbit/s | of the disk's own rate |\n\
+            |---|---|---|---|---|---|---|---|---|\n";
     for (tool, limit, goal) in [
         (INTO_NULL, &null, Some(Goal::AtMost(1.15))),
         (DURABLE, &durable, Some(Goal::AtMost(1.5))),
@@ -135,8 +135,9 @@ fn tell(results: &Results) -> Result<String> {
         let verdict = goal.map(|goal| goal.verdict(tell::ratio_median(&cpu, limit))).unwrap_or_default();
         writeln!(
             out,
-            "| {tool} | {} | {} | {verdict} | {} | {:.2}; {} | {:.2} | {of_disk} |",
+            "| {tool} | {} | {:.2} | {} | {verdict} | {} | {:.2}; {} | {:.2} | {of_disk} |",
             tell::with_interval(&cpu),
+            tell::spread_of(&cpu),
             tell::ratio(&cpu, limit),
             tell::with_interval(&wall),
             tell::spread_of(&wall),
