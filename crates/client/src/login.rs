@@ -3,24 +3,20 @@
 //! 1. [`Account::log_in`] has a code, waits until somebody approves it, and keeps what is granted.
 //! 2. Who needs a token has the one that is kept. One that ends within [`EARLY`] is refreshed before: by one process at
 //!    a time, under a lock, and what comes is durable before it is used. So a provider that gives another refresh token
-//!    each time, and takes the old one no more, finds us with the new one. One that answers late is waited for by a
-//!    thread that has the lock: whoever asked for the token goes on without.
+//!    each time, and takes the old one no more, finds us with the new one.
 //! 3. [`Account::log_out`] has it taken back where the provider has a place for that, and forgets it.
 //!
 //! They lie in `logins` of the user's state directory, whatever directory a command is told for its own state: one file
 //! of mode 0600 for each server, issuer and client, and a lock beside it. So the token of a login is shown to that
 //! server alone: any other may name the same issuer and client in a place file of its own. Not guaranteed: who is
-//! killed between the question and the sync of what was answered may have to log in again, and so may who ends without
-//! [`finish`].
+//! killed between the answer of a provider and the sync of its file may have to log in again.
 
-use crate::{identity, threads};
+use crate::identity;
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
-use std::sync::{Arc, Mutex, Weak};
-use std::thread::JoinHandle;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
 use thalweg_mover::link::place_file::Issuer;
@@ -33,13 +29,8 @@ use zeroize::Zeroizing;
 
 /// A token that ends so soon is refreshed: nobody is refused for a clock that is a bit ahead.
 const EARLY: Duration = Duration::from_secs(60);
-/// So long somebody waits for another token: a link that is dialled has 10 s in all. The answer is waited for longer.
-const ANSWER_WAIT: Duration = Duration::from_secs(5);
-/// So long another process may hold a login: it waits for two answers of a provider, of 5 s each. One that answers
-/// later is not waited for by others.
+/// So long another process may hold a login: it waits for two answers of a provider, of 5 s each.
 const LOCK_WAIT: Duration = Duration::from_secs(15);
-/// Who logs in or out waits for that answer as well, of 30 s: what was approved would be lost.
-const LATE_LOCK_WAIT: Duration = Duration::from_secs(45);
 /// So long a provider that did not answer is not asked again by this process. A link that is dialled anew has 10 s in
 /// all, and would be late each time; it is less than the 20 s between two looks whether there is another token.
 const REST: Duration = Duration::from_secs(15);
@@ -52,12 +43,8 @@ const VERSION: &str = "thalweg-login";
 /// Largest such file: two tokens, a server, an issuer and a client.
 const FILE_BYTES_MAX: usize = 2 * TOKEN_BYTES_MAX + 2048;
 
-/// Threads that wait for an answer.
-static WAITING: Mutex<Vec<JoinHandle<()>>> = Mutex::new(Vec::new());
-
 /// What fails.
 const LOG_IN: &str = "log in";
-const REFRESH: &str = "refresh the token";
 const READ: &str = "read the login";
 const KEEP: &str = "keep the login";
 
@@ -71,8 +58,6 @@ pub struct Account {
     directory: PathBuf,
     /// When a token was last to be refreshed and nobody answered, and what was said of that.
     unanswered: Mutex<Option<(Instant, Failure)>>,
-    /// There as long as a thread of ours waits for an answer.
-    asking: Mutex<Weak<()>>,
 }
 
 /// What came of a login.
@@ -121,21 +106,7 @@ impl Account {
             scopes: issuer.scopes.clone(),
             directory: state.join(DIRECTORY),
             unanswered: Mutex::default(),
-            asking: Mutex::default(),
         })
-    }
-
-    /// The same, for another thread.
-    fn again(&self) -> Account {
-        Account {
-            server: self.server,
-            issuer: self.issuer.clone(),
-            client: self.client.clone(),
-            scopes: self.scopes.clone(),
-            directory: self.directory.clone(),
-            unanswered: Mutex::default(),
-            asking: Mutex::default(),
-        }
     }
 
     /// The URL of the issuer.
@@ -146,12 +117,6 @@ impl Account {
     /// What we are to the issuer.
     pub fn client(&self) -> &str {
         &self.client
-    }
-
-    /// Whether there is a login, good or not, in whose place another one would come. It is not taken back then: at a
-    /// provider that has both of one grant, as that of a browser's session, the new one would end with it.
-    pub fn is_kept(&self) -> bool {
-        self.path().symlink_metadata().is_ok()
     }
 
     /// Has a code, which `tell` shows somebody, waits until it is approved, and keeps what is granted in place of what
@@ -173,7 +138,7 @@ impl Account {
         let asked = login.begin(&self.scopes)?;
         tell(&asked)?;
         let kept = Kept::of(approved(&login, &asked, is_stopped)?, None);
-        let _lock = self.lock(LATE_LOCK_WAIT)?;
+        let _lock = self.lock()?;
         self.keep(&kept)?;
         Ok(LoggedIn { ends_at: kept.ends_at, renews: kept.refresh.is_some() })
     }
@@ -188,7 +153,7 @@ impl Account {
         if path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
             return Ok(None);
         }
-        let _lock = self.lock(LATE_LOCK_WAIT)?;
+        let _lock = self.lock()?;
         let taken_back = match self.read() {
             Ok(None) => return Ok(None),
             Ok(Some(kept)) => self.take_back(&kept).unwrap_or_else(TakenBack::Failed),
@@ -236,7 +201,7 @@ impl Account {
 
     fn refreshed(&self) -> Result<Option<Token>> {
         self.may_ask()?;
-        let lock = self.lock(LOCK_WAIT).inspect_err(|failure| self.note(failure))?;
+        let _lock = self.lock().inspect_err(|failure| self.note(failure))?;
         // A thread of ours that had it may have waited for nothing.
         self.may_ask()?;
         // Another process may have done it, or logged out.
@@ -244,7 +209,7 @@ impl Account {
         if kept.is_good(clock::unix_seconds()) {
             return Ok(Some(kept.access));
         }
-        let Some(refresh) = kept.refresh.clone() else {
+        let Some(refresh) = &kept.refresh else {
             let cause = format!(
                 "`{}`: the token of the login is over: log in again with `thalweg login`",
                 self.issuer
@@ -255,48 +220,22 @@ impl Account {
         // There is to be room for what comes: what is kept may be good for nothing once it was asked with.
         self.keep(&kept)?;
         let login = Login::find(&self.issuer, &self.client);
-        let granted = login.and_then(|login| self.ask(login, refresh, lock));
-        granted.map(Some).inspect_err(|failure| self.note(failure))
-    }
-
-    /// Asks for another token in a thread of its own, which has the lock until the answer is kept.
-    ///
-    /// # Errors
-    /// `Connection` if it is not there soon; as [`Login::refresh`]; what the file system says.
-    fn ask(&self, login: Login, refresh: Token, lock: File) -> Result<Token> {
-        let (tell, hear) = mpsc::sync_channel(1);
-        let (account, asking) = (self.again(), Arc::new(()));
-        *mutex::lock(&self.asking) = Arc::downgrade(&asking);
-        let thread = threads::spawn("login", move || {
-            let granted = login.refresh(&refresh).and_then(|granted| {
-                let kept = Kept::of(granted, Some(refresh));
-                // Before anybody uses it: the one before may be good for nothing by now.
-                account.keep(&kept)?;
-                Ok(kept.access)
-            });
-            drop((lock, asking));
-            // Whoever asked may have gone on.
-            let _ = tell.send(granted);
-        })?;
-        let mut waiting = mutex::lock(&WAITING);
-        waiting.retain(|thread| !thread.is_finished());
-        waiting.push(thread);
-        drop(waiting);
-        hear.recv_timeout(ANSWER_WAIT).unwrap_or_else(|_| {
-            let cause = format!("`{}`: it does not answer: what comes later is kept", self.issuer);
-            Err(Failure::new(FailureKind::Connection, REFRESH, cause))
-        })
+        let granted =
+            login.and_then(|login| login.refresh(refresh)).inspect_err(|failure| self.note(failure))?;
+        let kept = Kept::of(granted, kept.refresh);
+        // Before anybody uses it: the one before may be good for nothing by now.
+        self.keep(&kept)?;
+        Ok(Some(kept.access))
     }
 
     /// Whether it is time to ask the provider.
     ///
     /// # Errors
-    /// What was said when nobody answered, until it is time to ask again, and the last answer is waited for no more.
+    /// What was said when nobody answered, until it is time to ask again.
     fn may_ask(&self) -> Result<()> {
-        let is_asking = mutex::lock(&self.asking).strong_count() > 0;
         let unanswered = mutex::lock(&self.unanswered).clone();
         match unanswered {
-            Some((at, failure)) if is_asking || at.elapsed() < REST => Err(failure),
+            Some((at, failure)) if at.elapsed() < REST => Err(failure),
             _ => Ok(()),
         }
     }
@@ -347,9 +286,9 @@ impl Account {
     }
 
     /// Held as long as the value.
-    fn lock(&self, wait: Duration) -> Result<File> {
+    fn lock(&self) -> Result<File> {
         let fail = |error: io::Error| failure::at_path(failure::of_io(KEEP, &error), &self.directory);
-        let (name, until) = (format!("{}.lock", self.name()), Instant::now() + wait);
+        let (name, until) = (format!("{}.lock", self.name()), Instant::now() + LOCK_WAIT);
         loop {
             let lock = Dir::open(&self.directory).and_then(|directory| directory.lock(name.as_bytes()));
             if let Some(lock) = lock.map_err(fail)? {
@@ -370,15 +309,6 @@ impl Account {
     fn name(&self) -> String {
         let digest = blake3::hash(format!("{}\n{}\n{}", self.server, self.issuer, self.client).as_bytes());
         digest.to_hex()[..32].to_owned()
-    }
-}
-
-/// Waits until answers that are late, and may have what a login goes on by, are kept: for at most 30 s, before the
-/// process ends.
-pub fn finish() {
-    let waiting = std::mem::take(&mut *mutex::lock(&WAITING));
-    for thread in waiting {
-        let _ = thread.join();
     }
 }
 
@@ -477,14 +407,13 @@ mod tests {
     use std::io::{BufRead, BufReader, Read, Write};
     use std::net::{TcpListener, TcpStream};
     use std::os::unix::fs::PermissionsExt;
+    use std::sync::Arc;
 
     /// A provider on the loopback: each refresh token is good once.
     struct Provider {
         url: String,
         /// How often a token was refreshed.
         refreshed: Arc<Mutex<u64>>,
-        /// No form is answered while somebody has it.
-        gate: Arc<Mutex<()>>,
     }
 
     impl Provider {
@@ -492,14 +421,13 @@ mod tests {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let url = format!("http://{}", listener.local_addr().unwrap());
             let refreshed = Arc::<Mutex<u64>>::default();
-            let gate = Arc::<Mutex<()>>::default();
-            let (own, counts, opens) = (url.clone(), refreshed.clone(), gate.clone());
+            let (own, counts) = (url.clone(), refreshed.clone());
             std::thread::spawn(move || {
                 for stream in listener.incoming().flatten() {
-                    answer(stream, &own, &counts, &opens);
+                    answer(stream, &own, &counts);
                 }
             });
-            Provider { url, refreshed, gate }
+            Provider { url, refreshed }
         }
 
         fn account(&self, state: &Path) -> Account {
@@ -513,7 +441,7 @@ mod tests {
     }
 
     /// One question on one connection.
-    fn answer(mut stream: TcpStream, url: &str, refreshed: &Mutex<u64>, gate: &Mutex<()>) {
+    fn answer(mut stream: TcpStream, url: &str, refreshed: &Mutex<u64>) {
         let mut reader = BufReader::new(stream.try_clone().unwrap());
         let (mut first, mut line, mut length) = (String::new(), String::new(), 0);
         let _ = reader.read_line(&mut first);
@@ -526,9 +454,6 @@ mod tests {
         let mut form = vec![0; length];
         reader.read_exact(&mut form).unwrap();
         let form = String::from_utf8_lossy(&form).into_owned();
-        if first.starts_with("POST ") {
-            drop(gate.lock().unwrap());
-        }
         let mut refreshed = refreshed.lock().unwrap();
         let (status, body) = if first.starts_with("GET ") {
             let told = json!({
@@ -647,26 +572,6 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_comes_when_nobody_waits_for_the_token_any_more_is_kept() {
-        let (scratch, provider) = (tempfile::tempdir().unwrap(), Provider::new());
-        let account = provider.account(scratch.path());
-        begin(&account, &kept(30, Some(b"refresh-0")));
-        let held = provider.gate.lock().unwrap();
-        assert_eq!(shown(account.token().unwrap()), "access-0");
-        begin(&account, &kept(0, Some(b"refresh-0")));
-        // Nor is it asked once more meanwhile, however long that is.
-        let long_ago = Instant::now().checked_sub(REST).unwrap();
-        account.unanswered.lock().unwrap().as_mut().unwrap().0 = long_ago;
-        assert_eq!(account.token().unwrap_err().kind, FailureKind::Connection);
-        assert_eq!(*provider.refreshed.lock().unwrap(), 0);
-        drop(held);
-        finish();
-        assert_eq!(shown(account.token().unwrap()), "access-1");
-        assert_eq!(shown(account.read().unwrap().unwrap().refresh), "refresh-1");
-        assert_eq!(*provider.refreshed.lock().unwrap(), 1);
-    }
-
-    #[test]
     fn a_login_is_for_its_owner_its_account_and_its_server_alone() {
         let scratch = tempfile::tempdir().unwrap();
         let one = account("https://iam.example.org/", scratch.path());
@@ -696,9 +601,8 @@ mod tests {
     fn a_login_that_is_forgotten_is_gone_whether_or_not_its_provider_hears_of_it() {
         let (scratch, provider) = (tempfile::tempdir().unwrap(), Provider::new());
         let account = provider.account(scratch.path());
-        assert!(account.log_out().unwrap().is_none() && !account.is_kept());
+        assert!(account.log_out().unwrap().is_none());
         begin(&account, &kept(300, Some(b"refresh-0")));
-        assert!(account.is_kept());
         // As who was killed leaves it.
         let left = account.directory.join(format!(".{}.0123456789abcdef", account.name()));
         fs::write(&left, "refresh = another").unwrap();

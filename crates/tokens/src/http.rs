@@ -14,9 +14,6 @@ use zeroize::Zeroizing;
 pub(crate) const FETCH_LIMIT: Duration = Duration::from_secs(3);
 /// In this time a question of a login is answered, behind which there may be a directory.
 pub(crate) const LOGIN_LIMIT: Duration = Duration::from_secs(5);
-/// In this time an answer is here that has what takes the place of what is spent with the question: to give up sooner
-/// would lose it.
-pub(crate) const REFRESH_LIMIT: Duration = Duration::from_secs(30);
 /// Larger documents are none of these: providers that publish certificates with their keys have some 10 KiB.
 pub(crate) const DOCUMENT_BYTES_MAX: u64 = 256 << 10;
 
@@ -60,7 +57,7 @@ pub(crate) fn fetch(agent: &ureq::Agent, address: &Url) -> Result<Vec<u8>> {
     answer.body_mut().with_config().limit(DOCUMENT_BYTES_MAX).read_to_vec().map_err(|error| fail(&error))
 }
 
-/// What is answered to a form within a time: its status and its text.
+/// What is answered to a form: its status and its text.
 ///
 /// # Errors
 /// As [`fetch`], whatever the status is.
@@ -68,12 +65,10 @@ pub(crate) fn post(
     agent: &ureq::Agent,
     address: &Url,
     form: &[(&str, &str)],
-    limit: Duration,
 ) -> Result<(u16, Zeroizing<Vec<u8>>)> {
     let fail =
         |error: &ureq::Error| Failure::new(FailureKind::Connection, FETCH, format!("`{address}`: {error}"));
-    let asked = agent.post(address.as_str()).config().timeout_global(Some(limit)).build();
-    let sent = asked.send_form(form.iter().copied());
+    let sent = agent.post(address.as_str()).send_form(form.iter().copied());
     let mut answer = sent.map_err(|error| fail(&error))?;
     let body = answer.body_mut().with_config().limit(DOCUMENT_BYTES_MAX).read_to_vec();
     Ok((answer.status().as_u16(), Zeroizing::new(body.map_err(|error| fail(&error))?)))

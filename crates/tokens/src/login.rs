@@ -6,8 +6,8 @@
 //! 4. [`Login::refresh`] has another token in the place of one that ends (RFC 6749, section 6). [`Login::revoke`] takes
 //!    back what was given (RFC 7009).
 //!
-//! Each is one question, answered within seconds (another token within 30 s), or an error; nothing here waits longer.
-//! What is answered is bounded, and no message has a token in it.
+//! Each is one question, answered within seconds, or an error; nothing here waits. What is answered is bounded, and no
+//! message has a token in it.
 
 use crate::discovery::Discovery;
 use crate::http;
@@ -180,8 +180,8 @@ impl Login {
         if !scopes.is_empty() {
             form.push(("scope", scopes.as_str()));
         }
-        let told = self.ask::<AskedText>(device, &form, LOG_IN, http::LOGIN_LIMIT)?;
-        let told = told.map_err(|error| self.refused(&error, LOG_IN))?;
+        let told: AskedText =
+            self.ask(device, &form, LOG_IN)?.map_err(|error| self.refused(&error, LOG_IN))?;
         let odd = |why: &str| self.fail(FailureKind::Connection, LOG_IN, why);
         let is_typed = (1..=CODE_BYTES_MAX).contains(&told.user_code.len())
             && told.user_code.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
@@ -215,7 +215,7 @@ impl Login {
             ("device_code", asked.code.as_str()),
             ("client_id", self.client.as_str()),
         ];
-        match self.ask(&self.token, &form, LOG_IN, http::LOGIN_LIMIT)? {
+        match self.ask(&self.token, &form, LOG_IN)? {
             Ok(told) => self.granted(told, LOG_IN).map(Polled::Granted),
             Err(error) if error == "authorization_pending" => Ok(Polled::Pending),
             Err(error) if error == "slow_down" => Ok(Polled::TooSoon),
@@ -224,7 +224,7 @@ impl Login {
     }
 
     /// Has another token by what was granted with the last. What that was may be good for nothing from then on: what
-    /// is in the answer is to be kept before it is used, and the answer waited for: it may take 30 s.
+    /// is in the answer is to be kept before it is used.
     ///
     /// # Errors
     /// `Permission` (`TokenNotTaken`) if the login is over; `Connection` if the provider does not answer, or makes no
@@ -235,7 +235,7 @@ impl Login {
             ("refresh_token", refresh.as_str()),
             ("client_id", self.client.as_str()),
         ];
-        match self.ask(&self.token, &form, REFRESH, http::REFRESH_LIMIT)? {
+        match self.ask(&self.token, &form, REFRESH)? {
             Ok(told) => self.granted(told, REFRESH),
             Err(error) if error == "invalid_grant" => {
                 let why = "the login is over: log in again with `thalweg login`";
@@ -255,7 +255,7 @@ impl Login {
         let kind = if is_refresh { "refresh_token" } else { "access_token" };
         let form =
             [("token", token.as_str()), ("token_type_hint", kind), ("client_id", self.client.as_str())];
-        let (status, body) = http::post(&self.agent, revocation, &form, http::LOGIN_LIMIT)?;
+        let (status, body) = http::post(&self.agent, revocation, &form)?;
         match status {
             // What it does not know is gone as well.
             200 => Ok(true),
@@ -274,15 +274,14 @@ impl Login {
         })
     }
 
-    /// What is answered to a form within a time, or the name of the error.
+    /// What is answered to a form, or the name of the error.
     fn ask<T: DeserializeOwned>(
         &self,
         address: &Url,
         form: &[(&str, &str)],
         operation: &str,
-        limit: Duration,
     ) -> Result<std::result::Result<T, String>> {
-        let (status, body) = http::post(&self.agent, address, form, limit)?;
+        let (status, body) = http::post(&self.agent, address, form)?;
         if status != 200 {
             return self.error_in(status, &body, operation).map(Err);
         }

@@ -18,12 +18,6 @@ use thalweg_mover::link::Pass;
 pub fn login(args: &LoginArgs, places: &Places) -> Result<Exit> {
     // One at a time is approved.
     let account = accounts(args, places)?.swap_remove(0);
-    if account.is_kept() {
-        show::line(
-            "hint: there is a login already, in whose place this one comes: it is good until it ends, unless `thalweg logout` \
-             comes first",
-        );
-    }
     let stop = Arc::new(AtomicBool::new(false));
     signals::flag_on(stop.clone())?;
     let (issuer, client) = (account.issuer(), account.client());
