@@ -1,11 +1,11 @@
 //! Logins at identity providers that are kept, for all commands of this user.
 //!
-//! 1. [`Account::log_in`] has a code, has the login before taken back, waits until somebody approves the code, and keeps
-//!    what is granted.
+//! 1. [`Account::log_in`] has a code, has the login before taken back, waits until somebody approves the code, and
+//!    keeps what is granted.
 //! 2. Who needs a token has the one that is kept. One that ends within [`EARLY`] is refreshed before: by one process at
 //!    a time, under a lock, with room for what comes, which is durable before it is used. So a provider that gives
-//!    another refresh token each time, and takes the old one no more, finds us with the new one. From the question until
-//!    that is so nothing ends the process (`unbroken`).
+//!    another refresh token each time, and takes the old one no more, finds us with the new one. From the question
+//!    until that is so nothing ends the process (`unbroken`).
 //! 3. [`Account::log_out`] has it taken back where the provider has a place for that, and forgets it.
 //!
 //! They lie in `logins` of the user's state directory, whatever directory a command is told for its own state: one file

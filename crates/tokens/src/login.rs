@@ -6,8 +6,8 @@
 //! 4. [`Login::refresh`] has another token in the place of one that ends (RFC 6749, section 6). [`Login::revoke`] takes
 //!    back what was given (RFC 7009).
 //!
-//! Each is one question, answered within `LOGIN_LIMIT` (`GRANT_LIMIT` where what is asked with may be spent by it), or an
-//! error; nothing here waits. What is answered is bounded, and no message has a token in it.
+//! Each is one question, answered within `LOGIN_LIMIT` (`GRANT_LIMIT` where what is asked with may be spent by it), or
+//! an error; nothing here waits. What is answered is bounded, and no message has a token in it.
 
 use crate::discovery::{self, Discovery};
 use crate::http;

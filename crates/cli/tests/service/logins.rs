@@ -1,4 +1,5 @@
-//! Logins at a provider in this process, and commands that are ended in the middle of a refresh. Promise 130 of SPEC.md.
+//! Logins at a provider in this process, and commands that are ended while they refresh a token. Promise 130 of
+//! SPEC.md.
 
 use super::support::job::{Running, signal};
 use super::support::wait_until;
