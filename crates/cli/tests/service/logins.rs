@@ -8,10 +8,11 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::process::Stdio;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Approves each code at once, and answers who refreshes when it is told to. Tokens last as long as is refreshed.
+/// Approves each code at once, or never, and answers who refreshes when it is told to. Tokens last as long as is refreshed.
 struct Provider {
     url: String,
     counts: Arc<Counts>,
@@ -23,6 +24,8 @@ struct Counts {
     asked: AtomicU64,
     /// So many of them may be answered.
     answered: AtomicU64,
+    /// No code is approved.
+    is_pending: AtomicBool,
 }
 
 impl Provider {
@@ -68,6 +71,8 @@ fn answer(mut stream: TcpStream, url: &str, counts: &Counts) {
             "token_type": "Bearer", "expires_in": 30,
         })
     };
+    let is_code = String::from_utf8_lossy(&form).contains("device_code=code");
+    let is_refused = is_code && counts.is_pending.load(Ordering::Acquire);
     let body = if first.starts_with("GET ") {
         json!({
             "issuer": url, "jwks_uri": format!("{url}/keys"), "token_endpoint": format!("{url}/token"),
@@ -78,7 +83,9 @@ fn answer(mut stream: TcpStream, url: &str, counts: &Counts) {
             "device_code": "code", "user_code": "WDJB-MJHT", "verification_uri": format!("{url}/approve"),
             "expires_in": 600, "interval": 1,
         })
-    } else if String::from_utf8_lossy(&form).contains("device_code=code") {
+    } else if is_refused {
+        json!({ "error": "authorization_pending" })
+    } else if is_code {
         given(0)
     } else {
         let number = counts.asked.fetch_add(1, Ordering::AcqRel) + 1;
@@ -88,7 +95,9 @@ fn answer(mut stream: TcpStream, url: &str, counts: &Counts) {
         given(number)
     };
     let (body, length) = (body.to_string(), body.to_string().len());
-    let _ = write!(stream, "HTTP/1.1 200 .\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}");
+    let status = if is_refused { 400 } else { 200 };
+    let _ =
+        write!(stream, "HTTP/1.1 {status} .\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}");
 }
 
 /// The text of the only login.
@@ -129,6 +138,23 @@ fn a_command_that_is_ended_while_a_token_is_refreshed_keeps_what_comes() {
         let kept = login_of(&stand);
         assert!(kept.contains(&format!("refresh = refresh-{number}\n")), "{words:?}: {}", ended.stderr);
     }
+}
+
+#[test]
+fn a_login_of_which_nobody_hears_any_more_ends() {
+    let provider = Provider::new();
+    provider.counts.is_pending.store(true, Ordering::Release);
+    let stand = stand_by(&provider.issuers());
+    let mut login = stand.command(None, &["login"]);
+    let mut child = login.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut told = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    told.read_line(&mut line).unwrap();
+    assert!(line.contains("WDJB-MJHT"), "{line}");
+    // As when an ssh without a terminal ends.
+    drop(told);
+    assert!(wait_until(LIMIT, || child.try_wait().unwrap().is_some()));
+    assert_eq!(child.wait().unwrap().code(), Some(130));
 }
 
 #[test]
