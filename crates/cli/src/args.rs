@@ -67,7 +67,7 @@ use doctor::DoctorArgs;
 use frames::FramesCommand;
 use identity::IdentityArgs;
 use jobs::{JobArgs, JobsArgs, KeepJobArgs};
-use login::LoginArgs;
+use login::{LoginArgs, LogoutArgs};
 use model::{AdviseArgs, ModelCommand};
 use places::{CatArgs, CheckArgs, DuArgs, GcArgs, LsArgs, RmArgs, VerifyArgs};
 use probe::{PredictArgs, ProbeArgs};
@@ -127,8 +127,8 @@ pub enum Command {
     Identity(IdentityArgs),
     /// Log in at an identity provider whose tokens a daemon takes: approved in a browser, kept for all commands there
     Login(LoginArgs),
-    /// Forget such logins, and have what they gave taken back
-    Logout(LoginArgs),
+    /// Forget such logins, and have their provider give no more tokens by them
+    Logout(LogoutArgs),
     /// Compare two places by content, changing nothing
     Check(CheckArgs),
     /// List what is at a place
@@ -250,7 +250,8 @@ impl Command {
             Command::Slots(args) => args.ask.json,
             Command::Verify(args) => args.ask.json,
             Command::Identity(args) => args.json,
-            Command::Login(args) | Command::Logout(args) => args.json,
+            Command::Login(args) => args.json,
+            Command::Logout(args) => args.of.json,
             Command::Check(args) => args.ask.json,
             Command::Ls(args) => args.ask.json,
             Command::Du(args) => args.ask.json,

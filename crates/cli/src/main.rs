@@ -28,7 +28,7 @@ use args::serve::LogFormat;
 use clap::FromArgMatches;
 use std::ffi::OsString;
 use thalweg_cli::{args, config, exit, help_flag, place, spellings, units};
-use thalweg_client::{identity, threads};
+use thalweg_client::{identity, login, threads};
 use thalweg_mover::failure::{Failure, FailureKind};
 use thalweg_wire::path::Escaped;
 
@@ -81,12 +81,14 @@ fn main() -> std::process::ExitCode {
         true => commands::detach(&args.command, &words),
         false => commands::run(args.command, &places),
     };
-    match done {
+    let code: std::process::ExitCode = match done {
         Ok(exit) => and_told(exit).into(),
         // As with every Unix tool: whoever read it has what they wanted.
         Err(failure) if out::is_unread(&failure) => exit::Exit::Done.into(),
         Err(failure) => failed(&failure, json, is_data),
-    }
+    };
+    login::settle();
+    code
 }
 
 /// A reader takes what is not told for not done: that it could not be written is in the exit code.

@@ -5,6 +5,7 @@ use crate::{begun, show, threads};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use thalweg_client::login;
 use thalweg_mover::failure::{self, Result};
 use thalweg_mover::run::copy::Stop;
 use thalweg_sys::process;
@@ -36,6 +37,12 @@ pub fn heard() -> impl Iterator<Item = i32> {
     [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| !process::ignores(signal))
 }
 
+/// Ends the process at the second signal; not while a login would be lost by it.
+fn end(signal: i32) -> ! {
+    login::settle();
+    std::process::exit(128 + signal)
+}
+
 /// Stops in order at the first signal, telling what that means, and ends the process at the second.
 ///
 /// # Errors
@@ -43,7 +50,7 @@ pub fn heard() -> impl Iterator<Item = i32> {
 pub fn stop_on(stop: Arc<Stop>, telling: Option<&'static str>) -> Result<Asked> {
     listen(heard(), move |signal, is_first| {
         if !is_first {
-            std::process::exit(128 + signal);
+            end(signal);
         }
         stop.stop();
         if let Some(text) = telling {
@@ -61,7 +68,7 @@ pub fn stop_on(stop: Arc<Stop>, telling: Option<&'static str>) -> Result<Asked> 
 pub fn flag_on(stop: Arc<AtomicBool>) -> Result<()> {
     listen(heard(), move |signal, is_first| match is_first {
         true => stop.store(true, Ordering::Release),
-        false => std::process::exit(128 + signal),
+        false => end(signal),
     })
 }
 

@@ -17,6 +17,9 @@ mod tokens;
 #[path = "service/provider.rs"]
 mod provider;
 
+#[path = "service/logins.rs"]
+mod logins;
+
 #[path = "service/daemons.rs"]
 mod daemons;
 

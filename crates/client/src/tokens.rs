@@ -5,18 +5,21 @@
 //! 2. the file that `BEARER_TOKEN_FILE` names;
 //! 3. `$XDG_RUNTIME_DIR/bt_uUID`;
 //! 4. `/tmp/bt_uUID`;
-//! 5. a login for this server, at one of the issuers of the place file ([`crate::login`]).
+//! 5. a login for this server, at the first issuer of the place file where there is one that is not over
+//!    ([`crate::login`]).
 //!
 //! Files are for their owner alone. Those of 3 and 4 are ours and no links: anybody may make a name in `/tmp`.
 
-use crate::login::Account;
+use crate::login::{self, Account};
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
 use thalweg_mover::link::{PlaceFile, Token, TokenSource};
+use thalweg_mover::mutex;
 use thalweg_sys::{process, user};
 
 /// What fails.
@@ -27,6 +30,8 @@ const FIND: &str = "find a token";
 pub(crate) struct Discovered {
     issuers: Vec<String>,
     accounts: Vec<Account>,
+    /// Where the last token was.
+    source: Mutex<String>,
 }
 
 impl Discovered {
@@ -36,26 +41,40 @@ impl Discovered {
         let _ = process::forbid_core_dumps();
         let issuers = place.issuers.iter().map(|issuer| issuer.url.clone()).collect();
         // Without a home nobody is logged in.
-        Discovered { issuers, accounts: Account::all_of(place).unwrap_or_default() }
+        let accounts = Account::all_of(place).unwrap_or_default();
+        Discovered { issuers, accounts, source: Mutex::default() }
     }
+}
+
+/// Where a token of this process's environment is, if there is one.
+pub(crate) fn place_of_environment() -> Option<String> {
+    of_environment().place()
+}
+
+fn of_environment() -> Places {
+    Places::of(|name| std::env::var_os(name), Path::new("/tmp"), user::effective_uid())
 }
 
 impl TokenSource for Discovered {
     fn token(&self) -> Result<Token> {
-        let places = Places::of(|name| std::env::var_os(name), Path::new("/tmp"), user::effective_uid());
+        let places = of_environment();
         if let Some(token) = places.token()? {
+            *mutex::lock(&self.source) = places.source(!self.accounts.is_empty());
             return Ok(token);
         }
-        for account in &self.accounts {
-            if let Some(token) = account.token()? {
-                return Ok(token);
-            }
-        }
-        Err(places.none(&self.issuers(), !self.accounts.is_empty()))
+        let Some((token, issuer)) = login::first_token(&self.accounts)? else {
+            return Err(places.none(&self.issuers(), !self.accounts.is_empty()));
+        };
+        *mutex::lock(&self.source) = format!("the login at `{issuer}` by `thalweg login`");
+        Ok(token)
     }
 
     fn issuers(&self) -> String {
         self.issuers.iter().map(|issuer| format!("`{issuer}`")).collect::<Vec<_>>().join(", ")
+    }
+
+    fn source(&self) -> String {
+        mutex::lock(&self.source).clone()
     }
 }
 
@@ -105,6 +124,25 @@ impl Places {
             }
         }
         Ok(None)
+    }
+
+    /// Where the first is that is there.
+    fn place(&self) -> Option<String> {
+        let shown = |path: &PathBuf| format!("`{}`", failure::shown_path(path.as_os_str().as_bytes()));
+        if self.variable.is_some() {
+            return Some("BEARER_TOKEN".to_owned());
+        }
+        let is_there = |path: &&PathBuf| path.symlink_metadata().is_ok();
+        self.named.as_ref().or_else(|| self.usual.iter().find(is_there)).map(shown)
+    }
+
+    /// The same of the token that it has, for who may wonder why it is that. `may_log_in`: the place file says how.
+    fn source(&self, may_log_in: bool) -> String {
+        let place = self.place().unwrap_or_default();
+        match may_log_in {
+            true => format!("{place}, which counts before what `thalweg login` gives"),
+            false => place,
+        }
     }
 
     /// `may_log_in`: the place file says how.
@@ -160,6 +198,21 @@ mod tests {
         assert_eq!(found(&[in_runtime, in_file, empty]).unwrap().as_deref(), Some("named"));
         // One that was named and is not there is not passed over.
         assert!(found(&[in_runtime, ("BEARER_TOKEN_FILE", &scratch.path().join("none"))]).is_err());
+    }
+
+    #[test]
+    fn who_is_refused_hears_which_token_it_was_and_of_logins_only_where_there_may_be_one() {
+        let scratch = tempfile::tempdir().unwrap();
+        let variable = |name: &str| (name == "BEARER_TOKEN").then(|| "variable".into());
+        let none = || Places::of(|_| None, scratch.path(), 7);
+        assert_eq!(none().place(), None);
+        write(&scratch.path().join("bt_u7"), "shared", 0o600);
+        let place = none().place().unwrap();
+        assert!(place.contains("bt_u7"), "{place}");
+        let named = Places::of(variable, scratch.path(), 7);
+        assert_eq!(named.source(false), "BEARER_TOKEN");
+        let told = named.source(true);
+        assert!(told.contains("BEARER_TOKEN") && told.contains("thalweg login"), "{told}");
     }
 
     #[test]

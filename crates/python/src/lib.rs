@@ -71,5 +71,7 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(flow::stream, module)?)?;
     module.add_function(wrap_pyfunction!(predicting::predict, module)?)?;
     module.add_function(wrap_pyfunction!(law::law, module)?)?;
+    let settle = wrap_pyfunction!(work::settle, module)?;
+    module.py().import("atexit")?.call_method1("register", (settle, std::process::id()))?;
     Ok(())
 }

@@ -295,6 +295,14 @@ impl Teller {
     }
 }
 
+/// Waits, before `process` ends, until no login of its is in the middle of something. A fork has none of its threads.
+#[pyfunction]
+pub fn settle(py: Python<'_>, process: u32) {
+    if std::process::id() == process {
+        py.detach(thalweg_client::login::settle);
+    }
+}
+
 /// From now on the buffers of this process take at most so many bytes together; without, there is no bound.
 #[pyfunction]
 pub fn limit_memory(py: Python<'_>, bytes: Option<u64>) -> PyResult<()> {

@@ -1,13 +1,14 @@
-//! What holds for this whole process: its limits, its umask, the signals that it ignores. And what tells one process
-//! from another that has its number.
+//! What holds for this whole process: its limits, its umask, the signals that it ignores or holds. And what tells one
+//! process from another that has its number.
 
 use std::fs;
 use std::io;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use rustix::fs::Mode;
 use rustix::io::Errno;
-use rustix::process::Resource;
+use rustix::process::{Resource, Signal};
 
 /// Raises the limit of open descriptors to what this process may have; returns that limit.
 ///
@@ -113,6 +114,11 @@ fn ignore(signal: i32) -> io::Result<()> {
 /// Whether this process ignores a signal, as `nohup` has it of SIGHUP, and a shell of SIGINT for what it runs in the
 /// background. Ask before there is a handler of our own: one takes the place of that wish.
 pub fn ignores(signal: i32) -> bool {
+    handler_of(signal) == Some(libc::SIG_IGN)
+}
+
+/// What handles a signal; `None` if there is no such signal.
+fn handler_of(signal: i32) -> Option<libc::sighandler_t> {
     let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
     // JUSTIFICATION: neither std nor rustix tells how a signal is handled.
     // SAFETY: without a new action the kernel only writes the present one to a place of that type and size.
@@ -120,7 +126,64 @@ pub fn ignores(signal: i32) -> bool {
     // JUSTIFICATION: an out-parameter of a C call. SAFETY: zeroed before the call, and zeros are values of all its
     // fields: numbers, and a function that may be absent.
     let action = unsafe { action.assume_init() };
-    done == 0 && action.sa_sigaction == libc::SIG_IGN
+    (done == 0).then_some(action.sa_sigaction)
+}
+
+/// Signals that would end this process at once, and wait until this goes. Then the last that came does so.
+///
+/// It is the process's: one at a time. A signal that somebody listens for, or ignores, is theirs; also where they begin
+/// to meanwhile.
+#[derive(Debug)]
+pub struct HeldSignals(Vec<i32>);
+
+/// The last that came while some were held; 0 for none.
+static CAME: AtomicI32 = AtomicI32::new(0);
+
+/// Holds those by which a terminal, a user or a manager asks a process to end: SIGINT, SIGTERM and SIGHUP.
+pub fn hold_signals() -> HeldSignals {
+    HeldSignals::of(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
+}
+
+impl HeldSignals {
+    fn of(signals: &[i32]) -> HeldSignals {
+        CAME.store(0, Ordering::Release);
+        let is_deadly = |signal: &i32| handler_of(*signal) == Some(libc::SIG_DFL);
+        let held = signals.iter().copied().filter(is_deadly).filter(|&signal| handle(signal, note_it()));
+        HeldSignals(held.collect())
+    }
+}
+
+impl Drop for HeldSignals {
+    fn drop(&mut self) {
+        let is_ours = |signal: &i32| handler_of(*signal) == Some(note_it());
+        let freed: Vec<i32> = self.0.drain(..).filter(is_ours).collect();
+        for &signal in &freed {
+            handle(signal, libc::SIG_DFL);
+        }
+        let came = CAME.swap(0, Ordering::AcqRel);
+        if freed.contains(&came)
+            && let Some(signal) = Signal::from_named_raw(came)
+        {
+            // It ends us; a failure would leave us as if it had not come.
+            let _ = rustix::process::kill_process(rustix::process::getpid(), signal);
+        }
+    }
+}
+
+/// Has a signal handled so; false where the kernel has it otherwise.
+fn handle(signal: i32, handler: libc::sighandler_t) -> bool {
+    // JUSTIFICATION: std and rustix have no way to handle a signal.
+    // SAFETY: the handler is SIG_DFL, which runs no code of ours, or `note`, which is of the type of a handler and does
+    // one atomic store: that may be done in a signal's context.
+    (unsafe { libc::signal(signal, handler) }) != libc::SIG_ERR
+}
+
+fn note_it() -> libc::sighandler_t {
+    note as *const () as libc::sighandler_t
+}
+
+extern "C" fn note(signal: libc::c_int) {
+    CAME.store(signal, Ordering::Release);
 }
 
 /// When a process began, in clock ticks since boot: another one of the same number began at another moment. `None` if
@@ -148,6 +211,22 @@ mod tests {
         assert!(ignores(libc::SIGXFSZ));
         // Nobody ignores what nobody can.
         assert!(!ignores(libc::SIGKILL) && !ignores(-1));
+    }
+
+    /// What the others do with signals is the process's too: this takes some of which the default is to do nothing.
+    #[test]
+    fn a_signal_that_is_held_comes_afterwards_and_what_somebody_listens_for_is_theirs() {
+        let (held, theirs) = (libc::SIGURG, libc::SIGWINCH);
+        ignore(theirs).unwrap();
+        let signals = HeldSignals::of(&[held, theirs]);
+        assert_eq!(signals.0, [held]);
+        // JUSTIFICATION: rustix sends signals to a process, of which another thread may hear it, and later.
+        // SAFETY: it takes a number, and the handler is `note`.
+        unsafe { libc::raise(held) };
+        assert_eq!(CAME.load(Ordering::Acquire), held);
+        drop(signals);
+        assert_eq!((handler_of(held), CAME.load(Ordering::Acquire)), (Some(libc::SIG_DFL), 0));
+        assert!(ignores(theirs));
     }
 
     #[test]

@@ -38,12 +38,20 @@ impl Discovery {
     pub(crate) fn endpoint(&self, address: Option<&str>, what: &str) -> Result<Url> {
         let odd = |why: &str| odd(&self.issuer, &format!("{what}: {why}"));
         let address = address.ok_or_else(|| odd("it does not say where"))?;
-        let address = http::address(address).map_err(|why| odd(&why))?;
-        let is_near = http::address(&self.issuer).is_ok_and(|issuer| issuer.scheme() == "http");
-        if !is_near && address.scheme() != "https" {
-            return Err(odd("they are told without TLS"));
-        }
-        Ok(address)
+        named_by(&self.issuer, address).map_err(|why| odd(&why))
+    }
+}
+
+/// Reads an address that this issuer names: one of https, or for an issuer on the loopback one that is there too.
+///
+/// # Errors
+/// What is wrong, in words.
+pub(crate) fn named_by(issuer: &str, address: &str) -> std::result::Result<Url, String> {
+    let address = http::address(address)?;
+    let is_near = http::address(issuer).is_ok_and(|issuer| issuer.scheme() == "http");
+    match is_near || address.scheme() == "https" {
+        true => Ok(address),
+        false => Err("it is without TLS".to_owned()),
     }
 }
 

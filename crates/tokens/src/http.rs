@@ -13,7 +13,10 @@ use zeroize::Zeroizing;
 /// In this time a document is here, whole: two of them are fetched while a client waits to be let in.
 pub(crate) const FETCH_LIMIT: Duration = Duration::from_secs(3);
 /// In this time a question of a login is answered, behind which there may be a directory.
-pub(crate) const LOGIN_LIMIT: Duration = Duration::from_secs(5);
+pub const LOGIN_LIMIT: Duration = Duration::from_secs(5);
+/// In this time one that cannot be asked twice: a code, or a refresh token, may be good for nothing once it was shown.
+/// With a directory behind it that is slow, 5 s would lose login after login.
+pub const GRANT_LIMIT: Duration = Duration::from_secs(30);
 /// Larger documents are none of these: providers that publish certificates with their keys have some 10 KiB.
 pub(crate) const DOCUMENT_BYTES_MAX: u64 = 256 << 10;
 
@@ -57,7 +60,7 @@ pub(crate) fn fetch(agent: &ureq::Agent, address: &Url) -> Result<Vec<u8>> {
     answer.body_mut().with_config().limit(DOCUMENT_BYTES_MAX).read_to_vec().map_err(|error| fail(&error))
 }
 
-/// What is answered to a form: its status and its text.
+/// What is answered to a form within this time: its status and its text.
 ///
 /// # Errors
 /// As [`fetch`], whatever the status is.
@@ -65,11 +68,12 @@ pub(crate) fn post(
     agent: &ureq::Agent,
     address: &Url,
     form: &[(&str, &str)],
+    limit: Duration,
 ) -> Result<(u16, Zeroizing<Vec<u8>>)> {
     let fail =
         |error: &ureq::Error| Failure::new(FailureKind::Connection, FETCH, format!("`{address}`: {error}"));
-    let sent = agent.post(address.as_str()).send_form(form.iter().copied());
-    let mut answer = sent.map_err(|error| fail(&error))?;
+    let request = agent.post(address.as_str()).config().timeout_global(Some(limit)).build();
+    let mut answer = request.send_form(form.iter().copied()).map_err(|error| fail(&error))?;
     let body = answer.body_mut().with_config().limit(DOCUMENT_BYTES_MAX).read_to_vec();
     Ok((answer.status().as_u16(), Zeroizing::new(body.map_err(|error| fail(&error))?)))
 }

@@ -22,4 +22,5 @@ mod check;
 mod login;
 
 pub use check::{Checked, NotGood, Provider, issuer_of};
+pub use http::{GRANT_LIMIT, LOGIN_LIMIT};
 pub use login::{Asked, Granted, Login, Pace, Polled};

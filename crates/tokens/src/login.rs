@@ -6,10 +6,10 @@
 //! 4. [`Login::refresh`] has another token in the place of one that ends (RFC 6749, section 6). [`Login::revoke`] takes
 //!    back what was given (RFC 7009).
 //!
-//! Each is one question, answered within seconds, or an error; nothing here waits. What is answered is bounded, and no
-//! message has a token in it.
+//! Each is one question, answered within `LOGIN_LIMIT` (`GRANT_LIMIT` where what is asked with may be spent by it), or
+//! an error; nothing here waits. What is answered is bounded, and no message has a token in it.
 
-use crate::discovery::Discovery;
+use crate::discovery::{self, Discovery};
 use crate::http;
 use serde::de::{DeserializeOwned, Error, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -45,6 +45,7 @@ const REVOKE: &str = "take the token back";
 pub struct Login {
     issuer: String,
     client: String,
+    resource: Option<String>,
     agent: ureq::Agent,
     token: Url,
     device: Option<Url>,
@@ -91,6 +92,8 @@ pub struct Granted {
 /// How long to wait before the next question.
 #[derive(Debug)]
 pub struct Pace {
+    /// Where it answers.
+    asked: Duration,
     interval: Duration,
 }
 
@@ -109,7 +112,7 @@ struct GrantedText {
     access_token: Secret,
     token_type: String,
     expires_in: Option<Value>,
-    refresh_token: Option<Secret>,
+    refresh_token: Option<AnySecret>,
 }
 
 #[derive(Deserialize)]
@@ -117,8 +120,11 @@ struct ErrorText {
     error: String,
 }
 
-/// A token in an answer, of which no copy stays that is not wiped.
+/// A token in an answer.
 struct Secret(Token);
+
+/// The same, or none: some say so by an empty text.
+struct AnySecret(Option<Token>);
 
 impl<'de> Deserialize<'de> for Secret {
     fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Secret, D::Error> {
@@ -126,7 +132,15 @@ impl<'de> Deserialize<'de> for Secret {
     }
 }
 
+impl<'de> Deserialize<'de> for AnySecret {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<AnySecret, D::Error> {
+        from.deserialize_str(OneWordOrNone)
+    }
+}
+
 struct OneWord;
+
+struct OneWordOrNone;
 
 impl Visitor<'_> for OneWord {
     type Value = Secret;
@@ -138,6 +152,21 @@ impl Visitor<'_> for OneWord {
     fn visit_str<E: Error>(self, text: &str) -> std::result::Result<Secret, E> {
         // What it was is not told.
         Token::from_bytes(text.as_bytes()).map(Secret).map_err(|_| E::custom("it is no token"))
+    }
+}
+
+impl Visitor<'_> for OneWordOrNone {
+    type Value = AnySecret;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a token, or nothing")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> std::result::Result<AnySecret, E> {
+        match text {
+            "" => Ok(AnySecret(None)),
+            text => OneWord.visit_str(text).map(|secret| AnySecret(Some(secret.0))),
+        }
     }
 }
 
@@ -158,11 +187,18 @@ impl Login {
         Ok(Login {
             issuer: issuer.to_owned(),
             client: client.to_owned(),
+            resource: None,
             token: told.endpoint(told.token_endpoint.as_deref(), "its tokens")?,
             device: some(&told.device_authorization_endpoint, "its codes for logins")?,
             revocation: some(&told.revocation_endpoint, "where tokens are taken back")?,
             agent,
         })
+    }
+
+    /// The same, which asks for tokens for this resource (RFC 8707) or audience, if one is given: providers know it by
+    /// either name.
+    pub fn asking_for(self, resource: Option<&str>) -> Login {
+        Login { resource: resource.map(str::to_owned), ..self }
     }
 
     /// Asks for a code, for these scopes; without any for what the provider gives anyway.
@@ -180,8 +216,8 @@ impl Login {
         if !scopes.is_empty() {
             form.push(("scope", scopes.as_str()));
         }
-        let told: AskedText =
-            self.ask(device, &form, LOG_IN)?.map_err(|error| self.refused(&error, LOG_IN))?;
+        let told = self.ask(device, form, LOG_IN, http::LOGIN_LIMIT)?;
+        let told: AskedText = told.map_err(|error| self.refused(&error, LOG_IN))?;
         let odd = |why: &str| self.fail(FailureKind::Connection, LOG_IN, why);
         let is_typed = (1..=CODE_BYTES_MAX).contains(&told.user_code.len())
             && told.user_code.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
@@ -191,7 +227,8 @@ impl Login {
         // It is opened in a browser, with a password to follow.
         let opened = |address: &str| {
             let is_short = address.len() <= ADDRESS_BYTES_MAX;
-            http::address(address).ok().filter(|_| is_short).map(|address| address.to_string())
+            let address = discovery::named_by(&self.issuer, address).ok();
+            address.filter(|_| is_short).map(|address| address.to_string())
         };
         let address = opened(&told.verification_uri);
         Ok(Asked {
@@ -210,12 +247,12 @@ impl Login {
     /// `Permission` if it was not and will not be: it was refused, or its time is over; `Connection` if the provider
     /// does not answer, or makes no sense.
     pub fn poll(&self, asked: &Asked) -> Result<Polled> {
-        let form = [
+        let form = vec![
             ("grant_type", "urn:ietf:params:oauth:grant-type:device_code"),
             ("device_code", asked.code.as_str()),
             ("client_id", self.client.as_str()),
         ];
-        match self.ask(&self.token, &form, LOG_IN)? {
+        match self.ask(&self.token, form, LOG_IN, http::GRANT_LIMIT)? {
             Ok(told) => self.granted(told, LOG_IN).map(Polled::Granted),
             Err(error) if error == "authorization_pending" => Ok(Polled::Pending),
             Err(error) if error == "slow_down" => Ok(Polled::TooSoon),
@@ -230,12 +267,12 @@ impl Login {
     /// `Permission` (`TokenNotTaken`) if the login is over; `Connection` if the provider does not answer, or makes no
     /// sense.
     pub fn refresh(&self, refresh: &Token) -> Result<Granted> {
-        let form = [
+        let form = vec![
             ("grant_type", "refresh_token"),
             ("refresh_token", refresh.as_str()),
             ("client_id", self.client.as_str()),
         ];
-        match self.ask(&self.token, &form, REFRESH)? {
+        match self.ask(&self.token, form, REFRESH, http::GRANT_LIMIT)? {
             Ok(told) => self.granted(told, REFRESH),
             Err(error) if error == "invalid_grant" => {
                 let why = "the login is over: log in again with `thalweg login`";
@@ -255,7 +292,7 @@ impl Login {
         let kind = if is_refresh { "refresh_token" } else { "access_token" };
         let form =
             [("token", token.as_str()), ("token_type_hint", kind), ("client_id", self.client.as_str())];
-        let (status, body) = http::post(&self.agent, revocation, &form)?;
+        let (status, body) = http::post(&self.agent, revocation, &form, http::LOGIN_LIMIT)?;
         match status {
             // What it does not know is gone as well.
             200 => Ok(true),
@@ -270,18 +307,22 @@ impl Login {
         Ok(Granted {
             access: told.access_token.0,
             lasts: seconds(told.expires_in.as_ref()).unwrap_or(TOKEN_LASTS),
-            refresh: told.refresh_token.map(|secret| secret.0),
+            refresh: told.refresh_token.and_then(|secret| secret.0),
         })
     }
 
-    /// What is answered to a form, or the name of the error.
-    fn ask<T: DeserializeOwned>(
-        &self,
+    /// What is answered to a form, and to what the tokens are for, or the name of the error.
+    fn ask<'a, T: DeserializeOwned>(
+        &'a self,
         address: &Url,
-        form: &[(&str, &str)],
+        mut form: Vec<(&'a str, &'a str)>,
         operation: &str,
+        limit: Duration,
     ) -> Result<std::result::Result<T, String>> {
-        let (status, body) = http::post(&self.agent, address, form)?;
+        if let Some(resource) = &self.resource {
+            form.extend([("resource", resource.as_str()), ("audience", resource.as_str())]);
+        }
+        let (status, body) = http::post(&self.agent, address, &form, limit)?;
         if status != 200 {
             return self.error_in(status, &body, operation).map(Err);
         }
@@ -303,10 +344,15 @@ impl Login {
 
     fn refused(&self, error: &str, operation: &str) -> Failure {
         let why = match error {
-            "access_denied" => "it was refused there".to_owned(),
+            // The second is Entra's.
+            "access_denied" | "authorization_declined" => "it was refused there".to_owned(),
             "expired_token" => "nobody approved it in time: begin again".to_owned(),
             "invalid_client" | "unauthorized_client" => {
                 format!("it has no such client without a secret, or none that may do this: `{}`", self.client)
+            }
+            "invalid_target" => {
+                let asked = self.resource.as_deref().unwrap_or("none");
+                format!("it gives no tokens for the resource that is asked for: `{asked}`")
             }
             other => format!("it answers `{other}`"),
         };
@@ -321,7 +367,8 @@ impl Login {
 impl Pace {
     /// That which the provider asks for.
     pub fn of(asked: &Asked) -> Pace {
-        Pace { interval: asked.interval.clamp(Duration::from_secs(1), INTERVAL_MAX) }
+        let interval = asked.interval.clamp(Duration::from_secs(1), INTERVAL_MAX);
+        Pace { asked: interval, interval }
     }
 
     /// How long to wait.
@@ -331,7 +378,13 @@ impl Pace {
 
     /// It was asked too soon.
     pub fn slow_down(&mut self) {
-        self.interval = (self.interval + INTERVAL).min(INTERVAL_MAX);
+        self.asked = (self.asked + INTERVAL).min(INTERVAL_MAX);
+        self.interval = self.asked;
+    }
+
+    /// It answered: what it was left alone for before is over.
+    pub fn answered(&mut self) {
+        self.interval = self.asked;
     }
 
     /// It did not answer.

@@ -4,7 +4,7 @@ use crate::exit;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// Options of login and logout.
+/// Options of login, which logout has as well.
 #[derive(Debug, clap::Args)]
 #[command(after_help = exit::help())]
 pub struct LoginArgs {
@@ -22,4 +22,16 @@ pub struct LoginArgs {
     /// Events as JSON, one a line, on stdout
     #[arg(long)]
     pub json: bool,
+}
+
+/// Options of logout.
+#[derive(Debug, clap::Args)]
+#[command(after_help = exit::help())]
+pub struct LogoutArgs {
+    /// Of which daemon and issuer.
+    #[command(flatten)]
+    pub of: LoginArgs,
+    /// All logins that are kept, whatever their place files say by now; --ticket is not asked then
+    #[arg(long, conflicts_with_all = ["place", "issuer"])]
+    pub all: bool,
 }

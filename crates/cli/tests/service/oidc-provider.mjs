@@ -1,15 +1,16 @@
 // An identity provider on the loopback, for tests: the certified oidc-provider, whose sign-in takes any name.
 //
-// node oidc-provider.mjs DIRECTORY-OF-THE-PACKAGE AUDIENCE SECONDS-A-TOKEN-LASTS
+// node oidc-provider.mjs DIRECTORY-OF-THE-PACKAGE SECONDS-A-TOKEN-LASTS
 //
 // It prints its issuer when it listens, and ends with its stdin. Its clients: `machine`, which has tokens by its secret
-// alone, and `thalweg`, which has none and logs people in.
+// alone, and `thalweg`, which has none and logs people in. Its tokens are for the resource that each question names: who
+// names none has one that no server takes.
 import { generateKeyPairSync } from 'node:crypto';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
-const [home, audience, seconds] = process.argv.slice(2);
+const [home, seconds] = process.argv.slice(2);
 const { default: Provider } = await import(pathToFileURL(join(home, 'lib/index.js')));
 
 const key = (kid, alg, kind, options) => {
@@ -49,8 +50,6 @@ const provider = new Provider(issuer, {
     revocation: { enabled: true },
     resourceIndicators: {
       enabled: true,
-      defaultResource: () => audience,
-      useGrantedResource: () => true,
       getResourceServerInfo: (ctx, resource, client) => ({
         scope: scopes,
         audience: resource,

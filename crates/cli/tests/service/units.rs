@@ -96,6 +96,15 @@ fn an_update_has_every_unit_that_stays_begin_again_and_a_removal_leaves_none_tha
 }
 
 #[test]
+fn a_watch_and_a_stream_keep_logins_where_their_units_let_them_write() {
+    for name in ["thalweg-watch@", "thalweg-stream@"] {
+        let unit = packaged(&format!("packaging/systemd/{name}.service"));
+        let state = of_the_unit(&unit, "StateDirectory");
+        assert_eq!(of_the_unit(&unit, "Environment"), format!("XDG_STATE_HOME=%S/{state}"));
+    }
+}
+
+#[test]
 fn the_package_starts_and_enables_nothing_and_its_user_is_that_of_the_units() {
     let script = packaged("packaging/debian/postinst");
     for word in [" start ", " enable ", " restart ", "--now"] {

@@ -9,8 +9,8 @@ pub(super) fn of(failure: &Failure) -> Option<&'static str> {
              with --ticket or THALWEG_TICKET"
         }
         (_, Reason::TokenNotTaken) => {
-            "log in with `thalweg login`, or have another token from that issuer, for instance by `oidc-token` of oidc-agent, and \
-             give it with BEARER_TOKEN_FILE or BEARER_TOKEN; `thalweg serve` there says in its log why it takes none"
+            "have another token from that issuer, for instance by `oidc-token` of oidc-agent, and give it with BEARER_TOKEN_FILE or \
+             BEARER_TOKEN; `thalweg serve` there says in its log why it takes none"
         }
         (_, Reason::StoreNotTrusted) => {
             "if its authority is your own, name that with `ca` in [place.NAME], or with AWS_CA_BUNDLE"

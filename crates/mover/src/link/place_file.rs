@@ -9,10 +9,11 @@
 //! issuers = ["https://iam.example.org/"]
 //! clients = ["thalweg"]
 //! scopes = ["openid offline_access"]
+//! resources = ["https://data.example.org"]
 //! ```
 //!
-//! It is read as a ticket is: the keys once each, in any order. The last two, which may be missing, have one text for
-//! each issuer: what a login there asks for, and as whom; where nobody logs in there, an empty one.
+//! It is read as a ticket is: the keys once each, in any order. The last three, which may be missing, have one text for
+//! each issuer: as whom a login there asks, for what, and where that is to be good; or an empty one.
 
 use super::identity::Fingerprint;
 use super::ticket::{TICKET_BYTES_MAX, Ticket, check_addresses, list_of_strings, string};
@@ -35,10 +36,13 @@ pub const ISSUER_BYTES_MAX: usize = 512;
 const CLIENT_BYTES_MAX: usize = 255;
 /// Longest list of scopes of an issuer, with the spaces between them.
 const SCOPES_BYTES_MAX: usize = 1024;
+/// Longest name of a resource.
+const RESOURCE_BYTES_MAX: usize = 255;
+/// Longest of what a place file says of one issuer, with what stands between the texts.
+const OF_ISSUER_BYTES_MAX: usize =
+    ISSUER_BYTES_MAX + CLIENT_BYTES_MAX + SCOPES_BYTES_MAX + RESOURCE_BYTES_MAX + 16;
 // What is read of a ticket is enough for a place file.
-const _: () = assert!(
-    ISSUERS_MAX * (ISSUER_BYTES_MAX + CLIENT_BYTES_MAX + SCOPES_BYTES_MAX + 12) < TICKET_BYTES_MAX / 2
-);
+const _: () = assert!(ISSUERS_MAX * OF_ISSUER_BYTES_MAX < TICKET_BYTES_MAX / 2);
 
 /// An identity provider whose tokens a server takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +55,9 @@ pub struct Issuer {
     /// What a login asks for, at most 1024 bytes with a space between two of them. None: what the provider gives
     /// anyway.
     pub scopes: Vec<String>,
+    /// For what the tokens of a login are asked (RFC 8707), at most 255 bytes. `None`: what the provider makes them for
+    /// anyway.
+    pub resource: Option<String>,
 }
 
 /// What a client needs to know of a server that takes tokens.
@@ -165,6 +172,10 @@ impl PlaceFile {
             let scopes = of_issuers(|issuer| issuer.scopes.join(" "));
             text.push_str(&format!("clients = [{clients}]\nscopes = [{scopes}]\n"));
         }
+        if self.issuers.iter().any(|issuer| issuer.resource.is_some()) {
+            let resources = of_issuers(|issuer| issuer.resource.clone().unwrap_or_default());
+            text.push_str(&format!("resources = [{resources}]\n"));
+        }
         Ok(text)
     }
 
@@ -174,7 +185,7 @@ impl PlaceFile {
     /// `Usage`, with the line's number, for anything but a place file.
     pub fn from_text(text: &str) -> Result<PlaceFile> {
         let (mut version, mut addresses, mut server, mut issuers) = (None, None, None, None);
-        let (mut clients, mut scopes) = (None, None);
+        let (mut clients, mut scopes, mut resources) = (None, None, None);
         for (at, line) in text.lines().enumerate() {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
@@ -202,11 +213,12 @@ impl PlaceFile {
                     let text = string(value).ok_or_else(|| odd("it is no string"))?;
                     server.replace(text.parse()?).is_none()
                 }
-                "issuers" | "clients" | "scopes" => {
+                "issuers" | "clients" | "scopes" | "resources" => {
                     let list = list_of_strings(value).ok_or_else(|| odd("it is no list of strings"))?;
                     match key {
                         "issuers" => issuers.replace(list).is_none(),
                         "clients" => clients.replace(list).is_none(),
+                        "resources" => resources.replace(list).is_none(),
                         _ => scopes.replace(list).is_none(),
                     }
                 }
@@ -220,14 +232,18 @@ impl PlaceFile {
         version.ok_or_else(|| missing(VERSION))?;
         let urls: Vec<String> = issuers.ok_or_else(|| missing("issuers"))?;
         let none = || vec![String::new(); urls.len()];
-        let (clients, scopes) = (clients.unwrap_or_else(none), scopes.unwrap_or_else(none));
-        if clients.len() != urls.len() || scopes.len() != urls.len() {
-            return Err(refuse("`clients` and `scopes` have one text for each issuer"));
+        let [clients, scopes, resources] =
+            [clients, scopes, resources].map(|list: Option<Vec<String>>| list.unwrap_or_else(none));
+        if [&clients, &scopes, &resources].iter().any(|list| list.len() != urls.len()) {
+            return Err(refuse("`clients`, `scopes` and `resources` have one text for each issuer"));
         }
-        let issuers = urls.into_iter().zip(clients).zip(scopes).map(|((url, client), scopes)| Issuer {
+        let said = |text: String| Some(text).filter(|text| !text.is_empty());
+        let of_logins = clients.into_iter().zip(scopes).zip(resources);
+        let issuers = urls.into_iter().zip(of_logins).map(|(url, ((client, scopes), resource))| Issuer {
             url,
-            client: Some(client).filter(|client| !client.is_empty()),
+            client: said(client),
             scopes: scopes.split_ascii_whitespace().map(str::to_owned).collect(),
+            resource: said(resource),
         });
         let issuers: Vec<Issuer> = issuers.collect();
         check_issuers(&issuers)?;
@@ -271,10 +287,18 @@ impl Issuer {
             return Err("a client is one word of at most 255 bytes, without `,`, `\"` and `\\`".to_owned());
         }
         if bytes > SCOPES_BYTES_MAX || !self.scopes.iter().all(|scope| is_word(scope)) {
-            return Err("scopes are words without `,`, `\"` and `\\`, at most 1024 bytes in all".to_owned());
+            return Err(
+                "scopes are a list of words, one scope each, without `,`, `\"` and `\\`, at most 1024 bytes \
+                        in all"
+                    .to_owned(),
+            );
         }
-        match self.client.is_none() && !self.scopes.is_empty() {
-            true => Err("scopes are what a client asks for, and there is none".to_owned()),
+        let is_named = |resource: &String| resource.len() <= RESOURCE_BYTES_MAX && is_word(resource);
+        if !self.resource.as_ref().is_none_or(is_named) {
+            return Err("a resource is one word of at most 255 bytes, without `,`, `\"` and `\\`".to_owned());
+        }
+        match self.client.is_none() && (!self.scopes.is_empty() || self.resource.is_some()) {
+            true => Err("scopes and a resource are what a client asks for, and there is none".to_owned()),
             false => Ok(()),
         }
     }
@@ -297,11 +321,17 @@ mod tests {
             addresses: vec!["data.example.org:8487".into(), "[2001:db8::7]:8487".into()],
             server: Fingerprint([7; 32]),
             issuers: vec![
-                Issuer { url: "https://iam.example.org/".into(), client: None, scopes: Vec::new() },
+                Issuer {
+                    url: "https://iam.example.org/".into(),
+                    client: None,
+                    scopes: Vec::new(),
+                    resource: None,
+                },
                 Issuer {
                     url: "https://sso.example.org/realms/science".into(),
                     client: Some("thalweg".into()),
                     scopes: vec!["openid".into(), "storage.read:/".into()],
+                    resource: Some("https://data.example.org".into()),
                 },
             ],
         }
@@ -351,13 +381,14 @@ mod tests {
         assert!(refused(&good.replace("thalweg\"", "two words\"")).contains("one word"));
         assert!(refused(&good.replace("\"thalweg\"", "\"\"")).contains("and there is none"));
         assert!(refused(&good.replace("openid", &"x".repeat(1024))).contains("1024 bytes"));
+        assert!(refused(&good.replace("https://data", &"x".repeat(255))).contains("a resource is one word"));
     }
 
     #[test]
     fn a_place_file_where_nobody_logs_in_says_nothing_of_that() {
         let issuers = vec![place().issuers.swap_remove(0)];
         let text = PlaceFile { issuers, ..place() }.to_text().unwrap();
-        assert!(!text.contains("clients") && !text.contains("scopes"), "{text}");
+        assert!(!["clients", "scopes", "resources"].iter().any(|key| text.contains(key)), "{text}");
         assert_eq!(PlaceFile::from_text(&text).unwrap().issuers.len(), 1);
     }
 

@@ -3,9 +3,10 @@
 use crate::failure::{of_io, shown_path};
 use crate::{Failure, FailureKind, Result};
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
-use thalweg_sys::atomic_file::{self, Durability};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use thalweg_sys::Replace;
+use thalweg_sys::atomic_file::{self, AtomicFile, Durability};
 use zeroize::Zeroizing;
 
 /// Reads at most `bytes_max` bytes, following links. The check is made on the open file, not on the name.
@@ -61,6 +62,56 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     atomic_file::write(path, bytes, 0o600, Durability::Synced).map_err(not_written)
 }
 
+/// Room on the disk for such a file, which is given back if it is dropped. Where a block is never written twice (btrfs,
+/// ZFS) it may not do: then [`Room::fill`] fails, and what was there stands.
+#[derive(Debug)]
+pub struct Room {
+    file: AtomicFile,
+    path: PathBuf,
+}
+
+impl Room {
+    /// That for a file of this name and of so many bytes.
+    ///
+    /// # Errors
+    /// As [`replace`]; above all that there is none.
+    pub fn of(path: &Path, bytes: usize) -> Result<Room> {
+        let room = Room {
+            file: AtomicFile::begin(path, 0o600, Durability::Synced).map_err(not_written)?,
+            path: path.to_owned(),
+        };
+        room.note(room.file.file().write_all_at(&filler(bytes), 0))?;
+        room.note(room.file.file().sync_all())?;
+        Ok(room)
+    }
+
+    /// Has the file appear with these bytes, which are at most as many, in place of one of its name.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn fill(self, bytes: &[u8]) -> Result<()> {
+        self.note(self.file.file().write_all_at(bytes, 0))?;
+        self.note(self.file.file().set_len(bytes.len() as u64))?;
+        self.file.finish(Replace::Existing).map_err(not_written)
+    }
+
+    fn note(&self, done: io::Result<()>) -> Result<()> {
+        done.map_err(|error| place(of_io("write", &error), &self.path))
+    }
+}
+
+/// Bytes that take as much room as a secret does, also where a file system compresses.
+fn filler(bytes: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    };
+    std::iter::repeat_with(next).flatten().take(bytes).collect()
+}
+
 fn not_written(error: atomic_file::Error) -> Failure {
     place(of_io("write", &error.cause), &error.path)
 }
@@ -93,6 +144,25 @@ mod tests {
             assert_eq!(refused.kind, kind, "{refused}");
             assert!(refused.cause.contains(why) && !refused.cause.contains("chmod"), "{refused}");
         }
+    }
+
+    #[test]
+    fn room_is_on_the_disk_before_it_is_filled_and_is_given_back() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("file");
+        std::fs::write(&path, "old").unwrap();
+        let hidden = || {
+            let entries = std::fs::read_dir(scratch.path()).unwrap().map(|entry| entry.unwrap());
+            let others = entries.filter(|entry| entry.file_name() != "file");
+            others.map(|entry| entry.metadata().unwrap().blocks() * 512).sum::<u64>()
+        };
+        let room = Room::of(&path, 40_000).unwrap();
+        assert!(hidden() >= 40_000);
+        drop(room);
+        assert_eq!((hidden(), std::fs::read_to_string(&path).unwrap().as_str()), (0, "old"));
+        Room::of(&path, 40_000).unwrap().fill(b"new").unwrap();
+        assert_eq!((hidden(), std::fs::read_to_string(&path).unwrap().as_str()), (0, "new"));
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
     }
 
     #[test]

@@ -24,6 +24,9 @@ pub trait TokenSource: fmt::Debug + Send + Sync {
 
     /// Who makes tokens that the server takes, for messages.
     fn issuers(&self) -> String;
+
+    /// Where the last token was, for messages.
+    fn source(&self) -> String;
 }
 
 impl Token {

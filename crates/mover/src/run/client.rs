@@ -376,13 +376,14 @@ impl Client {
             refused: Mutex::default(),
         });
         let mail = Arc::new(Mail::default());
+        let to_show = dialler.to_show()?;
         let dialled = Instant::now();
         let until = dialler.deadline();
         let fd = dialler.connect.connect(left(until))?;
         let until = dialler.deadline_once_connected(until);
         mark(&fd, settings.dscp);
         let tcp_rtt = thalweg_sys::socket::tcp_info(&fd).ok().map(|info| info.rtt_min.min(dialled.elapsed()));
-        let mut connection = dialler.secure(fd, None, until)?;
+        let mut connection = dialler.secure(fd, None, to_show, until)?;
         let key = connection.export_session_key()?;
         let asked = Instant::now();
         let answer = connection.hello(&Hello::new(Purpose::Control, settings.cipher), left(until))?;

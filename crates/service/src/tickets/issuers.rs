@@ -106,6 +106,7 @@ struct IssuerText {
     name: Option<OneOrMore>,
     client: Option<String>,
     scopes: Option<OneOrMore>,
+    resource: Option<String>,
     #[serde(default)]
     rule: Vec<RuleText>,
 }
@@ -260,8 +261,9 @@ impl Issuer {
             });
         let rules = rules.collect::<InWords<Vec<Rule>>>()?;
         let scopes = told.scopes.map_or_else(Vec::new, OneOrMore::into_list);
-        let told = place_file::Issuer { url: told.issuer, client: told.client, scopes };
-        told.check().map_err(|why| format!("`client`, `scopes`: {why}"))?;
+        let told =
+            place_file::Issuer { url: told.issuer, client: told.client, scopes, resource: told.resource };
+        told.check().map_err(|why| format!("`client`, `scopes`, `resource`: {why}"))?;
         Ok(Issuer { name, provider, holder, told, rules })
     }
 
@@ -573,16 +575,21 @@ export = ["data:ro"]
             assert!(odd("audience = \"data\"", &login(text)).contains("`client`"), "{text}");
         }
         assert!(odd("audience = \"data\"", &login("scopes = [\"openid\"]")).contains("there is none"));
+        assert!(odd("audience = \"data\"", &login("resource = \"data\"")).contains("there is none"));
+        let as_one = login("client = \"a\"\nscopes = \"openid offline_access\"");
+        assert!(odd("audience = \"data\"", &as_one).contains("a list of words, one scope each"));
     }
 
     #[test]
     fn a_place_file_is_told_how_one_logs_in_at_a_provider_where_that_is_said() {
-        let login = "audience = \"data\"\nclient = \"thalweg\"\nscopes = [\"openid\", \"offline_access\"]";
+        let login = "audience = \"data\"\nclient = \"thalweg\"\nscopes = [\"openid\", \"offline_access\"]\n\
+                     resource = \"https://data.example.org\"";
         let file = FILE.replacen("audience = \"data\"", login, 1);
         let told = Issuers::from_text(&file, rate).unwrap().told();
         assert_eq!((&told[0].client, told[0].scopes.len()), (&None, 0));
         assert_eq!(told[1].url, "https://other.example.org");
         assert_eq!(told[1].client.as_deref(), Some("thalweg"));
         assert_eq!(told[1].scopes, ["openid", "offline_access"]);
+        assert_eq!(told[1].resource.as_deref(), Some("https://data.example.org"));
     }
 }

@@ -62,6 +62,11 @@ impl Issuer {
     fn last_heard(&self) -> String {
         self.heard.lock().unwrap().last().cloned().unwrap_or_default()
     }
+
+    /// Whether somebody went where an answer of 302 leads.
+    fn led_elsewhere(&self) -> bool {
+        self.heard.lock().unwrap().iter().any(|heard| heard.starts_with("/elsewhere"))
+    }
 }
 
 /// One question on one connection.
@@ -80,9 +85,12 @@ fn answer(mut stream: TcpStream, answers: &Answers, heard: &Heard) {
     let path = first.split(' ').nth(1).unwrap_or_default();
     heard.lock().unwrap().push(format!("{path} {}", String::from_utf8_lossy(&form)));
     let (status, body) = answers.lock().unwrap().pop_front().unwrap_or((500, String::new()));
-    let length = body.len();
-    let _ =
-        write!(stream, "HTTP/1.1 {status} .\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}");
+    let (length, here) = (body.len(), stream.local_addr().unwrap());
+    let leads = if status == 302 { format!("location: http://{here}/elsewhere\r\n") } else { String::new() };
+    let _ = write!(
+        stream,
+        "HTTP/1.1 {status} .\r\nconnection: close\r\n{leads}content-length: {length}\r\n\r\n{body}"
+    );
 }
 
 fn error(name: &str) -> Value {
@@ -133,6 +141,7 @@ fn who_refuses_or_comes_too_late_hears_so_and_a_provider_that_fails_is_asked_aga
     };
     for (name, why) in [
         ("access_denied", "refused there"),
+        ("authorization_declined", "refused there"),
         ("expired_token", "in time"),
         ("invalid_client", "no such client"),
         ("odd_one", "`odd_one`"),
@@ -152,6 +161,7 @@ fn who_refuses_or_comes_too_late_hears_so_and_a_provider_that_fails_is_asked_aga
         assert_eq!(failure.kind, FailureKind::Connection, "{failure}");
         assert!(!failure.to_string().contains("two words"), "{failure}");
     }
+    assert!(!issuer.led_elsewhere(), "a form was sent where an answer leads");
     // A key of the client's own goes with these.
     let bound = json!({ "access_token": "bound", "token_type": "DPoP" });
     assert_eq!(over(200, &bound).kind, FailureKind::Unsupported);
@@ -176,6 +186,9 @@ fn questions_come_as_seldom_as_a_provider_asks_for_and_never_more_seldom_than_on
     assert_eq!(waits(&pace), 10);
     pace.back_off();
     assert_eq!(waits(&pace), 20);
+    // What it was asked to keep to stays.
+    pace.answered();
+    assert_eq!(waits(&pace), 10);
     (0..10).for_each(|_| pace.back_off());
     assert_eq!(waits(&pace), 60);
 }
@@ -206,6 +219,50 @@ fn nobody_is_asked_to_open_or_type_what_is_odd() {
 }
 
 #[test]
+fn a_provider_with_tls_has_nobody_open_a_page_without() {
+    let issuer = Issuer::new();
+    // As one that is reached by TLS, for which it would need a certificate.
+    let login = Login { issuer: "https://iam.example.org/".to_owned(), ..issuer.login() };
+    let asked = |plain: &str, with_code: &str| {
+        let mut asked = issuer.asked();
+        asked["verification_uri"] = json!(plain);
+        asked["verification_uri_complete"] = json!(with_code);
+        issuer.will_answer(200, &asked);
+        login.begin(&[])
+    };
+    let (secure, near) = ("https://iam.example.org/approve", "http://127.0.0.1:1/approve");
+    assert_eq!(asked(near, secure).unwrap_err().kind, FailureKind::Connection);
+    assert_eq!(asked(secure, near).unwrap().address_with_code, None);
+    assert_eq!(asked(secure, secure).unwrap().address_with_code.as_deref(), Some(secure));
+}
+
+#[test]
+fn what_the_tokens_are_for_is_said_with_each_question_for_one() {
+    let issuer = Issuer::new();
+    let login = issuer.login().asking_for(Some("https://data.example.org"));
+    let refresh = Token::from_bytes(b"a-refresh-token").unwrap();
+    let said = || {
+        let heard = issuer.last_heard();
+        for name in ["resource", "audience"] {
+            let part = format!("&{name}=https%3A%2F%2Fdata.example.org");
+            assert!(heard.contains(&part), "{heard}");
+        }
+    };
+    issuer.will_answer(200, &issuer.asked());
+    let asked = login.begin(&[]).unwrap();
+    said();
+    issuer.will_answer(400, &error("authorization_pending"));
+    assert!(matches!(login.poll(&asked), Ok(Polled::Pending)));
+    said();
+    issuer.will_answer(200, &granted(None));
+    login.refresh(&refresh).unwrap();
+    said();
+    issuer.will_answer(400, &error("invalid_target"));
+    let refused = login.poll(&asked).unwrap_err();
+    assert!(refused.cause.contains("`https://data.example.org`"), "{refused}");
+}
+
+#[test]
 fn a_provider_that_calls_itself_otherwise_or_has_no_such_logins_is_refused() {
     let issuer = Issuer::new();
     let mut other = issuer.discovery();
@@ -213,6 +270,8 @@ fn a_provider_that_calls_itself_otherwise_or_has_no_such_logins_is_refused() {
     issuer.will_answer(200, &other);
     let refused = Login::find(&issuer.url, "thalweg").map(|_| ()).unwrap_err();
     assert!(refused.cause.contains("calls itself otherwise"), "{refused}");
+    issuer.will_answer(302, &Value::Null);
+    assert!(Login::find(&issuer.url, "thalweg").is_err() && !issuer.led_elsewhere());
     let mut elsewhere = issuer.discovery();
     elsewhere["token_endpoint"] = json!("http://iam.example.org/token");
     issuer.will_answer(200, &elsewhere);
@@ -234,8 +293,11 @@ fn another_token_is_had_by_the_login_until_that_is_over_or_taken_back() {
     let given = login.refresh(&refresh).unwrap();
     assert_eq!(given.refresh.map(|token| token.as_str().to_owned()).as_deref(), Some("another"));
     assert!(issuer.last_heard().contains("refresh_token=a-refresh-token"), "{}", issuer.last_heard());
-    issuer.will_answer(200, &granted(None));
-    assert!(login.refresh(&refresh).unwrap().refresh.is_none());
+    // Some say by an empty text that there is none.
+    for none in [None, Some("")] {
+        issuer.will_answer(200, &granted(none));
+        assert!(login.refresh(&refresh).unwrap().refresh.is_none());
+    }
     issuer.will_answer(400, &error("invalid_grant"));
     let over = login.refresh(&refresh).unwrap_err();
     assert_eq!((over.kind, over.reason), (FailureKind::Permission, Reason::TokenNotTaken));

@@ -171,36 +171,47 @@ impl Dialler {
         if self.connect.is_carried() { self.deadline() } else { until }
     }
 
-    /// A connection of this `stream`, or else the control connection: on that the peer hears who we are first, if it
-    /// goes by tokens. With that it knows the certificate of the streams.
-    pub(super) fn secure(&self, fd: OwnedFd, stream: Option<u16>, until: Instant) -> Result<Connection> {
+    /// The token to be shown on the next control connection, if one is. It is asked for before that is dialled: who
+    /// makes tokens may take longer than a dial, and than the peer waits.
+    ///
+    /// One that was shown is not shown again: it may be over by now, and the peer bears with what is under way. Nor is
+    /// one that it did not take where it took another: the connection does without.
+    pub(super) fn to_show(&self) -> Result<Option<Token>> {
+        let Some(tokens) = self.connect.tokens() else { return Ok(None) };
+        let token = match tokens.token() {
+            Err(_) if lock(&self.shown).is_some() => return Ok(None),
+            token => token?,
+        };
+        Ok(Some(token).filter(|token| self.is_new(token)))
+    }
+
+    /// A connection of this `stream`, or else the control connection: on that the peer hears who we are first, by a
+    /// token that is `to_show`. With that it knows the certificate of the streams.
+    pub(super) fn secure(
+        &self,
+        fd: OwnedFd,
+        stream: Option<u16>,
+        to_show: Option<Token>,
+        until: Instant,
+    ) -> Result<Connection> {
         let named = |failure| failure::with_words(failure, &format!("`{}`", self.connect.name()));
         let mut connection = Connection::connect(fd, self.tls.clone(), &self.server_name, left(until))
             .inspect_err(|_| self.connect.misled(stream))
             .map_err(named)?;
-        if stream.is_none()
-            && let Some(tokens) = self.connect.tokens()
-        {
-            self.show(&mut connection, &*tokens, until)?;
+        if let Some(token) = to_show {
+            self.show(&mut connection, token, until)?;
         }
         Ok(connection)
     }
 
-    /// Shows the peer the token of now. One that was shown it is not shown again: it may be over by now, and the peer
-    /// bears with what is under way. Nor is one that it does not take where it took another: the next connection does
-    /// without.
-    fn show(&self, connection: &mut Connection, tokens: &dyn TokenSource, until: Instant) -> Result<()> {
-        let shown = lock(&self.shown).clone();
-        let token = match tokens.token() {
-            Err(_) if shown.is_some() => return Ok(()),
-            token => token?,
-        };
-        if !self.is_new(&token) {
-            return Ok(());
-        }
+    /// Shows the peer a token, and notes whether it is taken.
+    fn show(&self, connection: &mut Connection, token: Token, until: Instant) -> Result<()> {
         if let Err(failure) = connection.introduce(&token, left(until)) {
-            let failure = not_taken(failure, tokens);
-            if shown.is_some() && failure.reason == Reason::TokenNotTaken {
+            let failure = match self.connect.tokens() {
+                Some(tokens) => not_taken(failure, &*tokens),
+                None => failure,
+            };
+            if lock(&self.shown).is_some() && failure.reason == Reason::TokenNotTaken {
                 tracing::warn!(%failure, "the session goes on by the token that was shown before");
                 *lock(&self.refused) = Some(token);
             }
@@ -224,15 +235,17 @@ impl Dialler {
         let until = self.deadline();
         let fd = self.connect.connect(left(until))?;
         // The connection has done what it was for.
-        self.secure(fd, None, until).map(drop)
+        self.secure(fd, None, Some(token), until).map(drop)
     }
 
+    /// A control connection in the place of one that was lost, within `at_most` from when there is a token.
     pub(super) fn resume(&self, session: &Session, at_most: Duration) -> Result<Connection> {
+        let to_show = self.to_show()?;
         let until = self.deadline().min(Instant::now() + at_most);
         let fd = self.connect.connect(left(until))?;
         let until = self.deadline_once_connected(until);
         mark(&fd, self.settings.dscp);
-        let mut connection = self.secure(fd, None, until)?;
+        let mut connection = self.secure(fd, None, to_show, until)?;
         let proof = resume_proof(&session.key, &connection, &session.id)?;
         let hello = Hello { session: session.id, proof, ..Hello::new(Purpose::Resume, session.cipher) };
         connection.hello(&hello, left(until))?;
@@ -274,7 +287,7 @@ impl Dialler {
             ..wanted.clone()
         };
         set_stream_options(fd.as_fd(), &hints);
-        let mut connection = self.secure(fd, Some(stream), until)?;
+        let mut connection = self.secure(fd, Some(stream), None, until)?;
         let proof = stream_proof(&session.key, &connection, &session.id, stream)?;
         let hello =
             Hello { session: session.id, stream, proof, ..Hello::new(Purpose::Stream, session.cipher) };
@@ -295,12 +308,13 @@ impl Dialler {
     }
 }
 
-/// Why a token is not taken, and who makes others.
+/// Why a token is not taken, where it is, and who makes others.
 fn not_taken(failure: Failure, tokens: &dyn TokenSource) -> Failure {
     if failure.reason != Reason::TokenNotTaken {
         return failure;
     }
-    let cause = format!("{}; this server takes tokens of {}", failure.cause, tokens.issuers());
+    let (source, issuers) = (tokens.source(), tokens.issuers());
+    let cause = format!("{source}: {}; this server takes tokens of {issuers}", failure.cause);
     Failure::new(failure.kind, &failure.operation, cause).because(failure.reason)
 }
 

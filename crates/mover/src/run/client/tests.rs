@@ -413,6 +413,49 @@ impl TokenSource for Fixed {
     fn issuers(&self) -> String {
         "`https://iam.example.org/`".to_owned()
     }
+
+    fn source(&self) -> String {
+        "`bt_u7`".to_owned()
+    }
+}
+
+/// Reaches nobody, and has no token for them.
+#[derive(Debug)]
+struct Tokenless;
+
+impl TokenSource for Tokenless {
+    fn token(&self) -> Result<Token> {
+        Err(Failure::new(FailureKind::Connection, CONNECT, "the provider is slow"))
+    }
+
+    fn issuers(&self) -> String {
+        String::new()
+    }
+
+    fn source(&self) -> String {
+        String::new()
+    }
+}
+
+impl Connect for Tokenless {
+    fn connect(&self, _: Duration) -> Result<std::os::fd::OwnedFd> {
+        Err(Failure::new(FailureKind::Connection, CONNECT, "nowhere"))
+    }
+
+    fn tokens(&self) -> Option<Arc<dyn TokenSource>> {
+        Some(Arc::new(Tokenless))
+    }
+
+    fn name(&self) -> String {
+        "nowhere".into()
+    }
+}
+
+#[test]
+fn nobody_is_dialled_before_there_is_a_token_to_show_them() {
+    let (connect, settings) = (Arc::new(Tokenless), LinkSettings::default());
+    let failed = Client::connect(connect, our_client_config(), "localhost", settings, event::nobody());
+    assert_eq!(failed.err().map(|why| why.cause).as_deref(), Some("the provider is slow"));
 }
 
 #[test]
@@ -450,10 +493,13 @@ fn a_token_that_is_not_taken_where_another_was_is_not_shown_again() {
             }
             hello.purpose
         });
-        (dialler.secure(ours, None, Instant::now() + LONG), peer)
+        let to_show = dialler.to_show().unwrap();
+        (dialler.secure(ours, None, to_show, Instant::now() + LONG), peer)
     };
     let (refused, peer) = dial();
-    assert_eq!(refused.err().map(|why| why.reason), Some(Reason::TokenNotTaken));
+    let refused = refused.err().unwrap();
+    assert_eq!(refused.reason, Reason::TokenNotTaken);
+    assert!(refused.cause.contains("`bt_u7`"), "{refused}");
     assert_eq!(peer.join().unwrap(), Purpose::Token);
     // The session goes on by the other.
     let (connection, peer) = dial();
