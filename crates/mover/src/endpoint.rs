@@ -340,6 +340,12 @@ pub trait PartialFile: Send + Sync {
     /// # Errors
     /// What the kernel says.
     fn read_back(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// The file that has these bytes, and what reads of it must be aligned to, if several may be in flight: a read from
+    /// now on gives what [`PartialFile::read_back`] would. `None`: by that, one at a time.
+    fn to_read_back(&self, _offset: u64, _bytes: u64) -> Option<(Arc<File>, DirectAlignment)> {
+        None
+    }
 }
 
 /// A small file, written, closed and waiting for its sync and its name.
@@ -446,7 +452,7 @@ pub trait Destination: Send + Sync {
     /// `Space`, `Io`.
     fn sync(&self, partials: &[Arc<dyn PartialFile>]) -> Result<()>;
 
-    /// Reads a staged file of `bytes` back from the medium and digests it.
+    /// Reads a staged file of `bytes` back from the medium and digests it. Several are read at the same time.
     ///
     /// # Errors
     /// `Io`.

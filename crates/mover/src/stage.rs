@@ -36,6 +36,9 @@ pub mod intake;
 // Verified bytes to their place, several writes in flight.
 pub mod write;
 
+// What was synced, from the medium.
+pub mod read_back;
+
 // Rounds: sync, read back, record, finish.
 pub mod round;
 

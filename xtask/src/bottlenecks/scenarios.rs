@@ -336,12 +336,13 @@ fn durability() -> Vec<Scenario> {
             )
         },
         Scenario {
-            args: &["--verify", "readback"],
+            // One call at a time, so that the delay is its rate.
+            args: &["--verify", "readback", "--no-io-uring", "--io-depth", "1"],
             ..big(
                 "reading back",
                 "destination-disk",
                 DESTINATION,
-                Calls(Destination, "pread64", 60_000),
+                Calls(Destination, "pread64", 120_000),
                 PACE_48,
             )
         },

@@ -13,12 +13,12 @@ use crate::endpoint::{Destination, ELSEWHERE_MAX, PartialFile, Ready, SourceFile
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::several::at_once;
 use crate::stage::read::{ChunkReader, Segment};
+use crate::stage::read_back::read_back;
 use crate::stage::receiving::{OpenPartial, Receiving};
 use crate::stage::{Stage, Stopwatch};
 use crate::transfer::receiver::{Finished, Named, RoundResult, RoundStep};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvError};
-use thalweg_wire::digest::Rule;
 use thalweg_wire::message::{Outcome, Run};
 use thalweg_wire::{Digest, Entry, EntryId, RelativePath, digest};
 
@@ -113,50 +113,12 @@ fn do_step(run: &dyn Receiving, step: &RoundStep, watch: &mut Stopwatch) -> Roun
             done(result)
         }
         RoundStep::ReadBack { chunks, files } => {
-            let mut damaged = Vec::new();
-            let mut buffer = vec![0; run.terms().segment_bytes as usize];
-            for (id, chunks) in chunks {
-                let Some(file) = run.partial(*id) else { continue };
-                for &(chunk, digest) in chunks {
-                    match file.partial.is_checked(chunk) {
-                        Some(true) => continue,
-                        Some(false) => {
-                            damaged.push((*id, chunk));
-                            continue;
-                        }
-                        None => {}
-                    }
-                    match read_chunk_back(
-                        &file.rule,
-                        &*file.partial,
-                        chunk,
-                        run.terms().chunk_bytes,
-                        &mut buffer,
-                    ) {
-                        Ok(found) if found == digest => {}
-                        Ok(_) => damaged.push((*id, chunk)),
-                        Err(failure) => return RoundResult::Failed(failure.at(&file.entry.path)),
-                    }
-                }
+            let result = read_back(run, chunks, files);
+            watch.lap(Stage::ReadBack, result.as_ref().map_or(0, |found| found.bytes));
+            match result {
+                Ok(found) => RoundResult::Damaged(found.damaged),
+                Err(failure) => RoundResult::Failed(failure),
             }
-            for &(id, digest) in files {
-                let Some((entry, staged)) = run.staged(id) else { continue };
-                match run.destination().read_staged_back(&staged, entry.evidence.size) {
-                    Ok(found) if found == digest => {}
-                    Ok(_) => damaged.push((id, 0)),
-                    Err(failure) if matches!(failure.kind, FailureKind::Io | FailureKind::Space) => {
-                        return RoundResult::Failed(failure.at(&entry.path));
-                    }
-                    // Not the disk's fault: it is sent again, a bounded number of times, and then fails alone.
-                    Err(failure) => {
-                        let failure = failure.at(&entry.path);
-                        tracing::warn!(%failure, "a file cannot be read back and is sent again");
-                        damaged.push((id, 0));
-                    }
-                }
-            }
-            watch.lap(Stage::ReadBack, 0);
-            RoundResult::Damaged(damaged)
         }
         RoundStep::Record(chunks) => {
             let chunks: Vec<(u64, Vec<(u64, Digest)>)> = chunks
@@ -259,33 +221,6 @@ fn has_hole(run: &dyn Receiving, entry: &Entry, holes: Run) -> Result<bool> {
     let start = holes.first * chunk_bytes;
     let data = run.destination().existing(entry)?.next_data(start).map_err(of_io)?;
     Ok(data.is_none_or(|data| data >= start + holes.count * chunk_bytes))
-}
-
-fn read_chunk_back(
-    rule: &Rule,
-    partial: &dyn PartialFile,
-    chunk: u64,
-    chunk_bytes: u64,
-    buffer: &mut [u8],
-) -> Result<Digest> {
-    let start = chunk * chunk_bytes;
-    let length = digest::chunk_length(chunk, rule.file_bytes, chunk_bytes);
-    let mut digests = Vec::new();
-    let mut at = start;
-    while at < start + length || digests.is_empty() {
-        let want = (start + length - at).min(rule.segment_bytes) as usize;
-        let place = |failure: Failure| failure.in_range(at, at + want as u64);
-        let got = partial
-            .read_back(&mut buffer[..want], at)
-            .map_err(|error| place(failure::of_io("read back", &error)))?;
-        let Some(digest) = rule.segment(at, &buffer[..got]) else {
-            // Shorter than it must be: no digest matches.
-            return Ok(Digest::default());
-        };
-        digests.push(digest);
-        at += want as u64;
-    }
-    Ok(digest::join(&digests, chunk == 0 && length == rule.file_bytes))
 }
 
 /// Where the content of an entry waits for its name.

@@ -131,6 +131,18 @@ fn in_one_process_a_thread_does_both_sides() {
 }
 
 #[test]
+fn reading_back_waits_for_the_disk_or_computes() {
+    let mut evidence = evidence();
+    works(&mut evidence.sender, Stage::Digest, 4_000, 4_000);
+    for (cpu_ms, cause) in [(2_000, Cause::DestinationDisk), (8_000, Cause::DestinationCpu)] {
+        works(&mut evidence.receiver, Stage::ReadBack, 9_000, cpu_ms);
+        let verdict = verdict(&evidence);
+        assert_eq!((verdict.narrowest.cause, verdict.narrowest.place), (cause, Where::Destination));
+        assert_eq!(verdict.narrowest.stage, "read back");
+    }
+}
+
+#[test]
 fn a_producer_that_takes_its_time() {
     let mut evidence = evidence();
     evidence.is_flow = true;

@@ -8,6 +8,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::slice;
 use std::sync::{Arc, Mutex};
+use thalweg_sys::Buffer;
 use thalweg_wire::digest::{Rule, chunk_count};
 use thalweg_wire::message::{Check as Compare, Disk, Outcome, Preserve, Terms};
 use thalweg_wire::{Digest, Entry, EntryId, Evidence, Kind, RelativePath, Time};
@@ -453,6 +454,12 @@ fn what_was_written_is_read_back(bed: &dyn DestinationBed) {
         let mut buffer = vec![0xee; length];
         assert_eq!(partial.read_back(&mut buffer, offset as u64).unwrap(), length);
         assert!(buffer == content[offset..][..length], "{length} bytes at {offset}");
+    }
+    if let Some((from, alignment)) = partial.to_read_back(CHUNK, end as u64 - CHUNK) {
+        let wanted = &content[CHUNK as usize..];
+        let mut memory = Buffer::new(wanted.len().next_multiple_of(alignment.offset as usize)).unwrap();
+        assert!(from.read_at(&mut memory, CHUNK).unwrap() >= wanted.len());
+        assert!(memory[..wanted.len()] == *wanted, "aligned to {alignment:?}");
     }
     to.close(false);
 }

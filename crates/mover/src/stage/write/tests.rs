@@ -5,6 +5,7 @@ use crate::endpoint::synthetic::NullDestination;
 use crate::endpoint::{Conclusion, Destination, PartialFile, Ready, Staged};
 use crate::failure::{Failure, FailureKind, Result, to_io};
 use crate::stage::intake::Intake;
+use crate::stage::read_back::{Found, of_chunks, read_back};
 use crate::stage::receiving::StagedFile;
 use crate::stage::round::{self, Job};
 use crate::stage::{Accounts, Clocks, Stage};
@@ -14,7 +15,7 @@ use thalweg_sys::{Dir, Pool};
 use thalweg_wire::digest::Rule;
 use thalweg_wire::frame::{Encoding, FrameKind, Inner};
 use thalweg_wire::message::{Disk, Terms, TransferNumber};
-use thalweg_wire::{Entry, EntryId, Evidence, Kind, RelativePath};
+use thalweg_wire::{Entry, EntryId, Evidence, Kind, RelativePath, digest};
 
 const SEGMENT: usize = 64 << 10;
 
@@ -475,4 +476,120 @@ fn a_chunk_that_its_keeper_checked_is_not_read_back() {
     jobs.send(Job::Stop).unwrap();
     round::work(&*told, &queue, Stage::Sync);
     assert_eq!(told.heard(), ["Damaged([(EntryId(1), 1)])"]);
+}
+
+/// A partial that is read back by requests in flight, and by others if so.
+struct Kept {
+    file: Arc<File>,
+    is_read_alone: bool,
+}
+
+impl PartialFile for Kept {
+    fn number(&self) -> u64 {
+        1
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_all_at(bytes, offset)
+    }
+
+    fn read_back(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        match self.is_read_alone {
+            true => self.file.read_at(buffer, offset),
+            false => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    fn to_read_back(&self, _: u64, _: u64) -> Option<(Arc<File>, DirectAlignment)> {
+        Some((self.file.clone(), DirectAlignment { memory: 512, offset: 512 }))
+    }
+}
+
+/// Four chunks; the last fills no block.
+const KEPT_BYTES: usize = (1 << 20) - 700;
+
+fn kept_byte(at: usize) -> u8 {
+    (at / 1000) as u8
+}
+
+/// A partial that is written, and the digests that its chunks must have.
+fn kept(is_read_alone: bool) -> (Scratch, OpenPartial, Vec<(u64, Digest)>) {
+    let scratch = scratch(true);
+    let (file, _) = scratch.partial.partial.direct().unwrap();
+    let content: Vec<u8> = (0..KEPT_BYTES).map(kept_byte).collect();
+    file.write_all_at(&content, 0).unwrap();
+    let rule = Rule { file_bytes: KEPT_BYTES as u64, ..scratch.partial.rule };
+    let digest_of = |chunk: usize, bytes: &[u8]| {
+        let offset = |segment| ((chunk * 4 + segment) * SEGMENT) as u64;
+        let segments = bytes.chunks(SEGMENT).enumerate();
+        let digests: Vec<Digest> =
+            segments.map(|(segment, bytes)| rule.segment(offset(segment), bytes).unwrap()).collect();
+        digest::join(&digests, false)
+    };
+    let chunks = content.chunks(4 * SEGMENT).enumerate();
+    let chunks = chunks.map(|(chunk, bytes)| (chunk as u64, digest_of(chunk, bytes))).collect();
+    let partial: Arc<dyn PartialFile> = Arc::new(Kept { file, is_read_alone });
+    let partial = OpenPartial { entry: scratch.partial.entry.clone(), partial, rule };
+    (scratch, partial, chunks)
+}
+
+fn found(damaged: &[u64], bytes: usize) -> Found {
+    let damaged = damaged.iter().map(|&chunk| (EntryId(1), chunk)).collect();
+    Found { damaged, bytes: bytes as u64 }
+}
+
+#[test]
+fn damage_in_several_places_is_found_by_reading_back_with_several_requests_in_flight_until_it_is_repaired() {
+    let deep = Disk { depth: Some(16), ..Disk::default() };
+    for disk in disks().into_iter().chain([deep]) {
+        let (told, (scratch, partial, mut chunks)) = (Told::new(disk), kept(false));
+        *told.partial.lock().unwrap() = Some(partial.clone());
+        // As they were written.
+        chunks.reverse();
+        let chunks = [(EntryId(1), chunks)];
+        let read = || read_back(&*told, &chunks, &[]).unwrap();
+        assert_eq!(read(), found(&[], KEPT_BYTES), "{disk:?}");
+        let places = [2 * SEGMENT + 5, 8 * SEGMENT, 10 * SEGMENT - 1, KEPT_BYTES - 1];
+        for at in places {
+            partial.partial.write_at(&[!kept_byte(at)], at as u64).unwrap();
+        }
+        assert_eq!(read(), found(&[0, 2, 3], KEPT_BYTES), "{disk:?}");
+        for at in places {
+            partial.partial.write_at(&[kept_byte(at)], at as u64).unwrap();
+        }
+        assert_eq!(read(), found(&[], KEPT_BYTES), "{disk:?}");
+        let (file, _) = scratch.partial.partial.direct().unwrap();
+        file.truncate(KEPT_BYTES as u64 - 1).unwrap();
+        assert_eq!(read(), found(&[3], KEPT_BYTES - 1), "{disk:?}");
+    }
+}
+
+#[test]
+fn reading_back_goes_on_with_one_buffer_and_with_none() {
+    let (told, (_scratch, partial, chunks)) = (Told::new(Disk::default()), kept(true));
+    *told.partial.lock().unwrap() = Some(partial.clone());
+    let chunks = [(EntryId(1), chunks)];
+    let at = 5 * SEGMENT;
+    partial.partial.write_at(&[!kept_byte(at)], at as u64).unwrap();
+    for (bytes, count) in [(SEGMENT, 1), (2 * SEGMENT, 1), (4 * SEGMENT, 3)] {
+        let pool = Pool::new(bytes, count).unwrap();
+        assert_eq!(of_chunks(&*told, &chunks, &pool).unwrap(), found(&[1], KEPT_BYTES));
+        let all: Vec<_> = std::iter::from_fn(|| pool.take(Duration::ZERO)).collect();
+        assert_eq!(all.len(), count);
+        assert_eq!(of_chunks(&*told, &chunks, &pool).unwrap(), found(&[1], KEPT_BYTES));
+    }
+}
+
+#[test]
+fn what_cannot_be_read_back_names_path_and_range() {
+    for disk in disks() {
+        let (told, (_scratch, partial, chunks)) = (Told::new(disk), kept(false));
+        let unreadable = std::fs::OpenOptions::new().write(true).open("/dev/null").unwrap();
+        let file = Arc::new(File::from_fd(unreadable.into()));
+        let unreadable: Arc<dyn PartialFile> = Arc::new(Kept { file, is_read_alone: false });
+        *told.partial.lock().unwrap() = Some(OpenPartial { partial: unreadable, ..partial });
+        let failure = read_back(&*told, &[(EntryId(1), chunks)], &[]).unwrap_err();
+        assert_eq!(failure.path.map(|path| path.to_string()).as_deref(), Some("dir/x"));
+        assert!(failure.range.is_some_and(|(start, end)| end - start == SEGMENT as u64), "{disk:?}");
+    }
 }

@@ -43,6 +43,9 @@ pub(in crate::endpoint::local) struct LocalPartial {
 pub(in crate::endpoint::local) const ASSUMED: DirectAlignment =
     DirectAlignment { memory: 4096, offset: 4096 };
 
+/// Through the page cache.
+const UNALIGNED: DirectAlignment = DirectAlignment { memory: 1, offset: 1 };
+
 /// A second descriptor, past the page cache.
 struct PastCache {
     file: Arc<File>,
@@ -192,6 +195,17 @@ impl PartialFile for LocalPartial {
             return self.file.read_at(buffer, offset);
         };
         read_direct(&past.file, past.alignment, buffer, offset)
+    }
+
+    /// What another read reads ahead, in between, comes from the medium as well.
+    fn to_read_back(&self, offset: u64, bytes: u64) -> Option<(Arc<File>, DirectAlignment)> {
+        Some(match self.past_cache() {
+            Some(past) => (past.file.clone(), past.alignment),
+            None => {
+                let _ = self.file.advise(Advice::DontNeed, offset, bytes);
+                (self.file.clone(), UNALIGNED)
+            }
+        })
     }
 
     fn direct(&self) -> Option<(Arc<File>, DirectAlignment)> {
