@@ -181,6 +181,9 @@ _thalweg() {
             thalweg__subcmd__bench,sweep)
                 cmd="thalweg__subcmd__bench__subcmd__sweep"
                 ;;
+            thalweg__subcmd__bench,whole-files)
+                cmd="thalweg__subcmd__bench__subcmd__whole__subcmd__files"
+                ;;
             thalweg__subcmd__bench__subcmd__help,cca)
                 cmd="thalweg__subcmd__bench__subcmd__help__subcmd__cca"
                 ;;
@@ -240,6 +243,9 @@ _thalweg() {
                 ;;
             thalweg__subcmd__bench__subcmd__help,sweep)
                 cmd="thalweg__subcmd__bench__subcmd__help__subcmd__sweep"
+                ;;
+            thalweg__subcmd__bench__subcmd__help,whole-files)
+                cmd="thalweg__subcmd__bench__subcmd__help__subcmd__whole__subcmd__files"
                 ;;
             thalweg__subcmd__bench__subcmd__help__subcmd__sweep,bulk)
                 cmd="thalweg__subcmd__bench__subcmd__help__subcmd__sweep__subcmd__bulk"
@@ -468,6 +474,9 @@ _thalweg() {
                 ;;
             thalweg__subcmd__help__subcmd__bench,sweep)
                 cmd="thalweg__subcmd__help__subcmd__bench__subcmd__sweep"
+                ;;
+            thalweg__subcmd__help__subcmd__bench,whole-files)
+                cmd="thalweg__subcmd__help__subcmd__bench__subcmd__whole__subcmd__files"
                 ;;
             thalweg__subcmd__help__subcmd__bench__subcmd__sweep,bulk)
                 cmd="thalweg__subcmd__help__subcmd__bench__subcmd__sweep__subcmd__bulk"
@@ -878,7 +887,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench)
-            opts="-h --config --help sweep path latency streams cca order concurrency files faults layout hop congest frames lag slots predict storage import show help"
+            opts="-h --config --help sweep path latency streams cca order concurrency files whole-files faults layout hop congest frames lag slots predict storage import show help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1316,7 +1325,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__help)
-            opts="sweep path latency streams cca order concurrency files faults layout hop congest frames lag slots predict storage import show help"
+            opts="sweep path latency streams cca order concurrency files whole-files faults layout hop congest frames lag slots predict storage import show help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1626,6 +1635,20 @@ _thalweg() {
         thalweg__subcmd__bench__subcmd__help__subcmd__sweep__subcmd__streaming)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 5 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__bench__subcmd__help__subcmd__whole__subcmd__files)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -2522,6 +2545,76 @@ _thalweg() {
         thalweg__subcmd__bench__subcmd__sweep__subcmd__streaming)
             opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --budget)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --max-files)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --runs)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --seed)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --out)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --dir)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --program)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rtt)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rate)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --loss)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --time)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --stall)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --target)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__bench__subcmd__whole__subcmd__files)
+            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -3592,7 +3685,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__help__subcmd__bench)
-            opts="sweep path latency streams cca order concurrency files faults layout hop congest frames lag slots predict storage import show"
+            opts="sweep path latency streams cca order concurrency files whole-files faults layout hop congest frames lag slots predict storage import show"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3888,6 +3981,20 @@ _thalweg() {
         thalweg__subcmd__help__subcmd__bench__subcmd__sweep__subcmd__streaming)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 5 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        thalweg__subcmd__help__subcmd__bench__subcmd__whole__subcmd__files)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
@@ -5125,7 +5232,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__logout)
-            opts="-h --ticket --issuer --json --config --help"
+            opts="-h --ticket --issuer --json --all --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

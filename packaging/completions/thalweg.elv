@@ -32,7 +32,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand verify 'Check that what a receipt says is still there, and undamaged'
             cand identity 'Say who signs receipts here: fingerprint, public key and certificate'
             cand login 'Log in at an identity provider whose tokens a daemon takes: approved in a browser, kept for all commands there'
-            cand logout 'Forget such logins, and have what they gave taken back'
+            cand logout 'Forget such logins, and have their provider give no more tokens by them'
             cand check 'Compare two places by content, changing nothing'
             cand ls 'List what is at a place'
             cand du 'Sum up the bytes below a place'
@@ -101,7 +101,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --concurrency 'Files larger than a request in flight at once; smaller ones travel in packs, which this does not bound (default: 256)'
             cand --depth 'Chunks or packs of small files in flight in each stream (default: as many as the window takes)'
             cand --chunk 'Bytes of a chunk: a power of two from 64KiB to 64MiB'
-            cand --request 'Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default: 512KiB)'
+            cand --request 'Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default: near 1MiB, far 512KiB)'
             cand --memory 'Take at most so much memory for buffers here, from 8MiB: fewer streams, smaller requests, less read ahead (a far side has a bound of its own: serve --memory)'
             cand --window 'Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)'
             cand --receipt 'Write what both sides signed, and a line for each entry: see `thalweg verify`. Not with --and; of parts FILE.1, FILE.2 and so on'
@@ -213,7 +213,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --concurrency 'Files larger than a request in flight at once; smaller ones travel in packs, which this does not bound (default: 256)'
             cand --depth 'Chunks or packs of small files in flight in each stream (default: as many as the window takes)'
             cand --chunk 'Bytes of a chunk: a power of two from 64KiB to 64MiB'
-            cand --request 'Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default: 512KiB)'
+            cand --request 'Bytes of a request to a disk, and of a frame: a power of two from 64KiB to 64MiB, at most a chunk (default: near 1MiB, far 512KiB)'
             cand --memory 'Take at most so much memory for buffers here, from 8MiB: fewer streams, smaller requests, less read ahead (a far side has a bound of its own: serve --memory)'
             cand --window 'Bytes under way in each stream, from 4KiB to 1GiB (default: left to the kernel)'
             cand --receipt 'Write what both sides signed, and a line for each entry: see `thalweg verify`. Not with --and; of parts FILE.1, FILE.2 and so on'
@@ -537,6 +537,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand --issuer 'Where the place file names several issuers, this one (default: to log in the first that has logins, to log out all)'
             cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
             cand --json 'Events as JSON, one a line, on stdout'
+            cand --all 'All logins that are kept, whatever their place files say by now; --ticket is not asked then'
             cand -h 'Print help'
             cand --help 'Print help'
         }
@@ -1348,7 +1349,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand cca 'Congestion controls at steps of loss, beside their laws (000 Figs 4 to 6)'
             cand order 'Orders of requests over threads and sizes, on simulated disks and the real one (004 Figs 3 and 4)'
             cand concurrency 'Files at once, streams, depth (001 Figs 4 and 5)'
-            cand files 'The same data in more and more files, for `thalweg model fit` (001 Fig 9)'
+            cand files 'The same data in more and more files, for `thalweg model fit` (001 Eq 6)'
+            cand whole-files 'The same where whole files are checked after their transfer, one file at a time: the best number of files (001 Fig 9)'
             cand faults 'Damage: whole files again, or chunks (001 Eqs 1 and 2, Figs 6 and 7)'
             cand layout 'Reading by the place on the medium (002 Table II)'
             cand hop 'From where the data are, or through one more host (002 Table I)'
@@ -1372,7 +1374,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;bench;sweep;bulk'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]; not of `path`, `streams`'
-            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `faults`, `frames`, `predict`'
+            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `whole-files`, `faults`, `frames`, `predict`'
             cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
             cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie [default: 0]; not of `path`, `streams`, `order`, `congest`, `lag`, `slots`, `storage`'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
@@ -1393,7 +1395,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;bench;sweep;streaming'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]; not of `path`, `streams`'
-            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `faults`, `frames`, `predict`'
+            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `whole-files`, `faults`, `frames`, `predict`'
             cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
             cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie [default: 0]; not of `path`, `streams`, `order`, `congest`, `lag`, `slots`, `storage`'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
@@ -1425,7 +1427,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;bench;path'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]; not of `path`, `streams`'
-            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `faults`, `frames`, `predict`'
+            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `whole-files`, `faults`, `frames`, `predict`'
             cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
             cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie [default: 0]; not of `path`, `streams`, `order`, `congest`, `lag`, `slots`, `storage`'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
@@ -1446,7 +1448,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;bench;latency'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]; not of `path`, `streams`'
-            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `faults`, `frames`, `predict`'
+            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `whole-files`, `faults`, `frames`, `predict`'
             cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
             cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie [default: 0]; not of `path`, `streams`, `order`, `congest`, `lag`, `slots`, `storage`'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
@@ -1467,7 +1469,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;bench;streams'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]; not of `path`, `streams`'
-            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `faults`, `frames`, `predict`'
+            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `whole-files`, `faults`, `frames`, `predict`'
             cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
             cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie [default: 0]; not of `path`, `streams`, `order`, `congest`, `lag`, `slots`, `storage`'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
@@ -1488,7 +1490,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;bench;cca'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]; not of `path`, `streams`'
-            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `faults`, `frames`, `predict`'
+            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `whole-files`, `faults`, `frames`, `predict`'
             cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
             cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie [default: 0]; not of `path`, `streams`, `order`, `congest`, `lag`, `slots`, `storage`'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
@@ -1509,7 +1511,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;bench;order'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]; not of `path`, `streams`'
-            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `faults`, `frames`, `predict`'
+            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `whole-files`, `faults`, `frames`, `predict`'
             cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
             cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie [default: 0]; not of `path`, `streams`, `order`, `congest`, `lag`, `slots`, `storage`'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
@@ -1530,7 +1532,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;bench;concurrency'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]; not of `path`, `streams`'
-            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `faults`, `frames`, `predict`'
+            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `whole-files`, `faults`, `frames`, `predict`'
             cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
             cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie [default: 0]; not of `path`, `streams`, `order`, `congest`, `lag`, `slots`, `storage`'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
@@ -1551,7 +1553,28 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;bench;files'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]; not of `path`, `streams`'
-            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `faults`, `frames`, `predict`'
+            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `whole-files`, `faults`, `frames`, `predict`'
+            cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
+            cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie [default: 0]; not of `path`, `streams`, `order`, `congest`, `lag`, `slots`, `storage`'
+            cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
+            cand --dir 'Data go into a directory in DIR, on the disk that is to be measured; it is removed at the end'
+            cand --program 'Measure another thalweg, for instance another version; not in `path`, `streams`, `congest`, `storage`, which run none'
+            cand --rtt 'Round trip times of the emulated path; `sweep` and `frames` go over the loopback without. Several only in `sweep`, `path`, `latency`, `streams`; none in `order`, `layout`, `predict`, `storage`'
+            cand --rate 'Rate of the emulated line; in `congest` and `slots` it follows from --budget'
+            cand --loss 'Shares of packets that the emulated path loses; only `cca` and `path` take more than one, `latency` and `streams` none'
+            cand --time 'How long traffic flows, in `latency`, `streams`, `frames`, `lag`; in whole seconds in `congest`, `slots`; how long each of the 150 cases of `storage` asks the disk [default: 2s, which is a quarter of an hour for all runs]'
+            cand --stall '`lag`: how long the consumer of `spill` stands still, at most an hour [default: 5s]. The frames that are made meanwhile are 1 GiB at most, or --budget'
+            cand --target '`storage`: say which ways of asking the disk past the page cache have this throughput and answer 99 of 100 requests within 10 ms and the time that the others in flight take at it (the storage rule of 000 section III-D)'
+            cand --config 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml'
+            cand -q 'Only the table, not each sample'
+            cand --quiet 'Only the table, not each sample'
+            cand --json 'Tell the cases as JSON'
+            cand -h 'Print help (see more with ''--help'')'
+            cand --help 'Print help (see more with ''--help'')'
+        }
+        &'thalweg;bench;whole-files'= {
+            cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]; not of `path`, `streams`'
+            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `whole-files`, `faults`, `frames`, `predict`'
             cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
             cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie [default: 0]; not of `path`, `streams`, `order`, `congest`, `lag`, `slots`, `storage`'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
@@ -1572,7 +1595,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;bench;faults'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]; not of `path`, `streams`'
-            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `faults`, `frames`, `predict`'
+            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `whole-files`, `faults`, `frames`, `predict`'
             cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
             cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie [default: 0]; not of `path`, `streams`, `order`, `congest`, `lag`, `slots`, `storage`'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
@@ -1593,7 +1616,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;bench;layout'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]; not of `path`, `streams`'
-            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `faults`, `frames`, `predict`'
+            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `whole-files`, `faults`, `frames`, `predict`'
             cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
             cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie [default: 0]; not of `path`, `streams`, `order`, `congest`, `lag`, `slots`, `storage`'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
@@ -1614,7 +1637,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;bench;hop'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]; not of `path`, `streams`'
-            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `faults`, `frames`, `predict`'
+            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `whole-files`, `faults`, `frames`, `predict`'
             cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
             cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie [default: 0]; not of `path`, `streams`, `order`, `congest`, `lag`, `slots`, `storage`'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
@@ -1635,7 +1658,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;bench;congest'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]; not of `path`, `streams`'
-            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `faults`, `frames`, `predict`'
+            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `whole-files`, `faults`, `frames`, `predict`'
             cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
             cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie [default: 0]; not of `path`, `streams`, `order`, `congest`, `lag`, `slots`, `storage`'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
@@ -1656,7 +1679,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;bench;frames'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]; not of `path`, `streams`'
-            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `faults`, `frames`, `predict`'
+            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `whole-files`, `faults`, `frames`, `predict`'
             cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
             cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie [default: 0]; not of `path`, `streams`, `order`, `congest`, `lag`, `slots`, `storage`'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
@@ -1677,7 +1700,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;bench;lag'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]; not of `path`, `streams`'
-            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `faults`, `frames`, `predict`'
+            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `whole-files`, `faults`, `frames`, `predict`'
             cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
             cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie [default: 0]; not of `path`, `streams`, `order`, `congest`, `lag`, `slots`, `storage`'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
@@ -1698,7 +1721,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;bench;slots'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]; not of `path`, `streams`'
-            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `faults`, `frames`, `predict`'
+            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `whole-files`, `faults`, `frames`, `predict`'
             cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
             cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie [default: 0]; not of `path`, `streams`, `order`, `congest`, `lag`, `slots`, `storage`'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
@@ -1719,7 +1742,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;bench;predict'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]; not of `path`, `streams`'
-            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `faults`, `frames`, `predict`'
+            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `whole-files`, `faults`, `frames`, `predict`'
             cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
             cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie [default: 0]; not of `path`, `streams`, `order`, `congest`, `lag`, `slots`, `storage`'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
@@ -1740,7 +1763,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         }
         &'thalweg;bench;storage'= {
             cand --budget 'Most bytes of one data set [default: the suite''s own, mostly 64MiB; see docs/guide/bench.md]; not of `path`, `streams`'
-            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `faults`, `frames`, `predict`'
+            cand --max-files 'Most files of one data set [default: 4096]; only in `sweep`, `concurrency`, `files`, `whole-files`, `faults`, `frames`, `predict`'
             cand --runs 'Counted runs of each case [default: the suite''s own, 3 to 5]; five give its median an interval of 94 %'
             cand --seed 'Where chance comes from: content of files, what is damaged, where stripes lie [default: 0]; not of `path`, `streams`, `order`, `congest`, `lag`, `slots`, `storage`'
             cand --out 'Write the result here [default: SUITE-DATE.jsonl in this directory]'
@@ -1780,7 +1803,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand cca 'Congestion controls at steps of loss, beside their laws (000 Figs 4 to 6)'
             cand order 'Orders of requests over threads and sizes, on simulated disks and the real one (004 Figs 3 and 4)'
             cand concurrency 'Files at once, streams, depth (001 Figs 4 and 5)'
-            cand files 'The same data in more and more files, for `thalweg model fit` (001 Fig 9)'
+            cand files 'The same data in more and more files, for `thalweg model fit` (001 Eq 6)'
+            cand whole-files 'The same where whole files are checked after their transfer, one file at a time: the best number of files (001 Fig 9)'
             cand faults 'Damage: whole files again, or chunks (001 Eqs 1 and 2, Figs 6 and 7)'
             cand layout 'Reading by the place on the medium (002 Table II)'
             cand hop 'From where the data are, or through one more host (002 Table I)'
@@ -1815,6 +1839,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;bench;help;concurrency'= {
         }
         &'thalweg;bench;help;files'= {
+        }
+        &'thalweg;bench;help;whole-files'= {
         }
         &'thalweg;bench;help;faults'= {
         }
@@ -1906,7 +1932,7 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand verify 'Check that what a receipt says is still there, and undamaged'
             cand identity 'Say who signs receipts here: fingerprint, public key and certificate'
             cand login 'Log in at an identity provider whose tokens a daemon takes: approved in a browser, kept for all commands there'
-            cand logout 'Forget such logins, and have what they gave taken back'
+            cand logout 'Forget such logins, and have their provider give no more tokens by them'
             cand check 'Compare two places by content, changing nothing'
             cand ls 'List what is at a place'
             cand du 'Sum up the bytes below a place'
@@ -2085,7 +2111,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
             cand cca 'Congestion controls at steps of loss, beside their laws (000 Figs 4 to 6)'
             cand order 'Orders of requests over threads and sizes, on simulated disks and the real one (004 Figs 3 and 4)'
             cand concurrency 'Files at once, streams, depth (001 Figs 4 and 5)'
-            cand files 'The same data in more and more files, for `thalweg model fit` (001 Fig 9)'
+            cand files 'The same data in more and more files, for `thalweg model fit` (001 Eq 6)'
+            cand whole-files 'The same where whole files are checked after their transfer, one file at a time: the best number of files (001 Fig 9)'
             cand faults 'Damage: whole files again, or chunks (001 Eqs 1 and 2, Figs 6 and 7)'
             cand layout 'Reading by the place on the medium (002 Table II)'
             cand hop 'From where the data are, or through one more host (002 Table I)'
@@ -2119,6 +2146,8 @@ set edit:completion:arg-completer[thalweg] = {|@words|
         &'thalweg;help;bench;concurrency'= {
         }
         &'thalweg;help;bench;files'= {
+        }
+        &'thalweg;help;bench;whole-files'= {
         }
         &'thalweg;help;bench;faults'= {
         }

@@ -12,7 +12,8 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Approves each code at once, or never, and answers who refreshes when it is told to. Tokens last as long as is refreshed.
+/// Approves each code at once, or never, and answers who refreshes when it is told to. Tokens last as long as is
+/// refreshed.
 struct Provider {
     url: String,
     counts: Arc<Counts>,

@@ -1,5 +1,5 @@
-//! `files`: the same data in more and more files (001 section 5, Eq 6). `thalweg model fit` fits its result. A mover that
-//! checks whole files, as that of 001 Fig 9 does, is in `whole-files`.
+//! `files`: the same data in more and more files (001 section 5, Eq 6). `thalweg model fit` fits its result. A mover
+//! that checks whole files, as that of 001 Fig 9 does, is in `whole-files`.
 //!
 //! Two thirds of the data go in three of the numbers of files besides: of one size alone nobody can tell what is paid
 //! for each byte from what is paid once, nor whether the equation's condition `a_ck < a_trs` holds.
@@ -43,8 +43,8 @@ pub(super) struct Set {
     pub bytes: u64,
 }
 
-/// All numbers of files with all of the data; then the second size, in a few of them from the fewest on. `counts`: one or
-/// more.
+/// All numbers of files with all of the data; then the second size, in a few of them from the fewest on. `counts`: one
+/// or more.
 pub(super) fn sets(counts: &[u64], budget_bytes: u64) -> Vec<Set> {
     let mut few = [0, counts.len() / 3, counts.len() * 2 / 3].map(|at| counts[at]).to_vec();
     few.dedup();
