@@ -227,7 +227,7 @@ pub const COMMANDS: &[Spelling] = &[
     ),
     row(
         &["copy", "copyto", "rsync", "scp", "get", "put", "send", "fetch"],
-        "`thalweg cp SRC DST`, each of which may be far (two daemons with `--stage DIR`)",
+        "`thalweg cp SRC DST`, each of which may be far",
     ),
     row(&["mirror"], "`thalweg sync --delete SRC DST` makes the destination the same"),
     row(&["rcat"], "`thalweg stream - DST` writes what stdin gives"),
