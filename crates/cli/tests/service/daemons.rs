@@ -5,6 +5,8 @@ use super::support::peer::{HostileClient, terms};
 use super::support::{Daemon, Scratch, assert_no_litter, assert_same, make_tree, noise, wait_until};
 use nix::sys::signal::Signal;
 use std::ffi::OsStr;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -176,6 +178,42 @@ fn what_is_asked_of_a_copy_counts_between_two_daemons_too() {
     assert_eq!(listed, 1);
     let refused = site.run(&["--remove-source-files"], "run7", "");
     assert!(refused.code == Some(1) && refused.stderr.contains("leaves its source files"), "{refused:?}");
+}
+
+/// A file with several names is dealt by its number, any other by its name, and once.
+#[test]
+fn two_daemons_that_send_a_part_each_send_all_also_files_with_several_names() {
+    let (from, beside, to, here) = (Scratch::new(), Scratch::new(), Scratch::new(), Scratch::new());
+    let (data, tree, export) = (from.path("data"), from.path("data/run7"), to.path("in"));
+    std::fs::create_dir_all(&tree).unwrap();
+    std::fs::create_dir(&export).unwrap();
+    for number in 0..24 {
+        let file = tree.join(format!("{number}"));
+        std::fs::write(&file, noise(number, 1000)).unwrap();
+        if number % 3 > 0 {
+            std::fs::hard_link(&file, tree.join(format!("second-{number}"))).unwrap();
+        }
+    }
+    let destination = to.daemon(&[("in", &export)]);
+    let errands = format!("--errands={}", destination.address());
+    let one = from.daemon_with(&[("data", &data)], &[&errands]);
+    // Two daemons of one site have one key.
+    let state = beside.path("server-state");
+    std::fs::create_dir(&state).unwrap();
+    std::fs::set_permissions(&state, Permissions::from_mode(0o700)).unwrap();
+    for key in ["server.pem", "client.pem"] {
+        std::fs::copy(from.path("server-state").join(key), state.join(key)).unwrap();
+    }
+    let other = beside.daemon_with(&[("data", &data)], &[&errands]);
+    let command = with(with(here.thalweg(), ["cp", "--ticket"]), [&one.ticket]);
+    let command = with(with(command, ["--to-ticket"]), [&destination.ticket]);
+    let sources = format!("tw://{},{}/data/run7/", one.address(), other.address());
+    Running::start(with(command, [sources, destination.place("in", "run7/")])).end(LIMIT).expect(0);
+    for acting in [&from, &beside] {
+        let done = logged(acting, "a copy between daemons is done");
+        assert_eq!(done.len(), 1, "{}", acting.server_log());
+    }
+    assert_same(&tree, &export.join("run7"));
 }
 
 #[test]

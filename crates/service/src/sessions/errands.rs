@@ -22,7 +22,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use thalweg_mover::endpoint::Destination;
+use thalweg_mover::endpoint::{Destination, Source};
 use thalweg_mover::endpoint::local::destination::{DestinationPlace, LocalDestination};
 use thalweg_mover::endpoint::local::source::{LocalSource, ScanOptions, SourceRoot};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
@@ -42,7 +42,7 @@ use thalweg_mover::run::steer::Rate;
 use thalweg_mover::run::{LineSink, ReceiptSink, thread};
 use thalweg_wire::hello::Cipher;
 use thalweg_wire::limits;
-use thalweg_wire::message::{Errand, ErrandCounts, ErrandTold, PartOf, Place, TransferNumber};
+use thalweg_wire::message::{Errand, ErrandCounts, ErrandTold, PartOf, Place, SourceForm, TransferNumber};
 
 /// Copies that run for one session at a time.
 const OF_SESSION_MAX: usize = limits::TRANSFERS_MAX;
@@ -359,31 +359,37 @@ impl Host {
         }
     }
 
-    /// The sources, where they are here: the client has them with its ticket, as in a pull.
+    /// The sources, where they are here: the client has them with its ticket, as in a pull; opened for each attempt.
     fn own_source(&self, session: &Arc<Session>, errand: &Errand) -> Result<GivenSource> {
-        let (source, exports) = (&errand.source, self.exports_of(session)?);
-        let root = |place: &Place| -> Result<SourceRoot> {
-            let place = exports.resolve(place, false)?;
-            let contents = place.trailing_slash;
-            Ok(SourceRoot { path: path_of(place.path), contents, below: place.below })
-        };
-        let options = ScanOptions {
-            filter: Filter::new(source.filter.clone())?,
-            only: source.only.clone(),
-            preserve: errand.terms.preserve,
-            one_file_system: source.one_file_system,
-            follow_links: source.follow_links,
-            part: errand.terms.part,
-            direct: errand.terms.disk.source.direct,
-        };
-        let roots = source.places.iter().map(root).collect::<Result<Vec<_>>>()?;
-        let opened = LocalSource::open(roots, options)?;
-        let form = opened.form();
-        let name = name_of(&source.places);
+        let (host, session, asked) = (self.strong()?, session.clone(), errand.source.clone());
+        let (preserve, part, direct) =
+            (errand.terms.preserve, errand.terms.part, errand.terms.disk.source.direct);
+        let name = name_of(&asked.places);
         let keeps = Some("a copy between two daemons leaves them".to_owned());
         let (streams, chunk_bytes) = (1, None);
-        let way = shown(&source.places);
-        Ok(GivenSource { source: Arc::new(opened), form, name, way, keeps, streams, chunk_bytes })
+        let way = shown(&asked.places);
+        let open = move || -> Result<(Arc<dyn Source>, SourceForm)> {
+            let exports = host.exports_of(&session)?;
+            let root = |place: &Place| -> Result<SourceRoot> {
+                let place = exports.resolve(place, false)?;
+                let contents = place.trailing_slash;
+                Ok(SourceRoot { path: path_of(place.path), contents, below: place.below })
+            };
+            let options = ScanOptions {
+                filter: Filter::new(asked.filter.clone())?,
+                only: asked.only.clone(),
+                preserve,
+                one_file_system: asked.one_file_system,
+                follow_links: asked.follow_links,
+                part,
+                direct,
+            };
+            let roots = asked.places.iter().map(root).collect::<Result<Vec<_>>>()?;
+            let opened = LocalSource::open(roots, options)?;
+            let form = opened.form();
+            Ok((Arc::new(opened), form))
+        };
+        Ok(GivenSource { open: Arc::new(open), chooses: true, name, way, keeps, streams, chunk_bytes })
     }
 
     /// The destination, where it is here: as in a push, opened for each attempt.
