@@ -7,8 +7,8 @@ use crate::plan::{Asked, Plan};
 use std::sync::Arc;
 use thalweg_wire::message::{FilterRule, Place, SourceForm, Terms};
 
-/// Opens what is scanned and read, and says of which form it is, as far as names at the destination depend on that; once
-/// for each attempt.
+/// Opens what is scanned and read, and says of which form it is, as far as names at the destination depend on that;
+/// once for each attempt.
 pub type OpenSource = Arc<dyn Fn() -> Result<(Arc<dyn Source>, SourceForm)> + Send + Sync>;
 
 /// A source that is not the mover's own. It is scanned once for each attempt of the copy.
