@@ -224,11 +224,13 @@ impl BetweenDaemons {
         }
         let cast = self.cast(&source, &destination, stop)?;
         let guest = Identity::generate("thalweg guest").map_err(Ended::Final)?;
+        let errand = self.errand(&cast, &guest, wishes, tells_all)?;
+        let deed = errand.deed().map_err(|error| Ended::Final(odd(&error.to_string())))?;
         let vouch = Vouch {
             certificate: guest.fingerprint().0,
             places: if cast.sends { vec![self.written()?] } else { self.read(wishes)? },
             write: cast.sends,
-            follow_links: wishes.selection.follow_links,
+            deed,
             seconds: limits::GUEST_SECONDS_MAX,
             at: cast.acting_at.to_owned(),
         };
@@ -237,12 +239,11 @@ impl BetweenDaemons {
             "the daemon at {} acts, where `thalweg why` is asked about it",
             cast.acting_at
         )));
-        let errand = self.errand(&cast, &guest, wishes, tells_all)?;
         let header = wishes.receipt.as_ref().map(|receipt| receipt.header);
         let (sender, receiver) = (source.session.peer, destination.session.peer);
         let between = Between { sender, receiver, header };
         let mut hearing = Hearing { wishes, watch, attempts, between, receipt: ReceiptHeard::default() };
-        let ended = hearing.hear(cast.acting, errand, stop);
+        let ended = hearing.hear(cast.acting, Question::Errand(Box::new(errand)), stop);
         let session = &cast.other.session;
         let is_lost = session.is_closed() || session.lost_since().is_some();
         ended.map_err(|ended| if is_lost { ended.without_voucher() } else { ended })
@@ -294,11 +295,11 @@ impl BetweenDaemons {
         guest: &Identity,
         wishes: &Wishes,
         tells_all: bool,
-    ) -> Attempted<Question> {
+    ) -> Attempted<Errand> {
         let Wishes { selection, fidelity, movement, .. } = wishes;
         let (asked, link) = (&movement.asked, &movement.link);
         let millis = |time: Duration| u32::try_from(time.as_millis()).unwrap_or(u32::MAX).max(1);
-        Ok(Question::Errand(Box::new(Errand {
+        Ok(Errand {
             address: cast.other_at.to_owned(),
             server: cast.other.session.peer.0,
             guest: GuestKey(guest.to_pem().to_string()),
@@ -343,7 +344,7 @@ impl BetweenDaemons {
             },
             receipt: wishes.receipt.as_ref().map(|receipt| receipt.header),
             tells_all,
-        })))
+        })
     }
 }
 

@@ -12,7 +12,7 @@ use std::process::Stdio;
 use std::time::Duration;
 use thalweg_mover::link::{Identity, Ticket};
 use thalweg_wire::message::{
-    Message, Open, Place, Pull, Push, Question, Reply, Request, TransferNumber, Vouch,
+    FilterRule, Message, Open, Place, Pull, Push, Question, Reply, Request, TransferNumber, Vouch,
 };
 
 const LIMIT: Duration = Duration::from_secs(300);
@@ -318,11 +318,13 @@ fn a_guest_does_nothing_but_its_copy_and_ends_with_who_vouched_for_it() {
     }
     let (address, ticket) = (site.source.address(), site.ticket("from"));
     let place = |path: &[u8]| Place { export: Some("data".to_owned()), path: path.to_vec() };
+    let pull = |path: &[u8]| Request::Pull(Pull::of(vec![place(path)]));
+    let deed = Open::of(TransferNumber(1), pull(b"x"), terms()).deed().unwrap();
     let guest = Identity::generate("guest").unwrap();
     let mut alice = HostileClient::begin(&ticket, &address);
     let mut vouch = |certificate: [u8; 32], places: Vec<Place>| {
-        let (write, follow_links, seconds, at) = (false, false, 60, "a:8487".to_owned());
-        let question = Question::Vouch(Vouch { certificate, places, write, follow_links, seconds, at });
+        let (write, seconds, at) = (false, 60, "a:8487".to_owned());
+        let question = Question::Vouch(Vouch { certificate, places, write, deed, seconds, at });
         ended(&mut alice, question)
     };
     assert_eq!(vouch(guest.fingerprint().0, vec![place(b"x")]), None);
@@ -344,11 +346,12 @@ fn a_guest_does_nothing_but_its_copy_and_ends_with_who_vouched_for_it() {
         terms.removes_source = removes;
         comes.open(Open::of(TransferNumber(number), request, terms))
     };
-    let pull = |path: &[u8]| Request::Pull(Pull::of(vec![place(path)]));
     let follows = Request::Pull(Pull { follow_links: true, ..Pull::of(vec![place(b"x")]) });
     let both = Request::Pull(Pull::of(vec![place(b"x"), place(b"y")]));
     let push = Request::Push(Push::to(place(b"x")));
-    for request in [pull(b"y"), pull(b""), pull(b"x/"), follows, both, push] {
+    let rule = FilterRule { include: false, pattern: "y".to_owned() };
+    let chosen = Request::Pull(Pull { filter: vec![rule], ..Pull::of(vec![place(b"x")]) });
+    for request in [pull(b"y"), pull(b""), pull(b"x/"), follows, chosen, both, push] {
         let refused = asks(&mut comes, request.clone(), false).expect_err("it is none of its");
         assert!(refused.contains("a guest is let in for one copy"), "{request:?}: {refused}");
     }
@@ -359,7 +362,7 @@ fn a_guest_does_nothing_but_its_copy_and_ends_with_who_vouched_for_it() {
         certificate: [8; 32],
         places: vec![place(b"x")],
         write: false,
-        follow_links: false,
+        deed,
         seconds: 60,
         at: "a:8487".to_owned(),
     };

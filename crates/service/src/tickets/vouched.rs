@@ -63,15 +63,12 @@ impl Vouched {
         let is_served = match &open.request {
             Request::Push(push) => self.vouch.write && push.trial.is_none() && self.has(&push.place),
             Request::Pull(pull) => {
-                let follows = pull.follow_links && !self.vouch.follow_links;
-                !self.vouch.write
-                    && pull.trial.is_none()
-                    && !follows
-                    && pull.places.iter().all(|place| self.has(place))
+                !self.vouch.write && pull.trial.is_none() && pull.places.iter().all(|place| self.has(place))
             }
             Request::FlowPush { .. } | Request::FlowPull { .. } | Request::Frames { .. } => false,
         };
-        if is_served && !open.terms.removes_source { Ok(()) } else { Err(self.refusal()) }
+        let is_asked = open.deed().is_ok_and(|deed| deed == self.vouch.deed);
+        if is_served && is_asked && !open.terms.removes_source { Ok(()) } else { Err(self.refusal()) }
     }
 
     fn has(&self, place: &Place) -> bool {
@@ -81,7 +78,9 @@ impl Vouched {
     /// What else it asks for is refused so.
     pub fn refusal(&self) -> Failure {
         let what = if self.vouch.write { "into" } else { "from" };
-        let cause = format!("a guest is let in for one copy alone, {what} what it was vouched for");
+        let cause = format!(
+            "a guest is let in for one copy alone, {what} what it was vouched for, and as its client asked for it"
+        );
         Failure::new(FailureKind::Permission, "open", cause)
     }
 }
