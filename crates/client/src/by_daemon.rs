@@ -22,7 +22,7 @@ use thalweg_mover::link::Identity;
 use thalweg_mover::link::ssh::errand::ErrandProgress;
 use thalweg_mover::retry::attempts::Attempts;
 use thalweg_mover::run::client::Client;
-use thalweg_mover::run::copy::{HEALS, Report, Stop, Watch, Wishes};
+use thalweg_mover::run::copy::{Fidelity, HEALS, Report, Stop, Watch, Wishes};
 use thalweg_mover::run::{LineSink, ReceiptPart, chance};
 use thalweg_service::errands::report::{Between, ReportTold, inert, plan_of};
 use thalweg_wire::digest::Pieces;
@@ -241,7 +241,8 @@ impl BetweenDaemons {
         )));
         let header = wishes.receipt.as_ref().map(|receipt| receipt.header);
         let (sender, receiver) = (source.session.peer, destination.session.peer);
-        let between = Between { sender, receiver, header };
+        let Fidelity { verify, check, .. } = wishes.fidelity;
+        let between = Between { sender, receiver, header, verify, check };
         let mut hearing = Hearing { wishes, watch, attempts, between, receipt: ReceiptHeard::default() };
         let ended = hearing.hear(cast.acting, Question::Errand(Box::new(errand)), stop);
         let session = &cast.other.session;

@@ -11,7 +11,7 @@ use thalweg_mover::run::agree::{Agreed, is_signed};
 use thalweg_mover::run::copy::{Report, Sources};
 use thalweg_wire::Digest;
 use thalweg_wire::account::RenamedAccount;
-use thalweg_wire::message::{Totals, is_congestion_name};
+use thalweg_wire::message::{Check, Totals, VerifyLevel, is_congestion_name};
 use thalweg_wire::path::Sentence;
 use thalweg_wire::receipt::{Side, Signed, Statement, TransferKind};
 
@@ -38,6 +38,10 @@ pub struct Between {
     pub receiver: Fingerprint,
     /// Digest of the header of the receipt that is written of it, if one is.
     pub header: Option<Digest>,
+    /// How far it was to be checked.
+    pub verify: VerifyLevel,
+    /// How what was there already was to be recognised.
+    pub check: Check,
 }
 
 impl ReportTold {
@@ -153,6 +157,9 @@ fn check(agreed: &Agreed, between: Between, totals: &Totals) -> Result<()> {
     if !are_mutual || !is_same || received.totals != *totals {
         return Err(odd("the two daemons state different things"));
     }
+    if (sent.verify, sent.check) != (between.verify, between.check) {
+        return Err(odd("the daemons signed for another --verify or --check than was asked for"));
+    }
     // Who ran it signs the header, the other one none.
     let signed = sent.header.or(received.header);
     let is_ours = between.header.is_none() || signed == between.header;
@@ -167,7 +174,6 @@ fn odd(cause: &str) -> Failure {
 mod tests {
     use super::*;
     use thalweg_mover::link::Identity;
-    use thalweg_wire::message::{Check, VerifyLevel};
 
     fn signed(by: &Identity, peer: &Identity, side: Side, root: u8) -> Signed {
         signed_for(by, peer, side, root, None)
@@ -201,7 +207,8 @@ mod tests {
         let identities = ["acting", "other", "nobody"].map(|name| Identity::generate(name).unwrap());
         let [acting, other, nobody] = &identities;
         let (sender, receiver) = (other.fingerprint(), acting.fingerprint());
-        let between = Between { sender, receiver, header: None };
+        let (verify, asked) = (VerifyLevel::default(), Check::default());
+        let between = Between { sender, receiver, header: None, verify, check: asked };
         let looked_at = |sender: Signed, receiver: Signed, totals: Totals| {
             check(&Agreed { sender, receiver }, between, &totals).map_err(|failure| failure.kind)
         };
@@ -219,6 +226,14 @@ mod tests {
         assert_eq!(looked_at(changed, received(1), Totals::default()), damage, "changed since");
         let with_another = signed(other, nobody, Side::Sender, 1);
         assert_eq!(looked_at(with_another, received(1), Totals::default()), damage, "with somebody else");
+        for less in [
+            Between { verify: VerifyLevel::Paranoid, ..between },
+            Between { check: Check::Digest, ..between },
+        ] {
+            let signed = Agreed { sender: sent(1), receiver: received(1) };
+            let refused = check(&signed, less, &Totals::default()).map_err(|failure| failure.kind);
+            assert_eq!(refused, damage, "checked less than was asked for");
+        }
         let ours = Between { header: Some(Digest([7; 32])), ..between };
         let for_receipt = |header: Option<u8>| {
             let header = header.map(|header| Digest([header; 32]));
