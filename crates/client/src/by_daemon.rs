@@ -30,7 +30,7 @@ use thalweg_wire::message::{
     self, Errand, ErrandCounts, ErrandKnobs, ErrandTold, GuestKey, PartOf, Pull, Question, Reply, Terms,
     Vouch,
 };
-use thalweg_wire::receipt::{self, Block};
+use thalweg_wire::receipt::{self, Block, Side};
 use thalweg_wire::{Digest, limits};
 
 /// A block of a receipt has no more bytes: of the longest names that a kernel takes at once it has an eighth of that.
@@ -234,7 +234,7 @@ impl BetweenDaemons {
             seconds: limits::GUEST_SECONDS_MAX,
             at: cast.acting_at.to_owned(),
         };
-        ask(cast.other, Question::Vouch(vouch), stop).map_err(Ended::of)?;
+        let since = vouch_for(cast.other, vouch, stop).map_err(Ended::of)?;
         (watch.events)(Event::Detail(format!(
             "the daemon at {} acts, where `thalweg why` is asked about it",
             cast.acting_at
@@ -242,7 +242,8 @@ impl BetweenDaemons {
         let header = wishes.receipt.as_ref().map(|receipt| receipt.header);
         let (sender, receiver) = (source.session.peer, destination.session.peer);
         let Fidelity { verify, check, .. } = wishes.fidelity;
-        let between = Between { sender, receiver, header, verify, check };
+        let other = if cast.sends { Side::Receiver } else { Side::Sender };
+        let between = Between { sender, receiver, header, other, since, verify, check };
         let mut hearing = Hearing { wishes, watch, attempts, between, receipt: ReceiptHeard::default() };
         let ended = hearing.hear(cast.acting, Question::Errand(Box::new(errand)), stop);
         let session = &cast.other.session;
@@ -346,6 +347,21 @@ impl BetweenDaemons {
             receipt: wishes.receipt.as_ref().map(|receipt| receipt.header),
             tells_all,
         })
+    }
+}
+
+/// Vouches for a guest: when it was let in at the earliest, by the clock of the one that let it in.
+fn vouch_for(client: &Client, vouch: Vouch, stop: &Stop) -> Result<i64> {
+    let mut answers = client.ask(Question::Vouch(vouch))?;
+    let mut since = None;
+    loop {
+        match answers.piece(&|| stop.is_asked()) {
+            Some(Ok(Reply::Vouched { at })) if since.is_none() => since = Some(at),
+            Some(Err(failure)) => return Err(failure),
+            None if stop.is_asked() => return Err(stopped()),
+            None => return since.ok_or_else(|| odd("the daemon did not say when it let the guest in")),
+            Some(Ok(_)) => return Err(odd("the daemon answered another question")),
+        }
     }
 }
 

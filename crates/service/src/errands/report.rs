@@ -38,6 +38,10 @@ pub struct Between {
     pub receiver: Fingerprint,
     /// Digest of the header of the receipt that is written of it, if one is.
     pub header: Option<Digest>,
+    /// The one of them that was not asked to run it.
+    pub other: Side,
+    /// The time there just before it let in the one that runs it, in seconds since 1970.
+    pub since: i64,
     /// How far it was to be checked.
     pub verify: VerifyLevel,
     /// How what was there already was to be recognised.
@@ -160,6 +164,11 @@ fn check(agreed: &Agreed, between: Between, totals: &Totals) -> Result<()> {
     if (sent.verify, sent.check) != (between.verify, between.check) {
         return Err(odd("the daemons signed for another --verify or --check than was asked for"));
     }
+    // Who ran it may have statements of an earlier copy.
+    let of_other = if between.other == Side::Sender { sent } else { received };
+    if of_other.signed_at < between.since {
+        return Err(odd("the other daemon signed that before this copy began"));
+    }
     // Who ran it signs the header, the other one none.
     let signed = sent.header.or(received.header);
     let is_ours = between.header.is_none() || signed == between.header;
@@ -175,6 +184,8 @@ mod tests {
     use super::*;
     use thalweg_mover::link::Identity;
 
+    const SIGNED_AT: i64 = 1_790_000_000;
+
     fn signed(by: &Identity, peer: &Identity, side: Side, root: u8) -> Signed {
         signed_for(by, peer, side, root, None)
     }
@@ -185,7 +196,7 @@ mod tests {
             entries: 1,
             totals: Totals::default(),
             unread: 0,
-            signed_at: 0,
+            signed_at: SIGNED_AT,
             side,
             kind: TransferKind::Files,
             signer: by.signatory(),
@@ -208,7 +219,9 @@ mod tests {
         let [acting, other, nobody] = &identities;
         let (sender, receiver) = (other.fingerprint(), acting.fingerprint());
         let (verify, asked) = (VerifyLevel::default(), Check::default());
-        let between = Between { sender, receiver, header: None, verify, check: asked };
+        let (other_side, since) = (Side::Sender, SIGNED_AT);
+        let between =
+            Between { sender, receiver, header: None, other: other_side, since, verify, check: asked };
         let looked_at = |sender: Signed, receiver: Signed, totals: Totals| {
             check(&Agreed { sender, receiver }, between, &totals).map_err(|failure| failure.kind)
         };
@@ -226,6 +239,10 @@ mod tests {
         assert_eq!(looked_at(changed, received(1), Totals::default()), damage, "changed since");
         let with_another = signed(other, nobody, Side::Sender, 1);
         assert_eq!(looked_at(with_another, received(1), Totals::default()), damage, "with somebody else");
+        let later = Between { since: SIGNED_AT + 1, ..between };
+        let earlier = Agreed { sender: sent(1), receiver: received(1) };
+        let replayed = check(&earlier, later, &Totals::default()).map_err(|failure| failure.kind);
+        assert_eq!(replayed, damage, "of an earlier copy");
         for less in [
             Between { verify: VerifyLevel::Paranoid, ..between },
             Between { check: Check::Digest, ..between },
