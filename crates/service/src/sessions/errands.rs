@@ -165,6 +165,8 @@ impl Host {
         say: &dyn Fn(ErrandTold) -> Result<()>,
         is_there: &dyn Fn() -> bool,
     ) -> Result<()> {
+        // Who comes in no more is told nothing of whom it may reach.
+        self.exports_of(session)?;
         let address = self.limits.errands.check(&errand.address)?.to_string();
         self.check_errand(session, &errand)?;
         let key = Key {
