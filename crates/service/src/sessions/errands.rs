@@ -18,6 +18,7 @@ use crate::export::KeptFree;
 use crate::log::of_session;
 use crate::min_free::{self, Looks};
 use crate::published::{self, Progress, Publisher, State};
+use crate::tickets::have_one_holder;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -47,10 +48,11 @@ use thalweg_wire::message::{
     Errand, ErrandCounts, ErrandTold, PartOf, Place, SourceForm, Terms, TransferNumber,
 };
 
-/// Copies that run for one session at a time.
-const OF_SESSION_MAX: usize = limits::TRANSFERS_MAX;
 /// Copies that run at a time: each has threads, a session and memory of its own.
 const AT_ONCE: usize = 64;
+/// Of these for one holder of a ticket, in however many sessions: a quarter, and as many as a command has.
+const OF_HOLDER_MAX: usize = AT_ONCE / 4;
+const _: () = assert!(OF_HOLDER_MAX >= limits::TRANSFERS_MAX);
 /// Between two looks whether the client is there, and at how far the copy is.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 /// Between two signs of life.
@@ -116,8 +118,8 @@ impl Errands {
                 Some(older) if older.is_left() => older.stop.stop(),
                 Some(_) => {}
                 None => {
-                    let is_of_session = |running: &&Arc<Running>| Arc::ptr_eq(&running.session, session);
-                    if all.iter().filter(is_of_session).count() >= OF_SESSION_MAX || all.len() >= AT_ONCE {
+                    let is_theirs = |running: &&Arc<Running>| have_one_holder(&running.session, session);
+                    if all.iter().filter(is_theirs).count() >= OF_HOLDER_MAX || all.len() >= AT_ONCE {
                         return busy("as many such copies run as may at the same time");
                     }
                     let (far, why) = (Mutex::new(Weak::new()), Mutex::default());
@@ -600,4 +602,57 @@ fn name_of(places: &[Place]) -> Vec<u8> {
         }
     }
     name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::HostLimits;
+    use super::super::tests::{cut_off, cut_off_of};
+    use super::*;
+    use crate::export::Exports;
+
+    fn key(number: usize) -> Key {
+        let place = Place { export: Some("data".to_owned()), path: number.to_string().into_bytes() };
+        Key {
+            client: Fingerprint([7; 32]),
+            address: "dtn2:8487".to_owned(),
+            sends: true,
+            sources: vec![place.clone()],
+            destination: place,
+            part: None,
+        }
+    }
+
+    #[test]
+    fn one_holder_of_a_ticket_has_a_part_of_the_copies_in_however_many_sessions() {
+        let identity = Identity::generate("server").expect("an identity");
+        let exports = Exports::open(Vec::new()).expect("no exports");
+        let host = Host::new(identity, exports, None, HostLimits::default());
+        let sessions: Vec<Arc<Session>> = (1..=4).map(|id| cut_off(&host, id)).collect();
+        let begin = |number: usize| host.errands.begin(&sessions[number % 4], key(number));
+        let begun: Vec<Begun<'_>> = (0..).map_while(|number| begin(number).ok()).collect();
+        assert_eq!(begun.len(), OF_HOLDER_MAX);
+        let bob = cut_off_of(&host, 9, Fingerprint([8; 32]));
+        assert!(host.errands.begin(&bob, key(1000)).is_ok(), "the rest is for others");
+        drop(begun);
+        assert!(begin(0).is_ok());
+    }
+
+    #[test]
+    fn a_copy_that_ends_for_want_of_something_says_the_first_reason() {
+        let identity = Identity::generate("server").expect("an identity");
+        let exports = Exports::open(Vec::new()).expect("no exports");
+        let host = Host::new(identity, exports, None, HostLimits::default());
+        let begun = host.errands.begin(&cut_off(&host, 1), key(0)).expect("room");
+        let far = cut_off(&host, 2);
+        *lock(&begun.running.far) = Arc::downgrade(&far);
+        let all = host.errands.running();
+        let [running] = &all[..] else { panic!("one runs") };
+        assert!(running.far().is_some_and(|session| Arc::ptr_eq(&session, &far)));
+        for cause in ["no memory", "no room"] {
+            running.end(Failure::new(FailureKind::Space, RUN, cause));
+        }
+        assert!(running.stop.is_asked());
+        assert!(lock(&running.why).as_ref().is_some_and(|why| why.cause == "no memory"));
+    }
 }

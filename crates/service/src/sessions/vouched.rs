@@ -198,6 +198,22 @@ mod tests {
         assert_eq!(tickets.take(&Fingerprint(BOB), 2).expect("bob's").name, "bob");
         let made = (10..200).take_while(|last| host.vouch(&session, vouch([*last; 32], false)).is_ok());
         assert_eq!(made.count(), thalweg_wire::limits::TRANSFERS_MAX);
+        // Nor by many sessions.
+        let certificate = |number: usize| {
+            let mut certificate = [0xee; 32];
+            certificate[..8].copy_from_slice(&number.to_le_bytes());
+            certificate
+        };
+        let others: Vec<_> = (3..103).map(|id| cut_off(&host, id)).collect();
+        let vouched = others.iter().enumerate().flat_map(|(at, other)| {
+            let (host, of_each) = (&host, thalweg_wire::limits::TRANSFERS_MAX);
+            let numbers = (0..of_each).map(move |number| at * of_each + number);
+            numbers.filter(move |number| host.vouch(other, vouch(certificate(*number), false)).is_ok())
+        });
+        assert_eq!(vouched.count() + thalweg_wire::limits::TRANSFERS_MAX, 256);
+        let bob = cut_off_of(&host, 200, Fingerprint(BOB));
+        host.begin_with(&bob, &Record::of("bob", Fingerprint(BOB), 1), None);
+        host.vouch(&bob, vouch([0xdd; 32], false)).expect("the rest is for others");
     }
 
     #[test]
