@@ -379,6 +379,11 @@ fn odd(cause: &str) -> Failure {
     Failure::new(FailureKind::Protocol, RUN, cause)
 }
 
+/// Whether it is the last that is told.
+fn is_end(told: &ErrandTold) -> bool {
+    matches!(told, ErrandTold::Over(_) | ErrandTold::Failed(_))
+}
+
 /// Why it failed where it ran. Stopped there, though nobody asked for that here, it lost us.
 fn left(failure: Failure, stop: &Stop) -> Ended {
     match failure.kind {
@@ -420,6 +425,10 @@ impl Hearing<'_> {
         let mut answers = acting.ask(errand).map_err(Ended::of)?;
         loop {
             match answers.piece(&|| stop.is_asked()) {
+                // Where much is told there is always another piece.
+                Some(Ok(Reply::Errand(told))) if stop.is_asked() && !is_end(&told) => {
+                    return Err(Ended::Final(stopped()));
+                }
                 Some(Ok(Reply::Errand(told))) => {
                     if let Some(report) = self.take(*told).map_err(|failure| left(failure, stop))? {
                         return Ok(report);
