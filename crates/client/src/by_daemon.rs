@@ -68,7 +68,7 @@ struct Cast<'a> {
 
 /// Why an attempt came to nothing.
 enum Ended {
-    /// A way of ours was lost, or never there: another may do better.
+    /// A way of ours was lost, or never there, or an earlier attempt of ours is still about: another may do better.
     Lost(Failure),
     /// It is over.
     Final(Failure),
@@ -77,7 +77,7 @@ enum Ended {
 impl Ended {
     fn of(failure: Failure) -> Ended {
         match failure.kind {
-            FailureKind::Connection => Ended::Lost(failure),
+            FailureKind::Connection | FailureKind::Busy => Ended::Lost(failure),
             _ => Ended::Final(failure),
         }
     }
@@ -384,13 +384,15 @@ fn is_end(told: &ErrandTold) -> bool {
     matches!(told, ErrandTold::Over(_) | ErrandTold::Failed(_))
 }
 
-/// Why it failed where it ran. Stopped there, though nobody asked for that here, it lost us.
+/// Why it failed where it ran. Stopped there, though nobody asked for that here, it lost us; busy is what our own last
+/// attempt has not left yet.
 fn left(failure: Failure, stop: &Stop) -> Ended {
     match failure.kind {
         FailureKind::Stopped if !stop.is_asked() => {
             let cause = "the daemon that acts stopped it: it heard nothing of this side";
             Ended::Lost(Failure::new(FailureKind::Connection, RUN, cause))
         }
+        FailureKind::Busy => Ended::Lost(failure),
         _ => Ended::Final(failure),
     }
 }
@@ -570,6 +572,10 @@ mod tests {
         assert!(matches!(ended, Ended::Lost(failure) if failure.kind == FailureKind::Connection));
         let full = Failure::new(FailureKind::Space, "copy", "no room");
         assert!(matches!(left(full, &stop), Ended::Final(failure) if failure.kind == FailureKind::Space));
+        let busy = Failure::new(FailureKind::Busy, "open", "the job is under way");
+        assert!(
+            matches!(left(busy.clone(), &stop), Ended::Lost(_)) && matches!(Ended::of(busy), Ended::Lost(_))
+        );
         stop.stop();
         assert!(
             matches!(left(stopped(), &stop), Ended::Final(failure) if failure.kind == FailureKind::Stopped)
