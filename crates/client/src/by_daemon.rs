@@ -21,7 +21,7 @@ use thalweg_mover::failure::{Failure, FailureKind, Reason, Result};
 use thalweg_mover::link::Identity;
 use thalweg_mover::link::ssh::errand::ErrandProgress;
 use thalweg_mover::retry::attempts::Attempts;
-use thalweg_mover::run::client::Client;
+use thalweg_mover::run::client::{Client, LinkSettings};
 use thalweg_mover::run::copy::{Fidelity, HEALS, Report, Stop, Watch, Wishes};
 use thalweg_mover::run::{LineSink, ReceiptPart, chance};
 use thalweg_service::errands::report::{Between, ReportTold, inert, plan_of};
@@ -213,8 +213,10 @@ impl BetweenDaemons {
         watch: &Watch,
         stop: &Stop,
     ) -> Attempted<Report> {
-        attempts.dial(Instant::now());
-        let (mut from, mut to) = (FarMovers::new(from.clone()), FarMovers::new(to.clone()));
+        let spent = attempts.dial(Instant::now());
+        let questions = LinkSettings { spent, ..wishes.movement.link.clone() };
+        let reach = |how: &How| FarMovers::new(How { questions: questions.clone(), ..how.clone() });
+        let (mut from, mut to) = (reach(from), reach(to));
         let source = from.dial(&self.from.whom).map_err(Ended::of)?;
         let destination = to.dial(&self.to.whom).map_err(Ended::of)?;
         attempts.linked();
