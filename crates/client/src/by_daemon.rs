@@ -159,6 +159,11 @@ impl BetweenDaemons {
         }
     }
 
+    /// The daemons at the source and at the destination.
+    pub fn ends(&self) -> (&Whom, &Whom) {
+        (&self.from.whom, &self.to.whom)
+    }
+
     /// Refuses it where there is no ticket for one of them: neither given, `from` and `to`, nor a place's own.
     ///
     /// # Errors
