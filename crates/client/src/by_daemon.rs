@@ -5,7 +5,7 @@
 //! 2. A key is made for this copy. The other daemon hears whose it is, and what its holder may do: this copy alone,
 //!    with no more rights than our ticket there, until our session ends. No key that lasts leaves this machine.
 //! 3. The one that acts gets that key and what is to be copied, and tells how it goes. It stops in order when it loses
-//!    us.
+//!    us. Where it does not reach the other one, that one is asked to act, if it may.
 //! 4. What both state at the end is looked at here: each has signed that it is done.
 //!
 //! If a link of ours is lost, all of it begins anew, with another key: the copy resumes by what is durable.
@@ -64,6 +64,13 @@ struct Cast<'a> {
     other_at: &'a str,
     /// The one that acts has the sources.
     sends: bool,
+}
+
+/// Who was asked to act, and did not reach the other one.
+struct Unreached {
+    /// It has the sources.
+    sends: bool,
+    why: Failure,
 }
 
 /// Why an attempt came to nothing.
@@ -138,10 +145,13 @@ impl BetweenDaemons {
     ) -> Result<Report> {
         let hows = [how.clone(), How { ticket: to_ticket, ..how.clone() }];
         let mut attempts = Attempts::new(HEALS, wishes.movement.link.patience, Instant::now());
+        let mut unreached = None;
         watch.meter.came(0);
         loop {
             attempts.begin();
-            let failure = match self.attempt(&mut attempts, &hows, (wishes, tells_all), watch, stop) {
+            let ended =
+                self.attempt((&mut attempts, &mut unreached), &hows, (wishes, tells_all), watch, stop);
+            let failure = match ended {
                 Ok(report) => {
                     let attempts = attempts.count().max(report.attempts);
                     (watch.events)(Event::Finished(report.totals));
@@ -212,7 +222,7 @@ impl BetweenDaemons {
 
     fn attempt(
         &self,
-        attempts: &mut Attempts,
+        (attempts, unreached): (&mut Attempts, &mut Option<Unreached>),
         [from, to]: &[How; 2],
         (wishes, tells_all): (&Wishes, bool),
         watch: &Watch,
@@ -229,7 +239,7 @@ impl BetweenDaemons {
         if source.session.peer == destination.session.peer {
             return Err(Ended::Final(self.at_one()));
         }
-        let cast = self.cast(&source, &destination, stop)?;
+        let cast = self.cast((&source, &destination), unreached.as_ref(), stop)?;
         let guest = Identity::generate("thalweg guest").map_err(Ended::Final)?;
         let errand = self.errand(&cast, &guest, wishes, tells_all)?;
         let deed = errand.deed().map_err(|error| Ended::Final(odd(&error.to_string())))?;
@@ -253,15 +263,29 @@ impl BetweenDaemons {
         let between = Between { sender, receiver, header, other, since, verify, check };
         let mut hearing = Hearing { wishes, watch, attempts, between, receipt: ReceiptHeard::default() };
         let ended = hearing.hear(cast.acting, Question::Errand(Box::new(errand)), stop);
+        if let Err(Ended::Final(why)) = &ended
+            && matches!(why.reason, Reason::NotAnswered | Reason::NotResolved)
+            && unreached.is_none()
+        {
+            *unreached = Some(Unreached { sends: cast.sends, why: why.clone() });
+            return Err(Ended::Lost(why.clone()));
+        }
         let session = &cast.other.session;
         let is_lost = session.is_closed() || session.lost_since().is_some();
         ended.map_err(|ended| if is_lost { ended.without_voucher() } else { ended })
     }
 
-    /// Which of the two acts: that of the destination if it may be sent to the other one.
-    fn cast<'a>(&'a self, source: &'a Client, destination: &'a Client, stop: &Stop) -> Attempted<Cast<'a>> {
+    /// Which of the two acts: that of the destination if it may be sent to the other one, and is not known not to reach
+    /// it.
+    fn cast<'a>(
+        &'a self,
+        (source, destination): (&'a Client, &'a Client),
+        unreached: Option<&Unreached>,
+        stop: &Stop,
+    ) -> Attempted<Cast<'a>> {
         let mut refused = Vec::new();
-        for sends in [false, true] {
+        let roles = [false, true].into_iter();
+        for sends in roles.filter(|sends| unreached.is_none_or(|unreached| unreached.sends != *sends)) {
             let (acting, other) = if sends { (source, destination) } else { (destination, source) };
             let (at, to) = if sends { (&self.from, &self.to) } else { (&self.to, &self.from) };
             match ask(acting, Question::ErrandTo { address: to.address.clone() }, stop) {
@@ -272,6 +296,9 @@ impl BetweenDaemons {
                 Err(why) if why.reason == Reason::NoErrands => refused.push((at, why)),
                 Err(failure) => return Err(Ended::of(failure)),
             }
+        }
+        if let Some(Unreached { why, .. }) = unreached {
+            return Err(Ended::Final(why.clone()));
         }
         Err(Ended::Final(not_here::no_errands(
             &self.command,
