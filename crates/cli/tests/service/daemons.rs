@@ -308,6 +308,13 @@ fn a_ticket_that_is_revoked_ends_the_copy_that_a_guest_makes_with_it() {
     let ran = running.end(LIMIT);
     assert!(ran.code != Some(0) && ran.stderr.contains("ticket"), "{ran:?}");
     assert!(!site.to.path("in/large").exists());
+    // For itself, and not as one whose voucher is gone: guests are looked at first.
+    let is_its_own = |line: &serde_json::Value| {
+        let line = line.to_string();
+        line.contains("alice, by ") && line.contains("was revoked")
+    };
+    let ended = || logged(&site.from, "session ended").iter().any(is_its_own);
+    assert!(wait_until(LIMIT, ended), "{}", site.from.server_log());
 }
 
 #[test]
