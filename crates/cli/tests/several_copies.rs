@@ -327,6 +327,11 @@ fn what_cannot_be_copied_is_refused_before_anybody_is_reached() {
     let lacks = "give the ticket or the place file that it wrote with --to-ticket";
     refuse(&["tw://a/in/x", "tw://b/in/y", "--ticket", "t"], 1, lacks);
     refuse(&["tw://a/in/x", "tw://b/in/y", "--ticket", "t", "--bind", "lo"], 1, "--bind names addresses");
+    let both = ["tw://a/in/x", "tw://b/in/y", "--ticket", "t", "--to-ticket", "t"];
+    for (option, value) in [("--ktls", "on"), ("--tls-records", "2048")] {
+        let why = format!("{option} is about streams of one machine");
+        refuse(&[&both[..], &[option, value]].concat(), 1, &why);
+    }
     refuse(&[&file, "a:x", "--to-ticket", "t"], 1, "--to-ticket is for a copy between two daemons");
     refuse(&[&file, "a:x", "--and", "tw://a/in/y", "tw://a/in/z"], 3, "both places are far");
     // What a copy between two far places does not do.

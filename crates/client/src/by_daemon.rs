@@ -5,7 +5,7 @@
 //! 2. A key is made for this copy. The other daemon hears whose it is, and what its holder may do: this copy alone,
 //!    with no more rights than our ticket there, until our session ends. No key that lasts leaves this machine.
 //! 3. The one that acts gets that key and what is to be copied, and tells how it goes. It stops in order when it loses
-//!    us.
+//!    us. Where it does not reach the other one, that one is asked to act, if it may.
 //! 4. What both state at the end is looked at here: each has signed that it is done.
 //!
 //! If a link of ours is lost, all of it begins anew, with another key: the copy resumes by what is durable.
@@ -21,8 +21,8 @@ use thalweg_mover::failure::{Failure, FailureKind, Reason, Result};
 use thalweg_mover::link::Identity;
 use thalweg_mover::link::ssh::errand::ErrandProgress;
 use thalweg_mover::retry::attempts::Attempts;
-use thalweg_mover::run::client::Client;
-use thalweg_mover::run::copy::{HEALS, Report, Stop, Watch, Wishes};
+use thalweg_mover::run::client::{Client, LinkSettings};
+use thalweg_mover::run::copy::{Fidelity, HEALS, Report, Stop, Watch, Wishes};
 use thalweg_mover::run::{LineSink, ReceiptPart, chance};
 use thalweg_service::errands::report::{Between, ReportTold, inert, plan_of};
 use thalweg_wire::digest::Pieces;
@@ -30,7 +30,7 @@ use thalweg_wire::message::{
     self, Errand, ErrandCounts, ErrandKnobs, ErrandTold, GuestKey, PartOf, Pull, Question, Reply, Terms,
     Vouch,
 };
-use thalweg_wire::receipt::{self, Block};
+use thalweg_wire::receipt::{self, Block, Side};
 use thalweg_wire::{Digest, limits};
 
 /// A block of a receipt has no more bytes: of the longest names that a kernel takes at once it has an eighth of that.
@@ -66,9 +66,16 @@ struct Cast<'a> {
     sends: bool,
 }
 
+/// Who was asked to act, and did not reach the other one.
+struct Unreached {
+    /// It has the sources.
+    sends: bool,
+    why: Failure,
+}
+
 /// Why an attempt came to nothing.
 enum Ended {
-    /// A way of ours was lost, or never there: another may do better.
+    /// A way of ours was lost, or never there, or an earlier attempt of ours is still about: another may do better.
     Lost(Failure),
     /// It is over.
     Final(Failure),
@@ -77,7 +84,7 @@ enum Ended {
 impl Ended {
     fn of(failure: Failure) -> Ended {
         match failure.kind {
-            FailureKind::Connection => Ended::Lost(failure),
+            FailureKind::Connection | FailureKind::Busy => Ended::Lost(failure),
             _ => Ended::Final(failure),
         }
     }
@@ -138,10 +145,13 @@ impl BetweenDaemons {
     ) -> Result<Report> {
         let hows = [how.clone(), How { ticket: to_ticket, ..how.clone() }];
         let mut attempts = Attempts::new(HEALS, wishes.movement.link.patience, Instant::now());
+        let mut unreached = None;
         watch.meter.came(0);
         loop {
             attempts.begin();
-            let failure = match self.attempt(&mut attempts, &hows, (wishes, tells_all), watch, stop) {
+            let ended =
+                self.attempt((&mut attempts, &mut unreached), &hows, (wishes, tells_all), watch, stop);
+            let failure = match ended {
                 Ok(report) => {
                     let attempts = attempts.count().max(report.attempts);
                     (watch.events)(Event::Finished(report.totals));
@@ -157,6 +167,11 @@ impl BetweenDaemons {
                 return Err(stopped());
             }
         }
+    }
+
+    /// The daemons at the source and at the destination.
+    pub fn ends(&self) -> (&Whom, &Whom) {
+        (&self.from.whom, &self.to.whom)
     }
 
     /// Refuses it where there is no ticket for one of them: neither given, `from` and `to`, nor a place's own.
@@ -207,14 +222,16 @@ impl BetweenDaemons {
 
     fn attempt(
         &self,
-        attempts: &mut Attempts,
+        (attempts, unreached): (&mut Attempts, &mut Option<Unreached>),
         [from, to]: &[How; 2],
         (wishes, tells_all): (&Wishes, bool),
         watch: &Watch,
         stop: &Stop,
     ) -> Attempted<Report> {
-        attempts.dial(Instant::now());
-        let (mut from, mut to) = (FarMovers::new(from.clone()), FarMovers::new(to.clone()));
+        let spent = attempts.dial(Instant::now());
+        let questions = LinkSettings { spent, ..wishes.movement.link.clone() };
+        let reach = |how: &How| FarMovers::new(How { questions: questions.clone(), ..how.clone() });
+        let (mut from, mut to) = (reach(from), reach(to));
         let source = from.dial(&self.from.whom).map_err(Ended::of)?;
         let destination = to.dial(&self.to.whom).map_err(Ended::of)?;
         attempts.linked();
@@ -222,36 +239,53 @@ impl BetweenDaemons {
         if source.session.peer == destination.session.peer {
             return Err(Ended::Final(self.at_one()));
         }
-        let cast = self.cast(&source, &destination, stop)?;
+        let cast = self.cast((&source, &destination), unreached.as_ref(), stop)?;
         let guest = Identity::generate("thalweg guest").map_err(Ended::Final)?;
+        let errand = self.errand(&cast, &guest, wishes, tells_all)?;
+        let deed = errand.deed().map_err(|error| Ended::Final(odd(&error.to_string())))?;
         let vouch = Vouch {
             certificate: guest.fingerprint().0,
             places: if cast.sends { vec![self.written()?] } else { self.read(wishes)? },
             write: cast.sends,
-            follow_links: wishes.selection.follow_links,
+            deed,
             seconds: limits::GUEST_SECONDS_MAX,
             at: cast.acting_at.to_owned(),
         };
-        ask(cast.other, Question::Vouch(vouch), stop).map_err(Ended::of)?;
+        let since = vouch_for(cast.other, vouch, stop).map_err(Ended::of)?;
         (watch.events)(Event::Detail(format!(
             "the daemon at {} acts, where `thalweg why` is asked about it",
             cast.acting_at
         )));
-        let errand = self.errand(&cast, &guest, wishes, tells_all)?;
         let header = wishes.receipt.as_ref().map(|receipt| receipt.header);
         let (sender, receiver) = (source.session.peer, destination.session.peer);
-        let between = Between { sender, receiver, header };
+        let Fidelity { verify, check, .. } = wishes.fidelity;
+        let other = if cast.sends { Side::Receiver } else { Side::Sender };
+        let between = Between { sender, receiver, header, other, since, verify, check };
         let mut hearing = Hearing { wishes, watch, attempts, between, receipt: ReceiptHeard::default() };
-        let ended = hearing.hear(cast.acting, errand, stop);
+        let ended = hearing.hear(cast.acting, Question::Errand(Box::new(errand)), stop);
+        if let Err(Ended::Final(why)) = &ended
+            && matches!(why.reason, Reason::NotAnswered | Reason::NotResolved)
+            && unreached.is_none()
+        {
+            *unreached = Some(Unreached { sends: cast.sends, why: why.clone() });
+            return Err(Ended::Lost(why.clone()));
+        }
         let session = &cast.other.session;
         let is_lost = session.is_closed() || session.lost_since().is_some();
         ended.map_err(|ended| if is_lost { ended.without_voucher() } else { ended })
     }
 
-    /// Which of the two acts: that of the destination if it may be sent to the other one.
-    fn cast<'a>(&'a self, source: &'a Client, destination: &'a Client, stop: &Stop) -> Attempted<Cast<'a>> {
+    /// Which of the two acts: that of the destination if it may be sent to the other one, and is not known not to reach
+    /// it.
+    fn cast<'a>(
+        &'a self,
+        (source, destination): (&'a Client, &'a Client),
+        unreached: Option<&Unreached>,
+        stop: &Stop,
+    ) -> Attempted<Cast<'a>> {
         let mut refused = Vec::new();
-        for sends in [false, true] {
+        let roles = [false, true].into_iter();
+        for sends in roles.filter(|sends| unreached.is_none_or(|unreached| unreached.sends != *sends)) {
             let (acting, other) = if sends { (source, destination) } else { (destination, source) };
             let (at, to) = if sends { (&self.from, &self.to) } else { (&self.to, &self.from) };
             match ask(acting, Question::ErrandTo { address: to.address.clone() }, stop) {
@@ -262,6 +296,9 @@ impl BetweenDaemons {
                 Err(why) if why.reason == Reason::NoErrands => refused.push((at, why)),
                 Err(failure) => return Err(Ended::of(failure)),
             }
+        }
+        if let Some(Unreached { why, .. }) = unreached {
+            return Err(Ended::Final(why.clone()));
         }
         Err(Ended::Final(not_here::no_errands(
             &self.command,
@@ -294,11 +331,11 @@ impl BetweenDaemons {
         guest: &Identity,
         wishes: &Wishes,
         tells_all: bool,
-    ) -> Attempted<Question> {
+    ) -> Attempted<Errand> {
         let Wishes { selection, fidelity, movement, .. } = wishes;
         let (asked, link) = (&movement.asked, &movement.link);
         let millis = |time: Duration| u32::try_from(time.as_millis()).unwrap_or(u32::MAX).max(1);
-        Ok(Question::Errand(Box::new(Errand {
+        Ok(Errand {
             address: cast.other_at.to_owned(),
             server: cast.other.session.peer.0,
             guest: GuestKey(guest.to_pem().to_string()),
@@ -343,7 +380,22 @@ impl BetweenDaemons {
             },
             receipt: wishes.receipt.as_ref().map(|receipt| receipt.header),
             tells_all,
-        })))
+        })
+    }
+}
+
+/// Vouches for a guest: when it was let in at the earliest, by the clock of the one that let it in.
+fn vouch_for(client: &Client, vouch: Vouch, stop: &Stop) -> Result<i64> {
+    let mut answers = client.ask(Question::Vouch(vouch))?;
+    let mut since = None;
+    loop {
+        match answers.piece(&|| stop.is_asked()) {
+            Some(Ok(Reply::Vouched { at })) if since.is_none() => since = Some(at),
+            Some(Err(failure)) => return Err(failure),
+            None if stop.is_asked() => return Err(stopped()),
+            None => return since.ok_or_else(|| odd("the daemon did not say when it let the guest in")),
+            Some(Ok(_)) => return Err(odd("the daemon answered another question")),
+        }
     }
 }
 
@@ -361,13 +413,20 @@ fn odd(cause: &str) -> Failure {
     Failure::new(FailureKind::Protocol, RUN, cause)
 }
 
-/// Why it failed where it ran. Stopped there, though nobody asked for that here, it lost us.
+/// Whether it is the last that is told.
+fn is_end(told: &ErrandTold) -> bool {
+    matches!(told, ErrandTold::Over(_) | ErrandTold::Failed(_))
+}
+
+/// Why it failed where it ran. Stopped there, though nobody asked for that here, it lost us; busy is what our own last
+/// attempt has not left yet.
 fn left(failure: Failure, stop: &Stop) -> Ended {
     match failure.kind {
         FailureKind::Stopped if !stop.is_asked() => {
             let cause = "the daemon that acts stopped it: it heard nothing of this side";
             Ended::Lost(Failure::new(FailureKind::Connection, RUN, cause))
         }
+        FailureKind::Busy => Ended::Lost(failure),
         _ => Ended::Final(failure),
     }
 }
@@ -402,6 +461,10 @@ impl Hearing<'_> {
         let mut answers = acting.ask(errand).map_err(Ended::of)?;
         loop {
             match answers.piece(&|| stop.is_asked()) {
+                // Where much is told there is always another piece.
+                Some(Ok(Reply::Errand(told))) if stop.is_asked() && !is_end(&told) => {
+                    return Err(Ended::Final(stopped()));
+                }
                 Some(Ok(Reply::Errand(told))) => {
                     if let Some(report) = self.take(*told).map_err(|failure| left(failure, stop))? {
                         return Ok(report);
@@ -543,6 +606,10 @@ mod tests {
         assert!(matches!(ended, Ended::Lost(failure) if failure.kind == FailureKind::Connection));
         let full = Failure::new(FailureKind::Space, "copy", "no room");
         assert!(matches!(left(full, &stop), Ended::Final(failure) if failure.kind == FailureKind::Space));
+        let busy = Failure::new(FailureKind::Busy, "open", "the job is under way");
+        assert!(
+            matches!(left(busy.clone(), &stop), Ended::Lost(_)) && matches!(Ended::of(busy), Ended::Lost(_))
+        );
         stop.stop();
         assert!(
             matches!(left(stopped(), &stop), Ended::Final(failure) if failure.kind == FailureKind::Stopped)

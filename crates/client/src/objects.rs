@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use thalweg_mover::endpoint::{Destination, Source};
+use thalweg_mover::endpoint::Destination;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::copy::{GivenDestination, GivenSource};
@@ -97,10 +97,10 @@ impl Bucket {
     pub fn source(&self, chunk_bytes: Option<u64>) -> Result<GivenSource> {
         let chunk_bytes = chunk_bytes_of(chunk_bytes);
         let (source, form) = self.open_source(chunk_bytes)?;
-        let source: Arc<dyn Source> = Arc::new(source);
+        let open = GivenSource::same(Arc::new(source), form);
         let (name, way) = (self.name(), self.store.name());
         let chunk_bytes = Some(chunk_bytes);
-        Ok(GivenSource { source, form, name, way, keeps: None, streams: STREAMS, chunk_bytes })
+        Ok(GivenSource { open, chooses: false, name, way, keeps: None, streams: STREAMS, chunk_bytes })
     }
 
     fn open_source(&self, chunk_bytes: u64) -> Result<(ObjectSource, SourceForm)> {
@@ -173,8 +173,8 @@ pub(crate) fn source_of(buckets: &[Bucket], chunk_bytes: Option<u64>) -> Result<
     let mut ways: Vec<String> = buckets.iter().map(|bucket| bucket.store.name()).collect();
     ways.dedup();
     Ok(GivenSource {
-        source: Arc::new(sources),
-        form: SourceForm::Many,
+        open: GivenSource::same(Arc::new(sources), SourceForm::Many),
+        chooses: false,
         // All of them together may be longer than a name may be.
         name: format!("{SCHEME}{}", blake3::hash(&names.join(&0)).to_hex()).into_bytes(),
         way: ways.join(" "),

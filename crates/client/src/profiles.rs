@@ -89,7 +89,7 @@ impl ByHand {
             // The copy itself fills these in.
             rate_bits_per_s: _,
             no_io_uring: _,
-            // Only of streams and of frames.
+            // Only of streams, of frames, and of what a daemon copies.
             streams_most: _,
         } = asked;
         let LinkSettings {

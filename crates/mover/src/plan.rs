@@ -174,7 +174,7 @@ impl Tuned {
 pub struct Plan {
     /// TCP connections (the papers' parallelism).
     pub streams: Chosen<u16>,
-    /// More streams have no memory.
+    /// More streams have no memory, or are not to be.
     pub streams_max: u16,
     /// Unit of order, journal and repair, in bytes.
     pub chunk_bytes: Chosen<u64>,
@@ -261,8 +261,9 @@ pub fn plan(asked: &Asked, path: &Path) -> Plan {
         ),
         (None, None, _, Some(rtt)) => far_streams(path, rtt, goal, window.as_ref(), known_rate.as_ref()),
     };
-    let most = asked.streams_most.filter(|(most, _)| asked.streams.is_none() && streams.value > *most);
-    let streams = most.map_or(streams, |(most, why)| chosen(most, why));
+    let most = asked.streams_most.filter(|_| asked.streams.is_none());
+    let over = most.filter(|(most, _)| streams.value > *most);
+    let streams = over.map_or(streams, |(most, why)| chosen(most, why));
     let chunk_bytes = chunk(asked, tuned, known_rate.as_ref(), streams.value, far.is_some());
     let segment_bytes = segment(asked, tuned, chunk_bytes.value, far.is_some());
     // Frames of all streams have so much memory.
@@ -288,7 +289,8 @@ pub fn plan(asked: &Asked, path: &Path) -> Plan {
         (None, None) => chosen(None, "left to the kernel"),
     };
     Plan {
-        streams_max,
+        // Nor more while it runs.
+        streams_max: most.map_or(streams_max, |(most, _)| streams_max.min(most)),
         disk: disk_plan(&asked.disk, tuned, asked.no_io_uring.clone()),
         streams,
         segment_bytes,
@@ -441,6 +443,7 @@ mod tests {
         let few = Asked { streams_most: Some((8, "few")), ..Asked::default() };
         let with = |streams| plan(&Asked { streams, ..few.clone() }, &far);
         assert_eq!(with(None).streams, chosen(8, "few"));
+        assert!(with(None).streams_max == 8 && with(Some(20)).streams_max > 8, "nor more while it runs");
         let share = whole_bandwidth_delay_product_bytes(RATE_BITS_PER_S, rtt) / 8;
         assert_eq!(with(None).share_bytes, Some(share));
         assert_eq!(with(Some(20)).streams, chosen(20, "as asked"));

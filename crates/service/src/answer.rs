@@ -17,6 +17,7 @@ use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::measure::{self, Measure};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::session::Session;
+use thalweg_sys::clock::unix_seconds;
 use thalweg_wire::message::{Errand, Message, Part, PartOf, Place, Question, Reply, SlotAsk};
 use thalweg_wire::{Digest, Entry, Evidence, RelativePath, limits};
 
@@ -75,7 +76,10 @@ pub(crate) fn answer(
             // Who comes in no more is told nothing of whom it may reach.
             host.exports_of(session).and_then(|_| host.check_errand_to(&address))
         }
-        Question::Vouch(vouch) => host.vouch(session, vouch),
+        Question::Vouch(vouch) => {
+            let at = i64::try_from(unix_seconds()).unwrap_or(i64::MAX);
+            host.vouch(session, vouch).and_then(|()| pen.say(Reply::Vouched { at }))
+        }
         Question::Errand(errand) => run_errand(host, &pen, *errand),
     });
     // Who has seen enough has read what came.

@@ -39,7 +39,7 @@ mod vouched;
 pub use daemon::Daemon;
 pub(crate) use guests::Guest;
 pub use heeded::Tickets;
-pub(crate) use vouched::{Vouched, holder_of, over, vouches_for_nobody};
+pub(crate) use vouched::{Vouched, have_one_holder, holder_of, over, vouches_for_nobody};
 
 /// Name of the ticket of the daemon's owner, which no other has.
 pub const OWNER: &str = "owner";

@@ -209,7 +209,8 @@ impl FamilyArgs {
 pub struct TypedWay {
     /// Options of data streams.
     pub of_streams: AskedOfWay,
-    has_ticket: bool,
+    /// `--ticket`.
+    pub has_ticket: bool,
     of_ssh: Vec<&'static str>,
     family: Option<&'static str>,
 }

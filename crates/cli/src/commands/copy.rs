@@ -121,7 +121,8 @@ fn run_directly(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit>
             None => Work::Here(Box::new(asked.in_chunks(args.chunk).reach(&mut far_movers, &state)?)),
         })
     };
-    let has_between = elsewhere.iter().any(Option::is_some);
+    let has_deputy = elsewhere.iter().any(|one| matches!(one, Some(Elsewhere::Deputy(_))));
+    let tickets = unused_tickets(args, &asked, &elsewhere);
     let works = reach_all(asked.into_iter().zip(elsewhere).collect(), is_shared, reach)?;
     let jobs: Vec<&Job> = works.iter().flatten().filter_map(Work::job).collect();
     if args.delete {
@@ -134,7 +135,8 @@ fn run_directly(command: &str, args: &CopyArgs, places: &Places) -> Result<Exit>
     let mut wishes = wishes(args, &filter, only.unwrap_or_default(), &state)?;
     works.iter().flatten().filter_map(Work::daemons).try_for_each(|daemons| daemons.check(&wishes))?;
     let mut unused = args.link.typed.unused(&far);
-    if has_between {
+    unused.extend(tickets);
+    if has_deputy {
         // Of what goes along it is said where such a copy runs.
         let along = |name: &str| {
             args.along.words.iter().any(|word| word.to_string_lossy().split('=').next() == Some(name))
@@ -485,6 +487,32 @@ fn header(args: &CopyArgs, part: Option<PartOf>) -> receipt::Asked {
 }
 
 /// Why a ticket for the destination is refused.
+/// Of the two tickets that are given those that nothing goes by beside a copy between two daemons: each place may have
+/// its own.
+fn unused_tickets(args: &CopyArgs, asked: &[Asked], elsewhere: &[Option<Elsewhere>]) -> Vec<String> {
+    let daemons: Vec<&BetweenDaemons> = elsewhere
+        .iter()
+        .filter_map(|one| match one {
+            Some(Elsewhere::Daemons(daemons)) => Some(daemons),
+            _ => None,
+        })
+        .collect();
+    if daemons.is_empty() {
+        return Vec::new();
+    }
+    let needs = |whom: &Whom| matches!(whom, Whom::Daemon(_, None));
+    let others = asked.iter().zip(elsewhere).filter(|(_, one)| !matches!(one, Some(Elsewhere::Daemons(_))));
+    let is_used = others.flat_map(|(asked, _)| asked.far_movers()).any(|whom| needs(&whom))
+        || daemons.iter().any(|daemons| needs(daemons.ends().0));
+    let is_to_used = daemons.iter().any(|daemons| needs(daemons.ends().1));
+    // Where no place needs one that is told already.
+    let is_ticket = args.link.typed.has_ticket && !is_used && is_to_used;
+    let ticket = is_ticket.then(|| "--ticket (the source has one of its own)".to_owned());
+    let to_ticket = (args.to_ticket.is_some() && !is_to_used)
+        .then(|| "--to-ticket (the destination has one of its own)".to_owned());
+    ticket.into_iter().chain(to_ticket).collect()
+}
+
 fn needs_daemons() -> Failure {
     usage("--to-ticket is for a copy between two daemons")
 }

@@ -5,12 +5,14 @@ use super::support::peer::{HostileClient, terms};
 use super::support::{Daemon, Scratch, assert_no_litter, assert_same, make_tree, noise, wait_until};
 use nix::sys::signal::Signal;
 use std::ffi::OsStr;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 use thalweg_mover::link::{Identity, Ticket};
 use thalweg_wire::message::{
-    Message, Open, Place, Pull, Push, Question, Reply, Request, TransferNumber, Vouch,
+    FilterRule, Message, Open, Place, Pull, Push, Question, Reply, Request, TransferNumber, Vouch,
 };
 
 const LIMIT: Duration = Duration::from_secs(300);
@@ -178,6 +180,42 @@ fn what_is_asked_of_a_copy_counts_between_two_daemons_too() {
     assert!(refused.code == Some(1) && refused.stderr.contains("leaves its source files"), "{refused:?}");
 }
 
+/// A file with several names is dealt by its number, any other by its name, and once.
+#[test]
+fn two_daemons_that_send_a_part_each_send_all_also_files_with_several_names() {
+    let (from, beside, to, here) = (Scratch::new(), Scratch::new(), Scratch::new(), Scratch::new());
+    let (data, tree, export) = (from.path("data"), from.path("data/run7"), to.path("in"));
+    std::fs::create_dir_all(&tree).unwrap();
+    std::fs::create_dir(&export).unwrap();
+    for number in 0..24 {
+        let file = tree.join(format!("{number}"));
+        std::fs::write(&file, noise(number, 1000)).unwrap();
+        if number % 3 > 0 {
+            std::fs::hard_link(&file, tree.join(format!("second-{number}"))).unwrap();
+        }
+    }
+    let destination = to.daemon(&[("in", &export)]);
+    let errands = format!("--errands={}", destination.address());
+    let one = from.daemon_with(&[("data", &data)], &[&errands]);
+    // Two daemons of one site have one key.
+    let state = beside.path("server-state");
+    std::fs::create_dir(&state).unwrap();
+    std::fs::set_permissions(&state, Permissions::from_mode(0o700)).unwrap();
+    for key in ["server.pem", "client.pem"] {
+        std::fs::copy(from.path("server-state").join(key), state.join(key)).unwrap();
+    }
+    let other = beside.daemon_with(&[("data", &data)], &[&errands]);
+    let command = with(with(here.thalweg(), ["cp", "--ticket"]), [&one.ticket]);
+    let command = with(with(command, ["--to-ticket"]), [&destination.ticket]);
+    let sources = format!("tw://{},{}/data/run7/", one.address(), other.address());
+    Running::start(with(command, [sources, destination.place("in", "run7/")])).end(LIMIT).expect(0);
+    for acting in [&from, &beside] {
+        let done = logged(acting, "a copy between daemons is done");
+        assert_eq!(done.len(), 1, "{}", acting.server_log());
+    }
+    assert_same(&tree, &export.join("run7"));
+}
+
 #[test]
 fn a_daemon_is_sent_to_nobody_and_to_none_but_those_that_its_operator_named() {
     let site = Site::start(&Acts::Nobody);
@@ -270,6 +308,13 @@ fn a_ticket_that_is_revoked_ends_the_copy_that_a_guest_makes_with_it() {
     let ran = running.end(LIMIT);
     assert!(ran.code != Some(0) && ran.stderr.contains("ticket"), "{ran:?}");
     assert!(!site.to.path("in/large").exists());
+    // For itself, and not as one whose voucher is gone: guests are looked at first.
+    let is_its_own = |line: &serde_json::Value| {
+        let line = line.to_string();
+        line.contains("alice, by ") && line.contains("was revoked")
+    };
+    let ended = || logged(&site.from, "session ended").iter().any(is_its_own);
+    assert!(wait_until(LIMIT, ended), "{}", site.from.server_log());
 }
 
 #[test]
@@ -280,11 +325,13 @@ fn a_guest_does_nothing_but_its_copy_and_ends_with_who_vouched_for_it() {
     }
     let (address, ticket) = (site.source.address(), site.ticket("from"));
     let place = |path: &[u8]| Place { export: Some("data".to_owned()), path: path.to_vec() };
+    let pull = |path: &[u8]| Request::Pull(Pull::of(vec![place(path)]));
+    let deed = Open::of(TransferNumber(1), pull(b"x"), terms()).deed().unwrap();
     let guest = Identity::generate("guest").unwrap();
     let mut alice = HostileClient::begin(&ticket, &address);
     let mut vouch = |certificate: [u8; 32], places: Vec<Place>| {
-        let (write, follow_links, seconds, at) = (false, false, 60, "a:8487".to_owned());
-        let question = Question::Vouch(Vouch { certificate, places, write, follow_links, seconds, at });
+        let (write, seconds, at) = (false, 60, "a:8487".to_owned());
+        let question = Question::Vouch(Vouch { certificate, places, write, deed, seconds, at });
         ended(&mut alice, question)
     };
     assert_eq!(vouch(guest.fingerprint().0, vec![place(b"x")]), None);
@@ -306,11 +353,12 @@ fn a_guest_does_nothing_but_its_copy_and_ends_with_who_vouched_for_it() {
         terms.removes_source = removes;
         comes.open(Open::of(TransferNumber(number), request, terms))
     };
-    let pull = |path: &[u8]| Request::Pull(Pull::of(vec![place(path)]));
     let follows = Request::Pull(Pull { follow_links: true, ..Pull::of(vec![place(b"x")]) });
     let both = Request::Pull(Pull::of(vec![place(b"x"), place(b"y")]));
     let push = Request::Push(Push::to(place(b"x")));
-    for request in [pull(b"y"), pull(b""), pull(b"x/"), follows, both, push] {
+    let rule = FilterRule { include: false, pattern: "y".to_owned() };
+    let chosen = Request::Pull(Pull { filter: vec![rule], ..Pull::of(vec![place(b"x")]) });
+    for request in [pull(b"y"), pull(b""), pull(b"x/"), follows, chosen, both, push] {
         let refused = asks(&mut comes, request.clone(), false).expect_err("it is none of its");
         assert!(refused.contains("a guest is let in for one copy"), "{request:?}: {refused}");
     }
@@ -321,7 +369,7 @@ fn a_guest_does_nothing_but_its_copy_and_ends_with_who_vouched_for_it() {
         certificate: [8; 32],
         places: vec![place(b"x")],
         write: false,
-        follow_links: false,
+        deed,
         seconds: 60,
         at: "a:8487".to_owned(),
     };

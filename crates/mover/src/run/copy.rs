@@ -44,7 +44,7 @@ mod meter;
 
 pub use crate::run::sender::Sources;
 pub use crate::transfer::stays::{Left, Stays};
-pub use given::{GivenDestination, GivenSource, OpenDestination};
+pub use given::{GivenDestination, GivenSource, OpenDestination, OpenSource};
 pub use meter::Meter;
 pub use removal::refuse_sources;
 

@@ -78,7 +78,7 @@ pub fn unused_of_link(
 }
 
 /// What is called for each transfer that is begun, before anything of it moves.
-pub type OnBegin = Arc<dyn Fn(&Session, TransferNumber) + Send + Sync>;
+pub type OnBegin = Arc<dyn Fn(&Arc<Session>, TransferNumber) + Send + Sync>;
 
 /// See the module.
 pub struct FarMover {

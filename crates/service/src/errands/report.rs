@@ -11,7 +11,7 @@ use thalweg_mover::run::agree::{Agreed, is_signed};
 use thalweg_mover::run::copy::{Report, Sources};
 use thalweg_wire::Digest;
 use thalweg_wire::account::RenamedAccount;
-use thalweg_wire::message::{Totals, is_congestion_name};
+use thalweg_wire::message::{Check, Totals, VerifyLevel, is_congestion_name};
 use thalweg_wire::path::Sentence;
 use thalweg_wire::receipt::{Side, Signed, Statement, TransferKind};
 
@@ -38,6 +38,14 @@ pub struct Between {
     pub receiver: Fingerprint,
     /// Digest of the header of the receipt that is written of it, if one is.
     pub header: Option<Digest>,
+    /// The one of them that was not asked to run it.
+    pub other: Side,
+    /// The time there just before it let in the one that runs it, in seconds since 1970.
+    pub since: i64,
+    /// How far it was to be checked.
+    pub verify: VerifyLevel,
+    /// How what was there already was to be recognised.
+    pub check: Check,
 }
 
 impl ReportTold {
@@ -153,6 +161,14 @@ fn check(agreed: &Agreed, between: Between, totals: &Totals) -> Result<()> {
     if !are_mutual || !is_same || received.totals != *totals {
         return Err(odd("the two daemons state different things"));
     }
+    if (sent.verify, sent.check) != (between.verify, between.check) {
+        return Err(odd("the daemons signed for another --verify or --check than was asked for"));
+    }
+    // Who ran it may have statements of an earlier copy.
+    let of_other = if between.other == Side::Sender { sent } else { received };
+    if of_other.signed_at < between.since {
+        return Err(odd("the other daemon signed that before this copy began"));
+    }
     // Who ran it signs the header, the other one none.
     let signed = sent.header.or(received.header);
     let is_ours = between.header.is_none() || signed == between.header;
@@ -167,7 +183,8 @@ fn odd(cause: &str) -> Failure {
 mod tests {
     use super::*;
     use thalweg_mover::link::Identity;
-    use thalweg_wire::message::{Check, VerifyLevel};
+
+    const SIGNED_AT: i64 = 1_790_000_000;
 
     fn signed(by: &Identity, peer: &Identity, side: Side, root: u8) -> Signed {
         signed_for(by, peer, side, root, None)
@@ -179,7 +196,7 @@ mod tests {
             entries: 1,
             totals: Totals::default(),
             unread: 0,
-            signed_at: 0,
+            signed_at: SIGNED_AT,
             side,
             kind: TransferKind::Files,
             signer: by.signatory(),
@@ -201,7 +218,10 @@ mod tests {
         let identities = ["acting", "other", "nobody"].map(|name| Identity::generate(name).unwrap());
         let [acting, other, nobody] = &identities;
         let (sender, receiver) = (other.fingerprint(), acting.fingerprint());
-        let between = Between { sender, receiver, header: None };
+        let (verify, asked) = (VerifyLevel::default(), Check::default());
+        let (other_side, since) = (Side::Sender, SIGNED_AT);
+        let between =
+            Between { sender, receiver, header: None, other: other_side, since, verify, check: asked };
         let looked_at = |sender: Signed, receiver: Signed, totals: Totals| {
             check(&Agreed { sender, receiver }, between, &totals).map_err(|failure| failure.kind)
         };
@@ -219,6 +239,18 @@ mod tests {
         assert_eq!(looked_at(changed, received(1), Totals::default()), damage, "changed since");
         let with_another = signed(other, nobody, Side::Sender, 1);
         assert_eq!(looked_at(with_another, received(1), Totals::default()), damage, "with somebody else");
+        let later = Between { since: SIGNED_AT + 1, ..between };
+        let earlier = Agreed { sender: sent(1), receiver: received(1) };
+        let replayed = check(&earlier, later, &Totals::default()).map_err(|failure| failure.kind);
+        assert_eq!(replayed, damage, "of an earlier copy");
+        for less in [
+            Between { verify: VerifyLevel::Paranoid, ..between },
+            Between { check: Check::Digest, ..between },
+        ] {
+            let signed = Agreed { sender: sent(1), receiver: received(1) };
+            let refused = check(&signed, less, &Totals::default()).map_err(|failure| failure.kind);
+            assert_eq!(refused, damage, "checked less than was asked for");
+        }
         let ours = Between { header: Some(Digest([7; 32])), ..between };
         let for_receipt = |header: Option<u8>| {
             let header = header.map(|header| Digest([header; 32]));

@@ -18,13 +18,15 @@ use crate::export::KeptFree;
 use crate::log::of_session;
 use crate::min_free::{self, Looks};
 use crate::published::{self, Progress, Publisher, State};
+use crate::tickets::have_one_holder;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
-use thalweg_mover::endpoint::Destination;
 use thalweg_mover::endpoint::local::destination::{DestinationPlace, LocalDestination};
 use thalweg_mover::endpoint::local::source::{LocalSource, ScanOptions, SourceRoot};
+use thalweg_mover::endpoint::{Destination, Source};
+use thalweg_mover::event::Event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::filter::Filter;
 use thalweg_mover::link::ssh::errand::ErrandProgress;
@@ -37,17 +39,20 @@ use thalweg_mover::run::copy::{
     Selection, Stop, To, Watch, Wishes,
 };
 use thalweg_mover::run::far_mover::{FarMover, OnBegin};
-use thalweg_mover::run::session::Session;
+use thalweg_mover::run::session::{Session, check_memory};
 use thalweg_mover::run::steer::Rate;
 use thalweg_mover::run::{LineSink, ReceiptSink, thread};
 use thalweg_wire::hello::Cipher;
 use thalweg_wire::limits;
-use thalweg_wire::message::{Errand, ErrandCounts, ErrandTold, PartOf, Place, TransferNumber};
+use thalweg_wire::message::{
+    Errand, ErrandCounts, ErrandTold, PartOf, Place, SourceForm, Terms, TransferNumber,
+};
 
-/// Copies that run for one session at a time.
-const OF_SESSION_MAX: usize = limits::TRANSFERS_MAX;
 /// Copies that run at a time: each has threads, a session and memory of its own.
 const AT_ONCE: usize = 64;
+/// Of these for one holder of a ticket, in however many sessions: a quarter, and as many as a command has.
+const OF_HOLDER_MAX: usize = AT_ONCE / 4;
+const _: () = assert!(OF_HOLDER_MAX >= limits::TRANSFERS_MAX);
 /// Between two looks whether the client is there, and at how far the copy is.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 /// Between two signs of life.
@@ -72,10 +77,14 @@ struct Key {
 }
 
 /// One of them.
-struct Running {
+pub(super) struct Running {
     session: Arc<Session>,
     key: Key,
     stop: Arc<Stop>,
+    /// Its session with the other server, while that lasts.
+    far: Mutex<Weak<Session>>,
+    /// Why it ends, where that is for want of something here.
+    why: Mutex<Option<Failure>>,
 }
 
 /// One that runs until this goes.
@@ -91,6 +100,11 @@ impl Drop for Begun<'_> {
 }
 
 impl Errands {
+    /// All of them.
+    pub fn running(&self) -> Vec<Arc<Running>> {
+        lock(&self.0).clone()
+    }
+
     /// One begins. Where the same copy runs for a client that is gone, that one stops first; it is waited for.
     ///
     /// # Errors
@@ -104,11 +118,13 @@ impl Errands {
                 Some(older) if older.is_left() => older.stop.stop(),
                 Some(_) => {}
                 None => {
-                    let is_of_session = |running: &&Arc<Running>| Arc::ptr_eq(&running.session, session);
-                    if all.iter().filter(is_of_session).count() >= OF_SESSION_MAX || all.len() >= AT_ONCE {
+                    let is_theirs = |running: &&Arc<Running>| have_one_holder(&running.session, session);
+                    if all.iter().filter(is_theirs).count() >= OF_HOLDER_MAX || all.len() >= AT_ONCE {
                         return busy("as many such copies run as may at the same time");
                     }
-                    let running = Arc::new(Running { session: session.clone(), key, stop: Arc::default() });
+                    let (far, why) = (Mutex::new(Weak::new()), Mutex::default());
+                    let running = Running { session: session.clone(), key, stop: Arc::default(), far, why };
+                    let running = Arc::new(running);
                     all.push(running.clone());
                     return Ok(Begun { errands: self, running });
                 }
@@ -123,6 +139,22 @@ impl Errands {
 }
 
 impl Running {
+    /// That of who asked for it.
+    pub fn asker(&self) -> &Session {
+        &self.session
+    }
+
+    /// That with the other server, while it lasts.
+    pub fn far(&self) -> Option<Arc<Session>> {
+        lock(&self.far).upgrade()
+    }
+
+    /// Stops it in order, and says why.
+    pub fn end(&self, why: Failure) {
+        lock(&self.why).get_or_insert(why);
+        self.stop.stop();
+    }
+
     /// Its client is cut off, or says nothing.
     fn is_left(&self) -> bool {
         self.session.is_closed() || self.session.lost_since().is_some() || is_silent(&self.session)
@@ -141,9 +173,6 @@ struct Work {
     kept: Arc<Mutex<Option<KeptFree>>>,
     told: Option<Arc<Publisher>>,
 }
-
-/// Why it ends, where it is for want of room that is kept free.
-type Full = Arc<Mutex<Option<Failure>>>;
 
 impl Host {
     /// Whether this server may be sent there.
@@ -165,6 +194,8 @@ impl Host {
         say: &dyn Fn(ErrandTold) -> Result<()>,
         is_there: &dyn Fn() -> bool,
     ) -> Result<()> {
+        // Who comes in no more is told nothing of whom it may reach.
+        self.exports_of(session)?;
         let address = self.limits.errands.check(&errand.address)?.to_string();
         self.check_errand(session, &errand)?;
         let key = Key {
@@ -178,15 +209,15 @@ impl Host {
         let begun = self.errands.begin(session, key)?;
         let telling = Arc::new(Telling::new(errand.tells_all));
         let (from, to) = names_of(&errand, &address);
-        let work = self.work_of(session, &errand, &address, &telling)?;
+        let work = self.work_of(&begun.running, &errand, &address, &telling)?;
         let (meter, stop) = (work.meter.clone(), begun.running.stop.clone());
         of_session!(info, session, from = %from, to = %to, "a copy between daemons begins");
         let began = Instant::now();
-        let full = self.start(work, &telling, &stop)?;
+        self.start(work, &telling, &begun.running)?;
         let mut ended = attend(&telling, &meter, &stop, say, is_there);
         // What both signed before is done.
         if ended.is_err()
-            && let Some(failure) = lock(&full).take()
+            && let Some(failure) = lock(&begun.running.why).take()
         {
             ended = Err(failure);
         }
@@ -223,6 +254,8 @@ impl Host {
                          --files-from)";
             return Err(Failure::new(FailureKind::Usage, "copy", cause));
         }
+        let segment_bytes = errand.knobs.request_bytes.unwrap_or(errand.terms.segment_bytes);
+        check_memory(&Terms { segment_bytes, ..errand.terms.clone() })?;
         let exports = self.exports_of(session)?;
         if errand.sends {
             return errand.source.places.iter().try_for_each(|place| exports.resolve(place, false).map(drop));
@@ -233,19 +266,29 @@ impl Host {
 
     fn work_of(
         &self,
-        session: &Arc<Session>,
+        running: &Arc<Running>,
         errand: &Errand,
         address: &str,
         telling: &Arc<Telling>,
     ) -> Result<Work> {
+        let session = &running.session;
         let guest = Identity::from_pem(&errand.guest.0)?;
         let tls = client_config(&guest, &ServerTrust::Pinned(Fingerprint(errand.server)))?;
         let destination = std::slice::from_ref(&errand.destination);
         let here = if errand.sends { &errand.source.places[..] } else { destination };
         let far = FarMover::new(Arc::new(TcpConnect::new(vec![address.to_owned()])), tls, "thalweg");
-        let far = Arc::new(far.on_begin(self.shares_of(session, here)?));
+        let far = Arc::new(far.on_begin(self.shares_of(running, here)?));
         let kept = Arc::default();
-        let wishes = self.wishes_of(errand, telling);
+        let streams_most = u16::try_from(self.streams_left(session)).unwrap_or(u16::MAX);
+        if streams_most == 0 {
+            return Err(Failure::new(FailureKind::Busy, RUN, "there are as many streams as there may be"));
+        }
+        if let Some(asked) = errand.knobs.streams.filter(|asked| *asked > streams_most) {
+            let text =
+                format!("{streams_most} streams and not {asked}: the daemon that acts has no more left");
+            telling.hear(Event::Note(text));
+        }
+        let wishes = self.wishes_of(errand, telling, streams_most);
         let (from, to) = match errand.sends {
             true => {
                 let from = From::Given(self.own_source(session, errand)?);
@@ -274,11 +317,12 @@ impl Host {
 
     /// What all that this server moves, what all that the client's ticket moves, and what all transfers of its export
     /// move have a part in.
-    fn shares_of(&self, session: &Arc<Session>, here: &[Place]) -> Result<OnBegin> {
-        let (host, here) = (self.strong()?, here.to_vec());
+    fn shares_of(&self, running: &Arc<Running>, here: &[Place]) -> Result<OnBegin> {
+        let (host, here, running) = (self.strong()?, here.to_vec(), running.clone());
         // That with which it began: one that expires meanwhile bounds what goes on for a while.
-        let ticket = self.ticket_of(by_of(session))?;
-        Ok(Arc::new(move |session: &Session, number: TransferNumber| {
+        let ticket = self.ticket_of(by_of(&running.session))?;
+        Ok(Arc::new(move |session: &Arc<Session>, number: TransferNumber| {
+            *lock(&running.far) = Arc::downgrade(session);
             session.share_in(host.total.share());
             if let Some((tickets, ticket)) = host.tickets.get().zip(ticket.as_ref())
                 && let Some(share) = tickets.share(ticket)
@@ -291,12 +335,14 @@ impl Host {
         }))
     }
 
-    fn wishes_of(&self, errand: &Errand, telling: &Arc<Telling>) -> Wishes {
+    fn wishes_of(&self, errand: &Errand, telling: &Arc<Telling>, streams_most: u16) -> Wishes {
         let Errand { source, terms, knobs, .. } = errand;
         // What is read here is chosen where it is opened.
         let only = if errand.sends { Vec::new() } else { source.only.clone() };
         let asked = plan::Asked {
-            streams: knobs.streams,
+            streams: knobs.streams.map(|streams| streams.min(streams_most)),
+            streams_most: Some((streams_most, "as many as the daemon that acts has left")),
+            memory_bytes: thalweg_sys::buffer::allowed().map(|bytes| bytes as u64),
             chunk_bytes: knobs.chunk_bytes,
             request_bytes: knobs.request_bytes,
             concurrency: terms.concurrency,
@@ -359,31 +405,37 @@ impl Host {
         }
     }
 
-    /// The sources, where they are here: the client has them with its ticket, as in a pull.
+    /// The sources, where they are here: the client has them with its ticket, as in a pull; opened for each attempt.
     fn own_source(&self, session: &Arc<Session>, errand: &Errand) -> Result<GivenSource> {
-        let (source, exports) = (&errand.source, self.exports_of(session)?);
-        let root = |place: &Place| -> Result<SourceRoot> {
-            let place = exports.resolve(place, false)?;
-            let contents = place.trailing_slash;
-            Ok(SourceRoot { path: path_of(place.path), contents, below: place.below })
-        };
-        let options = ScanOptions {
-            filter: Filter::new(source.filter.clone())?,
-            only: source.only.clone(),
-            preserve: errand.terms.preserve,
-            one_file_system: source.one_file_system,
-            follow_links: source.follow_links,
-            part: errand.terms.part,
-            direct: errand.terms.disk.source.direct,
-        };
-        let roots = source.places.iter().map(root).collect::<Result<Vec<_>>>()?;
-        let opened = LocalSource::open(roots, options)?;
-        let form = opened.form();
-        let name = name_of(&source.places);
+        let (host, session, asked) = (self.strong()?, session.clone(), errand.source.clone());
+        let (preserve, part, direct) =
+            (errand.terms.preserve, errand.terms.part, errand.terms.disk.source.direct);
+        let name = name_of(&asked.places);
         let keeps = Some("a copy between two daemons leaves them".to_owned());
         let (streams, chunk_bytes) = (1, None);
-        let way = shown(&source.places);
-        Ok(GivenSource { source: Arc::new(opened), form, name, way, keeps, streams, chunk_bytes })
+        let way = shown(&asked.places);
+        let open = move || -> Result<(Arc<dyn Source>, SourceForm)> {
+            let exports = host.exports_of(&session)?;
+            let root = |place: &Place| -> Result<SourceRoot> {
+                let place = exports.resolve(place, false)?;
+                let contents = place.trailing_slash;
+                Ok(SourceRoot { path: path_of(place.path), contents, below: place.below })
+            };
+            let options = ScanOptions {
+                filter: Filter::new(asked.filter.clone())?,
+                only: asked.only.clone(),
+                preserve,
+                one_file_system: asked.one_file_system,
+                follow_links: asked.follow_links,
+                part,
+                direct,
+            };
+            let roots = asked.places.iter().map(root).collect::<Result<Vec<_>>>()?;
+            let opened = LocalSource::open(roots, options)?;
+            let form = opened.form();
+            Ok((Arc::new(opened), form))
+        };
+        Ok(GivenSource { open: Arc::new(open), chooses: true, name, way, keeps, streams, chunk_bytes })
     }
 
     /// The destination, where it is here: as in a push, opened for each attempt.
@@ -437,11 +489,10 @@ impl Host {
     }
 
     /// Copies on a thread of its own, within the room that is kept free. Its end is told.
-    fn start(&self, work: Work, telling: &Arc<Telling>, stop: &Arc<Stop>) -> Result<Full> {
+    fn start(&self, work: Work, telling: &Arc<Telling>, running: &Arc<Running>) -> Result<()> {
         let Work { far, from, to, wishes, watch, meter, kept, told } = work;
-        let full = Full::default();
         let (ends, fails, stops, host, at_work) =
-            (telling.clone(), telling.clone(), stop.clone(), self.strong()?, self.work.clone());
+            (telling.clone(), telling.clone(), running.stop.clone(), self.strong()?, self.work.clone());
         let is_written = matches!(to, To::Given(_)) && !wishes.dry_run;
         let run = move || {
             let _at_work = at_work;
@@ -454,23 +505,18 @@ impl Host {
         };
         thread::guarded("errand", move |why| fails.end(Err(why)), run)?;
         if is_written {
-            let (failed, stopped, over) = (full.clone(), stop.clone(), telling.clone());
-            // Without it a disk would be filled: the copy ends.
-            let end = move |failure: Failure| {
-                *lock(&failed) = Some(failure);
-                stopped.stop();
-            };
-            let ends = end.clone();
+            let (full, failed, over) = (running.clone(), running.clone(), telling.clone());
             let watches = move || {
                 if let Some(failure) = look_at_room(&kept, &meter, &over) {
-                    end(failure);
+                    full.end(failure);
                 }
             };
-            if let Err(failure) = thread::guarded("room", ends.clone(), watches) {
-                ends(failure);
+            // Without it a disk would be filled: the copy ends.
+            if let Err(failure) = thread::guarded("room", move |why| failed.end(why), watches) {
+                running.end(failure);
             }
         }
-        Ok(full)
+        Ok(())
     }
 }
 
@@ -556,4 +602,57 @@ fn name_of(places: &[Place]) -> Vec<u8> {
         }
     }
     name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::HostLimits;
+    use super::super::tests::{cut_off, cut_off_of};
+    use super::*;
+    use crate::export::Exports;
+
+    fn key(number: usize) -> Key {
+        let place = Place { export: Some("data".to_owned()), path: number.to_string().into_bytes() };
+        Key {
+            client: Fingerprint([7; 32]),
+            address: "dtn2:8487".to_owned(),
+            sends: true,
+            sources: vec![place.clone()],
+            destination: place,
+            part: None,
+        }
+    }
+
+    #[test]
+    fn one_holder_of_a_ticket_has_a_part_of_the_copies_in_however_many_sessions() {
+        let identity = Identity::generate("server").expect("an identity");
+        let exports = Exports::open(Vec::new()).expect("no exports");
+        let host = Host::new(identity, exports, None, HostLimits::default());
+        let sessions: Vec<Arc<Session>> = (1..=4).map(|id| cut_off(&host, id)).collect();
+        let begin = |number: usize| host.errands.begin(&sessions[number % 4], key(number));
+        let begun: Vec<Begun<'_>> = (0..).map_while(|number| begin(number).ok()).collect();
+        assert_eq!(begun.len(), OF_HOLDER_MAX);
+        let bob = cut_off_of(&host, 9, Fingerprint([8; 32]));
+        assert!(host.errands.begin(&bob, key(1000)).is_ok(), "the rest is for others");
+        drop(begun);
+        assert!(begin(0).is_ok());
+    }
+
+    #[test]
+    fn a_copy_that_ends_for_want_of_something_says_the_first_reason() {
+        let identity = Identity::generate("server").expect("an identity");
+        let exports = Exports::open(Vec::new()).expect("no exports");
+        let host = Host::new(identity, exports, None, HostLimits::default());
+        let begun = host.errands.begin(&cut_off(&host, 1), key(0)).expect("room");
+        let far = cut_off(&host, 2);
+        *lock(&begun.running.far) = Arc::downgrade(&far);
+        let all = host.errands.running();
+        let [running] = &all[..] else { panic!("one runs") };
+        assert!(running.far().is_some_and(|session| Arc::ptr_eq(&session, &far)));
+        for cause in ["no memory", "no room"] {
+            running.end(Failure::new(FailureKind::Space, RUN, cause));
+        }
+        assert!(running.stop.is_asked());
+        assert!(lock(&running.why).as_ref().is_some_and(|why| why.cause == "no memory"));
+    }
 }

@@ -2,6 +2,7 @@
 //! clients have it keep.
 
 use super::Host;
+use super::errands::Running;
 use crate::accept::source_of;
 use crate::errands::ErrandsTo;
 use std::collections::HashMap;
@@ -9,6 +10,7 @@ use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use thalweg_mover::failure::{Failure, FailureKind};
 use thalweg_mover::link::{Connection, Fingerprint, STALL_TIMEOUT, TlsForm};
 use thalweg_mover::run::client::PATIENCE;
 use thalweg_mover::run::session::Session;
@@ -173,26 +175,63 @@ impl Host {
     /// Whether this session may have another stream: it counts where its session came from, whatever way it takes
     /// itself.
     pub(super) fn has_room_for_stream(&self, session: &Session) -> bool {
-        let origin = Origin::of_session(session);
-        let sessions: Vec<Arc<Session>> = self.sessions().values().cloned().collect();
-        let streams = |session: &Arc<Session>| session.streams().len();
-        let all: usize = sessions.iter().map(streams).sum();
-        let theirs: usize = sessions.iter().filter(|other| origin.is_address_of(other)).map(streams).sum();
-        all < self.limits.streams && theirs < self.limits.streams_per_address
+        self.streams_left(session) > 0
     }
 
-    /// Ends sessions whose peers have too much kept here, until what is left is within bounds. Between two
-    /// looks it grows by what came meanwhile.
+    /// How many more it may have. Those of a copy that is run for somebody count as that one's, while they stand.
+    pub(super) fn streams_left(&self, session: &Session) -> usize {
+        let origin = Origin::of_session(session);
+        let sessions: Vec<Arc<Session>> = self.sessions().values().cloned().collect();
+        let (mut all, mut theirs) = (0, 0);
+        let mut count = |asker: &Session, streams: usize| {
+            all += streams;
+            theirs += if origin.is_address_of(asker) { streams } else { 0 };
+        };
+        sessions.iter().for_each(|session| count(session, session.streams().len()));
+        for running in self.errands.running() {
+            count(running.asker(), running.far().map_or(0, |far| far.streams().len()));
+        }
+        let (most, each) = (self.limits.streams, self.limits.streams_per_address);
+        most.saturating_sub(all).min(each.saturating_sub(theirs))
+    }
+
+    /// Ends sessions whose peers have too much kept here, and copies that are run for somebody, until what is left is
+    /// within bounds. Between two looks it grows by what came meanwhile.
     pub(super) fn bound_memory(&self) {
         let most = self.limits.held_bytes_max;
-        let mut sessions: Vec<Arc<Session>> = self.sessions().values().cloned().collect();
-        let of = |session: &Arc<Session>| (Origin::of_session(session).source, session.held_bytes());
-        let mut held: Vec<(Option<IpAddr>, usize)> = sessions.iter().map(of).collect();
+        let sessions: Vec<Arc<Session>> = self.sessions().values().cloned().collect();
+        let sessions = sessions.into_iter().map(Holder::Session);
+        let mut holders: Vec<Holder> =
+            sessions.chain(self.errands.running().into_iter().map(Holder::Errand)).collect();
+        let mut held: Vec<(Option<IpAddr>, usize)> = holders.iter().map(Holder::held).collect();
         while let Some(at) = one_too_much(&held, most) {
             held.swap_remove(at);
-            let greedy = sessions.swap_remove(at);
             let why = "what its client had the server keep in memory is more than there is for it";
-            self.end_all(why, |session| std::ptr::eq(session, &*greedy));
+            match holders.swap_remove(at) {
+                Holder::Session(greedy) => self.end_all(why, |session| std::ptr::eq(session, &*greedy)),
+                Holder::Errand(greedy) => greedy.end(Failure::new(FailureKind::Space, "serve", why)),
+            }
+        }
+    }
+}
+
+/// What has something kept in memory for a client.
+enum Holder {
+    /// Its own session.
+    Session(Arc<Session>),
+    /// A copy that is run for it.
+    Errand(Arc<Running>),
+}
+
+impl Holder {
+    /// Where its client is, and how many bytes.
+    fn held(&self) -> (Option<IpAddr>, usize) {
+        match self {
+            Holder::Session(session) => (Origin::of_session(session).source, session.held_bytes()),
+            Holder::Errand(running) => {
+                let bytes = running.far().map_or(0, |far| far.held_bytes());
+                (Origin::of_session(running.asker()).source, bytes)
+            }
         }
     }
 }

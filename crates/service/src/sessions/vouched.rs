@@ -73,7 +73,7 @@ mod tests {
     use thalweg_mover::failure::FailureKind;
     use thalweg_mover::link::{Identity, Register};
     use thalweg_sys::clock::unix_seconds;
-    use thalweg_wire::message::{Place, Pull, Push, Request, Terms, TransferNumber};
+    use thalweg_wire::message::{FilterRule, Place, Pull, Push, Request, Terms, TransferNumber};
 
     const GUEST: [u8; 32] = [1; 32];
     const BOB: [u8; 32] = [9; 32];
@@ -84,7 +84,20 @@ mod tests {
 
     fn vouch(certificate: [u8; 32], write: bool) -> Vouch {
         let (places, at) = (vec![place(b"x")], "a:8487".to_owned());
-        Vouch { certificate, places, write, follow_links: false, seconds: 60, at }
+        let request = match write {
+            true => Request::Push(Push::to(place(b"x"))),
+            false => Request::Pull(Pull::of(vec![place(b"x")])),
+        };
+        let deed = opens(request, terms()).deed().expect("it is about files");
+        Vouch { certificate, places, write, deed, seconds: 60, at }
+    }
+
+    fn terms() -> Terms {
+        Terms { delete_max: Some(7), update: true, ..Terms::of(1 << 20, 1 << 16) }
+    }
+
+    fn opens(request: Request, terms: Terms) -> Open {
+        Open::of(TransferNumber(1), request, terms)
     }
 
     /// A daemon with two tickets, and a session of the holder of the first.
@@ -185,18 +198,36 @@ mod tests {
         assert_eq!(tickets.take(&Fingerprint(BOB), 2).expect("bob's").name, "bob");
         let made = (10..200).take_while(|last| host.vouch(&session, vouch([*last; 32], false)).is_ok());
         assert_eq!(made.count(), thalweg_wire::limits::TRANSFERS_MAX);
+        // Nor by many sessions.
+        let certificate = |number: usize| {
+            let mut certificate = [0xee; 32];
+            certificate[..8].copy_from_slice(&number.to_le_bytes());
+            certificate
+        };
+        let others: Vec<_> = (3..103).map(|id| cut_off(&host, id)).collect();
+        let vouched = others.iter().enumerate().flat_map(|(at, other)| {
+            let (host, of_each) = (&host, thalweg_wire::limits::TRANSFERS_MAX);
+            let numbers = (0..of_each).map(move |number| at * of_each + number);
+            numbers.filter(move |number| host.vouch(other, vouch(certificate(*number), false)).is_ok())
+        });
+        assert_eq!(vouched.count() + thalweg_wire::limits::TRANSFERS_MAX, 256);
+        let bob = cut_off_of(&host, 200, Fingerprint(BOB));
+        host.begin_with(&bob, &Record::of("bob", Fingerprint(BOB), 1), None);
+        host.vouch(&bob, vouch([0xdd; 32], false)).expect("the rest is for others");
     }
 
     #[test]
     fn a_guest_is_refused_all_but_its_copy() {
         let scratch = tempfile::tempdir().expect("a directory");
         let (host, session, tickets) = stand(&scratch);
-        let is_let = |write: bool, request: Request, removes: bool| {
+        let is_let_by = |write: bool, request: Request, terms: Terms| {
             let certificate = [if write { 2 } else { 3 }; 32];
             let _ = host.vouch(&session, vouch(certificate, write));
-            let terms = Terms { removes_source: removes, ..Terms::of(1 << 20, 1 << 16) };
             let guest = tickets.vouched(&Fingerprint(certificate)).expect("a guest");
-            guest.check(&Open::of(TransferNumber(1), request, terms)).is_ok()
+            guest.check(&opens(request, terms)).is_ok()
+        };
+        let is_let = |write: bool, request: Request, removes: bool| {
+            is_let_by(write, request, Terms { removes_source: removes, ..terms() })
         };
         let pull = |path: &[u8]| Request::Pull(Pull::of(vec![place(path)]));
         let push = |path: &[u8]| Request::Push(Push::to(place(path)));
@@ -208,5 +239,23 @@ mod tests {
         assert!(!is_let(false, pull(b"x"), true), "source files");
         let follows = Pull { follow_links: true, ..Pull::of(vec![place(b"x")]) };
         assert!(!is_let(false, Request::Pull(follows), false), "what links lead to");
+        // What nobody asked for is neither deleted nor replaced, and what was left out is not read.
+        let further: [fn(&mut Terms); 4] = [
+            |terms| terms.delete_max = Some(u64::MAX),
+            |terms| terms.delete_max = None,
+            |terms| terms.update = false,
+            |terms| terms.dry_run = true,
+        ];
+        for change in further {
+            let mut other = terms();
+            change(&mut other);
+            assert!(!is_let_by(true, push(b"x"), other.clone()), "{other:?}");
+            assert!(!is_let_by(false, pull(b"x"), other.clone()), "{other:?}");
+        }
+        let filter = vec![FilterRule { include: false, pattern: "*".to_owned() }];
+        let spares = Push { filter: filter.clone(), ..Push::to(place(b"x")) };
+        assert!(!is_let(true, Request::Push(spares), false), "what is spared when it deletes");
+        let chosen = Pull { filter, ..Pull::of(vec![place(b"x")]) };
+        assert!(!is_let(false, Request::Pull(chosen), false), "another choice");
     }
 }

@@ -18,6 +18,8 @@ use thalweg_wire::path::Escaped;
 const OF_SESSION_MAX: usize = limits::TRANSFERS_MAX;
 /// Guests of a daemon.
 const GUESTS_MAX: usize = 1024;
+/// Of these for whom the holder of one ticket vouched, in however many sessions.
+const OF_HOLDER_MAX: usize = GUESTS_MAX / 4;
 const VOUCH: &str = "vouch for a guest";
 
 /// One of them.
@@ -63,15 +65,12 @@ impl Vouched {
         let is_served = match &open.request {
             Request::Push(push) => self.vouch.write && push.trial.is_none() && self.has(&push.place),
             Request::Pull(pull) => {
-                let follows = pull.follow_links && !self.vouch.follow_links;
-                !self.vouch.write
-                    && pull.trial.is_none()
-                    && !follows
-                    && pull.places.iter().all(|place| self.has(place))
+                !self.vouch.write && pull.trial.is_none() && pull.places.iter().all(|place| self.has(place))
             }
             Request::FlowPush { .. } | Request::FlowPull { .. } | Request::Frames { .. } => false,
         };
-        if is_served && !open.terms.removes_source { Ok(()) } else { Err(self.refusal()) }
+        let is_asked = open.deed().is_ok_and(|deed| deed == self.vouch.deed);
+        if is_served && is_asked && !open.terms.removes_source { Ok(()) } else { Err(self.refusal()) }
     }
 
     fn has(&self, place: &Place) -> bool {
@@ -81,7 +80,9 @@ impl Vouched {
     /// What else it asks for is refused so.
     pub fn refusal(&self) -> Failure {
         let what = if self.vouch.write { "into" } else { "from" };
-        let cause = format!("a guest is let in for one copy alone, {what} what it was vouched for");
+        let cause = format!(
+            "a guest is let in for one copy alone, {what} what it was vouched for, and as its client asked for it"
+        );
         Failure::new(FailureKind::Permission, "open", cause)
     }
 }
@@ -100,7 +101,12 @@ impl AllVouched {
         let mut guests = lock(&self.0);
         guests.retain(|_, guest| guest.lives());
         let of_session = guests.values().filter(|guest| guest.voucher.ptr_eq(&voucher)).count();
-        if of_session >= OF_SESSION_MAX || guests.len() >= GUESTS_MAX {
+        let is_theirs = |guest: &Vouched| {
+            guest.voucher.upgrade().is_some_and(|voucher| have_one_holder(&voucher, session))
+        };
+        let of_holder = guests.values().filter(|guest| is_theirs(guest)).count();
+        let are_too_many = of_session >= OF_SESSION_MAX || of_holder >= OF_HOLDER_MAX;
+        if are_too_many || guests.len() >= GUESTS_MAX {
             return Err(Failure::new(FailureKind::Busy, VOUCH, "there are as many guests as there may be"));
         }
         let certificate = Fingerprint(vouch.certificate);
@@ -139,6 +145,16 @@ pub(crate) fn holder_of(session: &Session) -> Option<String> {
     let guest = session.kept_of_ticket::<Vouched>();
     let name = guest.map_or(Some(told), |guest| told.strip_suffix(&guest.acts_at()));
     name.map(str::to_owned)
+}
+
+/// Whether the clients of both have one ticket, or came with tokens that give one name; without tickets whether they
+/// have one certificate.
+pub(crate) fn have_one_holder(one: &Session, other: &Session) -> bool {
+    match (holder_of(one), holder_of(other)) {
+        (Some(one), Some(other)) => one == other,
+        (None, None) => one.peer.matches(&other.peer),
+        (Some(_), None) | (None, Some(_)) => false,
+    }
 }
 
 /// Somebody has this certificate, as a ticket, with a token, or as a guest.

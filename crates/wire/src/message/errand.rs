@@ -12,7 +12,10 @@
 //! A guest has no more rights than the client that vouched for it, and ends with that one's session. A server that acts
 //! and loses its client, or hears that the rest of the answer is not wanted, stops in order.
 
-use super::{Failure, Outcome, Place, Pull, Terms, check_count, check_outcomes, list};
+use super::{
+    Check, Failure, FilterRule, Open, Outcome, PartOf, Place, Preserve, Pull, Request, Terms, VerifyLevel,
+    check_count, check_outcomes, list,
+};
 use crate::account::RoomAccount;
 use crate::digest::{Digest, PIECES_MAX};
 use crate::entry::Entry;
@@ -31,8 +34,8 @@ pub struct Vouch {
     pub places: Vec<Place>,
     /// It copies into that; else from that.
     pub write: bool,
-    /// It may ask for what symbolic links lead to instead of the links.
-    pub follow_links: bool,
+    /// What it does there: of any [`Open`] with another one nothing is opened.
+    pub deed: Digest,
     /// For so long at most; 1 to [`limits::GUEST_SECONDS_MAX`].
     pub seconds: u32,
     /// Where it acts, for people.
@@ -50,6 +53,78 @@ impl Vouch {
         match is_one && (1..=limits::GUEST_SECONDS_MAX).contains(&self.seconds) {
             true => Ok(()),
             false => Err(DecodeError::Invalid { what: "guest" }),
+        }
+    }
+}
+
+/// All of an [`Open`] by which a guest could read, write or delete more than its voucher asked for, or check less.
+#[derive(Serialize)]
+struct Deed<'a> {
+    filter: &'a [FilterRule],
+    only: &'a [RelativePath],
+    one_file_system: bool,
+    follow_links: bool,
+    verify: VerifyLevel,
+    check: Check,
+    preserve: Preserve,
+    delete_max: Option<u64>,
+    dry_run: bool,
+    ignore_existing: bool,
+    update: bool,
+    part: Option<PartOf>,
+    finds_renames: bool,
+}
+
+impl<'a> Deed<'a> {
+    /// Of who writes.
+    fn of_push(filter: &'a [FilterRule], terms: &Terms) -> Deed<'a> {
+        Deed {
+            filter,
+            only: &[],
+            one_file_system: false,
+            follow_links: false,
+            verify: terms.verify,
+            check: terms.check,
+            preserve: terms.preserve,
+            delete_max: terms.delete_max,
+            dry_run: terms.dry_run,
+            ignore_existing: terms.ignore_existing,
+            update: terms.update,
+            part: terms.part,
+            finds_renames: terms.finds_renames,
+        }
+    }
+
+    /// Of who reads.
+    fn of_pull(pull: &'a Pull, terms: &Terms) -> Deed<'a> {
+        Deed {
+            only: &pull.only,
+            one_file_system: pull.one_file_system,
+            follow_links: pull.follow_links,
+            ..Deed::of_push(&pull.filter, terms)
+        }
+    }
+
+    fn digest(&self) -> Result<Digest, DecodeError> {
+        let bytes = postcard::to_extend(self, Vec::<u8>::new());
+        let bytes = bytes.map_err(|_| DecodeError::Invalid { what: "deed" })?;
+        Ok(Digest(blake3::derive_key("thalweg 2026-11 deed of a guest", &bytes)))
+    }
+}
+
+impl Open {
+    /// What it asks for, as [`Vouch::deed`] tells it: the derived key of BLAKE3 of the rules, names and terms of
+    /// `Deed`, encoded as in a message.
+    ///
+    /// # Errors
+    /// `Invalid` if it is about no files.
+    pub fn deed(&self) -> Result<Digest, DecodeError> {
+        match &self.request {
+            Request::Push(push) => Deed::of_push(&push.filter, &self.terms).digest(),
+            Request::Pull(pull) => Deed::of_pull(pull, &self.terms).digest(),
+            Request::FlowPush { .. } | Request::FlowPull { .. } | Request::Frames { .. } => {
+                Err(DecodeError::Invalid { what: "deed" })
+            }
         }
     }
 }
@@ -126,6 +201,17 @@ impl ErrandKnobs {
 }
 
 impl Errand {
+    /// What who runs it asks the other server for, as [`Open::deed`].
+    ///
+    /// # Errors
+    /// None that is known.
+    pub fn deed(&self) -> Result<Digest, DecodeError> {
+        match self.sends {
+            true => Deed::of_push(&self.source.filter, &self.terms).digest(),
+            false => Deed::of_pull(&self.source, &self.terms).digest(),
+        }
+    }
+
     pub(super) fn check(&self) -> Result<(), DecodeError> {
         check_address(&self.address)?;
         check_count("key of a guest", self.guest.0.len(), limits::GUEST_KEY_BYTES_MAX)?;
@@ -264,7 +350,7 @@ pub(super) fn check_address(address: &str) -> Result<(), DecodeError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{LENGTH_BYTES, Message, Question};
+    use crate::message::{LENGTH_BYTES, Message, Push, Question, TransferNumber};
 
     fn place() -> Place {
         Place { export: Some("data".to_owned()), path: b"run7".to_vec() }
@@ -325,7 +411,7 @@ mod tests {
                 certificate: [1; 32],
                 places: vec![place(); places],
                 write,
-                follow_links: false,
+                deed: Digest([2; 32]),
                 seconds,
                 at: "a:8487".to_owned(),
             }))
@@ -336,13 +422,59 @@ mod tests {
         assert!(!vouches(limits::PLACES_MAX + 1, false, 1));
     }
 
+    /// Else what acts is refused at the other server, or does there what nobody asked for.
+    #[test]
+    fn what_is_vouched_for_is_what_who_acts_opens_and_nothing_that_goes_further() {
+        let rule = FilterRule { include: false, pattern: "*.key".to_owned() };
+        for sends in [true, false] {
+            let mut errand = Errand { sends, ..errand() };
+            (errand.terms.delete_max, errand.terms.update) = (Some(7), true);
+            errand.source.filter = vec![rule.clone()];
+            let opened = |pull: &Pull, terms: &Terms| {
+                let push = Push { filter: pull.filter.clone(), ..Push::to(place()) };
+                let request = if sends { Request::Push(push) } else { Request::Pull(pull.clone()) };
+                Open::of(TransferNumber(1), request, terms.clone()).deed().unwrap()
+            };
+            let vouched = errand.deed().unwrap();
+            // Of a way, and not of what is done.
+            let way = Terms { chunk_bytes: limits::CHUNK_BYTES_MAX, yields: true, ..errand.terms.clone() };
+            assert_eq!(opened(&errand.source, &way), vouched);
+            let of_terms: [fn(&mut Terms); 9] = [
+                |terms| terms.delete_max = Some(8),
+                |terms| terms.update = false,
+                |terms| terms.ignore_existing = true,
+                |terms| terms.dry_run = true,
+                |terms| terms.check = Check::Nothing,
+                |terms| terms.verify = VerifyLevel::Readback,
+                |terms| terms.preserve.owner = !terms.preserve.owner,
+                |terms| terms.part = PartOf::new(1, 2),
+                |terms| terms.finds_renames = true,
+            ];
+            for change in of_terms {
+                let mut terms = errand.terms.clone();
+                change(&mut terms);
+                assert_ne!(opened(&errand.source, &terms), vouched, "{terms:?}");
+            }
+            let all = Pull { filter: Vec::new(), ..errand.source.clone() };
+            assert_ne!(opened(&all, &errand.terms), vouched, "what was left out");
+            let wide = [
+                Pull { only: vec![RelativePath::root()], ..errand.source.clone() },
+                Pull { one_file_system: true, ..errand.source.clone() },
+                Pull { follow_links: true, ..errand.source.clone() },
+            ];
+            for pull in wide.iter().filter(|_| !sends) {
+                assert_ne!(opened(pull, &errand.terms), vouched, "{pull:?}");
+            }
+        }
+    }
+
     #[test]
     fn what_is_kept_of_a_guest_has_a_bound() {
         let named = |bytes: usize| {
             let place = Place { export: Some("data".to_owned()), path: vec![b'x'; bytes] };
             let (places, at) = (vec![place.clone(), place], "a:8487".to_owned());
-            let (certificate, write, follow_links, seconds) = ([1; 32], false, false, 1);
-            is_taken(Question::Vouch(Vouch { certificate, places, write, follow_links, seconds, at }))
+            let (certificate, write, deed, seconds) = ([1; 32], false, Digest([2; 32]), 1);
+            is_taken(Question::Vouch(Vouch { certificate, places, write, deed, seconds, at }))
         };
         assert!(named(limits::GUEST_PLACES_BYTES_MAX / 2) && !named(limits::GUEST_PLACES_BYTES_MAX / 2 + 1));
     }

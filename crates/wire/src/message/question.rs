@@ -92,7 +92,7 @@ pub enum Question {
         /// Where, `host:port`.
         address: String,
     },
-    /// Somebody is to be let in besides. Answered by `End`: from then on, until the session ends.
+    /// Somebody is to be let in besides. Answered by `Vouched`, then `End`: from then on, until the session ends.
     Vouch(Vouch),
     /// Run a copy between this server and another one. Answered by `Errand`, then `End`.
     Errand(Box<Errand>),
@@ -203,4 +203,9 @@ pub enum Reply {
     Unordered(RelativePath),
     /// What becomes of an errand.
     Errand(Box<ErrandTold>),
+    /// A guest is let in.
+    Vouched {
+        /// The server's time just before, in seconds since 1970: what it signs with the guest is not older.
+        at: i64,
+    },
 }

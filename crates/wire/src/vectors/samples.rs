@@ -685,6 +685,7 @@ fn replies() -> Vec<Sample<Reply>> {
         Reply::End(_) => "end": Reply::End(None), "end failure": Reply::End(Some(failure()));
         Reply::Unordered(_) => "unordered": Reply::Unordered(path(b"a"));
         Reply::Errand(_) => "errand": Reply::Errand(Box::new(ErrandTold::ReceiptBegins));
+        Reply::Vouched { .. } => "vouched": Reply::Vouched { at: 1_790_000_000 };
     }
 }
 

@@ -160,6 +160,15 @@ impl Pack<'_> {
                 return Err(refused(&cause));
             }
         }
+        for (option, is_typed) in [("--ktls", typed.ktls), ("--tls-records", typed.tls_records)] {
+            if is_typed {
+                let cause = format!(
+                    "{option} is about streams of one machine, and those of this copy are between the two daemons, of \
+                     which each has its own: give it to `thalweg serve`"
+                );
+                return Err(refused(&cause));
+            }
+        }
         self.check_delete()
     }
 

@@ -7,13 +7,18 @@ use crate::plan::{Asked, Plan};
 use std::sync::Arc;
 use thalweg_wire::message::{FilterRule, Place, SourceForm, Terms};
 
+/// Opens what is scanned and read, and says of which form it is, as far as names at the destination depend on that;
+/// once for each attempt.
+pub type OpenSource = Arc<dyn Fn() -> Result<(Arc<dyn Source>, SourceForm)> + Send + Sync>;
+
 /// A source that is not the mover's own. It is scanned once for each attempt of the copy.
 #[derive(Clone)]
 pub struct GivenSource {
-    /// What is scanned and read.
-    pub source: Arc<dyn Source>,
-    /// As far as names at the destination depend on it.
-    pub form: SourceForm,
+    /// Opens it.
+    pub open: OpenSource,
+    /// It offers only what the copy is of already: of its filter, its list of names and its part. Else the mover looks
+    /// at what it offers.
+    pub chooses: bool,
     /// What it is called, at most [`PATH_BYTES_MAX`](thalweg_wire::limits::PATH_BYTES_MAX): part of the key by which a
     /// second attempt finds what the first left behind.
     pub name: Vec<u8>,
@@ -26,6 +31,13 @@ pub struct GivenSource {
     /// Bytes of a chunk that suit it, if nobody asks for a size: as
     /// [`is_chunk_size`](thalweg_wire::limits::is_chunk_size) takes them. `None`: any do.
     pub chunk_bytes: Option<u64>,
+}
+
+impl GivenSource {
+    /// Opens the same for each attempt.
+    pub fn same(source: Arc<dyn Source>, form: SourceForm) -> OpenSource {
+        Arc::new(move || Ok((source.clone(), form.clone())))
+    }
 }
 
 /// Opens a destination for what has this form, on these terms; once for each attempt. Names that the rules exclude are
@@ -102,9 +114,10 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn source(name: &str) -> From {
+        let form = SourceForm::Single { name: b"zero".to_vec() };
         From::Given(GivenSource {
-            source: Arc::new(ZeroSource { bytes: MIB }),
-            form: SourceForm::Single { name: b"zero".to_vec() },
+            open: GivenSource::same(Arc::new(ZeroSource { bytes: MIB }), form),
+            chooses: false,
             name: name.as_bytes().to_vec(),
             way: "given".to_owned(),
             keeps: Some("it has none".to_owned()),

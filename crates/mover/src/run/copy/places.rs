@@ -76,18 +76,23 @@ impl Job<'_> {
             }
             From::Given(given) => {
                 let selection = &self.wishes.selection;
+                if given.chooses {
+                    // Dealt again it would lack what the two deal differently: files of several names.
+                    return (given.open)();
+                }
                 if !selection.only.is_empty() {
                     let cause = "names of a list are not looked up there (--files-from): --include and --exclude choose";
                     return Err(Failure::new(FailureKind::Unsupported, "open", cause));
                 }
+                let (source, form) = (given.open)()?;
                 let source: Arc<dyn Source> = match selection.filter.is_empty() {
-                    true => self.own_part(given.source.clone()),
+                    true => self.own_part(source),
                     false => {
-                        let source = FilteredSource::new(given.source.clone(), self.filter()?);
+                        let source = FilteredSource::new(source, self.filter()?);
                         Arc::new(source.only_part(selection.part))
                     }
                 };
-                Ok((source, given.form.clone()))
+                Ok((source, form))
             }
             From::Far(..) => Err(Failure::new(FailureKind::Internal, "open", "the source is far")),
         }

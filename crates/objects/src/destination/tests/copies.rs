@@ -93,8 +93,8 @@ fn a_store_that_goes_away_while_it_is_read_ends_the_copy_once() {
     let location = Location { bucket: BUCKET.to_owned(), key: "from/".to_owned() };
     let (source, form) = ObjectSource::open(store, &location, SourceOptions::default()).unwrap();
     let from = From::Given(GivenSource {
-        source: Arc::new(source),
-        form,
+        open: GivenSource::same(Arc::new(source), form),
+        chooses: false,
         name: b"s3://bucket/from/".to_vec(),
         way: "s3://bucket".to_owned(),
         keeps: None,

@@ -13,7 +13,7 @@ pub(super) fn vouch() -> Question {
         certificate: [0xfc; 32],
         places: vec![place()],
         write: true,
-        follow_links: false,
+        deed: digest(3),
         seconds: 86_400,
         at: "dtn1:8487".into(),
     })
