@@ -309,7 +309,7 @@ mod tests {
         let page = told(&rows);
         assert!(page.contains("| named | 3 | 100 (at least 95: met) |"), "{page}");
         assert!(
-            page.contains("| named with the factor | 2 | 66.7 (at least 80: **missed by 16.7 %**) |"),
+            page.contains("| named with the factor | 2 | 66.7 (at least 95: **missed by 29.8 %**) |"),
             "{page}"
         );
         assert!(page.contains("| a disk | 2 of 2 | 1 of 2 | 4.00 [4.00–4.00] |"), "{page}");

@@ -364,7 +364,7 @@ fn what_cannot_be_copied_is_refused_before_anybody_is_reached() {
     refuse(&many, 1, "at most 16 copies");
 }
 
-/// Each command that joins two places says it of itself; `cp` and `sync` only where neither end is reached by ssh.
+/// Each command that joins two places says it of itself; `cp` and `sync` copy between them, and ask for tickets.
 #[test]
 fn two_far_places_are_told_the_command_to_give_at_one_of_them_by_every_command() {
     let scratch = Scratch::new();
@@ -379,8 +379,9 @@ fn two_far_places_are_told_the_command_to_give_at_one_of_them_by_every_command()
         refused(command, ["a:x", "me@b:y"], &told);
     }
     for command in ["cp", "sync"] {
-        let told = format!("log in to a, and there: thalweg {command} DIR/x tw://b:8487/in/y (DIR is");
-        refused(command, ["tw://a/in/x", "tw://b/in/y"], &told);
+        let out = scratch.run([command, "-e", "false", "tw://a/in/x", "tw://b/in/y"]);
+        assert_eq!(out.status.code(), Some(1), "{command}: {}", said(&out));
+        assert!(said(&out).contains("`a:8487`: a daemon asks who you are"), "{command}: {}", said(&out));
     }
 }
 
