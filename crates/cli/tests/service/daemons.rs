@@ -196,7 +196,8 @@ fn two_daemons_that_send_a_part_each_send_all_also_files_with_several_names() {
     }
     let destination = to.daemon(&[("in", &export)]);
     let errands = format!("--errands={}", destination.address());
-    let one = from.daemon_with(&[("data", &data)], &[&errands]);
+    let more = ["--log-format", "json", errands.as_str()];
+    let one = from.daemon_with(&[("data", &data)], &more);
     // Two daemons of one site have one key.
     let state = beside.path("server-state");
     std::fs::create_dir(&state).unwrap();
@@ -204,7 +205,7 @@ fn two_daemons_that_send_a_part_each_send_all_also_files_with_several_names() {
     for key in ["server.pem", "client.pem"] {
         std::fs::copy(from.path("server-state").join(key), state.join(key)).unwrap();
     }
-    let other = beside.daemon_with(&[("data", &data)], &[&errands]);
+    let other = beside.daemon_with(&[("data", &data)], &more);
     let command = with(with(here.thalweg(), ["cp", "--ticket"]), [&one.ticket]);
     let command = with(with(command, ["--to-ticket"]), [&destination.ticket]);
     let sources = format!("tw://{},{}/data/run7/", one.address(), other.address());
