@@ -77,17 +77,20 @@ pub(super) fn segment(asked: &Asked, tuned: Option<&Tuned>, chunk_bytes: u64, is
         return chosen(bytes, "as asked");
     }
     let smallest = limits::SEGMENT_BYTES_MIN as u32;
+    // Where memory is bounded a frame shall not take a huge page.
+    let is_small = is_far || asked.memory_bytes.is_some();
+    let usual = if is_small { SEGMENT_BYTES } else { NEAR_SEGMENT_BYTES };
     let tuned = tuned.and_then(|tuned| Some((tuned.request_bytes?, tuned.why())));
     let (segment, why) = match (tuned, asked.yields, asked.rate_bits_per_s) {
         (Some(found), ..) => found,
         (None, true, _) => (smallest, "small, to yield soon".to_owned()),
-        (None, false, Some(rate)) if rate / 8 / SEGMENT_TIMES_PER_S < u64::from(SEGMENT_BYTES) => {
+        (None, false, Some(rate)) if rate / 8 / SEGMENT_TIMES_PER_S < u64::from(usual) => {
             let bytes = (rate / 8 / SEGMENT_TIMES_PER_S).max(1) as u32;
-            let bytes = bytes.next_power_of_two().clamp(smallest, SEGMENT_BYTES);
+            let bytes = bytes.next_power_of_two().clamp(smallest, usual);
             (bytes, "small, to keep the rate evenly".to_owned())
         }
-        _ if is_far => (SEGMENT_BYTES, "small, for each stream has memory for some".to_owned()),
-        _ => (NEAR_SEGMENT_BYTES, "disks write faster than with less; larger gains nothing".to_owned()),
+        _ if is_small => (usual, "small, for each stream has memory for some".to_owned()),
+        _ => (usual, "disks write faster than with less; larger gains nothing".to_owned()),
     };
     let segment = u64::from(segment).min(chunk_bytes);
     let most = for_frames(asked).unwrap_or(u64::MAX);

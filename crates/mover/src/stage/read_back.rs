@@ -54,6 +54,8 @@ pub fn read_back(run: &dyn Receiving, chunks: &Chunks, files: &[(EntryId, Digest
     let pool = Pool::new(bytes, at_once_max(&terms.disk, bytes))
         .map_err(|error| failure::of_memory("read back", &error))?;
     let mut found = of_chunks(run, chunks, &pool)?;
+    // What it keeps others may want.
+    drop(pool);
     of_files(run, files, &mut found)?;
     // They end in any order.
     found.damaged.sort_unstable();
@@ -316,8 +318,12 @@ struct Lent {
 
 fn of_files(run: &dyn Receiving, files: &[(EntryId, Digest)], found: &mut Found) -> Result<()> {
     let terms = run.terms();
-    // Each is in memory as a whole, and none is larger than a segment.
-    let threads = at_once_max(&terms.disk, terms.segment_bytes as usize).min(TOGETHER_MAX);
+    // Each is in memory as a whole, and none is larger than a segment. Where memory is bounded there is room for one, as
+    // streams have left it.
+    let threads = match thalweg_sys::buffer::allowed() {
+        Some(_) => 1,
+        None => at_once_max(&terms.disk, terms.segment_bytes as usize).min(TOGETHER_MAX),
+    };
     let asking = thread::current().id();
     let is_over = AtomicBool::new(false);
     let read = |&(id, digest): &(EntryId, Digest)| -> Result<Option<(u64, bool)>> {
