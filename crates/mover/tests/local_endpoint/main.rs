@@ -516,10 +516,10 @@ impl Mount {
             run(format!("mount -t tmpfs none {}", path.display()))?;
         } else {
             fs::File::create(&image).ok()?.set_len(400 << 20).ok()?;
-            // Two that look for a loop device that is free find the same one.
-            let mount = "for _ in 1 2 3 4 5; do mount -o loop";
+            // Several at once can find the same loop device free.
             let (image, path) = (image.display(), path.display());
-            run(format!("{make} {image} && {{ {mount} {image} {path} && exit; sleep 0.2; done; exit 1; }}"))?;
+            let once = format!("{make} {image} && mount -o loop {image} {path} && exit");
+            run(format!("for _ in 1 2 3 4 5; do {once}; sleep 0.2; done; exit 1"))?;
         }
         Some(Mount { path, _scratch: scratch })
     }
