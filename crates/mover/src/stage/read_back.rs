@@ -318,8 +318,8 @@ struct Lent {
 
 fn of_files(run: &dyn Receiving, files: &[(EntryId, Digest)], found: &mut Found) -> Result<()> {
     let terms = run.terms();
-    // Each is in memory as a whole, and none is larger than a segment. Where memory is bounded there is room for one, as
-    // streams have left it.
+    // Each is in memory as a whole, and none is larger than a segment. Where memory is bounded there is room for one,
+    // as streams have left it.
     let threads = match thalweg_sys::buffer::allowed() {
         Some(_) => 1,
         None => at_once_max(&terms.disk, terms.segment_bytes as usize).min(TOGETHER_MAX),
