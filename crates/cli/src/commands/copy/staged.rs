@@ -298,17 +298,16 @@ fn check(args: &CopyArgs, asked: &Asked, has_list: bool) -> Result<()> {
         ));
     }
     let left_alone = [(args.update, "--update"), (args.ignore_existing, "--ignore-existing")];
-    let left_alone = left_alone.into_iter().find(|(is_asked, _)| *is_asked);
+    if let Some((_, option)) = left_alone.into_iter().find(|(is_asked, _)| *is_asked) {
+        return Err(refused(&format!(
+            "{option} is not done through one: what this command itself brought would count as what was there, and come \
+             without its other names and its owner. Copy without --stage"
+        )));
+    }
     let by_the_last =
         [(args.receipt.is_some(), "--receipt"), (args.remove_source_files, "--remove-source-files")];
     for (_, option) in by_the_last.into_iter().filter(|(is_asked, _)| *is_asked && !asked.is_both_far()) {
         let why = "it goes by what the direct copy compares that ends this one";
-        if let Some((_, other)) = left_alone {
-            return Err(refused(&format!(
-                "{option}: {why}, and with {other} that leaves alone what has just passed through the stage: leave \
-                 out {other}, or copy without --stage"
-            )));
-        }
         if args.check != CheckBy::Digest {
             return Err(refused(&format!("{option}: {why} by content. It takes --check digest with it")));
         }
