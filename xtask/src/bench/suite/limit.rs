@@ -35,6 +35,9 @@ const INTO_NULL: &str = "pull into null:";
 const DURABLE: &str = "push to disk";
 const READBACK: &str = "push to disk, --verify readback";
 
+/// What each connection of TCP's part cost, in CPU-s/GB.
+const TCP_TURNS: &str = "tcp_turns_cpu_s_per_gb";
+
 /// The parts of L without the write; the digest is taken on both sides.
 const NULL_PARTS: [&str; 6] = ["read", "digest", "seal", "tcp", "open", "digest"];
 
@@ -105,6 +108,7 @@ fn tell(results: &Results) -> Result<String> {
         let figure = |figure| of_parts(results, &[part], figure).map(|series| tell::with_interval(&series));
         writeln!(out, "| {part} | {} | {} |", figure("cpu_s_per_gb")?, figure("gb_per_s")?)?;
     }
+    out += &by_connections(results);
     let null = of_parts(results, &NULL_PARTS, "cpu_s_per_gb")?;
     let with_write = [NULL_PARTS.as_slice(), &["write"]].concat();
     let durable = of_parts(results, &with_write, "cpu_s_per_gb")?;
@@ -149,6 +153,24 @@ fn tell(results: &Results) -> Result<String> {
     Ok(out)
 }
 
+/// How far apart the connections were of which TCP's part is the cheapest; nothing where a result has only one.
+fn by_connections(results: &Results) -> String {
+    let apart = |sample: &Sample| Some((sample.run as usize, statistics::spread(turns(sample)?)));
+    let apart: Series = results.of(SCENARIO, PARTS).filter_map(apart).collect();
+    let connections = results.of(SCENARIO, PARTS).filter_map(|sample| Some(turns(sample)?.len())).max();
+    match connections {
+        Some(connections) => format!(
+            "\ntcp is the cheapest of {connections} connections of a round; the dearest cost {} times as much.\n",
+            tell::with_interval(&apart)
+        ),
+        None => String::new(),
+    }
+}
+
+fn turns(sample: &Sample) -> Option<&[f64]> {
+    sample.distributions.get(TCP_TURNS).map(|turns| turns.values.as_slice())
+}
+
 /// How fast the cores alone let a durable copy be: both sides run on them, and the disk does not wait for the link as
 /// it would on two machines.
 fn by_cores(results: &Results, disk: &Series) -> String {
@@ -164,4 +186,34 @@ fn by_cores(results: &Results, disk: &Series) -> String {
         tell::with_interval(&most),
         tell::ratio(&most, disk),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn how_far_apart_the_connections_were_is_told_where_a_result_has_them() {
+        let part = json!({"cpu_s_per_gb": 0.1, "gb_per_s": 10.0});
+        let tcp = json!({"cpu_s_per_gb": 0.1, "gb_per_s": 10.0, "turns_cpu_s_per_gb": [0.125, 0.1, 0.2]});
+        let told = |tcp: &serde_json::Value| {
+            let load = Load { scenario: SCENARIO, tool: PARTS, run: 1, bytes: 1 << 30, files: 1 };
+            let mut parts = serde_json::Map::new();
+            for name in ["read", "digest", "seal", "open", "write"] {
+                parts.insert(name.to_owned(), part.clone());
+            }
+            parts.insert("tcp".to_owned(), tcp.clone());
+            let sample = load.took(&Times { wall_s: 1.0, unsynced_s: 1.0, cpu_s: 1.0 });
+            let samples = vec![record::with_told(sample, &serde_json::Value::Object(parts))];
+            tell(&Results { samples, ..Results::default() }).unwrap()
+        };
+        let by_turns = told(&tcp);
+        assert!(
+            by_turns.contains("tcp is the cheapest of 3 connections of a round; the dearest cost 2.00 times"),
+            "{by_turns}"
+        );
+        assert!(by_turns.contains("| tcp | 0.100 | 10.0 |"), "{by_turns}");
+        assert!(!told(&part).contains("dearest"), "a result of before has one connection");
+    }
 }
