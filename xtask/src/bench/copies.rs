@@ -12,6 +12,7 @@ use std::collections::HashSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use thalweg_lab::bench::statistics::Series;
 
 /// What is copied.
 pub struct Scenario {
@@ -21,6 +22,27 @@ pub struct Scenario {
     pub files: u64,
     /// Bytes of each file, if there are many small ones that a bare loop is to make as well.
     pub small_bytes: Option<u64>,
+    /// What tools copy instead that take so long for a file that all of them would take minutes.
+    pub few: Option<Few>,
+}
+
+/// Fewer files of the same size: what a tool takes for one is the same, but for its start.
+pub struct Few {
+    pub source: PathBuf,
+    pub bytes: u64,
+    pub files: u64,
+    /// Who copies these.
+    pub tools: &'static [&'static str],
+}
+
+impl Scenario {
+    /// Where this tool copies from, how many bytes, and in how many files.
+    fn load_of(&self, tool: &str) -> (&Path, u64, u64) {
+        match &self.few {
+            Some(few) if few.tools.contains(&tool) => (few.source.as_path(), few.bytes, few.files),
+            _ => (self.source.as_path(), self.bytes, self.files),
+        }
+    }
 }
 
 /// The name under which the bare local loop stands among the tools.
@@ -74,12 +96,10 @@ pub fn compete(
             return Ok(());
         }
         let destination = export.join(format!("{run}-{}", name.replace(' ', "-")));
-        let job = Job {
-            source: &scenario.source,
-            destination: &destination,
-            has_many_files: scenario.small_bytes.is_some(),
-        };
-        data::warm(&scenario.source)?;
+        let (source, bytes, files) = scenario.load_of(name);
+        let has_many_files = scenario.small_bytes.is_some();
+        let job = Job { source, destination: &destination, has_many_files };
+        data::warm(source)?;
         let copied = match runner {
             Runner::Tool(tool) => tool.command(&servers, &job).and_then(|command| {
                 let times = bench.workspace.time(command, Some(&destination))?;
@@ -106,8 +126,7 @@ pub fn compete(
         if run == 0 {
             return Ok(());
         }
-        let Scenario { name: ref scenario, bytes, files, .. } = *scenario;
-        log.sample(&Load { scenario, tool: name, run, bytes, files }.took(&times))
+        log.sample(&Load { scenario: &scenario.name, tool: name, run, bytes, files }.took(&times))
     })
 }
 
@@ -116,6 +135,13 @@ fn bare(primitives: &Path, scenario: &Scenario, destination: &Path) -> Command {
     command.arg("small").arg(destination).arg(scenario.files.to_string());
     command.arg(scenario.small_bytes.unwrap_or_default().to_string());
     command
+}
+
+/// Seconds for what all tools of a scenario copied: less of it by some stands for all of it.
+pub fn seconds(results: &Results, scenario: &str, tool: &str) -> Series {
+    let most = results.samples.iter().filter(|sample| record::scenario_of(sample) == scenario);
+    let most = most.map(|sample| sample.bytes).max().unwrap_or(0);
+    results.series(scenario, tool, |sample| sample.wall_s * most as f64 / sample.bytes as f64)
 }
 
 /// A table of one scenario: what each tool takes, and how many times as long as `ours`.
@@ -133,7 +159,9 @@ pub fn table(results: &Results, scenario: &str, ours: &str) -> Result<String> {
         "| tool | encrypts | verifies | s with sync | max/min | s before sync | {rate} | {cpu} | time against {ours} |\n\
          |---|---|---|---|---|---|---|---|---|"
     )?;
-    let wall = |tool: &str| results.series(scenario, tool, |sample| sample.wall_s);
+    let most = results.samples.iter().filter(|sample| record::scenario_of(sample) == scenario);
+    let most = most.map(|sample| sample.files).max().unwrap_or(0);
+    let mut notes = String::new();
     let mut tools = results.tools(scenario);
     tools.sort_by_key(|tool| TOOLS.iter().position(|known| known.name == *tool));
     for name in tools {
@@ -152,15 +180,24 @@ pub fn table(results: &Results, scenario: &str, ours: &str) -> Result<String> {
         };
         let against = match name == ours {
             true => "1".to_owned(),
-            false => tell::ratio(&wall(name), &wall(ours)),
+            false => tell::ratio(&seconds(results, scenario, name), &seconds(results, scenario, ours)),
         };
+        let wall = results.series(scenario, name, |sample| sample.wall_s);
         writeln!(
             out,
             "| {name} | {encrypts} | {verifies} | {} | {:.2} | {:.2} | {rate} | {cpu} | {against} |",
-            tell::with_interval(&wall(name)),
-            tell::spread_of(&wall(name)),
+            tell::with_interval(&wall),
+            tell::spread_of(&wall),
             figures(record::unsynced_s),
         )?;
+        if let Some(few) = results.of(scenario, name).next().filter(|sample| sample.files < most) {
+            write!(
+                notes,
+                "\n{name} copied {} of these files, because it takes long for each: its seconds are of those, and its time is \
+                 compared by the file.\n",
+                few.files
+            )?;
+        }
     }
-    Ok(out)
+    Ok(out + &notes)
 }

@@ -333,9 +333,13 @@ impl Tool {
     /// # Errors
     /// If they differ.
     pub fn compare(&self, job: &Job<'_>) -> Result<()> {
+        // Where a tool makes a directory of the source's name, that is the copy.
+        let below = job.source.file_name().map(|name| job.destination.join(name));
+        let below = below.filter(|below| job.has_many_files && below.is_dir());
+        let destination = below.as_deref().unwrap_or(job.destination);
         match self.keeps {
-            Keeps::Everything => trees::same_tree(job.source, job.destination),
-            Keeps::Content => trees::same_content(job.source, job.destination),
+            Keeps::Everything => trees::same_tree(job.source, destination),
+            Keeps::Content => trees::same_content(job.source, destination),
         }
     }
 }
@@ -388,8 +392,12 @@ fn xrdcp(servers: &Servers<'_>, job: &Job<'_>, scheme: &str, server: Server) -> 
     }
     let (host, port) = (servers.certified()?, servers.port(server)?);
     let far = format!("{scheme}://{host}:{port}/{}", job.destination.display());
-    // Of a directory it makes one of that name below the destination; its files are named one by one instead.
-    ensure!(!job.has_many_files, "xrdcp is measured with single files");
+    if job.has_many_files {
+        // As many at once as others take. Of the directory it makes one of that name below the destination.
+        command.args(["--silent", "--recursive", "--parallel", "4"]).arg(job.source).arg(format!("{far}/"));
+        return Ok(command);
+    }
+    // A few files are named one by one.
     for file in trees::files_below(job.source)? {
         let name = file.file_name().context("a name")?.to_string_lossy().into_owned();
         command.args(["--silent", "--streams", "4"]).arg(&file).arg(format!("{far}/{name}"));

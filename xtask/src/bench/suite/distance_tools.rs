@@ -1,7 +1,7 @@
 //! The same copies by ours and by others', near and far, over an emulated path (`thalweg testbed`).
 
 use super::{Suite, emulated};
-use crate::bench::copies;
+use crate::bench::copies::{self, seconds};
 use crate::bench::network::Testbed;
 use crate::bench::peers::{self, Job, Servers, TOOLS, Tool};
 use crate::bench::record::{Load, Results, Sample, cpu_s_per_gb, files_per_s, gbit_per_s, scenario_of};
@@ -216,13 +216,6 @@ impl Far<'_> {
 
 /// Of several pairs: the seconds until each had ended.
 const ENDED: &str = "ended_s";
-
-/// Seconds for what all tools copied: less of it by some stands for all of it.
-fn seconds(results: &Results, scenario: &str, tool: &str) -> Series {
-    let most = results.samples.iter().filter(|sample| scenario_of(sample) == scenario);
-    let most = most.map(|sample| sample.bytes).max().unwrap_or(0);
-    results.series(scenario, tool, |sample| sample.wall_s * most as f64 / sample.bytes as f64)
-}
 
 fn tell(results: &Results) -> Result<String> {
     let scenarios = results.scenarios();

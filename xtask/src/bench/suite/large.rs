@@ -58,7 +58,8 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     let source = bench.workspace.directory("large")?;
     toolchain::make_large_file(&toolchain::directory()?, &source.join("file"), bytes)?;
     let export = bench.workspace.directory("export")?;
-    let scenario = Scenario { name: SCENARIO.to_owned(), source, bytes, files: 1, small_bytes: None };
+    let scenario =
+        Scenario { name: SCENARIO.to_owned(), source, bytes, files: 1, small_bytes: None, few: None };
     let tools = copies::chosen(bench, &NAMES)?;
     copies::compete(bench, &export, &scenario, &tools)
 }

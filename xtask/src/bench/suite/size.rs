@@ -63,6 +63,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             bytes: bytes * files,
             files,
             small_bytes: None,
+            few: None,
         });
     }
     let tool = peers::tool(TOOL)?;
