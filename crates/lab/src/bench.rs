@@ -51,7 +51,7 @@ mod requests;
 // What all of it runs on.
 pub mod machine;
 
-pub use network::{Carried, MTU_BYTES, payload_share};
+pub use network::{Carried, MTU_BYTES, payload_share, segment_bytes};
 pub use suite::{SUITES, Suite};
 
 use record::{About, Log, Results, Sample, Scaled, Scaling};
