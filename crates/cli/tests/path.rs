@@ -696,3 +696,24 @@ fn compression_saves_a_slow_wire_what_shrinks_and_leaves_alone_what_does_not() {
         }
     }
 }
+
+/// For measurements of what it would take. By itself a copy leaves alone what a fast wire carries anyway.
+#[test]
+fn what_is_always_compressed_is_compressed_on_a_fast_wire_too() {
+    const BYTES: usize = 12 << 20;
+    let scratch = Scratch::in_memory();
+    std::fs::create_dir(scratch.path("to")).unwrap();
+    let daemon = scratch.daemon(&[("to", &scratch.path("to"))]);
+    let ticket = daemon.ticket.display().to_string();
+    let text: Vec<u8> = b"as it was, so it is; ".iter().copied().cycle().take(BYTES).collect();
+    let file = scratch.path("text");
+    std::fs::write(&file, &text).unwrap();
+    let proxy = Proxy::new(&daemon.address());
+    let (file, to) = (file.display().to_string(), proxy.place("to", "text"));
+    scratch.ok(["cp", "-z", "--compress-always", "--streams", "2", "--ticket", &ticket, &file, &to]);
+    assert!(std::fs::read(scratch.path("to/text")).unwrap() == text);
+    let passed = proxy.passed();
+    assert!(passed < BYTES as u64 / 10, "{passed} bytes");
+    // It is nothing without what it makes more of.
+    assert!(!scratch.run(["cp", "--compress-always", &file, &to]).status.success());
+}

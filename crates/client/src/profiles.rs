@@ -86,6 +86,7 @@ impl ByHand {
             yields,
             disk,
             compress,
+            compress_always,
             // The copy itself fills these in.
             rate_bits_per_s: _,
             no_io_uring: _,
@@ -116,6 +117,7 @@ impl ByHand {
         put("congestion", congestion.clone());
         put("yields", yields.then(String::new));
         put("compress", compress.then(String::new));
+        put("compress always", compress_always.then(String::new));
         put("check", (*check == Check::Digest).then(String::new));
         put("renames", finds_renames.then(String::new));
         put("cipher", (*cipher != usual.cipher).then(|| format!("{cipher:?}")));
@@ -445,7 +447,7 @@ mod tests {
             };
         };
         type Turn = fn(&mut Wishes);
-        let turned: [(&str, Turn); 23] = [
+        let turned: [(&str, Turn); 24] = [
             ("streams", |wishes| wishes.movement.asked.streams = Some(1)),
             ("chunk", |wishes| wishes.movement.asked.chunk_bytes = Some(1)),
             ("request", |wishes| wishes.movement.asked.request_bytes = Some(1)),
@@ -458,6 +460,7 @@ mod tests {
             ("congestion", |wishes| wishes.movement.link.congestion = Some("bbr".into())),
             ("yields", |wishes| wishes.movement.asked.yields = true),
             ("compress", |wishes| wishes.movement.asked.compress = true),
+            ("compress always", |wishes| wishes.movement.asked.compress_always = true),
             ("check", |wishes| wishes.fidelity.check = Check::Digest),
             ("finds renames", |wishes| wishes.fidelity.finds_renames = true),
             ("reads twice", |wishes| wishes.fidelity.verify = VerifyLevel::Paranoid),

@@ -63,6 +63,8 @@ pub struct Asked {
     pub memory_bytes: Option<u64>,
     /// What is sent is packed first, beside what it is made of.
     pub compress: bool,
+    /// The same of what this side sends, also where it does not pay: for measurements.
+    pub compress_always: bool,
 }
 
 /// What is known of the way between two movers.

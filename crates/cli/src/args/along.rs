@@ -15,6 +15,7 @@ const ALONG: &[&str] = &[
     "cipher",
     "class",
     "compress",
+    "compress_always",
     "concurrency",
     "copy_links",
     "delete",

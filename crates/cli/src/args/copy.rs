@@ -114,6 +114,9 @@ pub struct CopyArgs {
     /// Compress where it pays
     #[arg(short = 'z', long)]
     pub compress: bool,
+    /// Compress what this side sends also where that does not pay: to measure what it would take
+    #[arg(long, hide = true, requires = "compress")]
+    pub compress_always: bool,
     /// Send no faster than this, each copy for itself; for instance 500Mbit/s, 50MB/s, or 50M as rsync takes it
     /// (MiB/s). `thalweg limit` changes it while the copy runs
     #[arg(long, value_name = "RATE", value_parser = units::parse_rate)]

@@ -583,6 +583,7 @@ fn movement(args: &CopyArgs) -> Result<Movement> {
         disk: knobs::disk(Some(args.direct), args.order, args.io_depth, args.no_io_uring),
         yields: args.manners.yields(),
         compress: args.compress,
+        compress_always: args.compress_always,
         ..plan::Asked::default()
     };
     knobs::check(&asked)?;

@@ -55,6 +55,8 @@ pub struct SendRun {
     reading: AtomicU32,
     /// For orders that have turns.
     gate: Option<Gate>,
+    /// Content is compressed also where it does not pay.
+    compresses_always: AtomicBool,
     /// The source cannot be read past the page cache, though that was asked for: told once.
     direct_is_missed: AtomicBool,
     /// How much is left to it, if it yields.
@@ -143,6 +145,7 @@ impl SendRun {
             number,
             source,
             gate,
+            compresses_always: AtomicBool::new(false),
             direct_is_missed: AtomicBool::new(false),
             pace,
             putting: AtomicU32::new(0),

@@ -15,6 +15,7 @@ pub struct Packer {
     failures: u32,
     skip: u32,
     worth: Worth,
+    is_always: bool,
 }
 
 /// Below this share of its size, compressed data is worth expanding again at the far side.
@@ -29,17 +30,25 @@ impl Packer {
     /// If zstd cannot take its memory.
     pub fn new(segment_bytes: usize) -> io::Result<Self> {
         let out = vec![0; zstd::zstd_safe::compress_bound(segment_bytes)];
-        Ok(Packer { compressor: Compressor::new(LEVEL)?, out, failures: 0, skip: 0, worth: Worth::default() })
+        let compressor = Compressor::new(LEVEL)?;
+        Ok(Packer { compressor, out, failures: 0, skip: 0, worth: Worth::default(), is_always: false })
+    }
+
+    /// From now on it looks at each segment, whatever that takes: for measurements of what it would take.
+    pub fn look_always(&mut self) {
+        self.is_always = true;
     }
 
     /// Replaces `payload[..raw]` by its compressed form if that is worth it; the new length then.
     pub fn pack(&mut self, payload: &mut [u8], raw: usize) -> Option<usize> {
-        if self.skip > 0 {
-            self.skip -= 1;
-            return None;
-        }
-        if !self.worth.is_tried() {
-            return None;
+        if !self.is_always {
+            if self.skip > 0 {
+                self.skip -= 1;
+                return None;
+            }
+            if !self.worth.is_tried() {
+                return None;
+            }
         }
         let began = Instant::now();
         let packed = self.compressor.compress_to_buffer(&payload[..raw], &mut self.out[..]).ok();
@@ -259,6 +268,22 @@ mod tests {
         // Nor takes an hour for it.
         send(&mut packer, Duration::from_secs(3600));
         assert!((0..40).all(|_| pack(&mut packer)));
+    }
+
+    #[test]
+    fn who_looks_always_compresses_what_shrinks_though_sending_is_faster_and_after_what_did_not_shrink() {
+        let mut packer = Packer::new(1 << 16).unwrap();
+        packer.look_always();
+        let text: Vec<u8> = b"thalweg ".iter().copied().cycle().take(1 << 16).collect();
+        let mut noise = vec![0; 1 << 16];
+        blake3::Hasher::new().finalize_xof().fill(&mut noise);
+        for _ in 0..3 {
+            assert_eq!(packer.pack(&mut noise.clone(), noise.len()), None);
+            packer.sent(noise.len(), Duration::ZERO);
+            let packed = packer.pack(&mut text.clone(), text.len());
+            assert!(packed.is_some());
+            packer.sent(packed.unwrap_or_default(), Duration::ZERO);
+        }
     }
 
     /// What holds a stream back.

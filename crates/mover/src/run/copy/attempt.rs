@@ -111,6 +111,9 @@ impl Job<'_> {
         // An attempt before may have found it otherwise.
         source.expect_reads(false);
         let run = SendRun::new(number, source, terms, limits, outbox, self.watch.events.clone());
+        if self.wishes.movement.asked.compress_always {
+            run.compress_always();
+        }
         if let Some(is_behind) = self.watch.is_behind.clone() {
             run.keep_pace_with(is_behind);
         }

@@ -22,6 +22,24 @@ use thalweg_wire::message::VerifyLevel;
 use thalweg_wire::{Digest, Entry, EntryId, Evidence, Kind};
 
 impl SendRun {
+    /// Streams that come up from now on look at each segment whether it shrinks, if by the terms they compress at all.
+    pub fn compress_always(&self) {
+        self.compresses_always.store(true, Ordering::Relaxed);
+    }
+
+    /// For a stream of this number.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub fn lane(&self, stream: u16) -> io::Result<SendLane> {
+        let mut lane = SendLane::new(stream, &self.common.terms)?;
+        if let Some(packer) = lane.packer.as_mut().filter(|_| self.compresses_always.load(Ordering::Relaxed))
+        {
+            packer.look_always();
+        }
+        Ok(lane)
+    }
+
     pub(super) fn send_chunk(
         &self,
         lane: &mut SendLane,

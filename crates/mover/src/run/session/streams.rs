@@ -50,7 +50,7 @@ impl Session {
             lanes.retain(|number, _| senders.iter().any(|run| run.number() == *number));
             for run in senders {
                 if let Entry::Vacant(place) = lanes.entry(run.number()) {
-                    place.insert(SendLane::new(stream, run.terms()).map_err(no_memory)?);
+                    place.insert(run.lane(stream).map_err(no_memory)?);
                 }
                 let Some(lane) = lanes.get_mut(&run.number()) else { continue };
                 out.transfer = Some(run.number());
