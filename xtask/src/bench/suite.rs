@@ -22,6 +22,10 @@ mod verify;
 
 mod auto;
 
+mod tune;
+
+mod compression;
+
 pub mod beside_rsync;
 
 pub mod beside_zeromq;
@@ -57,7 +61,7 @@ fn emulated(rate_bits_per_s: Option<u64>) -> PathKind {
 }
 
 /// All of them, in the order of the page.
-pub const SUITES: [Suite; 11] = [
+pub const SUITES: [Suite; 13] = [
     limit::SUITE,
     large::SUITE,
     small::SUITE,
@@ -66,6 +70,8 @@ pub const SUITES: [Suite; 11] = [
     size::SUITE,
     verify::SUITE,
     auto::SUITE,
+    tune::SUITE,
+    compression::SUITE,
     beside_rsync::SUITE,
     beside_zeromq::SUITE,
     objects::SUITE,
@@ -80,7 +86,7 @@ mod tests {
     #[test]
     fn a_result_does_not_say_that_copies_over_a_distance_took_the_loopback() {
         for suite in SUITES {
-            let is_far = ["distance", "distance-tools"].contains(&suite.name);
+            let is_far = ["distance", "distance-tools", "tune"].contains(&suite.name);
             assert_eq!((suite.path)() == PathKind::Loopback, !is_far, "{}", suite.name);
         }
     }
