@@ -17,7 +17,7 @@
 //! - What cannot run is left out, and the result says so and why.
 //!
 //! It needs root, and installs the peers from Debian's packages; what Debian has not, for `beside-zeromq` and
-//! `objects`, from Python's and Go's. Everything is below `target/` and goes at the end, but for what was installed
+//! the object stores, from Python's and Go's. Everything is below `target/` and goes at the end, but for what was installed
 //! there.
 
 use crate::scratch::Scratch;
@@ -143,7 +143,7 @@ pub fn run(args: &Args) -> Result<()> {
         if suite.name == suite::beside_zeromq::NAME {
             suite::beside_zeromq::prepare()?;
         }
-        if suite.name == suite::objects::NAME {
+        if [suite::objects::NAME, suite::objects::distance::NAME].contains(&suite.name) {
             stores::install_for_bench()?;
         }
         return go_inside();

@@ -9,6 +9,7 @@ pub mod papers;
 mod reading;
 
 mod suite;
+pub use suite::OF_CHORE;
 
 mod files_fit;
 pub use files_fit::{FLAT, FilesFit, Verdict};

@@ -61,7 +61,7 @@ fn emulated(rate_bits_per_s: Option<u64>) -> PathKind {
 }
 
 /// All of them, in the order of the page.
-pub const SUITES: [Suite; 13] = [
+pub const SUITES: [Suite; 14] = [
     limit::SUITE,
     large::SUITE,
     small::SUITE,
@@ -75,6 +75,7 @@ pub const SUITES: [Suite; 13] = [
     beside_rsync::SUITE,
     beside_zeromq::SUITE,
     objects::SUITE,
+    objects::distance::SUITE,
 ];
 
 #[cfg(test)]
@@ -86,8 +87,15 @@ mod tests {
     #[test]
     fn a_result_does_not_say_that_copies_over_a_distance_took_the_loopback() {
         for suite in SUITES {
-            let is_far = ["distance", "distance-tools", "tune"].contains(&suite.name);
+            let is_far = ["distance", "distance-tools", "tune", "objects-distance"].contains(&suite.name);
             assert_eq!((suite.path)() == PathKind::Loopback, !is_far, "{}", suite.name);
+        }
+    }
+
+    #[test]
+    fn each_suite_that_has_figures_is_there() {
+        for name in thalweg_lab::report::OF_CHORE {
+            assert!(SUITES.iter().any(|suite| suite.name == *name), "{name}");
         }
     }
 

@@ -25,6 +25,7 @@ const SHOWN: &[(&str, &[&str])] = &[
     ),
     ("cca", &["cca-rate", "cca-beside-000-figs-4-to-6"]),
     ("storage", &["storage-rate-*", "storage-latency-*"]),
+    ("objects-distance", &["objects-distance-rate-*", "objects-distance-beside-000-fig-11"]),
     (
         "concurrency",
         &[

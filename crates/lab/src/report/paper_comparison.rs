@@ -3,7 +3,7 @@
 use super::build::{Made, facts, slug};
 use super::papers::{Basis, MeasuredCase, Published, PublishedSeries};
 use super::reading::{self, Measure};
-use crate::bench::record::{Results, Sample};
+use crate::bench::record::{Quantity, Results, Sample};
 use crate::plot::unit::Unit;
 use crate::plot::{Axis, BarSeries, Bars, Body, Curves, Figure, Look, Point, Scale, Series, Value, Way};
 
@@ -18,7 +18,7 @@ pub fn beside(published: &Published, results: &Results, ours: &Made) -> Option<F
     let (body, said, more) = match &ours.figure.body {
         _ if !published.measured.is_empty() => match with_samples(published, results, line) {
             Some((bars, samples)) => {
-                let more = vec![took(&samples), reading::intervals(results, Measure::Rate)];
+                let more = vec![took(&samples, published.basis), reading::intervals(results, Measure::Rate)];
                 (Body::Bars(bars), Some((None, facts(results, &samples))), more)
             }
             None => (Body::Bars(alone(published)?), None, Vec::new()),
@@ -41,13 +41,14 @@ pub fn beside(published: &Published, results: &Results, ours: &Made) -> Option<F
     Some(Figure { name, title, facts, notes, body })
 }
 
-/// How long what is shown of ours took.
-fn took(samples: &[&Sample]) -> String {
+/// How long what is shown of ours took. What is held against times by times goes up into a store that syncs nothing.
+fn took(samples: &[&Sample], basis: Basis) -> String {
     let times = || samples.iter().map(|sample| sample.wall_s);
     let least = Unit::Seconds.show(times().fold(f64::INFINITY, f64::min));
     let most = Unit::Seconds.show(times().fold(0.0, f64::max));
     let times = if least == most { least } else { format!("from {least} to {most}") };
-    format!("Ours take {times} each, from the start of the program until all is durable.")
+    let end = if basis == Basis::First { "to its end" } else { "until all is durable" };
+    format!("Ours take {times} each, from the start of the program {end}.")
 }
 
 /// How a series of ours is called beside a paper's; one without a name of its own is just ours.
@@ -131,36 +132,47 @@ fn divided(point: Point, by: f64) -> Point {
     Point { x: point.x, y: point.y / by, interval }
 }
 
-/// Samples of ours in the groups of the paper, as shares of our line, and which they are; nothing without a line or
-/// without such samples.
+/// Samples of ours in the groups of the paper, rates as shares of our line or times as shares of that in the first group,
+/// and which they are; nothing without a line or that group, or without such samples.
 fn with_samples<'a>(
     published: &Published,
     results: &'a Results,
     line: Option<f64>,
 ) -> Option<(Bars, Vec<&'a Sample>)> {
-    let line = line?;
+    let (measure, line) = match published.basis {
+        Basis::First => (Measure::Time, None),
+        Basis::Line(_) | Basis::Best | Basis::None => (Measure::Rate, Some(line?)),
+    };
     let theirs = alone(published)?;
     let mut groups = theirs.groups;
     let mut series: Vec<BarSeries> = Vec::new();
     let mut shown = Vec::new();
     for one in &published.measured {
         let mut values: Vec<Option<Value>> = vec![None; groups.len()];
+        let mut all = Vec::new();
         for case in &one.cases {
             let samples = samples_of(case, results);
-            let Some(value) = reading::middle(&samples, Measure::Rate) else { continue };
+            let Some(value) = reading::middle(&samples, measure) else { continue };
             let name = case.group.replace(FILE, &file_size(&samples));
             let at = groups.iter().position(|group| *group == name).unwrap_or_else(|| {
                 groups.push(name);
                 groups.len() - 1
             });
             values.resize(groups.len().max(values.len()), None);
-            let interval = value.interval.map(|(low, high)| (low / line, high / line));
-            values[at] = Some(Value { value: value.value / line, interval });
-            shown.extend(samples);
+            values[at] = Some(value);
+            all.extend(samples);
         }
-        if values.iter().any(Option::is_some) {
-            let name = one.name.replace(LINE, &Unit::BitsPerS.show(line));
+        let first = values.first().and_then(|first| Some(first.as_ref()?.value));
+        let Some(by) = line.or(first) else { continue };
+        for Value { value, interval } in values.iter_mut().flatten() {
+            *value /= by;
+            *interval = interval.map(|(low, high)| (low / by, high / by));
+        }
+        if !all.is_empty() {
+            let name =
+                line.map_or(one.name.clone(), |line| one.name.replace(LINE, &Unit::BitsPerS.show(line)));
             series.push(BarSeries { name, look: Look::Measured(series.len()), values });
+            shown.extend(all);
         }
     }
     if series.is_empty() {
@@ -190,7 +202,12 @@ fn samples_of<'a>(case: &MeasuredCase, results: &'a Results) -> Vec<&'a Sample> 
         sample.parameter(name).is_some_and(|seen| (seen - value).abs() <= value.abs() * 1e-6)
     };
     let fits = |sample: &&Sample| {
-        sample.series == case.series && case.at.iter().all(|(name, value)| is_at(sample, name, *value))
+        let says = |(name, word): (&String, &String)| {
+            sample.parameters.get(name).and_then(Quantity::word) == Some(word.as_str())
+        };
+        sample.series == case.series
+            && case.at.iter().all(|(name, value)| is_at(sample, name, *value))
+            && case.said.iter().all(says)
     };
     results.counting().filter(fits).collect()
 }

@@ -29,8 +29,8 @@ pub struct Published {
     pub ours: Vec<String>,
     /// What was measured.
     pub series: Vec<PublishedSeries>,
-    /// What of ours is comparable with these groups, where our suite has no such groups of its own: by samples, as
-    /// shares of our line.
+    /// What of ours is comparable with these groups, where our suite has no such groups of its own: by samples, rates as
+    /// shares of our line, or times as shares of that in the first group.
     #[serde(default)]
     pub measured: Vec<MeasuredSeries>,
 }
@@ -56,6 +56,9 @@ pub struct MeasuredCase {
     /// Their parameters, each with its number.
     #[serde(default)]
     pub at: BTreeMap<String, f64>,
+    /// Further ones, each with its word.
+    #[serde(default)]
+    pub said: BTreeMap<String, String>,
 }
 
 /// What figures are divided by.
@@ -151,6 +154,14 @@ mod tests {
             (times[1] / times[0] * 100.0).floor() - 100.0
         };
         assert_eq!([0, 1, 2].map(slower), [103.0, 110.0, 43.0]);
+        // 000 Fig 11: 3.34 and 5.88 times as fast, 1.76 and 3.1 times as long, cut behind the last figure.
+        let [zx, aws_cli] = [0, 1].map(|at| values("000 Fig 11", at));
+        let cut = |above: f64, below: f64| (above / below * 100.0).floor() / 100.0;
+        assert_eq!([cut(aws_cli[0], zx[0]), cut(aws_cli[1], zx[1])], [3.34, 5.88]);
+        assert_eq!([cut(zx[1], zx[0]), cut(aws_cli[1], aws_cli[0])], [1.76, 3.1]);
+        // What was moved in its times at its rates, in Gbit/s and TB, is not the same for both.
+        let moved = [(6.71, zx[0]), (4.60, zx[1])].map(|(rate, minutes)| rate * minutes * 60.0 / 8e3);
+        assert_eq!(moved.map(|moved| (moved * 100.0).round() / 100.0), [1.14, 1.38]);
         // 004 section IV-D: nearly 30 % between 829 and 596 MB/s.
         let xdd = all().iter().find(|published| published.id == "004 section IV-D").unwrap();
         let rates: Vec<f64> = xdd.series[0].points.iter().map(|point| point[1] / 8e6).collect();

@@ -75,6 +75,9 @@ const FAULTS_OVER_TIME: &str = "The first run. After the copy chunks are damaged
 const COLD_STARTS: &str = "Each client opens its connections anew: TCP's slow start is in each transfer, also in those of scheduled \
                            starts; a larger initial window makes it shorter. The suite slots has streams that stand, in windows that are promised.";
 
+/// Suites of `cargo xtask bench` that have figures: their results have the form of ours.
+pub const OF_CHORE: &[&str] = &["objects-distance"];
+
 /// All of them.
 pub const PLANS: &[Plan] = &[
     Plan {
@@ -162,6 +165,18 @@ pub const PLANS: &[Plan] = &[
         "000 section III-B",
         over("loss", Scale::Steps, Measure::Rate),
     ),
+    Plan {
+        apart: &["way", "file_size"],
+        note: "Up, a copy is timed until the program ends; down, until the files are durable. Each program has as many requests \
+               under way as it has by itself, or as its documentation advises.",
+        ..plan(
+            "objects-distance",
+            "rate",
+            "Objects into a bucket and out of it, over distance",
+            "000 Fig 11",
+            over("rtt", Scale::Linear, Measure::Rate),
+        )
+    },
     Plan {
         apart: &["direction", "disk"],
         held: &[("request_size", Hold::Largest)],

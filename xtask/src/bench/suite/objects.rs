@@ -10,12 +10,15 @@ use anyhow::Result;
 use std::collections::HashSet;
 use std::fmt::Write;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use thalweg_lab::bench::statistics;
 
 mod store;
 
 mod tools;
+
+pub mod distance;
 
 use store::{Store, Took};
 use tools::{Job, OURS, TOOLS, Tool, Way};
@@ -69,18 +72,51 @@ const REQUESTS: &str = "requests";
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {
     let store = Store::start(&bench.workspace)?;
+    let tools = installed(bench, |_| true)?;
+    for (number, shape) in SHAPES.into_iter().enumerate() {
+        if !bench.wants(shape.name) {
+            continue;
+        }
+        let set = Set::make(bench, number, shape)?;
+        compete(bench, &store, &set, &tools)?;
+        if shape.files == 1 {
+            fs::remove_dir_all(&set.source)?;
+        }
+    }
+    Ok(())
+}
+
+/// Those of the tools of a suite that `--tool` lets through and that are there, with their versions; of the others it is
+/// told.
+fn installed(
+    bench: &mut Bench<'_>,
+    is_of_suite: impl Fn(&Tool) -> bool,
+) -> Result<Vec<(&'static Tool, String)>> {
     let mut tools = Vec::new();
-    for tool in TOOLS.iter().filter(|tool| tool.is_ours() || tool.name.contains(&bench.args.tool)) {
+    for tool in TOOLS.iter().filter(|tool| is_of_suite(tool)) {
+        if !tool.is_ours() && !tool.name.contains(&bench.args.tool) {
+            continue;
+        }
         match tool.version(&bench.workspace) {
             Ok(version) => tools.push((tool, version)),
             Err(error) if tool.is_ours() => return Err(error),
             Err(error) => bench.log.left_out(tool.name, &format!("{error:#}"))?,
         }
     }
-    for (number, mut shape) in SHAPES.into_iter().enumerate() {
-        if !bench.wants(shape.name) {
-            continue;
-        }
+    Ok(tools)
+}
+
+/// What is there to be copied.
+struct Set {
+    /// Of the shape.
+    number: usize,
+    shape: Shape,
+    source: PathBuf,
+}
+
+impl Set {
+    /// Makes it; one large file is as large as `--large-mib` says.
+    fn make(bench: &Bench<'_>, number: usize, mut shape: Shape) -> Result<Set> {
         let source = bench.workspace.directory(&format!("source-{number}"))?;
         if shape.files == 1 {
             shape.bytes = bench.large_bytes(shape.bytes >> 20);
@@ -88,30 +124,18 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         } else {
             data::make_small_files(&source, shape.files, usize::try_from(shape.bytes)?)?;
         }
-        compete(bench, &store, &Set { number, shape, source: &source }, &tools)?;
-        if shape.files == 1 {
-            fs::remove_dir_all(&source)?;
-        }
+        Ok(Set { number, shape, source })
     }
-    Ok(())
-}
 
-/// What is there to be copied.
-struct Set<'a> {
-    /// Of the shape.
-    number: usize,
-    shape: Shape,
-    source: &'a Path,
+    /// All of it together.
+    fn bytes(&self) -> u64 {
+        self.shape.bytes * u64::from(self.shape.files)
+    }
 }
 
 /// All rounds of a shape. A peer that cannot run or does not copy right is left out from then on, and the result says
 /// so.
-fn compete(
-    bench: &mut Bench<'_>,
-    store: &Store,
-    set: &Set<'_>,
-    tools: &[(&'static Tool, String)],
-) -> Result<()> {
+fn compete(bench: &mut Bench<'_>, store: &Store, set: &Set, tools: &[(&'static Tool, String)]) -> Result<()> {
     let runs = bench.runs();
     let (workspace, log) = (&bench.workspace, &mut bench.log);
     let mut left_out = HashSet::new();
@@ -120,7 +144,11 @@ fn compete(
             return Ok(());
         }
         let shape = set.shape;
-        let both = match up_and_down(workspace, store, set, tool, run) {
+        let bucket = format!("{}-{run}-{}", set.number, tool.name);
+        let both = up_and_down(workspace, store, set, tool, &bucket, |way, command, synced| {
+            Ok((way, store.time(workspace, command, synced)?))
+        });
+        let both = match both {
             Ok(both) => both,
             Err(error) if tool.is_ours() => return Err(error),
             Err(error) => {
@@ -135,37 +163,39 @@ fn compete(
                 continue;
             }
             let files = u64::from(shape.files);
-            let load = Load { scenario: &scenario, tool: tool.name, run, bytes: shape.bytes * files, files };
+            let load = Load { scenario: &scenario, tool: tool.name, run, bytes: set.bytes(), files };
             log.sample(&sample(&load, &took, version))?;
         }
         Ok(())
     })
 }
 
-/// Into a bucket of its own and out of it again, both times compared with the source.
-fn up_and_down(
+/// Into a bucket of its own and out of it again, both times compared with the source. `time` runs a command and, if it is
+/// given a directory, makes durable what is there.
+fn up_and_down<T>(
     workspace: &Workspace,
     store: &Store,
-    set: &Set<'_>,
+    set: &Set,
     tool: &Tool,
-    run: usize,
-) -> Result<[(Way, Took); 2]> {
+    bucket: &str,
+    time: impl Fn(Way, Command, Option<&Path>) -> Result<T>,
+) -> Result<[T; 2]> {
     // What is truncated rather than deleted is in nobody's way: each run has a bucket and a directory of its own.
-    let bucket = format!("{}-{run}-{}", set.number, tool.name);
-    let objects = store.make_bucket(&bucket)?;
-    let back = workspace.directory("back")?.join(&bucket);
-    let job = |way, directory| Job { way, directory, bucket: &bucket, has_many_files: set.shape.files > 1 };
-    data::warm(set.source)?;
-    let up = tool.command(workspace, store, &job(Way::Up, set.source));
-    let up = store.time(workspace, up, None)?;
-    trees::same_content(set.source, &objects)?;
+    let objects = store.make_bucket(bucket)?;
+    let back = workspace.directory("back")?.join(bucket);
+    let command = |way, directory: &Path| {
+        let job = Job { way, directory, bucket, has_many_files: set.shape.files > 1 };
+        tool.command(workspace, store, &job)
+    };
+    data::warm(&set.source)?;
+    let up = time(Way::Up, command(Way::Up, &set.source), None)?;
+    trees::same_content(&set.source, &objects)?;
     data::warm(&objects)?;
-    let down = tool.command(workspace, store, &job(Way::Down, &back));
-    let down = store.time(workspace, down, Some(&back))?;
-    trees::same_content(set.source, &back)?;
+    let down = time(Way::Down, command(Way::Down, &back), Some(back.as_path()))?;
+    trees::same_content(&set.source, &back)?;
     data::free(&objects)?;
     data::free(&back)?;
-    Ok([(Way::Up, up), (Way::Down, down)])
+    Ok([up, down])
 }
 
 /// CPU seconds of a sample are those of tool and store together.

@@ -9,7 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
-const HOST: &str = "127.0.0.1";
+/// Where it is, if nobody says.
+const HERE: &str = "127.0.0.1";
 const REGION: &str = "us-east-1";
 /// Who may do everything there.
 const KEY: &str = "AKIDOFTHEBENCH";
@@ -30,7 +31,8 @@ const LOG: &str = "requests.log";
 const AWS_SETTINGS: &str = "[default]\nrequest_checksum_calculation = when_required\ns3 =\n  max_concurrent_requests = 20\n  max_queue_size = 10000\n  \
                             multipart_threshold = 64MB\n  multipart_chunksize = 16MB\n  addressing_style = path\n";
 
-/// What certificates hold. Strict programs want to be told whose key signed, and what each key is for.
+/// What certificates hold; behind the last name stands the host. Strict programs want to be told whose key signed, and
+/// what each key is for.
 const EXTENSIONS: &str = "\
 [req]
 distinguished_name = name
@@ -43,10 +45,9 @@ subjectKeyIdentifier = hash
 basicConstraints = critical,CA:FALSE
 keyUsage = critical,digitalSignature
 extendedKeyUsage = serverAuth
-subjectAltName = IP:127.0.0.1
 subjectKeyIdentifier = hash
 authorityKeyIdentifier = keyid
-";
+subjectAltName = IP:";
 
 /// It ends with the value.
 pub struct Store {
@@ -56,6 +57,7 @@ pub struct Store {
     directory: PathBuf,
     /// Of the buckets.
     root: PathBuf,
+    host: String,
     port: u16,
 }
 
@@ -68,28 +70,37 @@ pub struct Took {
 }
 
 impl Store {
-    /// Starts it.
+    /// Starts it on the loopback.
     ///
     /// # Errors
     /// If it is not there, or does not start.
     pub fn start(workspace: &Workspace) -> Result<Store> {
+        Self::start_at(HERE, workspace, |command| command)
+    }
+
+    /// The same, at an address that may be another network's; `enter` may put a program around it.
+    ///
+    /// # Errors
+    /// As [`Store::start`].
+    pub fn start_at(host: &str, workspace: &Workspace, enter: impl Fn(Command) -> Command) -> Result<Store> {
         let program = stores::home().join("bin/versitygw");
         ensure!(program.exists(), "there is no {}", program.display());
         let (directory, root) = (workspace.directory("store")?, workspace.directory("buckets")?);
-        certify(&directory)?;
+        certify(&directory, host)?;
         fs::write(directory.join(AWS_CONFIG), AWS_SETTINGS)?;
         let group = Group::named("-store")?;
         let port = servers::free_port()?;
         let mut command = Command::new(program);
         command.env("ROOT_ACCESS_KEY", KEY).env("ROOT_SECRET_KEY", SECRET);
         // By default it hangs up after each request, and what is measured would be handshakes.
-        command.args(["--keep-alive", "--quiet", "--port", &format!("{HOST}:{port}")]);
+        command.args(["--keep-alive", "--quiet", "--port", &format!("{host}:{port}")]);
         for (option, file) in [("--access-log", LOG), ("--cert", "server.pem"), ("--key", "server.key")] {
             command.arg(option).arg(directory.join(file));
         }
         command.arg("posix").arg(&root);
-        let child = servers::start(command, (HOST, port), "versitygw", |command| group.enter(command))?;
-        Ok(Store { child, group, directory, root, port })
+        let enter = |command| group.enter(enter(command));
+        let child = servers::start(command, (host, port), "versitygw", enter)?;
+        Ok(Store { child, group, directory, root, host: host.to_owned(), port })
     }
 
     /// Makes a bucket; where its objects will be, as files.
@@ -111,7 +122,7 @@ impl Store {
                 command.env_remove(&name);
             }
         }
-        let endpoint = format!("https://{HOST}:{}", self.port);
+        let endpoint = format!("https://{}:{}", self.host, self.port);
         command.env("HOME", &self.directory);
         for name in ["AWS_ENDPOINT_URL", "S3_ENDPOINT_URL"] {
             command.env(name, &endpoint);
@@ -160,9 +171,9 @@ impl Drop for Store {
     }
 }
 
-/// Makes an authority, and the store's certificate.
-fn certify(directory: &Path) -> Result<()> {
-    fs::write(directory.join("extensions"), EXTENSIONS)?;
+/// Makes an authority, and the certificate of the store at this host.
+fn certify(directory: &Path, host: &str) -> Result<()> {
+    fs::write(directory.join("extensions"), format!("{EXTENSIONS}{host}\n"))?;
     let openssl = |words: &str| -> Result<String> {
         let mut command = Command::new("openssl");
         command::says(command.args(words.split_whitespace()).current_dir(directory))
