@@ -77,6 +77,25 @@ fn a_suite_comes_to_its_end_though_nobody_reads_what_it_tells() {
 }
 
 #[test]
+fn what_a_suite_makes_smaller_than_the_paper_is_told_before_it_measures_and_what_it_leaves_out_as_well() {
+    let scratch = Scratch::new();
+    let words = ["bench", "sweep", "bulk", "--budget", "1KiB", "--max-files", "1", "--runs", "1"];
+    let output = thalweg(&scratch, &[&words[..], &["--out", "result.jsonl"]].concat());
+    assert!(output.status.success(), "{}", says(&output));
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let line = |begins: &str| {
+        let found = told.lines().position(|line| line.starts_with(begins));
+        found.unwrap_or_else(|| panic!("no `{begins}` in {told}"))
+    };
+    let measured = line("run 1 ");
+    for begins in
+        ["made smaller: sizes of files: ", "left out: round trip times of 10ms,50ms,100ms (000 Fig 8)"]
+    {
+        assert!(line(begins) < measured, "{begins}: {told}");
+    }
+}
+
+#[test]
 fn suites_on_this_machine_alone_run_and_keep_their_samples() {
     let scratch = Scratch::new();
     let small = ["--budget", "128KiB", "--max-files", "4"];
@@ -223,13 +242,22 @@ fn streams_and_hops_are_measured_over_a_path() {
 fn congestion_controls_are_measured_over_a_path_and_what_is_left_out_is_told() {
     let Some(scratch) = scratch_with_a_path() else { return };
     let result = scratch.path("result.jsonl");
-    let controls = measured(&scratch, &[&small("cca")[..], &["--loss", "0,1e-4"]].concat());
+    let words = ["cca", "--budget", "1MiB", "--rtt", "2ms,4ms", "--rate", "1Gbit/s", "--loss", "0,1e-4"];
+    let controls = measured(&scratch, &words);
+    for rtt in [0.002, 0.004] {
+        let is_it = |sample: &Value| number(sample, "parameters", "rtt") == rtt;
+        assert_eq!(controls.iter().filter(|sample| is_it(sample)).count() * 2, controls.len(), "{rtt}");
+    }
     // One line is of one sample, or says why there is none.
     let told = std::fs::read_to_string(&result).unwrap();
     for series in ["reno, TLS", "reno, kernel TLS"] {
         let is_measured = controls.iter().any(|sample| sample["series"] == series);
         let is_left_out = told.lines().any(|line| line.contains("left_out") && line.contains("kernel TLS"));
         assert!(is_measured || (series == "reno, kernel TLS" && is_left_out), "{series}: {told}");
+    }
+    let of_the_paper = ["a loss of 1e-5", "a round trip time of 74ms"];
+    for what in of_the_paper {
+        assert!(told.lines().any(|line| line.contains("left_out") && line.contains(what)), "{what}: {told}");
     }
 }
 

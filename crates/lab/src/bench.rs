@@ -1,6 +1,6 @@
 //! Measurements: suites that run this program as real processes, and what becomes of their figures.
 //!
-//! 1. A suite says what it asks, over which path, and what it makes smaller than its source has it.
+//! 1. A suite says what it asks, over which path, and what it makes smaller than its source has it, before it begins.
 //! 2. Its cases take turns (A B C, B C A, …), so that neither drift nor order favours one; the first round does not
 //!    count.
 //! 3. Each raw sample is written at once. Tables, plots and fits are made of the result file only.
@@ -141,7 +141,7 @@ pub struct Bench<'a> {
     left_out: BTreeSet<String>,
 }
 
-/// Runs a suite, writes `out`, and gives what is in it. `hear` is told of each sample.
+/// Runs a suite, writes `out`, and gives what is in it. `hear` is told of what is made smaller, and of each sample.
 ///
 /// # Errors
 /// `Unsupported` or `Permission` with what this machine lacks; `Stopped`; what went wrong with a copy.
@@ -172,7 +172,10 @@ pub fn run(suite: &Suite, wishes: &Wishes, out: &Path, hear: &mut dyn FnMut(&str
         is_unfinished: false,
     };
     let workspace = Workspace::new(wishes, suite.budget_bytes(wishes), hear)?;
+    let changes = about.scaling.changes.clone();
     let log = Log::begin(out, about).map_err(|error| of_out(out, &error))?;
+    // Who does not want them so small need not wait for the end to see it.
+    changes.iter().for_each(|change| hear(&table::smaller(change)));
     let mut bench = Bench { wishes, suite, workspace, log, hear, left_out: BTreeSet::new() };
     match (suite.run)(&mut bench) {
         Ok(()) => bench.log.end().map_err(|(error, kept)| with_kept(of_out(out, &error), kept)),

@@ -285,19 +285,20 @@ fn growing(results: &Results) -> Option<String> {
 }
 
 fn controls(results: &Results) -> Option<String> {
-    let all = Chosen::all(results);
-    let loss = *all.values("loss").last()?;
-    let lossy = all.at("loss", loss);
-    let of = |name: &&str| {
-        let one = lossy.series(name);
-        let law = one.median(|sample| predicted(sample, "rate"));
-        let law = law.map_or(String::new(), |law| format!(" (law {})", bits(law)));
-        Some(format!("{name} {}{law}", bits(one.rate()?)))
-    };
-    let said: Vec<String> = lossy.names().iter().filter_map(of).collect();
-    let lost = lossy.median(|sample| measured(sample, "packets_lost"));
-    let lost = lost.map_or(String::new(), |lost| format!("; {lost:.0} packets lost in a run"));
-    Some(format!("of {}: {}{lost}", number(loss), said.join(", ")))
+    by_distance(&Chosen::all(results), |all| {
+        let loss = *all.values("loss").last()?;
+        let lossy = all.at("loss", loss);
+        let of = |name: &&str| {
+            let one = lossy.series(name);
+            let law = one.median(|sample| predicted(sample, "rate"));
+            let law = law.map_or(String::new(), |law| format!(" (law {})", bits(law)));
+            Some(format!("{name} {}{law}", bits(one.rate()?)))
+        };
+        let said: Vec<String> = lossy.names().iter().filter_map(of).collect();
+        let lost = lossy.median(|sample| measured(sample, "packets_lost"));
+        let lost = lost.map_or(String::new(), |lost| format!("; {lost:.0} packets lost in a run"));
+        Some(format!("of {}: {}{lost}", number(loss), said.join(", ")))
+    })
 }
 
 fn predictions(results: &Results) -> Option<String> {

@@ -23,7 +23,7 @@ const SHOWN: &[(&str, &[&str])] = &[
         "sweep streaming",
         &["sweep-streaming-rate*", "sweep-streaming-beside-000-fig-6", "sweep-streaming-end*"],
     ),
-    ("cca", &["cca-rate", "cca-beside-000-figs-4-to-6"]),
+    ("cca", &["cca-rate*", "cca-beside-000-figs-4-to-6"]),
     ("storage", &["storage-rate-*", "storage-latency-*"]),
     ("objects-distance", &["objects-distance-rate-*", "objects-distance-beside-000-fig-11"]),
     (

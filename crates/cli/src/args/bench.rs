@@ -132,7 +132,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "PROGRAM")]
     pub program: Option<PathBuf>,
     /// Round trip times of the emulated path; `sweep` and `frames` go over the loopback without. Several only in
-    /// `sweep`, `path`, `latency`, `streams`; none in `order`, `layout`, `predict`, `storage`
+    /// `sweep`, `path`, `latency`, `streams`, `cca`; none in `order`, `layout`, `predict`, `storage`
     #[arg(long, value_name = "TIME", value_delimiter = ',', value_parser = units::parse_time)]
     pub rtt: Vec<Duration>,
     /// Rate of the emulated line; in `congest` and `slots` it follows from --budget

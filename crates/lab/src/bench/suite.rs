@@ -378,6 +378,13 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
+/// Round trip times of a paper that are not among these; nothing where all are.
+fn rtts_left_out(paper_ms: &[u64], rtts: &[Duration]) -> Option<String> {
+    let missing = paper_ms.iter().filter(|ms| !rtts.contains(&Duration::from_millis(**ms)));
+    let missing: Vec<String> = missing.map(|ms| format!("{ms}ms")).collect();
+    (!missing.is_empty()).then(|| missing.join(","))
+}
+
 /// The emulated path of a suite, as a user may change it.
 fn path_wish(wishes: &Wishes, rtt: Duration, rate_bits_per_s: u64) -> PathWish {
     PathWish {
@@ -444,7 +451,7 @@ mod tests {
         let rtts = |count: u64| Wishes { rtts: (1..=count).map(ms).collect(), ..Wishes::default() };
         let losses =
             |count: u32| Wishes { losses: (1..=count).map(|at| f64::from(at) / 100.0).collect(), ..rtts(1) };
-        let several = ["path", "sweep bulk", "sweep streaming", "latency", "streams"];
+        let several = ["path", "sweep bulk", "sweep streaming", "latency", "streams", "cca"];
         let none = ["order", "layout", "predict", "storage"];
         let of_many_files = [
             "sweep bulk",

@@ -1,6 +1,6 @@
 //! A result file as a table for people.
 
-use super::record::{Quantity, RATE_WITH_START, Results, Sample, counting, path_cpu_s_per_gb};
+use super::record::{Quantity, RATE_WITH_START, Results, Sample, Scaled, counting, path_cpu_s_per_gb};
 use super::statistics::{Summary, median};
 use super::suite::{CARRIED, path, predict, storage};
 use crate::plot::unit::Unit;
@@ -15,6 +15,11 @@ pub fn told(sample: &Sample) -> String {
     };
     let (set, figure, refused) = (parameters(sample), figure(sample).1, told_refused(&[sample]));
     format!("run {}  {}  {set}: {figure}{refused}{void}", sample.run, sample.series)
+}
+
+/// One line about what a suite makes smaller than its source has it.
+pub fn smaller(change: &Scaled) -> String {
+    format!("made smaller: {}: {} -> {}", change.what, change.from, change.to)
 }
 
 /// Why a sample is void.
@@ -45,7 +50,7 @@ pub fn of(results: &Results) -> String {
         let _ = writeln!(out, "{line}");
     }
     for change in &about.scaling.changes {
-        let _ = writeln!(out, "made smaller: {}: {} -> {}", change.what, change.from, change.to);
+        let _ = writeln!(out, "{}", smaller(change));
     }
     if !about.command.is_empty() {
         let _ = writeln!(out, "repeat it: {}", about.command);

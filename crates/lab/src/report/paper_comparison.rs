@@ -6,6 +6,7 @@ use super::reading::{self, Measure};
 use crate::bench::record::{Quantity, Results, Sample};
 use crate::plot::unit::Unit;
 use crate::plot::{Axis, BarSeries, Bars, Body, Curves, Figure, Look, Point, Scale, Series, Value, Way};
+use std::collections::BTreeMap;
 
 /// A published figure, with ours in it where ours measures the same.
 pub fn beside(published: &Published, results: &Results, ours: &Made) -> Option<Figure> {
@@ -18,7 +19,9 @@ pub fn beside(published: &Published, results: &Results, ours: &Made) -> Option<F
     let (body, said, more) = match &ours.figure.body {
         _ if !published.measured.is_empty() => match with_samples(published, results, line) {
             Some((bars, samples)) => {
-                let more = vec![took(&samples, published.basis), reading::intervals(results, Measure::Rate)];
+                let mut more = vec![took(&samples, published.basis)];
+                more.extend(nearest_told(published, results, &samples));
+                more.push(reading::intervals(results, Measure::Rate));
                 (Body::Bars(bars), Some((None, facts(results, &samples))), more)
             }
             None => (Body::Bars(alone(published)?), None, Vec::new()),
@@ -49,6 +52,16 @@ fn took(samples: &[&Sample], basis: Basis) -> String {
     let times = if least == most { least } else { format!("from {least} to {most}") };
     let end = if basis == Basis::First { "to its end" } else { "until all is durable" };
     format!("Ours take {times} each, from the start of the program {end}.")
+}
+
+/// Where ours were measured that stand beside the paper, if that was left open.
+fn nearest_told(published: &Published, results: &Results, samples: &[&Sample]) -> Option<String> {
+    let of = |name: &String| {
+        let quantity = samples.iter().find_map(|sample| sample.parameters.get(name))?;
+        Some(reading::set(results, name, quantity))
+    };
+    let set: Vec<String> = published.nearest.keys().filter_map(of).collect();
+    (!set.is_empty()).then(|| format!("Ours: {}, the nearest to the paper's.", set.join(", ")))
 }
 
 /// How a series of ours is called beside a paper's; one without a name of its own is just ours.
@@ -151,7 +164,7 @@ fn with_samples<'a>(
         let mut values: Vec<Option<Value>> = vec![None; groups.len()];
         let mut all = Vec::new();
         for case in &one.cases {
-            let samples = samples_of(case, results);
+            let samples = samples_of(case, &published.nearest, results);
             let Some(value) = reading::middle(&samples, measure) else { continue };
             let name = case.group.replace(FILE, &file_size(&samples));
             let at = groups.iter().position(|group| *group == name).unwrap_or_else(|| {
@@ -197,7 +210,11 @@ fn file_size(samples: &[&Sample]) -> String {
     Unit::Bytes.show(size)
 }
 
-fn samples_of<'a>(case: &MeasuredCase, results: &'a Results) -> Vec<&'a Sample> {
+fn samples_of<'a>(
+    case: &MeasuredCase,
+    nearest: &BTreeMap<String, f64>,
+    results: &'a Results,
+) -> Vec<&'a Sample> {
     let is_at = |sample: &Sample, name: &str, value: f64| {
         sample.parameter(name).is_some_and(|seen| (seen - value).abs() <= value.abs() * 1e-6)
     };
@@ -209,7 +226,13 @@ fn samples_of<'a>(case: &MeasuredCase, results: &'a Results) -> Vec<&'a Sample> 
             && case.at.iter().all(|(name, value)| is_at(sample, name, *value))
             && case.said.iter().all(says)
     };
-    results.counting().filter(fits).collect()
+    let mut samples: Vec<&Sample> = results.counting().filter(fits).collect();
+    for (name, of_paper) in nearest {
+        let off = |sample: &Sample| sample.parameter(name).map(|seen| (seen - of_paper).abs());
+        let least = samples.iter().filter_map(|sample| off(sample)).fold(f64::INFINITY, f64::min);
+        samples.retain(|sample| off(sample).is_none_or(|off| off <= least));
+    }
+    samples
 }
 
 /// Our bars in the groups of the paper, relative to the first group that is the same; what the paper has not comes

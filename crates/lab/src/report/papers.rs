@@ -33,6 +33,10 @@ pub struct Published {
     /// shares of our line, or times as shares of that in the first group.
     #[serde(default)]
     pub measured: Vec<MeasuredSeries>,
+    /// Parameters of which the samples of these were measured at several values, and the value of the paper: those at the
+    /// nearest stand beside it.
+    #[serde(default)]
+    pub nearest: BTreeMap<String, f64>,
 }
 
 /// One bar of ours in some groups.

@@ -158,13 +158,16 @@ pub const PLANS: &[Plan] = &[
             over("streams", Scale::Log2, Measure::Rate),
         )
     },
-    plan(
-        "cca",
-        "rate",
-        "Congestion controls: what loss leaves of a line",
-        "000 section III-B",
-        over("loss", Scale::Steps, Measure::Rate),
-    ),
+    Plan {
+        apart: &["rtt"],
+        ..plan(
+            "cca",
+            "rate",
+            "Congestion controls: what loss leaves of a line",
+            "000 section III-B",
+            over("loss", Scale::Steps, Measure::Rate),
+        )
+    },
     Plan {
         apart: &["way", "file_size"],
         note: "Up, a copy is timed until the program ends; down, until the files are durable. Each program has as many requests \

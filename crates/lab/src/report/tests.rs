@@ -592,6 +592,15 @@ fn what_of_ours_can_be_compared_stands_beside_what_was_published() {
     // Without a line of ours there is no share of it.
     let all = figures(&[results("cca", PathKind::Loopback, samples())]);
     assert_eq!(named(&all, "cca-beside-000-figs-4-to-6").title, "As published: 000 Figs 4 to 6");
+    // Of several distances the nearest stands there, and which that is.
+    let at = |rtt: f64, rate: f64| of("bbr", 0.0, rate).with("rtt", Quantity::number(rtt, "s"));
+    let both = vec![at(0.02, 9e8), at(0.074, 6e8), at(0.15, 1e8)];
+    let all = figures(&[results("cca", gigabit(), both)]);
+    let figure = named(&all, "cca-beside-000-figs-4-to-6");
+    assert_eq!(self::bars(figure).series[0].values[0].map(|value| value.value), Some(0.6));
+    let told = "Ours: round-trip time 74 ms, the nearest to the paper's.";
+    assert!(figure.notes.iter().any(|note| note == told), "{:?}", figure.notes);
+    named(&all, "cca-rate-74-ms");
     // A case that the paper has not stands behind its own.
     let grown = |rtt: f64| {
         let at = [("rtt", rtt), ("file_size", 268_435_456.0)];

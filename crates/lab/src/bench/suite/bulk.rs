@@ -2,8 +2,8 @@
 //! (000 sections III-B.2 and IV, Figs 5 and 8).
 
 use super::{
-    MIB, OVER_A_PATH, Suite, Takes, VERIFIED, Values, bytes, encrypted, of_copy, path_wish, scaled, seconds,
-    size, testbed_kind,
+    MIB, OVER_A_PATH, Suite, Takes, VERIFIED, Values, bytes, encrypted, of_copy, path_wish, rtts_left_out,
+    scaled, seconds, size, testbed_kind,
 };
 use crate::bench::network::{PathWish, Testbed};
 use crate::bench::record::{PathKind, Sample};
@@ -31,6 +31,9 @@ const EXPONENTS: std::ops::RangeInclusive<u32> = 10..=40;
 const SET_BYTES: u64 = 1 << 40;
 const SET_FILES: u64 = 1 << 20;
 
+/// Round trip times of 000 Fig 8.
+const PAPER_RTTS_MS: [u64; 3] = [10, 50, 100];
+
 /// Of the line, where it is an emulated one.
 const RATE_BITS_PER_S: u64 = super::GBIT;
 
@@ -54,6 +57,37 @@ fn sets(budget_bytes: u64, files_max: u64) -> Vec<Set> {
             Set { file_bytes, files: wanted.min(budget_bytes / file_bytes).min(files_max).max(1) }
         })
         .collect()
+}
+
+/// What of the paper is not measured, and why not.
+fn left_out(wishes: &Wishes) -> Vec<(String, String)> {
+    let mut left_out = Vec::new();
+    let largest = sets(SUITE.budget_bytes(wishes), wishes.files_max()).last().map_or(1, |set| set.file_bytes);
+    let left = EXPONENTS.end() - largest.ilog2();
+    if left > 0 {
+        let why = "larger than the budget: `--budget` takes more, up to 1TiB".to_owned();
+        left_out.push((format!("the {left} largest sizes, to 1 TiB"), why));
+    }
+    if let Some(missing) = rtts_left_out(&PAPER_RTTS_MS, &wishes.rtts) {
+        let why = match wishes.rtts.is_empty() {
+            true => format!("they take root, for the emulated path: `--rtt {missing}`"),
+            false => "--rtt asks for others".to_owned(),
+        };
+        left_out.push((format!("round trip times of {missing} (000 Fig 8)"), why));
+    }
+    left_out
+}
+
+/// Over which distances the sets are copied, and how wide the line is.
+fn path_told(wishes: &Wishes) -> String {
+    let each: Vec<String> = wishes.rtts.iter().map(|rtt| format!("{} ms", rtt.as_secs_f64() * 1e3)).collect();
+    match each.is_empty() {
+        true => "the loopback".to_owned(),
+        false => {
+            let rate_bits_per_s = wishes.rate_bits_per_s.unwrap_or(RATE_BITS_PER_S);
+            format!("{} Gbit/s, {}", rate_bits_per_s as f64 / 1e9, each.join(", "))
+        }
+    }
 }
 
 fn prepare(wishes: &Wishes) -> Result<Prepared> {
@@ -88,6 +122,7 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
             scaled("sizes of files", "1 KiB to 1 TiB, 31 sets", {
                 format!("1 KiB to {}, {} sets", size(1 << budget_bytes.ilog2().min(40)), sets.len())
             }),
+            scaled("path", "100 Gbit/s, 10, 50 and 100 ms (000 Fig 8)", path_told(wishes)),
         ],
     })
 }
@@ -100,11 +135,8 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     for set in &sets {
         dataset::make(&bench.workspace.path(&set.name()), &set.spec(bench.wishes.seed()))?;
     }
-    if let Some(left) =
-        (1u64 << 40).checked_div(sets.last().map_or(1, |set| set.file_bytes)).filter(|left| *left > 1)
-    {
-        let what = format!("the {} largest sizes, to 1 TiB", left.ilog2());
-        bench.leave_out(&what, "larger than the budget")?;
+    for (what, why) in left_out(bench.wishes) {
+        bench.leave_out(&what, &why)?;
     }
     let wish = |rtt: &Duration| PathWish { rtt: *rtt, ..path_wish(bench.wishes, *rtt, RATE_BITS_PER_S) };
     let mut paths: Vec<Option<PathWish>> = bench.wishes.rtts.iter().map(|rtt| Some(wish(rtt))).collect();
@@ -164,6 +196,26 @@ mod tests {
         assert_eq!(sets.len(), 31);
         assert!(sets.iter().all(|set| set.files == SET_FILES || set.files * set.file_bytes == SET_BYTES));
         assert_eq!((sets[0].files, sets[30].files), (SET_FILES, 1));
+    }
+
+    #[test]
+    fn what_of_the_paper_is_not_measured_is_told_and_how_it_is_had() {
+        let told = |wishes: &Wishes| -> Vec<String> {
+            left_out(wishes).into_iter().map(|(what, why)| format!("{what}: {why}")).collect()
+        };
+        assert_eq!(
+            told(&Wishes::default()),
+            [
+                "the 14 largest sizes, to 1 TiB: larger than the budget: `--budget` takes more, up to 1TiB",
+                "round trip times of 10ms,50ms,100ms (000 Fig 8): they take root, for the emulated path: `--rtt \
+                 10ms,50ms,100ms`",
+            ]
+        );
+        assert_eq!(path_told(&Wishes::default()), "the loopback");
+        let rtts = PAPER_RTTS_MS.map(Duration::from_millis).to_vec();
+        let all = Wishes { rtts, budget_bytes: Some(SET_BYTES), ..Wishes::default() };
+        assert!(told(&all).is_empty(), "{:?}", told(&all));
+        assert_eq!(path_told(&all), "1 Gbit/s, 10 ms, 50 ms, 100 ms");
     }
 
     #[test]

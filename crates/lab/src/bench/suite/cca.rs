@@ -1,7 +1,8 @@
 //! `cca`: congestion controls, set for each socket, at steps of loss (000 section III-B.1, Figs 4 to 6).
 
 use super::{
-    GBIT, MIB, OVER_A_PATH, Suite, Takes, VERIFIED, Values, count, encrypted, of_copy, scaled, size,
+    GBIT, MIB, OVER_A_PATH, Suite, Takes, VERIFIED, Values, count, encrypted, of_copy, rtts_left_out, scaled,
+    seconds, size,
 };
 use crate::bench::network::{self, PathWish, Testbed, segment_bytes};
 use crate::bench::record::{PathKind, Scaled};
@@ -19,12 +20,15 @@ pub const SUITE: Suite = Suite {
     asks: "what does loss leave, by congestion control? (000 section III-B.1, Figs 4 to 6)",
     runs: 3,
     budget_bytes: 640 * MIB,
-    takes: Takes { loss: Values::Many, ..OVER_A_PATH },
+    takes: Takes { rtt: Values::Many, loss: Values::Many, ..OVER_A_PATH },
     prepare,
     run,
 };
 
-/// The second is what 000 (section III-B.1) found on a private line.
+/// Of a bad line and of good ones; the third is what 000 (section III-B.1) found on a private line.
+const STEPS: [f64; 5] = [0.0, 1e-5, 4.6e-5, 1e-4, 1e-3];
+
+/// Those of them that are measured unless others are asked for: at 1e-5 each copy would take some GB.
 const LOSSES: [f64; 4] = [0.0, 4.6e-5, 1e-4, 1e-3];
 
 /// Packets of data that are to be lost in each copy, on the average: of fewer, what a control makes of losses is
@@ -35,6 +39,9 @@ const LOST_MIN: f64 = 20.0;
 const BYTES_MIN: u64 = 64 * MIB;
 
 const RTT: Duration = Duration::from_millis(20);
+
+/// Of the production line of 000 Figs 4 to 6.
+const PAPER_RTT_MS: u64 = 74;
 
 /// What protects the stream. 000 has TLS in user space and in the kernel, on a line without loss; here both are
 /// measured at the least loss alone.
@@ -67,26 +74,35 @@ impl Form {
 
 struct Case {
     control: usize,
+    rtt: Duration,
     loss: f64,
     form: Form,
 }
 
-/// Of each control that is there sealed frames at each loss, and the other forms that there are at the least.
-fn cases(controls: &[usize], losses: &[f64], has_kernel_tls: bool) -> Vec<Case> {
+/// Over each distance, of each control that is there: sealed frames at each loss, and the other forms that there are at
+/// the least.
+fn cases(controls: &[usize], rtts: &[Duration], losses: &[f64], has_kernel_tls: bool) -> Vec<Case> {
     let least = losses.iter().copied().fold(f64::INFINITY, f64::min);
     let tls = [Form::Tls, Form::KernelTls];
     let forms = tls.into_iter().filter(|form| has_kernel_tls || *form != Form::KernelTls);
-    let of = |&control: &usize| {
-        let sealed = losses.iter().map(move |&loss| Case { control, loss, form: Form::Sealed });
-        sealed.chain(forms.clone().map(move |form| Case { control, loss: least, form }))
-    };
-    controls.iter().flat_map(of).collect()
+    let mut cases = Vec::new();
+    for &rtt in rtts {
+        for &control in controls {
+            cases.extend(losses.iter().map(|&loss| Case { control, rtt, loss, form: Form::Sealed }));
+            cases.extend(forms.clone().map(|form| Case { control, rtt, loss: least, form }));
+        }
+    }
+    cases
 }
 
-/// So much that [`LOST_MIN`] of its packets are lost, as far as the budget goes.
+/// Of which [`LOST_MIN`] packets are lost on the average; nothing without a loss.
+fn needed_bytes(loss: f64) -> f64 {
+    if loss > 0.0 { LOST_MIN / loss * segment_bytes(network::MTU_BYTES) } else { 0.0 }
+}
+
+/// So much that enough of its packets are lost, as far as the budget goes.
 fn bytes_at(loss: f64, budget_bytes: u64) -> u64 {
-    let enough = if loss > 0.0 { LOST_MIN / loss * segment_bytes(network::MTU_BYTES) } else { 0.0 };
-    (enough.ceil() as u64).max(BYTES_MIN).min(budget_bytes)
+    (needed_bytes(loss).ceil() as u64).max(BYTES_MIN).min(budget_bytes)
 }
 
 /// Of each copy, whatever it loses: what the least of these losses needs. Of copies of several sizes the larger ones
@@ -96,15 +112,41 @@ fn bytes_of_all(losses: &[f64], budget_bytes: u64) -> u64 {
     largest.unwrap_or_else(|| bytes_at(0.0, budget_bytes))
 }
 
-/// Which losses there are, and why not the smallest that was wanted.
+/// Which losses there are.
 fn stepped(wishes: &Wishes) -> Scaled {
     let steps: Vec<String> = losses(wishes).iter().map(|loss| number(*loss)).collect();
-    let mut to = steps.join(", ");
-    if wishes.losses.is_empty() {
-        let bytes = LOST_MIN / 1e-5 * segment_bytes(network::MTU_BYTES) / 1e9;
-        to += &format!(": at 1e-5 each copy needs {bytes:.1} GB to lose {LOST_MIN} packets (`--loss 1e-5`)");
+    scaled("loss", "0, 1e-5, 1e-4, 1e-3; 4.6e-5 on a private line (000 section III-B.1)", steps.join(", "))
+}
+
+/// What of the paper is not measured, and why not.
+fn left_out(wishes: &Wishes) -> Vec<(String, String)> {
+    let (rtts, losses) = (rtts(wishes), losses(wishes));
+    let mut left_out = Vec::new();
+    for loss in STEPS.into_iter().filter(|loss| !losses.contains(loss)) {
+        let gigabytes = needed_bytes(loss) / 1e9;
+        let why = match wishes.losses.is_empty() {
+            true => format!(
+                "each copy needs {gigabytes:.1} GB to lose {LOST_MIN} packets: `--loss {} --budget {}GB`",
+                number(loss),
+                gigabytes.ceil()
+            ),
+            false => "--loss asks for others".to_owned(),
+        };
+        left_out.push((format!("a loss of {}", number(loss)), why));
     }
-    scaled("loss", "0, 1e-5, 1e-4, 1e-3; 4.6e-5 on a private line (000 section III-B.1)", to)
+    if let Some(missing) = rtts_left_out(&[PAPER_RTT_MS], &rtts) {
+        let why = match wishes.rtts.is_empty() {
+            true => {
+                let times = PAPER_RTT_MS as f64 / (RTT.as_secs_f64() * 1e3);
+                format!(
+                    "copies that lose packets take up to {times:.1} times as long there: `--rtt {missing}`"
+                )
+            }
+            false => "--rtt asks for others".to_owned(),
+        };
+        left_out.push((format!("a round trip time of {missing} (000 Figs 4 to 6)"), why));
+    }
+    left_out
 }
 
 /// How large each copy is, and why.
@@ -124,16 +166,21 @@ fn losses(wishes: &Wishes) -> Vec<f64> {
     if wishes.losses.is_empty() { LOSSES.to_vec() } else { wishes.losses.clone() }
 }
 
+fn rtts(wishes: &Wishes) -> Vec<Duration> {
+    if wishes.rtts.is_empty() { vec![RTT] } else { wishes.rtts.clone() }
+}
+
 fn path(wishes: &Wishes) -> PathWish {
     super::path_wish(wishes, RTT, GBIT)
 }
 
 fn prepare(wishes: &Wishes) -> Result<Prepared> {
     Testbed::check()?;
-    let path = path(wishes);
+    let (path, rtts) = (path(wishes), rtts(wishes));
+    let each_ms: Vec<String> = rtts.iter().map(|rtt| (rtt.as_secs_f64() * 1e3).to_string()).collect();
     Ok(Prepared {
         path: PathKind::Testbed {
-            rtt_s: Some(path.rtt.as_secs_f64()),
+            rtt_s: if rtts.len() == 1 { Some(path.rtt.as_secs_f64()) } else { None },
             rate_bits_per_s: Some(path.rate_bits_per_s),
             loss: None,
             mtu_bytes: network::MTU_BYTES,
@@ -142,7 +189,7 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
         verification: VERIFIED.to_owned(),
         changes: vec![
             scaled("path", "100 Gbit/s, 74 ms (000 Figs 4 to 6)", {
-                format!("{} Gbit/s, {} ms", path.rate_bits_per_s as f64 / 1e9, path.rtt.as_secs_f64() * 1e3)
+                format!("{} Gbit/s, {} ms", path.rate_bits_per_s as f64 / 1e9, each_ms.join(", "))
             }),
             stepped(wishes),
             scaled(
@@ -156,7 +203,10 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
 }
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {
-    let losses = losses(bench.wishes);
+    for (what, why) in left_out(bench.wishes) {
+        bench.leave_out(&what, &why)?;
+    }
+    let (rtts, losses) = (rtts(bench.wishes), losses(bench.wishes));
     let path = PathWish { loss: 0.0, ..path(bench.wishes) };
     let testbed = Testbed::up(&bench.workspace, "cca", &path, TUNED)?;
     let there = socket::available_congestion().unwrap_or_default();
@@ -169,7 +219,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         controls.push(control);
     }
     let ktls = kernel_tls();
-    let cases = cases(&controls, &losses, ktls.is_ok());
+    let cases = cases(&controls, &rtts, &losses, ktls.is_ok());
     if let Err(why) = ktls {
         bench.leave_out(
             "kernel TLS (000 Fig 4)",
@@ -187,7 +237,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         };
         let control = CongestionControl::ALL[case.control];
         let name = control.name();
-        let path = PathWish { loss: case.loss, ..path };
+        let path = PathWish { rtt: case.rtt, loss: case.loss, ..path };
         testbed.set(&path)?;
         bench.workspace.settle()?;
         let source = format!("data:size={data_bytes},seed={}", bench.wishes.seed());
@@ -216,7 +266,8 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         let expected = case.loss * data_bytes as f64 / segment;
         let sample = sample.measured("packets_lost_expected", expected, "1");
         let sample = sample.with("control", name.into()).with("protection", case.form.name().into());
-        Ok(Some(sample.with("loss", count(case.loss))))
+        let sample = sample.with("loss", count(case.loss));
+        Ok(Some(if rtts.len() > 1 { sample.with("rtt", seconds(rtt_s)) } else { sample }))
     })
 }
 
@@ -243,7 +294,7 @@ mod tests {
     #[test]
     fn tls_is_measured_beside_sealed_frames_where_nothing_is_lost() {
         let count = |has_kernel_tls, form: Form| {
-            let cases = cases(&[0, 2], &LOSSES, has_kernel_tls);
+            let cases = cases(&[0, 2], &[RTT], &LOSSES, has_kernel_tls);
             let of = |case: &&Case| case.form == form && (form == Form::Sealed || case.loss == 0.0);
             assert!(cases.iter().all(|case| case.control != 1), "reno and bbr only");
             cases.iter().filter(of).count()
@@ -255,10 +306,35 @@ mod tests {
 
     #[test]
     fn a_result_says_which_losses_it_has_and_why_not_a_smaller_one() {
-        let told = stepped(&Wishes::default()).to;
-        assert!(told.starts_with("0, 4.6e-5, 1e-4, 1e-3: at 1e-5 each copy needs 2.9 GB"), "{told}");
-        let asked = stepped(&Wishes { losses: vec![1e-5], ..Wishes::default() }).to;
-        assert_eq!(asked, "1e-5");
+        assert_eq!(stepped(&Wishes::default()).to, "0, 4.6e-5, 1e-4, 1e-3");
+        let left_out = left_out(&Wishes::default());
+        let told: Vec<String> = left_out.into_iter().map(|(what, why)| format!("{what}: {why}")).collect();
+        assert_eq!(
+            told,
+            [
+                "a loss of 1e-5: each copy needs 2.9 GB to lose 20 packets: `--loss 1e-5 --budget 3GB`",
+                "a round trip time of 74ms (000 Figs 4 to 6): copies that lose packets take up to 3.7 times as long \
+                 there: `--rtt 74ms`",
+            ]
+        );
+    }
+
+    #[test]
+    fn all_that_the_paper_has_can_be_asked_for_and_what_was_not_is_told() {
+        let ms = Duration::from_millis;
+        let all = Wishes { losses: STEPS.to_vec(), rtts: vec![ms(20), ms(74)], ..Wishes::default() };
+        assert!(left_out(&all).is_empty());
+        assert_eq!(
+            (SUITE.check(&all).is_ok(), stepped(&all).to.as_str()),
+            (true, "0, 1e-5, 4.6e-5, 1e-4, 1e-3")
+        );
+        let one = Wishes { losses: vec![1e-5], rtts: vec![ms(5)], ..Wishes::default() };
+        let told: Vec<String> = left_out(&one).into_iter().map(|(what, _)| what).collect();
+        assert_eq!(told.len(), STEPS.len(), "{told:?}");
+        let cases = cases(&[1], &rtts(&all), &losses(&all), false);
+        assert_eq!(cases.len(), 2 * (STEPS.len() + 1));
+        let near = cases.iter().filter(|case| case.rtt == ms(20)).count();
+        assert_eq!(near, STEPS.len() + 1, "sealed frames at each loss, and TLS");
     }
 
     #[test]

@@ -30,6 +30,9 @@ const FILES: u64 = 256;
 const FILE_BYTES_MIN: u64 = 4 * MIB;
 
 const CONCURRENCY: [u32; 5] = [1, 2, 4, 8, 16];
+/// More, as 001 Fig 5 has them, where the set has as many files as the paper's: of a smaller one most would be under way
+/// at once.
+const CONCURRENCY_OF_ALL: [u32; 3] = [32, 64, 128];
 const STREAMS: [u32; 4] = [1, 2, 4, 8];
 const DEPTHS: [u32; 4] = [2, 4, 8, 16];
 
@@ -51,15 +54,28 @@ impl Case {
 }
 
 /// Fig 4 and 5 have files at once and streams; depth goes beside one stream and one file, and beside four of both.
-fn cases() -> Vec<Case> {
+fn cases(files: u64) -> Vec<Case> {
+    let more: &[u32] = if files < FILES { &[] } else { &CONCURRENCY_OF_ALL };
     let mut cases = Vec::new();
     for streams in STREAMS {
-        cases.extend(CONCURRENCY.map(|concurrency| Case { concurrency, streams, depth: 1 }));
+        let all = CONCURRENCY.iter().chain(more);
+        cases.extend(all.map(|&concurrency| Case { concurrency, streams, depth: 1 }));
     }
     for both in [1, 4] {
         cases.extend(DEPTHS.map(|depth| Case { concurrency: both, streams: both, depth }));
     }
     cases
+}
+
+/// What of the paper is not measured, and why not.
+fn left_out(set: &DatasetSpec) -> Option<(&'static str, String)> {
+    let budget = size(FILES * FILE_BYTES_MIN);
+    let why = format!(
+        "the set has {} files instead of {FILES}, of which most would be under way at once: `--budget {}`",
+        set.files,
+        budget.replace(' ', "")
+    );
+    (set.files < FILES).then_some(("32, 64 and 128 files at once (001 Fig 5)", why))
 }
 
 fn path(wishes: &Wishes) -> PathWish {
@@ -94,12 +110,15 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {
     let set = set(bench.wishes);
+    if let Some((what, why)) = left_out(&set) {
+        bench.leave_out(what, &why)?;
+    }
     bench.workspace.needs(3 * set.bytes())?;
     let source = bench.workspace.path("source");
     dataset::make(&source, &set)?;
     let testbed = Testbed::up(&bench.workspace, "concurrency", &path(bench.wishes), TUNED)?;
     let daemon = bench.workspace.daemon(Some(&testbed.right))?;
-    bench.take_turns(cases(), |bench, _, case| {
+    bench.take_turns(cases(set.files), |bench, _, case| {
         bench.workspace.settle()?;
         let mut line = words(&["cp", "--no-tune", "--concurrency"]);
         line.extend([case.concurrency.to_string(), "--streams".into(), case.streams.to_string()]);
@@ -122,11 +141,29 @@ mod tests {
 
     #[test]
     fn one_stream_is_told_as_one() {
-        let series: Vec<String> = cases().iter().map(Case::series).collect();
+        let series: Vec<String> = cases(1).iter().map(Case::series).collect();
         for expected in ["1 stream", "4 streams", "depth, 1 stream", "depth, 4 streams"] {
             assert!(series.iter().any(|name| name == expected), "{series:?}");
         }
         assert!(!series.iter().any(|name| name.ends_with("1 streams")), "{series:?}");
+    }
+
+    #[test]
+    fn the_paper_s_files_at_once_are_had_with_a_budget_for_its_files_and_else_told_to_be_left_out() {
+        let of = |budget_bytes| {
+            let set = set(&Wishes { budget_bytes, ..Wishes::default() });
+            let most = cases(set.files).iter().map(|case| case.concurrency).max();
+            (set.files, most, left_out(&set).map(|(_, why)| why))
+        };
+        assert_eq!(of(Some(FILES * FILE_BYTES_MIN)), (256, Some(128), None));
+        let (files, most, why) = of(None);
+        assert_eq!((files, most), (64, Some(16)));
+        let why = why.unwrap();
+        assert!(
+            why.starts_with("the set has 64 files instead of 256") && why.ends_with("`--budget 1GiB`"),
+            "{why}"
+        );
+        assert_eq!(cases(FILES).len(), cases(1).len() + STREAMS.len() * CONCURRENCY_OF_ALL.len());
     }
 
     #[test]
