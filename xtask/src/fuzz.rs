@@ -332,6 +332,9 @@ fn seeds() -> anyhow::Result<Vec<(&'static str, Vec<u8>)>> {
                 r#"{"fio version": "fio-3.36", "timestamp": 1, "jobs": [{"jobname": "r", "error": 0}]}"#,
                 r#"{"test": {"type": "rtt"}, "result": {"succeeded": true, "roundtrips": [{"rtt": "1"}]}}"#,
                 r#"{"start": {"version": "iperf 3.12"}, "intervals": [], "end": {"streams": []}}"#,
+                "PING h (::1) 56 data bytes\n64 bytes from ::1: icmp_seq=1 ttl=64 time=1.00 ms\n--- h ping statistics \
+                 ---\n1 packets transmitted, 1 received, 0% packet loss, time 0ms\nrtt min/avg/max/mdev = \
+                 1.000/1.000/1.000/0.000 ms\n",
             ],
         ),
         ("framed", &["{\"bytes\":3,\"set\":[4,0]}\nabc{\"end_set\":4}\n"]),

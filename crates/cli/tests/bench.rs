@@ -520,6 +520,37 @@ fn results_of_fio_and_pscheduler_are_imported_by_what_is_in_them() {
     assert!(says(&cut).contains("at `/jobs/0/write/runtime` a number was expected"), "{}", says(&cut));
 }
 
+#[test]
+fn round_trips_of_ping_are_imported_and_drawn_and_what_another_ping_wrote_is_refused() {
+    let scratch = Scratch::new();
+    let real = concat!(env!("CARGO_MANIFEST_DIR"), "/../lab/src/bench/import/ping.txt");
+    let out = scratch.path("far.jsonl").display().to_string();
+    let imported = thalweg(&scratch, &["bench", "import", real, "--out", &out]);
+    assert!(imported.status.success(), "{}", says(&imported));
+    assert!(
+        says(&imported).contains("ping, round trips, in ms (the mean round trip)"),
+        "{}",
+        says(&imported)
+    );
+    let json = thalweg(&scratch, &["bench", "show", &out, "--json"]);
+    let json: Value = serde_json::from_slice(&json.stdout).unwrap();
+    let measured = &json["cases"][0]["measured"];
+    assert_eq!(
+        (&measured["packets_lost"]["median"], &measured["packets_sent"]["median"]),
+        (&json!(1.0), &json!(4.0))
+    );
+    let page = scratch.path("far.html").display().to_string();
+    let drawn = thalweg(&scratch, &["report", &out, "--out", &page]);
+    assert!(drawn.status.success(), "{}", says(&drawn));
+    assert!(std::fs::read_to_string(&page).unwrap().contains("ping: round trips"));
+    let other = scratch.path("other.txt").display().to_string();
+    let text = std::fs::read_to_string(real).unwrap();
+    std::fs::write(&other, text.replace("3 received", "3 packets received")).unwrap();
+    let refused = thalweg(&scratch, &["bench", "import", &other]);
+    assert_eq!(refused.status.code(), Some(1), "{}", says(&refused));
+    assert!(says(&refused).contains("this is no result of ping (iputils): line 9: "), "{}", says(&refused));
+}
+
 /// A script can tell: the table is no success if frames vanished.
 #[test]
 fn a_result_with_runs_that_failed_ends_with_two_and_neither_they_nor_void_ones_are_in_a_median() {

@@ -15,6 +15,9 @@ mod fio;
 // Results of pScheduler (perfSONAR): rates, round trips, latencies of one way.
 mod pscheduler;
 
+// Lines of `ping`: round trips.
+mod ping;
+
 // JSON in which each place has a name.
 mod document;
 
@@ -31,8 +34,9 @@ impl fmt::Display for NotImported {
 impl std::error::Error for NotImported {}
 
 /// Said of all else.
-const OTHER: &str = "this is no result of `iperf3 --json`, `fio --output-format=json` or `pscheduler … --format json`, and of other \
-                     programs none is read: write what they say as samples (docs/guide/bench.md, the result file)";
+const OTHER: &str = "this is no result of `iperf3 --json`, `fio --output-format=json`, `pscheduler … --format json` or ping \
+                     (iputils), and of other programs none is read: write what they say as samples (docs/guide/bench.md, \
+                     the result file)";
 
 /// Most runs of one file: a program writes one, several may be put behind each other.
 const RUNS_MAX: usize = 100_000;
@@ -70,8 +74,8 @@ impl Gathered {
     }
 }
 
-/// Reads one or several results of one program, one behind the other: `iperf3 --json`, fio's JSON (3.0 or later), or
-/// pScheduler's. `moment` writes seconds since 1970 as RFC 3339. Runs that failed are left out, with what the program
+/// Reads one or several results of one program, one behind the other: `iperf3 --json`, fio's JSON (3.0 or later),
+/// pScheduler's, or what ping of iputils prints. `moment` writes seconds since 1970 as RFC 3339. Runs that failed are left out, with what the program
 /// said. A text of fio or pScheduler has at most 16 MiB, and all of them at most 100,000 runs and 2,000,000 values.
 ///
 /// # Errors
@@ -80,6 +84,7 @@ pub fn results(text: &str, moment: impl Fn(i64) -> String) -> Result<Results, No
     match Program::of(text) {
         Program::Fio => fio::read(text, moment),
         Program::PScheduler => pscheduler::read(text, moment),
+        Program::Ping => ping::read(text, moment),
         Program::Iperf3OrNone => iperf3::read(text, moment),
     }
 }
@@ -88,6 +93,7 @@ pub fn results(text: &str, moment: impl Fn(i64) -> String) -> Result<Results, No
 enum Program {
     Fio,
     PScheduler,
+    Ping,
     Iperf3OrNone,
 }
 
@@ -104,7 +110,7 @@ struct Marks {
 }
 
 impl Program {
-    /// By the first object; nothing of it is kept.
+    /// By the first object, of which nothing is kept; ping writes none.
     fn of(text: &str) -> Program {
         let marks = document::first_object(text)
             .and_then(|at| serde_json::Deserializer::from_str(&text[at..]).into_iter::<Marks>().next()?.ok());
@@ -113,10 +119,14 @@ impl Program {
             Some(of) if of.succeeded.is_some() || of.result.is_some() || of.result_merged.is_some() => {
                 Program::PScheduler
             }
+            None if ping::is_of(text) => Program::Ping,
             _ => Program::Iperf3OrNone,
         }
     }
 }
+
+/// A distribution: round trips one by one.
+pub(crate) const ROUND_TRIP: &str = "round_trip";
 
 /// Measured: round trip time at its best, the smallest that the program saw.
 const MIN_RTT: &str = "min_rtt";

@@ -258,6 +258,11 @@ fn figure(sample: &Sample) -> (&'static str, String, f64) {
     if let Some(off) = sample.measured.get(path::OFF).and_then(Quantity::value) {
         return ("shares of the tolerance", format!("off by {off:.2} of the tolerance"), off);
     }
+    // Who moved nothing has no rate.
+    let mean_rtt = sample.measured.get("mean_rtt").and_then(Quantity::value).filter(|_| sample.bytes == 0);
+    if let Some(mean_ms) = mean_rtt.map(|mean_s| mean_s * 1e3) {
+        return ("ms (the mean round trip)", format!("round trips of {} ms", short(mean_ms)), mean_ms);
+    }
     let rate = sample.shown_rate_bits_per_s() / 1e6;
     let with_start = sample.measured.get(RATE_WITH_START).and_then(Quantity::value);
     let with_start =

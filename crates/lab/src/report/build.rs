@@ -5,6 +5,7 @@ use super::paper_comparison::beside;
 use super::papers;
 use super::reading::{self, Choice, Measure, Over};
 use super::suite::{Hold, Kind, PLANS, Plan};
+use crate::bench::import::ROUND_TRIP;
 use crate::bench::record::{PathKind, Quantity, Results, Sample};
 use crate::bench::statistics::Summary;
 use crate::bench::suite::{path, storage};
@@ -19,6 +20,9 @@ const NAMED_MAX: usize = 8;
 
 /// Levels of another program that a figure shows at most: words stand beside each.
 const LEVELS_MAX: usize = 4;
+
+/// The parameter of distances.
+const RTT: &str = "rtt";
 
 /// The largest over the smallest of a figure from which on the axis of what was measured is logarithmic.
 const LOG_FROM: f64 = 30.0;
@@ -222,6 +226,9 @@ fn over(
             Series { name, ..series }
         }));
         limits.extend(levels(other, &alone, measure, notes));
+        if x == RTT {
+            limits.extend(distances(other, theirs, notes));
+        }
     }
     if is_less {
         notes.push(
@@ -352,6 +359,30 @@ fn levels(other: &Results, samples: &Samples<'_>, measure: Measure, notes: &mut 
     ways.iter().zip(values).filter_map(level).collect()
 }
 
+/// Where on the axis of distances paths lie over which others saw round trips and moved nothing, the nearest first.
+fn distances(other: &Results, samples: &Samples<'_>, notes: &mut Vec<String>) -> Vec<Limit> {
+    let program = &other.about.program;
+    let place = |sample: &&Sample| {
+        let host = sample.parameters.get("host").and_then(Quantity::word).unwrap_or("a host");
+        Some((sample.parameter(RTT)?, host.to_owned()))
+    };
+    let mut places: Vec<(f64, String)> =
+        samples.iter().filter(|sample| sample.bytes == 0).filter_map(place).collect();
+    places.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
+    places.dedup();
+    if places.len() > LEVELS_MAX {
+        let count = places.len();
+        notes.push(format!(
+            "{LEVELS_MAX} of {count} distances of {program} are drawn; its own table has the others."
+        ));
+    }
+    let upright = |(at, host): (f64, String)| {
+        let label = format!("{program} to {host}: {}", Unit::Seconds.show(at));
+        Limit { across: Across::Upright, at, label }
+    };
+    places.into_iter().take(LEVELS_MAX).map(upright).collect()
+}
+
 fn cells(
     results: &Results,
     samples: &Samples<'_>,
@@ -434,6 +465,9 @@ fn fitted(results: &Results, notes: &mut Vec<String>) -> Option<Body> {
 /// A figure of a suite that has no plan: over the parameter that varies most, or bars.
 fn of_any(results: &Results) -> Option<Figure> {
     let samples: Samples<'_> = results.counting().collect();
+    if samples.iter().all(|sample| Measure::Rate.of(sample).is_none()) {
+        return of_round_trips(results, &samples);
+    }
     let mut names: Vec<&String> = samples.iter().flat_map(|sample| sample.parameters.keys()).collect();
     names.sort();
     names.dedup();
@@ -468,6 +502,20 @@ fn of_any(results: &Results) -> Option<Figure> {
         facts: facts(results, &samples),
         notes,
         body,
+    })
+}
+
+/// Of who measured no rate: which share of round trips took no longer than each of them.
+fn of_round_trips(results: &Results, samples: &Samples<'_>) -> Option<Figure> {
+    let mut notes = Vec::new();
+    let curves = shares(results, samples, ROUND_TRIP, &mut notes)?;
+    let suite = &results.about.suite;
+    Some(Figure {
+        name: slug(&format!("{suite}-round-trips")),
+        title: format!("{suite}: round trips"),
+        facts: facts(results, samples),
+        notes,
+        body: Body::Curves(curves),
     })
 }
 

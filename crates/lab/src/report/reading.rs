@@ -1,5 +1,6 @@
 //! From samples to points: medians with their intervals, grouped into series by what was set.
 
+use crate::bench::import::ROUND_TRIP;
 use crate::bench::record::{PathKind, Quantity, Results, Sample};
 use crate::bench::statistics::{CONFIDENCE, Summary};
 use crate::bench::timeline::LOOK_EVERY;
@@ -78,7 +79,7 @@ impl Measure {
 /// Words and units of parameters and measured numbers that suites have.
 fn known(name: &str) -> Option<(&'static str, Unit)> {
     Some(match name {
-        "rtt" => ("Round-trip time", Unit::Seconds),
+        "rtt" | ROUND_TRIP => ("Round-trip time", Unit::Seconds),
         "share_of_the_tolerance" => ("Off, as a share of the tolerance", Unit::Share),
         "rate" => ("Rate of the line", Unit::BitsPerS),
         "rate_over_time" => ("Carried by the line", Unit::BitsPerS),

@@ -721,6 +721,35 @@ fn others_stand_at_their_distance_or_as_a_level_for_each_way_in_which_they_measu
     );
 }
 
+#[test]
+fn a_path_of_which_only_round_trips_are_known_stands_on_the_axis_of_distances() {
+    let own = || over_distance("latency", gigabit(), "tuned");
+    let seen = |host: &str, rtt: f64| {
+        let sample = Sample { bytes: 0, ..sample("ping, round trips", 3.0, &[("rtt", rtt)]) };
+        sample.with("host", host.into()).distributed("round_trip", "s", vec![rtt, rtt * 1.1])
+    };
+    let pinged = |samples: Vec<Sample>| {
+        let mut results = results("ping", PathKind::Foreign { to: "there".into(), rtt_s: None }, samples);
+        results.about.program = "ping (iputils)".into();
+        results
+    };
+    let all = figures(&[own(), pinged(vec![seen("far", 0.05), seen("far", 0.05), seen("near", 0.012)])]);
+    let rate = curves(named(&all, "latency-rate"));
+    assert_eq!(names(&rate.series), ["tuned"]);
+    let labels: Vec<&str> = rate.limits.iter().map(|limit| limit.label.as_str()).collect();
+    assert_eq!(labels, ["ping (iputils) to near: 12 ms", "ping (iputils) to far: 50 ms", "line: 1 Gbit/s"]);
+    let trips = curves(named(&all, "ping-round-trips"));
+    assert_eq!(trips.x.label, "Round-trip time");
+    assert!(names(&trips.series).iter().all(|name| name.starts_with("ping, round trips, ")));
+    // There is no room for the words of many.
+    let many = (1..=9).map(|host| seen(&format!("host {host}"), f64::from(host) / 100.0)).collect();
+    let all = figures(&[own(), pinged(many)]);
+    let figure = named(&all, "latency-rate");
+    assert_eq!(curves(figure).limits.len(), 5);
+    let told = "4 of 9 distances of ping (iputils) are drawn; its own table has the others.";
+    assert!(figure.notes.iter().any(|note| note == told), "{:?}", figure.notes);
+}
+
 /// Two points over the distance.
 fn over_distance(suite: &str, path: PathKind, series: &str) -> Results {
     let at = |rtt| sample(series, 2.0, &[("rtt", rtt)]);

@@ -10,7 +10,7 @@
 //! owping, and round trip times and jitter that a tool saw beside its rate, whose units no schema says.
 
 use super::document::{self, At};
-use super::{Gathered, MIN_RTT, NotImported, Origin, named, with_spread};
+use super::{Gathered, MIN_RTT, NotImported, Origin, ROUND_TRIP, named, with_spread};
 use crate::bench::record::{LeftOut, Machine, Quantity, Results, Sample, VALUES_MAX};
 use crate::bench::statistics::mean;
 
@@ -256,7 +256,7 @@ impl<'a> Run<'a> {
                 sample = sample.measured(name, value, "1");
             }
         }
-        Ok(sample.distributed("round_trip", "s", seen))
+        Ok(sample.distributed(ROUND_TRIP, "s", seen))
     }
 
     fn latency(&self, histogram: &At<'_>) -> Result<Sample, Why> {

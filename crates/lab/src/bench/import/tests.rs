@@ -287,7 +287,7 @@ proptest! {
     /// Bytes of good results, changed or cut: they are refused, or become samples that a result file may have.
     #[test]
     fn damaged_results_are_refused_or_read_without_a_panic(
-        which in 0..4usize,
+        which in 0..5usize,
         at in any::<prop::sample::Index>(),
         length in 0..40usize,
         put in "[-0-9eE\"{}\\[\\],:. a-z/~é]{0,12}",
@@ -297,6 +297,7 @@ proptest! {
             0 => of_reads(),
             1 => of_pscheduler("throughput", &of_throughput(&whole)),
             2 => of_pscheduler("rtt", &of_round_trips()),
+            3 => include_str!("ping.txt").to_owned(),
             _ => of_pscheduler("latency", &of_latency()),
         };
         let mut bytes = text.into_bytes();
