@@ -16,9 +16,9 @@
 //!   used there, the machine's list of what is permitted has it for the time of the run.
 //! - What cannot run is left out, and the result says so and why.
 //!
-//! It needs root, and installs the peers from Debian's packages; what Debian has not, for `beside-zeromq` and
-//! the object stores, from Python's and Go's. Everything is below `target/` and goes at the end, but for what was installed
-//! there.
+//! It needs root, and installs the peers from Debian's packages; what Debian has not, for `beside-zeromq` and the
+//! object stores, from Python's and Go's. Everything is below `target/` and goes at the end, but for what was
+//! installed there.
 
 use crate::scratch::Scratch;
 use crate::servers;

@@ -49,9 +49,9 @@ pub enum BenchCommand {
     /// A disk by request, depth, way, order: throughput and latency (000 section III-D, 004)
     Storage(RunArgs),
     /// Make a result file of what another program measured: iperf3 --json, fio --output-format=json (3.0 or later),
-    /// pscheduler --format json (throughput, rtt, latency), ping of iputils; one run or several behind each other. Which
-    /// it is, is told by what is in it. It reads results of no other program: what GridFTP says may be written as
-    /// samples, see docs/guide/bench.md
+    /// pscheduler --format json (throughput, rtt, latency), ping of iputils; one run or several behind each other.
+    /// Which it is, is told by what is in it. It reads results of no other program: what GridFTP says may be written
+    /// as samples, see docs/guide/bench.md
     Import(ImportArgs),
     /// Show a result file as a table
     Show(ShowResultArgs),

@@ -75,8 +75,9 @@ impl Gathered {
 }
 
 /// Reads one or several results of one program, one behind the other: `iperf3 --json`, fio's JSON (3.0 or later),
-/// pScheduler's, or what ping of iputils prints. `moment` writes seconds since 1970 as RFC 3339. Runs that failed are left out, with what the program
-/// said. A text of fio or pScheduler has at most 16 MiB, and all of them at most 100,000 runs and 2,000,000 values.
+/// pScheduler's, or what ping of iputils prints. `moment` writes seconds since 1970 as RFC 3339. Runs that failed are
+/// left out, with what the program said. A text of fio or pScheduler has at most 16 MiB, and all of them at most
+/// 100,000 runs and 2,000,000 values.
 ///
 /// # Errors
 /// If it is something else, with what was expected and where; or there is no run that went well.

@@ -145,8 +145,8 @@ fn divided(point: Point, by: f64) -> Point {
     Point { x: point.x, y: point.y / by, interval }
 }
 
-/// Samples of ours in the groups of the paper, rates as shares of our line or times as shares of that in the first group,
-/// and which they are; nothing without a line or that group, or without such samples.
+/// Samples of ours in the groups of the paper, rates as shares of our line or times as shares of that in the first
+/// group, and which they are; nothing without a line or that group, or without such samples.
 fn with_samples<'a>(
     published: &Published,
     results: &'a Results,

@@ -29,12 +29,12 @@ pub struct Published {
     pub ours: Vec<String>,
     /// What was measured.
     pub series: Vec<PublishedSeries>,
-    /// What of ours is comparable with these groups, where our suite has no such groups of its own: by samples, rates as
-    /// shares of our line, or times as shares of that in the first group.
+    /// What of ours is comparable with these groups, where our suite has no such groups of its own: by samples, rates
+    /// as shares of our line, or times as shares of that in the first group.
     #[serde(default)]
     pub measured: Vec<MeasuredSeries>,
-    /// Parameters of which the samples of these were measured at several values, and the value of the paper: those at the
-    /// nearest stand beside it.
+    /// Parameters of which the samples of these were measured at several values, and the value of the paper: those at
+    /// the nearest stand beside it.
     #[serde(default)]
     pub nearest: BTreeMap<String, f64>,
 }

@@ -86,8 +86,8 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Those of the tools of a suite that `--tool` lets through and that are there, with their versions; of the others it is
-/// told.
+/// Those of the tools of a suite that `--tool` lets through and that are there, with their versions. What is missing is
+/// told to be left out.
 fn installed(
     bench: &mut Bench<'_>,
     is_of_suite: impl Fn(&Tool) -> bool,
@@ -170,8 +170,8 @@ fn compete(bench: &mut Bench<'_>, store: &Store, set: &Set, tools: &[(&'static T
     })
 }
 
-/// Into a bucket of its own and out of it again, both times compared with the source. `time` runs a command and, if it is
-/// given a directory, makes durable what is there.
+/// Into a bucket of its own and out of it again, both times compared with the source. `time` runs a command and, if it
+/// is given a directory, makes durable what is there.
 fn up_and_down<T>(
     workspace: &Workspace,
     store: &Store,

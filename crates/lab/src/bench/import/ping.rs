@@ -35,8 +35,8 @@ pub fn is_of(text: &str) -> bool {
 /// answer, are left out. `moment` writes seconds since 1970 as RFC 3339; a run says when it began only with `-D`.
 ///
 /// # Errors
-/// If one is not as ping of iputils writes it: the line, and what was expected; if there are too many runs or values; or
-/// nothing was measured.
+/// If one is not as ping of iputils writes it: the line, and what was expected; if there are too many runs or values;
+/// or nothing was measured.
 pub fn read(text: &str, moment: impl Fn(i64) -> String) -> Result<Results, NotImported> {
     let odd = |place: String, why: &str| {
         NotImported(format!("this is no result of ping (iputils): {place}: {why}"))

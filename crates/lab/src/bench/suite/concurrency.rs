@@ -30,8 +30,8 @@ const FILES: u64 = 256;
 const FILE_BYTES_MIN: u64 = 4 * MIB;
 
 const CONCURRENCY: [u32; 5] = [1, 2, 4, 8, 16];
-/// More, as 001 Fig 5 has them, where the set has as many files as the paper's: of a smaller one most would be under way
-/// at once.
+/// More, as 001 Fig 5 has them, where the set has as many files as the paper's: of a smaller one most would be under
+/// way at once.
 const CONCURRENCY_OF_ALL: [u32; 3] = [32, 64, 128];
 const STREAMS: [u32; 4] = [1, 2, 4, 8];
 const DEPTHS: [u32; 4] = [2, 4, 8, 16];
