@@ -15,7 +15,7 @@ pub enum TestbedCommand {
     /// Make hosts and join them by an emulated path
     #[command(after_help = presets())]
     Up(UpArgs),
-    /// Run any program in a host; its exit code and signals are its own
+    /// Run any program in a host; its exit code and signals are its own, and it ends with the testbed
     Run(RunArgs),
     /// Change the path while programs use it. What is not named stays
     Set(SetArgs),

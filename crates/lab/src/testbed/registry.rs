@@ -409,7 +409,8 @@ impl Registry {
         if !is_there() {
             return Ok(());
         }
-        let programs = end_programs(record)?;
+        // The second time for what one started that ended while we looked.
+        let programs = end_programs(record)? + end_programs(record)?;
         // Where nothing was ended nothing is written: one that did not come up is being removed just now.
         if programs > 0 {
             let written = fs::write(directory.join(ENDED_FILE), programs.to_string());
@@ -501,7 +502,7 @@ pub(super) fn socket_of(directory: &File) -> PathBuf {
 /// Becomes `program`, in a host of a running testbed. Returns only if that fails.
 ///
 /// The program keeps the caller's process number, terminal, directory and files, so its exit code and signals are its
-/// own. `/etc/hosts` shows the testbed's names.
+/// own. `/etc/hosts` shows the testbed's names. It, and what it starts there, ends with the testbed.
 pub fn become_program(
     registry: &Registry,
     record: &Record,
