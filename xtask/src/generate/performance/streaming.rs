@@ -447,6 +447,7 @@ mod tests {
         let of = |series: &str| Sample { series: series.into(), wall_s: 1.0, ..Sample::default() };
         let void = |sample: Sample| sample.measured(LOST_BY_A_SLOW_MACHINE, 1.0, "1");
         let mut results = results::all().unwrap().remove(0).1;
+        results.about.path = PathKind::Loopback;
 
         let copied = |series: &str, wall_s: f64| {
             let sample = Sample { bytes: 1 << 30, wall_s, ..of(series) };
