@@ -9,7 +9,7 @@
 
 use crate::bench::record;
 use crate::bench::rows::{self, Rows};
-use crate::bench::tell::{Goal, number, shown};
+use crate::bench::tell::{Goal, NO_WIRE, number, shown, wire_costs};
 use crate::cargo;
 use anyhow::{Result, ensure};
 use rig::{Deed, Rig};
@@ -60,6 +60,8 @@ const NAME: &str = "bottlenecks";
 const NAMED_AT_LEAST: usize = 95;
 /// Named with a factor that is right, of a hundred: as many.
 const CLOSE_AT_LEAST: usize = 95;
+/// What the emulated path itself cost with the bottleneck and without it, in rows of those that take one.
+const PATH_COSTS: [&str; 2] = ["path_cpu_s_per_gb", "path_cpu_s_per_gb_without"];
 
 /// How many were named, and how many of them with a factor that is right.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -107,8 +109,7 @@ pub fn run(args: &Args) -> Result<()> {
     let mut rows = Vec::new();
     for _ in 0..args.rounds {
         for scenario in scenarios::all().iter().filter(|scenario| scenario.name.contains(&args.only)) {
-            let is_far = |throttle: &Throttle| matches!(throttle, Throttle::Path(_));
-            if !has_testbed && scenario.beside.iter().any(is_far) {
+            if !has_testbed && is_far(scenario) {
                 eprintln!("skipped: {}: there is no `thalweg testbed`", scenario.name);
                 continue;
             }
@@ -121,6 +122,12 @@ pub fn run(args: &Args) -> Result<()> {
             let narrow = rig.run(scenario, &both, Deed::Copy)?;
             let wide = rig.run(scenario, &scenario.beside, Deed::Copy)?;
             let mut row = judged(scenario, &narrow.why, (narrow.seconds, wide.seconds));
+            let costs = [narrow.path_cpu_s_per_gb, wide.path_cpu_s_per_gb];
+            for (name, cost) in PATH_COSTS.into_iter().zip(costs) {
+                if let Some(cost) = cost {
+                    row[name] = cost.into();
+                }
+            }
             tell(&row);
             row["evidence"] = narrow.why["evidence"].clone();
             println!("{row}");
@@ -147,6 +154,11 @@ pub fn run(args: &Args) -> Result<()> {
         rows::write(path, &about, &rows)?;
     }
     tally.judge(args.at_least, args.close_at_least)
+}
+
+/// Whether it takes an emulated path.
+fn is_far(scenario: &Scenario) -> bool {
+    scenario.beside.iter().any(|throttle| matches!(throttle, Throttle::Path(_)))
 }
 
 /// The command that repeats it.
@@ -214,7 +226,9 @@ fn told(rows: &[Value]) -> String {
         let verdict = Goal::AtLeast(goal as f64).verdict(share);
         let _ = writeln!(out, "| {what} | {count} | {} ({verdict}) |", number(share));
     }
-    out += "\n| bottleneck | named | factor right | true factor | said |\n|---|---|---|---|---|\n";
+    out += "\n| bottleneck | named | factor right | true factor | said | the path's own CPU-s/GB | without the bottleneck \
+            |\n|---|---|---|---|---|---|---|\n";
+    let all = scenarios::all();
     let mut names: Vec<&str> = rows.iter().filter_map(|row| row["bottleneck"].as_str()).collect();
     let mut seen = BTreeSet::new();
     names.retain(|name| seen.insert(*name));
@@ -224,7 +238,14 @@ fn told(rows: &[Value]) -> String {
         let values = |key: &str| of.iter().filter_map(|row| row[key].as_f64()).collect::<Vec<_>>();
         let (factor, said) = (shown(&values("factor")), shown(&values("estimate")));
         let Tally { runs, named, close } = tally;
-        let _ = writeln!(out, "| {name} | {named} of {runs} | {close} of {runs} | {factor} | {said} |");
+        let [cost, without] = match all.iter().any(|scenario| scenario.name == name && is_far(scenario)) {
+            true => PATH_COSTS.map(|key| wire_costs(runs, values(key))),
+            false => [NO_WIRE; 2].map(str::to_owned),
+        };
+        let _ = writeln!(
+            out,
+            "| {name} | {named} of {runs} | {close} of {runs} | {factor} | {said} | {cost} | {without} |"
+        );
     }
     out
 }
@@ -313,5 +334,17 @@ mod tests {
             "{page}"
         );
         assert!(page.contains("| a disk | 2 of 2 | 1 of 2 | 4.00 [4.00–4.00] |"), "{page}");
+    }
+
+    #[test]
+    fn what_a_long_way_cost_by_itself_stands_beside_its_factor() {
+        let far = scenarios::all().into_iter().find(is_far).unwrap().name;
+        let mut noted = row(far, true, true);
+        noted[PATH_COSTS[0]] = json!(2.5);
+        noted[PATH_COSTS[1]] = json!(3.5);
+        let page = told(&[noted, row("disk read, push", true, true)]);
+        assert!(page.contains("| 4.50 | 2.50 | 3.50 |\n") && page.contains("| 4.50 | – | – |\n"), "{page}");
+        let older = told(&[row(far, true, true)]);
+        assert!(older.contains("| 4.50 | not recorded | not recorded |\n"), "{older}");
     }
 }

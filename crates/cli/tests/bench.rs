@@ -455,8 +455,8 @@ fn a_bench_that_is_killed_leaves_no_process_and_the_next_one_removes_its_directo
         assert!(wait_until(Duration::from_secs(120), || found_yard().is_some()));
         let yard = found_yard().unwrap();
         let hosts = 2 * usize::from(words.contains(&"--rtt"));
-        // A server and a client; of an emulated path its wire.
-        let wanted = 2 + usize::from(hosts > 0);
+        // A server and a client; of an emulated path its wire and its warden.
+        let wanted = 2 + hosts;
         let is_at_work = || processes_of(&yard).len() >= wanted || !matches!(killed.try_wait(), Ok(None));
         assert!(wait_until(Duration::from_secs(120), is_at_work));
         assert!(matches!(killed.try_wait(), Ok(None)), "it ended by itself");

@@ -580,6 +580,7 @@ fn a_testbed_that_was_killed_at_any_moment_leaves_nothing_that_down_does_not_rem
         }
         // The kernel takes a namespace apart, with the devices in it, when nobody holds it any more.
         eventually("namespaces are gone", || holders(&spaces).is_empty());
+        eventually("wardens are gone", || processes_of(&testbed, &["warden"]).is_empty());
         eventually("devices are gone", || devices() == before);
         seen.extend(spaces);
     }
@@ -588,8 +589,78 @@ fn a_testbed_that_was_killed_at_any_moment_leaves_nothing_that_down_does_not_rem
     assert!(testbed.do_it("up", &[]).status.success());
 }
 
-/// With a program that goes on in the host of the dead one, as a daemon does: whoever looks or brings up another ends
-/// it.
+/// One in the foreground of its user, and two that were left to run, of which one has a session of its own, as a daemon
+/// has. No command of ours is run meanwhile.
+#[test]
+fn what_runs_in_the_hosts_ends_with_a_testbed_that_is_killed() {
+    let Some(testbed) = Testbed::up_bare("killed with programs", &[]) else { return };
+    let left = |words: &str| {
+        let script = format!("{words} 600 < /dev/null > /dev/null 2>&1 & echo $!");
+        testbed.run(&["right", "sh", "-c", &script])
+    };
+    let mut inside = testbed.command("run", &["left", "sleep", "600"]).spawn().expect("start");
+    let all = [inside.id().to_string(), left("sleep"), left("setsid sleep")];
+    eventually("they run", || all.iter().all(|pid| sleeps(pid)));
+    let spaces = spaces_of(&wires(&testbed));
+    kill(testbed.pid(), Signal::SIGKILL).unwrap();
+    eventually("they have ended", || !all.iter().any(|pid| sleeps(pid)));
+    assert!(!inside.wait().unwrap().success());
+    eventually("namespaces are gone", || holders(&spaces).is_empty());
+    eventually("its warden is gone", || processes_of(&testbed, &["warden"]).is_empty());
+    let down = testbed.do_it("down", &[]);
+    let told = String::from_utf8_lossy(&down.stdout);
+    assert!(told.contains("had died") && told.contains("3 programs in it were ended"), "{down:?}");
+}
+
+/// The program is the one process that `run` was, so the kernel ends it; what it had started goes on, as on any host.
+#[test]
+fn a_run_that_is_killed_ends_and_what_it_had_started_goes_with_the_testbed() {
+    let Some(testbed) = Testbed::up_bare("run killed", &[]) else { return };
+    let pids = testbed.scratch.path("pids");
+    let script = format!(
+        "sleep 600 < /dev/null > /dev/null 2>&1 & echo $! > {0}.new; mv {0}.new {0}; exec sleep 600",
+        pids.display()
+    );
+    let mut run = testbed.command("run", &["left", "sh", "-c", &script]).spawn().expect("start");
+    let own = run.id().to_string();
+    let started = || std::fs::read_to_string(&pids).unwrap_or_default();
+    eventually("both run", || sleeps(&own) && sleeps(&started()));
+    kill(Pid::from_raw(run.id() as i32), Signal::SIGKILL).unwrap();
+    use std::os::unix::process::ExitStatusExt;
+    assert_eq!(run.wait().unwrap().signal(), Some(Signal::SIGKILL as i32));
+    assert!(sleeps(&started()), "it was left to run");
+    kill(testbed.pid(), Signal::SIGKILL).unwrap();
+    eventually("it has ended", || !sleeps(&started()));
+}
+
+#[test]
+fn a_warden_that_is_killed_has_a_successor_and_goes_with_its_testbed() {
+    let Some(testbed) = Testbed::up_bare("warden", &[]) else { return };
+    let wardens = || processes_of(&testbed, &["warden"]);
+    let inside = testbed.run(&["left", "sh", "-c", "sleep 600 < /dev/null > /dev/null 2>&1 & echo $!"]);
+    eventually("it runs", || sleeps(&inside));
+    let first = wardens();
+    assert_eq!(first.len(), 1);
+    let name = std::fs::read_to_string(format!("/proc/{}/comm", first[0])).unwrap();
+    assert_eq!(name.trim(), "testbed-warden", "not by the name of the testbed's process");
+    kill(first[0], Signal::SIGKILL).unwrap();
+    // It has its name when it is about to watch.
+    let is_another = |warden: &Pid| {
+        let name = std::fs::read_to_string(format!("/proc/{warden}/comm")).unwrap_or_default();
+        *warden != first[0] && name.trim() == "testbed-warden"
+    };
+    eventually("another watches", || wardens().iter().any(is_another));
+    kill(testbed.pid(), Signal::SIGKILL).unwrap();
+    eventually("the program has ended", || !sleeps(&inside));
+    eventually("wardens are gone", || wardens().is_empty());
+    assert!(testbed.do_it("up", &[]).status.success());
+    eventually("it has one", || wardens().len() == 1);
+    assert!(testbed.do_it("down", &[]).status.success());
+    eventually("it has ended with it", || wardens().is_empty());
+}
+
+/// With a program that goes on in the host of the dead one, whose warden was killed as well: whoever looks or brings up
+/// another ends it.
 #[test]
 fn what_a_killed_testbed_left_goes_with_the_next_list_status_or_up_of_another() {
     const DAEMON: &str = "sleep 600 < /dev/null > /dev/null 2>&1 & echo $!";
@@ -600,15 +671,9 @@ fn what_a_killed_testbed_left_goes_with_the_next_list_status_or_up_of_another() 
     for (command, options, code) in ways {
         assert!(testbed.do_it("up", &["--name", "gone"]).status.success());
         let daemon = testbed.run(&["--name", "gone", "left", "sh", "-c", DAEMON]);
-        let command_line = format!("/proc/{}/cmdline", daemon.trim());
-        let runs = || std::fs::read(&command_line).is_ok_and(|words| words.starts_with(b"sleep"));
+        let runs = || sleeps(&daemon);
         eventually("the daemon runs", runs);
-        let pid = testbed.json("status", &["--name", "gone"])["pid"].as_i64().expect("a process number");
-        kill(Pid::from_raw(i32::try_from(pid).unwrap()), Signal::SIGKILL).unwrap();
-        eventually("it is dead", || {
-            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            stat.is_empty() || stat.contains(") Z ")
-        });
+        kill_with_warden(&testbed, "gone");
         assert!(runs() && recorded("gone"), "it is left behind");
         let output = testbed.do_it(command, options);
         let told = [&output.stdout[..], &output.stderr[..]].concat();
@@ -731,16 +796,42 @@ fn holders(spaces: &BTreeSet<String>) -> Vec<String> {
 
 /// Processes of testbeds that are recorded in this test's directory.
 fn wires(testbed: &Testbed) -> Vec<Pid> {
+    processes_of(testbed, &["wire"])
+}
+
+/// Processes for testbeds that are recorded in this test's directory, with all of these words.
+fn processes_of(testbed: &Testbed, words: &[&str]) -> Vec<Pid> {
     let state = testbed.scratch.path("testbeds").into_os_string().into_encoded_bytes();
     let all = std::fs::read_dir("/proc").expect("/proc").flatten();
     all.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
         .filter(|pid| {
-            let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            let has = |word: &[u8]| words.split(|byte| *byte == 0).any(|one| one == word);
-            has(b"wire") && has(&state)
+            let told = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let has = |word: &[u8]| told.split(|byte| *byte == 0).any(|one| one == word);
+            has(&state) && words.iter().all(|word| has(word.as_bytes()))
         })
         .map(Pid::from_raw)
         .collect()
+}
+
+/// Kills the process of a testbed, and before that its warden, in whose place no other comes: it is stopped meanwhile.
+fn kill_with_warden(testbed: &Testbed, name: &str) {
+    let (wire, warden) = (processes_of(testbed, &["wire", name]), processes_of(testbed, &["warden", name]));
+    assert_eq!((wire.len(), warden.len()), (1, 1), "{name}");
+    kill(wire[0], Signal::SIGSTOP).unwrap();
+    eventually("it is stopped", || stat_of(wire[0]).contains(") T "));
+    for process in [warden[0], wire[0]] {
+        kill(process, Signal::SIGKILL).unwrap();
+        eventually("it is dead", || stat_of(process).is_empty() || stat_of(process).contains(") Z "));
+    }
+}
+
+fn stat_of(process: Pid) -> String {
+    std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default()
+}
+
+/// Whether this is a process that runs `sleep`: one that has ended has no words.
+fn sleeps(pid: &str) -> bool {
+    std::fs::read(format!("/proc/{}/cmdline", pid.trim())).is_ok_and(|words| words.starts_with(b"sleep"))
 }
 
 #[test]

@@ -10,9 +10,10 @@
 //! each other without it.
 //!
 //! **Nothing is left behind.** The namespaces have no names: they live by descriptors that the testbed's own process
-//! holds, and all devices, rules and queues live in them. When that process ends, of whatever, the kernel takes all
-//! of it away. What is left then is a directory with its record, which the next `up`, `down`, `list` or
-//! `status` removes, of whatever name; they end programs that were left in the hosts as well.
+//! holds, and all devices, rules and queues live in them. When that process ends, of whatever, the [`warden`] ends the
+//! programs in the hosts, and the kernel takes all of it away. What is left then is a directory with its record, which
+//! the next `up`, `down`, `list` or `status` removes, of whatever name; they end programs in the hosts as well, if the
+//! warden could not.
 
 // What becomes of each packet, and when: decides.
 pub mod wire;
@@ -28,6 +29,9 @@ pub mod registry;
 
 // The testbed's own process.
 pub mod daemon;
+
+// The process that ends what runs in the hosts, once the testbed's own has ended.
+pub mod warden;
 
 // The hosts: namespaces, devices, addresses.
 pub(crate) mod hosts;

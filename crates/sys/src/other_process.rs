@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
 /// See the module.
 #[derive(Debug)]
@@ -41,8 +42,16 @@ impl OtherProcess {
 
     /// Whether it has ended; does not wait.
     pub fn has_ended(&self) -> bool {
+        self.ends_within(Duration::ZERO)
+    }
+
+    /// Whether it has ended, or does within this time. A signal that comes to us meanwhile ends the wait: the answer
+    /// then is no.
+    pub fn ends_within(&self, wait: Duration) -> bool {
         let mut wanted = [PollFd::from_borrowed_fd(self.0.as_fd(), PollFlags::IN)];
-        poll(&mut wanted, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+        // A time beyond the kernel's is as good as none that passes.
+        let wait = Timespec::try_from(wait).unwrap_or(Timespec { tv_sec: i64::MAX, tv_nsec: 0 });
+        poll(&mut wanted, Some(&wait)).is_ok_and(|ready| ready > 0)
     }
 }
 
@@ -58,8 +67,10 @@ mod tests {
         let began = process::start_ticks(child.id()).unwrap();
         assert!(OtherProcess::open(child.id(), began + 1).unwrap().is_none());
         let held = OtherProcess::open(child.id(), began).unwrap().unwrap();
-        assert!(!held.has_ended());
+        assert!(!held.has_ended() && !held.ends_within(Duration::from_millis(1)));
         held.terminate().unwrap();
+        // Waited for by nobody yet: it has ended all the same.
+        assert!(held.ends_within(Duration::from_secs(60)));
         assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGTERM));
         assert!(held.has_ended());
         held.terminate().unwrap();

@@ -223,13 +223,6 @@ impl Results {
         self.samples.iter().filter(is_it).filter(|sample| sample.counts())
     }
 
-    /// What the emulated path itself cost in these runs of one tool in one scenario, in CPU seconds for 10^9 bytes
-    /// carried; empty where nobody noted it.
-    pub fn wire_cpu_s_per_gb(&self, scenario: &str, tool: &str) -> Series {
-        let of = |sample: &Sample| Some((sample.run as usize, sample.wire_cpu_s_per_gb?));
-        self.of(scenario, tool).filter_map(of).collect()
-    }
-
     /// Tools that ran in a scenario, in the order in which they first did.
     pub fn tools(&self, scenario: &str) -> Vec<&str> {
         let mut tools: Vec<&str> = Vec::new();

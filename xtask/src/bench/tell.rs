@@ -1,7 +1,7 @@
 //! How results are told: whether a goal is met, medians with their intervals, on what something was measured, and why
 //! that is to be taken with care. Suites, other chores that measure, and the pages made of results all say it so.
 
-use crate::bench::record::Results;
+use crate::bench::record::{Results, Sample};
 use thalweg_lab::bench::record::About;
 use thalweg_lab::bench::statistics::{self, Series};
 
@@ -142,15 +142,24 @@ pub fn shown(values: &[f64]) -> String {
     }
 }
 
-/// What the emulated path itself cost in these runs, in CPU seconds for 10⁹ bytes that it carried: median with its
-/// interval.
+/// What the emulated path itself cost in the runs of a tool that count: see [`wire_cost_of`].
 pub fn wire_cost(results: &Results, scenario: &str, tool: &str) -> String {
-    let costs = results.wire_cpu_s_per_gb(scenario, tool);
-    match costs.is_empty() && results.of(scenario, tool).next().is_some() {
-        true => "not recorded".to_owned(),
-        false => with_interval(&costs),
-    }
+    wire_cost_of(&results.of(scenario, tool).collect::<Vec<_>>())
 }
+
+/// What the emulated path itself cost in these runs, which all took one, in CPU seconds for 10⁹ bytes that it carried:
+/// median with its interval. Results from before it was noted do not say.
+pub fn wire_cost_of(runs: &[&Sample]) -> String {
+    wire_costs(runs.len(), runs.iter().filter_map(|sample| sample.wire_cpu_s_per_gb).collect())
+}
+
+/// The same of so many runs, of which it was noted in some.
+pub fn wire_costs(runs: usize, noted: Vec<f64>) -> String {
+    if runs > 0 && noted.is_empty() { "not recorded".to_owned() } else { shown(&noted) }
+}
+
+/// Stands where no emulated path was taken.
+pub const NO_WIRE: &str = "–";
 
 /// Three significant digits or more.
 pub fn number(value: f64) -> String {

@@ -60,6 +60,8 @@ pub struct Answer {
     pub seconds: f64,
     /// What `thalweg why --json`, or `thalweg probe --json`, said.
     pub why: Value,
+    /// What the emulated path itself cost, in CPU seconds for 10^9 bytes carried; none where there was none.
+    pub path_cpu_s_per_gb: Option<f64>,
 }
 
 impl Rig {
@@ -137,8 +139,11 @@ impl Rig {
                 .output()?;
             ensure!(made.status.success(), "testbed: {}", String::from_utf8_lossy(&made.stderr));
         }
-        let answer = self.once(scenario, throttles, deed);
+        let mut answer = self.once(scenario, throttles, deed);
         if path.is_some() {
+            if let Ok(answer) = &mut answer {
+                answer.path_cpu_s_per_gb = self.path_cost();
+            }
             self.testbed_down();
         }
         self.loosen()?;
@@ -218,7 +223,7 @@ impl Rig {
         ensure!(status?, "it failed: {}", fs::read_to_string(&said).unwrap_or_default());
         if deed == Deed::Probe {
             let why = serde_json::from_str(&fs::read_to_string(&said)?)?;
-            return Ok(Answer { seconds: began.elapsed().as_secs_f64(), why });
+            return Ok(Answer { seconds: began.elapsed().as_secs_f64(), why, path_cpu_s_per_gb: None });
         }
         let output = Command::new(&self.thalweg)
             .args(["why", "--json", "--state"])
@@ -228,7 +233,7 @@ impl Rig {
         ensure!(output.status.success(), "why: {}", String::from_utf8_lossy(&output.stderr));
         let why: Value = serde_json::from_slice(&output.stdout)?;
         let nanos = why["evidence"]["elapsed_nanos"].as_f64().context("a time")?;
-        Ok(Answer { seconds: nanos / 1e9, why })
+        Ok(Answer { seconds: nanos / 1e9, why, path_cpu_s_per_gb: None })
     }
 
     fn wait(&self, copy: &mut Group, throttles: &[Throttle]) -> Result<bool> {
@@ -362,6 +367,14 @@ impl Rig {
     fn inside(&self, space: &str, program: &str, words: &[&str]) -> Result<()> {
         let net = format!("--net=/run/netns/{}", self.space(space));
         quiet("nsenter", &[&[net.as_str(), program], words].concat())
+    }
+
+    /// Since it is up, as the testbed says; one that does not say it spoils no run.
+    fn path_cost(&self) -> Option<f64> {
+        let mut status = Command::new(&self.testbed);
+        let told = command::says(status.args(["testbed", "status", "--json", "--name", &self.name])).ok()?;
+        let told: Value = serde_json::from_str(&told).ok()?;
+        told["status"]["cpu_seconds_per_gb"].as_f64()
     }
 
     fn testbed_down(&self) {

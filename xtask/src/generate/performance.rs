@@ -74,7 +74,8 @@ confidence, by order statistics (with 5 runs or fewer: the smallest and the larg
 the spread. Ratios are taken within a round, then their median, so that drift of the machine cancels out. Wall time includes \
 the final sync. CPU seconds are those of all processes of both sides, for each 10⁹ bytes (GB) or each file; the kernel's own \
 threads are not in them. An emulated path runs on the same machine: its own process is not in the CPU seconds of a copy, and what it \
-cost, for each 10⁹ bytes carried in both directions, stands apart. Every copy was compared with its source afterwards, outside the time. All tools use the same \
+cost, for each 10⁹ bytes carried in both directions, stands beside the figure (of small packets it is much: they cost, not \
+bytes). Every copy was compared with its source afterwards, outside the time. All tools use the same \
 congestion control, in a network name space of their own. Absolute figures belong to the machine that is named; ratios travel \
 better. A result is *weak*, and says so, with fewer than three runs, where the machine had more to do than it has cores before \
 it began, or where the program's commit is not known or its sources had been changed since.

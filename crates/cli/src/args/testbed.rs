@@ -15,7 +15,7 @@ pub enum TestbedCommand {
     /// Make hosts and join them by an emulated path
     #[command(after_help = presets())]
     Up(UpArgs),
-    /// Run any program in a host; its exit code and signals are its own
+    /// Run any program in a host; its exit code and signals are its own, and it ends with the testbed
     Run(RunArgs),
     /// Change the path while programs use it. What is not named stays
     Set(SetArgs),
@@ -30,6 +30,9 @@ pub enum TestbedCommand {
     /// The process of a testbed; not for people
     #[command(hide = true)]
     Wire(WhichArgs),
+    /// The process that ends programs in a testbed that was killed; not for people
+    #[command(hide = true)]
+    Warden(WhichArgs),
 }
 
 impl TestbedCommand {
@@ -40,7 +43,10 @@ impl TestbedCommand {
             TestbedCommand::Set(args) => args.json,
             TestbedCommand::Status(args) | TestbedCommand::Check(args) => args.json,
             TestbedCommand::List(args) => args.json,
-            TestbedCommand::Run(_) | TestbedCommand::Down(_) | TestbedCommand::Wire(_) => false,
+            TestbedCommand::Run(_)
+            | TestbedCommand::Down(_)
+            | TestbedCommand::Wire(_)
+            | TestbedCommand::Warden(_) => false,
         }
     }
 }

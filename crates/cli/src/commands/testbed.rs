@@ -15,7 +15,7 @@ use thalweg_lab::testbed::daemon::{DirectionStatus, Request, Status};
 use thalweg_lab::testbed::registry::{Record, Registry, Removed, become_program};
 use thalweg_lab::testbed::spec::{Paths, STOCK, Spec, TUNED};
 use thalweg_lab::testbed::wire::Path;
-use thalweg_lab::testbed::{check, daemon, presets};
+use thalweg_lab::testbed::{check, daemon, presets, warden};
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
 
 /// `thalweg testbed …`.
@@ -32,6 +32,7 @@ pub fn testbed(command: &TestbedCommand) -> Result<Exit> {
         TestbedCommand::List(args) => list(args),
         TestbedCommand::Down(args) => down(args),
         TestbedCommand::Wire(args) => wire(args),
+        TestbedCommand::Warden(args) => watch(args),
     }?;
     out::answered(Ok(()), exit)
 }
@@ -136,9 +137,14 @@ fn options_of(which: &WhichArgs) -> String {
 
 /// The process of a testbed.
 pub fn wire_command(name: &str, state: Option<&std::path::Path>) -> Result<Command> {
+    process_command("wire", name, state)
+}
+
+/// A process that a testbed has: `wire` or `warden`.
+fn process_command(what: &str, name: &str, state: Option<&std::path::Path>) -> Result<Command> {
     let program = std::env::current_exe().map_err(|error| of_io("find the program thalweg", &error))?;
     let mut command = Command::new(program);
-    command.args(["testbed", "wire", "--name", name]);
+    command.args(["testbed", what, "--name", name]);
     if let Some(state) = state {
         let absolute = std::path::absolute(state).map_err(|error| of_io("find --state", &error))?;
         command.arg("--state").arg(absolute);
@@ -313,7 +319,16 @@ fn wire(args: &WhichArgs) -> Result<Exit> {
     let spec: Spec = serde_json::from_reader(std::io::stdin().lock()).map_err(|error| {
         Failure::new(FailureKind::Usage, "read a testbed's specification", error.to_string())
     })?;
-    daemon::serve(spec, &registry.directory(&args.name))?;
+    let warden = process_command("warden", &args.name, args.state.as_deref())?;
+    daemon::serve(spec, &registry.directory(&args.name), warden)?;
+    Ok(Exit::Done)
+}
+
+fn watch(args: &WhichArgs) -> Result<Exit> {
+    let registry = registry(args.state.as_deref())?;
+    let record: Record = serde_json::from_reader(std::io::stdin().lock())
+        .map_err(|error| Failure::new(FailureKind::Usage, "read a testbed's record", error.to_string()))?;
+    warden::watch(&registry, &record)?;
     Ok(Exit::Done)
 }
 

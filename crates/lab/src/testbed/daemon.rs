@@ -6,11 +6,13 @@ use super::direction::{Direction, Numbers, Shared};
 use super::hosts::{self, Hosts, QUEUE_BACK, QUEUE_FORWARD};
 use super::registry::{HostRecord, Record, own_start_ticks, socket_of};
 use super::spec::{Paths, Side, Spec};
+use super::warden;
 use super::wire::{Counters, Path, Wire};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -76,11 +78,12 @@ pub struct DirectionStatus {
     pub trouble: u64,
 }
 
-/// Runs a testbed until its process is ended. `directory` is its own; `spec` was checked.
+/// Runs a testbed until its process is ended. `directory` is its own; `spec` was checked; `warden` is a program that
+/// calls [`warden::watch`].
 ///
 /// # Errors
 /// If it cannot begin, or a direction ends.
-pub fn serve(mut spec: Spec, directory: &std::path::Path) -> Result<()> {
+pub fn serve(mut spec: Spec, directory: &std::path::Path, warden: Command) -> Result<()> {
     let mut record = Record {
         id: new_id()?,
         pid: std::process::id(),
@@ -109,6 +112,8 @@ pub fn serve(mut spec: Spec, directory: &std::path::Path) -> Result<()> {
     let listener = std::fs::File::open(directory)
         .and_then(|directory| UnixListener::bind(socket_of(&directory)))
         .map_err(|error| of_io("listen for requests", &error))?;
+    // From the next line on programs may come into the hosts.
+    warden::appoint(warden, &record)?;
     record.write(directory)?;
     let begun = Instant::now();
     // One that cannot be heard is the asker's loss.

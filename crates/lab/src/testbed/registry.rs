@@ -1,8 +1,9 @@
 //! Where testbeds are recorded, and how they are found, asked, entered and removed.
 //!
-//! Each has a directory `ROOT/NAME` (0700) with `record.json`, `socket`, `hosts` and `log`. Whether it runs is never
-//! believed from the record alone: the process must be there *and* have been started at the recorded moment. `up` and
-//! `down` hold a lock on `ROOT`, so that two of them do not meet half-way; who clears what dead ones left does too.
+//! Each has a directory `ROOT/NAME` (0700) with `record.json`, `socket`, `hosts` and `log`, and `ended` where its warden
+//! has ended programs. Whether it runs is never believed from the record alone: the process must be there *and* have
+//! been started at the recorded moment. `up` and `down` hold a lock on `ROOT`, so that two of them do not meet half-way;
+//! who clears what dead ones left does too. Who ends a testbed's programs holds a lock on `ROOT/NAME`.
 
 use super::daemon::{REQUEST_BYTES_MAX, Request, Status};
 use super::spec::{Side, Spec, check_name};
@@ -48,6 +49,9 @@ const ROUNDS_MAX: usize = 20;
 const ANSWER_WAIT: Duration = Duration::from_secs(30);
 
 const POLL: Duration = Duration::from_millis(5);
+
+/// In a testbed's directory: how many programs its warden has ended.
+const ENDED_FILE: &str = "ended";
 
 /// What is recorded of a testbed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -131,8 +135,12 @@ impl Record {
         let opened = NetworkNamespace::open(&path)
             .map_err(|error| of_io("open a host's network namespace", &error))?;
         // The number may be another process's by now.
+        self.still_running().map(|()| opened)
+    }
+
+    fn still_running(&self) -> Result<()> {
         match self.is_running() {
-            true => Ok(opened),
+            true => Ok(()),
             false => Err(Failure::new(FailureKind::NotFound, "enter the testbed", "it ended just now")),
         }
     }
@@ -159,7 +167,7 @@ impl Found {
 pub struct Removed {
     /// The testbed had died before.
     pub was_dead: bool,
-    /// Programs in its hosts that had to be ended.
+    /// Programs in its hosts that had to be ended, by its warden or now.
     pub programs: usize,
 }
 
@@ -349,7 +357,7 @@ impl Registry {
     }
 
     /// Ends the programs of all testbeds that have died and removes their directories; what it did, by name. Waits for
-    /// nobody: what cannot be cleared now stays for the next time.
+    /// nobody but a warden that is ending them: what cannot be cleared now stays for the next time.
     ///
     /// # Errors
     /// `Busy` if a testbed comes up or goes down just now; `Permission`; if testbeds cannot be listed.
@@ -369,7 +377,9 @@ impl Registry {
     }
 
     fn clear(&self, found: &Found) -> Result<Removed> {
+        let directory = self.directory(&found.name);
         let mut removed = Removed { was_dead: !found.is_running(), programs: 0 };
+        let _lock = lock_programs(&directory)?;
         if let Some(record) = &found.record {
             removed.programs = end_programs(record)?;
             if record.is_running()
@@ -380,9 +390,33 @@ impl Registry {
             // Who came into a host until then; now nobody comes any more.
             removed.programs += end_programs(record)?;
         }
-        let directory = self.directory(&found.name);
+        removed.programs += ended_by_warden(&directory);
         fs::remove_dir_all(&directory).map_err(|error| of_io("remove the testbed's directory", &error))?;
         Ok(removed)
+    }
+
+    /// Ends the programs in the hosts of a testbed that has ended, for its warden. How many is told by who removes the
+    /// directory. If that was removed, whoever did it has ended them, and may itself be one of them: then it does
+    /// nothing.
+    pub(super) fn end_left(&self, record: &Record) -> Result<()> {
+        let directory = self.directory(&record.spec.name);
+        let is_there = || Record::read(&directory).is_some_and(|found| found.id == record.id);
+        if !is_there() {
+            return Ok(());
+        }
+        // Who takes it down is at it as long as this lock is held; for a stopped one nobody waits for ever.
+        let _lock = lock_programs(&directory);
+        if !is_there() {
+            return Ok(());
+        }
+        // The second time for what one started that ended while we looked.
+        let programs = end_programs(record)? + end_programs(record)?;
+        // Where nothing was ended nothing is written: one that did not come up is being removed just now.
+        if programs > 0 {
+            let written = fs::write(directory.join(ENDED_FILE), programs.to_string());
+            written.map_err(|error| of_io("note what was ended", &error))?;
+        }
+        Ok(())
     }
 
     fn look(&self, name: &str) -> Option<Found> {
@@ -406,25 +440,57 @@ impl Registry {
             let failure = Failure::new(FailureKind::Permission, "open the directory of testbeds", cause);
             return Err(at_path(failure, &self.0));
         }
-        let until = Instant::now() + wait;
-        loop {
-            match flock(&directory, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => return Ok(directory.into()),
-                Err(Errno::WOULDBLOCK) if stop.load(Ordering::Acquire) => return Err(stopped()),
-                Err(Errno::WOULDBLOCK) if Instant::now() < until => std::thread::sleep(POLL),
-                Err(Errno::WOULDBLOCK) => {
-                    let cause = format!(
-                        "another command brings a testbed up or down there and is not over after {} s; \
-                         --state names another directory",
-                        wait.as_secs()
-                    );
-                    return Err(Failure::new(FailureKind::Busy, "lock the directory of testbeds", cause));
-                }
-                Err(Errno::INTR) => {}
-                Err(error) => return Err(failed(error.into())),
+        match locks_within(&directory, wait, stop).map_err(failed)? {
+            true => Ok(directory.into()),
+            false if stop.load(Ordering::Acquire) => Err(stopped()),
+            false => {
+                let cause = format!(
+                    "another command brings a testbed up or down there and is not over after {} s; \
+                     --state names another directory",
+                    wait.as_secs()
+                );
+                Err(Failure::new(FailureKind::Busy, "lock the directory of testbeds", cause))
             }
         }
     }
+}
+
+/// Whether this open directory is locked within `wait`; not if it is to stop.
+fn locks_within(directory: &File, wait: Duration, stop: &AtomicBool) -> io::Result<bool> {
+    let until = Instant::now() + wait;
+    loop {
+        match flock(directory, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(true),
+            Err(Errno::WOULDBLOCK) if stop.load(Ordering::Acquire) => return Ok(false),
+            Err(Errno::WOULDBLOCK) if Instant::now() < until => std::thread::sleep(POLL),
+            Err(Errno::WOULDBLOCK) => return Ok(false),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// For who ends the programs of the testbed of this directory.
+fn lock_programs(directory: &Path) -> Result<File> {
+    let failed = |error: io::Error| at_path(of_io("lock the testbed's directory", &error), directory);
+    let opened = File::open(directory).map_err(failed)?;
+    match locks_within(&opened, LOCK_WAIT, &AtomicBool::new(false)).map_err(failed)? {
+        true => Ok(opened),
+        false => {
+            let cause = format!(
+                "another process ends programs in it and is not over after {} s",
+                LOCK_WAIT.as_secs()
+            );
+            let failure = Failure::new(FailureKind::Busy, "lock the testbed's directory", cause);
+            Err(at_path(failure, directory))
+        }
+    }
+}
+
+/// How many programs the warden of a testbed that died has ended.
+fn ended_by_warden(directory: &Path) -> usize {
+    let noted = fs::read_to_string(directory.join(ENDED_FILE)).unwrap_or_default();
+    noted.trim().parse().unwrap_or(0)
 }
 
 /// Where the testbed of this directory listens: by the open directory, because a socket's path has at most 107 bytes
@@ -436,7 +502,7 @@ pub(super) fn socket_of(directory: &File) -> PathBuf {
 /// Becomes `program`, in a host of a running testbed. Returns only if that fails.
 ///
 /// The program keeps the caller's process number, terminal, directory and files, so its exit code and signals are its
-/// own. `/etc/hosts` shows the testbed's names.
+/// own. `/etc/hosts` shows the testbed's names. It, and what it starts there, ends with the testbed.
 pub fn become_program(
     registry: &Registry,
     record: &Record,
@@ -446,6 +512,8 @@ pub fn become_program(
     use std::os::unix::process::CommandExt;
     let entered = record.namespace(host.fd).and_then(|space| {
         space.enter().map_err(|error| of_io("enter a host's network namespace", &error))?;
+        // Whoever ended the programs of a testbed that died before now did not see us; whoever does later will.
+        record.still_running()?;
         // A program without names of hosts still runs.
         let _ = namespace::private_mounts().and_then(|()| {
             let names = registry.directory(&record.spec.name).join("hosts");
@@ -722,6 +790,42 @@ mod tests {
         let removed = Removed { was_dead: true, programs: 0 };
         assert_eq!(registry.clear_dead().unwrap(), [("x".to_owned(), removed), ("y".to_owned(), removed)]);
         assert!(registry.list().unwrap().is_empty());
+    }
+
+    /// Of a process that is not there: a number that is ours, of another beginning.
+    fn dead(id: &str) -> Record {
+        let (id, pid, start_ticks, boot) = (id.to_owned(), std::process::id(), 0, boot_id());
+        Record { id, pid, start_ticks, boot, router_fd: -1, hosts: Vec::new(), spec: spec() }
+    }
+
+    #[test]
+    fn what_a_warden_ended_is_counted_by_who_removes_the_rest() {
+        let scratch = tempfile::tempdir().unwrap();
+        let registry = Registry::new(Some(scratch.path())).unwrap();
+        let directory = registry.directory("x");
+        fs::create_dir(&directory).unwrap();
+        let record = dead("one");
+        record.write(&directory).unwrap();
+        registry.end_left(&record).unwrap();
+        assert!(!directory.join(ENDED_FILE).exists(), "there was nothing to end");
+        fs::write(directory.join(ENDED_FILE), "2").unwrap();
+        assert_eq!(registry.down("x").unwrap(), Some(Removed { was_dead: true, programs: 2 }));
+        // Without a directory it makes none.
+        registry.end_left(&record).unwrap();
+        assert!(!directory.exists());
+    }
+
+    /// It would wait for the lock, were it its own.
+    #[test]
+    fn a_warden_leaves_alone_what_another_testbed_of_the_name_has() {
+        let scratch = tempfile::tempdir().unwrap();
+        let registry = Registry::new(Some(scratch.path())).unwrap();
+        let directory = registry.directory("x");
+        fs::create_dir(&directory).unwrap();
+        dead("another").write(&directory).unwrap();
+        let _held = lock_programs(&directory).unwrap();
+        registry.end_left(&dead("one")).unwrap();
+        assert!(registry.list().unwrap()[0].record.as_ref().is_some_and(|found| found.id == "another"));
     }
 
     #[test]

@@ -264,7 +264,7 @@ impl Drop for Site<'_> {
 fn tell(results: &Results) -> Result<String> {
     let mut out = String::from(
         "| shape | best found | wall s | automatic, wall s | automatic against it | goal | worst of the search, s | the path's \
-         own CPU-s/GB |\n|---|---|---|---|---|---|---|---|\n",
+         own CPU-s/GB, best | automatic | worst |\n|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for shape in &SHAPES {
         let wall = |tool: &str| results.series(shape.name, tool, |sample: &Sample| sample.wall_s);
@@ -272,25 +272,31 @@ fn tell(results: &Results) -> Result<String> {
         others.retain(|tool| *tool != AUTOMATIC);
         others.sort_by(|a, b| tell::median_of(&wall(a)).total_cmp(&tell::median_of(&wall(b))));
         let Some(best) = others.first() else {
-            writeln!(out, "| {} | not measured | | | | | | |", shape.name)?;
+            writeln!(out, "| {} | not measured | | | | | | | | |", shape.name)?;
             continue;
         };
         let search = format!("{}{SEARCH}", shape.name);
         let is_of_it = |sample: &&Sample| scenario_of(sample) == search && sample.counts();
         let searched = results.samples.iter().filter(is_of_it);
-        let worst = searched.map(|sample| sample.wall_s).fold(f64::NAN, f64::max);
+        let worst = searched.max_by(|a, b| a.wall_s.total_cmp(&b.wall_s));
+        let worst_s = worst.map_or(f64::NAN, |sample| sample.wall_s);
         let wire = match shape.narrow {
-            Narrow::LongLink => tell::wire_cost(results, shape.name, AUTOMATIC),
-            _ => "–".to_owned(),
+            Narrow::LongLink => [
+                tell::wire_cost(results, shape.name, best),
+                tell::wire_cost(results, shape.name, AUTOMATIC),
+                tell::wire_cost_of(worst.as_slice()),
+            ],
+            _ => [tell::NO_WIRE; 3].map(str::to_owned),
         };
         writeln!(
             out,
-            "| {} | {best} | {} | {} | {} | {} | {worst:.2} | {wire} |",
+            "| {} | {best} | {} | {} | {} | {} | {worst_s:.2} | {} |",
             shape.name,
             tell::with_interval(&wall(best)),
             tell::with_interval(&wall(AUTOMATIC)),
             tell::ratio(&wall(AUTOMATIC), &wall(best)),
             Goal::AtMost(1.05).verdict(tell::ratio_median(&wall(AUTOMATIC), &wall(best))),
+            wire.join(" | "),
         )?;
     }
     Ok(out)
@@ -307,5 +313,37 @@ mod tests {
         let thin = "loopback, 1 Gbit/s in both directions together";
         assert_eq!(paths, ["loopback", thin, &far, "loopback", "loopback", &far]);
         assert_eq!(LONG_LINK, ["--rtt", "100ms", "--rate", "1Gbit/s"]);
+    }
+
+    #[test]
+    fn what_the_long_link_cost_stands_beside_each_time_and_of_older_results_that_it_was_not_recorded() {
+        let of = |scenario: &str, tool: &str, wall_s: f64, cost: Option<f64>| {
+            let load = Load { scenario, tool, run: 1, bytes: 1 << 29, files: 1 };
+            let times = Times { wall_s, unsynced_s: wall_s, cpu_s: 1.0 };
+            Sample { wire_cpu_s_per_gb: cost, ..load.took(&times) }
+        };
+        let rows = |costs: [Option<f64>; 3]| -> Vec<String> {
+            let samples = vec![
+                of("long link, search", "slow", 30.0, costs[2]),
+                of("long link, search", "quick", 6.0, costs[0]),
+                of("long link", "quick", 6.0, costs[0]),
+                of("long link", AUTOMATIC, 6.0, costs[1]),
+                of("thin link", "quick", 2.0, None),
+                of("thin link", AUTOMATIC, 2.0, None),
+            ];
+            let told = tell(&Results { samples, ..Results::default() }).unwrap();
+            told.lines().map(str::to_owned).collect()
+        };
+        let told = rows([Some(2.0), Some(3.0), Some(4.0)]);
+        let end_of = |name: &str, rows: &[String]| {
+            let row = rows.iter().find(|row| row.starts_with(&format!("| {name} |"))).unwrap();
+            row.split(" | ").skip(6).collect::<Vec<_>>().join(" | ")
+        };
+        assert_eq!(end_of("long link", &told), "30.00 | 2.00 | 3.00 | 4.00 |");
+        assert_eq!(end_of("thin link", &told), "NaN | – | – | – |");
+        let columns = |row: &String| row.matches('|').count();
+        assert!(told.iter().all(|row| columns(row) == columns(&told[0])), "{told:?}");
+        let older = rows([None; 3]);
+        assert_eq!(end_of("long link", &older), "30.00 | not recorded | not recorded | not recorded |");
     }
 }

@@ -395,7 +395,8 @@ fn tell(results: &Results) -> Result<String> {
     let whole = |scenario: &str, tool: &str| results.series(scenario, tool, record::gbit_per_s);
     let mut out = String::from(
         "| congestion control | thalweg near, Gbit/s | far, Gbit/s | far as a whole | iperf3 near | iperf3 far | far against \
-         near | goal | the path's own CPU-s/GB, near | far |\n|---|---|---|---|---|---|---|---|---|---|\n",
+         near | goal | the path's own CPU-s/GB, thalweg near | far | iperf3 near | far |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for congestion in controls() {
         let (near, far) = (format!("{congestion}, {NEAR}"), format!("{congestion}, {FAR}"));
@@ -403,7 +404,7 @@ fn tell(results: &Results) -> Result<String> {
             (after_start(results, &near, End::Near, LINE), after_start(results, &far, End::Far, LINE));
         writeln!(
             out,
-            "| {congestion} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            "| {congestion} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
             tell::with_interval(&rates.0),
             tell::with_interval(&rates.1),
             tell::with_interval(&whole(&far, OURS)),
@@ -413,6 +414,8 @@ fn tell(results: &Results) -> Result<String> {
             Goal::AtLeast(0.97).verdict(judged(&rates.1, &rates.0)),
             tell::wire_cost(results, &near, OURS),
             tell::wire_cost(results, &far, OURS),
+            tell::wire_cost(results, &near, IPERF),
+            tell::wire_cost(results, &far, IPERF),
         )?;
     }
     let files_per_s = |rates: Series| -> Series {
@@ -476,6 +479,26 @@ mod tests {
         let (_, told, row) = told_of([0.9; 3], [0.9; 3]);
         assert!(!told.contains("is known"), "{told}");
         assert!(row.contains("at least 0.97: met"), "{row}");
+    }
+
+    #[test]
+    fn beside_each_rate_stands_what_the_path_cost_with_that_program() {
+        let of = |tool: &str, rtt: &str, cost: Option<f64>| {
+            let scenario = format!("cubic, {rtt}");
+            let load = Load { scenario: &scenario, tool, run: 1, bytes: 1_000_000_000, files: 1 };
+            Sample { wire_cpu_s_per_gb: cost, ..load.took(&Times { wall_s: 10.0, ..Times::default() }) }
+        };
+        let samples = vec![
+            of(OURS, NEAR, Some(1.0)),
+            of(OURS, FAR, Some(2.0)),
+            of(IPERF, NEAR, Some(3.0)),
+            of(IPERF, FAR, None),
+        ];
+        let told = tell(&Results { samples, ..Results::default() }).unwrap();
+        let row = told.lines().find(|line| line.starts_with("| cubic |")).unwrap();
+        assert!(row.ends_with("| 1.00 | 2.00 | 3.00 | not recorded |"), "{row}");
+        let head = told.lines().next().unwrap();
+        assert_eq!(head.matches('|').count(), row.matches('|').count(), "{head}");
     }
 
     /// Without the copies that were too quick near, the one round that is left would meet the goal.

@@ -5,7 +5,7 @@ use crate::bench::tell::{self, Goal, number};
 use crate::generate::results;
 use anyhow::Result;
 use std::fmt::Write;
-use thalweg_lab::bench::record::{About, NOT_ACCOUNTED, Quantity, Results, Sample, counting};
+use thalweg_lab::bench::record::{About, NOT_ACCOUNTED, PathKind, Quantity, Results, Sample, counting};
 use thalweg_lab::bench::statistics::median;
 use thalweg_lab::bench::suite::{CARRIED, predict};
 use thalweg_lab::plot::unit::Unit;
@@ -83,9 +83,6 @@ pub fn sections() -> Result<String> {
                 out.push('\n');
             }
             writeln!(out, "{}", (section.tell)(results))?;
-            if let Some(cost) = results.path_cpu_s_per_gb() {
-                writeln!(out, "The emulated path's own cost: {} CPU-s/GB carried.\n", number(cost))?;
-            }
             let machine = &results.about.machine;
             let weakness = tell::weakness(fewest_runs(results), machine.load, machine.cores.into());
             let void = results.void().map(|void| tell::void_of(&void));
@@ -122,6 +119,16 @@ fn origin(about: &About) -> String {
     )
 }
 
+/// What the emulated path itself cost in the runs of a case that count.
+fn path_cost(results: &Results, case: &[&Sample]) -> String {
+    // Of results from before samples said it, the whole says which path they took.
+    let is_said = results.samples.iter().any(Sample::is_emulated);
+    let is_far = !is_said && matches!(results.about.path, PathKind::Testbed { .. });
+    let mut over = counting(case);
+    over.retain(|sample| is_far || sample.is_emulated() || sample.wire_cpu_s_per_gb.is_some());
+    if over.is_empty() { tell::NO_WIRE.to_owned() } else { tell::wire_cost_of(&over) }
+}
+
 fn scan(results: &Results) -> String {
     // A file for each frame.
     let frames = results.counting().map(|sample| sample.files).max().unwrap_or_default();
@@ -131,6 +138,10 @@ fn scan(results: &Results) -> String {
         let of = of.filter(|sample| sample.parameter("period") == Some(period));
         median(&of.filter_map(|sample| measured(sample, "after_last_frame")).collect::<Vec<_>>())
     };
+    let cost = |series: &str| {
+        let of: Vec<&Sample> = results.samples.iter().filter(|sample| sample.series == series).collect();
+        path_cost(results, &of)
+    };
     let mut periods: Vec<f64> = results.counting().filter_map(|sample| sample.parameter("period")).collect();
     periods.sort_by(f64::total_cmp);
     periods.dedup();
@@ -138,7 +149,7 @@ fn scan(results: &Results) -> String {
     for period in &periods {
         let _ = write!(out, " after the last frame, a frame each {} | of {small} |", seconds(*period));
     }
-    let _ = writeln!(out, "\n|---|{}", "---|---|".repeat(periods.len()));
+    let _ = writeln!(out, " the path's own CPU-s/GB |\n|---|{}---|", "---|---|".repeat(periods.len()));
     for series in results.series() {
         let _ = write!(out, "| {series} |");
         for (at, period) in periods.iter().enumerate() {
@@ -149,7 +160,7 @@ fn scan(results: &Results) -> String {
             };
             let _ = write!(out, " {} | {}{verdict} |", seconds(after(series, *period)), number(share));
         }
-        out.push('\n');
+        let _ = writeln!(out, " {} |", cost(series));
     }
     out
 }
@@ -158,33 +169,39 @@ fn growing(results: &Results) -> String {
     const FROM_BYTES: f64 = 67_108_864.0;
     let (grown, rested) =
         ("files that grow as fast as the disk takes them", "the same files at rest, copied");
-    let rates = |series: &str, like: &Sample| -> Vec<f64> {
+    let runs = |series: &str, like: &Sample| {
         let of = results.counting().filter(|sample| sample.series == series);
-        of.filter(|sample| sample.parameters == like.parameters).map(Sample::rate_bits_per_s).collect()
+        of.filter(|sample| sample.parameters == like.parameters).collect::<Vec<_>>()
     };
+    let rate =
+        |runs: &[&Sample]| median(&runs.iter().map(|sample| sample.rate_bits_per_s()).collect::<Vec<_>>());
     let mut cases = results.counting_cases();
     cases.retain(|case| case[0].series == grown);
     let place =
         |case: &[&Sample]| ["rtt", "file_size"].map(|name| case[0].parameter(name).unwrap_or_default());
     cases.sort_by(|a, b| place(a).partial_cmp(&place(b)).unwrap_or(std::cmp::Ordering::Equal));
     let mut out = String::from(
-        "| round trip | size of a file | growing | at rest | growing over at rest |\n|---|---|---|---|---|\n",
+        "| round trip | size of a file | growing | at rest | growing over at rest | the path's own CPU-s/GB, growing | at \
+         rest |\n|---|---|---|---|---|---|---|\n",
     );
     for case in cases {
         let [rtt, bytes] = place(&case);
-        let (grown, rested) = (median(&rates(grown, case[0])), median(&rates(rested, case[0])));
+        let both = [grown, rested].map(|series| runs(series, case[0]));
+        let (grown, rested) = (rate(&both[0]), rate(&both[1]));
         let verdict = match bytes >= FROM_BYTES {
             true => format!("; {}", Goal::AtLeast(0.9).verdict(grown / rested)),
             false => String::new(),
         };
         let _ = writeln!(
             out,
-            "| {} | {} | {} | {} | {}{verdict} |",
+            "| {} | {} | {} | {} | {}{verdict} | {} | {} |",
             seconds(rtt),
             Unit::Bytes.show(bytes),
             Unit::BitsPerS.show(grown),
             Unit::BitsPerS.show(rested),
             number(grown / rested),
+            path_cost(results, &both[0]),
+            path_cost(results, &both[1]),
         );
     }
     out
@@ -192,8 +209,8 @@ fn growing(results: &Results) -> String {
 
 fn lag(results: &Results) -> String {
     let mut out = String::from(
-        "| what | message | one each | round trip | carried | P50 | P90 | P99 | worst | CPU-s/GB | taken, or named as lost |\n\
-         |---|---|---|---|---|---|---|---|---|---|---|\n",
+        "| what | message | one each | round trip | carried | P50 | P90 | P99 | worst | CPU-s/GB | taken, or named as lost | the path's own \
+         CPU-s/GB |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for case in results.cases() {
         let parameter = |name: &str| case[0].parameter(name).unwrap_or_default();
@@ -205,7 +222,7 @@ fn lag(results: &Results) -> String {
         let cost: Vec<f64> = counted.iter().filter_map(|sample| sample.cpu_s_per_gb()).collect();
         let _ = writeln!(
             out,
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
             case[0].series,
             Unit::Bytes.show(parameter("message_size")),
             seconds(parameter("period")),
@@ -221,6 +238,7 @@ fn lag(results: &Results) -> String {
             if cost.is_empty() { "–".to_owned() } else { number(median(&cost)) },
             // What failed is told here, and nowhere else.
             accounted(&case),
+            path_cost(results, &case),
         );
     }
     if results.samples.iter().all(|sample| sample.series != "stream of a file that grows") {
@@ -262,8 +280,8 @@ fn accounted(case: &[&Sample]) -> String {
 
 fn slots(results: &Results) -> String {
     let mut out = String::from(
-        "| load | starts | refused | carried | worst from its start | worst from ready | promised, worst | until durable, worst | promises kept |\n\
-         |---|---|---|---|---|---|---|---|---|\n",
+        "| load | starts | refused | carried | worst from its start | worst from ready | promised, worst | until durable, worst | promises kept | \
+         the path's own CPU-s/GB |\n|---|---|---|---|---|---|---|---|---|---|\n",
     );
     let mut cases = results.counting_cases();
     let load = |case: &[&Sample]| case[0].parameter("load").unwrap_or_default();
@@ -275,7 +293,7 @@ fn slots(results: &Results) -> String {
         let promised = case.iter().filter_map(|sample| promised(sample)).reduce(f64::max);
         let _ = writeln!(
             out,
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
             number(load(&case)),
             case[0].series,
             worst("refused") as u64,
@@ -285,6 +303,7 @@ fn slots(results: &Results) -> String {
             promised.map_or("–".to_owned(), seconds),
             seconds(worst("worst_durable")),
             promises(&case),
+            path_cost(results, &case),
         );
     }
     out
@@ -328,7 +347,8 @@ fn promises(case: &[&Sample]) -> String {
 
 fn predictions(results: &Results) -> String {
     let mut out = String::from(
-        "| way | rests on | predicted | range | took | in the range | middle off by | wrong most |\n|---|---|---|---|---|---|---|---|\n",
+        "| way | rests on | predicted | range | took | in the range | middle off by | wrong most | the path's own CPU-s/GB |\n\
+         |---|---|---|---|---|---|---|---|---|\n",
     );
     let [low, high] = predict::RANGE;
     let (mut held, mut all) = ([0; 2], [0; 2]);
@@ -336,9 +356,9 @@ fn predictions(results: &Results) -> String {
         let of = |name: &str| case.iter().filter_map(|sample| measured(sample, name)).collect::<Vec<_>>();
         let shape = case[0].parameters.get("shape").and_then(Quantity::word).unwrap_or("?");
         let series = &case[0].series;
-        let within = of(predict::IN_RANGE);
+        let (within, cost) = (of(predict::IN_RANGE), path_cost(results, &case));
         if within.is_empty() {
-            let _ = writeln!(out, "| {shape} | {series} | nothing | | | | | |");
+            let _ = writeln!(out, "| {shape} | {series} | nothing | | | | | | {cost} |");
             continue;
         }
         let kept = within.iter().filter(|is| **is > 0.0).count();
@@ -347,7 +367,7 @@ fn predictions(results: &Results) -> String {
         let said = case.iter().filter_map(|sample| sample.predicted.get(predict::TOOK)?.value());
         let _ = writeln!(
             out,
-            "| {shape} | {series} | {} | {} to {} | {} | {kept} of {} | {} | {} |",
+            "| {shape} | {series} | {} | {} to {} | {} | {kept} of {} | {} | {} | {cost} |",
             seconds(median(&said.collect::<Vec<_>>())),
             seconds(median(&of(low))),
             seconds(median(&of(high))),
@@ -427,6 +447,7 @@ mod tests {
         let of = |series: &str| Sample { series: series.into(), wall_s: 1.0, ..Sample::default() };
         let void = |sample: Sample| sample.measured(LOST_BY_A_SLOW_MACHINE, 1.0, "1");
         let mut results = results::all().unwrap().remove(0).1;
+        results.about.path = PathKind::Loopback;
 
         let copied = |series: &str, wall_s: f64| {
             let sample = Sample { bytes: 1 << 30, wall_s, ..of(series) };
@@ -465,6 +486,40 @@ mod tests {
         let told = lag(&results);
         let missed = "of 27 taken 26, named 0: **missed by 1 frames, in 1 of 3 runs**";
         assert!(told.contains("| 500 ms | – | – | – | – |") && told.contains(missed), "{told}");
+    }
+
+    #[test]
+    fn each_row_has_what_its_path_cost_or_that_nobody_noted_it_or_that_there_was_none() {
+        let of = |series: &str, cost: Option<f64>| Sample {
+            series: series.into(),
+            wall_s: 1.0,
+            wire_cpu_s_per_gb: cost,
+            ..Sample::default()
+        };
+        let far = |cost| of("slots", cost).measured(LOST_BY_A_SLOW_MACHINE, 0.0, "1");
+        let mut results = results::all().unwrap().remove(0).1;
+        let near = of("slots", None);
+        let cost = |results: &Results| path_cost(results, &results.samples.iter().collect::<Vec<_>>());
+        results.about.path =
+            PathKind::Testbed { rtt_s: None, rate_bits_per_s: None, loss: None, mtu_bytes: 1500 };
+        results.samples =
+            vec![far(Some(2.5)), near.clone(), far(Some(99.0)).measured(LOST_BY_A_SLOW_MACHINE, 1.0, "1")];
+        assert_eq!(cost(&results), "2.50", "of those alone that took the path and count");
+        assert_eq!(path_cost(&results, &[&near]), "–");
+        let told = slots(&results);
+        assert!(told.lines().nth(2).is_some_and(|row| row.ends_with("| 2.50 |")), "{told}");
+        for told in [told, lag(&results), scan(&results), growing(&results), predictions(&results)] {
+            let table: Vec<&str> = told.lines().filter(|line| line.starts_with('|')).collect();
+            let columns = |row: &&str| row.matches('|').count();
+            assert!(table.iter().all(|row| columns(row) == columns(&table[0])), "{told}");
+        }
+        results.samples = vec![far(None)];
+        assert_eq!(cost(&results), "not recorded");
+        // As before samples said it.
+        results.samples = vec![near];
+        assert_eq!(cost(&results), "not recorded");
+        results.about.path = PathKind::Loopback;
+        assert_eq!(cost(&results), "–");
     }
 
     /// The largest promise and the longest lag of this run are of two producers, and a third's promise was missed.
