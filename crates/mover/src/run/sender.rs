@@ -137,6 +137,7 @@ impl SendRun {
             pace.leave(Some(ledbat.rate()));
         }
         let gate = Gate::of(terms.disk.source.order.unwrap_or(order::SOURCE));
+        source.expect_requests(u64::from(terms.segment_bytes));
         let machine = Sender::new(terms.clone(), limits);
         Arc::new(SendRun {
             common: Common::new(terms, source.device(), (machine, ()), (number, Some(outbox))),

@@ -1,6 +1,6 @@
 //! Bytes from the source into a buffer: chunks segment by segment, small files in packs.
 
-use crate::endpoint::{Source, SourceFile};
+use crate::endpoint::{Source, SourceFile, is_direct_refused};
 use crate::failure::{self, Failure, FailureKind, Result};
 use std::io;
 use std::sync::Arc;
@@ -102,9 +102,7 @@ impl ChunkReader {
         ahead.begin(&*file, segments).map_err(|e| place(failure::of_io("read", &e)))?;
         match ahead.take(start, want as usize, buffer) {
             // What direct I/O refuses is read as ever.
-            Some(Err(error)) if error.kind() == io::ErrorKind::InvalidInput => {
-                self.read(buffer.payload_mut())
-            }
+            Some(Err(error)) if is_direct_refused(&error) => self.read(buffer.payload_mut()),
             None => self.read(buffer.payload_mut()),
             Some(read) => {
                 let got = read.map_err(|e| place(failure::of_io("read", &e)))?;

@@ -2,7 +2,7 @@
 
 use super::territory::Territory;
 use super::{Staging, partial_name};
-use crate::endpoint::PartialFile;
+use crate::endpoint::{PartialFile, is_direct_refused};
 use crate::plan::DIRECT_BYTES;
 use std::cell::RefCell;
 use std::io;
@@ -243,7 +243,7 @@ pub(in crate::endpoint::local) fn write_past_cache(
         _ => match write_direct(file, &bytes[..whole], 0, alignment) {
             Ok(()) => whole,
             // The file system takes no direct I/O of this after all, or there is no memory to spare.
-            Err(error) if is_refused(&error) => 0,
+            Err(error) if is_direct_refused(&error) => 0,
             Err(error) => return Err(error),
         },
     };
@@ -254,13 +254,6 @@ pub(in crate::endpoint::local) fn write_past_cache(
             file.write_all_at(&bytes[past..], past as u64)
         }
     }
-}
-
-pub(in crate::endpoint::local) fn is_refused(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::InvalidInput | io::ErrorKind::OutOfMemory | io::ErrorKind::Unsupported
-    )
 }
 
 thread_local! {
