@@ -434,6 +434,28 @@ fn of_files_that_have_no_place_on_the_medium_it_is_told_how_many_they_are() {
     assert!(!told.contains("order layout"), "{told}");
 }
 
+/// A mount point in the tree, and a second source: each device has a queue of its own, and all of it arrives.
+#[test]
+fn a_tree_on_several_devices_arrives_by_layout() {
+    let row = "several devices by layout";
+    if !can_mount(row) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let from = scratch.path("from");
+    std::fs::create_dir_all(from.join("mounted")).unwrap();
+    let Some(volume) = Volume::new(scratch.root(), "other", "ext4", 96) else { return };
+    let _bound = Volume::bound(&volume.path, &from.join("mounted"));
+    for (number, place) in [&from, &from.join("mounted")].into_iter().enumerate() {
+        (0..3).for_each(|at| large(&place.join(at.to_string()), 9 * MIB + number * 4096 + at));
+    }
+    for (streams, to) in [("1", "to1"), ("4", "to4")] {
+        copy(&scratch, false, &["--order", "layout", "--streams", streams], to).expect(0);
+        support::assert_same(&from, &scratch.path(to));
+        assert_no_litter(&scratch.path(to));
+    }
+}
+
 /// Asked for on a file system in memory, where there is nothing to go past: the copy is whole, and each side is told of
 /// once.
 #[test]

@@ -397,7 +397,7 @@ impl Source for LocalSource {
         self.remove_name(path, seen, is_end)
     }
 
-    /// By FIEMAP: one device for each file system, whatever it is made of.
+    /// By FIEMAP: within a file all lies on one device, its file system, whatever that is made of.
     fn layout(&self, entry: &Entry) -> Result<ExtentMap> {
         /// 32 bytes each, and as much again below.
         const EXTENTS_MAX: usize = 1 << 18;

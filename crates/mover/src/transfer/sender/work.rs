@@ -272,22 +272,28 @@ impl Sender {
     fn take_chunk(&mut self, stream: u16) -> Option<Task> {
         let rank = self.tasks.streams.range(..stream).count() as u64;
         let asker = Asker { rank, of: self.working_streams() as u64 };
-        for _ in 0..self.tasks.large.len() {
-            let &id = self.tasks.large.front()?;
+        let devices = self.tasks.large.in_turn(asker);
+        devices.into_iter().find_map(|device| self.take_chunk_of(device, asker))
+    }
+
+    fn take_chunk_of(&mut self, device: u64, asker: Asker) -> Option<Task> {
+        let files = self.tasks.large.files(device)?;
+        for _ in 0..files.len() {
+            let &id = files.front()?;
             let Some(Item { state: State::Large(large), .. }) = self.items.get_mut(&id) else {
-                self.tasks.large.pop_front();
+                files.pop_front();
                 continue;
             };
             // With nothing to read, for what was wanted has come meanwhile, it takes no slot: there would be
             // no look at its source that gives it back.
             if large.queue.is_empty() {
                 large.is_listed = false;
-                self.tasks.large.pop_front();
+                files.pop_front();
                 continue;
             }
             if !large.holds_slot {
                 if self.tasks.started >= self.limits.concurrency {
-                    self.tasks.large.rotate_left(1);
+                    files.rotate_left(1);
                     continue;
                 }
                 large.holds_slot = true;
@@ -295,15 +301,16 @@ impl Sender {
             }
             let Some(chunk) = self.tasks.dealer.pick(id, &large.queue, asker) else {
                 // What is left of it is for others.
-                self.tasks.large.rotate_left(1);
+                files.rotate_left(1);
                 continue;
             };
             large.queue.remove(chunk, chunk + 1);
             large.being_read.push(chunk);
             if large.queue.is_empty() {
                 large.is_listed = false;
-                self.tasks.large.pop_front();
+                files.pop_front();
             }
+            self.tasks.large.serve(device);
             return Some(Task::Chunk(id, chunk));
         }
         None
@@ -311,10 +318,10 @@ impl Sender {
 
     /// A file has chunks to read: it stands in their queue once, however often something of it is wanted.
     pub(super) fn list(&mut self, id: EntryId) {
-        if let Some(Item { state: State::Large(large), .. }) = self.items.get_mut(&id)
+        if let Some(Item { state: State::Large(large), entry, .. }) = self.items.get_mut(&id)
             && !std::mem::replace(&mut large.is_listed, true)
         {
-            self.tasks.large.push_back(id);
+            self.tasks.large.push(entry.evidence.device, id);
         }
     }
 

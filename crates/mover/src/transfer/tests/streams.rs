@@ -126,3 +126,40 @@ fn a_file_that_was_repaired_in_several_places_gives_way_to_the_next_before_it_is
     sender.hear(Say::Want(vec![(second, compare(2))])).unwrap();
     assert_eq!(work_off(&mut sender), [(1, 0), (1, 1)], "nothing of the first is in flight any more");
 }
+
+/// As where a mount point lies in the tree, or two sources on two disks.
+#[test]
+fn by_layout_streams_read_from_all_devices_at_once_and_each_chunk_comes_once() {
+    let now = Duration::ZERO;
+    let source = DiskSide { order: Some(Order::Layout), ..DiskSide::default() };
+    let disk = Disk { source, ..Disk::default() };
+    let terms = Terms { chunk_bytes: CHUNK, segment_bytes: CHUNK as u32, disk, ..terms() };
+    let on = |name: &str, device| {
+        let file = file(name, 4 * CHUNK);
+        Entry { evidence: Evidence { device, ..file.evidence }, ..file }
+    };
+    let files = vec![on("a", 7), on("b", 7), on("mounted/c", 8), on("mounted/d", 8)];
+    for streams in [1, 2, 3] {
+        let mut sender = Sender::new(terms.clone(), sender::Limits::for_path(&terms, None));
+        let first = sender.offer(files.clone());
+        (0..streams).for_each(|stream| assert!(sender.stream_up(stream)));
+        sender
+            .hear(Say::Want((first.0..first.0 + 4).map(|id| (EntryId(id), Want::Whole)).collect()))
+            .unwrap();
+        let mut taken: Vec<(u64, EntryId, u64)> = Vec::new();
+        for turn in 0..16 {
+            match sender.next_work(turn % streams, now) {
+                Next::Work(Work::Chunk(entry, chunk, _)) => {
+                    taken.push((entry.evidence.device, entry.id, chunk));
+                }
+                other => panic!("{streams} streams, {turn}: {other:?}"),
+            }
+        }
+        let devices: Vec<u64> = taken.iter().take(2).map(|(device, ..)| *device).collect();
+        assert_eq!(devices, [7, 8], "{streams} streams");
+        let mut chunks: Vec<(EntryId, u64)> = taken.iter().map(|(_, id, chunk)| (*id, *chunk)).collect();
+        chunks.sort_unstable();
+        chunks.dedup();
+        assert_eq!(chunks.len(), 16, "{streams} streams: {taken:?}");
+    }
+}
