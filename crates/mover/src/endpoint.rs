@@ -349,6 +349,14 @@ pub trait PartialFile: Send + Sync {
         None
     }
 
+    /// What was synced of it is read back from now on: what a cache may answer with in the medium's stead is dropped.
+    /// Called once in each round, before the first read. Best effort.
+    fn expect_read_back(&self) {}
+
+    /// A read of the file of [`PartialFile::to_read_back`] was refused ([`is_direct_refused`]): from now on there is
+    /// none, and [`PartialFile::read_back`] goes through the page cache, dropped before.
+    fn refuse_direct_reads(&self) {}
+
     /// Reads back from the medium, past the page cache where that can be had.
     ///
     /// # Errors
