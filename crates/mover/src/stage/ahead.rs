@@ -1,4 +1,5 @@
-//! Reading ahead past the page cache: the next segments of a chunk are on their way while one is digested and sent.
+//! Reading ahead past the page cache: the next segments of a chunk, and the first ones of the chunk behind it, are on
+//! their way while one is digested and sent.
 //!
 //! The page cache reads ahead by itself; past it nobody does, and one read at a time leaves a disk idle between two.
 //! The memory of what is read is swapped with the frame's, so nothing is copied.
@@ -114,6 +115,11 @@ impl Ahead {
             self.ended.push(done);
         }
         self.spare.extend(self.ended.drain(..).map(|done| done.request.memory));
+    }
+
+    /// Whether reads are under way, and another one may be: all that was to begin did.
+    pub fn has_room(&self) -> bool {
+        !self.is_idle() && !self.is_full()
     }
 
     fn is_idle(&self) -> bool {

@@ -47,6 +47,11 @@ impl ChunkReader {
         ChunkReader { file, rule, sparse, is_whole_file, at, end: size.min(at + terms.chunk_bytes) }
     }
 
+    /// Its segments that are not read yet.
+    pub fn segments(&self) -> Segments {
+        Segments { at: self.at, end: self.end, bytes: self.rule.segment_bytes }
+    }
+
     /// What the digests of all segments of the chunk join to.
     pub fn join(&self, segments: &[Digest]) -> Digest {
         digest::join(segments, self.is_whole_file)
@@ -98,8 +103,7 @@ impl ChunkReader {
             return self.read(buffer.payload_mut());
         }
         let file = self.file.clone();
-        let segments = Segments { at: start, end: self.end, bytes: self.rule.segment_bytes };
-        ahead.begin(&*file, segments).map_err(|e| place(failure::of_io("read", &e)))?;
+        ahead.begin(&*file, self.segments()).map_err(|e| place(failure::of_io("read", &e)))?;
         match ahead.take(start, want as usize, buffer) {
             // What direct I/O refuses is read as ever.
             Some(Err(error)) if is_direct_refused(&error) => self.read(buffer.payload_mut()),
@@ -108,8 +112,7 @@ impl ChunkReader {
                 let got = read.map_err(|e| place(failure::of_io("read", &e)))?;
                 self.at = start + want;
                 // In the room that this one made.
-                let segments = Segments { at: self.at, ..segments };
-                ahead.begin(&*file, segments).map_err(|e| place(failure::of_io("read", &e)))?;
+                ahead.begin(&*file, self.segments()).map_err(|e| place(failure::of_io("read", &e)))?;
                 match got < want as usize {
                     true => Err(place(became_shorter())),
                     false => Ok(Segment::Data(want as usize)),

@@ -5,7 +5,7 @@ use super::{Check, Copy, Handed, Item, Large, Limits, Next, Retry, Sender, State
 use crate::order::{Asker, Layout};
 use std::time::Duration;
 use thalweg_wire::digest;
-use thalweg_wire::message::{Run, Seal, Steer, TransferMessage as Say};
+use thalweg_wire::message::{Order, Run, Seal, Steer, TransferMessage as Say};
 use thalweg_wire::{Digest, EntryId, Evidence};
 
 /// What became of a task that a stream says it is through with.
@@ -104,6 +104,43 @@ impl Sender {
             handed.push(Handed { task, at: now, sent: false, hedged: is_hedge, damaged: Vec::new() });
         }
         Next::Work(work)
+    }
+
+    /// The chunk of this file that `stream` is to send behind the one that it sends now, handed out before it asks for
+    /// work: so that it is read meanwhile. `None` where something else comes next, where the order of requests goes by
+    /// who asks or by when reads end, and near the end, for streams that would go idle.
+    pub fn take_ahead(&mut self, stream: u16, id: EntryId, now: Duration) -> Option<(u64, Copy)> {
+        self.tasks.clock = self.tasks.clock.max(now);
+        let is_bound = matches!(self.terms.disk.source.order, Some(Order::Strict | Order::Serial));
+        let packs_first = stream.is_multiple_of(2) && !self.tasks.small.is_empty();
+        let may_take = !self.is_over()
+            && self.tasks.streams.contains_key(&stream)
+            && !self.stands_by(stream)
+            && !self.is_full(stream);
+        if is_bound || packs_first || !may_take || !self.tasks.checks.is_empty() {
+            return None;
+        }
+        let asker = self.asker(stream);
+        let device = self.tasks.large.in_turn(asker).first().copied()?;
+        if self.tasks.large.files(device)?.front() != Some(&id) {
+            return None;
+        }
+        let Item { state: State::Large(large), .. } = self.items.get(&id)? else { return None };
+        if !large.holds_slot || !large.compare.is_empty() || large.queue.len() <= asker.of {
+            return None;
+        }
+        let task = self.take_chunk_of(device, asker)?;
+        let Work::Chunk(_, chunk, copy) = self.work_of(&task)? else { return None };
+        if let Some(handed) = self.tasks.streams.get_mut(&stream) {
+            handed.push(Handed { task, at: now, sent: false, hedged: false, damaged: Vec::new() });
+        }
+        Some((chunk, copy))
+    }
+
+    /// Whether a chunk that was handed to a stream, and that it has not sent, is still its own.
+    pub fn still_has(&self, stream: u16, entry: EntryId, chunk: u64) -> bool {
+        let is_it = |handed: &Handed| !handed.sent && handed.task == Task::Chunk(entry, chunk);
+        self.tasks.streams.get(&stream).is_some_and(|handed| handed.iter().any(is_it))
     }
 
     /// A chunk went out on `stream`, with the digest of what was read.
@@ -270,10 +307,14 @@ impl Sender {
     }
 
     fn take_chunk(&mut self, stream: u16) -> Option<Task> {
-        let rank = self.tasks.streams.range(..stream).count() as u64;
-        let asker = Asker { rank, of: self.working_streams() as u64 };
+        let asker = self.asker(stream);
         let devices = self.tasks.large.in_turn(asker);
         devices.into_iter().find_map(|device| self.take_chunk_of(device, asker))
+    }
+
+    fn asker(&self, stream: u16) -> Asker {
+        let rank = self.tasks.streams.range(..stream).count() as u64;
+        Asker { rank, of: self.working_streams() as u64 }
     }
 
     fn take_chunk_of(&mut self, device: u64, asker: Asker) -> Option<Task> {

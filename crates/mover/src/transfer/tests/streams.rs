@@ -1,6 +1,7 @@
 //! What streams are handed, how deep, and in which order.
 
 use super::*;
+use crate::transfer::Copy;
 use thalweg_wire::message::{Disk, DiskSide, Order, Steer};
 
 #[test]
@@ -161,5 +162,65 @@ fn by_layout_streams_read_from_all_devices_at_once_and_each_chunk_comes_once() {
         chunks.sort_unstable();
         chunks.dedup();
         assert_eq!(chunks.len(), 16, "{streams} streams: {taken:?}");
+    }
+}
+
+/// The chunk that a stream takes while it sends another.
+#[test]
+fn a_chunk_that_is_taken_ahead_is_the_streams_own_until_it_is_lost() {
+    let now = Duration::ZERO;
+    let (mut sender, large) = wanted(None, vec![file("large", 10 * CHUNK)]);
+    let first = |work| match work {
+        Next::Work(Work::Chunk(_, chunk, _)) => chunk,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(first(sender.next_work(0, now)), 0);
+    assert_eq!(sender.take_ahead(0, large, now), Some((1, Copy::First)));
+    assert!(sender.still_has(0, large, 1) && !sender.still_has(1, large, 1));
+    assert_eq!(first(sender.next_work(1, now)), 2);
+    sender.chunk_sent(0, large, 0, Digest::default());
+    sender.chunk_sent(0, large, 1, Digest::default());
+    assert!(!sender.still_has(0, large, 1), "it was sent");
+    // What a stream had goes back with it.
+    assert_eq!(first(sender.next_work(0, now)), 3);
+    assert_eq!(sender.take_ahead(0, large, now), Some((4, Copy::First)));
+    assert!(sender.stream_lost(0));
+    assert!(!sender.still_has(0, large, 4));
+    let rest: Vec<u64> = (0..9).map(|_| first(sender.next_work(1, now))).collect();
+    assert_eq!(rest, [0, 1, 3, 4, 5, 6, 7, 8, 9]);
+}
+
+#[test]
+fn nothing_is_taken_ahead_that_is_not_the_streams_next_or_that_another_would_lack() {
+    let now = Duration::ZERO;
+    let begun = |depth, files| {
+        let (mut sender, first) = wanted(depth, files);
+        assert!(matches!(sender.next_work(1, now), Next::Work(Work::Chunk(..))));
+        (sender, first)
+    };
+    // With two streams two chunks are left for them.
+    let (mut sender, large) = begun(None, vec![file("large", 4 * CHUNK)]);
+    assert_eq!(sender.take_ahead(1, large, now), Some((1, Copy::First)));
+    assert_eq!(sender.take_ahead(1, large, now), None);
+    // It has all under way that it may have.
+    let (mut sender, large) = begun(Some(1), vec![file("large", 10 * CHUNK)]);
+    assert_eq!(sender.take_ahead(1, large, now), None);
+    // Even streams look for small files first.
+    let (mut sender, large) = begun(None, vec![file("large", 10 * CHUNK), file("small", 10)]);
+    assert_eq!(sender.take_ahead(0, large, now), None);
+    assert!(sender.take_ahead(1, large, now).is_some());
+    // Another file, a stream that is not there.
+    assert_eq!(sender.take_ahead(1, EntryId(large.0 + 1), now), None);
+    assert_eq!(sender.take_ahead(7, large, now), None);
+    for order in [Order::Strict, Order::Serial] {
+        let source = DiskSide { order: Some(order), ..DiskSide::default() };
+        let disk = Disk { source, ..Disk::default() };
+        let terms = Terms { chunk_bytes: CHUNK, segment_bytes: CHUNK as u32, disk, ..terms() };
+        let mut sender = Sender::new(terms.clone(), sender::Limits::for_path(&terms, None));
+        let large = sender.offer(vec![file("large", 10 * CHUNK)]);
+        assert!(sender.stream_up(0));
+        sender.hear(Say::Want(vec![(large, Want::Whole)])).unwrap();
+        assert!(matches!(sender.next_work(0, now), Next::Work(Work::Chunk(..))));
+        assert_eq!(sender.take_ahead(0, large, now), None, "{order:?}");
     }
 }
