@@ -97,6 +97,8 @@ impl SendRun {
             let mut state = self.lock();
             let taken = state.machine.take_ahead(lane.stream, entry.id, self.clock.now());
             let turn = self.gate.as_ref().filter(|_| taken.is_some()).map(Gate::draw);
+            // Offers of what was found meanwhile.
+            self.pump(&mut state);
             drop(state);
             // Those before it were handed out to streams that make their requests now.
             if let Some(turn) = turn {
@@ -107,7 +109,7 @@ impl SendRun {
         let Some((_, chunk, _)) = &lane.drawn else { return false };
         let next = ChunkReader::new(reader.file.clone(), entry, *chunk, &self.common.terms);
         // What cannot be begun is read, and fails, when it is wanted.
-        let _ = lane.ahead.begin(&*reader.file, next.segments());
+        let _ = self.reads(|| lane.ahead.begin(&*reader.file, next.segments()));
         true
     }
 

@@ -120,6 +120,8 @@ impl Sender {
         if is_bound || packs_first || !may_take || !self.tasks.checks.is_empty() {
             return None;
         }
+        // A stream that goes on like this does not ask for work until its file ends.
+        self.flush_offers();
         let asker = self.asker(stream);
         let device = self.tasks.large.in_turn(asker).first().copied()?;
         if self.tasks.large.files(device)?.front() != Some(&id) {

@@ -224,3 +224,16 @@ fn nothing_is_taken_ahead_that_is_not_the_streams_next_or_that_another_would_lac
         assert_eq!(sender.take_ahead(0, large, now), None, "{order:?}");
     }
 }
+
+/// Else what the scan finds behind a large file would wait until that file ends.
+#[test]
+fn what_was_found_meanwhile_is_offered_when_a_chunk_is_taken_ahead() {
+    let now = Duration::ZERO;
+    let (mut sender, large) = wanted(None, vec![file("large", 10 * CHUNK)]);
+    assert!(matches!(sender.next_work(0, now), Next::Work(Work::Chunk(..))));
+    while sender.take_action().is_some() {}
+    sender.offer_soon(file("found", 10));
+    assert!(!sender.has_to_say(), "it waits for others");
+    assert!(sender.take_ahead(0, large, now).is_some());
+    assert!(sender.has_to_say());
+}
