@@ -40,14 +40,14 @@ impl Ahead {
     }
 
     /// Begins to read `segments` of `file`, as many as may be under way: those that go past the page cache and are not
-    /// under way yet.
+    /// under way yet. Where that has as many as may be under way, none behind those: each costs a look.
     pub fn begin(&mut self, file: &dyn SourceFile, segments: Segments) -> io::Result<()> {
         if segments.end - segments.at.min(segments.end) <= segments.bytes && self.is_idle() {
             // A single one is read when it is wanted.
             return Ok(());
         }
-        let mut at = segments.at;
-        while at < segments.end {
+        let (mut at, mut looks) = (segments.at, depth_of(&self.disk));
+        while at < segments.end && looks > 0 {
             let want = segments.bytes.min(segments.end - at);
             if !self.knows(at) {
                 if self.is_full() {
@@ -56,6 +56,7 @@ impl Ahead {
                 let Some((direct, alignment)) = file.direct(at, want) else {
                     // It is read when it is wanted, from the page cache.
                     at += want;
+                    looks -= 1;
                     continue;
                 };
                 let unit = alignment.offset as usize;
