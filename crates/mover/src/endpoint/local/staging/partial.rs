@@ -320,14 +320,14 @@ pub(in crate::endpoint::local) fn write_direct(
 
 /// The digest of a file of so many bytes, of fewer if it has fewer, read from the medium, past the page cache where
 /// that can be had. `is_from_medium`: there every direct read comes from the medium. Memory is that of one buffer of at
-/// most 1 MiB, of what this process may have for such.
+/// most 1 MiB, of what this process may have for such; a smaller one where that is taken.
 pub(in crate::endpoint::local) fn digest_back(
     file: &File,
     bytes: u64,
     is_from_medium: bool,
 ) -> io::Result<Digest> {
     let piece = usize::try_from(bytes).unwrap_or(usize::MAX).clamp(1, BOUNCE_BYTES_MAX);
-    let mut buffer = Buffer::new(piece.next_multiple_of(BLOCK_BYTES))?;
+    let mut buffer = of_at_most(piece.next_multiple_of(BLOCK_BYTES))?;
     let fits = |alignment: DirectAlignment| {
         (buffer.as_ptr() as usize).is_multiple_of(alignment.memory as usize)
             && buffer.len().is_multiple_of(alignment.offset as usize)
@@ -342,6 +342,16 @@ pub(in crate::endpoint::local) fn digest_back(
             file.set_direct(false)?;
             let _ = file.advise(Advice::DontNeed, 0, 0);
             digest_by(file, &mut buffer, bytes)
+        }
+        other => other,
+    }
+}
+
+/// A buffer of so many bytes, whole blocks, or of fewer where this process may have no more: that costs time only.
+fn of_at_most(bytes: usize) -> io::Result<Buffer> {
+    match Buffer::new(bytes) {
+        Err(error) if error.kind() == io::ErrorKind::OutOfMemory && bytes > BLOCK_BYTES => {
+            of_at_most((bytes / 2).next_multiple_of(BLOCK_BYTES))
         }
         other => other,
     }
