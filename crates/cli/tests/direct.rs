@@ -205,11 +205,46 @@ fn large_files_past_the_page_cache_leave_nothing_in_it_at_either_side() {
         return skipped(row, "needs fincore");
     };
     assert_eq!((read, written), (0, 0));
-    // By itself writing goes past it and reading does not; and what can be seen is seen.
-    assert_eq!(copied(&[], "by itself"), Some((bytes as u64, 0)));
+    // By itself, too, where the kernel says what is cached. Smaller requests go through it; what can be seen is seen.
+    let held = thalweg_sys::Dir::open(&from).unwrap();
+    let is_told = held.open_read(b"x").unwrap().cached_bytes(0, 1).is_ok();
+    let left = if is_told { 0 } else { bytes as u64 };
+    assert_eq!(copied(&[], "by itself"), Some((left, 0)));
+    assert_eq!(copied(&["--request", "512KiB"], "by small requests"), Some((bytes as u64, 0)));
     let (_, written) = copied(&["--direct", "off"], "off").unwrap();
     assert!(written >= bytes as u64 / 2, "{written}");
     assert!(std::fs::read(volume.path.join("direct")).unwrap() == std::fs::read(from.join("x")).unwrap());
+}
+
+/// What somebody has in the page cache is memory: it is read from there, also beside what is not, and stays.
+#[test]
+fn what_is_in_the_page_cache_is_read_from_there_and_stays() {
+    let row = "a source in the page cache";
+    let scratch = Scratch::new();
+    let volume = can_mount(row).then(|| Volume::new(scratch.root(), "ext4", "ext4", 200)).flatten();
+    let Some(volume) = volume else { return skipped(row, "needs ext4") };
+    let bytes = 40 * MIB + 777;
+    let from = volume.path.join("x");
+    large(&from, bytes);
+    for (to, warm) in [("all", 0..bytes), ("in part", 5 * MIB..21 * MIB), ("nothing", 0..0)] {
+        forget_cached(&from);
+        let file = std::fs::File::open(&from).unwrap();
+        let mut piece = vec![0; MIB];
+        for start in warm.clone().step_by(MIB) {
+            let end = warm.end.min(start + MIB);
+            file.read_exact_at(&mut piece[..end - start], start as u64).unwrap();
+        }
+        let Some(before) = cached_bytes(&from) else { return skipped(row, "needs fincore") };
+        assert!(before >= warm.len() as u64, "{to}: {before}");
+        let to = volume.path.join(to);
+        let command = with(with(scratch.thalweg(), ["cp", "--json", "--quiet"]), [&from, &to]);
+        Running::start(command).end(PATIENCE).expect(0);
+        // The kernel may take a few pages of its own accord where memory is short.
+        let after = cached_bytes(&from).unwrap();
+        assert!(after >= warm.len() as u64 / 4 * 3, "{to:?}: {before} before, {after} after");
+        assert!(std::fs::read(&to).unwrap() == std::fs::read(&from).unwrap(), "{to:?}");
+        std::fs::remove_file(to).unwrap();
+    }
 }
 
 /// Where direct I/O does not pay, or holes are to be made: a large file is written through the page cache and does not
@@ -287,6 +322,12 @@ fn the_plan_says_how_disks_are_used_and_why() {
     assert_eq!(asked["direct"]["destination"]["value"], "auto");
     assert_eq!(asked["order"]["destination"]["value"], "serial");
     let automatic = plan(&[]);
+    assert_eq!(automatic["direct"]["source"]["value"], "auto");
+    let why = automatic["direct"]["source"]["why"].as_str().unwrap();
+    assert!(why.contains("what the page cache lacks is read past it, from 16 MiB on"), "{why}");
+    let small = plan(&["--request", "512KiB"]);
+    let why = small["direct"]["source"]["why"].as_str().unwrap();
+    assert!(why.contains("through the page cache"), "{why}");
     assert_eq!(automatic["order"]["source"]["value"], "loose");
     assert_eq!(automatic["order"]["destination"]["value"], "none");
     let engine = automatic["engine"]["value"].as_str().unwrap();
@@ -391,6 +432,28 @@ fn of_files_that_have_no_place_on_the_medium_it_is_told_how_many_they_are() {
     assert_eq!(std::fs::read(memory.path("both/other")).unwrap(), std::fs::read(&other).unwrap());
     let told = copy(&[&on_disk], "one");
     assert!(!told.contains("order layout"), "{told}");
+}
+
+/// A mount point in the tree, and a second source: each device has a queue of its own, and all of it arrives.
+#[test]
+fn a_tree_on_several_devices_arrives_by_layout() {
+    let row = "several devices by layout";
+    if !can_mount(row) {
+        return;
+    }
+    let scratch = Scratch::new();
+    let from = scratch.path("from");
+    std::fs::create_dir_all(from.join("mounted")).unwrap();
+    let Some(volume) = Volume::new(scratch.root(), "other", "ext4", 96) else { return };
+    let _bound = Volume::bound(&volume.path, &from.join("mounted"));
+    for (number, place) in [&from, &from.join("mounted")].into_iter().enumerate() {
+        (0..3).for_each(|at| large(&place.join(at.to_string()), 9 * MIB + number * 4096 + at));
+    }
+    for (streams, to) in [("1", "to1"), ("4", "to4")] {
+        copy(&scratch, false, &["--order", "layout", "--streams", streams], to).expect(0);
+        support::assert_same(&from, &scratch.path(to));
+        assert_no_litter(&scratch.path(to));
+    }
 }
 
 /// Asked for on a file system in memory, where there is nothing to go past: the copy is whole, and each side is told of

@@ -101,6 +101,10 @@ pub trait Source: Send + Sync {
     /// time.
     fn expect_reads(&self, _are_likely: bool) {}
 
+    /// Hears how many bytes most requests will have for the content of large files that are opened from now on. It may
+    /// choose by that how it reads them, and gives the same bytes whatever it hears. Takes no time.
+    fn expect_requests(&self, _bytes: u64) {}
+
     /// Number of the device that it rests on, as `st_dev`; `None` if there is none, or there are several.
     fn device(&self) -> Option<u64> {
         None
@@ -194,6 +198,15 @@ fn changed(entry: &Entry) -> Failure {
     Failure::new(FailureKind::Changed, "read", "the file changed since it was scanned").at(&entry.path)
 }
 
+/// Whether an error of a request past the page cache says that it may do through it: the file system does not take it
+/// that way, or there is no memory for it.
+pub fn is_direct_refused(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::InvalidInput | io::ErrorKind::OutOfMemory | io::ErrorKind::Unsupported
+    )
+}
+
 /// Takes what a scan finds.
 pub trait ScanSink {
     /// An entry. Returns the number it got (hard links name it); `None`: stop scanning.
@@ -231,9 +244,10 @@ pub trait SourceFile: Send + Sync {
     /// What the kernel says.
     fn next_hole(&self, offset: u64) -> io::Result<u64>;
 
-    /// The file, open for direct I/O, if what is at `offset` is best read that way; else, and where it does not fit the
-    /// alignment, [`SourceFile::read_at`].
-    fn direct(&self, _offset: u64) -> Option<(Arc<File>, DirectAlignment)> {
+    /// The file, open for direct I/O, if a request for so many bytes at `offset` is best made that way; else, where it
+    /// does not fit the alignment, and where the file system refuses it ([`is_direct_refused`]),
+    /// [`SourceFile::read_at`].
+    fn direct(&self, _offset: u64, _bytes: u64) -> Option<(Arc<File>, DirectAlignment)> {
         None
     }
 
@@ -334,6 +348,14 @@ pub trait PartialFile: Send + Sync {
     fn is_checked(&self, _chunk: u64) -> Option<bool> {
         None
     }
+
+    /// What was synced of it is read back from now on: what a cache may answer with in the medium's stead is dropped.
+    /// Called once in each round, before the first read. Best effort.
+    fn expect_read_back(&self) {}
+
+    /// A read of the file of [`PartialFile::to_read_back`] was refused ([`is_direct_refused`]): from now on there is
+    /// none, and [`PartialFile::read_back`] goes through the page cache, dropped before.
+    fn refuse_direct_reads(&self) {}
 
     /// Reads back from the medium, past the page cache where that can be had.
     ///

@@ -7,7 +7,7 @@
 //! | serial | the lowest that is left | when all before it have ended |
 //! | loose | the lowest that is left | when all before it have been made |
 //! | none | the lowest that is left | at once |
-//! | layout | a stream has a device; there the next by physical address | at once |
+//! | layout | a stream has a device ([`devices`], and within a file); there the next by physical address | at once |
 //!
 //! Every order hands out each chunk once; nothing is partitioned for good: what a stream does not take any more,
 //! because it is gone, falls to the others. Pure: it decides, and knows no time.
@@ -15,6 +15,8 @@
 use std::collections::{BTreeSet, HashMap};
 use thalweg_wire::EntryId;
 use thalweg_wire::message::Order;
+
+pub mod devices;
 
 /// At a source, if nobody says otherwise (004, section IV-B).
 pub const SOURCE: Order = Order::Loose;

@@ -14,7 +14,9 @@ mod sizes;
 
 mod window;
 
-pub use disk::{DIRECT_BYTES, DiskPlan, IO_DEPTH, disk_plan, order_name};
+pub use disk::{
+    DIRECT_BYTES, DIRECT_READ_BYTES, DIRECT_READ_REQUEST_BYTES, DiskPlan, IO_DEPTH, disk_plan, order_name,
+};
 pub(crate) use sizes::frame_bytes;
 use sizes::{FRAME_MORE_BYTES, chunk, for_frames, segment};
 pub use window::{Buffer, Window, window_of_buffers};
@@ -293,7 +295,7 @@ pub fn plan(asked: &Asked, path: &Path) -> Plan {
     Plan {
         // Nor more while it runs.
         streams_max: most.map_or(streams_max, |(most, _)| streams_max.min(most)),
-        disk: disk_plan(&asked.disk, tuned, asked.no_io_uring.clone()),
+        disk: disk_plan(&asked.disk, tuned, segment_bytes.value, asked.no_io_uring.clone()),
         streams,
         segment_bytes,
         chunk_bytes,

@@ -175,8 +175,8 @@ pub struct CopyArgs {
     /// Requests to a disk in flight for each stream (default: 4)
     #[arg(long, value_name = "N", value_parser = parse_io_depth)]
     pub io_depth: Option<u16>,
-    /// Past the page cache: auto (writing large files, where it pays), on, off; for one side source=on, for both
-    /// source=on,destination=off
+    /// Past the page cache: auto (large files, where it pays; what is in it is read from there), on, off; for one side
+    /// source=on, for both source=on,destination=off
     #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = knobs::parse_direct)]
     pub direct: Sides<Direct>,
     /// Order of requests: strict, serial, loose, none, layout (by the place on the medium); for one side source=serial,

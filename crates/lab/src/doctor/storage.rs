@@ -90,7 +90,7 @@ fn described(roots: &Roots, path: &Path, mount: &Mount, found: &mut Vec<Finding>
         name("file system"),
         format!("{} on {}, mounted at {}", mount.kind, mount.source, mount.point),
         match mount.kind.as_str() {
-            "ext4" | "xfs" => "large files are written past the page cache",
+            "ext4" | "xfs" => "large files are read and written past the page cache",
             "tmpfs" => "memory: nothing here outlives a power cut",
             "overlay" => "layers of a container: mount a volume for data",
             kind if kind.starts_with("nfs") || kind.starts_with("fuse") => {

@@ -11,6 +11,10 @@ macro_rules! handed_on {
             self.source.device()
         }
 
+        fn expect_requests(&self, bytes: u64) {
+            self.source.expect_requests(bytes);
+        }
+
         fn direct_is_missed(&self) -> bool {
             self.source.direct_is_missed()
         }

@@ -188,8 +188,8 @@ impl SourceFile for CutFile {
         Ok(self.file.next_hole(offset)?.min(self.end))
     }
 
-    fn direct(&self, offset: u64) -> Option<(Arc<File>, DirectAlignment)> {
-        self.file.direct(offset)
+    fn direct(&self, offset: u64, bytes: u64) -> Option<(Arc<File>, DirectAlignment)> {
+        self.file.direct(offset, bytes)
     }
 
     fn forget_cached(&self) {

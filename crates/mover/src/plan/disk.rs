@@ -47,9 +47,20 @@ pub const IO_DEPTH: u16 = 4;
 /// of the CPU, those of 1 MiB 0.4 and 0.3, where new pages are dear; where they are not, as much as before. Of files of
 /// 100 KB it saves nothing, for the bytes behind the last block take a page all the same.
 pub const DIRECT_BYTES: u64 = 128 << 10;
+/// From this size on a file is read past the page cache where that has nothing of it. Smaller ones are likely to be
+/// read again and have room there, and are over before requests in flight make up for the look at what is cached.
+pub const DIRECT_READ_BYTES: u64 = 16 << 20;
+/// Reading past the page cache pays in requests of this size and larger, whose memory is a huge page: at least 1.3
+/// times as fast as through it, for a fifth of the CPU. Smaller ones may be half as fast (docs/measurements.md, disks).
+pub const DIRECT_READ_REQUEST_BYTES: u64 = 1 << 20;
 
-/// Plans for disks. `no_ring`: why this machine has no io_uring, if it has none.
-pub fn disk_plan(asked: &Disk, tuned: Option<&Tuned>, no_ring: Option<String>) -> DiskPlan {
+/// Plans for disks, asked in requests of so many bytes. `no_ring`: why this machine has no io_uring, if it has none.
+pub fn disk_plan(
+    asked: &Disk,
+    tuned: Option<&Tuned>,
+    request_bytes: u32,
+    no_ring: Option<String>,
+) -> DiskPlan {
     let direct = |asked, found: fn(&Tuned) -> Option<Direct>, auto: &str| {
         let found = tuned.and_then(|tuned| Some((found(tuned)?, tuned.why())));
         match (asked, found) {
@@ -77,17 +88,24 @@ pub fn disk_plan(asked: &Disk, tuned: Option<&Tuned>, no_ring: Option<String>) -
             (false, Some(why)) => chosen("threads", format!("io_uring is not to be had: {why}")),
         },
         direct: [
-            direct(
-                asked.source.direct,
-                |tuned| tuned.direct_source,
-                "through the page cache, whose reading ahead measured faster",
-            ),
+            direct(asked.source.direct, |tuned| tuned.direct_source, &reading(request_bytes)),
             direct(asked.destination.direct, |tuned| tuned.direct_destination, &past_cache),
         ],
         order: [
             ordered(asked.source.order, order::SOURCE, "each request after the one before it was made"),
             ordered(asked.destination.order, order::DESTINATION, "data arrive mostly in order"),
         ],
+    }
+}
+
+/// How a source is read if nobody says otherwise, and why.
+fn reading(request_bytes: u32) -> String {
+    let (least, from) = (DIRECT_READ_REQUEST_BYTES, DIRECT_READ_BYTES >> 20);
+    match u64::from(request_bytes) < least {
+        true => format!("through the page cache: requests below {} MiB are slower past it", least >> 20),
+        false => format!(
+            "what the page cache lacks is read past it, from {from} MiB on, on ext4 and XFS: measured faster"
+        ),
     }
 }
 
@@ -99,5 +117,21 @@ pub fn order_name(order: Order) -> &'static str {
         Order::Loose => "loose",
         Order::None => "none",
         Order::Layout => "layout",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_plan_says_by_the_size_of_requests_which_way_a_source_is_read() {
+        let source = |request_bytes| {
+            let [source, _] = disk_plan(&Disk::default(), None, request_bytes, None).direct;
+            assert_eq!(source.value, "auto");
+            source.why
+        };
+        assert!(source(1 << 20).starts_with("what the page cache lacks is read past it, from 16 MiB on"));
+        assert!(source(512 << 10).starts_with("through the page cache: requests below 1 MiB"));
     }
 }

@@ -20,12 +20,14 @@ use crate::stage::read::OpenFiles;
 use crate::stage::send::Outlet;
 use crate::stage::turn::Gate;
 use crate::stage::{Booking, Stage};
+use crate::transfer::Copy;
 use crate::transfer::sender::{Action, Limits, Next, Progress, Sender, Work};
 use crate::tune::ledbat::{Ledbat, Sample};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
+use thalweg_wire::Entry;
 use thalweg_wire::message::{
     Heartbeat, ScanTotals, Steer, Terms, TransferMessage, TransferNumber, WaitingFor,
 };
@@ -85,6 +87,8 @@ pub struct SendLane {
     /// Since when there is nothing to do, and whether that is because nothing more may be under way.
     idle: Option<(Instant, bool)>,
     ahead: Ahead,
+    /// The chunk that it sends next: it has its turn, and its first segments may be under way.
+    drawn: Option<(Arc<Entry>, u64, Copy)>,
 }
 
 impl SendLane {
@@ -101,6 +105,7 @@ impl SendLane {
             buffer: FrameBuffer::new(payload_bytes)?,
             idle: None,
             ahead: Ahead::new(terms.disk, payload_bytes),
+            drawn: None,
         })
     }
 
@@ -139,6 +144,7 @@ impl SendRun {
             pace.leave(Some(ledbat.rate()));
         }
         let gate = Gate::of(terms.disk.source.order.unwrap_or(order::SOURCE));
+        source.expect_requests(u64::from(terms.segment_bytes));
         let machine = Sender::new(terms.clone(), limits);
         Arc::new(SendRun {
             common: Common::new(terms, source.device(), (machine, ()), (number, Some(outbox))),
@@ -344,7 +350,7 @@ impl SendRun {
     /// # Errors
     /// When the stream is gone. Everything else is told to the machine.
     pub fn work(&self, lane: &mut SendLane, outlet: &mut dyn Outlet) -> io::Result<Did> {
-        let (next, turn, is_held_back, stands_by) = {
+        let (next, turn, is_drawn, is_held_back, stands_by) = {
             let mut state = self.lock();
             if state.end.is_closed {
                 return Ok(Did::Over);
@@ -352,14 +358,26 @@ impl SendRun {
             if outlet.is_over() {
                 return Ok(Did::Nothing(None));
             }
-            let next = state.machine.next_work(lane.stream, self.clock.now());
+            // It may have been taken back meanwhile.
+            let drawn = lane.drawn.take();
+            let drawn =
+                drawn.filter(|(entry, chunk, _)| state.machine.still_has(lane.stream, entry.id, *chunk));
+            let is_drawn = drawn.is_some();
+            let next = match drawn {
+                Some((entry, chunk, copy)) => Next::Work(Work::Chunk(entry, chunk, copy)),
+                None => state.machine.next_work(lane.stream, self.clock.now()),
+            };
             // In the order in which chunks are handed out.
-            let is_read = matches!(next, Next::Work(Work::Chunk(..) | Work::Compare(..)));
+            let is_read = !is_drawn && matches!(next, Next::Work(Work::Chunk(..) | Work::Compare(..)));
             let turn = self.gate.as_ref().filter(|_| is_read).map(Gate::draw);
             self.pump(&mut state);
             let stands_by = matches!(next, Next::Wait(_)) && state.machine.stands_by(lane.stream);
-            (next, turn, state.machine.is_held_back(lane.stream), stands_by)
+            (next, turn, is_drawn, state.machine.is_held_back(lane.stream), stands_by)
         };
+        if !is_drawn {
+            // Of a chunk that was broken off, or taken back.
+            lane.ahead.forget();
+        }
         let idle = matches!(next, Next::Wait(_)).then(|| (Instant::now(), is_held_back));
         if let Some((since, was_held_back)) = std::mem::replace(&mut lane.idle, idle) {
             let waited = since.elapsed();

@@ -1,4 +1,5 @@
-//! Reading ahead past the page cache: the next segments of a chunk are on their way while one is digested and sent.
+//! Reading ahead past the page cache: the next segments of a chunk, and the first ones of the chunk behind it, are on
+//! their way while one is digested and sent.
 //!
 //! The page cache reads ahead by itself; past it nobody does, and one read at a time leaves a disk idle between two.
 //! The memory of what is read is swapped with the frame's, so nothing is copied.
@@ -7,7 +8,6 @@ use crate::endpoint::SourceFile;
 use crate::endpoint::together::{depth_of, queue_for};
 use crate::link::{FrameBuffer, PAYLOAD_ALIGNMENT};
 use std::io;
-use std::sync::Arc;
 use thalweg_sys::queue::Operation;
 use thalweg_sys::{Buffer, Done, Memory, Queue, Request};
 use thalweg_wire::message::Disk;
@@ -39,31 +39,36 @@ impl Ahead {
         Ahead { disk, queue: None, frame_bytes, spare: Vec::new(), ended: Vec::new() }
     }
 
-    /// Begins to read `segments` of `file`, as many as may be under way, those that are not yet. Where they do not go
-    /// past the page cache, nothing.
+    /// Begins to read `segments` of `file`, as many as may be under way: those that go past the page cache and are not
+    /// under way yet. Where that has as many as may be under way, none behind those: each costs a look.
     pub fn begin(&mut self, file: &dyn SourceFile, segments: Segments) -> io::Result<()> {
         if segments.end - segments.at.min(segments.end) <= segments.bytes && self.is_idle() {
             // A single one is read when it is wanted.
             return Ok(());
         }
-        let Some((direct, alignment)) = file.direct(segments.at) else { return Ok(()) };
-        let unit = alignment.offset as usize;
-        let mut at = segments.at;
-        while at < segments.end {
+        let (mut at, mut looks) = (segments.at, depth_of(&self.disk));
+        while at < segments.end && looks > 0 {
             let want = segments.bytes.min(segments.end - at);
-            let room = self.frame_bytes - PAYLOAD_ALIGNMENT;
-            let bytes = (want as usize).next_multiple_of(unit);
             if !self.knows(at) {
+                if self.is_full() {
+                    return Ok(());
+                }
+                let Some((direct, alignment)) = file.direct(at, want) else {
+                    // It is read when it is wanted, from the page cache.
+                    at += want;
+                    looks -= 1;
+                    continue;
+                };
+                let unit = alignment.offset as usize;
+                let room = self.frame_bytes - PAYLOAD_ALIGNMENT;
+                let bytes = (want as usize).next_multiple_of(unit);
                 let fits = bytes <= room
                     && at.is_multiple_of(unit as u64)
                     && PAYLOAD_ALIGNMENT.is_multiple_of(alignment.memory as usize);
                 if self.queue.is_none() {
                     self.queue = queue_for(&self.disk, depth_of(&self.disk));
                 }
-                let Some(queue) = &mut self.queue else { return Ok(()) };
-                if !fits || queue.in_flight() + self.ended.len() >= queue.depth() {
-                    return Ok(());
-                }
+                let Some(queue) = self.queue.as_mut().filter(|_| fits) else { return Ok(()) };
                 let memory = match self.spare.pop() {
                     Some(memory) => memory,
                     None => match Buffer::spare(self.frame_bytes) {
@@ -72,7 +77,7 @@ impl Ahead {
                         Err(_) => return Ok(()),
                     },
                 };
-                let (operation, file, start) = (Operation::Read, Arc::clone(&direct), PAYLOAD_ALIGNMENT);
+                let (operation, file, start) = (Operation::Read, direct, PAYLOAD_ALIGNMENT);
                 let request = Request { operation, file, memory, start, bytes, offset: at, tag: at };
                 queue.push(request).map_err(|(error, _)| error)?;
             }
@@ -113,8 +118,17 @@ impl Ahead {
         self.spare.extend(self.ended.drain(..).map(|done| done.request.memory));
     }
 
+    /// Whether reads are under way, and another one may be: all that was to begin did.
+    pub fn has_room(&self) -> bool {
+        !self.is_idle() && !self.is_full()
+    }
+
     fn is_idle(&self) -> bool {
         self.ended.is_empty() && self.queue.as_ref().is_none_or(|queue| queue.in_flight() == 0)
+    }
+
+    fn is_full(&self) -> bool {
+        self.queue.as_ref().is_some_and(|queue| queue.in_flight() + self.ended.len() >= queue.depth())
     }
 
     fn knows(&self, offset: u64) -> bool {
@@ -127,12 +141,14 @@ impl Ahead {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
     use thalweg_sys::{Dir, DirectAlignment, File};
     use thalweg_wire::Evidence;
 
     const SEGMENT: usize = 64 << 10;
 
-    struct Direct(Arc<File>);
+    /// Read past the page cache, but for the segment at this offset.
+    struct Direct(Arc<File>, Option<u64>);
 
     impl SourceFile for Direct {
         fn read_at(&self, _: &mut [u8], _: u64) -> io::Result<usize> {
@@ -151,9 +167,33 @@ mod tests {
             Ok(offset)
         }
 
-        fn direct(&self, _: u64) -> Option<(Arc<File>, DirectAlignment)> {
-            Some((self.0.clone(), DirectAlignment { memory: 4096, offset: 4096 }))
+        fn direct(&self, offset: u64, _: u64) -> Option<(Arc<File>, DirectAlignment)> {
+            let is_past = self.1 != Some(offset);
+            is_past.then(|| (self.0.clone(), DirectAlignment { memory: 4096, offset: 4096 }))
         }
+    }
+
+    #[test]
+    fn what_the_page_cache_has_is_left_to_be_read_from_there_and_what_follows_is_begun() {
+        let scratch = tempfile::tempdir_in(".").unwrap();
+        let dir = Dir::open(scratch.path()).unwrap();
+        let content = vec![7; 4 * SEGMENT];
+        dir.create_new(b"x", 0o600).unwrap().write_all_at(&content, 0).unwrap();
+        let file = dir.open_read(b"x").unwrap();
+        if file.set_direct(true).is_err() {
+            eprintln!("skipped: no direct I/O here");
+            return;
+        }
+        let file = Direct(Arc::new(file), Some(SEGMENT as u64));
+        let mut ahead = Ahead::new(Disk { depth: Some(2), ..Disk::default() }, SEGMENT + 4096);
+        let mut buffer = FrameBuffer::new(SEGMENT + 4096).unwrap();
+        let segments = Segments { at: 0, end: 4 * SEGMENT as u64, bytes: SEGMENT as u64 };
+        ahead.begin(&file, segments).unwrap();
+        let mut take = |number: usize| {
+            ahead.take((number * SEGMENT) as u64, SEGMENT, &mut buffer).map(|read| read.unwrap())
+        };
+        // Two may be under way.
+        assert_eq!([take(1), take(0), take(2), take(3)], [None, Some(SEGMENT), Some(SEGMENT), None]);
     }
 
     #[test]
@@ -168,7 +208,7 @@ mod tests {
             eprintln!("skipped: no direct I/O here");
             return;
         }
-        let file = Direct(Arc::new(file));
+        let file = Direct(Arc::new(file), None);
         for no_io_uring in [false, true] {
             let mut ahead =
                 Ahead::new(Disk { depth: Some(3), no_io_uring, ..Disk::default() }, SEGMENT + 4096);

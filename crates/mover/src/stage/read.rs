@@ -1,6 +1,6 @@
 //! Bytes from the source into a buffer: chunks segment by segment, small files in packs.
 
-use crate::endpoint::{Source, SourceFile};
+use crate::endpoint::{Source, SourceFile, is_direct_refused};
 use crate::failure::{self, Failure, FailureKind, Result};
 use std::io;
 use std::sync::Arc;
@@ -45,6 +45,11 @@ impl ChunkReader {
         let rule = Rule { file_bytes: size, segment_bytes: u64::from(terms.segment_bytes), marked };
         let is_whole_file = chunk == 0 && size <= terms.chunk_bytes;
         ChunkReader { file, rule, sparse, is_whole_file, at, end: size.min(at + terms.chunk_bytes) }
+    }
+
+    /// Its segments that are not read yet.
+    pub fn segments(&self) -> Segments {
+        Segments { at: self.at, end: self.end, bytes: self.rule.segment_bytes }
     }
 
     /// What the digests of all segments of the chunk join to.
@@ -98,20 +103,16 @@ impl ChunkReader {
             return self.read(buffer.payload_mut());
         }
         let file = self.file.clone();
-        let segments = Segments { at: start, end: self.end, bytes: self.rule.segment_bytes };
-        ahead.begin(&*file, segments).map_err(|e| place(failure::of_io("read", &e)))?;
+        ahead.begin(&*file, self.segments()).map_err(|e| place(failure::of_io("read", &e)))?;
         match ahead.take(start, want as usize, buffer) {
             // What direct I/O refuses is read as ever.
-            Some(Err(error)) if error.kind() == io::ErrorKind::InvalidInput => {
-                self.read(buffer.payload_mut())
-            }
+            Some(Err(error)) if is_direct_refused(&error) => self.read(buffer.payload_mut()),
             None => self.read(buffer.payload_mut()),
             Some(read) => {
                 let got = read.map_err(|e| place(failure::of_io("read", &e)))?;
                 self.at = start + want;
                 // In the room that this one made.
-                let segments = Segments { at: self.at, ..segments };
-                ahead.begin(&*file, segments).map_err(|e| place(failure::of_io("read", &e)))?;
+                ahead.begin(&*file, self.segments()).map_err(|e| place(failure::of_io("read", &e)))?;
                 match got < want as usize {
                     true => Err(place(became_shorter())),
                     false => Ok(Segment::Data(want as usize)),

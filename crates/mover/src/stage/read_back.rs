@@ -5,10 +5,15 @@
 //! 2. Staged files are read as a whole, several at once.
 //!
 //! Memory of requests comes from a bounded pool. Where that has none left, a request waits for another one; where none
-//! is in flight either, a segment is read and waited for.
+//! is in flight either, a segment is read and waited for. That one, once in a round, is beside what the process may
+//! have for buffers. A staged file takes a buffer of at most 1 MiB of that, whatever its size.
+//!
+//! Caches are told to forget an entry before the first of its reads in a round. Where the file system refuses a read
+//! past the page cache, the rest of that entry is read alone, through it.
 //!
 //! Not here: what is damaged is told, and not sent again.
 
+use crate::endpoint::is_direct_refused;
 use crate::endpoint::together::{TOGETHER_MAX, depth_of, queue_for};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::plan::SEGMENT_BYTES;
@@ -94,11 +99,17 @@ pub(super) fn of_chunks(run: &dyn Receiving, chunks: &Chunks, pool: &Pool) -> Re
         // By their place: they were written in any order.
         let mut chunks = chunks.clone();
         chunks.sort_unstable();
+        let mut is_expected = false;
         for (chunk, digest) in chunks {
             match file.partial.is_checked(chunk) {
                 Some(true) => {}
                 Some(false) => reads.found.damaged.push((*id, chunk)),
-                None => reads.begin(&file, chunk, digest)?,
+                None => {
+                    if !std::mem::replace(&mut is_expected, true) {
+                        file.partial.expect_read_back();
+                    }
+                    reads.begin(&file, chunk, digest)?;
+                }
             }
         }
     }
@@ -117,7 +128,7 @@ struct Reads<'a> {
     /// Those under way: few enough to be looked through.
     chunks: Vec<Chunk>,
     next: u64,
-    /// For what is not in flight.
+    /// For what is not in flight: of a segment, beside what this process may have for buffers.
     segment: Vec<u8>,
     found: Found,
 }
@@ -233,6 +244,13 @@ impl Reads<'_> {
         let bytes = (self.pool.buffer_bytes() as u64).min(chunk.end - request.offset);
         let read = match result {
             Ok(read) => (*read).min(bytes as usize),
+            // The file system takes no direct I/O after all, or has no memory for it.
+            Err(error) if is_direct_refused(error) => {
+                chunk.file.partial.refuse_direct_reads();
+                self.read_alone(request.tag, request.offset, bytes)?;
+                self.rest(request.tag);
+                return Ok(());
+            }
             Err(error) => return Err(chunk.failed(error, request.offset, bytes)),
         };
         chunk.came(request.offset, bytes, &request.memory[..read]);
@@ -318,8 +336,7 @@ struct Lent {
 
 fn of_files(run: &dyn Receiving, files: &[(EntryId, Digest)], found: &mut Found) -> Result<()> {
     let terms = run.terms();
-    // Each is in memory as a whole, and none is larger than a segment. Where memory is bounded there is room for one,
-    // as streams have left it.
+    // Each has a buffer of its own. Where memory is bounded there is room for one, as streams have left it.
     let threads = match thalweg_sys::buffer::allowed() {
         Some(_) => 1,
         None => at_once_max(&terms.disk, terms.segment_bytes as usize).min(TOGETHER_MAX),

@@ -18,6 +18,7 @@
 //! work back; a link that is lost gives back everything that is not settled.
 
 use crate::failure::{Failure, FailureKind, Result};
+use crate::order::devices::Devices;
 use crate::order::{self, Dealer};
 use crate::transfer::Copy;
 use crate::transfer::runs::RunSet;
@@ -27,7 +28,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_wire::digest::{Pieces, Tree};
-use thalweg_wire::message::{Outcome, ScanTotals, Terms, Totals, TransferMessage as Say};
+use thalweg_wire::message::{Order, Outcome, ScanTotals, Terms, Totals, TransferMessage as Say};
 use thalweg_wire::{Digest, Entry, EntryId, Kind, RelativePath, limits};
 
 mod answers;
@@ -241,7 +242,8 @@ pub struct Sender {
 /// What streams are to do, and have under way.
 struct Tasks {
     small: packs::Packs,
-    large: VecDeque<EntryId>,
+    /// Files with chunks to read.
+    large: Devices,
     checks: VecDeque<EntryId>,
     streams: BTreeMap<u16, Vec<Handed>>,
     /// Files that hold a slot.
@@ -256,14 +258,14 @@ struct Tasks {
 }
 
 impl Tasks {
-    fn by(dealer: Dealer) -> Tasks {
+    fn by(order: Order) -> Tasks {
         Tasks {
             small: packs::Packs::default(),
-            large: VecDeque::new(),
+            large: Devices::of(order),
             checks: VecDeque::new(),
             streams: BTreeMap::new(),
             started: 0,
-            dealer,
+            dealer: Dealer::new(order),
             clock: Duration::ZERO,
             usual: None,
             chunks_read: 0,
@@ -430,7 +432,7 @@ enum Task {
 impl Sender {
     /// A sender with nothing to send yet.
     pub fn new(terms: Terms, limits: Limits) -> Self {
-        let dealer = Dealer::new(terms.disk.source.order.unwrap_or(order::SOURCE));
+        let order = terms.disk.source.order.unwrap_or(order::SOURCE);
         Sender {
             terms,
             limits,
@@ -440,7 +442,7 @@ impl Sender {
             unsaid: Vec::new(),
             next_id: 0,
             scan: None,
-            tasks: Tasks::by(dealer),
+            tasks: Tasks::by(order),
             heard: Heard::default(),
             actions: VecDeque::new(),
             end: End::Open,

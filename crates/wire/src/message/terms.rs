@@ -180,11 +180,11 @@ pub struct DiskSide {
 /// Direct I/O: past the page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub enum Direct {
-    /// Where it measured faster: for writing large files, on file systems that gain by it.
+    /// Where it measured faster: for large files, on file systems that gain by it. What is to be read and is in the
+    /// page cache already comes from there.
     #[default]
     Auto,
-    /// For every file that goes by segments, where the file system takes it; what is to be read and is in the page
-    /// cache already comes from there.
+    /// For every file that goes by segments, where the file system takes it; what is to be read as above.
     On,
     /// Never.
     Off,

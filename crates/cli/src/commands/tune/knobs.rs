@@ -90,9 +90,9 @@ impl Knobs {
             let steps = names.map(|name| Step::Name(name.to_owned()));
             add(What::Congestion, std::iter::once(Step::System).chain(steps).collect());
         }
-        add(What::DirectDestination, [Direct::Auto, Direct::On, Direct::Off].map(Step::Direct).to_vec());
-        // At the source nothing goes past the page cache by itself.
-        add(What::DirectSource, [Direct::Auto, Direct::On].map(Step::Direct).to_vec());
+        for what in [What::DirectDestination, What::DirectSource] {
+            add(what, [Direct::Auto, Direct::On, Direct::Off].map(Step::Direct).to_vec());
+        }
         add(What::Request, numbers(REQUEST_BYTES));
         add(What::IoDepth, numbers(IO_DEPTHS));
         let most = bytes / (u64::from(now.streams.value.max(1)) * CHUNKS_MIN);

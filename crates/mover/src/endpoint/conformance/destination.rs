@@ -450,17 +450,26 @@ fn what_was_written_is_read_back(bed: &dyn DestinationBed) {
     let entry = file(1, "a", end);
     assert_fresh(&decide(&*to, &entry));
     let partial = write_all(&*to, &entry, &content);
-    for (offset, length) in [(0, end), (1, 10), (4095, 2), (CHUNK as usize, CHUNK as usize), (end - 7, 7)] {
-        let mut buffer = vec![0xee; length];
-        assert_eq!(partial.read_back(&mut buffer, offset as u64).unwrap(), length);
-        assert!(buffer == content[offset..][..length], "{length} bytes at {offset}");
-    }
+    let assert_read_back = || {
+        for (offset, length) in [(0, end), (1, 10), (4095, 2), (CHUNK as usize, CHUNK as usize), (end - 7, 7)]
+        {
+            let mut buffer = vec![0xee; length];
+            assert_eq!(partial.read_back(&mut buffer, offset as u64).unwrap(), length);
+            assert!(buffer == content[offset..][..length], "{length} bytes at {offset}");
+        }
+    };
+    assert_read_back();
+    partial.expect_read_back();
+    assert_read_back();
     if let Some((from, alignment)) = partial.to_read_back(CHUNK, end as u64 - CHUNK) {
         let wanted = &content[CHUNK as usize..];
         let mut memory = Buffer::new(wanted.len().next_multiple_of(alignment.offset as usize)).unwrap();
         assert!(from.read_at(&mut memory, CHUNK).unwrap() >= wanted.len());
         assert!(memory[..wanted.len()] == *wanted, "aligned to {alignment:?}");
     }
+    partial.refuse_direct_reads();
+    assert!(partial.to_read_back(CHUNK, CHUNK).is_none());
+    assert_read_back();
     to.close(false);
 }
 

@@ -66,6 +66,7 @@ pub(super) const PROMISES: &[(&str, Check)] = &[
     ("the layout is runs that do not overlap, or is not known", layouts_do_not_overlap),
     ("a small file is read whole, into the front of the buffer", small_files_are_read_whole),
     ("whatever is said of reads, what is read is the same", small_files_that_are_foreseen_are_read_whole),
+    ("whatever is said of requests, what is read is the same", files_are_read_the_same_in_any_requests),
     ("a small file that does not show the evidence of its entry is changed", stale_entries_are_changed),
     ("what is looked at again has its path and number, and is what it was", looks_again_are_the_same),
     (UNKNOWN_IS_NOT_FOUND, unknown_names_are_not_found),
@@ -349,6 +350,17 @@ fn small_files_that_are_foreseen_are_read_whole(bed: &dyn SourceBed) {
         for (entry, content) in files {
             // The second time, too, which no source has read ahead.
             (0..2).for_each(|_| assert_read_whole(&*source, &entry, &content));
+        }
+    }
+}
+
+fn files_are_read_the_same_in_any_requests(bed: &dyn SourceBed) {
+    let source = bed.source();
+    for bytes in [0, 512, 1 << 20, u64::MAX] {
+        source.expect_requests(bytes);
+        for (entry, content) in files(bed, &*source) {
+            let file = source.open(&entry).unwrap();
+            assert!(read_all(&*file, content.len()) == content, "{} in requests of {bytes}", entry.path);
         }
     }
 }

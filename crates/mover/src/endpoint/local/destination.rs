@@ -36,6 +36,7 @@ use super::metadata::Rights;
 use super::place::{self, Resolved};
 use super::source::drop_behind::Brought;
 use super::source::file::LocalFile;
+use super::source::way::Grounds;
 use super::staging::lanes::Lanes;
 use super::staging::nursery::{Fate, Nurseries, is_nursery};
 use super::staging::scratch::Scratch;
@@ -479,6 +480,12 @@ impl LocalDestination {
 }
 
 impl LocalDestination {
+    /// How files that stand here are read to be compared: past the page cache only where that was asked for.
+    fn comparing(&self, entry: &Entry) -> Grounds {
+        let asked = self.terms.disk.destination.direct;
+        Grounds { asked, bytes: entry.evidence.size, request_bytes: 0 }
+    }
+
     /// Whether content is to be written past the page cache and cannot be: the file system refuses that, or is in
     /// memory.
     pub fn direct_is_missed(&self) -> bool {
@@ -590,21 +597,20 @@ impl Destination for LocalDestination {
     }
 
     fn existing(&self, entry: &Entry) -> Result<Arc<dyn SourceFile>> {
-        let asked = self.terms.disk.destination.direct;
         let path = self.final_path(&entry.path);
         let opened = self.past_closed(path.as_bytes(), is_kept_out, || self.open_existing(entry))?;
-        Ok(Arc::new(LocalFile::new(opened, entry.evidence.size, asked, &self.brought, || {
+        let again = || {
             let of_failure = |why: Failure| failure::io_because(io::ErrorKind::Other, why.reason, why.cause);
             self.open_existing(entry).map_err(of_failure)
-        })))
+        };
+        Ok(Arc::new(LocalFile::new(opened, self.comparing(entry), &self.brought, || false, again)))
     }
 
     fn elsewhere(&self, entry: &Entry, number: usize) -> Option<Result<Arc<dyn SourceFile>>> {
         let (found, path) = self.found_elsewhere(entry, number)?;
-        let asked = self.terms.disk.destination.direct;
         let open = || self.open_found(found, path);
         Some(open().map_err(|error| failed("open", &entry.path, &error)).map(|file| {
-            let file = LocalFile::new(file, entry.evidence.size, asked, &self.brought, open);
+            let file = LocalFile::new(file, self.comparing(entry), &self.brought, || false, open);
             Arc::new(file) as Arc<dyn SourceFile>
         }))
     }

@@ -18,10 +18,10 @@
 use super::destination::guard::{Guard, REPLACE, no_replace};
 use super::place::{self, DestinationPlace};
 use super::staging::Staging;
-use super::staging::partial::{BLOCK_BYTES, is_refused, pays, write_direct};
+use super::staging::partial::{BLOCK_BYTES, pays, write_direct};
 use super::{KEEP_NAME, MARK_GROWING, OPEN_STAGING, failed, is_staging, lock, of_room, shown};
-use crate::endpoint::OPEN_DESTINATION;
 use crate::endpoint::flow_destination::{FlowDestination, FlowFile, Standing};
+use crate::endpoint::{OPEN_DESTINATION, is_direct_refused};
 use crate::failure::{self, Failure, FailureKind, Reason, Result};
 use crate::journal::marks::{Known, Marks};
 use crate::plan::DIRECT_BYTES;
@@ -611,7 +611,7 @@ impl Grown {
         let written = write_direct(&self.file, &bytes[whole.clone()], at, alignment);
         self.file.set_direct(false)?;
         match written {
-            Err(error) if is_refused(&error) => {
+            Err(error) if is_direct_refused(&error) => {
                 self.no_direct.store(true, Ordering::Relaxed);
                 self.file.write_all_at(&bytes[whole.start..], at)
             }

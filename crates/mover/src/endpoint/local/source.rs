@@ -13,14 +13,16 @@
 //! back to, no store through a mapping ever shows.
 //!
 //! [`scan`] finds what there is, and [`follow`](mod@self::follow) where links lead that are followed. [`file`] is one
-//! that is open for reading; [`drop_behind`] drops what it brings into the page cache. [`remove`] takes away names that
-//! the destination has. What only asks a question reads by [`read_once`].
+//! that is open for reading; [`way`] says what of it goes past the page cache, and [`drop_behind`] drops what it brings
+//! in there. [`remove`] takes away names that the destination has. What only asks a question reads by [`read_once`].
 
 use self::drop_behind::Brought;
 use self::file::LocalFile;
 use self::follow::{LeadsIntoStaging, end_of, follow, follow_beneath};
 use self::scan::{Scan, entry_of};
+use self::way::Grounds;
 use super::held::Held;
+use super::staging::partial::pays;
 use super::{
     OPEN_SOURCE, evidence_of, failed, failed_at_place, is_in_staging, is_staging, lock, of_source, shown,
 };
@@ -32,7 +34,7 @@ use std::collections::HashMap;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use thalweg_sys::{Dir, Extent, File, FileSystemKind, Kind, Links, Stat};
@@ -40,6 +42,8 @@ use thalweg_wire::message::{Direct, PartOf, Preserve, ScanTotals, SourceForm};
 use thalweg_wire::{Entry, EntryId, Evidence, RelativePath};
 
 pub(super) mod file;
+
+pub(super) mod way;
 
 pub(super) mod drop_behind;
 
@@ -101,6 +105,8 @@ pub struct LocalSource {
     /// Devices of roots on tmpfs.
     in_memory: Vec<u64>,
     brought: Arc<Brought>,
+    /// Bytes of most requests for the content of large files; 0 until somebody tells.
+    request_bytes: AtomicU64,
     /// A file was to be read past the page cache and cannot be.
     direct_is_missed: AtomicBool,
     /// The destination, where it is of this machine.
@@ -193,6 +199,7 @@ impl LocalSource {
             is_layered,
             in_memory,
             brought: Brought::of_a_copy(),
+            request_bytes: AtomicU64::new(0),
             direct_is_missed,
             to: None,
             removes: false,
@@ -348,12 +355,25 @@ impl Source for LocalSource {
             let spot = self.spot(&entry.path)?;
             self.with_descriptors(|| spot.dir.open_read(&spot.name))
         };
+        let does_pay = || {
+            let system = self.spot(&entry.path).and_then(|spot| spot.dir.file_system());
+            system.is_ok_and(|system| pays(system.kind))
+        };
         let file = self.open_now(entry, Dir::open_looked)?;
-        let file = LocalFile::new(file, entry.evidence.size, self.options.direct, &self.brought, again);
+        let grounds = Grounds {
+            asked: self.options.direct,
+            bytes: entry.evidence.size,
+            request_bytes: self.request_bytes.load(Ordering::Relaxed),
+        };
+        let file = LocalFile::new(file, grounds, &self.brought, does_pay, again);
         if self.options.direct == Direct::On && (!file.has_direct() || self.is_in_memory(entry)) {
             self.direct_is_missed.store(true, Ordering::Relaxed);
         }
         Ok(Arc::new(file))
+    }
+
+    fn expect_requests(&self, bytes: u64) {
+        self.request_bytes.store(bytes, Ordering::Relaxed);
     }
 
     fn direct_is_missed(&self) -> bool {
@@ -377,7 +397,7 @@ impl Source for LocalSource {
         self.remove_name(path, seen, is_end)
     }
 
-    /// By FIEMAP: one device for each file system, whatever it is made of.
+    /// By FIEMAP: within a file all lies on one device, its file system, whatever that is made of.
     fn layout(&self, entry: &Entry) -> Result<ExtentMap> {
         /// 32 bytes each, and as much again below.
         const EXTENTS_MAX: usize = 1 << 18;
@@ -402,9 +422,9 @@ impl Source for LocalSource {
         let file = self.open_now(entry, Dir::open_once)?;
         // Small enough to be read the ordinary way, whatever was asked for.
         let asked = if self.options.direct == Direct::Off { Direct::Off } else { Direct::Auto };
-        let file = LocalFile::new(file, entry.evidence.size, asked, &self.brought, || {
-            Err(io::ErrorKind::Unsupported.into())
-        });
+        let grounds = Grounds { asked, bytes: entry.evidence.size, request_bytes: 0 };
+        let again = || Err(io::ErrorKind::Unsupported.into());
+        let file = LocalFile::new(file, grounds, &self.brought, || false, again);
         crate::endpoint::read_whole(&file, entry, buffer)
     }
 }

@@ -8,7 +8,7 @@ use crate::failure::{self, Failure, FailureKind};
 use crate::run::party::Party;
 use crate::stage::read::{self, ChunkReader, Pack, Segment};
 use crate::stage::send::Outlet;
-use crate::stage::turn::Turn;
+use crate::stage::turn::{Gate, Turn};
 use crate::stage::{Stage, Stopwatch};
 use crate::transfer::Copy;
 use crate::transfer::sender::Retry;
@@ -51,8 +51,7 @@ impl SendRun {
         let mut watch = Stopwatch::start(&self.common.accounts);
         let Some(mut reader) = self.open_chunk(lane, entry, chunk) else { return Ok(()) };
         let mut digests = Vec::new();
-        // Of a chunk that was broken off.
-        lane.ahead.forget();
+        let mut looks_ahead = true;
         if let Some(turn) = &turn {
             turn.issue();
         }
@@ -61,10 +60,14 @@ impl SendRun {
                 Ok(segment) => segment,
                 // The receiver drops the beginning of the chunk when the next one starts.
                 Err(failure) => {
+                    lane.ahead.forget();
                     self.unreadable(lane, entry, failure);
                     return Ok(());
                 }
             };
+            if looks_ahead && lane.ahead.has_room() {
+                looks_ahead = self.look_ahead(lane, entry, &reader);
+            }
             if reader.next_offset().is_none() {
                 // Its last read ended.
                 drop(turn.take());
@@ -103,6 +106,29 @@ impl SendRun {
         state.machine.chunk_sent(lane.stream, entry.id, chunk, reader.join(&digests));
         self.pump(&mut state);
         Ok(())
+    }
+
+    /// Begins to read the chunk that the stream sends next, as all of this one is under way. False if there is none of
+    /// this file.
+    fn look_ahead(&self, lane: &mut SendLane, entry: &Arc<Entry>, reader: &ChunkReader) -> bool {
+        if lane.drawn.is_none() {
+            let mut state = self.lock();
+            let taken = state.machine.take_ahead(lane.stream, entry.id, self.clock.now());
+            let turn = self.gate.as_ref().filter(|_| taken.is_some()).map(Gate::draw);
+            // Offers of what was found meanwhile.
+            self.pump(&mut state);
+            drop(state);
+            // Those before it were handed out to streams that make their requests now.
+            if let Some(turn) = turn {
+                turn.issue();
+            }
+            lane.drawn = taken.map(|(chunk, copy)| (entry.clone(), chunk, copy));
+        }
+        let Some((_, chunk, _)) = &lane.drawn else { return false };
+        let next = ChunkReader::new(reader.file.clone(), entry, *chunk, &self.common.terms);
+        // What cannot be begun is read, and fails, when it is wanted.
+        let _ = self.reads(|| lane.ahead.begin(&*reader.file, next.segments()));
+        true
     }
 
     /// Tells the digest of a chunk that the receiver may have.

@@ -10,6 +10,7 @@ use crate::stage::receiving::StagedFile;
 use crate::stage::round::{self, Job};
 use crate::stage::{Accounts, Clocks, Stage};
 use crate::transfer::receiver::{Finished, RoundResult, RoundStep};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, mpsc};
 use thalweg_sys::{Dir, Pool};
 use thalweg_wire::digest::Rule;
@@ -577,6 +578,75 @@ fn reading_back_goes_on_with_one_buffer_and_with_none() {
         let all: Vec<_> = std::iter::from_fn(|| pool.take(Duration::ZERO)).collect();
         assert_eq!(all.len(), count);
         assert_eq!(of_chunks(&*told, &chunks, &pool).unwrap(), found(&[1], KEPT_BYTES));
+    }
+}
+
+/// A partial of which a read that fills no block is refused, though its file is open for direct I/O.
+struct Refuses {
+    past: Arc<File>,
+    through: File,
+    /// Times that whoever reads said so.
+    refused: AtomicUsize,
+    /// Times that it was told of what comes.
+    expected: AtomicUsize,
+}
+
+impl PartialFile for Refuses {
+    fn number(&self) -> u64 {
+        1
+    }
+
+    fn write_at(&self, _: &[u8], _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn expect_read_back(&self) {
+        self.expected.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn refuse_direct_reads(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn read_back(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.through.read_at(buffer, offset)
+    }
+
+    fn to_read_back(&self, _: u64, _: u64) -> Option<(Arc<File>, DirectAlignment)> {
+        let alignment = DirectAlignment { memory: 1, offset: 1 };
+        (self.refused.load(Ordering::Relaxed) == 0).then(|| (self.past.clone(), alignment))
+    }
+}
+
+#[test]
+fn where_a_read_past_the_page_cache_is_refused_the_rest_is_read_alone_and_the_round_goes_on() {
+    // The working directory usually has direct I/O.
+    let scratch = tempfile::tempdir_in(".").unwrap();
+    let dir = Dir::open(scratch.path()).unwrap();
+    let content: Vec<u8> = (0..KEPT_BYTES).map(kept_byte).collect();
+    let writer = dir.create_new(b"x", 0o600).unwrap();
+    writer.write_all_at(&content, 0).unwrap();
+    writer.sync_all().unwrap();
+    for disk in disks() {
+        let past = dir.open_read(b"x").unwrap();
+        if past.set_direct(true).is_err() || past.read_at(&mut vec![0; 1000], 500).is_ok() {
+            eprintln!("skipped: no direct I/O here that must be aligned; what is cached is read");
+            return;
+        }
+        let (told, (_scratch, kept, mut chunks)) = (Told::new(disk), kept(true));
+        let (refused, expected) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let through = dir.open_read(b"x").unwrap();
+        let refuses = Arc::new(Refuses { past: Arc::new(past), through, refused, expected });
+        *told.partial.lock().unwrap() = Some(OpenPartial { partial: refuses.clone(), ..kept });
+        let read =
+            |chunks: &[(u64, Digest)]| read_back(&*told, &[(EntryId(1), chunks.to_vec())], &[]).unwrap();
+        assert_eq!(read(&chunks), found(&[], KEPT_BYTES), "{disk:?}");
+        assert!(refuses.refused.load(Ordering::Relaxed) > 0, "{disk:?}");
+        assert_eq!(refuses.expected.load(Ordering::Relaxed), 1, "{disk:?}");
+        // Damage is found that way, too.
+        chunks[3].1 = Digest::default();
+        assert_eq!(read(&chunks), found(&[3], KEPT_BYTES), "{disk:?}");
+        assert_eq!(refuses.expected.load(Ordering::Relaxed), 2, "once in each round");
     }
 }
 

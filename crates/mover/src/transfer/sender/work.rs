@@ -5,7 +5,7 @@ use super::{Check, Copy, Handed, Item, Large, Limits, Next, Retry, Sender, State
 use crate::order::{Asker, Layout};
 use std::time::Duration;
 use thalweg_wire::digest;
-use thalweg_wire::message::{Run, Seal, Steer, TransferMessage as Say};
+use thalweg_wire::message::{Order, Run, Seal, Steer, TransferMessage as Say};
 use thalweg_wire::{Digest, EntryId, Evidence};
 
 /// What became of a task that a stream says it is through with.
@@ -104,6 +104,45 @@ impl Sender {
             handed.push(Handed { task, at: now, sent: false, hedged: is_hedge, damaged: Vec::new() });
         }
         Next::Work(work)
+    }
+
+    /// The chunk of this file that `stream` is to send behind the one that it sends now, handed out before it asks for
+    /// work: so that it is read meanwhile. `None` where something else comes next, where the order of requests goes by
+    /// who asks or by when reads end, and near the end, for streams that would go idle.
+    pub fn take_ahead(&mut self, stream: u16, id: EntryId, now: Duration) -> Option<(u64, Copy)> {
+        self.tasks.clock = self.tasks.clock.max(now);
+        let is_bound = matches!(self.terms.disk.source.order, Some(Order::Strict | Order::Serial));
+        let packs_first = stream.is_multiple_of(2) && !self.tasks.small.is_empty();
+        let may_take = !self.is_over()
+            && self.tasks.streams.contains_key(&stream)
+            && !self.stands_by(stream)
+            && !self.is_full(stream);
+        if is_bound || packs_first || !may_take || !self.tasks.checks.is_empty() {
+            return None;
+        }
+        // A stream that goes on like this does not ask for work until its file ends.
+        self.flush_offers();
+        let asker = self.asker(stream);
+        let device = self.tasks.large.in_turn(asker).first().copied()?;
+        if self.tasks.large.files(device)?.front() != Some(&id) {
+            return None;
+        }
+        let Item { state: State::Large(large), .. } = self.items.get(&id)? else { return None };
+        if !large.holds_slot || !large.compare.is_empty() || large.queue.len() <= asker.of {
+            return None;
+        }
+        let task = self.take_chunk_of(device, asker)?;
+        let Work::Chunk(_, chunk, copy) = self.work_of(&task)? else { return None };
+        if let Some(handed) = self.tasks.streams.get_mut(&stream) {
+            handed.push(Handed { task, at: now, sent: false, hedged: false, damaged: Vec::new() });
+        }
+        Some((chunk, copy))
+    }
+
+    /// Whether a chunk that was handed to a stream, and that it has not sent, is still its own.
+    pub fn still_has(&self, stream: u16, entry: EntryId, chunk: u64) -> bool {
+        let is_it = |handed: &Handed| !handed.sent && handed.task == Task::Chunk(entry, chunk);
+        self.tasks.streams.get(&stream).is_some_and(|handed| handed.iter().any(is_it))
     }
 
     /// A chunk went out on `stream`, with the digest of what was read.
@@ -270,24 +309,34 @@ impl Sender {
     }
 
     fn take_chunk(&mut self, stream: u16) -> Option<Task> {
+        let asker = self.asker(stream);
+        let devices = self.tasks.large.in_turn(asker);
+        devices.into_iter().find_map(|device| self.take_chunk_of(device, asker))
+    }
+
+    fn asker(&self, stream: u16) -> Asker {
         let rank = self.tasks.streams.range(..stream).count() as u64;
-        let asker = Asker { rank, of: self.working_streams() as u64 };
-        for _ in 0..self.tasks.large.len() {
-            let &id = self.tasks.large.front()?;
+        Asker { rank, of: self.working_streams() as u64 }
+    }
+
+    fn take_chunk_of(&mut self, device: u64, asker: Asker) -> Option<Task> {
+        let files = self.tasks.large.files(device)?;
+        for _ in 0..files.len() {
+            let &id = files.front()?;
             let Some(Item { state: State::Large(large), .. }) = self.items.get_mut(&id) else {
-                self.tasks.large.pop_front();
+                files.pop_front();
                 continue;
             };
             // With nothing to read, for what was wanted has come meanwhile, it takes no slot: there would be
             // no look at its source that gives it back.
             if large.queue.is_empty() {
                 large.is_listed = false;
-                self.tasks.large.pop_front();
+                files.pop_front();
                 continue;
             }
             if !large.holds_slot {
                 if self.tasks.started >= self.limits.concurrency {
-                    self.tasks.large.rotate_left(1);
+                    files.rotate_left(1);
                     continue;
                 }
                 large.holds_slot = true;
@@ -295,15 +344,16 @@ impl Sender {
             }
             let Some(chunk) = self.tasks.dealer.pick(id, &large.queue, asker) else {
                 // What is left of it is for others.
-                self.tasks.large.rotate_left(1);
+                files.rotate_left(1);
                 continue;
             };
             large.queue.remove(chunk, chunk + 1);
             large.being_read.push(chunk);
             if large.queue.is_empty() {
                 large.is_listed = false;
-                self.tasks.large.pop_front();
+                files.pop_front();
             }
+            self.tasks.large.serve(device);
             return Some(Task::Chunk(id, chunk));
         }
         None
@@ -311,10 +361,10 @@ impl Sender {
 
     /// A file has chunks to read: it stands in their queue once, however often something of it is wanted.
     pub(super) fn list(&mut self, id: EntryId) {
-        if let Some(Item { state: State::Large(large), .. }) = self.items.get_mut(&id)
+        if let Some(Item { state: State::Large(large), entry, .. }) = self.items.get_mut(&id)
             && !std::mem::replace(&mut large.is_listed, true)
         {
-            self.tasks.large.push_back(id);
+            self.tasks.large.push(entry.evidence.device, id);
         }
     }
 

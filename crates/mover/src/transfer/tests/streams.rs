@@ -1,6 +1,7 @@
 //! What streams are handed, how deep, and in which order.
 
 use super::*;
+use crate::transfer::Copy;
 use thalweg_wire::message::{Disk, DiskSide, Order, Steer};
 
 #[test]
@@ -125,4 +126,114 @@ fn a_file_that_was_repaired_in_several_places_gives_way_to_the_next_before_it_is
     assert_eq!(work_off(&mut sender), [(0, 1), (0, 3)]);
     sender.hear(Say::Want(vec![(second, compare(2))])).unwrap();
     assert_eq!(work_off(&mut sender), [(1, 0), (1, 1)], "nothing of the first is in flight any more");
+}
+
+/// As where a mount point lies in the tree, or two sources on two disks.
+#[test]
+fn by_layout_streams_read_from_all_devices_at_once_and_each_chunk_comes_once() {
+    let now = Duration::ZERO;
+    let source = DiskSide { order: Some(Order::Layout), ..DiskSide::default() };
+    let disk = Disk { source, ..Disk::default() };
+    let terms = Terms { chunk_bytes: CHUNK, segment_bytes: CHUNK as u32, disk, ..terms() };
+    let on = |name: &str, device| {
+        let file = file(name, 4 * CHUNK);
+        Entry { evidence: Evidence { device, ..file.evidence }, ..file }
+    };
+    let files = vec![on("a", 7), on("b", 7), on("mounted/c", 8), on("mounted/d", 8)];
+    for streams in [1, 2, 3] {
+        let mut sender = Sender::new(terms.clone(), sender::Limits::for_path(&terms, None));
+        let first = sender.offer(files.clone());
+        (0..streams).for_each(|stream| assert!(sender.stream_up(stream)));
+        sender
+            .hear(Say::Want((first.0..first.0 + 4).map(|id| (EntryId(id), Want::Whole)).collect()))
+            .unwrap();
+        let mut taken: Vec<(u64, EntryId, u64)> = Vec::new();
+        for turn in 0..16 {
+            match sender.next_work(turn % streams, now) {
+                Next::Work(Work::Chunk(entry, chunk, _)) => {
+                    taken.push((entry.evidence.device, entry.id, chunk));
+                }
+                other => panic!("{streams} streams, {turn}: {other:?}"),
+            }
+        }
+        let devices: Vec<u64> = taken.iter().take(2).map(|(device, ..)| *device).collect();
+        assert_eq!(devices, [7, 8], "{streams} streams");
+        let mut chunks: Vec<(EntryId, u64)> = taken.iter().map(|(_, id, chunk)| (*id, *chunk)).collect();
+        chunks.sort_unstable();
+        chunks.dedup();
+        assert_eq!(chunks.len(), 16, "{streams} streams: {taken:?}");
+    }
+}
+
+/// The chunk that a stream takes while it sends another.
+#[test]
+fn a_chunk_that_is_taken_ahead_is_the_streams_own_until_it_is_lost() {
+    let now = Duration::ZERO;
+    let (mut sender, large) = wanted(None, vec![file("large", 10 * CHUNK)]);
+    let first = |work| match work {
+        Next::Work(Work::Chunk(_, chunk, _)) => chunk,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(first(sender.next_work(0, now)), 0);
+    assert_eq!(sender.take_ahead(0, large, now), Some((1, Copy::First)));
+    assert!(sender.still_has(0, large, 1) && !sender.still_has(1, large, 1));
+    assert_eq!(first(sender.next_work(1, now)), 2);
+    sender.chunk_sent(0, large, 0, Digest::default());
+    sender.chunk_sent(0, large, 1, Digest::default());
+    assert!(!sender.still_has(0, large, 1), "it was sent");
+    // What a stream had goes back with it.
+    assert_eq!(first(sender.next_work(0, now)), 3);
+    assert_eq!(sender.take_ahead(0, large, now), Some((4, Copy::First)));
+    assert!(sender.stream_lost(0));
+    assert!(!sender.still_has(0, large, 4));
+    let rest: Vec<u64> = (0..9).map(|_| first(sender.next_work(1, now))).collect();
+    assert_eq!(rest, [0, 1, 3, 4, 5, 6, 7, 8, 9]);
+}
+
+#[test]
+fn nothing_is_taken_ahead_that_is_not_the_streams_next_or_that_another_would_lack() {
+    let now = Duration::ZERO;
+    let begun = |depth, files| {
+        let (mut sender, first) = wanted(depth, files);
+        assert!(matches!(sender.next_work(1, now), Next::Work(Work::Chunk(..))));
+        (sender, first)
+    };
+    // With two streams two chunks are left for them.
+    let (mut sender, large) = begun(None, vec![file("large", 4 * CHUNK)]);
+    assert_eq!(sender.take_ahead(1, large, now), Some((1, Copy::First)));
+    assert_eq!(sender.take_ahead(1, large, now), None);
+    // It has all under way that it may have.
+    let (mut sender, large) = begun(Some(1), vec![file("large", 10 * CHUNK)]);
+    assert_eq!(sender.take_ahead(1, large, now), None);
+    // Even streams look for small files first.
+    let (mut sender, large) = begun(None, vec![file("large", 10 * CHUNK), file("small", 10)]);
+    assert_eq!(sender.take_ahead(0, large, now), None);
+    assert!(sender.take_ahead(1, large, now).is_some());
+    // Another file, a stream that is not there.
+    assert_eq!(sender.take_ahead(1, EntryId(large.0 + 1), now), None);
+    assert_eq!(sender.take_ahead(7, large, now), None);
+    for order in [Order::Strict, Order::Serial] {
+        let source = DiskSide { order: Some(order), ..DiskSide::default() };
+        let disk = Disk { source, ..Disk::default() };
+        let terms = Terms { chunk_bytes: CHUNK, segment_bytes: CHUNK as u32, disk, ..terms() };
+        let mut sender = Sender::new(terms.clone(), sender::Limits::for_path(&terms, None));
+        let large = sender.offer(vec![file("large", 10 * CHUNK)]);
+        assert!(sender.stream_up(0));
+        sender.hear(Say::Want(vec![(large, Want::Whole)])).unwrap();
+        assert!(matches!(sender.next_work(0, now), Next::Work(Work::Chunk(..))));
+        assert_eq!(sender.take_ahead(0, large, now), None, "{order:?}");
+    }
+}
+
+/// Else what the scan finds behind a large file would wait until that file ends.
+#[test]
+fn what_was_found_meanwhile_is_offered_when_a_chunk_is_taken_ahead() {
+    let now = Duration::ZERO;
+    let (mut sender, large) = wanted(None, vec![file("large", 10 * CHUNK)]);
+    assert!(matches!(sender.next_work(0, now), Next::Work(Work::Chunk(..))));
+    while sender.take_action().is_some() {}
+    sender.offer_soon(file("found", 10));
+    assert!(!sender.has_to_say(), "it waits for others");
+    assert!(sender.take_ahead(0, large, now).is_some());
+    assert!(sender.has_to_say());
 }

@@ -10,7 +10,7 @@ use crate::endpoint::acl::{ACL, GROUP, mode_without_acl};
 use crate::endpoint::local::metadata::{Has, Named, Target, apply, is_bare, look_what_stayed, take_over};
 use crate::endpoint::local::overlap::MAY_BE_SOURCE;
 use crate::endpoint::local::staging::nursery::{Fate, is_nursery};
-use crate::endpoint::local::staging::partial::{LocalPartial, read_back_whole};
+use crate::endpoint::local::staging::partial::{LocalPartial, digest_back, pays};
 use crate::endpoint::local::staging::{Staging, partial_name};
 use crate::endpoint::local::{
     DRY_RUN, conflict, errno, evidence_of, failed, failed_to_take, is_errno, is_no_room, lock, of_room,
@@ -392,8 +392,8 @@ impl LocalDestination {
         };
         let dir = self.lane_of(staged).map_err(of_io)?;
         let dir = dir.ok_or_else(|| of_io(io::ErrorKind::NotFound.into()))?;
-        let content = open_own(&dir, &name).and_then(|file| read_back_whole(&file, bytes)).map_err(of_io)?;
-        Ok(Digest(*blake3::hash(&content).as_bytes()))
+        let is_from_medium = dir.file_system().is_ok_and(|system| pays(system.kind));
+        open_own(&dir, &name).and_then(|file| digest_back(&file, bytes, is_from_medium)).map_err(of_io)
     }
 
     /// The directory that holds a staged file; `None` if none does.

@@ -2,16 +2,16 @@
 
 use super::territory::Territory;
 use super::{Staging, partial_name};
-use crate::endpoint::PartialFile;
+use crate::endpoint::{PartialFile, is_direct_refused};
 use crate::plan::DIRECT_BYTES;
 use std::cell::RefCell;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use thalweg_sys::{Advice, Buffer, Dir, DirectAlignment, File, FileSystemKind};
-use thalweg_wire::RelativePath;
 use thalweg_wire::digest::is_zero;
 use thalweg_wire::message::Direct;
+use thalweg_wire::{Digest, RelativePath};
 
 /// Runs of zeros shorter than a block of every usual file system are written, not left out.
 pub(in crate::endpoint::local) const BLOCK_BYTES: usize = 4096;
@@ -32,6 +32,8 @@ pub(in crate::endpoint::local) struct LocalPartial {
     past_cache: OnceLock<Option<PastCache>>,
     /// Direct writes were refused.
     no_direct: AtomicBool,
+    /// Direct reads were.
+    no_direct_reads: AtomicBool,
     /// `RWF_DONTCACHE` was refused.
     no_uncached: AtomicBool,
     /// Bytes written through the page cache.
@@ -114,6 +116,7 @@ impl LocalPartial {
             territory,
             past_cache: OnceLock::new(),
             no_direct: AtomicBool::new(false),
+            no_direct_reads: AtomicBool::new(false),
             no_uncached: AtomicBool::new(false),
             written_bytes: AtomicU64::new(0),
         }
@@ -140,6 +143,11 @@ impl LocalPartial {
             Ok(Some(PastCache { file: Arc::new(file), alignment }))
         };
         self.past_cache.get_or_init(|| open().unwrap_or(None)).as_ref()
+    }
+
+    /// As [`LocalPartial::past_cache`], for reads that nobody refused.
+    fn past_to_read(&self) -> Option<&PastCache> {
+        self.past_cache().filter(|_| !self.no_direct_reads.load(Ordering::Relaxed))
     }
 
     /// Through the page cache, without filling it.
@@ -187,18 +195,42 @@ impl PartialFile for LocalPartial {
         Ok(())
     }
 
-    /// By direct I/O where the file system has it, whatever the alignment of the arguments. Elsewhere the clean
-    /// pages of the range are dropped first; pages not yet written back are read from memory, so sync before.
+    /// The whole file, for a range leaves what is cached in one piece with bytes beyond it. Not where every direct read
+    /// comes from the medium: there what is cached may stay. btrfs answers some from the page cache (where it
+    /// compresses).
+    fn expect_read_back(&self) {
+        let is_from_medium =
+            self.past_to_read().is_some() && self.dir.file_system().is_ok_and(|system| pays(system.kind));
+        if !is_from_medium {
+            let _ = self.file.advise(Advice::DontNeed, 0, 0);
+        }
+    }
+
+    fn refuse_direct_reads(&self) {
+        if !self.no_direct_reads.swap(true, Ordering::Relaxed) {
+            let _ = self.file.advise(Advice::DontNeed, 0, 0);
+        }
+    }
+
+    /// By direct I/O where the file system has it, whatever the alignment of the arguments. Elsewhere, and where it is
+    /// refused after all, the clean pages of the range are dropped first; pages not yet written back are read from
+    /// memory, so sync before.
     fn read_back(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let Some(past) = self.past_cache() else {
-            let _ = self.file.advise(Advice::DontNeed, offset, buffer.len() as u64);
-            return self.file.read_at(buffer, offset);
-        };
-        read_direct(&past.file, past.alignment, buffer, offset)
+        if let Some(past) = self.past_to_read() {
+            match read_direct(&past.file, past.alignment, buffer, offset) {
+                Err(error) if is_direct_refused(&error) => self.refuse_direct_reads(),
+                other => return other,
+            }
+        }
+        let _ = self.file.advise(Advice::DontNeed, offset, buffer.len() as u64);
+        self.file.read_at(buffer, offset)
     }
 
     /// What another read reads ahead, in between, comes from the medium as well.
     fn to_read_back(&self, offset: u64, bytes: u64) -> Option<(Arc<File>, DirectAlignment)> {
+        if self.no_direct_reads.load(Ordering::Relaxed) {
+            return None;
+        }
         Some(match self.past_cache() {
             Some(past) => (past.file.clone(), past.alignment),
             None => {
@@ -243,7 +275,7 @@ pub(in crate::endpoint::local) fn write_past_cache(
         _ => match write_direct(file, &bytes[..whole], 0, alignment) {
             Ok(()) => whole,
             // The file system takes no direct I/O of this after all, or there is no memory to spare.
-            Err(error) if is_refused(&error) => 0,
+            Err(error) if is_direct_refused(&error) => 0,
             Err(error) => return Err(error),
         },
     };
@@ -254,13 +286,6 @@ pub(in crate::endpoint::local) fn write_past_cache(
             file.write_all_at(&bytes[past..], past as u64)
         }
     }
-}
-
-pub(in crate::endpoint::local) fn is_refused(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::InvalidInput | io::ErrorKind::OutOfMemory | io::ErrorKind::Unsupported
-    )
 }
 
 thread_local! {
@@ -293,18 +318,58 @@ pub(in crate::endpoint::local) fn write_direct(
     })
 }
 
-/// All of a file of at most `bytes` from the medium, past the page cache where that can be had. Memory for all of it.
-pub(in crate::endpoint::local) fn read_back_whole(file: &File, bytes: u64) -> io::Result<Vec<u8>> {
-    let mut content = vec![0; usize::try_from(bytes).map_err(|_| io::ErrorKind::FileTooLarge)?];
-    let read = match file.direct_alignment()? {
-        Some(alignment) if file.set_direct(true).is_ok() => read_direct(file, alignment, &mut content, 0)?,
-        _ => {
-            let _ = file.advise(Advice::DontNeed, 0, 0);
-            file.read_at(&mut content, 0)?
-        }
+/// The digest of a file of so many bytes, of fewer if it has fewer, read from the medium, past the page cache where
+/// that can be had. `is_from_medium`: there every direct read comes from the medium. Memory is that of one buffer of at
+/// most 1 MiB, of what this process may have for such; a smaller one where that is taken.
+pub(in crate::endpoint::local) fn digest_back(
+    file: &File,
+    bytes: u64,
+    is_from_medium: bool,
+) -> io::Result<Digest> {
+    let piece = usize::try_from(bytes).unwrap_or(usize::MAX).clamp(1, BOUNCE_BYTES_MAX);
+    let mut buffer = of_at_most(piece.next_multiple_of(BLOCK_BYTES))?;
+    let fits = |alignment: DirectAlignment| {
+        (buffer.as_ptr() as usize).is_multiple_of(alignment.memory as usize)
+            && buffer.len().is_multiple_of(alignment.offset as usize)
     };
-    content.truncate(read);
-    Ok(content)
+    let is_direct = file.direct_alignment()?.is_some_and(fits) && file.set_direct(true).is_ok();
+    if !is_direct || !is_from_medium {
+        let _ = file.advise(Advice::DontNeed, 0, 0);
+    }
+    match digest_by(file, &mut buffer, bytes) {
+        // The file system takes no direct I/O after all, or has no memory for it.
+        Err(error) if is_direct && is_direct_refused(&error) => {
+            file.set_direct(false)?;
+            let _ = file.advise(Advice::DontNeed, 0, 0);
+            digest_by(file, &mut buffer, bytes)
+        }
+        other => other,
+    }
+}
+
+/// A buffer of so many bytes, whole blocks, or of fewer where this process may have no more: that costs time only.
+fn of_at_most(bytes: usize) -> io::Result<Buffer> {
+    match Buffer::new(bytes) {
+        Err(error) if error.kind() == io::ErrorKind::OutOfMemory && bytes > BLOCK_BYTES => {
+            of_at_most((bytes / 2).next_multiple_of(BLOCK_BYTES))
+        }
+        other => other,
+    }
+}
+
+/// By whole buffers, also the last one.
+fn digest_by(file: &File, buffer: &mut [u8], bytes: u64) -> io::Result<Digest> {
+    let (mut hasher, mut at) = (blake3::Hasher::new(), 0);
+    while at < bytes {
+        let read = file.read_at(buffer, at)?;
+        let wanted = usize::try_from(bytes - at).unwrap_or(usize::MAX).min(read);
+        hasher.update(&buffer[..wanted]);
+        if read < buffer.len() {
+            break;
+        }
+        at += read as u64;
+    }
+    Ok(Digest(*hasher.finalize().as_bytes()))
 }
 
 /// Splits `bytes`, which go to `offset`, into runs `(start, end, all zero blocks)`; blocks are those of the file.
@@ -389,6 +454,103 @@ mod tests {
         assert_eq!(Caching::choose(Direct::Auto, ext4, LARGE_BYTES, true), Caching::Uncached);
     }
 
+    fn in_dir(dir: &Arc<Dir>, name: &[u8], caching: Caching) -> LocalPartial {
+        let stat = dir.stat_self().unwrap();
+        LocalPartial {
+            number: 1,
+            path: RelativePath::default(),
+            file: Arc::new(dir.create_new(name, 0o600).unwrap()),
+            is_sparse: false,
+            caching,
+            dir: dir.clone(),
+            territory: Arc::new(Territory::new(dir.clone(), &stat)),
+            past_cache: OnceLock::new(),
+            no_direct: AtomicBool::new(false),
+            no_direct_reads: AtomicBool::new(false),
+            no_uncached: AtomicBool::new(false),
+            written_bytes: AtomicU64::new(0),
+        }
+    }
+
+    fn content(bytes: usize) -> Vec<u8> {
+        (0..bytes).map(|at| ((at >> 3) % 251) as u8).collect()
+    }
+
+    #[test]
+    fn what_is_read_back_where_there_is_no_direct_io_is_dropped_from_the_page_cache_as_a_whole_first() {
+        const BYTES: usize = (1 << 20) + 777;
+        let scratch = tempfile::tempdir_in(".").unwrap();
+        let dir = Arc::new(Dir::open(scratch.path()).unwrap());
+        let partial = in_dir(&dir, b"x", Caching::Cached);
+        assert!(partial.past_cache.set(None).is_ok());
+        partial.write_at(&content(BYTES), 0).unwrap();
+        partial.file.sync_all().unwrap();
+        let cached = || partial.file.cached_bytes(0, BYTES as u64);
+        if !cached().is_ok_and(|bytes| bytes >= BYTES as u64 / 2) {
+            eprintln!("skipped: what is cached is not told here, or does not stay");
+            return;
+        }
+        partial.expect_read_back();
+        match partial.dir.file_system().unwrap().kind {
+            FileSystemKind::Tmpfs => eprintln!("skipped: what is cached is all that there is"),
+            _ => assert_eq!(cached().unwrap(), 0),
+        }
+        let mut buffer = vec![0; BYTES];
+        assert_eq!(partial.read_back(&mut buffer, 0).unwrap(), BYTES);
+        assert!(buffer == content(BYTES));
+    }
+
+    /// As where a file is opened for direct I/O and each read is refused: the alignment is not what it must be.
+    #[test]
+    fn what_cannot_be_read_back_past_the_page_cache_after_all_is_read_through_it() {
+        const BYTES: usize = (1 << 20) + 777;
+        let scratch = tempfile::tempdir_in(".").unwrap();
+        let dir = Arc::new(Dir::open(scratch.path()).unwrap());
+        let partial = in_dir(&dir, b"x", Caching::Direct);
+        partial.write_at(&content(BYTES), 0).unwrap();
+        partial.file.sync_all().unwrap();
+        let past = dir.open_read(b"x").unwrap();
+        if past.set_direct(true).is_err() || past.read_at(&mut vec![0; 1000], 500).is_ok() {
+            eprintln!("skipped: no direct I/O here that must be aligned; what is cached is read");
+            return;
+        }
+        let past = PastCache { file: Arc::new(past), alignment: UNALIGNED };
+        assert!(partial.past_cache.set(Some(past)).is_ok());
+        assert!(partial.to_read_back(0, 1000).is_some());
+        let mut buffer = vec![0; 1000];
+        assert_eq!(partial.read_back(&mut buffer, 500).unwrap(), 1000);
+        assert!(buffer == content(BYTES)[500..1500]);
+        assert!(partial.to_read_back(0, 1000).is_none(), "it is not tried again");
+        let mut buffer = vec![0; BYTES];
+        assert_eq!(partial.read_back(&mut buffer, 0).unwrap(), BYTES);
+        assert!(buffer == content(BYTES));
+    }
+
+    #[test]
+    fn a_file_is_digested_from_the_medium_whatever_its_size() {
+        let scratch = tempfile::tempdir_in(".").unwrap();
+        let dir = Dir::open(scratch.path()).unwrap();
+        let pieces = [0, 1, BLOCK_BYTES, BOUNCE_BYTES_MAX - 1, BOUNCE_BYTES_MAX, 2 * BOUNCE_BYTES_MAX + 777];
+        for bytes in pieces {
+            let name = bytes.to_string();
+            let content = content(bytes);
+            let written = dir.create_new(name.as_bytes(), 0o600).unwrap();
+            written.write_all_at(&content, 0).unwrap();
+            written.sync_all().unwrap();
+            let of = |bytes: usize| Digest(*blake3::hash(&content[..bytes]).as_bytes());
+            for is_from_medium in [false, true] {
+                let digest = |bytes: u64| {
+                    let file = dir.open_read(name.as_bytes()).unwrap();
+                    digest_back(&file, bytes, is_from_medium).unwrap()
+                };
+                assert_eq!(digest(bytes as u64), of(bytes), "{bytes} bytes");
+                // It is shorter than it must be, or longer.
+                assert_eq!(digest(bytes as u64 + 5000), of(bytes), "{bytes} bytes");
+                assert_eq!(digest(bytes as u64 / 2), of(bytes / 2), "half of {bytes} bytes");
+            }
+        }
+    }
+
     /// By either way that there is: the kernel drops it (`RWF_DONTCACHE`), or is told to.
     #[test]
     fn what_is_written_uncached_does_not_stay_in_the_page_cache() {
@@ -397,22 +559,10 @@ mod tests {
         // /dev/shm and /tmp may have no medium; the working directory usually has one.
         let scratch = tempfile::tempdir_in(".").unwrap();
         let dir = Arc::new(Dir::open(scratch.path()).unwrap());
-        let stat = dir.stat_self().unwrap();
         let piece = vec![7; PIECE_BYTES as usize];
         let cached_after = |name: &[u8], caching, is_refused| {
-            let partial = LocalPartial {
-                number: 1,
-                path: RelativePath::default(),
-                file: Arc::new(dir.create_new(name, 0o600).unwrap()),
-                is_sparse: false,
-                caching,
-                dir: dir.clone(),
-                territory: Arc::new(Territory::new(dir.clone(), &stat)),
-                past_cache: OnceLock::new(),
-                no_direct: AtomicBool::new(false),
-                no_uncached: AtomicBool::new(is_refused),
-                written_bytes: AtomicU64::new(0),
-            };
+            let partial = in_dir(&dir, name, caching);
+            partial.no_uncached.store(is_refused, Ordering::Relaxed);
             for number in 0..PIECES {
                 // On disk before the next advice: what is dirty cannot be dropped, and no disk is to be raced.
                 if (number + 1).is_multiple_of(CACHED_BYTES_MAX / PIECE_BYTES) {
