@@ -35,6 +35,7 @@ impl SendRun {
         let mut digests = Vec::new();
         // Of a chunk that was broken off.
         lane.ahead.forget();
+        reader.prepare();
         if let Some(turn) = &turn {
             turn.issue();
         }
@@ -98,6 +99,7 @@ impl SendRun {
     ) -> io::Result<()> {
         let mut watch = Stopwatch::start(&self.common.accounts);
         let Some(reader) = self.open_chunk(lane, entry, chunk) else { return Ok(()) };
+        reader.prepare();
         if let Some(turn) = &turn {
             turn.issue();
         }
