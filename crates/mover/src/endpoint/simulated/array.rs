@@ -67,8 +67,8 @@ impl ArraySpec {
 
     /// A file system of 004: three arrays of 7 + 1 disks, striped (sections III-A and III-B), which give hardly 1000
     /// MB/s (section IV-D). Of three numbers the paper has nothing. The seek is that of [`ArraySpec::default`] and half
-    /// a turn. The host handles as much as its arrays give. With a queue of four, orders differ where they do in Fig.
-    /// 3: little with few threads, much with 16 and more.
+    /// a turn. The host handles as much as its arrays give. With a queue of four, few threads read fast in any order,
+    /// and 16 or more without one do not (section IV-B).
     pub fn eonstor() -> ArraySpec {
         ArraySpec {
             seek: Duration::from_millis(12),
