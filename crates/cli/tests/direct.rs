@@ -502,5 +502,15 @@ fn a_simulated_disk_is_a_source_that_verifies_and_a_destination() {
     copy(array, &target("b"), &["--order", "serial", "--request", "64KiB", "--streams", "4"]);
     let (a, b) = (std::fs::read(target("a")).unwrap(), std::fs::read(target("b")).unwrap());
     assert!(a.len() == 6 * MIB && a == b);
+    // One that sorts, for threads that are late, gives the same.
+    let late = format!("{array},queue=4,host=1GB");
+    for order in ["strict", "serial", "loose", "none"] {
+        let order = format!("source={order}");
+        let small = ["--request", "64KiB", "--chunk", "64KiB", "--streams", "8", "--order", &order];
+        copy(&late, &target("c"), &small);
+        assert!(std::fs::read(target("c")).unwrap() == a, "{order}");
+        std::fs::remove_file(target("c")).unwrap();
+    }
     copy(&target("a"), "sim:scattered,stripe=1MiB", &["--order", "destination=loose"]);
+    copy(&target("a"), "sim:eonstor,seek=1ms", &["--order", "destination=none", "--streams", "8"]);
 }

@@ -157,15 +157,24 @@ impl std::fmt::Display for Place {
             Place::Zero(bytes) => write!(f, "zero:{bytes}"),
             Place::Dataset(spec) => write!(f, "data:{}", dataset::words(spec)),
             Place::Null => f.write_str("null:"),
-            Place::Simulated(array) => write!(
-                f,
-                "sim:seek={}ms,rate={}B/s,devices={},stripe={},size={}",
-                array.seek.as_millis(),
-                array.bytes_per_s,
-                array.devices,
-                array.stripe_bytes,
-                array.bytes
-            ),
+            Place::Simulated(array) => {
+                write!(
+                    f,
+                    "sim:seek={}ms,rate={}B/s,devices={},stripe={},size={}",
+                    array.seek.as_millis(),
+                    array.bytes_per_s,
+                    array.devices,
+                    array.stripe_bytes,
+                    array.bytes
+                )?;
+                if array.queue != ArraySpec::default().queue {
+                    write!(f, ",queue={}", array.queue)?;
+                }
+                match array.host_bytes_per_s {
+                    Some(bytes_per_s) => write!(f, ",host={bytes_per_s}B/s"),
+                    None => Ok(()),
+                }
+            }
             Place::Daemon { address, export, path, .. } => {
                 write!(
                     f,
@@ -430,17 +439,23 @@ fn simulated(text: &str) -> std::result::Result<ArraySpec, String> {
     for part in text.split(',').filter(|part| !part.is_empty()) {
         let (key, value) = part.split_once('=').unwrap_or((part, ""));
         let number = || value.parse::<u64>().map_err(|_| format!("`{part}`: a number"));
+        let rate = || units::parse_size(value.strip_suffix("/s").unwrap_or(value));
         match key {
+            // What stands behind it changes it.
+            "eonstor" if value.is_empty() && spec == ArraySpec::default() => spec = ArraySpec::eonstor(),
             "seek" => spec.seek = units::parse_time(value)?,
-            "rate" => spec.bytes_per_s = units::parse_size(value.strip_suffix("/s").unwrap_or(value))?,
+            "rate" => spec.bytes_per_s = rate()?,
             "devices" => spec.devices = u32::try_from(number()?).unwrap_or(u32::MAX),
             "stripe" => spec.stripe_bytes = units::parse_size(value)?,
+            "queue" => spec.queue = u32::try_from(number()?).unwrap_or(u32::MAX),
+            "host" => spec.host_bytes_per_s = Some(rate()?),
             "size" => spec.bytes = units::parse_size(value)?,
             "seed" => spec.seed = number()?,
             "scattered" if value.is_empty() => spec.is_scattered = true,
             "devices-only" if value.is_empty() => spec.hides_places = true,
             _ => {
-                let known = "seek=, rate=, devices=, stripe=, size=, seed=, scattered, devices-only";
+                let known = "eonstor (first of all), seek=, rate=, devices=, stripe=, queue=, host=, size=, seed=, \
+                             scattered, devices-only";
                 return Err(format!("`{part}` is not one of {known}"));
             }
         }
@@ -567,7 +582,23 @@ mod tests {
         let array = ArraySpec { hides_places: true, ..array };
         assert_eq!(parse("sim:devices=4,size=2GiB,scattered,devices-only"), Place::Simulated(array));
         assert_eq!(parse("sim:"), Place::Simulated(ArraySpec::default()));
-        for bad in ["sim:devices=0", "sim:speed=9", "sim:rate=0", "sim:seek=8x", "sim:seed=x"] {
+        let array = ArraySpec { queue: 8, bytes: 2 << 30, ..ArraySpec::eonstor() };
+        assert_eq!(parse("sim:eonstor,size=2GiB,queue=8"), Place::Simulated(array.clone()));
+        assert_eq!(parse(&Place::Simulated(array.clone()).to_string()), Place::Simulated(array));
+        assert_eq!(parse(&parse("sim:").to_string()), Place::Simulated(ArraySpec::default()));
+        for bad in [
+            "sim:devices=0",
+            "sim:speed=9",
+            "sim:rate=0",
+            "sim:seek=8x",
+            "sim:seed=x",
+            "sim:queue=0",
+            "sim:queue=257",
+            "sim:host=0",
+            "sim:host=",
+            "sim:eonstor=1",
+            "sim:size=1GiB,eonstor",
+        ] {
             assert!(Place::parse(OsStr::new(bad), &Places::default()).is_err(), "{bad}");
         }
     }

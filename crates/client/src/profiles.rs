@@ -425,6 +425,8 @@ mod tests {
         assert!(of(array.clone()).is_some());
         assert_eq!(of(array.clone()), of(ArraySpec { bytes: 1, seed: 9, ..array.clone() }));
         assert_ne!(of(array.clone()), of(ArraySpec { bytes_per_s: 1, ..array.clone() }));
+        assert_ne!(of(array.clone()), of(ArraySpec { queue: 4, ..array.clone() }));
+        assert_ne!(of(array.clone()), of(ArraySpec { host_bytes_per_s: Some(1), ..array.clone() }));
         assert_ne!(of(array.clone()), of(ArraySpec { is_scattered: true, ..array }));
         // What is turned by hand makes another way of it.
         let one = profiles.key(&From::Zero(1), &To::Null, &ByHand::streams(Some(1)));

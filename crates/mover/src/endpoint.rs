@@ -225,6 +225,10 @@ pub trait SourceFile: Send + Sync {
     /// What the kernel says.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
+    /// Hears that so many bytes from `offset` on are to be read next, before whoever reads them waits for its turn. May
+    /// take up to a second; what is read is the same with it and without.
+    fn prepare(&self, _offset: u64, _bytes: u64) {}
+
     /// What the open file shows now.
     ///
     /// # Errors
@@ -324,6 +328,10 @@ pub trait PartialFile: Send + Sync {
     /// What the kernel says; `Damage` ([`failure::to_io`]) if what came of this chunk before is lost: it is sent again,
     /// a bounded number of times.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+
+    /// Hears that so many bytes at `offset` are to be written next, before whoever writes them waits for its turn. May
+    /// take up to a second; what is written is the same with it and without.
+    fn prepare(&self, _offset: u64, _bytes: u64) {}
 
     /// The file, open for direct I/O, if whole blocks of it are to be written that way; every other byte goes through
     /// [`PartialFile::write_at`].

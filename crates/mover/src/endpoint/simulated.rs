@@ -1,12 +1,18 @@
 //! `sim:`: a source or a destination on a simulated array of disks, in real time. What orders of requests do shows on
 //! it as it did on the arrays of 004, which the disks of today hide.
 //!
+//! Before its request a thread may be held up, as on a host that many share: [`SourceFile::prepare`] and
+//! [`PartialFile::prepare`](super::PartialFile::prepare), which come before its turn in an order.
+//!
 //! As a source one file, `sim`, whose bytes come from the seed: what arrives can be verified. As a destination it keeps
 //! nothing: see [`NullDestination`](super::synthetic::NullDestination).
 
 mod array;
 
-pub use array::{Array, ArraySpec};
+mod host;
+
+pub use array::{Array, ArraySpec, Outlook};
+pub use host::Host;
 
 use super::{ExtentMap, ScanSink, Source, SourceFile};
 use crate::endpoint::content::Content;
@@ -15,15 +21,21 @@ use crate::failure::{Failure, FailureKind, Result};
 use crate::mutex::lock;
 use std::io;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use thalweg_wire::message::ScanTotals;
 use thalweg_wire::{Entry, Evidence};
 
 /// An array that takes its time.
 #[derive(Debug)]
 pub struct SimulatedDisk {
-    array: Mutex<Array>,
+    state: Mutex<State>,
     since: Instant,
+}
+
+#[derive(Debug)]
+struct State {
+    array: Array,
+    host: Host,
 }
 
 impl SimulatedDisk {
@@ -32,18 +44,48 @@ impl SimulatedDisk {
     /// # Errors
     /// `Usage` for numbers out of their bounds.
     pub fn new(spec: ArraySpec) -> Result<SimulatedDisk> {
+        let host = Host::new(spec.host_bytes_per_s, spec.seed);
         let array =
             Array::new(spec).map_err(|cause| Failure::new(FailureKind::Usage, "simulate a disk", cause))?;
-        Ok(SimulatedDisk { array: Mutex::new(array), since: Instant::now() })
+        Ok(SimulatedDisk { state: Mutex::new(State { array, host }), since: Instant::now() })
+    }
+
+    /// A thread gets ready for a request: sleeps for as long as the host holds it up, at most a second.
+    pub fn prepare(&self, offset: u64, bytes: u64) {
+        let late = {
+            let mut state = lock(&self.state);
+            let late = state.host.late(offset);
+            state.host.begin(bytes);
+            late
+        };
+        std::thread::sleep(late);
+        lock(&self.state).host.end(bytes);
     }
 
     /// Makes a request and sleeps until it has ended.
     pub fn request(&self, offset: u64, bytes: u64) {
-        let end = {
-            let mut array = lock(&self.array);
-            array.request(self.since.elapsed(), offset, bytes)
+        let mut state = lock(&self.state);
+        let request = state.array.request(self.since.elapsed(), offset, bytes);
+        state.host.begin(bytes);
+        // At each look some device has begun at least one piece more, and a bounded number is served before this one's.
+        let end = loop {
+            match state.array.look(self.since.elapsed(), request) {
+                Outlook::Ends(end) => break end,
+                Outlook::Open(until) => {
+                    drop(state);
+                    self.sleep_until(until);
+                    state = lock(&self.state);
+                }
+            }
         };
-        std::thread::sleep(end.saturating_sub(self.since.elapsed()));
+        drop(state);
+        self.sleep_until(end);
+        lock(&self.state).host.end(bytes);
+    }
+
+    /// As time passes for the array.
+    fn sleep_until(&self, until: Duration) {
+        std::thread::sleep(until.saturating_sub(self.since.elapsed()));
     }
 }
 
@@ -90,8 +132,8 @@ impl Source for SimulatedSource {
     }
 
     fn layout(&self, _: &Entry) -> Result<ExtentMap> {
-        let array = lock(&self.disk.array);
-        let placed = array.layout().take(ArraySpec::STRIPES_MAX as usize).collect();
+        let state = lock(&self.disk.state);
+        let placed = state.array.layout().take(ArraySpec::STRIPES_MAX as usize).collect();
         Ok(ExtentMap { placed, unplaced_bytes: 0 })
     }
 }
@@ -102,6 +144,10 @@ impl SourceFile for SimulatedFile {
         self.disk.request(offset, bytes as u64);
         Content::Noise.fill(self.seed, offset, &mut buffer[..bytes]);
         Ok(bytes)
+    }
+
+    fn prepare(&self, offset: u64, bytes: u64) {
+        self.disk.prepare(offset, bytes);
     }
 
     fn evidence(&self) -> io::Result<Evidence> {

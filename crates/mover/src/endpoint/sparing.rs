@@ -174,6 +174,10 @@ impl SourceFile for CutFile {
         self.file.read_at(&mut buffer[..bytes], offset)
     }
 
+    fn prepare(&self, offset: u64, bytes: u64) {
+        self.file.prepare(offset, bytes);
+    }
+
     fn evidence(&self) -> io::Result<Evidence> {
         let mut evidence = self.file.evidence()?;
         evidence.size = evidence.size.min(self.end);

@@ -246,6 +246,12 @@ impl PartialFile for Nothing {
         Ok(())
     }
 
+    fn prepare(&self, offset: u64, bytes: u64) {
+        if let Some(disk) = &self.disk {
+            disk.prepare(self.start + offset, bytes);
+        }
+    }
+
     fn read_back(&self, _: &mut [u8], _: u64) -> io::Result<usize> {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }

@@ -52,6 +52,11 @@ impl ChunkReader {
         Segments { at: self.at, end: self.end, bytes: self.rule.segment_bytes }
     }
 
+    /// Gets ready to read all of the chunk. To be called before the turn for it is waited for.
+    pub fn prepare(&self) {
+        self.file.prepare(self.at, self.end.saturating_sub(self.at));
+    }
+
     /// What the digests of all segments of the chunk join to.
     pub fn join(&self, segments: &[Digest]) -> Digest {
         digest::join(segments, self.is_whole_file)
@@ -311,6 +316,7 @@ impl OpenFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Mutex;
     use std::sync::atomic::{AtomicU64, Ordering};
     use thalweg_wire::{Evidence, RelativePath};
 
@@ -321,6 +327,8 @@ mod tests {
         bytes: u64,
         data: u64,
         looks: AtomicU64,
+        /// Where it was said that there will be reads, and of how many bytes.
+        foretold: Mutex<Vec<(u64, u64)>>,
     }
 
     impl SourceFile for Sparse {
@@ -328,6 +336,10 @@ mod tests {
             let is_data = (self.data..self.data + CHUNK).contains(&offset);
             buffer.fill(u8::from(is_data));
             Ok(self.bytes.saturating_sub(offset).min(buffer.len() as u64) as usize)
+        }
+
+        fn prepare(&self, offset: u64, bytes: u64) {
+            self.foretold.lock().unwrap().push((offset, bytes));
         }
 
         fn evidence(&self) -> io::Result<Evidence> {
@@ -344,11 +356,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_marked_hole_is_looked_at_once_however_many_chunks_it_has() {
-        let bytes = 1 << 40;
-        let data = (bytes / 2) / CHUNK * CHUNK;
-        let sparse = Arc::new(Sparse { bytes, data, looks: AtomicU64::new(0) });
+    fn sparse(bytes: u64, data: u64) -> (Arc<Sparse>, Entry) {
+        let sparse = Sparse { bytes, data, looks: AtomicU64::new(0), foretold: Mutex::default() };
         let entry = Entry {
             id: EntryId(0),
             path: RelativePath::new(b"f".to_vec()).unwrap(),
@@ -359,6 +368,24 @@ mod tests {
             evidence: sparse.evidence().unwrap(),
             xattrs: Vec::new(),
         };
+        (Arc::new(sparse), entry)
+    }
+
+    #[test]
+    fn a_file_hears_of_the_bytes_of_a_chunk_that_are_there() {
+        let (file, entry) = sparse(CHUNK + 100, 0);
+        let terms = Terms::of(CHUNK, CHUNK as u32);
+        for chunk in 0..2 {
+            ChunkReader::new(file.clone(), &entry, chunk, &terms).prepare();
+        }
+        assert_eq!(*file.foretold.lock().unwrap(), [(0, CHUNK), (CHUNK, 100)]);
+    }
+
+    #[test]
+    fn a_marked_hole_is_looked_at_once_however_many_chunks_it_has() {
+        let bytes = 1 << 40;
+        let data = (bytes / 2) / CHUNK * CHUNK;
+        let (sparse, entry) = sparse(bytes, data);
         let terms = Terms::of(CHUNK, CHUNK as u32);
         let file: Arc<dyn SourceFile> = sparse.clone();
         let digest = digest_again(&file, &entry, &terms, &mut vec![0; CHUNK as usize]).unwrap();

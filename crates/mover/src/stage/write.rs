@@ -137,6 +137,7 @@ impl Writes {
         let from = direct.as_ref().map_or(0, |past| past.bytes);
         let run = self.run.clone();
         let turn = run.gate().map(Gate::draw);
+        partial.prepare(offset, length as u64);
         if let Some(turn) = &turn {
             turn.issue();
         }

@@ -16,7 +16,7 @@ pub const SUITE: Suite = Suite {
     name: "order",
     asks: "which order of requests, from how many threads, of what size? (004 Figs 3 and 4)",
     runs: 3,
-    budget_bytes: REQUESTS_EACH * THREADS[4] as u64 * REQUESTS[2],
+    budget_bytes: REQUESTS_EACH * THREADS[5] as u64 * REQUESTS[2],
     takes: Takes { seed: Values::No, ..ON_THIS_MACHINE },
     prepare,
     run,
@@ -25,12 +25,12 @@ pub const SUITE: Suite = Suite {
 /// Requests that each thread makes at least, where an order is to show.
 pub const REQUESTS_EACH: u64 = 8;
 
-/// 004 section IV-D.1 has 4 and 16; what lies below shows where an order begins to matter.
-const THREADS: [u32; 5] = [1, 2, 4, 8, 16];
+/// 004 section IV-D.1 has 4 and 16; the others show where an order begins to matter, and what is left with many.
+const THREADS: [u32; 6] = [1, 2, 4, 8, 16, 32];
 
-/// With larger ones the data of a case, and with them the suite, would take too long: about ten minutes on a disk of
-/// 500 MB/s.
-const REQUESTS: [u64; 3] = [256 << 10, MIB, 2 * MIB];
+/// With larger ones the data of a case, and with them the suite, would take too long: about a quarter of an hour on a
+/// disk of 500 MB/s.
+const REQUESTS: [u64; 3] = [256 << 10, MIB / 2, MIB];
 
 /// By side: what [`NOT_HERE`] says is not among those of the destination.
 const ORDERS: [&[&str]; 2] = [&["strict", "serial", "loose", "none"], &["serial", "loose", "none"]];
@@ -42,8 +42,10 @@ const NOT_HERE: (&str, &str) = (
      that alone",
 );
 
-/// One disk of 004's arrays (section III-A), and as many as an array has data disks there.
-const ARRAY: &str = "sim:seek=8ms,rate=60MB,devices=7,stripe=64KiB";
+/// One disk of 004's arrays (section III-A), and as many as an array has data disks there. Queue and host are those of
+/// `sim:eonstor`: without them threads on one machine take and make their requests within microseconds of each other,
+/// and none is as good as an order.
+const ARRAY: &str = "sim:seek=8ms,rate=60MB,devices=7,stripe=64KiB,queue=4,host=1GB/s";
 
 struct Case {
     disk: Disk,
@@ -161,13 +163,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn by_default_each_thread_has_enough_requests_and_the_whole_takes_ten_minutes() {
+    fn by_default_each_thread_has_enough_requests_and_the_whole_takes_a_quarter_of_an_hour() {
         let fewest = REQUESTS
             .iter()
             .flat_map(|bytes| THREADS.map(|threads| SUITE.budget_bytes / bytes / u64::from(threads)));
         assert_eq!(fewest.min(), Some(REQUESTS_EACH));
-        assert_eq!(requests_each(SUITE.budget_bytes), "8 of 2 MiB from 16 threads, more elsewhere");
-        assert!(requests_each(SUITE.budget_bytes - 1).contains("7 of 2 MiB from 16 threads"));
+        assert_eq!(requests_each(SUITE.budget_bytes), "8 of 1 MiB from 32 threads, more elsewhere");
+        assert!(requests_each(SUITE.budget_bytes - 1).contains("7 of 1 MiB from 32 threads"));
         assert!(requests_each(SUITE.budget_bytes - 1).contains("cannot show"));
         // Each case once for each disk and round; the real disk has one more to warm up. The array is 7 disks of 60
         // MB/s, and slower where an order has it seek; a copy takes some 50 ms by itself.
@@ -176,6 +178,6 @@ mod tests {
         let runs = f64::from(SUITE.runs);
         let real_s = cases * (runs + 1.0) * (bytes / 500e6 + 0.05);
         let simulated_s = cases * runs * (bytes / 420e6 + 0.05);
-        assert!(real_s + simulated_s < 500.0, "{real_s} + {simulated_s}, and the seeks");
+        assert!(real_s + simulated_s < 600.0, "{real_s} + {simulated_s}, and the seeks");
     }
 }

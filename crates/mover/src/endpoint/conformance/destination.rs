@@ -403,6 +403,10 @@ fn every_byte_is_in_its_place(bed: &dyn DestinationBed) {
     // As damaged bytes come, and then the right ones, by streams that overlap.
     partial.write_at(&noise(content.len(), 2), 0).unwrap();
     for (from, to) in [(100_001, content.len()), (1, 77), (70_000, 100_001), (0, 5000), (4096, 70_003)] {
+        // Whether that is said or not.
+        if from % 2 == 0 {
+            partial.prepare(from as u64, (to - from) as u64);
+        }
         partial.write_at(&content[from..to], from as u64).unwrap();
     }
     to.sync(slice::from_ref(&partial)).unwrap();

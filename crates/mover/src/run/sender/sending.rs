@@ -52,6 +52,7 @@ impl SendRun {
         let Some(mut reader) = self.open_chunk(lane, entry, chunk) else { return Ok(()) };
         let mut digests = Vec::new();
         let mut looks_ahead = true;
+        reader.prepare();
         if let Some(turn) = &turn {
             turn.issue();
         }
@@ -142,6 +143,7 @@ impl SendRun {
     ) -> io::Result<()> {
         let mut watch = Stopwatch::start(&self.common.accounts);
         let Some(reader) = self.open_chunk(lane, entry, chunk) else { return Ok(()) };
+        reader.prepare();
         if let Some(turn) = &turn {
             turn.issue();
         }

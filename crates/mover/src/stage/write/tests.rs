@@ -436,6 +436,48 @@ fn who_gathers_a_chunk_hears_of_the_zeros_that_are_not_written() {
     assert_eq!(*hears.0.lock().unwrap(), [(0, SEGMENT as u64)]);
 }
 
+/// A partial that writes down what it hears: what, where, how many bytes.
+#[derive(Default)]
+struct Foretold(Mutex<Vec<(&'static str, u64, u64)>>);
+
+impl PartialFile for Foretold {
+    fn number(&self) -> u64 {
+        1
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.0.lock().unwrap().push(("write", offset, bytes.len() as u64));
+        Ok(())
+    }
+
+    fn prepare(&self, offset: u64, bytes: u64) {
+        self.0.lock().unwrap().push(("prepare", offset, bytes));
+    }
+
+    fn read_back(&self, _: &mut [u8], _: u64) -> io::Result<usize> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+#[test]
+fn who_is_written_to_hears_of_each_write_before_it_comes() {
+    let (told, scratch, foretold) =
+        (Told::new(Disk::default()), scratch(true), Arc::new(Foretold::default()));
+    let partial = OpenPartial { partial: foretold.clone(), ..scratch.partial };
+    let mut writes = Writes::new(told.clone(), 1);
+    let mut buffer = FrameBuffer::new(SEGMENT).unwrap();
+    let copy = writes.begin(&partial, 0);
+    let bytes = SEGMENT as u64;
+    for (offset, begins) in [(0, Some(Copy::First)), (bytes, None)] {
+        assert!(writes.claim(copy, begins));
+        assert!(writes.write(copy, Bytes::Frame(&mut buffer, SEGMENT), offset));
+        writes.go_on(copy);
+    }
+    let each =
+        [("prepare", 0, bytes), ("write", 0, bytes), ("prepare", bytes, bytes), ("write", bytes, bytes)];
+    assert_eq!(*foretold.0.lock().unwrap(), each);
+}
+
 /// A partial that has lost what came of a chunk before.
 struct Forgets;
 
