@@ -147,6 +147,14 @@ impl ByHand {
         self.0.extend(reads_twice.then(|| "reads twice".to_owned()));
         self
     }
+
+    /// It goes through a stage: a limit holds for each leg by itself, and each reads back what it wrote.
+    #[must_use]
+    pub(crate) fn and_staged(mut self, bytes_per_s_max: Option<u64>, verify: VerifyLevel) -> ByHand {
+        self.0.extend(bytes_per_s_max.map(|rate| format!("limit {rate}")));
+        self.0.extend(reads_back(verify).then(|| "reads back".to_owned()));
+        self
+    }
 }
 
 /// Whether a copy says how long others take: some entries came, and most of their content travelled. One that mostly
@@ -382,7 +390,7 @@ fn moved(evidence: &Evidence, passage: &Passage, entries: u64, reads_back: bool)
     }
 }
 
-pub(crate) fn reads_back(verify: VerifyLevel) -> bool {
+fn reads_back(verify: VerifyLevel) -> bool {
     verify != VerifyLevel::Written
 }
 
