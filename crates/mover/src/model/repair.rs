@@ -68,8 +68,8 @@ impl Damage {
 
     /// Seconds with only a chunk sent again for each failure, where comparing finds them:
     /// `(N x + n chunk) / R_e2e + N x (1 / R_read + a_ck)`. All of the data are read, and their checksums made, once
-    /// more, damaged or not; both ends do so at the same time, and `looks` is of the slower. Where checksums travel with
-    /// the data, as in a copy under way, nothing is looked at again: then [`Damage::time_by_chunk_s`].
+    /// more, damaged or not; both ends do so at the same time, and `looks` is of the slower. Where checksums travel
+    /// with the data, as in a copy under way, nothing is looked at again: then [`Damage::time_by_chunk_s`].
     ///
     /// # Errors
     /// [`OutOfRange`](super::ModelError::OutOfRange).

@@ -280,7 +280,11 @@ mod tests {
 
     #[test]
     fn what_a_byte_costs_to_look_at_is_what_the_source_was_busy_with_it() {
-        let row = |stage: &str, place: &str, busy: f64, bytes: u64| json!({"stage": stage, "place": place, "busy": busy, "bytes": bytes});
+        let row = |stage: &str, place: &str, busy: f64, bytes: u64| {
+            let mut row = json!({"stage": stage, "place": place, "busy": busy});
+            row["bytes"] = bytes.into();
+            row
+        };
         let (there, read) = (row("read", "destination", 0.9, 1000), row("read", "source", 0.2, 1000));
         let stages = [there, read, row("digest", "source", 0.1, 1000)];
         let looks = looks_of(&json!({"seconds": 2.0, "stages": stages}));
