@@ -145,8 +145,8 @@ impl BetweenDaemons {
 
     /// Runs it to its end, says how long it was predicted to take, and remembers in the state directory how long it
     /// took. [`How::ticket`] is the ticket for the daemon at the source, `to_ticket` for that at the destination, where
-    /// a place has none of its own; `tells_all`: each entry is an event, and not only those that did not come to a plain
-    /// end.
+    /// a place has none of its own; `tells_all`: each entry is an event, and not only those that did not come to a
+    /// plain end.
     ///
     /// # Errors
     /// As a copy from or to a daemon; `Unsupported` if neither daemon may be sent to the other, or both are one;

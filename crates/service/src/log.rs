@@ -176,7 +176,7 @@ impl Done {
 
     /// What is known of it where it is what the totals say: sums do not go by the word of a peer. `by_then`: what was
     /// seen here.
-    pub fn as_known(self, by_then: Done, direction: Option<&str>, kind: &str) -> Done {
+    pub fn known(self, by_then: Done, direction: Option<&str>, kind: &str) -> Done {
         let Done { bytes, damaged, .. } = by_then;
         match direction {
             // Whose totals are the word of who received, and sums stay what we know.
@@ -334,7 +334,7 @@ impl Line {
             Err(failure) => (by_then, Err(failure)),
         };
         if let Some(count) = &self.count {
-            let known = done.as_known(by_then, self.direction, self.kind);
+            let known = done.known(by_then, self.direction, self.kind);
             count.end(&outcome_of(ended), &self.moved(known));
         }
         self.tell_of(self.began.elapsed(), done, (ended, root), None);

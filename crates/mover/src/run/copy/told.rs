@@ -189,8 +189,8 @@ impl Job<'_> {
         ledger::evidence(&settings, entries, sender, receiver)
     }
 
-    /// `came_bytes`: what stands verified and was not there from an earlier attempt. How long it took to read that again
-    /// says nothing of how content comes.
+    /// `came_bytes`: what stands verified and was not there from an earlier attempt. How long it took to read that
+    /// again says nothing of how content comes.
     fn note_progress(&mut self, came_bytes: u64) {
         self.watch.meter.came(came_bytes);
         let bytes = self.watch.meter.bytes_verified.load(Ordering::Relaxed);

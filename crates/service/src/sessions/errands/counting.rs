@@ -56,7 +56,7 @@ impl Counting {
             _ => self.done(),
         };
         let done = ended.as_ref().map_or(by_then, |totals| Done::from(*totals));
-        let known = done.as_known(by_then, direction, kind);
+        let known = done.known(by_then, direction, kind);
         now.count.end(&outcome_of(ended.as_ref().map(|_| ())), &known.moved(kind));
     }
 
