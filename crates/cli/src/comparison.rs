@@ -1,7 +1,7 @@
 //! Predicted against actual, in words.
 
 use crate::units;
-use thalweg_mover::model::prediction::{Compared, Comparison, Term};
+use thalweg_mover::model::prediction::{Compared, Comparison, LeftOut, Term};
 
 /// Behind the last line of a copy. That nothing was predicted says nothing of the copy: only `verbose` has it.
 pub fn short(compared: &Compared, verbose: bool) -> String {
@@ -9,6 +9,8 @@ pub fn short(compared: &Compared, verbose: bool) -> String {
         Compared::CutOff
         | Compared::RateChanged
         | Compared::LittleMoved
+        | Compared::InStage
+        | Compared::PastStage
         | Compared::NoProfile
         | Compared::Unknown(_)
             if !verbose =>
@@ -20,6 +22,10 @@ pub fn short(compared: &Compared, verbose: bool) -> String {
             "; not held against a prediction: its rate was changed on the way".to_owned()
         }
         Compared::LittleMoved => "; not predicted: at most half of it had to be moved".to_owned(),
+        Compared::InStage => {
+            "; not held against a prediction: some of it lay in the stage from an earlier command".to_owned()
+        }
+        Compared::PastStage => "; not held against a prediction: some of it went past the stage".to_owned(),
         Compared::NoProfile => "; no profile of this way yet".to_owned(),
         Compared::Unknown(missing) => format!("; no profile of {} on this way yet", missing.0.name()),
         Compared::Told(told) => {
@@ -33,7 +39,7 @@ pub fn short(compared: &Compared, verbose: bool) -> String {
                 after.unwrap_or_default()
             );
             let verdict = if told.is_within { "most off" } else { "not in the range" };
-            format!("{range}, {verdict}: {}", wrong(told))
+            format!("{range}{}, {verdict}: {}", left_out(told), wrong(told))
         }
     }
 }
@@ -47,11 +53,12 @@ pub fn details(compared: &Compared) -> Vec<String> {
         None => format!("{} earlier transfers", predicted.rests_on),
     };
     let mut lines = vec![format!(
-        "predicted {} ({} to {}, P99 {}) from {basis}, took {}: {}",
+        "predicted {} ({} to {}, P99 {}) from {basis}{}, took {}: {}",
         units::time(predicted.seconds),
         units::time(predicted.low_s),
         units::time(predicted.high_s),
         units::time(predicted.p99_s),
+        left_out(told),
         units::time(told.actual.seconds()),
         wrong(told),
     )];
@@ -67,6 +74,19 @@ pub fn details(compared: &Compared) -> Vec<String> {
     lines
 }
 
+/// What was there already, and is not in what was predicted.
+fn left_out(told: &Comparison) -> String {
+    let LeftOut { bytes, entries } = told.left_out;
+    match (bytes, entries) {
+        (0, 0) => String::new(),
+        (0, entries) => format!(" without {} that were there", units::entries(entries)),
+        (bytes, 0) => format!(" without {} that were there", units::size(bytes)),
+        (bytes, entries) => {
+            format!(" without {} and {} that were there", units::size(bytes), units::entries(entries))
+        }
+    }
+}
+
 /// The term that was most in error.
 fn wrong(told: &Comparison) -> String {
     let (by, word) = (told.wrong_by_s.abs(), if told.wrong_by_s < 0.0 { "less" } else { "more" });
@@ -80,9 +100,12 @@ mod tests {
 
     #[test]
     fn why_nothing_is_compared_is_told_to_who_asks_for_more() {
-        for (compared, words) in
-            [(Compared::CutOff, "more than one attempt"), (Compared::RateChanged, "on the way")]
-        {
+        for (compared, words) in [
+            (Compared::CutOff, "more than one attempt"),
+            (Compared::RateChanged, "on the way"),
+            (Compared::InStage, "from an earlier command"),
+            (Compared::PastStage, "past the stage"),
+        ] {
             assert_eq!(short(&compared, false), "");
             assert!(short(&compared, true).contains(words));
             assert!(details(&compared).is_empty());
@@ -109,6 +132,12 @@ mod tests {
         assert_eq!(told(4.5, 1.5), format!("{range}, not in the range: start-up took 4.00 s more"));
         // By its own beginning, where nothing else is known.
         let compared = compare(predicted, Taken { start_s: 0.5, bytes_s: 1.25, ..Taken::default() });
+        // Of one that was resumed, by what was left to move.
+        let left_out = LeftOut { bytes: 5 << 20, entries: 0 };
+        let resumed = Compared::Told(Box::new(Comparison { left_out, ..compared.clone() }));
+        let without = format!("{range} without {} that were there, most off", units::size(5 << 20));
+        assert!(short(&resumed, false).starts_with(&without), "{}", short(&resumed, false));
+        assert!(details(&resumed)[0].contains("that were there, took 1.75 s"), "{:?}", details(&resumed));
         let by_beginning = Compared::Told(Box::new(Comparison { after_s: Some(0.75), ..compared }));
         let words = short(&by_beginning, false);
         assert!(words.starts_with(&format!("{range} after its first 750 ms, most off")), "{words}");

@@ -18,6 +18,7 @@ use thalweg_mover::basin::{Narrow, Where};
 use thalweg_mover::event::Event;
 use thalweg_mover::failure::{Failure, FailureKind, Reason, Result};
 use thalweg_mover::filter::EXCLUDED_BY;
+use thalweg_mover::model::prediction::Compared;
 use thalweg_mover::mutex::lock;
 use thalweg_mover::plan::Plan;
 use thalweg_mover::run::copy::{Meter, Report, Sources};
@@ -269,7 +270,12 @@ impl Listener {
         if let (Some(file), 1..) = (&self.teller.report, unnamed) {
             file.line(&self.unnamed_event(unnamed));
         }
-        if let (Some(file), Some(compared)) = (&self.teller.report, &report.compared) {
+        self.write_compared(report.compared.as_ref());
+    }
+
+    /// Writes the prediction into the report file.
+    pub fn write_compared(&self, compared: Option<&Compared>) {
+        if let (Some(file), Some(compared)) = (&self.teller.report, compared) {
             file.line(&numbered(json::compared(compared), self.number, self.teller.copies));
         }
     }
@@ -287,19 +293,14 @@ impl Listener {
             ));
         }
         self.tell_unnamed(self.unnamed(report));
-        let compared = &report.compared;
-        if self.teller.verbose > 0 && !self.teller.json {
-            compared.iter().flat_map(comparison::details).for_each(|line| self.line(&line));
-        }
+        let compared = report.compared.as_ref();
+        self.tell_terms(compared);
         if self.teller.json {
             self.tell(json::finished(report, self.teller.dry_run, exit));
         } else if !self.teller.quiet && self.teller.dry_run {
             self.dry_run(report);
         } else if !self.teller.quiet {
-            let is_verbose = self.teller.verbose > 0;
-            let told = compared.as_ref().map(|compared| comparison::short(compared, is_verbose));
-            let line = self.last_line(report, is_kept);
-            self.say(&format!("{line}{}", told.unwrap_or_default()));
+            self.say(&format!("{}{}", self.last_line(report, is_kept), self.told_of(compared)));
         }
         if of_entries == Exit::Space
             && let Some(hint) = *lock(&self.space_hint)
@@ -311,6 +312,19 @@ impl Listener {
             self.line(&format!("hint: {hint}"));
         }
         exit
+    }
+
+    /// Predicted against actual, term by term, for who asks for more.
+    fn tell_terms(&self, compared: Option<&Compared>) {
+        if self.teller.verbose > 0 && !self.teller.json {
+            compared.into_iter().flat_map(comparison::details).for_each(|line| self.line(&line));
+        }
+    }
+
+    /// What stands behind the last line of it.
+    fn told_of(&self, compared: Option<&Compared>) -> String {
+        let is_verbose = self.teller.verbose > 0;
+        compared.map(|compared| comparison::short(compared, is_verbose)).unwrap_or_default()
     }
 
     /// The copy failed as a whole; hands its exit code back.

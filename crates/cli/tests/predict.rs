@@ -5,7 +5,7 @@ mod support;
 use serde_json::Value;
 use std::process::Output;
 use std::time::Duration;
-use support::job::Running;
+use support::job::{Running, journal_bytes};
 use support::{Scratch, noise, wait_until};
 
 /// Longer than any of these copies takes.
@@ -297,6 +297,35 @@ fn a_copy_that_was_cut_off_and_began_anew_is_not_held_against_a_prediction() {
     let told = job.end(LIMIT).expect(0).finished();
     assert!(told["attempts"].as_u64() > Some(1), "{told}");
     assert_eq!(told["prediction"]["missing"], "cut-off", "{told}");
+}
+
+/// What an earlier command left is read again, and not moved.
+#[test]
+fn a_copy_that_is_resumed_is_predicted_by_what_was_left_and_says_what_was_left_out() {
+    let scratch = Scratch::in_memory();
+    let (from, to) = (scratch.path("file"), scratch.path("to"));
+    std::fs::create_dir(&to).unwrap();
+    std::fs::write(&from, noise(1, 32 << 20)).unwrap();
+    let begin = |name: &str, more: &[&str]| {
+        let mut command = scratch.thalweg();
+        command.args(["cp", "--json", "--chunk", "256KiB"]).args(more).args([from.clone(), to.join(name)]);
+        Running::start(command)
+    };
+    begin("first", &[]).end(LIMIT).expect(0);
+    let job = begin("second", &["--bwlimit", "4MB/s"]);
+    // A digest has 32 bytes.
+    assert!(wait_until(LIMIT, || journal_bytes(&to) > 500), "nothing is durable: {:?}", job.said());
+    job.kill();
+    let resumed = begin("second", &[]).end(LIMIT).expect(0).finished();
+    let told = &resumed["prediction"];
+    assert!(resumed["bytes_resumed"].as_u64() > Some(0), "{resumed}");
+    assert_eq!(told["left_out_bytes"], resumed["bytes_resumed"], "{told}");
+    assert!(told["missing"].is_null() && told["after_s"].is_null() && told["wrong"].is_string(), "{told}");
+    assert!(std::fs::read(to.join("second")).unwrap() == noise(1, 32 << 20), "it is another");
+    // It teaches none.
+    let third = begin("third", &[]).end(LIMIT).expect(0).finished();
+    let told = &third["prediction"];
+    assert_eq!((told["rests_on"].as_u64(), told["left_out_bytes"].as_u64()), (Some(1), Some(0)), "{told}");
 }
 
 #[test]

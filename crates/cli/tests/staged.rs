@@ -124,6 +124,53 @@ fn a_tree_goes_through_a_stage_to_a_daemon_and_comes_back() {
 }
 
 #[test]
+fn a_copy_through_a_stage_ends_with_predicted_against_actual_and_teaches_the_next() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    for number in 0..3 {
+        std::fs::write(scratch.path(&format!("from/{number}")), noise(number, 1 << 20)).unwrap();
+    }
+    let report = scratch.path("report");
+    let copy = |more: &[&str], to: &str| {
+        let command =
+            with(with(staged(&scratch, "cp", ":64MiB"), more), [scratch.path("from"), scratch.path(to)]);
+        run(command).expect(0)
+    };
+    let told =
+        |more: &[&str], to: &str| last(&copy(&[&["--json"][..], more].concat(), to))["prediction"].clone();
+    assert_eq!(told(&[], "first/")["missing"], "profile");
+    let second = told(&["--report", report.to_str().unwrap()], "second/");
+    assert!(second["wrong"].is_string() && second["within"].is_boolean(), "{second}");
+    assert_eq!(second["rests_on"], 1, "{second}");
+    let report = std::fs::read_to_string(&report).unwrap();
+    let predictions = report.lines().filter(|line| line.contains("\"event\":\"prediction\""));
+    assert_eq!(predictions.count(), 1, "{report}");
+    let words = copy(&[], "third/").stdout;
+    assert!(words.contains("; predicted "), "{words}");
+    // Another limit is another way; and where nothing passes there is nothing to hold against anything.
+    assert_eq!(told(&["--bwlimit", "1GB/s"], "fourth/")["missing"], "profile");
+    assert_eq!(told(&[], "first/")["missing"], "little-moved");
+    assert!(told(&["--no-profile"], "fifth/").is_null());
+}
+
+#[test]
+fn a_copy_between_two_daemons_through_a_stage_ends_with_predicted_against_actual() {
+    let site = Site::start();
+    std::fs::create_dir(site.a.path("data/run7")).unwrap();
+    std::fs::write(site.a.path("data/run7/file"), noise(1, 3 << 20)).unwrap();
+    let report = site.here.path("report");
+    let told = |to: &str| {
+        let words = ["--json", "--report", report.to_str().unwrap(), "@a/run7", to];
+        last(&run(with(staged(&site.here, "cp", ":64MiB"), words)).expect(0))["prediction"].clone()
+    };
+    assert_eq!(told("@b/first")["missing"], "profile");
+    let second = told("@b/second");
+    assert!(second["wrong"].is_string() && second["rests_on"] == 1, "{second}");
+    let report = std::fs::read_to_string(&report).unwrap();
+    assert!(report.lines().last().unwrap().contains("\"event\":\"prediction\""), "{report}");
+}
+
+#[test]
 fn a_tree_goes_from_one_daemon_to_another_through_a_stage() {
     let site = Site::start();
     make_tree(&site.a.path("data/run7"));

@@ -197,6 +197,30 @@ fn data_between_two_far_places_do_not_pass_the_machine_of_the_user() {
     site.assert_gone();
 }
 
+/// What is known of the way is known at the acting end.
+#[test]
+fn a_copy_between_two_far_places_is_predicted_also_where_data_pass_the_machine_of_the_user() {
+    let Some(site) = Site::start() else { return };
+    std::fs::write(site.a.path("file"), noise(1, 4 << 20)).unwrap();
+    let copy = |more: &[&str], name: &str| -> Value {
+        let mut words = vec!["--json".to_owned()];
+        words.extend(more.iter().map(|&word| word.to_owned()));
+        words.extend([site.at_a("file"), site.at_b(name)]);
+        let out = site.run(&words);
+        succeeded(&out);
+        events(&String::from_utf8_lossy(&out.stdout)).pop().expect("events")["prediction"].clone()
+    };
+    let first = copy(&[], "first");
+    assert!(first.is_object(), "{first}");
+    let ways: [(&[&str], &str); 2] = [(&[], "second"), (&["--via-ssh"], "third")];
+    for (more, name) in ways {
+        let told = copy(more, name);
+        assert!(told["wrong"].is_string() && told["after_s"].is_null(), "{name}: {told}");
+    }
+    assert_eq!(copy(&[], "second")["missing"], "little-moved");
+    site.assert_gone();
+}
+
 #[test]
 fn a_daemon_gives_to_a_far_place_by_ssh_and_takes_from_it_with_the_ticket_of_the_user() {
     let Some(site) = Site::start() else { return };

@@ -9,10 +9,14 @@
 //! 4. What both state at the end is looked at here: each has signed that it is done.
 //!
 //! If a link of ours is lost, all of it begins anew, with another key: the copy resumes by what is durable.
+//!
+//! How long it took is held against what earlier copies of the way took, which are remembered here: the daemons know of
+//! none.
 
 use crate::far_movers::{FarMovers, How, Whom, lacks_ticket, lacks_ticket_by, place_there};
 use crate::not_here;
 use crate::place::Place;
+use crate::profiles::{self, ByHand, Ends, Foreknown, Profiles};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,6 +24,7 @@ use thalweg_mover::event::Event;
 use thalweg_mover::failure::{Failure, FailureKind, Reason, Result};
 use thalweg_mover::link::Identity;
 use thalweg_mover::link::ssh::errand::ErrandProgress;
+use thalweg_mover::model::prediction::Compared;
 use thalweg_mover::retry::attempts::Attempts;
 use thalweg_mover::run::client::{Client, LinkSettings};
 use thalweg_mover::run::copy::{Fidelity, HEALS, Report, Stop, Watch, Wishes};
@@ -71,6 +76,16 @@ struct Unreached {
     /// It has the sources.
     sends: bool,
     why: Failure,
+}
+
+/// What is known of the attempts of a command.
+struct Course {
+    attempts: Attempts,
+    unreached: Option<Unreached>,
+    /// Copies that began to run, or may have.
+    begun: u32,
+    /// The rate that the last of them was asked for with, in bytes a second.
+    bytes_per_s_max: Option<u64>,
 }
 
 /// Why an attempt came to nothing.
@@ -128,9 +143,10 @@ impl BetweenDaemons {
         self.part
     }
 
-    /// Runs it to its end. [`How::ticket`] is the ticket for the daemon at the source, `to_ticket` for that at the
-    /// destination, where a place has none of its own; `tells_all`: each entry is an event, and not only those that did
-    /// not come to a plain end.
+    /// Runs it to its end, says how long it was predicted to take, and remembers in the state directory how long it
+    /// took. [`How::ticket`] is the ticket for the daemon at the source, `to_ticket` for that at the destination, where
+    /// a place has none of its own; `tells_all`: each entry is an event, and not only those that did not come to a
+    /// plain end.
     ///
     /// # Errors
     /// As a copy from or to a daemon; `Unsupported` if neither daemon may be sent to the other, or both are one;
@@ -140,33 +156,61 @@ impl BetweenDaemons {
         wishes: &Wishes,
         (how, to_ticket): (&How, Option<PathBuf>),
         tells_all: bool,
+        state: &Path,
         watch: &Watch,
         stop: &Stop,
     ) -> Result<Report> {
         let hows = [how.clone(), How { ticket: to_ticket, ..how.clone() }];
-        let mut attempts = Attempts::new(HEALS, wishes.movement.link.patience, Instant::now());
-        let mut unreached = None;
+        let attempts = Attempts::new(HEALS, wishes.movement.link.patience, Instant::now());
+        let mut course = Course { attempts, unreached: None, begun: 0, bytes_per_s_max: None };
+        // As it is known before this copy is.
+        let profiles = (!wishes.remembered.no_profile && !wishes.dry_run).then(|| Profiles::read(state));
         watch.meter.came(0);
         loop {
-            attempts.begin();
-            let ended =
-                self.attempt((&mut attempts, &mut unreached), &hows, (wishes, tells_all), watch, stop);
+            course.attempts.begin();
+            let ended = self.attempt(&mut course, &hows, (wishes, tells_all), watch, stop);
             let failure = match ended {
-                Ok(report) => {
-                    let attempts = attempts.count().max(report.attempts);
+                Ok(mut report) => {
+                    if let Some(profiles) = &profiles {
+                        report.compared = self.compared(profiles, &report, wishes, &course, state);
+                    }
+                    let attempts = course.attempts.count().max(report.attempts);
                     (watch.events)(Event::Finished(report.totals));
                     return Ok(Report { attempts, ..report });
                 }
                 Err(Ended::Final(failure)) => return Err(failure),
                 Err(Ended::Lost(failure)) => failure,
             };
-            let again = attempts.failed(&failure, Instant::now(), chance());
+            let again = course.attempts.failed(&failure, Instant::now(), chance());
             let Some(pause) = again.filter(|_| !stop.is_asked()) else { return Err(failure) };
             (watch.events)(Event::LinkLost(failure));
             if !stop.pause(pause) {
                 return Err(stopped());
             }
         }
+    }
+
+    /// Predicted against actual, by what was known of the way; it is known by one more copy then.
+    fn compared(
+        &self,
+        profiles: &Profiles,
+        report: &Report,
+        wishes: &Wishes,
+        course: &Course,
+        state: &Path,
+    ) -> Option<Compared> {
+        let export = |place: &Place| place_there(place).and_then(|place| place.export);
+        let (from, to) = (export(self.sources.first()?)?, export(&self.destination)?);
+        let ends = Ends::between_daemons((&self.from.address, &from), (&self.to.address, &to));
+        let verify = wishes.fidelity.verify;
+        let known = profiles.of_ends(&ends, &ByHand::of(wishes));
+        let foreknown = Foreknown::of(known, verify, course.bytes_per_s_max);
+        // What a daemon tells is of the last that began.
+        let attempts = course.begun.max(report.attempts);
+        // Another rate that is wanted here counts for what begins anew alone.
+        let compared = profiles::compared(foreknown, report, verify, attempts, false);
+        Profiles::observe(state, &ends, wishes, report, attempts);
+        Some(compared)
     }
 
     /// The daemons at the source and at the destination.
@@ -222,24 +266,24 @@ impl BetweenDaemons {
 
     fn attempt(
         &self,
-        (attempts, unreached): (&mut Attempts, &mut Option<Unreached>),
+        course: &mut Course,
         [from, to]: &[How; 2],
         (wishes, tells_all): (&Wishes, bool),
         watch: &Watch,
         stop: &Stop,
     ) -> Attempted<Report> {
-        let spent = attempts.dial(Instant::now());
+        let spent = course.attempts.dial(Instant::now());
         let questions = LinkSettings { spent, ..wishes.movement.link.clone() };
         let reach = |how: &How| FarMovers::new(How { questions: questions.clone(), ..how.clone() });
         let (mut from, mut to) = (reach(from), reach(to));
         let source = from.dial(&self.from.whom).map_err(Ended::of)?;
         let destination = to.dial(&self.to.whom).map_err(Ended::of)?;
-        attempts.linked();
+        course.attempts.linked();
         // One daemon under two addresses.
         if source.session.peer == destination.session.peer {
             return Err(Ended::Final(self.at_one()));
         }
-        let cast = self.cast((&source, &destination), unreached.as_ref(), stop)?;
+        let cast = self.cast((&source, &destination), course.unreached.as_ref(), stop)?;
         let guest = Identity::generate("thalweg guest").map_err(Ended::Final)?;
         let errand = self.errand(&cast, &guest, wishes, tells_all)?;
         let deed = errand.deed().map_err(|error| Ended::Final(odd(&error.to_string())))?;
@@ -261,13 +305,18 @@ impl BetweenDaemons {
         let Fidelity { verify, check, .. } = wishes.fidelity;
         let other = if cast.sends { Side::Receiver } else { Side::Sender };
         let between = Between { sender, receiver, header, other, since, verify, check };
-        let mut hearing = Hearing { wishes, watch, attempts, between, receipt: ReceiptHeard::default() };
+        course.begun += 1;
+        course.bytes_per_s_max = errand.terms.rate_bytes_per_s;
+        let (attempts, receipt) = (&mut course.attempts, ReceiptHeard::default());
+        let mut hearing = Hearing { wishes, watch, attempts, between, receipt };
         let ended = hearing.hear(cast.acting, Question::Errand(Box::new(errand)), stop);
         if let Err(Ended::Final(why)) = &ended
             && matches!(why.reason, Reason::NotAnswered | Reason::NotResolved)
-            && unreached.is_none()
+            && course.unreached.is_none()
         {
-            *unreached = Some(Unreached { sends: cast.sends, why: why.clone() });
+            // Nothing of it was moved.
+            course.begun -= 1;
+            course.unreached = Some(Unreached { sends: cast.sends, why: why.clone() });
             return Err(Ended::Lost(why.clone()));
         }
         let session = &cast.other.session;

@@ -373,10 +373,14 @@ pub fn staged(summary: &Summary, dry_run: bool) -> Map<String, Value> {
         "files_past": summary.files_past, "done_past": direct.0.done, "bytes_past": direct.0.bytes_done,
         "skipped": summary.skipped, "deleted": direct.0.deleted, "sources_removed": direct.1.removed,
     });
-    match value {
+    let mut object = match value {
         Value::Object(object) => object,
         _ => Map::new(),
+    };
+    if let Some(told) = &summary.compared {
+        object.insert("prediction".into(), Value::Object(compared(told)));
     }
+    object
 }
 
 /// How many source files stay, by cause.
@@ -406,6 +410,8 @@ pub fn compared(compared: &Compared) -> Map<String, Value> {
         Compared::CutOff => json!({"missing": "cut-off"}),
         Compared::RateChanged => json!({"missing": "rate-changed"}),
         Compared::LittleMoved => json!({"missing": "little-moved"}),
+        Compared::InStage => json!({"missing": "in-stage"}),
+        Compared::PastStage => json!({"missing": "past-stage"}),
         Compared::NoProfile => json!({"missing": "profile"}),
         Compared::Unknown(missing) => json!({"missing": missing.0}),
         Compared::Told(told) => json!({
@@ -414,6 +420,7 @@ pub fn compared(compared: &Compared) -> Map<String, Value> {
             "terms": terms(&told.predicted),
             "actual_s": told.actual.seconds(), "actual": told.actual, "within": told.is_within,
             "wrong": told.wrong, "wrong_by_s": told.wrong_by_s, "after_s": told.after_s,
+            "left_out_bytes": told.left_out.bytes, "left_out_entries": told.left_out.entries,
         }),
     };
     match value {

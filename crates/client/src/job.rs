@@ -6,7 +6,7 @@ use crate::far_movers::{self, FarMovers, Whom, is_same_mover};
 use crate::hosts;
 use crate::objects::{self, Bucket};
 use crate::place::{Place, Places};
-use crate::profiles::{self, ByHand, Foreknown, Profiles};
+use crate::profiles::{self, ByHand, Ends, Foreknown, Profiles};
 use crate::{identity, not_here, routes};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -15,7 +15,6 @@ use std::sync::Arc;
 use thalweg_mover::endpoint::local::overlap;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::link::Identity;
-use thalweg_mover::model::prediction::Compared;
 use thalweg_mover::run::by_client::ClientLine;
 use thalweg_mover::run::copy::{
     self, EvidenceSink, From, Remembered, Report, Selection, Stop, To, Watch, Wishes,
@@ -536,23 +535,11 @@ impl Job {
         if let Ok(report) = &mut result
             && is_profiled
         {
-            let is_of_kind = profiles::is_of_kind(&report.totals);
-            let compared = match foreknown {
-                _ if report.attempts > 1 => Compared::CutOff,
-                _ if rate() != rate_at_first => Compared::RateChanged,
-                _ if !is_of_kind => Compared::LittleMoved,
-                Some(known) => known.compare(report),
-                None => Compared::NoProfile,
-            };
-            report.compared = Some(match compared {
-                Compared::NoProfile | Compared::Unknown(_) => {
-                    profiles::by_beginning(report, verify).unwrap_or(compared)
-                }
-                compared => compared,
-            });
-            // One that was cut off and began again shows how long the outage was.
-            if is_of_kind && report.attempts == 1 {
-                Profiles::observe(state, &self.from, &self.to, wishes, report);
+            let (attempts, is_rate_changed) = (report.attempts, rate() != rate_at_first);
+            let compared = profiles::compared(foreknown, report, verify, attempts, is_rate_changed);
+            report.compared = Some(compared);
+            if let Some(ends) = Ends::of(&self.from, &self.to) {
+                Profiles::observe(state, &ends, wishes, report, attempts);
             }
         }
         if let (Some(route), Ok(Report { learned: Some(learned), .. })) = (route, &result) {

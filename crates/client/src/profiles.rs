@@ -15,7 +15,7 @@ use thalweg_mover::basin::times::{self, Passage};
 use thalweg_mover::basin::{self, Cause, Evidence, Where};
 use thalweg_mover::endpoint::simulated::ArraySpec;
 use thalweg_mover::history::{BYTES_MAX, History, Moved, Observed, Probed, Way};
-use thalweg_mover::model::prediction::{self, Compared, Comparison, Taken, Work};
+use thalweg_mover::model::prediction::{self, Compared, Comparison, LeftOut, Taken, Work};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::plan::{self, Tuned};
 use thalweg_mover::run::client::LinkSettings;
@@ -23,7 +23,7 @@ use thalweg_mover::run::copy::{Beginning, Fidelity, From, Movement, Report, To, 
 use thalweg_mover::run::far_mover::FarMover;
 use thalweg_sys::atomic_file::{self, Durability};
 use thalweg_sys::clock::unix_seconds;
-use thalweg_wire::message::{Check, Disk, Totals, VerifyLevel};
+use thalweg_wire::message::{Check, Disk, Place, Totals, VerifyLevel};
 
 const NAME: &str = "profiles.json";
 
@@ -149,12 +149,71 @@ impl ByHand {
         self.0.extend(reads_twice.then(|| "reads twice".to_owned()));
         self
     }
+
+    /// It goes through a stage: a limit holds for each leg by itself, and each reads back what it wrote.
+    #[must_use]
+    pub(crate) fn and_staged(mut self, bytes_per_s_max: Option<u64>, verify: VerifyLevel) -> ByHand {
+        self.0.extend(bytes_per_s_max.map(|rate| format!("limit {rate}")));
+        self.0.extend(reads_back(verify).then(|| "reads back".to_owned()));
+        self
+    }
 }
 
-/// Whether a copy says how long others take, and they of it: some entries came, and most of their content travelled.
-/// One that mostly found what it was to bring is of another kind.
-pub fn is_of_kind(totals: &Totals) -> bool {
-    totals.done > totals.unchanged && totals.bytes_received * 2 >= totals.bytes_done
+/// Whether a copy says how long others take: some entries came, and most of their content travelled. One that mostly
+/// found what it was to bring is of another kind, and so is one that went on where an earlier attempt had ended: what
+/// that had left is read again before the first content comes, which others do not wait for.
+fn teaches(totals: &Totals) -> bool {
+    is_of_kind(totals) && totals.bytes_resumed == 0
+}
+
+/// Whether others say how long a copy takes: some entries came, and most of the content that was left to move
+/// travelled. What an earlier attempt had left is no part of that.
+fn is_of_kind(totals: &Totals) -> bool {
+    let left_bytes = totals.bytes_done.saturating_sub(totals.bytes_resumed);
+    let is_left = left_bytes > 0 || totals.bytes_resumed == 0;
+    is_left && totals.done > totals.unchanged && totals.bytes_received.saturating_mul(2) >= left_bytes
+}
+
+/// Where content is read, where it is written, and what it passes between: ways are told apart by that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ends(Vec<String>);
+
+impl Ends {
+    /// Of a copy that this machine has a part in; `None` without a source.
+    pub fn of(from: &From, to: &To) -> Option<Ends> {
+        let at = |far: &FarMover, place: &Place| {
+            let part = place.export.clone().unwrap_or_else(|| top_of(&place.path));
+            format!("{}/{part}", far.name())
+        };
+        let source = match from {
+            From::Local(paths) => file_system(paths.first()?),
+            From::Zero(_) | From::Noise(..) | From::Dataset(_) => "zero:".to_owned(),
+            From::Far(far, places) => at(far, places.first()?),
+            From::Simulated(array) => simulated(array),
+            From::Given(given) => given.way.clone(),
+        };
+        let destination = match to {
+            To::Local(path) | To::Scratch(path, _) => file_system(path),
+            To::Null => "null:".to_owned(),
+            To::Far(far, place) => at(far, place),
+            To::Simulated(array) => simulated(array),
+            To::Given(given) => given.way.clone(),
+        };
+        Some(Ends(vec![source, destination]))
+    }
+
+    /// Of a copy between two daemons, each with its address and the export there.
+    pub fn between_daemons(source: (&str, &str), destination: (&str, &str)) -> Ends {
+        let at = |(address, export): (&str, &str)| format!("daemon {address}/{export}");
+        Ends(vec![at(source), at(destination)])
+    }
+
+    /// The same by way of a stage in this directory.
+    #[must_use]
+    pub fn through(mut self, stage: &Path) -> Ends {
+        self.0.push(format!("stage on {}", file_system(stage)));
+        self
+    }
 }
 
 /// The profiles of this user.
@@ -181,25 +240,44 @@ impl Profiles {
 
     /// What is known of a way.
     pub fn of(&self, from: &From, to: &To, by_hand: &ByHand) -> Option<&Way> {
-        self.history.of(&self.key(from, to, by_hand)?, unix_seconds())
+        self.of_ends(&Ends::of(from, to)?, by_hand)
     }
 
-    /// Remembers a transfer that came to its end.
-    pub fn observe(state: &Path, from: &From, to: &To, wishes: &Wishes, report: &Report) {
+    /// What is known of a way, by its ends.
+    pub fn of_ends(&self, ends: &Ends, by_hand: &ByHand) -> Option<&Way> {
+        self.history.of(&self.key_of(ends, by_hand), unix_seconds())
+    }
+
+    /// Remembers a transfer that came to its end, if it teaches others; `attempts` as for [`compared`].
+    pub fn observe(state: &Path, ends: &Ends, wishes: &Wishes, report: &Report, attempts: u32) {
+        // One that was cut off and began again shows how long the outage was.
+        if attempts > 1 || !teaches(&report.totals) {
+            return;
+        }
         let is_limit = |cause: Cause| matches!(cause, Cause::RateLimit | Cause::OperatorLimit);
         let limited = report.verdict.as_ref().is_some_and(|why| is_limit(why.narrowest.cause));
         let (evidence, passage) = (&report.evidence, &report.passage);
         let moved = moved(evidence, passage, report.totals.done, reads_back(wishes.fidelity.verify));
-        let observed = Observed::of(&taken(report), &moved, limited);
+        let observed = Observed::of(&times::taken(evidence, passage), &moved, limited);
         let narrowest = report.verdict.as_ref().map(|why| match why.narrowest.place {
             Where::Path => "the path".to_owned(),
             Where::Both => format!("{} of this machine", why.narrowest.stage),
             place => format!("{} at the {}", why.narrowest.stage, place.name()),
         });
+        Profiles::learn(state, ends, &ByHand::of(wishes), observed, narrowest);
+    }
+
+    /// Remembers what a transfer showed; `narrowest`: its narrowest stage, in words.
+    pub(crate) fn learn(
+        state: &Path,
+        ends: &Ends,
+        by_hand: &ByHand,
+        observed: Observed,
+        narrowest: Option<String>,
+    ) {
         Profiles::change(state, |profiles| {
-            if let Some(key) = profiles.key(from, to, &ByHand::of(wishes)) {
-                profiles.history.observe(&key, observed, narrowest, unix_seconds());
-            }
+            let key = profiles.key_of(ends, by_hand);
+            profiles.history.observe(&key, observed, narrowest, unix_seconds());
         });
     }
 
@@ -253,26 +331,12 @@ impl Profiles {
 
     /// `None` without a source.
     fn key(&self, from: &From, to: &To, by_hand: &ByHand) -> Option<String> {
-        let at = |far: &FarMover, place: &thalweg_wire::message::Place| {
-            let part = place.export.clone().unwrap_or_else(|| top_of(&place.path));
-            format!("{}/{part}", far.name())
-        };
-        let source = match from {
-            From::Local(paths) => file_system(paths.first()?),
-            From::Zero(_) | From::Noise(..) | From::Dataset(_) => "zero:".to_owned(),
-            From::Far(far, places) => at(far, places.first()?),
-            From::Simulated(array) => simulated(array),
-            From::Given(given) => given.way.clone(),
-        };
-        let destination = match to {
-            To::Local(path) | To::Scratch(path, _) => file_system(path),
-            To::Null => "null:".to_owned(),
-            To::Far(far, place) => at(far, place),
-            To::Simulated(array) => simulated(array),
-            To::Given(given) => given.way.clone(),
-        };
-        let words: Vec<String> = [source, destination].into_iter().chain(by_hand.0.iter().cloned()).collect();
-        Some(self.history.key(&words))
+        Some(self.key_of(&Ends::of(from, to)?, by_hand))
+    }
+
+    fn key_of(&self, ends: &Ends, by_hand: &ByHand) -> String {
+        let words: Vec<String> = ends.0.iter().chain(&by_hand.0).cloned().collect();
+        self.history.key(&words)
     }
 }
 
@@ -336,22 +400,54 @@ fn reads_twice(verify: VerifyLevel) -> bool {
     verify == VerifyLevel::Paranoid
 }
 
+/// Predicted against actual of a copy that came to its end, from what was known when it began, else from its own
+/// beginning; or why not. `attempts`: how often anything of it was tried, also by others than who tells the report.
+/// `is_rate_changed`: its rate is another than it was when it began.
+///
+/// It is held against what was left to move. What an earlier attempt had left, and what was as it should be, is told
+/// apart.
+pub fn compared(
+    foreknown: Option<Foreknown>,
+    report: &Report,
+    verify: VerifyLevel,
+    attempts: u32,
+    is_rate_changed: bool,
+) -> Compared {
+    let compared = match foreknown {
+        _ if attempts > 1 => Compared::CutOff,
+        _ if is_rate_changed => Compared::RateChanged,
+        _ if !is_of_kind(&report.totals) => Compared::LittleMoved,
+        Some(known) => known.compare(report),
+        None => Compared::NoProfile,
+    };
+    let compared = match compared {
+        Compared::NoProfile | Compared::Unknown(_) => by_beginning(report, verify).unwrap_or(compared),
+        compared => compared,
+    };
+    match compared {
+        Compared::Told(mut told) => {
+            let Totals { bytes_resumed: bytes, unchanged: entries, .. } = report.totals;
+            told.left_out = LeftOut { bytes, entries };
+            Compared::Told(told)
+        }
+        compared => compared,
+    }
+}
+
 /// Predicted by the copy's own beginning, where nothing else is known of its way: what came in the first half of the
 /// time in which content came, and what it cost. The last look at such a beginning says most. `None` where there was
 /// none.
-pub fn by_beginning(report: &Report, verify: VerifyLevel) -> Option<Compared> {
+fn by_beginning(report: &Report, verify: VerifyLevel) -> Option<Compared> {
     let reads_back = reads_back(verify);
     let (bytes, entries) = (report.evidence.content_bytes() as f64, report.totals.done as f64);
     let rtt_s = basin::rtt_seconds(&report.evidence);
-    let beginnings = if report.attempts == 1 { &report.beginnings[..] } else { &[] };
-    let shown = beginnings.iter().rev().find_map(|Beginning { evidence, passage }| {
-        let seen = moved(evidence, passage, evidence.entries, reads_back);
-        let content_s = passage.content_s();
-        let is_early = content_s * 2.0 <= report.passage.content_s();
-        let shows = is_early && content_s >= SHOWS_S && content_s >= SHOWS_ROUND_TRIPS * rtt_s;
-        shows.then_some((evidence, passage, seen))
-    });
-    let (evidence, passage, seen) = shown?;
+    let Beginning { evidence, passage } = report.early().filter(|_| report.attempts == 1)?;
+    // Those before it showed less.
+    let content_s = passage.content_s();
+    if content_s < SHOWS_S || content_s < SHOWS_ROUND_TRIPS * rtt_s {
+        return None;
+    }
+    let seen = moved(evidence, passage, evidence.entries, reads_back);
     let left = Work {
         bytes: (bytes - seen.bytes).max(0.0),
         entries: (entries - seen.entries).max(0.0),
@@ -536,10 +632,42 @@ mod tests {
     #[test]
     fn a_copy_that_found_most_of_its_content_says_nothing_of_others() {
         let came = Totals { done: 10, bytes_done: 100, bytes_received: 100, ..Totals::default() };
-        assert!(is_of_kind(&came) && is_of_kind(&Totals { bytes_done: 0, bytes_received: 0, ..came }));
-        assert!(!is_of_kind(&Totals { bytes_received: 20, bytes_same: 80, ..came }));
-        assert!(!is_of_kind(&Totals { bytes_received: 20, bytes_resumed: 80, ..came }));
-        assert!(!is_of_kind(&Totals { unchanged: 10, ..came }));
+        assert!(teaches(&came) && teaches(&Totals { bytes_done: 0, bytes_received: 0, ..came }));
+        assert!(!teaches(&Totals { bytes_received: 20, bytes_same: 80, ..came }));
+        assert!(!teaches(&Totals { bytes_received: 20, bytes_resumed: 80, ..came }));
+        assert!(!teaches(&Totals { unchanged: 10, ..came }));
+    }
+
+    #[test]
+    fn a_copy_that_is_resumed_is_of_a_kind_by_what_was_left_to_move_and_teaches_none() {
+        let came = Totals { done: 10, bytes_done: 100, bytes_received: 100, ..Totals::default() };
+        let resumed = |bytes_received, bytes_resumed, bytes_same| Totals {
+            bytes_received,
+            bytes_resumed,
+            bytes_same,
+            ..came
+        };
+        assert!(is_of_kind(&resumed(20, 80, 0)) && is_of_kind(&resumed(80, 20, 0)));
+        assert!(!teaches(&resumed(80, 20, 0)));
+        // What was only compared is not there from an earlier attempt.
+        assert!(!is_of_kind(&resumed(20, 0, 80)) && !is_of_kind(&resumed(10, 60, 30)));
+        // Nothing was left.
+        assert!(!is_of_kind(&resumed(0, 100, 0)));
+        // It may be the word of somebody else.
+        assert!(is_of_kind(&resumed(u64::MAX, 0, 0)));
+    }
+
+    #[test]
+    fn ways_between_daemons_and_through_a_stage_are_ways_of_their_own() {
+        let daemons = Ends::between_daemons;
+        let one = daemons(("a:8487", "data"), ("b:8487", "in"));
+        assert_eq!(one, daemons(("a:8487", "data"), ("b:8487", "in")));
+        assert_ne!(one, daemons(("b:8487", "in"), ("a:8487", "data")));
+        assert_ne!(one, daemons(("a:8487", "other"), ("b:8487", "in")));
+        let direct = Ends::of(&From::Zero(1), &To::Null).unwrap();
+        let staged = direct.clone().through(Path::new("/nowhere"));
+        assert_ne!(staged, direct);
+        assert_eq!(staged, direct.through(Path::new("/nothing/of/that")));
     }
 
     #[test]

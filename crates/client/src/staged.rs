@@ -35,6 +35,7 @@ use std::time::{Duration, Instant};
 use thalweg_mover::event::{Event, Events};
 use thalweg_mover::failure::{self, Failure, FailureKind, RUN_THREAD, Result, VERIFY};
 use thalweg_mover::link::Identity;
+use thalweg_mover::model::prediction::Compared;
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::copy::{
     Fidelity, From, Meter, Remembered, Selection, Sources, Stop, To, Watch, Wishes,
@@ -59,9 +60,13 @@ mod heard;
 /// What is gone at the source.
 mod gone;
 
+/// How long it takes.
+mod predicted;
+
 pub use gone::SetAside;
 pub use needs::{Item, Needs, TwoFar, needs_between};
 pub use place::{Name, StagePlace, leftover_stages};
+pub use predicted::Expected;
 
 /// What fails.
 const COPY: &str = "copy through a stage";
@@ -170,6 +175,7 @@ pub struct Legs {
     /// Keys of what is at the destination, and that the direct copy will leave alone there.
     passed: Mutex<HashSet<[u8; 16]>>,
     carried: Mutex<Carried>,
+    course: Mutex<predicted::Course>,
 }
 
 /// What passed through a stage and [is left alone](Selection::left_alone) by the direct copy.
@@ -339,6 +345,8 @@ pub struct Summary {
     pub skipped: u64,
     /// Entries that failed.
     pub failed: u64,
+    /// Predicted against actual, as [`Expected::end`] says it.
+    pub compared: Option<Compared>,
 }
 
 /// What stands before the names of a source in the transfer.
@@ -416,6 +424,7 @@ impl Legs {
             tried: Mutex::default(),
             passed: Mutex::default(),
             carried: Mutex::default(),
+            course: Mutex::default(),
         })
     }
 
@@ -759,7 +768,9 @@ impl Legs {
         wishes.movement.link.congestion = running.congestion.where_we_send(job.is_push());
         let link_events = running.link_events.clone();
         let watch = Watch { events, is_behind: None, link_events, meter: Arc::default(), evidence: None };
-        job.run(&wishes, running.state, &watch, running.stop)?;
+        lock(&self.course).begin(Instant::now());
+        let report = job.run(&wishes, running.state, &watch, running.stop)?;
+        lock(&self.course).end(Instant::now(), report.attempts);
         Ok(std::mem::take(&mut *lock(&heard)))
     }
 }

@@ -46,7 +46,7 @@ pub(crate) const STREAM: &str = "stream";
 const FRAMES: &str = "frames";
 const PROBE: &str = "probe";
 /// A push or pull that only says what it would do.
-const DRY_RUN: &str = "dry-run";
+pub(crate) const DRY_RUN: &str = "dry-run";
 
 /// What comes.
 pub(crate) const PUSH: &str = "push";
@@ -166,6 +166,31 @@ impl Done {
         Done { entries: Some(entries), bytes, ..Done::default() }
     }
 
+    /// What of it was moved: of a dry run nothing.
+    pub fn moved(self, kind: &str) -> Done {
+        match kind {
+            DRY_RUN => Done { bytes: 0, deleted: 0, removed: 0, resumed: 0, repaired: 0, ..self },
+            _ => self,
+        }
+    }
+
+    /// What is known of it where it is what the totals say: sums do not go by the word of a peer. `by_then`: what was
+    /// seen here.
+    pub fn known(self, by_then: Done, direction: Option<&str>, kind: &str) -> Done {
+        let Done { bytes, damaged, .. } = by_then;
+        match direction {
+            // Whose totals are the word of who received, and sums stay what we know.
+            Some(PULL) => {
+                let most = by_then.entries.unwrap_or(0);
+                let entries = self.entries.map(|entries| entries.min(most));
+                Done { entries, failed: self.failed.min(most), ..by_then }
+            }
+            // Of a file of which some was there already, the totals have all.
+            _ if kind != STREAM => Done { bytes, damaged, ..self },
+            _ => Done { damaged, ..self },
+        }
+    }
+
     /// One more entry, with so many bytes.
     pub fn count_one(&mut self, bytes: u64) {
         *self.entries.get_or_insert(0) += 1;
@@ -216,12 +241,9 @@ impl Line {
         }
     }
 
-    /// What of that was moved: of a dry run nothing.
+    /// What of that was moved.
     fn moved(&self, done: Done) -> Done {
-        match self.kind {
-            DRY_RUN => Done { bytes: 0, deleted: 0, removed: 0, resumed: 0, repaired: 0, ..done },
-            _ => done,
-        }
+        done.moved(self.kind)
     }
 
     /// It is opened: from now on something may be done. To be called once, before anybody sees it to its end.
@@ -312,18 +334,7 @@ impl Line {
             Err(failure) => (by_then, Err(failure)),
         };
         if let Some(count) = &self.count {
-            let Done { bytes, damaged, .. } = by_then;
-            let known = match self.direction {
-                // Whose totals are the word of who received, and sums stay what we know.
-                Some(PULL) => {
-                    let most = by_then.entries.unwrap_or(0);
-                    let entries = done.entries.map(|entries| entries.min(most));
-                    Done { entries, failed: done.failed.min(most), ..by_then }
-                }
-                // Of a file of which some was there already, the totals have all.
-                _ if self.kind != STREAM => Done { bytes, damaged, ..done },
-                _ => Done { damaged, ..done },
-            };
+            let known = done.known(by_then, self.direction, self.kind);
             count.end(&outcome_of(ended), &self.moved(known));
         }
         self.tell_of(self.began.elapsed(), done, (ended, root), None);
@@ -567,7 +578,7 @@ fn whole(place: &Place) -> Digest {
 }
 
 /// How it ended, in a word.
-fn outcome_of(ended: std::result::Result<(), &Failure>) -> String {
+pub(crate) fn outcome_of(ended: std::result::Result<(), &Failure>) -> String {
     ended.map_or_else(|failure| failure.kind.word(), |()| DONE.to_owned())
 }
 

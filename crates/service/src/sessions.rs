@@ -574,6 +574,11 @@ impl Host {
         self.sessions().values().cloned().collect()
     }
 
+    /// Those with other servers, in which it is the client.
+    pub(crate) fn errand_sessions(&self) -> Vec<Arc<Session>> {
+        self.errands.running().iter().filter_map(|running| running.far()).collect()
+    }
+
     /// The export that something at these places is counted under: that of the first, if it is one of ours.
     pub(crate) fn counted_export(&self, places: &[Place]) -> Option<String> {
         let name = places.first()?.export.as_ref()?;

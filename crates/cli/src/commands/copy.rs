@@ -413,7 +413,7 @@ impl Copies<'_> {
         // It is looked at by who sends.
         wishes.movement.link.congestion = self.congestion.where_we_send(false);
         let hows = (self.how, self.to_ticket.map(Path::to_owned));
-        let report = daemons.run(&wishes, hows, self.teller.tells_all(), &watch, self.stop);
+        let report = daemons.run(&wishes, hows, self.teller.tells_all(), self.state, &watch, self.stop);
         self.ended(report, listener)
     }
 

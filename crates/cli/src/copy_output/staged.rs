@@ -16,10 +16,13 @@ impl Listener {
         let exit = of_entries.worst(sources).worst(reported);
         let deleted = summary.direct.map_or(0, |(totals, _)| totals.deleted);
         self.tell_unnamed(deleted.saturating_sub(self.deleted.load(Ordering::Relaxed)));
+        let compared = summary.compared.as_ref();
+        self.tell_terms(compared);
         if self.teller.json {
             self.tell(json::staged(summary, self.teller.dry_run, exit));
         } else if !self.teller.quiet {
-            self.say(&if self.teller.dry_run { dry_run(summary) } else { last_line(summary) });
+            let line = if self.teller.dry_run { dry_run(summary) } else { last_line(summary) };
+            self.say(&format!("{line}{}", self.told_of(compared)));
         }
         let hints = [*lock(&self.space_hint), *lock(&self.limit_hint), *lock(&self.links_hint)];
         for hint in hints.into_iter().flatten() {

@@ -1,5 +1,6 @@
 //! Copies between two daemons, of which one acts. Promises 141 to 144 of SPEC.md.
 
+use super::metrics::{page, sample, told_at};
 use super::support::job::{Ran, Running, journal_bytes, signal, with};
 use super::support::peer::{HostileClient, terms};
 use super::support::{Daemon, Scratch, assert_no_litter, assert_same, make_tree, noise, wait_until};
@@ -45,6 +46,11 @@ impl Site {
 
     /// `flags`: of the export that is written.
     fn start_with(acts: &Acts, flags: &str) -> Site {
+        Site::start_as(acts, flags, &[])
+    }
+
+    /// `options`: of both daemons.
+    fn start_as(acts: &Acts, flags: &str, options: &[&str]) -> Site {
         let (from, to, here) = (Scratch::new(), Scratch::new(), Scratch::new());
         std::fs::create_dir(from.path("data")).unwrap();
         std::fs::create_dir(to.path("in")).unwrap();
@@ -52,6 +58,7 @@ impl Site {
             let directory = PathBuf::from(format!("{}{flags}", scratch.path(name).display()));
             let mut more = vec!["--log-format".to_owned(), "json".to_owned()];
             more.extend(errands.map(|errands| format!("--errands={errands}")));
+            more.extend(options.iter().map(|&option| option.to_owned()));
             let more: Vec<&str> = more.iter().map(String::as_str).collect();
             scratch.daemon_with(&[(name, directory.as_path())], &more)
         };
@@ -245,6 +252,77 @@ fn what_the_export_at_the_destination_does_not_permit_is_refused() {
         let ran = site.command("sync", &["--delete"], "run7/", "").end(LIMIT).expect(3);
         assert!(ran.stderr.contains(refused), "{}", ran.stderr);
         assert!(!site.to.path("in/x").exists());
+    }
+}
+
+#[test]
+fn a_copy_between_two_daemons_ends_with_predicted_against_actual_and_teaches_the_next() {
+    for acts in [Acts::Destination, Acts::Source] {
+        let site = Site::start(&acts);
+        std::fs::write(site.from.path("data/file"), noise(1, 4 << 20)).unwrap();
+        let report = site.here.path("report");
+        let copy =
+            |more: &[&str], to: &str| site.ok(&[&["--json"][..], more].concat(), "file", to).finished();
+        let first = copy(&[], "first");
+        assert!(first["prediction"].is_object(), "{first}");
+        let again = copy(&["--report", report.to_str().unwrap()], "second");
+        let told = &again["prediction"];
+        assert!(told["wrong"].is_string() && told["within"].is_boolean(), "{told}");
+        assert!(told["after_s"].is_null() && told["rests_on"] == 1, "{told}");
+        let report = std::fs::read_to_string(report).unwrap();
+        assert!(report.lines().last().unwrap().contains("\"event\":\"prediction\""), "{report}");
+        // In words.
+        let words = site.ok(&[], "file", "third").stdout;
+        assert!(words.contains("; predicted "), "{words}");
+        assert!(copy(&["--no-profile"], "fourth")["prediction"].is_null());
+        assert!(copy(&["--dry-run"], "fifth")["prediction"].is_null());
+        assert_eq!(copy(&[], "second")["prediction"]["missing"], "little-moved");
+        // It is remembered where it was asked for, and names nobody.
+        let known = std::fs::read_to_string(site.here.path("client-state/profiles.json")).unwrap();
+        assert!(!known.contains("127.0.0.1") && !known.contains("data"), "{known}");
+        for daemon in [&site.from, &site.to] {
+            assert!(!daemon.path("server-state/profiles.json").exists());
+        }
+    }
+}
+
+/// The daemon that acts hands on what its beginning showed.
+#[test]
+fn the_first_copy_between_two_daemons_is_predicted_by_its_own_beginning() {
+    let site = Site::start(&Acts::Destination);
+    std::fs::write(site.from.path("data/file"), noise(1, 12 << 20)).unwrap();
+    let ran = site.ok(&["--json", "--chunk", "256KiB", "--bwlimit", "3MB/s"], "file", "");
+    let told = &ran.finished()["prediction"];
+    assert!(told["missing"].is_null() && told["after_s"].as_f64() > Some(0.0), "{told}");
+    assert!(told["after_s"].as_f64() < told["actual_s"].as_f64() && told["wrong"].is_string(), "{told}");
+}
+
+#[test]
+fn a_daemon_that_acts_counts_its_end_of_a_copy_as_a_transfer_of_its_export() {
+    for acts in [Acts::Destination, Acts::Source] {
+        let site = Site::start_as(&acts, "", &["--metrics=127.0.0.1:0"]);
+        std::fs::write(site.from.path("data/file"), noise(1, 300_000)).unwrap();
+        site.ok(&[], "file", "");
+        let (acting, export, direction, wire) = match acts {
+            Acts::Source => (&site.from, "data", "pull", "thalweg_wire_sent_bytes_total"),
+            _ => (&site.to, "in", "push", "thalweg_wire_received_bytes_total"),
+        };
+        let way = format!("kind=\"files\",direction=\"{direction}\"");
+        let wanted = [
+            (format!("thalweg_transfers_begun_total{{{way}}}"), 1.0),
+            (format!("thalweg_transfers_ended_total{{{way},outcome=\"done\"}}"), 1.0),
+            (format!("thalweg_transfers_running{{{way}}}"), 0.0),
+            (format!("thalweg_transfer_bytes_total{{export=\"{export}\",{way}}}"), 300_000.0),
+            (format!("thalweg_transfer_entries_total{{export=\"{export}\",{way}}}"), 1.0),
+            (format!("thalweg_ticket_bytes_total{{ticket=\"owner\",direction=\"{direction}\"}}"), 300_000.0),
+        ];
+        let address = told_at(acting);
+        let is_told = || {
+            let page = page(address);
+            wanted.iter().all(|(name, number)| sample(&page, name) == Some(*number))
+                && sample(&page, wire) > Some(300_000.0)
+        };
+        assert!(wait_until(LIMIT, is_told), "{}", page(address));
     }
 }
 

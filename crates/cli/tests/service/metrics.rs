@@ -29,6 +29,12 @@ fn stand(metrics: &str) -> (Scratch, Daemon, SocketAddr) {
     let shut = format!("shut={}:ro", scratch.path("shut").display());
     let more = ["--metrics", metrics, "--log-format", "json", "--export", &shut];
     let daemon = scratch.daemon_with(&[("data", &scratch.path("data"))], &more);
+    let address = told_at(&scratch);
+    (scratch, daemon, address)
+}
+
+/// Where the daemon of this machine is asked, which logs as JSON.
+pub(super) fn told_at(scratch: &Scratch) -> SocketAddr {
     let told = || {
         let log = scratch.server_log();
         let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -36,8 +42,7 @@ fn stand(metrics: &str) -> (Scratch, Daemon, SocketAddr) {
         line["address"].as_str()?.parse::<SocketAddr>().ok()
     };
     assert!(wait_until(LIMIT, || told().is_some()), "{}", scratch.server_log());
-    let address = told().unwrap();
-    (scratch, daemon, SocketAddr::from(([127, 0, 0, 1], address.port())))
+    SocketAddr::from(([127, 0, 0, 1], told().unwrap().port()))
 }
 
 /// Says this on a connection of its own; what comes back.
@@ -55,7 +60,7 @@ fn get(address: SocketAddr, path: &str, more: &str) -> String {
 }
 
 /// The page as it is now.
-fn page(address: SocketAddr) -> String {
+pub(super) fn page(address: SocketAddr) -> String {
     let answer = get(address, "/metrics", "");
     let (head, page) = answer.split_once("\r\n\r\n").expect("a body");
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
@@ -63,7 +68,7 @@ fn page(address: SocketAddr) -> String {
 }
 
 /// A sample of a page, by its name and labels.
-fn sample(page: &str, name: &str) -> Option<f64> {
+pub(super) fn sample(page: &str, name: &str) -> Option<f64> {
     page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
 }
 

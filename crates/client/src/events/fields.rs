@@ -7,7 +7,7 @@ use std::fmt::Write;
 use thalweg_mover::admission::Margin;
 use thalweg_mover::basin::times::Passage;
 use thalweg_mover::basin::{Cause, Narrow, Where};
-use thalweg_mover::model::prediction::{Comparison, Taken};
+use thalweg_mover::model::prediction::{Comparison, LeftOut, Taken};
 use thalweg_mover::plan::DiskPlan;
 use thalweg_mover::run::agree::Agreed;
 use thalweg_mover::run::copy::Sources;
@@ -99,7 +99,7 @@ fn events() -> Vec<(&'static str, Value)> {
         ("stands", stands(&path, 0)),
         ("slot", slot(&held(), Instant::now())),
         ("finished", Value::Object(finished(&report(), false))),
-        ("staged", Value::Object(staged(&Summary::default(), false))),
+        ("staged", Value::Object(staged(&staged_summary(), false))),
         ("finished of a stream", Value::Object(flow_finished(&flow_report(), Instant::now()))),
         ("why", Value::Object(why(Some(&verdict()), &evidence()))),
         ("prediction", Value::Object(compared(&told()))),
@@ -177,7 +177,12 @@ fn told() -> Compared {
         wrong: Term::Start,
         wrong_by_s: 0.0,
         after_s: None,
+        left_out: LeftOut::default(),
     }))
+}
+
+fn staged_summary() -> Summary {
+    Summary { compared: Some(told()), ..Summary::default() }
 }
 
 fn held() -> SlotHeld {

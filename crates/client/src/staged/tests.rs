@@ -188,7 +188,7 @@ fn names_of_a_source_have_its_name_before_them_in_the_whole() {
 }
 
 /// Two legs between directories of this machine, as an earlier command may have left them.
-fn legs_of(root: &Path) -> Legs {
+pub(super) fn legs_of(root: &Path) -> Legs {
     std::fs::create_dir_all(root.join("stage")).unwrap();
     let place = StagePlace::open(&root.join("stage"), "k").unwrap();
     let left = batches_left(&place).unwrap();
@@ -206,6 +206,7 @@ fn legs_of(root: &Path) -> Legs {
         tried: Mutex::default(),
         passed: Mutex::default(),
         carried: Mutex::default(),
+        course: Mutex::default(),
     }
 }
 

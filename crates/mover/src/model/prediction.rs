@@ -36,7 +36,7 @@ mod alike;
 mod comparison;
 
 pub use alike::by_alike;
-pub use comparison::{Compared, Comparison, Deadline, compare, deadline};
+pub use comparison::{Compared, Comparison, Deadline, LeftOut, compare, deadline};
 pub use known::{Knowledge, Known, PRIOR_SPREAD, PRIOR_WEIGHT, Quick, SPREAD_MAX, usual_s};
 
 /// A part of the time.

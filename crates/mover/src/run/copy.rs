@@ -16,6 +16,7 @@ use crate::run::client::{Client, LinkSettings};
 use crate::run::far_mover::{AskedOfWay, FarMover};
 use crate::run::steer::Rate;
 use crate::run::{Ended, ReceiptSink, chance};
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -45,7 +46,7 @@ mod meter;
 pub use crate::run::sender::Sources;
 pub use crate::transfer::stays::{Left, Stays};
 pub use given::{GivenDestination, GivenSource, OpenDestination, OpenSource};
-pub use meter::Meter;
+pub use meter::{Counted, Meter};
 pub use removal::refuse_sources;
 
 /// Where a copy reads.
@@ -276,7 +277,7 @@ pub struct Report {
 
 /// What a copy had shown when its content had come for at most about [`BEGINNING`]: what tells how long all of it takes
 /// where no earlier copy does.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Beginning {
     /// Where the time had gone.
     pub evidence: Evidence,
@@ -397,6 +398,16 @@ struct Job<'a> {
     evidence_at: Instant,
     /// Source files removed so far.
     removed: Arc<AtomicU64>,
+}
+
+impl Report {
+    /// The last look at its beginning that was in the first half of the time in which its content came: of what it had
+    /// shown, what says most of the rest.
+    pub fn early(&self) -> Option<&Beginning> {
+        let is_early =
+            |beginning: &&Beginning| beginning.passage.content_s() * 2.0 <= self.passage.content_s();
+        self.beginnings.iter().rev().find(is_early)
+    }
 }
 
 impl<'a> Job<'a> {

@@ -86,6 +86,9 @@ pub trait Owner: Send + Sync {
     fn before_taking(&self, _session: &Session, _took: u64, _is_over: &dyn Fn() -> bool) {}
 }
 
+/// Takes the number of a connection of a stream in its session, and what its kernel said last.
+pub type HearsLast = Box<dyn Fn(u64, &TcpInfo) + Send + Sync>;
+
 /// See the module.
 pub struct Session {
     /// Its number.
@@ -114,6 +117,8 @@ pub struct Session {
     share: OnceLock<Share>,
     /// Its share of what all sessions of its ticket may.
     ticket_share: OnceLock<Share>,
+    /// Hears the last of each stream's kernel, beside the owner.
+    hears_last: OnceLock<HearsLast>,
     /// Streams that wait for that.
     waiting_for_share: AtomicUsize,
     /// Whether one began to since that was last said.
@@ -235,6 +240,7 @@ impl Session {
             payload_max: AtomicUsize::new(limits::SEGMENT_BYTES_MIN as usize),
             share: OnceLock::new(),
             ticket_share: OnceLock::new(),
+            hears_last: OnceLock::new(),
             waiting_for_share: AtomicUsize::new(0),
             waited_for_share: AtomicBool::new(false),
             any_transfer_shares: AtomicBool::new(false),
@@ -284,6 +290,11 @@ impl Session {
     /// [`Session::share_in`].
     pub fn share_in_ticket(&self, share: Share) {
         let _ = self.ticket_share.set(share);
+    }
+
+    /// Has this hear what the owner hears by [`Owner::on_stream_over`], from now on. A second time it does nothing.
+    pub fn hear_last(&self, hears: HearsLast) {
+        let _ = self.hears_last.set(hears);
     }
 
     /// Its shares, whatever is moved.

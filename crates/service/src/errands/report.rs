@@ -8,12 +8,15 @@ use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::link::Fingerprint;
 use thalweg_mover::plan::{Chosen, Plan};
 use thalweg_mover::run::agree::{Agreed, is_signed};
-use thalweg_mover::run::copy::{Report, Sources};
+use thalweg_mover::run::copy::{Beginning, Report, Sources};
 use thalweg_wire::Digest;
 use thalweg_wire::account::RenamedAccount;
 use thalweg_wire::message::{Check, Totals, VerifyLevel, is_congestion_name};
 use thalweg_wire::path::Sentence;
 use thalweg_wire::receipt::{Side, Signed, Statement, TransferKind};
+
+/// No copy takes longer: a century, in seconds.
+const PASSAGE_SECONDS_MAX: f64 = 3.2e9;
 
 /// A [`Report`], but for what only the machine has use for that it was made on, and what follows from the rest.
 #[derive(Debug, Serialize, Deserialize)]
@@ -26,6 +29,8 @@ pub struct ReportTold {
     evidence: Evidence,
     attempts: u32,
     passage: Passage,
+    /// What says most of the rest, of what its beginning had shown.
+    beginning: Option<Beginning>,
     renamed: RenamedAccount,
 }
 
@@ -60,6 +65,7 @@ impl ReportTold {
             evidence: report.evidence.clone(),
             attempts: report.attempts,
             passage: report.passage,
+            beginning: report.early().cloned(),
             renamed: report.renamed,
         }
     }
@@ -85,10 +91,10 @@ impl ReportTold {
             None if is_stated => return Err(odd("nobody signed what was done")),
             None => {}
         }
-        // What no peer may tell of itself is not told of it by another either.
-        let are_within =
-            [&self.evidence.sender, &self.evidence.receiver].iter().all(|side| side.check().is_ok());
-        let evidence = if are_within { self.evidence } else { Evidence::default() };
+        let evidence = if is_within(&self.evidence) { self.evidence } else { Evidence::default() };
+        let is_sound = |beginning: &Beginning| is_within(&beginning.evidence);
+        let beginning = self.beginning.filter(is_sound);
+        let beginning = beginning.map(|of| Beginning { passage: sound(of.passage), ..of });
         Ok(Report {
             totals: self.totals,
             agreed,
@@ -99,13 +105,26 @@ impl ReportTold {
             attempts: self.attempts,
             in_ssh: false,
             learned: None,
-            passage: self.passage,
-            beginnings: Vec::new(),
+            passage: sound(self.passage),
+            beginnings: beginning.into_iter().collect(),
             compared: None,
             sources: Sources::default(),
             renamed: self.renamed,
         })
     }
+}
+
+/// What no peer may tell of itself is not told of it by another either.
+fn is_within(evidence: &Evidence) -> bool {
+    [&evidence.sender, &evidence.receiver].iter().all(|side| side.check().is_ok())
+}
+
+/// Times that may be reckoned with: none is negative, or beyond a century, and they are in their order.
+fn sound(passage: Passage) -> Passage {
+    let within = |seconds: f64, most: f64| if seconds > 0.0 { seconds.min(most) } else { 0.0 };
+    let seconds = within(passage.seconds, PASSAGE_SECONDS_MAX);
+    let last_s = within(passage.last_s, seconds);
+    Passage { first_s: within(passage.first_s, last_s), last_s, seconds, ..passage }
 }
 
 /// A sentence of somebody else, without what would do something to a terminal.
@@ -211,6 +230,23 @@ mod tests {
         };
         let signature = by.sign(&statement.signed_bytes());
         Signed { statement, certificate: by.chain()[0].to_vec(), signature }
+    }
+
+    /// Whoever predicts takes quantiles of them.
+    #[test]
+    fn times_that_a_daemon_tells_are_in_order_whatever_they_are() {
+        let odd = Passage { first_s: 5.0, first_bytes: 7, last_s: -3.0, seconds: f64::INFINITY };
+        let all = sound(odd);
+        assert_eq!((all.first_s, all.first_bytes, all.last_s), (0.0, 7, 0.0));
+        assert_eq!(all.seconds, PASSAGE_SECONDS_MAX);
+        assert_eq!(
+            sound(Passage { seconds: f64::NAN, ..odd }),
+            Passage { first_bytes: 7, ..Passage::default() }
+        );
+        let fair = Passage { first_s: 1.0, first_bytes: 1, last_s: 2.0, seconds: 3.0 };
+        assert_eq!(sound(fair), fair);
+        let late = sound(Passage { first_s: 4.0, ..fair });
+        assert_eq!((late.first_s, late.last_s), (2.0, 2.0));
     }
 
     #[test]

@@ -182,7 +182,8 @@ impl Host {
         }
         let mut wire = lock(&seen.wire);
         // Under the lock: what a stream said later is not to be counted before.
-        let infos = self.sessions_now().into_iter().flat_map(|session| {
+        let all = self.sessions_now().into_iter().chain(self.errand_sessions());
+        let infos = all.flat_map(|session| {
             let id = session.id;
             session.stream_infos().into_iter().map(move |(serial, info)| ((id, serial), info))
         });

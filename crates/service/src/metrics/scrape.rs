@@ -32,7 +32,8 @@ impl Host {
     }
 
     fn put_whole(&self, page: &mut Page, build: Build) {
-        let streams: usize = self.sessions_now().iter().map(|session| session.streams().len()).sum();
+        let sessions = self.sessions_now().into_iter().chain(self.errand_sessions());
+        let streams: usize = sessions.map(|session| session.streams().len()).sum();
         page.metric(&table::BUILD).put(&[build.version, build.commit], 1);
         page.metric(&table::START).put(&[], self.metrics.began.as_secs_f64());
         page.metric(&table::SESSIONS).put(&[], self.session_count());

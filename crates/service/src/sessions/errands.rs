@@ -15,10 +15,12 @@ use super::{Host, by_of, check_congestion, path_of};
 use crate::errands::report::ReportTold;
 use crate::errands::telling::{Next, Telling};
 use crate::export::KeptFree;
-use crate::log::of_session;
+use crate::log::{DRY_RUN, FILES, PULL, PUSH, of_session};
+use crate::metrics::Labels;
 use crate::min_free::{self, Looks};
 use crate::published::{self, Progress, Publisher, State};
-use crate::tickets::have_one_holder;
+use crate::tickets::{have_one_holder, holder_of};
+use counting::Counting;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -47,6 +49,9 @@ use thalweg_wire::limits;
 use thalweg_wire::message::{
     Errand, ErrandCounts, ErrandTold, PartOf, Place, SourceForm, Terms, TransferNumber,
 };
+
+/// What metrics have of one.
+mod counting;
 
 /// Copies that run at a time: each has threads, a session and memory of its own.
 const AT_ONCE: usize = 64;
@@ -172,6 +177,7 @@ struct Work {
     /// Of this end, if it is written: the room that is kept free, once it is opened.
     kept: Arc<Mutex<Option<KeptFree>>>,
     told: Option<Arc<Publisher>>,
+    counting: Arc<Counting>,
 }
 
 impl Host {
@@ -302,17 +308,34 @@ impl Host {
         let meter = Arc::<Meter>::default();
         let (hears, hears_link, asks) = (telling.clone(), telling.clone(), telling.clone());
         let told = self.publish(session, errand, address).map(Arc::new);
-        let (tells, counts) = (told.clone(), meter.clone());
+        let labels = Labels {
+            kind: if errand.terms.dry_run { DRY_RUN } else { FILES },
+            direction: Some(if errand.sends { PULL } else { PUSH }),
+            export: self.counted_export(here),
+            ticket: holder_of(session),
+        };
+        let counting = Arc::new(Counting::begin(self.metrics.clone(), labels, meter.clone()));
+        let (tells, progress) = (told.clone(), meter.clone());
+        let (counts, counts_again) = (counting.clone(), counting.clone());
+        let evidence: EvidenceSink = Arc::new(move |now| {
+            counts.note(now);
+            if let Some(told) = &tells {
+                told.tell(now, Some(Progress::of(&progress)));
+            }
+        });
         let watch = Watch {
-            events: Arc::new(move |event| hears.hear(event)),
+            events: Arc::new(move |event| {
+                if let Event::LinkLost(why) = &event {
+                    counts_again.again(why);
+                }
+                hears.hear(event);
+            }),
             is_behind: Some(Arc::new(move || asks.is_behind())),
             link_events: Arc::new(move |event| hears_link.hear(event)),
             meter: meter.clone(),
-            evidence: tells.map(|told| -> EvidenceSink {
-                Arc::new(move |now| told.tell(now, Some(Progress::of(&counts))))
-            }),
+            evidence: Some(evidence),
         };
-        Ok(Work { far, from, to, wishes, watch, meter, kept, told })
+        Ok(Work { far, from, to, wishes, watch, meter, kept, told, counting })
     }
 
     /// What all that this server moves, what all that the client's ticket moves, and what all transfers of its export
@@ -323,6 +346,8 @@ impl Host {
         let ticket = self.ticket_of(by_of(&running.session))?;
         Ok(Arc::new(move |session: &Arc<Session>, number: TransferNumber| {
             *lock(&running.far) = Arc::downgrade(session);
+            let (metrics, id) = (host.metrics.clone(), session.id);
+            session.hear_last(Box::new(move |connection, last| metrics.stream_over((id, connection), last)));
             session.share_in(host.total.share());
             if let Some((tickets, ticket)) = host.tickets.get().zip(ticket.as_ref())
                 && let Some(share) = tickets.share(ticket)
@@ -490,20 +515,30 @@ impl Host {
 
     /// Copies on a thread of its own, within the room that is kept free. Its end is told.
     fn start(&self, work: Work, telling: &Arc<Telling>, running: &Arc<Running>) -> Result<()> {
-        let Work { far, from, to, wishes, watch, meter, kept, told } = work;
+        let Work { far, from, to, wishes, watch, meter, kept, told, counting } = work;
         let (ends, fails, stops, host, at_work) =
             (telling.clone(), telling.clone(), running.stop.clone(), self.strong()?, self.work.clone());
         let is_written = matches!(to, To::Given(_)) && !wishes.dry_run;
+        let (counts, ending) = (counting.clone(), running.clone());
         let run = move || {
             let _at_work = at_work;
             let ended = copy::copy(&from, &to, &wishes, &host.identity, &watch, &stops);
             far.close();
+            // As who asked hears it.
+            let why = |failure: &Failure| lock(&ending.why).clone().unwrap_or_else(|| failure.clone());
+            counts.end(&ended.as_ref().map(|report| report.totals).map_err(why));
             if let Some(told) = told {
                 told.over(if ended.is_ok() { State::Finished } else { State::Failed });
             }
             ends.end(ended);
         };
-        thread::guarded("errand", move |why| fails.end(Err(why)), run)?;
+        let unbegun = counting.clone();
+        let panics = move |why: Failure| {
+            counting.end(&Err(why.clone()));
+            fails.end(Err(why));
+        };
+        let begun = thread::guarded("errand", panics, run);
+        begun.inspect_err(|why| unbegun.end(&Err(why.clone())))?;
         if is_written {
             let (full, failed, over) = (running.clone(), running.clone(), telling.clone());
             let watches = move || {

@@ -23,7 +23,7 @@ use thalweg_client::job::{Asked, Job};
 use thalweg_client::options::congestion;
 use thalweg_client::receipt::ReceiptFile;
 use thalweg_client::staged::{
-    self, Legs, Needs, Running, STAGE_BYTES_MIN, StagePlace, Summary, TwoFar, needs_between,
+    self, Expected, Legs, Needs, Running, STAGE_BYTES_MIN, StagePlace, Summary, TwoFar, needs_between,
 };
 use thalweg_mover::event::{Event, Events};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
@@ -130,8 +130,11 @@ pub fn run(command: &str, args: &CopyArgs, places: &Places, stage: &OsStr) -> Re
     // Ends links in order, and what ssh started.
     drop((ends, far_movers));
     teller.tell_held(held_before, heat::held());
-    if let Ok((_, Some(report))) = &ended {
-        listener.write_end(report);
+    if let Ok((summary, report)) = &ended {
+        if let Some(report) = report {
+            listener.write_end(report);
+        }
+        listener.write_compared(summary.compared.as_ref());
     }
     let mut reported = teller.stop();
     if let (Some(receipt), Ok((_, Some(report)))) = (receipt, &ended)
@@ -169,6 +172,7 @@ impl Passing<'_> {
     fn run(&self) -> Result<(Summary, Option<Report>)> {
         let Passing { args, legs, ends, running, .. } = *self;
         let began = Instant::now();
+        let expected = Expected::begin(legs, running.wishes, running.state, began);
         let mut summary = Summary { bytes_max: legs.bytes_max(), ..Summary::default() };
         let mut is_first = true;
         loop {
@@ -218,6 +222,8 @@ impl Passing<'_> {
             summary.direct = Some((*totals, *sources));
         }
         summary.elapsed = began.elapsed();
+        let compared = expected.map(|expected| expected.end(legs, &summary, running.wishes, running.state));
+        summary.compared = compared;
         Ok((summary, ended.map(|(report, _)| report)))
     }
 
@@ -259,6 +265,8 @@ impl Passing<'_> {
             evidence: None,
         };
         let report = direct.run(&wishes, running.state, &watch, running.stop)?;
+        // It is a part of what is predicted.
+        let report = Report { compared: None, ..report };
         Ok((report, found_again.load(Ordering::Relaxed)))
     }
 }

@@ -3,6 +3,10 @@
 //!
 //! Each run copies a set, flips one bit in each of some chunks of the copy, and repairs it: in the one series by
 //! removing each damaged file and copying again, in the other by `--check digest`, which finds the chunks by itself.
+//!
+//! The laws count what crosses the path again, and that it is looked at again: whole files that are sent again are read
+//! at the source and digested once more, and who looks for damaged chunks does so with all of them. How long a byte of
+//! that takes the first copy shows.
 
 use super::{
     GBIT, MIB, OVER_A_PATH, Suite, Takes, VERIFIED, Values, bytes, count, encrypted, of_copy, scaled, size,
@@ -13,6 +17,7 @@ use crate::bench::record::Sample;
 use crate::bench::{Bench, Prepared, Wishes, timeline};
 use crate::dataset;
 use crate::testbed::spec::TUNED;
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
@@ -20,7 +25,8 @@ use std::path::Path;
 use std::time::Duration;
 use thalweg_mover::endpoint::dataset::DatasetSpec;
 use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
-use thalweg_mover::model::repair::Damage;
+use thalweg_mover::model::repair::{Damage, Looks};
+use thalweg_mover::stage::Stage;
 
 pub const SUITE: Suite = Suite {
     name: "faults",
@@ -143,12 +149,13 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         let damaged = shape.damaged(case.share, seed.wrapping_add(u64::from(run)));
         let files: BTreeSet<u64> = damaged.iter().map(|number| number / shape.chunks).collect();
         bench.workspace.settle()?;
-        let mut first_bytes = 0.0;
+        let (mut first_bytes, mut looks) = (0.0, Looks::default());
         let (workspace, testbed) = (&bench.workspace, &testbed);
         let measure = || {
             let before = testbed.carried()?;
             let first = workspace.copy(Some(&testbed.left), Some(&daemon), &of("evidence", case.at_once))?;
             first_bytes = testbed.carried()?.since(&before).forward_bytes as f64;
+            looks = looks_of(&first.finished);
             let by = if case.by_chunk { "chunks again" } else { "whole files again" };
             let by_at_once = if case.at_once.is_some() { ", by files at once" } else { "" };
             let mut sample = of_copy(&format!("{by}{by_at_once}"), &first, set.bytes(), set.files);
@@ -169,17 +176,35 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         let sample = timeline::beside(workspace, testbed, || super::over(testbed, measure))?;
         super::sound(&copy, &set)?;
         bench.workspace.remove(&copy)?;
-        Ok(Some(with_laws(sample, case, &shape, (damaged.len(), files.len()), first_bytes, &path)?))
+        let counts = (damaged.len(), files.len());
+        Ok(Some(with_laws(sample, case, &shape, counts, (first_bytes, &looks), &path)?))
     })
 }
 
-/// Counts of damage, what was sent again on the wire, and what 001 Eqs 1 and 2 say.
+/// What it cost the source of a copy to read a byte, and to digest it; `finished`: its last event. Both are done on
+/// several threads at once.
+fn looks_of(finished: &Value) -> Looks {
+    let rows = finished["stages"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let s_per_byte = |stage: Stage| {
+        let is_it = |row: &&Value| row["stage"] == stage.name() && row["place"] == "source";
+        let row = rows.iter().find(is_it)?;
+        let busy_s = row["busy"].as_f64()? * finished["seconds"].as_f64()?;
+        let bytes = row["bytes"].as_f64().filter(|bytes| *bytes > 0.0)?;
+        Some(busy_s / bytes)
+    };
+    Looks {
+        read_s_per_byte: s_per_byte(Stage::Read).unwrap_or(0.0),
+        check_s_per_byte: s_per_byte(Stage::Digest).unwrap_or(0.0),
+    }
+}
+
+/// Counts of damage, what was sent again on the wire, and what 001 Eqs 1 and 2 say, with what is looked at again.
 fn with_laws(
     sample: Sample,
     case: &Case,
     shape: &Shape,
     (chunks, files): (usize, usize),
-    first_bytes: f64,
+    (first_bytes, looks): (f64, &Looks),
     path: &PathWish,
 ) -> Result<Sample> {
     let forward = sample.measured["bytes_forward_on_the_wire"].value().unwrap_or(0.0);
@@ -193,8 +218,8 @@ fn with_laws(
     let first_s = sample.measured["first_copy"].value().unwrap_or(0.0);
     let seen = sample.bytes as f64 * 8.0 / first_s;
     let law_s = match case.by_chunk {
-        true => damage.time_by_chunk_s(shape.chunk_bytes as f64, seen),
-        false => damage.time_s(seen),
+        true => damage.time_by_chunk_with_looks_s(shape.chunk_bytes as f64, seen, looks),
+        false => damage.time_with_looks_s(seen, looks),
     };
     let again_bytes = if case.by_chunk { shape.chunk_bytes } else { shape.file_bytes() } as f64 * failures;
     let rate = sample.rate_bits_per_s();
@@ -240,6 +265,7 @@ fn damage(copy: &Path, set: &DatasetSpec, shape: &Shape, chunks: &[u64]) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn damage_is_repaired_by_share_and_at_one_share_by_files_at_once() {
@@ -250,6 +276,50 @@ mod tests {
             all.iter().filter_map(|case| Some((case.at_once?, case.share))).collect();
         assert_eq!(by_at_once, [1, 1, 4, 4, 16, 16].map(|at_once| (at_once, 0.05)));
         assert!(SHARES.contains(&SHARE_BY_AT_ONCE) && AT_ONCE.iter().all(|at_once| *at_once <= FILES));
+    }
+
+    #[test]
+    fn what_a_byte_costs_to_look_at_is_what_the_source_was_busy_with_it() {
+        let row = |stage: &str, place: &str, busy: f64, bytes: u64| {
+            let mut row = json!({"stage": stage, "place": place, "busy": busy});
+            row["bytes"] = bytes.into();
+            row
+        };
+        let (there, read) = (row("read", "destination", 0.9, 1000), row("read", "source", 0.2, 1000));
+        let stages = [there, read, row("digest", "source", 0.1, 1000)];
+        let looks = looks_of(&json!({"seconds": 2.0, "stages": stages}));
+        assert!(
+            (looks.read_s_per_byte - 4e-4).abs() < 1e-12 && (looks.check_s_per_byte - 2e-4).abs() < 1e-12
+        );
+        // What is not told costs nothing.
+        let none = [row("read", "source", 0.5, 0)];
+        assert_eq!(looks_of(&json!({"seconds": 2.0, "stages": none})), Looks::default());
+        assert_eq!(looks_of(&json!({"event": "finished"})), Looks::default());
+    }
+
+    /// 64 MiB of which a tenth of the chunks are damaged, in all files.
+    #[test]
+    fn the_laws_that_are_drawn_count_what_is_looked_at_again() {
+        let shape = Shape { files: 16, chunk_bytes: 65_536, chunks: 64 };
+        let rtt = Duration::from_millis(6);
+        let path = PathWish { rtt, rate_bits_per_s: GBIT, loss: 0.0, mtu_bytes: 1500 };
+        let bytes = shape.files * shape.file_bytes();
+        let sample = Sample { bytes, wall_s: 2.0, ..Sample::default() };
+        let sample = sample.measured("first_copy", 1.0, "s").measured("bytes_forward_on_the_wire", 0.0, "B");
+        let law = |by_chunk: bool, looks: &Looks| {
+            let case = Case { share: 0.1, by_chunk, at_once: None };
+            let told = with_laws(sample.clone(), &case, &shape, (102, 16), (0.0, looks), &path).unwrap();
+            told.predicted["rate"].value().unwrap()
+        };
+        let a_second = 0.5 / bytes as f64;
+        let looks = Looks { read_s_per_byte: a_second, check_s_per_byte: a_second };
+        let rate = bytes as f64 * 8.0;
+        let is_near = |one: f64, other: f64| (one / other - 1.0).abs() < 1e-9;
+        // Once, all of it again, and a second to look at that.
+        assert!(
+            is_near(law(false, &looks), rate / 3.0) && is_near(law(false, &Looks::default()), rate / 2.0)
+        );
+        assert!(is_near(law(true, &looks), rate / (2.0 + 102.0 / 1024.0)));
     }
 
     #[test]

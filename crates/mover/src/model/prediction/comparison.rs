@@ -19,6 +19,17 @@ pub struct Comparison {
     /// Seconds of the transfer itself that the prediction rests on, where no earlier one said anything; `None` where
     /// one did.
     pub after_s: Option<f64>,
+    /// What was there already, and is in neither: nothing of it was moved.
+    pub left_out: LeftOut,
+}
+
+/// What was there when a transfer began, and did not have to be moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LeftOut {
+    /// Content bytes that an earlier attempt had left.
+    pub bytes: u64,
+    /// Entries that were as they should be.
+    pub entries: u64,
 }
 
 /// Predicted against actual, or why not.
@@ -30,8 +41,13 @@ pub enum Compared {
     CutOff,
     /// Its rate was changed on the way.
     RateChanged,
-    /// At most half of it had to be moved: how long it takes to find that out is not predicted.
+    /// At most half of it had to be moved: how long it takes to find that out is not predicted. What an earlier attempt
+    /// had left of its content is no part of it.
     LittleMoved,
+    /// Some of it lay in its stage from an earlier command: that left, and did not come.
+    InStage,
+    /// Some of it went past its stage.
+    PastStage,
     /// Nothing is known of this way yet.
     NoProfile,
     /// Of this term nothing is known yet.
@@ -54,6 +70,7 @@ pub fn compare(predicted: Prediction, actual: Taken) -> Comparison {
         wrong: worst.0,
         wrong_by_s: worst.1,
         after_s: None,
+        left_out: LeftOut::default(),
     }
 }
 

@@ -29,8 +29,25 @@ pub struct Meter {
     pub bytes_verified: AtomicU64,
     /// Content bytes that do not come, of entries settled: those that were there already, were left out, or failed.
     pub bytes_unmoved: AtomicU64,
+    /// What of that is told apart by who adds up many copies.
+    pub counted: Counted,
     began: OnceLock<Instant>,
     pace: Mutex<Pace>,
+}
+
+/// How what is settled came to be so, in the attempt that is under way.
+#[derive(Debug, Default)]
+pub struct Counted {
+    /// Of the content bytes verified those that an earlier attempt had left.
+    pub bytes_resumed: AtomicU64,
+    /// Of the content bytes verified those that were only compared with what stood there, and are the same.
+    pub bytes_compared: AtomicU64,
+    /// Chunks that came damaged and were sent again.
+    pub chunks_repaired: AtomicU64,
+    /// Of the entries settled those that failed.
+    pub entries_failed: AtomicU64,
+    /// Of these those whose content was damaged, and stayed so.
+    pub entries_damaged: AtomicU64,
 }
 
 impl Meter {

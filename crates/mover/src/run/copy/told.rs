@@ -25,8 +25,13 @@ impl Job<'_> {
         self.watch.meter.entries_settled.store(progress.entries_settled, Ordering::Relaxed);
         self.watch.meter.bytes_verified.store(progress.bytes_verified, Ordering::Relaxed);
         self.watch.meter.bytes_unmoved.store(progress.bytes_unmoved, Ordering::Relaxed);
-        self.watch.meter.came(progress.bytes_verified.saturating_sub(progress.bytes_resumed));
-        self.note_progress();
+        let more = &self.watch.meter.counted;
+        more.bytes_resumed.store(progress.bytes_resumed, Ordering::Relaxed);
+        more.bytes_compared.store(progress.bytes_same, Ordering::Relaxed);
+        more.chunks_repaired.store(progress.repairs, Ordering::Relaxed);
+        more.entries_failed.store(progress.entries_failed, Ordering::Relaxed);
+        more.entries_damaged.store(progress.entries_damaged, Ordering::Relaxed);
+        self.note_progress(progress.bytes_verified.saturating_sub(progress.bytes_resumed));
     }
 
     pub(super) fn measure_receiver(&mut self, run: &ReceiveRun) {
@@ -45,8 +50,14 @@ impl Job<'_> {
         self.watch.meter.entries_moved.store(settled.done, Ordering::Relaxed);
         self.watch.meter.bytes_verified.store(progress.verified_bytes, Ordering::Relaxed);
         self.watch.meter.bytes_unmoved.store(run.unmoved_bytes(), Ordering::Relaxed);
-        self.watch.meter.came(progress.verified_bytes.saturating_sub(settled.bytes_resumed));
-        self.note_progress();
+        let more = &self.watch.meter.counted;
+        let compared_bytes = settled.bytes_same.saturating_add(run.compared_hole_bytes());
+        more.bytes_resumed.store(settled.bytes_resumed, Ordering::Relaxed);
+        more.bytes_compared.store(compared_bytes, Ordering::Relaxed);
+        more.chunks_repaired.store(settled.chunks_repaired, Ordering::Relaxed);
+        more.entries_failed.store(settled.failed, Ordering::Relaxed);
+        more.entries_damaged.store(run.damaged_entries(), Ordering::Relaxed);
+        self.note_progress(progress.verified_bytes.saturating_sub(settled.bytes_resumed));
     }
 
     pub(super) fn report(
@@ -178,13 +189,16 @@ impl Job<'_> {
         ledger::evidence(&settings, entries, sender, receiver)
     }
 
-    fn note_progress(&mut self) {
+    /// `came_bytes`: what stands verified and was not there from an earlier attempt. How long it took to read that
+    /// again says nothing of how content comes.
+    fn note_progress(&mut self, came_bytes: u64) {
+        self.watch.meter.came(came_bytes);
         let bytes = self.watch.meter.bytes_verified.load(Ordering::Relaxed);
         let entries = self.watch.meter.entries_settled.load(Ordering::Relaxed);
-        let now = (self.started.elapsed(), bytes);
+        let now = (self.started.elapsed(), came_bytes);
         match &mut self.passage {
-            Some([_, last]) if bytes > last.1 => *last = now,
-            None if bytes > 0 => self.passage = Some([now, now]),
+            Some([_, last]) if came_bytes > last.1 => *last = now,
+            None if came_bytes > 0 => self.passage = Some([now, now]),
             _ => {}
         }
         // What an earlier attempt brought stands too.

@@ -101,7 +101,11 @@ impl Session {
 
     /// Nothing more comes on this connection.
     fn stream_over(&self, connection: u64, last: &StopHandle) {
-        self.owner.on_stream_over(self, connection, &last.info().unwrap_or_default());
+        let last = last.info().unwrap_or_default();
+        self.owner.on_stream_over(self, connection, &last);
+        if let Some(hears) = self.hears_last.get() {
+            hears(connection, &last);
+        }
     }
 
     /// Has each stream's peer send no more than so many bytes ahead of what is read; `None`: as its path asks for.

@@ -1,0 +1,132 @@
+//! What metrics have of a copy that this server runs as the client of another one: what they have of a transfer that a
+//! client opens here. Each attempt counts as one, as each attempt of a client does.
+
+use crate::log::{Done, PULL, outcome_of};
+use crate::metrics::{Count, Labels, Metrics};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use thalweg_mover::basin::Evidence;
+use thalweg_mover::failure::{Failure, Result};
+use thalweg_mover::mutex::lock;
+use thalweg_mover::run::copy::Meter;
+use thalweg_wire::message::Totals;
+
+/// See the module.
+pub(super) struct Counting {
+    metrics: Arc<Metrics>,
+    labels: Labels,
+    meter: Arc<Meter>,
+    now: Mutex<Now>,
+}
+
+/// The attempt that is under way.
+struct Now {
+    count: Arc<Count>,
+    /// The meter has still what the attempt before it did.
+    is_stale: bool,
+}
+
+impl Counting {
+    /// One begins whose `meter` this is.
+    pub fn begin(metrics: Arc<Metrics>, labels: Labels, meter: Arc<Meter>) -> Counting {
+        let now = Mutex::new(Now { count: metrics.begin(labels.clone()), is_stale: false });
+        Counting { metrics, labels, meter, now }
+    }
+
+    /// So its time goes by now.
+    pub fn note(&self, evidence: &Evidence) {
+        let own = if self.labels.direction == Some(PULL) { &evidence.sender } else { &evidence.receiver };
+        let mut now = lock(&self.now);
+        now.is_stale = false;
+        now.count.note(&self.done(), own, Some(evidence.clone()));
+    }
+
+    /// An attempt failed, and another one begins.
+    pub fn again(&self, why: &Failure) {
+        self.end(&Err(why.clone()));
+        *lock(&self.now) = Now { count: self.metrics.begin(self.labels.clone()), is_stale: true };
+    }
+
+    /// It ended so. A second time it does nothing.
+    pub fn end(&self, ended: &Result<Totals>) {
+        let Labels { kind, direction, .. } = self.labels;
+        let now = lock(&self.now);
+        let by_then = match ended {
+            Err(_) if now.is_stale => Done::default(),
+            _ => self.done(),
+        };
+        let done = ended.as_ref().map_or(by_then, |totals| Done::from(*totals));
+        let known = done.known(by_then, direction, kind);
+        now.count.end(&outcome_of(ended.as_ref().map(|_| ())), &known.moved(kind));
+    }
+
+    /// How much of it is done by now.
+    fn done(&self) -> Done {
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let (meter, more) = (&self.meter, &self.meter.counted);
+        let bytes = of(&meter.bytes_verified).saturating_sub(of(&more.bytes_compared));
+        let done = Done {
+            failed: of(&more.entries_failed),
+            damaged: of(&more.entries_damaged),
+            resumed: of(&more.bytes_resumed),
+            repaired: of(&more.chunks_repaired),
+            ..Done::by_then(of(&meter.entries_settled), bytes)
+        };
+        done.moved(self.labels.kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::{DRY_RUN, FILES, PUSH};
+    use thalweg_mover::failure::FailureKind;
+
+    fn labels(kind: &'static str, direction: &'static str) -> Labels {
+        Labels { kind, direction: Some(direction), export: Some("data".to_owned()), ticket: None }
+    }
+
+    fn set(meter: &Meter, bytes: u64, resumed: u64, compared: u64) {
+        meter.bytes_verified.store(bytes, Ordering::Relaxed);
+        meter.entries_settled.store(2, Ordering::Relaxed);
+        meter.counted.bytes_resumed.store(resumed, Ordering::Relaxed);
+        meter.counted.bytes_compared.store(compared, Ordering::Relaxed);
+    }
+
+    #[test]
+    fn each_attempt_of_a_copy_counts_as_a_transfer_and_what_was_only_compared_does_not() {
+        let (metrics, meter) = (Metrics::new(), Arc::<Meter>::default());
+        let counting = Counting::begin(metrics.clone(), labels(FILES, PUSH), meter.clone());
+        set(&meter, 100, 0, 30);
+        counting.note(&Evidence::default());
+        assert_eq!(metrics.moved("data", PUSH).bytes, 70);
+        counting.again(&Failure::new(FailureKind::Connection, "copy", "lost"));
+        // The second ends before anything of it is seen.
+        counting.again(&Failure::new(FailureKind::Connection, "copy", "lost again"));
+        assert_eq!(metrics.moved("data", PUSH).bytes, 70);
+        // The third finds what the first had made durable.
+        set(&meter, 200, 50, 30);
+        let totals = Totals { done: 2, bytes_done: 200, bytes_resumed: 50, ..Totals::default() };
+        counting.end(&Ok(totals));
+        counting.end(&Ok(totals));
+        let moved = metrics.moved("data", PUSH);
+        assert_eq!((moved.bytes, moved.resumed_bytes), (70 + 170, 50));
+        // Of the first both that came to an end, of the third both that are done.
+        assert_eq!(moved.entries, 4);
+    }
+
+    #[test]
+    fn what_goes_counts_as_that_and_a_dry_run_moves_nothing() {
+        let (metrics, meter) = (Metrics::new(), Arc::<Meter>::default());
+        set(&meter, 100, 0, 0);
+        let counting = Counting::begin(metrics.clone(), labels(FILES, PULL), meter.clone());
+        // Its totals are the word of who received.
+        counting.end(&Ok(Totals { done: 9, bytes_done: 900, ..Totals::default() }));
+        let moved = metrics.moved("data", PULL);
+        assert_eq!((moved.bytes, moved.entries, metrics.moved("data", PUSH).bytes), (100, 2, 0));
+        let counting = Counting::begin(metrics.clone(), labels(DRY_RUN, PULL), meter);
+        counting.note(&Evidence::default());
+        counting.end(&Ok(Totals { done: 2, bytes_done: 100, ..Totals::default() }));
+        assert_eq!(metrics.moved("data", PULL).bytes, 100);
+    }
+}
