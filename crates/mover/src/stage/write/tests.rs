@@ -130,6 +130,7 @@ impl Receiving for Told {
     }
 
     fn staged(&self, _: EntryId) -> Option<(Arc<Entry>, Staged)> {
+        self.note(format!("staged, one of {}", self.accounts.threads(Stage::ReadBack)));
         None
     }
 
@@ -577,6 +578,17 @@ fn reading_back_goes_on_with_one_buffer_and_with_none() {
         let all: Vec<_> = std::iter::from_fn(|| pool.take(Duration::ZERO)).collect();
         assert_eq!(all.len(), count);
         assert_eq!(of_chunks(&*told, &chunks, &pool).unwrap(), found(&[1], KEPT_BYTES));
+    }
+}
+
+#[test]
+fn as_many_threads_are_booked_as_read_small_files_back() {
+    let told = Told::new(Disk { depth: Some(2), ..Disk::default() });
+    for (count, threads) in [(1, 1), (3, 2)] {
+        let files: Vec<_> = (0..count).map(|id| (EntryId(id), Digest::default())).collect();
+        assert_eq!(read_back(&*told, &[], &files).unwrap(), Found::default());
+        assert_eq!(told.heard(), vec![format!("staged, one of {threads}"); files.len()]);
+        assert_eq!(told.accounts.threads(Stage::ReadBack), 0);
     }
 }
 
