@@ -378,6 +378,17 @@ fn durability() -> Vec<Scenario> {
                 PACE_48,
             )
         },
+        Scenario {
+            // Four at a time.
+            args: &["--verify", "readback", "--io-depth", "4"],
+            ..small(
+                "reading back small files",
+                "destination-disk",
+                DESTINATION,
+                Calls(Destination, "pread64", 5_000),
+                Calls(Side::Source, "getdents64", 25_000),
+            )
+        },
     ]
 }
 
