@@ -13,7 +13,7 @@ use crate::bench::tell::{Goal, NO_WIRE, number, shown, wire_costs};
 use crate::cargo;
 use anyhow::{Result, ensure};
 use rig::{Deed, Rig};
-use scenarios::{Scenario, Throttle};
+use scenarios::{Before, Scenario, Throttle};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -206,10 +206,12 @@ fn tell(row: &Value) {
 /// If the result is none.
 pub fn section() -> Result<String> {
     let Some(rows) = Rows::read(NAME)? else { return Ok(String::new()) };
-    Ok(format!("{}\n{}\n", told(&rows.rows), rows.origin(&["bottleneck"])))
+    let list: Vec<&str> = scenarios::all().iter().map(|scenario| scenario.name).collect();
+    Ok(format!("{}\n{}\n", told(&rows.rows, &list), rows.origin(&["bottleneck"])))
 }
 
-fn told(rows: &[Value]) -> String {
+/// `list`: the names of all that there are by now.
+fn told(rows: &[Value], list: &[&str]) -> String {
     let tally = Tally::of(rows);
     let mut out = format!(
         "\n## Whether the narrowest stage is named\n\nDoes `thalweg why` name a bottleneck that was made on purpose, and is its \
@@ -247,6 +249,10 @@ fn told(rows: &[Value]) -> String {
             "| {name} | {named} of {runs} | {close} of {runs} | {factor} | {said} | {cost} | {without} |"
         );
     }
+    let missing: Vec<&str> = list.iter().filter(|name| !seen.contains(*name)).copied().collect();
+    if !missing.is_empty() {
+        let _ = writeln!(out, "\nNot measured yet: {}.", missing.join("; "));
+    }
     out
 }
 
@@ -258,7 +264,7 @@ fn stage_of(scenario: &Scenario) -> Option<&'static str> {
     // A probe writes large files by an io_uring, which strace cannot delay.
     let is_delayed_write = |throttle: &Throttle| matches!(throttle, Throttle::Calls(_, "pwrite64", _));
     let is_not_probed = |throttle: &Throttle| is_of_the_copy(throttle) || is_delayed_write(throttle);
-    if scenario.narrow.iter().any(is_not_probed) || scenario.is_there_already {
+    if scenario.narrow.iter().any(is_not_probed) || scenario.before == Before::Same {
         return None;
     }
     Some(match (scenario.cause, scenario.place) {
@@ -327,13 +333,15 @@ mod tests {
     #[test]
     fn the_page_says_what_was_named_and_whether_that_is_enough() {
         let rows = [row("a disk", true, true), row("a disk", true, false), row("a link", true, true)];
-        let page = told(&rows);
+        let page = told(&rows, &["a disk", "a long way, lossy", "a link", "a queue"]);
         assert!(page.contains("| named | 3 | 100 (at least 95: met) |"), "{page}");
         assert!(
             page.contains("| named with the factor | 2 | 66.7 (at least 95: **missed by 29.8 %**) |"),
             "{page}"
         );
         assert!(page.contains("| a disk | 2 of 2 | 1 of 2 | 4.00 [4.00–4.00] |"), "{page}");
+        assert!(page.ends_with("\n\nNot measured yet: a long way, lossy; a queue.\n"), "{page}");
+        assert!(!told(&rows, &["a disk", "a link"]).contains("Not measured"));
     }
 
     #[test]

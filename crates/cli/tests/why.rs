@@ -524,7 +524,13 @@ fn a_full_link_far_away_is_not_called_lossy_for_what_its_queue_loses() {
 /// A copy whose client is under strace, which delays some system calls. (Not the daemon: strace leaves what it traces
 /// behind when it is killed.)
 fn delayed(scratch: &Scratch, way: &Way, calls: &str, micros: u32) -> Value {
-    let around = |command: Command| {
+    delayed_with(scratch, way, &[], calls, micros)
+}
+
+/// The same with these options.
+fn delayed_with(scratch: &Scratch, way: &Way, options: &[&str], calls: &str, micros: u32) -> Value {
+    let around = |mut command: Command| {
+        command.args(options);
         let mut traced = Command::new("strace");
         traced.args(["-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e"]);
         traced.arg(format!("trace={calls}")).arg("-e");
@@ -575,4 +581,24 @@ fn slow_names_of_small_files_are_named() {
     let answer = delayed(&scratch, &Way::Pull, "renameat2", 20_000);
     assert_eq!(answer["narrowest"]["cause"], "names", "{}", answer["sentence"]);
     assert!(answer["sentence"].as_str().unwrap().contains("entries/s"));
+}
+
+/// Several threads read them back at once, each of which waits.
+#[test]
+fn reading_small_files_back_from_a_slow_disk_is_named() {
+    if !can_delay("slow reading back") {
+        return;
+    }
+    let scratch = Scratch::in_memory();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    for number in 0..400u64 {
+        std::fs::write(scratch.path(&format!("from/{number}")), noise(number, 500)).unwrap();
+    }
+    let answer = delayed_with(&scratch, &Way::Pull, &["--verify", "readback"], "pread64", 40_000);
+    assert_eq!(answer["narrowest"]["cause"], "destination-disk", "{}", answer["sentence"]);
+    assert_eq!(answer["narrowest"]["stage"], "read back", "{}", answer["sentence"]);
+    let read_back = u64::from(thalweg_mover::stage::Stage::ReadBack as u8);
+    let stages = answer["evidence"]["receiver"]["stages"].as_array().unwrap();
+    let row = stages.iter().find(|row| row["stage"].as_u64() == Some(read_back)).expect("its account");
+    assert!(row["threads"].as_u64() > Some(1), "{answer}");
 }

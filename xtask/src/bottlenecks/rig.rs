@@ -9,7 +9,7 @@
 //!
 //! Everything goes with the value.
 
-use super::scenarios::{Files, Scenario, Side, Throttle};
+use super::scenarios::{Before, Files, Scenario, Side, Throttle};
 use crate::scratch::Scratch;
 use crate::{command, packages, trees};
 use anyhow::{Context, Result, bail, ensure};
@@ -123,11 +123,14 @@ impl Rig {
         let (source, destination) = (&self.disks[0].mount, &self.disks[1].mount);
         let bytes = scenario.files.make(source)?;
         ensure!(bytes > 0, "nothing to copy");
-        if scenario.is_there_already {
-            self.once(scenario, &[], Deed::Copy)?;
+        match (scenario.before, deed) {
+            (Before::Same, _) => drop(self.once(scenario, &[], Deed::Copy)?),
+            (Before::Others, Deed::Copy) => scenario.files.make_others(destination)?,
+            _ => {}
         }
         // With what lies below the disks.
         command::run(Command::new("sync").arg("-f").arg(source))?;
+        command::run(Command::new("sync").arg("-f").arg(destination))?;
         command::run(Command::new("sync").arg("-f").arg(self.scratch.path("")))?;
         let is_cold = throttles.iter().any(|throttle| matches!(throttle, Throttle::Disk(Side::Source, _)));
         self.prepare(&source.join(scenario.files.name()), is_cold)?;

@@ -45,7 +45,7 @@ fn of_cause(evidence: &Evidence, narrowest: &Need) -> String {
                 Some(Stage::Send | Stage::Receive) => {
                     format!("--cipher aes128 where {place} has AES instructions, or more --streams.")
                 }
-                // By one thread, however many streams there are.
+                // Not by threads of the streams, however many there are.
                 Some(Stage::ReadBack) => {
                     format!("a faster CPU at {place}; --verify written reads nothing back.")
                 }

@@ -174,7 +174,13 @@ struct Part {
 impl Part {
     fn of(side: &SideAccounts, stage: Stage, place: Where) -> Part {
         let row = side.stage(stage as u8);
-        Part { stage, place, busy: row.busy_nanos as f64 / 1e9, cpu: row.cpu_nanos as f64 / 1e9 }
+        // Of threads that read back side by side the time of one is booked, and the CPU time of all: it has its share
+        // of that, which is more where they are more than there are CPUs.
+        let threads = match stage {
+            Stage::ReadBack => f64::from(row.threads.max(1)).min(cores(side)),
+            _ => 1.0,
+        };
+        Part { stage, place, busy: row.busy_nanos as f64 / 1e9, cpu: row.cpu_nanos as f64 / 1e9 / threads }
     }
 
     /// Waits for a device more than it computes.
@@ -224,7 +230,12 @@ pub(super) fn without(evidence: &Evidence, gone: &Need) -> Vec<Need> {
         for part in &mut pool.parts {
             if is_gone(part, gone, evidence) {
                 // What it computes stays, where it was slow for another reason.
-                let computes = matches!(gone.cause, Cause::CpuQuota | Cause::Cpu | Cause::SourceDisk);
+                let computes = match gone.cause {
+                    Cause::CpuQuota | Cause::Cpu | Cause::SourceDisk => true,
+                    // What comes from the disk is digested, however fast that is.
+                    Cause::DestinationDisk => part.stage == Stage::ReadBack,
+                    _ => false,
+                };
                 part.busy = if computes { part.cpu.min(part.busy) } else { 0.0 };
                 part.cpu = part.busy;
             }
@@ -258,6 +269,8 @@ fn is_gone(part: &Part, gone: &Need, evidence: &Evidence) -> bool {
             matches!(part.stage, Stage::Sync | Stage::Record | Stage::Conclude)
                 || part.stage == Stage::Write && part.waits()
                 || part.stage == Stage::Read && part.place == Where::Destination && part.waits()
+                // A sync that is slow however little there is makes no reading slow.
+                || gone.cause == Cause::DestinationDisk && part.stage == Stage::ReadBack && part.waits()
                 || gone.stage == Some(part.stage) && part.place == Where::Destination
         }
         // On one connection, what a slow receiver holds up is no part of the sender's.
@@ -316,6 +329,11 @@ fn is_sync_slow(evidence: &Evidence) -> bool {
     least as f64 * times as f64 > all * 0.5
 }
 
+/// CPUs that a side may use, at least 1.
+fn cores(side: &SideAccounts) -> f64 {
+    (f64::from(side.process.cores_milli) / 1e3).max(1.0)
+}
+
 fn of_cpu(evidence: &Evidence) -> Vec<Need> {
     let seconds = evidence.seconds();
     let used = |side: &SideAccounts| (side.process.user_nanos + side.process.system_nanos) as f64 / 1e9;
@@ -334,7 +352,6 @@ fn of_cpu(evidence: &Evidence) -> Vec<Need> {
             return needs;
         }
     }
-    let cores = |side: &SideAccounts| (f64::from(side.process.cores_milli) / 1e3).max(1.0);
     let mut machine = |used: f64, cores: f64, place: Where| {
         let need = (used / cores).min(seconds);
         let weight = if need > seconds * USED_UP { seconds * 1.5 } else { need * 0.9 };

@@ -92,8 +92,7 @@ fn cause(evidence: &Evidence) -> Cause {
     let streams = &evidence.sender.streams;
     let sum = |of: fn(&StreamAccount) -> u64| streams.iter().map(of).sum::<u64>() as f64;
     let busy = sum(|stream| stream.busy_nanos).max(1.0);
-    let by_window = sum(|stream| stream.rwnd_limited_nanos) / busy;
-    if by_window > LIMITED || by_window > TOUCHED && is_window_full(streams) {
+    if is_window_the_bound(streams) {
         return Cause::Window;
     }
     let lost = lost_share(evidence);
@@ -193,6 +192,13 @@ fn is_buffer_full(streams: &[StreamAccount]) -> bool {
     !streams.is_empty() && streams.iter().all(is_full)
 }
 
+/// Whether the peer's window was the bound: by the time that the kernel counts, and by what was under way.
+fn is_window_the_bound(streams: &[StreamAccount]) -> bool {
+    let sum = |of: fn(&StreamAccount) -> u64| streams.iter().map(of).sum::<u64>() as f64;
+    let share = sum(|stream| stream.rwnd_limited_nanos) / sum(|stream| stream.busy_nanos).max(1.0);
+    share > LIMITED || share > TOUCHED && is_window_full(streams)
+}
+
 /// Whether what was under way filled the peer's window, and the congestion window had room.
 fn is_window_full(streams: &[StreamAccount]) -> bool {
     streams.iter().all(|stream| {
@@ -234,13 +240,23 @@ pub(super) fn need_behind(evidence: &Evidence) -> Option<Need> {
     Some(Need { seconds, ..need })
 }
 
-/// As [`need_behind`], as far as the path is known to be no wider: where packets left no faster than we spaced them, it
-/// may be.
+/// As [`need_behind`], as far as the path is known to be no wider: where packets left no faster than we spaced them, or
+/// than the receiver had room for them, it may be.
 pub(super) fn need_next(evidence: &Evidence) -> Option<Need> {
-    match is_spaced_by_us(evidence) {
+    match is_spaced_by_us(evidence) || is_held_by_receiver(evidence) {
         true => need(evidence),
         false => need_behind(evidence),
     }
+}
+
+/// Whether bytes were under way because the receiver had no room for more. Of that time the kernel counts only part:
+/// the last packet of what filled the room is acknowledged late (delayed acknowledgements, RFC 1122), and neither the
+/// time in which it was under way nor a rate that was seen meanwhile is the path's.
+///
+/// Near by only: over a distance a window may be small for what the path holds, and so may one that was asked for.
+fn is_held_by_receiver(evidence: &Evidence) -> bool {
+    let is_near = rtt_seconds(evidence) <= NEAR_S && evidence.window_bytes.is_none();
+    is_near && is_window_the_bound(&evidence.sender.streams)
 }
 
 /// Whether the time in which bytes were under way is what spacing them to the rate that was asked for takes.

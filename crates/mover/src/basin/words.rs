@@ -171,7 +171,7 @@ fn reason(evidence: &Evidence, narrow: &Narrow) -> String {
             format!("{:.2} % of the bytes are sent again, with which {control} reaches {rate}", lost * 100.0)
         }
         Cause::SlowStream | Cause::SlowCard => uneven(evidence, rate),
-        Cause::DestinationDisk if narrow.stage == Stage::Read.name() => format!("its disk gives {rate}"),
+        Cause::DestinationDisk if is_reading(narrow) => format!("its disk gives {rate}"),
         Cause::DestinationDisk => format!("its disk takes {rate}"),
         Cause::SlowSync => {
             let items = |stage: Stage| evidence.receiver.stage(stage as u8).items;
@@ -183,6 +183,10 @@ fn reason(evidence: &Evidence, narrow: &Narrow) -> String {
         Cause::Look => format!("looking at what is there gives {rate}"),
         Cause::Plan => format!("no more may be under way, which gives {rate}"),
     }
+}
+
+fn is_reading(narrow: &Narrow) -> bool {
+    [Stage::Read, Stage::ReadBack].iter().any(|stage| narrow.stage == stage.name())
 }
 
 /// A rate limit: as it was asked for, if one of now explains it.

@@ -58,13 +58,17 @@ pub fn read_back(run: &dyn Receiving, chunks: &Chunks, files: &[(EntryId, Digest
     // Takes nothing yet.
     let pool = Pool::new(bytes, at_once_max(&terms.disk, bytes))
         .map_err(|error| failure::of_memory("read back", &error))?;
-    let mut found = of_chunks(run, chunks, &pool)?;
-    // What it keeps others may want.
-    drop(pool);
-    of_files(run, files, &mut found)?;
-    // They end in any order.
-    found.damaged.sort_unstable();
-    Ok(found)
+    run.accounts().work_with(Stage::ReadBack, 1);
+    let found = of_chunks(run, chunks, &pool).and_then(|mut found| {
+        // What it keeps others may want.
+        drop(pool);
+        of_files(run, files, &mut found)?;
+        // They end in any order.
+        found.damaged.sort_unstable();
+        Ok(found)
+    });
+    run.accounts().work_with(Stage::ReadBack, 0);
+    found
 }
 
 fn request_bytes(terms: &Terms) -> u64 {
@@ -341,6 +345,8 @@ fn of_files(run: &dyn Receiving, files: &[(EntryId, Digest)], found: &mut Found)
         Some(_) => 1,
         None => at_once_max(&terms.disk, terms.segment_bytes as usize).min(TOGETHER_MAX),
     };
+    // All book their CPU time, and the round the time that it waited for them: who judges that goes by their number.
+    run.accounts().work_with(Stage::ReadBack, threads.min(files.len()));
     let asking = thread::current().id();
     let is_over = AtomicBool::new(false);
     let read = |&(id, digest): &(EntryId, Digest)| -> Result<Option<(u64, bool)>> {

@@ -142,6 +142,41 @@ fn reading_back_waits_for_the_disk_or_computes() {
     }
 }
 
+/// Eight threads at once on four CPUs: the round waits for them for nine seconds, and books what all of them compute.
+#[test]
+fn threads_that_read_back_small_files_and_wait_for_the_disk_are_not_said_to_compute() {
+    let mut evidence = Evidence { bytes: 200_000 * 1024, entries: 200_000, ..evidence() };
+    works(&mut evidence.sender, Stage::Open, 4_000, 4_000);
+    // Of each thread 1 s of nine, and 2.75 s; of as many as there are CPUs twice that.
+    for (cpu_ms, cause) in [(8_000, Cause::DestinationDisk), (22_000, Cause::DestinationCpu)] {
+        works(&mut evidence.receiver, Stage::ReadBack, 9_000, cpu_ms);
+        row(&mut evidence.receiver, Stage::ReadBack).threads = 8;
+        let said = verdict(&evidence);
+        assert_eq!((said.narrowest.cause, said.narrowest.place), (cause, Where::Destination));
+        assert_eq!(said.narrowest.stage, "read back");
+    }
+    // However fast the disk, what it gives is digested.
+    works(&mut evidence.receiver, Stage::ReadBack, 9_000, 12_000);
+    let said = expect(&evidence, Cause::DestinationDisk, Where::Destination, 10.0 / 3.0);
+    assert!(said.sentence.starts_with("read back at the destination: its disk gives "), "{}", said.sentence);
+    assert_eq!(said.next.map(|next| next.stage), Some("read back".to_owned()));
+}
+
+/// One thread syncs and reads back in turn.
+#[test]
+fn a_slow_disk_at_the_destination_is_one_disk_whether_it_is_written_or_read_back() {
+    let mut evidence = evidence();
+    works(&mut evidence.receiver, Stage::Sync, 5_000, 10);
+    row(&mut evidence.receiver, Stage::Sync).items = 10;
+    works(&mut evidence.receiver, Stage::ReadBack, 4_000, 400);
+    works(&mut evidence.sender, Stage::Digest, 5_000, 5_000);
+    expect(&evidence, Cause::DestinationDisk, Where::Destination, 4.0);
+    // Syncs that take their time however little there is are no reason for slow reads.
+    works(&mut evidence.receiver, Stage::Conclude, 500, 1);
+    row(&mut evidence.receiver, Stage::Conclude).items = 1;
+    expect(&evidence, Cause::SlowSync, Where::Destination, 2.5);
+}
+
 #[test]
 fn a_producer_that_takes_its_time() {
     let mut evidence = evidence();

@@ -148,8 +148,8 @@ fn a_receiver_that_does_not_take_what_comes_is_no_matter_of_windows() {
     expect(&evidence, Cause::DestinationCpu, Where::Destination, 20.0);
 }
 
-/// Within a room a receiver that takes little keeps bytes under way, and what is delivered then says nothing of the
-/// path.
+/// Within a room a receiver that takes little keeps bytes under way: neither that time nor what was delivered meanwhile
+/// says how narrow the path is.
 #[test]
 fn a_receiver_that_takes_little_makes_no_near_path_narrow() {
     let mut evidence = evidence();
@@ -161,11 +161,40 @@ fn a_receiver_that_takes_little_makes_no_near_path_narrow() {
         (stream.busy_nanos, stream.rwnd_limited_nanos) = (5_000_000_000, 4_000_000_000);
         stream.delivery_bytes_per_s_max = 100_000_000;
     }
-    // Each had something of its own to carry for a second of the ten.
-    expect(&evidence, Cause::DestinationDisk, Where::Destination, 10.0 / 1.9);
-    // Unless it was seen to carry all in less time: not all of such waiting is counted.
-    evidence.sender.streams.iter_mut().for_each(|stream| stream.delivery_bytes_per_s_max = 400_000_000);
-    expect(&evidence, Cause::DestinationDisk, Where::Destination, 10.0 / 1.25);
+    // The disk had no part in one second of the ten. That the path carries what it was seen to carry is certain.
+    for (each, low) in [(100_000_000, 2.0), (300_000_000, 6.0)] {
+        evidence.sender.streams.iter_mut().for_each(|stream| stream.delivery_bytes_per_s_max = each);
+        let said = expect(&evidence, Cause::DestinationDisk, Where::Destination, 10.0);
+        assert!(said.factor_low.is_some_and(|told| (told - low).abs() < 0.01), "{:?}", said.factor_low);
+    }
+    // Room that it never lacked makes the path as wide as it was seen to be.
+    evidence.sender.streams.iter_mut().for_each(|stream| stream.rwnd_limited_nanos = 0);
+    let said = expect(&evidence, Cause::DestinationDisk, Where::Destination, 10.0 / 7.5);
+    assert_eq!(said.next.map(|next| next.place), Some(Where::Path));
+}
+
+/// 64 MiB at 48 MB/s as asked, in front of writes that take 0.1 s for half a mebibyte each: of the time in which the
+/// receiver had no room the kernel counts a part only.
+#[test]
+fn what_is_behind_slow_writes_is_the_rate_that_was_asked_for_and_not_the_room_that_was_waited_for() {
+    let mut evidence = Evidence { elapsed_nanos: 6_670_000_000, bytes: 64 << 20, ..evidence() };
+    evidence.rate_bytes_per_s = Some(48_000_000);
+    paced(&mut evidence, 100, 64 << 20);
+    works(&mut evidence.receiver, Stage::Write, 12_900, 100);
+    row(&mut evidence.receiver, Stage::Receive).input_nanos = 200_000_000;
+    row(&mut evidence.sender, Stage::Send).output_nanos = 11_000_000_000;
+    for stream in &mut evidence.sender.streams {
+        (stream.acked_bytes, stream.sent_bytes) = (32 << 20, 32 << 20);
+        (stream.rtt_nanos, stream.rtt_min_nanos) = (35_000_000, 20_000);
+        (stream.busy_nanos, stream.rwnd_limited_nanos) = (6_600_000_000, 4_800_000_000);
+        (stream.delivery_bytes_per_s_max, stream.peak_share_bytes_per_s) = (12_100_000, 5_000_000);
+    }
+    let said = expect(&evidence, Cause::DestinationDisk, Where::Destination, 6.67 / 1.398);
+    assert_eq!(said.next.map(|next| next.cause), Some(Cause::RateLimit));
+    assert!(said.factor_low.is_some_and(|low| low < 2.0), "{:?}", said.factor_low);
+    // Windows that were asked for are narrow by themselves.
+    evidence.window_bytes = Some(128 << 10);
+    assert_eq!(verdict(&evidence).next.map(|next| next.place), Some(Where::Path));
 }
 
 /// A thread that gets no CPU hears late that there is room: that wait is none for the path.

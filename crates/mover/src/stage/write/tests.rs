@@ -131,6 +131,7 @@ impl Receiving for Told {
     }
 
     fn staged(&self, _: EntryId) -> Option<(Arc<Entry>, Staged)> {
+        self.note(format!("staged, one of {}", self.accounts.threads(Stage::ReadBack)));
         None
     }
 
@@ -689,6 +690,17 @@ fn where_a_read_past_the_page_cache_is_refused_the_rest_is_read_alone_and_the_ro
         chunks[3].1 = Digest::default();
         assert_eq!(read(&chunks), found(&[3], KEPT_BYTES), "{disk:?}");
         assert_eq!(refuses.expected.load(Ordering::Relaxed), 2, "once in each round");
+    }
+}
+
+#[test]
+fn as_many_threads_are_booked_as_read_small_files_back() {
+    let told = Told::new(Disk { depth: Some(2), ..Disk::default() });
+    for (count, threads) in [(1, 1), (3, 2)] {
+        let files: Vec<_> = (0..count).map(|id| (EntryId(id), Digest::default())).collect();
+        assert_eq!(read_back(&*told, &[], &files).unwrap(), Found::default());
+        assert_eq!(told.heard(), vec![format!("staged, one of {threads}"); files.len()]);
+        assert_eq!(told.accounts.threads(Stage::ReadBack), 0);
     }
 }
 
