@@ -17,6 +17,8 @@ pub mod roots;
 
 pub mod machine;
 
+pub mod path_mtu;
+
 pub mod measure;
 
 mod device;
