@@ -1,4 +1,5 @@
-//! How each proposal of the doctor is proved in a testbed, or why it cannot be. This is their only home.
+//! How each proposal of the doctor is proved in a testbed, or why it cannot be: the only home of both. A proposal that
+//! is in no row fails a test.
 
 use super::{congestion, cpu, queue};
 use crate::testbed::presets::MTU_BYTES;

@@ -12,6 +12,7 @@
 
 use super::finding::{Finding, Report, Subject, Verdict};
 use super::proofs::{self, How, PROOFS, Proof};
+use super::queue::NO_QUEUE;
 use super::roots::Roots;
 use super::wanted::{Reach, SYSCTLS};
 use crate::bench::statistics::median;
@@ -284,6 +285,8 @@ fn plans(report: &Report, proof: &Proof, base: &[(String, String)], path: TrialP
             steps.collect()
         }
         How::Queue => {
+            // No queue at all is nothing that a line of a testbed's host could have in front of it.
+            let of_row = of_row.filter(|finding| finding.current.as_deref() != Some(NO_QUEUE));
             let with = |kind: String| bed(path.loss, Load::Streams(kind));
             steps(of_row)
                 .into_iter()
@@ -376,7 +379,7 @@ fn not_tried(finding: &Finding, untried: &[Untried]) -> String {
             Some(How::Measured) => "it was measured here, where it is",
             Some(How::Queue) if finding.verdict == Verdict::Depends => proofs::OF_THE_SENDER,
             _ if finding.remedy.is_none() => "it cannot be changed from here",
-            _ => "what is wanted is no value that a testbed takes",
+            _ => "what is there, or what is wanted, is nothing that a testbed can have",
         },
     };
     format!("not tried: {why}")
