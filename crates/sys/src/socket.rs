@@ -112,8 +112,8 @@ pub fn path_mtu(fd: impl AsFd) -> io::Result<u32> {
 }
 
 /// Has what this socket sends arrive in one piece or not at all (`IP_MTU_DISCOVER`, `IPV6_MTU_DISCOVER`): no router may
-/// cut it. A datagram that is larger than [`path_mtu`] is refused with `EMSGSIZE`; where a router says so later, the next
-/// call on the connected socket fails so.
+/// cut it. A datagram that is larger than [`path_mtu`] is refused with `EMSGSIZE`; where a router says so later, the
+/// next call on the connected socket fails so.
 ///
 /// # Errors
 /// What the kernel says.

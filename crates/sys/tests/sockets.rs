@@ -111,8 +111,8 @@ fn options_hold_on_tcp_over_both_internets() {
     }
 }
 
-/// The loopback takes 65,536 bytes, so that no datagram of UDP is too large for it: the option and what it says are what
-/// is shown. That the kernel refuses what is larger is shown where there are devices for it.
+/// The loopback takes 65,536 bytes, so that no datagram of UDP is too large for it: the option and what it says are
+/// what is shown. That the kernel refuses what is larger is shown where there are devices for it.
 #[test]
 fn a_datagram_that_may_not_be_cut_is_sent_over_both_internets() {
     for address in ["127.0.0.1:0", "[::1]:0"] {

@@ -16,8 +16,8 @@ pub struct DoctorArgs {
     /// file of 256 MiB at most that has no name, written over as often as the disk is quick
     #[arg(value_name = "DIR")]
     pub paths: Vec<PathBuf>,
-    /// Measure the round trip time and the MTU of the path to an open TCP port of another machine, the MTU by datagrams to
-    /// its port 33434; buffers are judged by that round trip time
+    /// Measure the round trip time and the MTU of the path to an open TCP port of another machine, the MTU by datagrams
+    /// to its port 33434; buffers are judged by that round trip time
     #[arg(long, value_name = "HOST:PORT", value_parser = parse_to)]
     pub to: Option<String>,
     /// With --to, dial only addresses of IPv4
@@ -26,9 +26,9 @@ pub struct DoctorArgs {
     /// With --to, dial only addresses of IPv6
     #[arg(short = '6', long, requires = "to")]
     pub ipv6: bool,
-    /// Try what is proposed in a testbed, before against after (at the round trip time of --to, else 50 ms; at the rate of
-    /// the line up to 4 Gbit/s, 1 Gbit/s where no card says), and recommend only what helps; with --apply, change only
-    /// that. Needs root and takes half a minute to two for each trial
+    /// Try what is proposed in a testbed, before against after (at the round trip time of --to, else 50 ms; at the rate
+    /// of the line up to 4 Gbit/s, 1 Gbit/s where no card says), and recommend only what helps; with --apply, change
+    /// only that. Needs root and takes half a minute to two for each trial
     #[arg(long, conflicts_with = "undo")]
     pub prove: bool,
     /// With --prove, share of packets that the path loses at random, up to 0.05 [default: what this machine sent again

@@ -4,6 +4,7 @@
 //! Nothing of it decides anything: what was found is a value that the subjects judge, so that tests can make it up.
 
 use super::path_mtu::{self, PathMtu};
+use super::roots::Roots;
 use super::{link, queue as packet_queue};
 use crate::testbed::netlink;
 use std::collections::BTreeMap;
@@ -138,12 +139,14 @@ pub struct Way {
     pub tcp_packet_bytes: u32,
     /// The largest packet that arrives.
     pub path_mtu: Tried<PathMtu>,
+    /// Connections of this machine to there that stand still, their segments sent again and again.
+    pub standing_still: usize,
 }
 
 impl Probes {
     /// Tries and measures on this machine: some 300 ms, and up to five seconds for each of `paths`. `to`: a port of
-    /// another machine, and the family of its addresses if only those of one are dialled; that takes some round trips, and
-    /// up to 20 s where packets are lost on the way.
+    /// another machine, and the family of its addresses if only those of one are dialled; that takes some round trips,
+    /// and up to 20 s where packets are lost on the way.
     pub fn take(devices: &[String], paths: &[PathBuf], to: Option<(&str, Option<Family>)>) -> Probes {
         let cards = devices.iter().map(|device| (device.clone(), card(device))).collect();
         Probes {
@@ -369,7 +372,8 @@ fn way(to: &str, only: Option<Family>) -> Tried<Way> {
     let peer = in_words(stream.peer_addr())?;
     let tcp_packet_bytes = path_mtu::tcp_packet_bytes(&in_words(socket::tcp_info(&stream))?, &peer);
     let path_mtu = path_mtu::probe(peer, rtt, mtu_bytes, tcp_packet_bytes);
-    Ok(Way { to: to.to_owned(), rtt, mtu_bytes, tcp_packet_bytes, path_mtu })
+    let standing_still = path_mtu::standing_still(&Roots::below(Path::new("/")), peer.ip());
+    Ok(Way { to: to.to_owned(), rtt, mtu_bytes, tcp_packet_bytes, path_mtu, standing_still })
 }
 
 #[cfg(test)]

@@ -1,22 +1,25 @@
 //! The path MTU to another machine: the largest packet that arrives there when nobody on the way may cut it.
 //!
-//! 1. [`sizes`] says what is worth a try: what this machine may send, what TCP sends by what both sides told each other,
-//!    and sizes that lines commonly have.
+//! 1. [`sizes`] says what is worth a try: what this machine may send, what TCP sends by what both sides told each
+//!    other, and sizes that lines commonly have.
 //! 2. [`search`] goes down these until one arrives. It decides, and sends nothing by itself.
 //! 3. [`probe`] sends: datagrams of UDP to a port where nobody listens, as traceroute(8) does. The far side says so
 //!    (ICMP), and by that the packet has arrived. A router that takes no packet of this size says what it takes.
-//! 4. [`finding`] judges. A *black hole* loses packets that TCP sends, and says nothing.
+//! 4. [`standing_still`] counts connections of this machine to there whose segments are sent again and again.
+//! 5. [`finding`] judges. A *black hole* loses packets that TCP sends, and says nothing. Where nobody answers
+//!    datagrams, connections that stand still while a new one can be made are the sign of one.
 //!
-//! None of it needs root, and the port that a transfer uses gets no byte. Not seen: the way back, which may have another
-//! MTU; anything where the far side, or a firewall before it, answers no datagrams. One that refuses them in the far
-//! side's name is taken for it.
+//! None of it needs root, and the port that a transfer uses gets no byte. Not seen: the way back, which may have
+//! another MTU; anything where the far side, or a firewall before it, answers no datagrams. One that refuses them in
+//! the far side's name is taken for it.
 
 use super::finding::{Finding, Subject};
 use super::measure::{Tried, Way};
+use super::roots::{Roots, read};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 use thalweg_sys::socket::{self, TcpInfo};
 
@@ -39,13 +42,18 @@ const TRIES: usize = 2;
 /// Packets at most, in all: each size twice, and routers that take less and less.
 const PACKETS_MAX: usize = 40;
 
-/// An answer is waited for so many round trips, between these: a host may answer late, and takes its time for the first.
+/// An answer is waited for so many round trips, between these: a host may answer late, and takes its time for the
+/// first.
 const REPLY_RTTS: u32 = 3;
 const REPLY_WAIT_MIN: Duration = Duration::from_millis(200);
 const REPLY_WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// All of it takes no longer.
 const PROBE_TIME: Duration = Duration::from_secs(20);
+
+/// So often the first segment of a connection that stands still was sent again, at least: the third time is after 1.4 s
+/// without an answer, at the earliest.
+const STILL_RESENT_MIN: u32 = 3;
 
 /// What became of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -187,6 +195,43 @@ fn search(sizes: &[u32], mut send: impl FnMut(u32) -> Tried<Reply>) -> Tried<Pat
     Ok(found)
 }
 
+/// Connections of this machine to that address that stand still: a segment of theirs was sent again
+/// [`STILL_RESENT_MIN`] times and more, and not acknowledged. None where that cannot be seen.
+pub fn standing_still(roots: &Roots, to: IpAddr) -> usize {
+    let to = to.to_canonical();
+    let of = |file: &str| {
+        let text = read(&roots.proc.join("net").join(file)).unwrap_or_default();
+        text.lines().filter(|line| is_still(line, to).unwrap_or(false)).count()
+    };
+    of("tcp") + of("tcp6")
+}
+
+/// A row of /proc/net/tcp: number, here, there, state, queues, timer, how often the first segment was sent again.
+fn is_still(row: &str, to: IpAddr) -> Option<bool> {
+    const ESTABLISHED: &str = "01";
+    let words: Vec<&str> = row.split_whitespace().collect();
+    let [_, _, there, state, _, _, resent, ..] = words[..] else { return None };
+    let resent = u32::from_str_radix(resent, 16).ok()?;
+    let is_there = address(there.split_once(':')?.0)?.to_canonical() == to;
+    Some(is_there && state == ESTABLISHED && resent >= STILL_RESENT_MIN)
+}
+
+/// Words of 32 bits, each as this machine reads its four bytes.
+fn address(digits: &str) -> Option<IpAddr> {
+    let word = |at: usize| {
+        let word = u32::from_str_radix(digits.get(at..at + 8)?, 16).ok()?;
+        Some(word.to_ne_bytes())
+    };
+    match digits.len() {
+        8 => Some(IpAddr::from(word(0)?)),
+        32 => {
+            let words = [word(0)?, word(8)?, word(16)?, word(24)?];
+            <[u8; 16]>::try_from(words.concat()).ok().map(IpAddr::from)
+        }
+        _ => None,
+    }
+}
+
 /// What is to be thought of the path MTU.
 pub fn finding(way: &Way) -> Finding {
     let name = format!("path MTU to {}", way.to);
@@ -205,10 +250,23 @@ pub fn finding(way: &Way) -> Finding {
     };
     let Some(arrived) = found.arrived_bytes else {
         let known = found.told_bytes.unwrap_or(way.mtu_bytes);
+        if way.standing_still > 0 {
+            let why = format!(
+                "a black hole, it seems: {} connections to there stand still, their segments sent again {STILL_RESENT_MIN} \
+                 times and more, while a new one was made at once. So small packets arrive, and large ones do not; datagrams \
+                 that would tell how large are not answered (port {PORT})",
+                way.standing_still
+            );
+            let source = "RFC 2923 section 2.1; RFC 4821";
+            return against_a_black_hole(
+                told(known, why)
+                    .depends(format!("a path that carries the {tcp} bytes that TCP sends"), source),
+            );
+        }
         let why = format!(
             "as far as the kernel has found out{router}; whether packets of this size arrive is not seen: nothing there \
-             answers datagrams (to port {PORT}). If a copy stands still while its segments are sent again, larger ones are \
-             lost on the way"
+             answers datagrams (to port {PORT}). No connection to there stands still, as one of a copy behind a black hole \
+             would: ask again while one runs"
         );
         return told(known, why);
     };
@@ -230,13 +288,24 @@ pub fn finding(way: &Way) -> Finding {
         );
         return told(arrived, why);
     }
+    let still = match way.standing_still {
+        0 => String::new(),
+        some => format!("; connections to there that stand still now: {some}"),
+    };
     let why = format!(
         "a black hole: packets of {lost} bytes are lost on the way without a word, smaller ones arrive, and TCP sends {tcp}. A \
          copy stands still with its first full segments. Something on the way takes no more and does not say so, or its \
-         ICMP is filtered"
+         ICMP is filtered{still}"
     );
-    told(arrived, why)
-        .wanted(format!("{tcp}, or a router that says what it takes"), false, "RFC 2923 section 2.1; RFC 4821")
+    against_a_black_hole(told(arrived, why).wanted(
+        format!("{tcp}, or a router that says what it takes"),
+        false,
+        "RFC 2923 section 2.1; RFC 4821",
+    ))
+}
+
+fn against_a_black_hole(finding: Finding) -> Finding {
+    finding
         .scoped("the way, which is others'; a setting of this machine helps its own TCP alone")
         .remedied(
             "give all that the way leads over the same MTU, or let ICMP pass (type 3 code 4; of IPv6 `packet too big`); \
@@ -283,7 +352,8 @@ mod tests {
         let searched = |takes, tells, answers| search(&sizes, path(takes, tells, answers));
         assert_eq!(searched(1500, true, true), Ok(found(Some(1500), None, None)));
         assert_eq!(searched(1400, true, true), Ok(found(Some(1400), None, Some(1400))));
-        // Sizes are those that lines have: of 1410 bytes that arrive 1400 are found, and 1420 is the least that does not.
+        // Sizes are those that lines have: of 1410 bytes that arrive 1400 are found, and 1420 is the least that does
+        // not.
         assert_eq!(searched(1410, false, true), Ok(found(Some(1400), Some(1420), None)));
         assert_eq!(searched(100, false, true), Ok(found(Some(68), Some(576), None)));
     }
@@ -335,6 +405,7 @@ mod tests {
             mtu_bytes: 9000,
             tcp_packet_bytes,
             path_mtu,
+            standing_still: 0,
         })
     }
 
@@ -366,6 +437,74 @@ mod tests {
         told(judged(9000, Ok(PathMtu::default())), "9000", "is not seen: nothing there answers");
         told(judged(9000, Ok(found(None, None, Some(1400)))), "1400", "a router on the way takes no more");
         told(judged(9000, Err("it may not".into())), "9000", "no packets could be tried: it may not");
+    }
+
+    /// As on a machine that reads the first byte of a number first, which all are that tests run on.
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn connections_that_stand_still_are_the_sign_of_a_black_hole_where_nobody_answers_datagrams() {
+        let scratch = tempfile::tempdir().expect("a scratch directory");
+        std::fs::create_dir_all(scratch.path().join("proc/net")).expect("make directories");
+        let put = |file: &str, rows: &[&str]| {
+            let head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid";
+            let text = format!("{head}\n{}\n", rows.join("\n"));
+            std::fs::write(scratch.path().join("proc/net").join(file), text).expect("write");
+        };
+        let rest = "000186A0:00000000 01:00000014";
+        let row = |there: &str, state: &str, resent: &str| {
+            format!("   0: 0100A8C0:D431 {there}:2127 {state} {rest} {resent}     0        0 20135 2 ...")
+        };
+        // 192.0.2.7, which stands still, resends for the first time, listens; and another address.
+        put(
+            "tcp",
+            &[
+                &row("070200C0", "01", "00000004"),
+                &row("070200C0", "01", "00000001"),
+                &row("070200C0", "0A", "00000004"),
+                &row("080200C0", "01", "00000004"),
+            ],
+        );
+        // The same as a socket of IPv6 has it, and 2001:db8::7.
+        put(
+            "tcp6",
+            &[
+                &row("0000000000000000FFFF0000070200C0", "01", "0000000F"),
+                &row("B80D0120000000000000000007000000", "01", "00000003"),
+                "odd",
+            ],
+        );
+        let roots = Roots::below(scratch.path());
+        let still = |to: &str| standing_still(&roots, to.parse().expect("an address"));
+        assert_eq!([still("192.0.2.7"), still("::ffff:192.0.2.7"), still("2001:db8::7")], [2, 2, 1]);
+        assert_eq!(still("192.0.2.9"), 0);
+        assert_eq!(
+            standing_still(&Roots::below(&scratch.path().join("none")), Ipv4Addr::LOCALHOST.into()),
+            0
+        );
+
+        let judged = |standing_still, path_mtu| {
+            let rtt = Duration::from_millis(74);
+            let (to, mtu_bytes) = ("far:443".to_owned(), 1500);
+            finding(&Way {
+                to,
+                rtt,
+                mtu_bytes,
+                tcp_packet_bytes: 1500,
+                path_mtu: Ok(path_mtu),
+                standing_still,
+            })
+        };
+        let seems = judged(2, PathMtu::default());
+        assert_eq!((seems.verdict, seems.current.as_deref()), (Verdict::Depends, Some("1500")));
+        assert!(seems.why.starts_with("a black hole, it seems: 2 connections"), "{}", seems.why);
+        assert!(seems.remedy.is_some() && seems.scope.is_some());
+        let hole = judged(2, found(Some(1400), Some(1420), None));
+        assert!(hole.why.ends_with("that stand still now: 2"), "{}", hole.why);
+        assert_eq!(
+            judged(2, found(Some(1500), None, None)).verdict,
+            Verdict::Told,
+            "they stand for another reason"
+        );
     }
 
     #[test]

@@ -37,7 +37,7 @@ const LOSSY_TIME: Duration = Duration::from_secs(10);
 
 /// Behind a black hole the kernel takes 3 s of retransmissions before it tries smaller packets (`tcp_retries1`), and as
 /// these are twice as far apart each time, up to 7.
-const BLACK_HOLE_TIME: Duration = Duration::from_secs(15);
+const BLACK_HOLE_TIME: Duration = Duration::from_secs(10);
 
 /// Share of packets that are lost where that is what a proposal is for, and nobody knows of a loss: the largest that
 /// `thalweg bench cca` has.
@@ -70,8 +70,8 @@ pub struct Trial {
     pub loss: f64,
     /// What else was special, in words; empty where one stream sent all the time.
     pub conditions: String,
-    /// Payload of TCP as this machine is, in bits a second, a value for each run: of a stream, of its bursts, of streams
-    /// together.
+    /// Payload of TCP as this machine is, in bits a second, a value for each run: of a stream, of its bursts, of
+    /// streams together.
     pub before_bits_per_s: Vec<f64>,
     /// The same with the change.
     pub after_bits_per_s: Vec<f64>,

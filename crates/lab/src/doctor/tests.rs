@@ -168,6 +168,7 @@ fn dtn_probes() -> Probes {
             mtu_bytes: 9000,
             tcp_packet_bytes: 9000,
             path_mtu: Ok(PathMtu { arrived_bytes: Some(9000), ..PathMtu::default() }),
+            standing_still: 0,
         })),
         ..Probes::default()
     }

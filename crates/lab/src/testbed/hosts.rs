@@ -136,8 +136,8 @@ fn black_hole(host: &str, mtu_bytes: u32) -> String {
 /// Has what a host sends wait in a queue of this kind (tc(8)), behind which a line has this rate.
 ///
 /// # Errors
-/// `Unsupported` where the kernel has no such queue, or none that limits a rate; `NotFound` without `tc`; `Usage` if that
-/// is no name of a kind.
+/// `Unsupported` where the kernel has no such queue, or none that limits a rate; `NotFound` without `tc`; `Usage` if
+/// that is no name of a kind.
 pub fn set_queue(host: &NetworkNamespace, kind: &str, rate_bits_per_s: u64) -> Result<()> {
     const OPERATION: &str = "set the queue of a host";
     // Becomes a word of a command.

@@ -1,4 +1,5 @@
-//! What a path does for those who do not send all the time: bursts with rests between, and small packets beside streams.
+//! What a path does for those who do not send all the time: bursts with rests between, and small packets beside
+//! streams.
 
 use super::ends::End;
 use super::rate::{Streams, tcp_rate, warm_up};
