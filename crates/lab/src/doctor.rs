@@ -3,7 +3,7 @@
 //! 1. [`measure`] tries and measures what no file tells.
 //! 2. One file for each subject reads the machine below [`Roots`] and judges it against [`wanted`].
 //! 3. [`beliefs`] answers the six beliefs of 000 section III by both.
-//! 4. [`prove`] tries in a testbed what would be changed, and takes back what does not help.
+//! 4. [`prove`] tries in a testbed what would be changed, as [`proofs`] says, and takes back what does not help.
 //! 5. [`change`] writes settings, keeps what was there before, and takes them back.
 //!
 //! Guarantees: 1 to 3 change nothing. What cannot be seen is said, never guessed. Not guaranteed: that a value of a
@@ -16,6 +16,8 @@ pub mod finding;
 pub mod roots;
 
 pub mod machine;
+
+pub mod path_mtu;
 
 pub mod measure;
 
@@ -53,11 +55,14 @@ mod next_start;
 
 pub mod change;
 
+mod proofs;
+
 pub mod prove;
 
 #[cfg(test)]
 mod tests;
 
+pub use congestion::loss_to_prove_with;
 pub use device::{devices, line_rate_bits_per_s};
 pub use finding::{Belief, Finding, Holds, Remedy, Report, Subject, Verdict};
 pub use limits::{group_memory_bytes, machine_memory_bytes};

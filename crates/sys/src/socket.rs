@@ -111,6 +111,19 @@ pub fn path_mtu(fd: impl AsFd) -> io::Result<u32> {
     }
 }
 
+/// Has what this socket sends arrive in one piece or not at all (`IP_MTU_DISCOVER`, `IPV6_MTU_DISCOVER`): no router may
+/// cut it. A datagram that is larger than [`path_mtu`] is refused with `EMSGSIZE`; where a router says so later, the
+/// next call on the connected socket fails so.
+///
+/// # Errors
+/// What the kernel says.
+pub fn set_never_fragmented(fd: impl AsFd) -> io::Result<()> {
+    match sockopt::socket_domain(&fd)? {
+        AddressFamily::INET6 => Ok(sockopt::set_ipv6_mtu_discover(fd, sockopt::Ipv6PathMtuDiscovery::DO)?),
+        _ => Ok(sockopt::set_ip_mtu_discover(fd, sockopt::Ipv4PathMtuDiscovery::DO)?),
+    }
+}
+
 /// Bytes not yet sent above which the socket takes no more (`TCP_NOTSENT_LOWAT`). 0 goes back to the system's
 /// default.
 pub fn set_not_sent_low_water(fd: impl AsFd, bytes: u32) -> io::Result<()> {

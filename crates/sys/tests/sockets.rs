@@ -1,7 +1,7 @@
 //! Sockets and pipes: options, TCP's account, whole messages through partial calls, waiting and waking.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
@@ -109,6 +109,29 @@ fn options_hold_on_tcp_over_both_internets() {
         assert_eq!(class >> 2, 46);
         assert_eq!(socket::set_dscp(&near, 64).unwrap_err().kind(), ErrorKind::InvalidInput);
     }
+}
+
+/// The loopback takes 65,536 bytes, so that no datagram of UDP is too large for it: the option and what it says are
+/// what is shown. That the kernel refuses what is larger is shown where there are devices for it.
+#[test]
+fn a_datagram_that_may_not_be_cut_is_sent_over_both_internets() {
+    for address in ["127.0.0.1:0", "[::1]:0"] {
+        let (near, far) = match (UdpSocket::bind(address), UdpSocket::bind(address)) {
+            (Ok(near), Ok(far)) => (near, far),
+            (near, _) => {
+                println!("skipped: no {address} here: {near:?}");
+                continue;
+            }
+        };
+        socket::set_never_fragmented(&near).unwrap();
+        near.connect(far.local_addr().unwrap()).unwrap();
+        assert!(socket::path_mtu(&near).unwrap() > 1280);
+        near.send(&[7; 1200]).unwrap();
+        assert_eq!(far.recv(&mut [0; 2000]).unwrap(), 1200);
+    }
+    let (near, _far) = tcp_pair("127.0.0.1:0").unwrap();
+    let stamps = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_timestamps").unwrap();
+    assert_eq!(socket::tcp_info(&near).unwrap().has_time_stamps, stamps.trim() != "0");
 }
 
 #[test]

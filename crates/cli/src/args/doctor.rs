@@ -2,9 +2,11 @@
 
 use crate::args::link::FamilyArgs;
 use crate::exit;
+use crate::units;
 use std::net::SocketAddrV6;
 use std::path::PathBuf;
 use thalweg_mover::link::Family;
+use thalweg_mover::model::loss::BBR_LOSS_MAX;
 
 /// Options of doctor.
 #[derive(Debug, clap::Args)]
@@ -14,8 +16,8 @@ pub struct DoctorArgs {
     /// file of 256 MiB at most that has no name, written over as often as the disk is quick
     #[arg(value_name = "DIR")]
     pub paths: Vec<PathBuf>,
-    /// Measure the round trip time and the MTU of the path to an open TCP port of another machine; buffers are judged
-    /// by that round trip time
+    /// Measure the round trip time and the MTU of the path to an open TCP port of another machine, the MTU by datagrams
+    /// to its port 33434; buffers are judged by that round trip time
     #[arg(long, value_name = "HOST:PORT", value_parser = parse_to)]
     pub to: Option<String>,
     /// With --to, dial only addresses of IPv4
@@ -24,11 +26,15 @@ pub struct DoctorArgs {
     /// With --to, dial only addresses of IPv6
     #[arg(short = '6', long, requires = "to")]
     pub ipv6: bool,
-    /// Try proposed kernel settings in a testbed, before against after (at the round trip time of --to, else 50 ms; at
-    /// the rate of the line up to 4 Gbit/s, 1 Gbit/s where no card says), and recommend only what helps; with --apply,
-    /// change only that. Needs root and takes about a minute
+    /// Try what is proposed in a testbed, before against after (at the round trip time of --to, else 50 ms; at the rate
+    /// of the line up to 4 Gbit/s, 1 Gbit/s where no card says), and recommend only what helps; with --apply, change
+    /// only that. Needs root and takes half a minute to two for each trial
     #[arg(long, conflicts_with = "undo")]
     pub prove: bool,
+    /// With --prove, share of packets that the path loses at random, up to 0.05 [default: what this machine sent again
+    /// since boot, if that is more than 4.6e-5; else none]
+    #[arg(long, value_name = "SHARE", requires = "prove", value_parser = parse_loss)]
+    pub loss: Option<f64>,
     /// Change kernel settings, also for the next start (a file of sysctl.d), and write a tuned profile; say what was
     /// changed
     #[arg(long, conflicts_with = "undo")]
@@ -55,6 +61,14 @@ impl DoctorArgs {
     /// The family of addresses that are dialled, if only those of one are.
     pub fn family(&self) -> Option<Family> {
         FamilyArgs { ipv4: self.ipv4, ipv6: self.ipv6 }.only()
+    }
+}
+
+/// A share that a testbed's path may lose. Beyond it not even bbr goes on, and nothing is proved.
+fn parse_loss(text: &str) -> Result<f64, String> {
+    match units::parse_share(text)? {
+        share if share <= BBR_LOSS_MAX => Ok(share),
+        _ => Err(format!("at most {BBR_LOSS_MAX}: beyond it no congestion control goes on")),
     }
 }
 
@@ -88,5 +102,12 @@ mod tests {
         for odd in none.into_iter().chain(six) {
             assert!(parse_to(odd).is_err_and(|why| why.contains("HOST:PORT")), "{odd}");
         }
+    }
+    #[test]
+    fn a_path_to_prove_on_loses_no_more_than_bbr_bears() {
+        assert_eq!(parse_loss("1e-3"), Ok(1e-3));
+        assert_eq!(parse_loss("5%"), Ok(0.05));
+        assert!(parse_loss("0.06").is_err_and(|why| why.contains("at most 0.05")));
+        assert!(parse_loss("some").is_err());
     }
 }

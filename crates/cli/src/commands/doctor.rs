@@ -13,7 +13,7 @@ use thalweg_cli::args::doctor::DoctorArgs;
 use thalweg_lab::doctor::change::{self, Done, PROFILE};
 use thalweg_lab::doctor::prove::{NAME, Trial, TrialPath, prove};
 use thalweg_lab::doctor::{Belief, Finding, Holds, Probes, Report, Roots, Verdict};
-use thalweg_lab::doctor::{devices, examine, line_rate_bits_per_s};
+use thalweg_lab::doctor::{devices, examine, line_rate_bits_per_s, loss_to_prove_with};
 use thalweg_mover::failure::{Failure, FailureKind, Reason, Result, at_path, of_io};
 use thalweg_sys::child::dies_with_us;
 
@@ -38,10 +38,11 @@ pub fn doctor(args: &DoctorArgs, places: &Places) -> Result<Exit> {
         return undone(args, &roots);
     }
     let paths = distinct(args.paths.iter().map(|path| found(path, places)).collect::<Result<_>>()?);
-    let probes = match args.root {
+    let mut probes = match args.root {
         Some(_) => Probes::default(),
         None => Probes::take(&devices(&roots), &paths, args.to.as_deref().map(|to| (to, args.family()))),
     };
+    probes.loss = args.loss;
     let mut report = examine(&roots, &probes, &paths);
     let trials = match args.prove {
         true => Some(proved(args, &roots, &probes, &mut report)?),
@@ -125,7 +126,7 @@ fn what_next(done: &[Done], has_profile: bool) -> Option<String> {
 }
 
 /// On the path to the machine that was asked for, else on one of 000 Table IV; at the rate of the line, as far as two
-/// cores carry it.
+/// cores carry it; losing what --loss says, else what was sent again here, if that is more than typical.
 fn proved(args: &DoctorArgs, roots: &Roots, probes: &Probes, report: &mut Report) -> Result<Vec<Trial>> {
     let rtt = match &probes.way {
         Some(Ok(way)) => way.rtt,
@@ -138,7 +139,8 @@ fn proved(args: &DoctorArgs, roots: &Roots, probes: &Probes, report: &mut Report
         None => INTERSTATE_RTT,
     };
     let line = line_rate_bits_per_s(roots);
-    let path = TrialPath { rtt, rate_bits_per_s: trial_rate(line) };
+    let loss = args.loss.unwrap_or_else(|| loss_to_prove_with(roots));
+    let path = TrialPath { rtt, rate_bits_per_s: trial_rate(line), loss };
     if !args.json {
         out::tell(&trying(path, line));
     }
@@ -163,8 +165,12 @@ fn trying(path: TrialPath, line: Option<u64>) -> String {
     let beyond = line.filter(|line| *line > path.rate_bits_per_s).map(|line| {
         format!(": what helps there is proved, not that it is enough for the line's {} Gbit/s", gbit(line))
     });
+    let loss = match path.loss > 0.0 {
+        true => format!(" that loses {:.1e} of its packets", path.loss),
+        false => String::new(),
+    };
     format!(
-        "trying proposed settings in a testbed of {:.1} ms and {} Gbit/s, one stream of TCP{}",
+        "trying proposed settings in a testbed of {:.1} ms and {} Gbit/s{loss}, one stream of TCP{}",
         path.rtt.as_secs_f64() * 1e3,
         gbit(path.rate_bits_per_s),
         beyond.unwrap_or_default()
@@ -304,11 +310,15 @@ mod tests {
 
     fn trial() -> Trial {
         Trial {
-            settings: vec!["a.setting"],
+            settings: vec!["a.setting".to_owned()],
             rate_bits_per_s: TRIAL_RATE_BITS_PER_S,
             rtt_s: 0.05,
+            loss: 0.0,
+            conditions: String::new(),
             before_bits_per_s: vec![1e8],
             after_bits_per_s: vec![1e8],
+            before_rtt_s: Vec::new(),
+            after_rtt_s: Vec::new(),
             lost_by_the_path: 0,
             path_cpu_s_per_gb: 1.0,
             helps: Some(false),
@@ -342,9 +352,12 @@ mod tests {
     #[test]
     fn a_proof_goes_by_the_rate_of_the_line_and_says_what_it_does_not_show() {
         let said = |line: Option<u64>| {
-            trying(TrialPath { rtt: INTERSTATE_RTT, rate_bits_per_s: trial_rate(line) }, line)
+            trying(TrialPath { rtt: INTERSTATE_RTT, rate_bits_per_s: trial_rate(line), loss: 0.0 }, line)
         };
         assert!(said(None).ends_with("of 50.0 ms and 1 Gbit/s, one stream of TCP"), "{}", said(None));
+        let lossy = TrialPath { rtt: INTERSTATE_RTT, rate_bits_per_s: trial_rate(None), loss: 1e-4 };
+        let lossy = trying(lossy, None);
+        assert!(lossy.contains("1 Gbit/s that loses 1.0e-4 of its packets, one stream"), "{lossy}");
         let slow = said(Some(100_000_000));
         assert!(slow.contains("0.1 Gbit/s") && !slow.contains("proved"), "{slow}");
         let fast = said(Some(100_000_000_000));

@@ -34,7 +34,7 @@ pub fn findings(roots: &Roots, machine: &Machine, probes: &Probes) -> Vec<Findin
     if let Some(default) = found.iter_mut().find(|finding| finding.name == DEFAULT) {
         let measured = probes.way.as_ref().and_then(|way| way.as_ref().ok()).map(|way| way.rtt);
         let available = roots.sysctl_value(AVAILABLE).unwrap_or_default();
-        weigh(default, resent(roots), &available, measured.unwrap_or(RTT));
+        weigh(default, seen(roots, probes), &available, measured.unwrap_or(RTT));
         if machine.reach(Reach::Namespace).is_err() {
             default.remedy = None;
         }
@@ -51,29 +51,54 @@ pub fn findings(roots: &Roots, machine: &Machine, probes: &Probes) -> Vec<Findin
     found
 }
 
+/// What the paths lose.
+struct Loss {
+    /// Share of packets.
+    share: f64,
+    /// Who says so.
+    words: String,
+}
+
+/// As whoever asks knows it, else by what was sent again here.
+fn seen(roots: &Roots, probes: &Probes) -> Result<Loss, String> {
+    match probes.loss {
+        Some(share) => {
+            Ok(Loss { share, words: format!("the path loses {share:.1e} of its packets, as --loss says") })
+        }
+        None => resent(roots).map(|resent| Loss { share: resent.share(), words: resent.to_string() }),
+    }
+}
+
+/// Share of packets that a path of trials is to lose: what was sent again here, where that is more than a good backbone
+/// loses, up to what bbr bears; 0 where it is not, or cannot be seen.
+pub fn loss_to_prove_with(roots: &Roots) -> f64 {
+    let share = resent(roots).map_or(0.0, |resent| resent.share());
+    if share > LOSS_TYPICAL { share.min(loss::BBR_LOSS_MAX) } else { 0.0 }
+}
+
 /// Which control is better depends on what the paths lose, so none is a fault: what was sent again here since boot says
 /// which is worth a try.
-fn weigh(finding: &mut Finding, resent: Result<Resent, String>, available: &str, rtt: Duration) {
+fn weigh(finding: &mut Finding, loss: Result<Loss, String>, available: &str, rtt: Duration) {
     let Some(control) = finding.current.as_deref().and_then(CongestionControl::of_name) else {
         return no_advice(finding, "of reno, cubic and bbr alone the papers say which path each is for");
     };
-    let resent = match resent {
-        Ok(resent) => resent,
+    let loss = match loss {
+        Ok(loss) => loss,
         Err(why) => {
             let why = format!("what the paths lose cannot be seen: {why}. {RULE}");
             return no_advice(finding, &why);
         }
     };
-    let is_clean = resent.share() <= LOSS_TYPICAL;
+    let is_clean = loss.share <= LOSS_TYPICAL;
     let than = if is_clean { "no more" } else { "more" };
-    let seen = format!("{resent}, {than} than a good backbone loses ({LOSS_TYPICAL:.1e})");
+    let seen = format!("{}, {than} than a good backbone loses ({LOSS_TYPICAL:.1e})", loss.words);
     match (control, is_clean) {
         (CongestionControl::Cubic, true) => {
             finding.verdict = Verdict::Good;
-            finding.why = format!("{seen}{}", carried(CongestionControl::Cubic, &resent, rtt));
+            finding.why = format!("{seen}{}", carried(CongestionControl::Cubic, loss.share, rtt));
         }
         (_, true) => {
-            let law = carried(CongestionControl::Cubic, &resent, rtt);
+            let law = carried(CongestionControl::Cubic, loss.share, rtt);
             let why = format!("{seen}. {CUBIC_WHERE_CLEAN}{law}");
             advise(finding, CongestionControl::Cubic.name(), "000 Figs 5 and 6", &why);
         }
@@ -85,7 +110,7 @@ fn weigh(finding: &mut Finding, resent: Result<Resent, String>, available: &str,
             no_advice(finding, &why);
         }
         (_, false) => {
-            let why = format!("{seen}{}. {BBR_WHERE_LOSSY}", carried(control, &resent, rtt));
+            let why = format!("{seen}{}. {BBR_WHERE_LOSSY}", carried(control, loss.share, rtt));
             let bbr = CongestionControl::Bbr.name();
             advise(finding, bbr, "000 section III-B; RFC 9438; `thalweg model loss`", &why);
             let is_there = available.split(' ').any(|one| one == bbr);
@@ -106,10 +131,9 @@ const BBR_WHERE_LOSSY: &str =
     "Find the hop first; `--cca bbr` chooses for one copy alone, and `thalweg bench cca` measures both";
 
 /// What one stream carries by the law of its control, in words; nothing where nothing was lost.
-fn carried(control: CongestionControl, resent: &Resent, rtt: Duration) -> String {
+fn carried(control: CongestionControl, share: f64, rtt: Duration) -> String {
     let name = control.name();
-    let rate =
-        loss::rate_bits_per_s(control, resent.share(), rtt.as_secs_f64(), SEGMENT_BYTES).ok().flatten();
+    let rate = loss::rate_bits_per_s(control, share, rtt.as_secs_f64(), SEGMENT_BYTES).ok().flatten();
     rate.map_or(String::new(), |rate| {
         let (mbit, ms) = (rate / 1e6, rtt.as_secs_f64() * 1e3);
         format!("; one stream with {name} carries {mbit:.0} Mbit/s over {ms:.1} ms at such a loss")

@@ -3,10 +3,13 @@
 //!
 //! Nothing of it decides anything: what was found is a value that the subjects judge, so that tests can make it up.
 
+use super::path_mtu::{self, PathMtu};
+use super::roots::Roots;
 use super::{link, queue as packet_queue};
 use crate::testbed::netlink;
 use std::collections::BTreeMap;
 use std::io;
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -85,6 +88,8 @@ pub struct Probes {
     pub disks: BTreeMap<PathBuf, Tried<DiskSpeed>>,
     /// The way to another machine; what went wrong with it begins with its name.
     pub way: Option<Tried<Way>>,
+    /// Share of packets that the paths lose, where whoever asks knows it.
+    pub loss: Option<f64>,
 }
 
 /// What the driver and the kernel say of a card.
@@ -128,13 +133,20 @@ pub struct Way {
     pub to: String,
     /// Round trip time, the least of a few.
     pub rtt: Duration,
-    /// Bytes of a packet on it, as far as the kernel knows.
+    /// Bytes of a packet on it, as far as the kernel knew before any was tried.
     pub mtu_bytes: u32,
+    /// Bytes of the largest packet that TCP sends on it, by what both sides told each other.
+    pub tcp_packet_bytes: u32,
+    /// The largest packet that arrives.
+    pub path_mtu: Tried<PathMtu>,
+    /// Connections of this machine to there that stand still, their segments sent again and again.
+    pub standing_still: usize,
 }
 
 impl Probes {
     /// Tries and measures on this machine: some 300 ms, and up to five seconds for each of `paths`. `to`: a port of
-    /// another machine, and the family of its addresses if only those of one are dialled.
+    /// another machine, and the family of its addresses if only those of one are dialled; that takes some round trips,
+    /// and up to 20 s where packets are lost on the way.
     pub fn take(devices: &[String], paths: &[PathBuf], to: Option<(&str, Option<Family>)>) -> Probes {
         let cards = devices.iter().map(|device| (device.clone(), card(device))).collect();
         Probes {
@@ -147,6 +159,7 @@ impl Probes {
             disks: paths.iter().map(|path| (path.clone(), in_words(disk(path)))).collect(),
             way: to
                 .map(|(to, only)| way(to, only).map_err(|why| format!("{}: {why}", Escaped(to.as_bytes())))),
+            loss: None,
         }
     }
 }
@@ -340,11 +353,11 @@ fn median(mut request: impl FnMut(usize) -> io::Result<()>) -> io::Result<Durati
 }
 
 /// To the address that a transfer would dial first. The first connection contains that the name is looked up, and which
-/// address answers; the others do not.
+/// address answers; the others do not. While the last one stands, packets of all sizes are tried beside it.
 fn way(to: &str, only: Option<Family>) -> Tried<Way> {
     let connect = TcpConnect::new(vec![to.to_owned()]).only(only);
     let mut rtt = CONNECT_TIME;
-    let mut mtu_bytes = 0;
+    let mut last = None;
     for _ in 0..CONNECTIONS {
         let began = Instant::now();
         let stream = connect.connect(CONNECT_TIME).map_err(|failure| {
@@ -352,9 +365,15 @@ fn way(to: &str, only: Option<Family>) -> Tried<Way> {
             failure.cause.strip_prefix(&format!("{to}: ")).unwrap_or(&failure.cause).to_owned()
         })?;
         rtt = rtt.min(began.elapsed());
-        mtu_bytes = in_words(socket::path_mtu(&stream))?;
+        last = Some(stream);
     }
-    Ok(Way { to: to.to_owned(), rtt, mtu_bytes })
+    let stream = TcpStream::from(last.ok_or("nothing was dialled")?);
+    let mtu_bytes = in_words(socket::path_mtu(&stream))?;
+    let peer = in_words(stream.peer_addr())?;
+    let tcp_packet_bytes = path_mtu::tcp_packet_bytes(&in_words(socket::tcp_info(&stream))?, &peer);
+    let path_mtu = path_mtu::probe(peer, rtt, mtu_bytes, tcp_packet_bytes);
+    let standing_still = path_mtu::standing_still(&Roots::below(Path::new("/")), peer.ip());
+    Ok(Way { to: to.to_owned(), rtt, mtu_bytes, tcp_packet_bytes, path_mtu, standing_still })
 }
 
 #[cfg(test)]
@@ -367,7 +386,7 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let way = way(&format!("localhost:{port}"), None).unwrap();
-        assert!(way.mtu_bytes > 0, "{way:?}");
+        assert!(way.mtu_bytes > 0 && way.tcp_packet_bytes <= way.mtu_bytes, "{way:?}");
         drop(listener);
     }
 

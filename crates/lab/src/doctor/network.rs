@@ -7,7 +7,7 @@ use super::machine::{Machine, nodes};
 use super::measure::{Probes, Tried};
 use super::roots::{Roots, list_of_numbers, names, number, numbers_of_list, read};
 use super::wanted::{JUMBO_MTU_BYTES, JUMBO_RATE_BITS_PER_S, RING_SLOTS, Reach, Rule, SYSCTLS};
-use super::{card, queue};
+use super::{card, path_mtu, queue};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use thalweg_sys::card::Rings;
@@ -456,12 +456,7 @@ fn the_way(way: &Tried<super::measure::Way>) -> Vec<Finding> {
                 format!("{:.3} ms", way.rtt.as_secs_f64() * 1e3),
                 "the least of three connections",
             ),
-            Finding::told(
-                Subject::Network,
-                format!("path MTU to {}", way.to),
-                way.mtu_bytes,
-                "as far as the kernel has found out; only large packets under way show a smaller one",
-            ),
+            path_mtu::finding(way),
         ],
     }
 }

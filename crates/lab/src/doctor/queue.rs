@@ -170,7 +170,8 @@ fn ability(kind: &str) -> Ability {
     }
 }
 
-const NO_QUEUE: &str = "noqueue";
+/// Of a device whose packets do not wait.
+pub const NO_QUEUE: &str = "noqueue";
 
 /// What a device gets when it comes up.
 pub const DEFAULT: &str = "net.core.default_qdisc";

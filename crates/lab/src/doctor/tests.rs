@@ -13,6 +13,7 @@ mod theirs;
 use super::change::{Done, apply, has_profile, undo};
 use super::congestion::DEFAULT;
 use super::measure::{Card, DiskSpeed, Probes, Way};
+use super::path_mtu::PathMtu;
 use super::queue::Queue;
 use super::*;
 use std::collections::BTreeMap;
@@ -161,7 +162,14 @@ fn dtn_probes() -> Probes {
         core_bytes_per_s: Some(Ok(2e9)),
         testbed: Some(Ok(())),
         disks: BTreeMap::from([(PathBuf::from("/data"), Ok(speed))]),
-        way: Some(Ok(Way { to: "far:443".into(), rtt: Duration::from_millis(74), mtu_bytes: 9000 })),
+        way: Some(Ok(Way {
+            to: "far:443".into(),
+            rtt: Duration::from_millis(74),
+            mtu_bytes: 9000,
+            tcp_packet_bytes: 9000,
+            path_mtu: Ok(PathMtu { arrived_bytes: Some(9000), ..PathMtu::default() }),
+            standing_still: 0,
+        })),
         ..Probes::default()
     }
 }

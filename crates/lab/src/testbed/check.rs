@@ -24,7 +24,11 @@ mod packets;
 /// Rate.
 mod rate;
 
+/// Bursts, and small packets beside streams.
+mod load;
+
 pub(super) use ends::End;
+pub use load::{rate_of_bursts, round_trip_beside};
 pub use packets::{LATE, LOST, TWICE, binomial_tolerance};
 pub use rate::{RATE_TIME, Streams, rate_of_one_stream, rate_of_streams};
 pub(super) use round_trip::round_trips;

@@ -118,6 +118,47 @@ pub fn set_initial_window(
     set_up(host, name, &lines, &[])
 }
 
+/// Has packets of more than `mtu_bytes` to a host be lost at the router without a word, from now on: a black hole. What
+/// is sent whole as a super-packet is judged by its segments.
+///
+/// # Errors
+/// As [`build`].
+pub fn make_black_hole(router: &NetworkNamespace, host: &str, mtu_bytes: u32) -> Result<()> {
+    set_up(router, "the router", &black_hole(host, mtu_bytes), &[])
+}
+
+/// The router's device takes no more, and what the router would say of it (ICMP) finds no way. What others say is
+/// forwarded, which the rule is not about. Settings do not do: no limit of ICMP holds for what tells of an MTU.
+fn black_hole(host: &str, mtu_bytes: u32) -> String {
+    format!("link set {host} mtu {mtu_bytes}\nrule add pref 1 iif lo ipproto icmp blackhole\n")
+}
+
+/// Has what a host sends wait in a queue of this kind (tc(8)), behind which a line has this rate.
+///
+/// # Errors
+/// `Unsupported` where the kernel has no such queue, or none that limits a rate; `NotFound` without `tc`; `Usage` if
+/// that is no name of a kind.
+pub fn set_queue(host: &NetworkNamespace, kind: &str, rate_bits_per_s: u64) -> Result<()> {
+    const OPERATION: &str = "set the queue of a host";
+    // Becomes a word of a command.
+    if kind.is_empty() || !kind.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+        let cause = format!("`{}` is no kind of a queue", kind.escape_debug());
+        return Err(Failure::new(FailureKind::Usage, OPERATION, cause));
+    }
+    let lines = queue(kind, rate_bits_per_s);
+    let done = host.inside(|| Ok(batch("tc", &lines)));
+    done.map_err(|error| of_io("enter a network namespace", &error))?
+}
+
+/// A quantum of its own: the one that tc reckons from the rate is larger than the kernel likes.
+fn queue(kind: &str, rate_bits_per_s: u64) -> String {
+    format!(
+        "qdisc replace dev eth0 root handle 1: htb default 1\n\
+         class add dev eth0 parent 1: classid 1:1 htb rate {rate_bits_per_s}bit quantum 65536\n\
+         qdisc add dev eth0 parent 1:1 handle 10: {kind}\n"
+    )
+}
+
 fn mac(side: u8, end: u8, number: u8) -> String {
     // Locally administered.
     format!("02:77:00:{side:02x}:{end:02x}:{number:02x}")
@@ -139,7 +180,7 @@ fn router_sysctls() -> Vec<(String, String)> {
 
 /// Settings first: a device takes its defaults when it is made.
 fn set_up(space: &NetworkNamespace, whose: &str, lines: &str, sysctls: &[(String, String)]) -> Result<()> {
-    let done = space.inside(|| Ok(write_sysctls(whose, sysctls).and_then(|()| ip(lines))));
+    let done = space.inside(|| Ok(write_sysctls(whose, sysctls).and_then(|()| batch("ip", lines))));
     done.map_err(|error| of_io("enter a network namespace", &error))?
 }
 
@@ -176,16 +217,16 @@ fn write_sysctls(whose: &str, sysctls: &[(String, String)]) -> Result<()> {
     Ok(())
 }
 
-/// Runs lines of `ip` where the calling thread is.
-fn ip(lines: &str) -> Result<()> {
+/// Runs lines of `ip` or `tc` where the calling thread is.
+fn batch(program: &str, lines: &str) -> Result<()> {
     let failed = |error: &io::Error| {
-        let mut failure = of_io("run ip", error);
+        let mut failure = of_io(&format!("run {program}"), error);
         if error.kind() == io::ErrorKind::NotFound {
-            failure.cause = "there is no program `ip` (package iproute2)".into();
+            failure.cause = format!("there is no program `{program}` (package iproute2)");
         }
         failure
     };
-    let mut child = Command::new("ip")
+    let mut child = Command::new(program)
         .args(["-batch", "-"])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
@@ -201,7 +242,7 @@ fn ip(lines: &str) -> Result<()> {
     }
     let words = String::from_utf8_lossy(&output.stderr);
     let cause = words.trim().lines().collect::<Vec<_>>().join("; ");
-    Err(Failure::new(FailureKind::Unsupported, "set up devices with ip", cause))
+    Err(Failure::new(FailureKind::Unsupported, &format!("set up devices with {program}"), cause))
 }
 
 #[cfg(test)]
@@ -217,5 +258,26 @@ mod tests {
         let window = "initcwnd 112 initrwnd 112";
         assert_eq!(to_the_others(&sysctls, Some(112)), format!("{route} congctl cubic {window}"));
         assert_eq!(to_the_others(&[], Some(112)), format!("{route} {window}"));
+    }
+    #[test]
+    fn a_queue_is_behind_a_limit_of_the_rate_and_its_kind_is_one_word() {
+        let lines = queue("fq_codel", 500_000_000);
+        assert_eq!(lines.lines().count(), 3);
+        assert!(
+            lines.contains(" htb rate 500000000bit ") && lines.ends_with("handle 10: fq_codel\n"),
+            "{lines}"
+        );
+        let here = NetworkNamespace::open(std::path::Path::new("/proc/thread-self/ns/net")).unwrap();
+        for odd in ["", "fq; true", "fq\nqdisc"] {
+            assert_eq!(set_queue(&here, odd, 1).unwrap_err().kind, FailureKind::Usage, "{odd}");
+        }
+    }
+
+    /// What the router forwards of others' ICMP is not of `lo`.
+    #[test]
+    fn a_black_hole_takes_less_and_says_nothing_of_its_own() {
+        let lines = black_hole("right-1", 1400);
+        assert!(lines.starts_with("link set right-1 mtu 1400\n"), "{lines}");
+        assert!(lines.contains(" iif lo ipproto icmp blackhole"), "{lines}");
     }
 }

@@ -35,6 +35,8 @@ pub struct TcpInfo {
     pub cwnd_packets: u32,
     /// Bytes in a full packet that we send.
     pub mss_bytes: u32,
+    /// Whether the header of each packet has time stamps (RFC 7323), 12 bytes.
+    pub has_time_stamps: bool,
     /// Packets sent and not acknowledged.
     pub unacked_packets: u32,
     /// Of these, packets that the peer says it has behind a gap.
@@ -152,6 +154,9 @@ const _: () = assert!(offset_of!(Raw, snd_wnd) == 228 && size_of::<Raw>() == 240
 /// A bit field's first bit is the lowest on little-endian machines and the highest on the others.
 const APP_LIMITED: u8 = if cfg!(target_endian = "little") { 0x01 } else { 0x80 };
 
+/// `TCPI_OPT_TIMESTAMPS`.
+const TIME_STAMPS: u8 = 1;
+
 fn convert(raw: &Raw, length: usize) -> TcpInfo {
     let rtt = Duration::from_micros(raw.rtt.into());
     // Before the first sample the kernel says its largest number.
@@ -169,6 +174,7 @@ fn convert(raw: &Raw, length: usize) -> TcpInfo {
         sndbuf_limited: Duration::from_micros(raw.sndbuf_limited),
         cwnd_packets: raw.snd_cwnd,
         mss_bytes: raw.snd_mss,
+        has_time_stamps: raw.options & TIME_STAMPS != 0,
         unacked_packets: raw.unacked,
         sacked_packets: raw.sacked,
         bytes_acked: raw.bytes_acked,

@@ -158,6 +158,26 @@ fn which_congestion_control_is_advised_depends_on_what_was_sent_again_and_none_i
 }
 
 #[test]
+fn what_whoever_asks_knows_of_the_loss_goes_over_what_was_sent_again_here() {
+    let tree = dtn();
+    tree.put("proc/sys/net/ipv4/tcp_congestion_control", "cubic");
+    let advice = |loss: Option<f64>| {
+        let report = tree.report(&Probes { loss, ..Probes::default() }, &[]);
+        let found = finding(&report, DEFAULT).clone();
+        (found.verdict, found.wanted.unwrap_or_default(), found.why.contains("as --loss says"))
+    };
+    // 220 of 22 million segments were sent again.
+    assert_eq!(advice(None), (Verdict::Good, "cubic".to_owned(), false));
+    assert_eq!(advice(Some(1e-3)), (Verdict::Depends, "bbr".to_owned(), true));
+    assert_eq!(advice(Some(0.0)), (Verdict::Good, "cubic".to_owned(), true));
+    assert_eq!(loss_to_prove_with(&tree.roots()), 0.0);
+    tree.put("proc/net/snmp", "Tcp: RtoMin OutSegs RetransSegs\nTcp: 200 22000000 22000");
+    assert_eq!(loss_to_prove_with(&tree.roots()), 1e-3);
+    tree.put("proc/net/snmp", "Tcp: RtoMin OutSegs RetransSegs\nTcp: 200 22000000 11000000");
+    assert_eq!(loss_to_prove_with(&tree.roots()), 0.05, "beyond it nothing is proved");
+}
+
+#[test]
 fn what_was_lost_cannot_be_seen_in_few_segments_and_then_no_congestion_control_is_advised() {
     for name in ["cubic", "bbr"] {
         let found = control(name, 21_999, 0, "reno cubic bbr");
@@ -294,6 +314,9 @@ fn each_thing_has_its_line_and_each_change_its_reason_its_reach_and_its_way_back
     }
     let changes =
         report.findings.iter().filter(|one| matches!(one.verdict, Verdict::Change | Verdict::Depends));
+    for one in changes.clone() {
+        assert!(proofs::of(&one.name).is_some(), "neither a proof nor why there is none: {one:?}");
+    }
     // A disk that is too slow is no setting.
     for one in changes.filter(|one| one.name != "/data write") {
         let has = |words: &Option<String>| words.as_ref().is_some_and(|words| !words.is_empty());

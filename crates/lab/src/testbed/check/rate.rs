@@ -125,7 +125,7 @@ pub(super) fn tcp_rate(
                 }
             });
         }
-        std::thread::sleep((rtt * WARM_UP_RTTS).max(WARM_UP_MIN));
+        std::thread::sleep(warm_up(rtt));
         // What waited behind a packet that slow start lost comes all at once, and would count as carried in that
         // moment.
         let mut steps = Vec::new();
@@ -141,6 +141,11 @@ pub(super) fn tcp_rate(
         (after - before) as f64 * 8.0 / seconds
     });
     Ok(rate)
+}
+
+/// What streams may take to fill the path.
+pub(super) fn warm_up(rtt: Duration) -> Duration {
+    (rtt * WARM_UP_RTTS).max(WARM_UP_MIN)
 }
 
 /// Whether what came in each of the last steps is alike.
