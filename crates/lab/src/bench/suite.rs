@@ -31,6 +31,8 @@ pub use order::REQUESTS_EACH;
 
 mod concurrency;
 
+mod sets;
+
 mod files;
 
 mod whole_files;
