@@ -26,7 +26,8 @@ use thalweg_sys::{Dir, queue};
 
 /// System calls for a chunk, at the receiving side. `None`: it was never measured. What is printed then goes here.
 const BUDGET: Option<f64> = None;
-/// How far above the budget it may be: a thread that has to wait for the disk asks the ring once more, and disks differ.
+/// How far above the budget it may be: a thread that has to wait for the disk asks the ring once more, and disks
+/// differ.
 const SLACK: f64 = 0.5;
 /// Of the requests of a chunk, so many go by the ring at least. The rest is for segments that find no memory to be in
 /// flight in, and are written at once.

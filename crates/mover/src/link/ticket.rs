@@ -184,7 +184,8 @@ pub(super) struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// `None` for a comment and for a blank line. `at` counts from 0; `refuse` makes the failure of a file that is none.
+    /// `None` for a comment and for a blank line. `at` counts from 0; `refuse` makes the failure of what is no such
+    /// file.
     pub(super) fn read(at: usize, text: &'a str, refuse: fn(&str) -> Failure) -> Result<Option<Line<'a>>> {
         let (number, text) = (at + 1, text.trim());
         if text.is_empty() || text.starts_with('#') {
