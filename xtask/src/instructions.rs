@@ -14,6 +14,8 @@
 //! - *accounting*: what the clocks of the stages take, as a share of all that is done for the chunk, digest and cipher
 //!   included. What the kernel does for a reading of a clock is not seen here and reckoned at [`CLOCK`]; what it does
 //!   for the bytes is left out, so that the true share is smaller. More than [`ACCOUNTING_MAX`] is a failure.
+//!
+//! Where an io_uring writes, which valgrind cannot run, system calls are counted: [`calls`].
 
 use crate::scratch::Scratch;
 use crate::servers::Daemon;
@@ -24,6 +26,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use thalweg_lab::wrap::wrap;
+
+mod calls;
 
 /// Options of the count.
 #[derive(clap::Args, Default)]
@@ -85,7 +89,7 @@ const SEGMENT_BYTES: u32 = thalweg_mover::plan::SEGMENT_BYTES;
 /// Of a chunk.
 const SEGMENTS: f64 = CHUNK_BYTES as f64 / SEGMENT_BYTES as f64;
 
-/// Runs it. valgrind must be there.
+/// Runs it. valgrind must be there; where strace is not, its part is left out.
 ///
 /// # Errors
 /// If a side spends more than its budget, or less, or copies, or accounts for too much.
@@ -144,6 +148,7 @@ pub fn run(args: &Args) -> Result<()> {
             failed.extend(judge(&name, own, budget, copies, &accounting));
         }
     }
+    failed.extend(calls::run(&thalweg, args.verbose)?);
     if failed.is_empty() {
         Ok(())
     } else {
@@ -235,9 +240,6 @@ fn of_a_chunk(small: &Costs, large: &Costs, chunks: f64) -> Vec<(Function, f64)>
 /// Costs of both sides, where they are counted.
 fn count(thalweg: &Path, case: &Case, chunks: u64) -> Result<[Option<Counted>; 2]> {
     let scratch = Scratch::new("instructions")?;
-    let file = scratch.path("export");
-    std::fs::create_dir(&file)?;
-    toolchain::make_large_file(&toolchain::directory()?, &file.join("file"), chunks * CHUNK_BYTES)?;
     let outs = SIDES.map(|side| scratch.path(side));
     let under = |side: usize, command: Command| {
         if case.budget[side].is_none() {
@@ -249,19 +251,33 @@ fn count(thalweg: &Path, case: &Case, chunks: u64) -> Result<[Option<Counted>; 2
         valgrind.args(PATH[side].iter().map(|function| format!("--toggle-collect={function}")));
         wrap(valgrind, &command)
     };
-    let exports = [format!("data={}:ro", file.display())];
-    let daemon = Daemon::start(thalweg, &scratch, &exports, |command| under(0, command))?;
     let to = if case.writes { scratch.path("to").display().to_string() } else { "null:".to_owned() };
-    let mut pull = Command::new(thalweg);
     // Threads: what valgrind makes of an io_uring is its own affair.
-    pull.args(["cp", "--quiet", "--streams", "1", "--request", &SEGMENT_BYTES.to_string(), "--no-io-uring"]);
-    pull.arg("--ticket").arg(&daemon.ticket);
-    pull.args([&format!("tw://{}/data/file", daemon.address), &to]);
-    pull.env("THALWEG_STATE", scratch.path("client-state"));
-    command::run(&mut under(1, pull))?;
-    daemon.stop()?;
+    pull(thalweg, &scratch, chunks, (&to, &["--no-io-uring"]), &under)?;
     let counted = |side: usize| case.budget[side].map(|_| read(&outs[side])).transpose();
     Ok([counted(0)?, counted(1)?])
+}
+
+/// Pulls a file of so many chunks from a daemon to a place, with more options. `under` puts a program around each side.
+fn pull(
+    thalweg: &Path,
+    scratch: &Scratch,
+    chunks: u64,
+    (to, more): (&str, &[&str]),
+    under: &dyn Fn(usize, Command) -> Command,
+) -> Result<()> {
+    let export = scratch.path("export");
+    std::fs::create_dir(&export)?;
+    toolchain::make_large_file(&toolchain::directory()?, &export.join("file"), chunks * CHUNK_BYTES)?;
+    let exports = [format!("data={}:ro", export.display())];
+    let daemon = Daemon::start(thalweg, scratch, &exports, |command| under(0, command))?;
+    let mut pull = Command::new(thalweg);
+    pull.args(["cp", "--quiet", "--streams", "1", "--request", &SEGMENT_BYTES.to_string()]).args(more);
+    pull.arg("--ticket").arg(&daemon.ticket);
+    pull.arg(format!("tw://{}/data/file", daemon.address)).arg(to);
+    pull.env("THALWEG_STATE", scratch.path("client-state"));
+    command::run(&mut under(1, pull))?;
+    daemon.stop()
 }
 
 /// Reads callgrind's file: what each function spent itself, and what bookings spent with what they called (valgrind

@@ -23,12 +23,11 @@ use std::time::{Duration, Instant};
 use thalweg_mover::event::Event;
 use thalweg_mover::failure::{Failure, FailureKind, Reason, Result};
 use thalweg_mover::link::Identity;
-use thalweg_mover::link::ssh::errand::ErrandProgress;
 use thalweg_mover::model::prediction::Compared;
 use thalweg_mover::retry::attempts::Attempts;
 use thalweg_mover::run::client::{Client, LinkSettings};
-use thalweg_mover::run::copy::{Fidelity, HEALS, Report, Stop, Watch, Wishes};
-use thalweg_mover::run::{LineSink, ReceiptPart, chance};
+use thalweg_mover::run::copy::{Fidelity, HEALS, Report, Stop, Watch, Wishes, stopped_in};
+use thalweg_mover::run::{LineSink, ReceiptPart};
 use thalweg_service::errands::report::{Between, ReportTold, inert, plan_of};
 use thalweg_wire::digest::Pieces;
 use thalweg_wire::message::{
@@ -181,12 +180,7 @@ impl BetweenDaemons {
                 Err(Ended::Final(failure)) => return Err(failure),
                 Err(Ended::Lost(failure)) => failure,
             };
-            let again = course.attempts.failed(&failure, Instant::now(), chance());
-            let Some(pause) = again.filter(|_| !stop.is_asked()) else { return Err(failure) };
-            (watch.events)(Event::LinkLost(failure));
-            if !stop.pause(pause) {
-                return Err(stopped());
-            }
+            watch.lost(RUN, &mut course.attempts, failure, stop)?;
         }
     }
 
@@ -481,7 +475,7 @@ fn left(failure: Failure, stop: &Stop) -> Ended {
 }
 
 fn stopped() -> Failure {
-    Failure::new(FailureKind::Stopped, RUN, "stopped on request; the same command resumes it")
+    stopped_in(RUN)
 }
 
 /// What is heard of the daemon that acts.
@@ -573,16 +567,7 @@ impl Hearing<'_> {
     }
 
     fn count(&mut self, counts: &ErrandCounts) {
-        let now = ErrandProgress {
-            entries_found: counts.entries_found,
-            bytes_found: counts.bytes_found,
-            scan_over: counts.scan_over,
-            entries_settled: counts.entries_settled,
-            entries_moved: counts.entries_moved,
-            bytes_verified: counts.bytes_verified,
-            bytes_unmoved: counts.bytes_unmoved,
-        };
-        now.set(&self.watch.meter);
+        self.watch.meter.count_as(counts);
         let bytes = counts.bytes_verified.saturating_add(counts.bytes_unmoved);
         self.attempts.reached(counts.entries_settled, bytes, Instant::now());
     }

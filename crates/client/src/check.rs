@@ -22,7 +22,6 @@
 //! What the filter leaves out is neither compared nor told. It is left out here, of what both sides tell. So is what
 //! another part has, of which no side digests anything.
 
-use crate::events::kind_word;
 use crate::reach::Reach;
 use crate::verify::{Draw, SampleSize, Sampled};
 use crate::{hosts, not_here};
@@ -378,7 +377,7 @@ fn difference(a: &Entry, b: &Entry) -> Option<String> {
             (a != b).then(|| "they lead to different places".to_owned())
         }
         (a_kind, b_kind) if std::mem::discriminant(a_kind) != std::mem::discriminant(b_kind) => {
-            Some(format!("a {} and a {}", kind_word(a), kind_word(b)))
+            Some(format!("a {} and a {}", a_kind.word(), b_kind.word()))
         }
         (a_kind @ Kind::Device { .. }, b_kind) => (a_kind != b_kind).then(|| "different devices".to_owned()),
         _ => None,

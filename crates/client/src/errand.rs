@@ -26,7 +26,6 @@ use thalweg_mover::basin::Evidence;
 use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
 use thalweg_mover::link::ssh::Only;
 use thalweg_mover::link::ssh::deputy::{Next, StartedDeputy};
-pub use thalweg_mover::link::ssh::errand::ErrandProgress;
 use thalweg_mover::link::ssh::errand::{
     self, ASKS_MAX, Answer, Ask, Attached, ERRAND_LINE_BYTES_MAX, FromDeputy, HERE_EVERY, Limit, Nothing,
     Outcome, PIECE_BYTES_MAX, Piece, RETURNED_BYTES_MAX, Returned, Said, ToDeputy,
@@ -39,6 +38,7 @@ use thalweg_sys::Replace;
 use thalweg_sys::atomic_file::{AtomicFile, Durability};
 use thalweg_sys::process::user_mode;
 use thalweg_wire::hex::hex;
+pub use thalweg_wire::message::ErrandCounts;
 
 /// What a deputy's copy has in its environment where its stdin is the line to the deputy.
 pub const CLIENT_LINE: &str = "THALWEG_CLIENT_LINE";
@@ -114,7 +114,7 @@ pub enum Told {
     /// A line of its stderr.
     Err(String),
     /// How far it is.
-    Progress(ErrandProgress),
+    Progress(ErrandCounts),
     /// Where its time goes: every second or so, and at its end.
     Evidence(Box<Evidence>),
     /// Something of ours.

@@ -144,7 +144,7 @@ pub fn settled(entry: Option<&Entry>, path: &RelativePath, outcome: &Outcome) ->
         }
     }
     if let Some(entry) = entry {
-        object.insert("type".into(), kind_word(entry).into());
+        object.insert("type".into(), entry.kind.word().into());
         object.insert("bytes".into(), entry.content_bytes().into());
     }
     object
@@ -224,22 +224,10 @@ pub fn kind(failure: &Failure) -> String {
     failure.kind.word()
 }
 
-/// What an entry is, in one word.
-pub fn kind_word(entry: &Entry) -> &'static str {
-    match entry.kind {
-        Kind::File { .. } => "file",
-        Kind::Directory => "directory",
-        Kind::Symlink { .. } => "symlink",
-        Kind::HardLink { .. } => "hardlink",
-        Kind::Fifo => "fifo",
-        Kind::Device { .. } => "device",
-    }
-}
-
 /// A line of a listing.
 pub fn listed(entry: &Entry) -> Value {
     let mut object = about("listed", &entry.path);
-    object.insert("type".into(), kind_word(entry).into());
+    object.insert("type".into(), entry.kind.word().into());
     object.insert("bytes".into(), entry.content_bytes().into());
     object.insert("mode".into(), format!("{:04o}", entry.mode).into());
     object.insert("uid".into(), entry.uid.into());

@@ -91,17 +91,6 @@ pub fn status(place: &OsStr, how: How) -> Result<ChannelStatus> {
     status.ok_or_else(odd)
 }
 
-/// A reason as it is written in JSON and shown.
-pub fn reason_name(reason: LossReason) -> &'static str {
-    match reason {
-        LossReason::Dropped => "dropped",
-        LossReason::Superseded => "superseded",
-        LossReason::Forgotten => "forgotten",
-        LossReason::HubRestart => "hub-restart",
-        LossReason::Damaged => "damaged",
-    }
-}
-
 /// A policy as it is written on the command line and shown.
 pub fn policy_name(policy: FramePolicy) -> String {
     match policy {

@@ -38,7 +38,7 @@ use thalweg_mover::link::Identity;
 use thalweg_mover::model::prediction::Compared;
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::copy::{
-    Fidelity, From, Meter, Remembered, Selection, Sources, Stop, To, Watch, Wishes,
+    Fidelity, From, Meter, Remembered, Selection, Sources, Stop, To, Watch, Wishes, stopped_in,
 };
 use thalweg_wire::RelativePath;
 use thalweg_wire::hex::hex;
@@ -555,7 +555,7 @@ impl Legs {
             }
         }
         room.leave();
-        to.send((batch, came)).map_err(|_| stopped())
+        to.send((batch, came)).map_err(|_| stopped_in("copy"))
     }
 
     /// The leg out, and the comparison from end to end.
@@ -872,10 +872,6 @@ fn told_aside(aside: &SetAside) -> String {
          `thalweg gc --yes` removes it",
         failure::shown_path(aside.path.as_os_str().as_bytes())
     )
-}
-
-fn stopped() -> Failure {
-    Failure::new(FailureKind::Stopped, "copy", "stopped on request; the same command resumes it")
 }
 
 /// Counts what the leg out settles.

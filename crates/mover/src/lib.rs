@@ -60,4 +60,7 @@ pub mod run;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim;
 
+#[cfg(any(test, feature = "sim"))]
+pub mod testing;
+
 pub use failure::{Failure, FailureKind, Result};

@@ -288,7 +288,7 @@ impl Receiver {
             Delivery::Frame(frame) => return Ok(Some(Bound::new(py, Frame(frame))?.into_any())),
             Delivery::Lost(lost) => json!({
                 "event": "lost", "producer": lost.producer.as_str(), "first": lost.first, "end": lost.end,
-                "reason": frames::reason_name(lost.reason),
+                "reason": lost.reason.name(),
             }),
             Delivery::Set(set) => json!({
                 "event": "set", "set": set.set, "frames": set.frames, "delivered": set.delivered,
@@ -526,11 +526,8 @@ fn of_sender(figures: &SenderFigures, slot: Option<(SlotHeld, Lag)>) -> Map<Stri
 fn of_receiver(figures: &ReceiverFigures) -> Map<String, Value> {
     let mut object = Map::new();
     let mut put = |key: &str, value: Value| drop(object.insert(key.into(), value));
-    let lost: Map<String, Value> = figures
-        .lost
-        .iter()
-        .map(|(why, count)| (frames::reason_name(*why).to_owned(), (*count).into()))
-        .collect();
+    let lost: Map<String, Value> =
+        figures.lost.iter().map(|(why, count)| (why.name().to_owned(), (*count).into())).collect();
     put("frames", figures.frames.into());
     put("bytes", figures.bytes.into());
     put("lost", Value::Object(lost));

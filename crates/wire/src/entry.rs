@@ -87,6 +87,20 @@ pub enum Kind {
     },
 }
 
+impl Kind {
+    /// In one word, as it stands in JSON and in receipts, and is shown.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Kind::File { .. } => "file",
+            Kind::Directory => "directory",
+            Kind::Symlink { .. } => "symlink",
+            Kind::HardLink { .. } => "hardlink",
+            Kind::Fifo => "fifo",
+            Kind::Device { .. } => "device",
+        }
+    }
+}
+
 /// An extended attribute: full name (with namespace) and value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Xattr {

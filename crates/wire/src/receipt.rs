@@ -31,12 +31,7 @@ pub fn line(entry: &Entry, outcome: &Outcome) -> Option<String> {
     };
     let kind = match &entry.kind {
         Kind::File { marked: true, .. } => "file-marked-holes",
-        Kind::File { .. } => "file",
-        Kind::Directory => "directory",
-        Kind::Symlink { .. } => "symlink",
-        Kind::HardLink { .. } => "hardlink",
-        Kind::Fifo => "fifo",
-        Kind::Device { .. } => "device",
+        kind => kind.word(),
     };
     let digest = match &entry.kind {
         Kind::Symlink { target } => Some(digest_of_target(target)),

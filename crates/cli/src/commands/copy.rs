@@ -328,6 +328,14 @@ struct Copies<'a> {
     teller: &'a Arc<Teller>,
 }
 
+/// Who is told of one copy.
+#[derive(Clone, Copy)]
+struct Audience<'a> {
+    receipt: Option<&'a ReceiptFile>,
+    meter: &'a Arc<Meter>,
+    listener: &'a Arc<Listener>,
+}
+
 /// A copy that is over.
 struct Done {
     listener: Arc<Listener>,
@@ -358,11 +366,11 @@ impl Copies<'_> {
                 .map(|((work, receipt), (meter, listener))| {
                     let work =
                         work.as_ref().map_err(|failure| listener.failed(failure, Exit::of(failure.kind)))?;
-                    let receipt = receipt.as_ref();
+                    let audience = Audience { receipt: receipt.as_ref(), meter, listener };
                     let run = move || match work {
-                        Work::Here(job) => self.run_one(job, receipt, meter, listener),
-                        Work::Between(errand) => self.run_between(errand, meter, listener),
-                        Work::Daemons(daemons) => self.run_daemons(daemons, receipt, meter, listener),
+                        Work::Here(job) => self.run_one(job, audience),
+                        Work::Between(errand) => self.run_between(errand, audience),
+                        Work::Daemons(daemons) => self.run_daemons(daemons, audience),
                     };
                     threads::spawn_scoped(scope, "copy", run)
                         .map_err(|failure| listener.failed(&failure, Exit::of(failure.kind)))
@@ -382,49 +390,45 @@ impl Copies<'_> {
     }
 
     /// Runs one whose data come here or go from here; a failure is told at once.
-    fn run_one(
-        &self,
-        job: &Job,
-        receipt: Option<&ReceiptFile>,
-        meter: &Arc<Meter>,
-        listener: &Arc<Listener>,
-    ) -> std::result::Result<Ended, Exit> {
-        let watch = self.watch(meter, listener);
-        let mut wishes = self.wishes.clone();
-        wishes.receipt = receipt.map(ReceiptFile::sink);
-        wishes.movement.link.congestion = self.congestion.where_we_send(job.is_push());
+    fn run_one(&self, job: &Job, audience: Audience<'_>) -> std::result::Result<Ended, Exit> {
+        let wishes = self.wishes_of(audience, job.is_push());
         if let Some(text) = self.congestion.note.clone().filter(|_| job.is_push()) {
-            listener.hear(&Event::Note(text));
+            audience.listener.hear(&Event::Note(text));
         }
-        self.ended(job.run(&wishes, self.state, &watch, self.stop), listener)
+        let report = job.run(&wishes, self.state, &self.watch(audience), self.stop);
+        self.ended(report, audience.listener)
     }
 
     /// Has one of two daemons run it; a failure is told at once.
     fn run_daemons(
         &self,
         daemons: &BetweenDaemons,
-        receipt: Option<&ReceiptFile>,
-        meter: &Arc<Meter>,
-        listener: &Arc<Listener>,
+        audience: Audience<'_>,
     ) -> std::result::Result<Ended, Exit> {
-        let watch = self.watch(meter, listener);
-        let mut wishes = self.wishes.clone();
-        wishes.receipt = receipt.map(ReceiptFile::sink);
-        // It is looked at by who sends.
-        wishes.movement.link.congestion = self.congestion.where_we_send(false);
+        // Congestion control is looked at by who sends.
+        let wishes = self.wishes_of(audience, false);
         let hows = (self.how, self.to_ticket.map(Path::to_owned));
+        let watch = self.watch(audience);
         let report = daemons.run(&wishes, hows, self.teller.tells_all(), self.state, &watch, self.stop);
-        self.ended(report, listener)
+        self.ended(report, audience.listener)
     }
 
-    /// Who watches a copy that is told of here.
-    fn watch(&self, meter: &Arc<Meter>, listener: &Arc<Listener>) -> Watch {
-        let (hears, hears_link) = (listener.clone(), self.teller.clone());
+    /// What is wished of a copy that is told of here.
+    fn wishes_of(&self, audience: Audience<'_>, we_send: bool) -> Wishes {
+        let mut wishes = self.wishes.clone();
+        wishes.receipt = audience.receipt.map(ReceiptFile::sink);
+        wishes.movement.link.congestion = self.congestion.where_we_send(we_send);
+        wishes
+    }
+
+    /// Who watches such a copy.
+    fn watch(&self, audience: Audience<'_>) -> Watch {
+        let (hears, hears_link) = (audience.listener.clone(), self.teller.clone());
         Watch {
             events: Arc::new(move |event| hears.hear(&event)),
             is_behind: Some(Arc::new(out::is_behind)),
             link_events: Arc::new(move |event| hears_link.hear_link(&event)),
-            meter: meter.clone(),
+            meter: audience.meter.clone(),
             evidence: None,
         }
     }
@@ -442,12 +446,8 @@ impl Copies<'_> {
     }
 
     /// Has one run whose places are both far; a failure on the way there is told at once.
-    fn run_between(
-        &self,
-        errand: &Between,
-        meter: &Meter,
-        listener: &Arc<Listener>,
-    ) -> std::result::Result<Ended, Exit> {
+    fn run_between(&self, errand: &Between, audience: Audience<'_>) -> std::result::Result<Ended, Exit> {
+        let Audience { meter, listener, .. } = audience;
         listener.hear(&Event::Detail(format!(
             "it runs at {}; `thalweg why` and `thalweg limit` are asked about it here",
             errand.acting()

@@ -15,7 +15,7 @@ use thalweg_cli::args::frames::{ChannelArgs, FramesCommand, FramesStatusArgs};
 use thalweg_client::events;
 use thalweg_client::far_movers::How;
 use thalweg_client::frames::{
-    self, ChannelStatus, ClockOffset, ConsumerStatus, Latency, ProducerStatus, policy_name, reason_name,
+    self, ChannelStatus, ClockOffset, ConsumerStatus, Latency, ProducerStatus, policy_name,
 };
 use thalweg_client::options::congestion;
 use thalweg_mover::event::{Event, Events};
@@ -91,7 +91,7 @@ fn tell_status(status: &ChannelStatus) -> Result<()> {
         let at = if at.is_empty() { at } else { format!(" at {at}") };
         let lost: Vec<String> = lost
             .iter()
-            .map(|(reason, count)| format!("{} {}", units::count(*count), reason_name(*reason)))
+            .map(|(reason, count)| format!("{} {}", units::count(*count), reason.name()))
             .collect();
         let lost =
             if lost.is_empty() { "none lost".to_owned() } else { format!("lost: {}", lost.join(", ")) };
@@ -145,9 +145,7 @@ fn status_json(status: &ChannelStatus) -> Value {
 }
 
 fn lost_json(lost: &[(frames::LossReason, u64)]) -> Value {
-    Value::Object(
-        lost.iter().map(|(reason, count)| (reason_name(*reason).to_owned(), (*count).into())).collect(),
-    )
+    Value::Object(lost.iter().map(|(reason, count)| (reason.name().to_owned(), (*count).into())).collect())
 }
 
 fn seconds(ns: u64) -> f64 {

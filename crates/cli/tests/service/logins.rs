@@ -6,11 +6,11 @@ use super::support::wait_until;
 use super::tokens::{AUDIENCE, LIMIT, Stand, stand_by};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use thalweg_mover::testing::{Answer, Asked, Service};
 
 /// Approves each code at once, or never, and answers who refreshes when it is told to. Tokens last as long as is
 /// refreshed.
@@ -31,17 +31,10 @@ struct Counts {
 
 impl Provider {
     fn new() -> Provider {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
         let counts = Arc::<Counts>::default();
-        let (own, shared) = (url.clone(), counts.clone());
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let (own, shared) = (own.clone(), shared.clone());
-                std::thread::spawn(move || answer(stream, &own, &shared));
-            }
-        });
-        Provider { url, counts }
+        let shared = counts.clone();
+        let service = Service::start(move |asked| answer(asked, &shared));
+        Provider { url: service.url(""), counts }
     }
 
     fn issuers(&self) -> String {
@@ -53,33 +46,22 @@ impl Provider {
     }
 }
 
-/// One question on one connection.
-fn answer(mut stream: TcpStream, url: &str, counts: &Counts) {
-    let mut reader = BufReader::new(stream.try_clone().unwrap());
-    let (mut first, mut line, mut length) = (String::new(), String::new(), 0);
-    let _ = reader.read_line(&mut first);
-    while reader.read_line(&mut line).is_ok_and(|read| read > 2) {
-        if let Some(told) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-            length = told.trim().parse().unwrap();
-        }
-        line.clear();
-    }
-    let mut form = vec![0; length];
-    reader.read_exact(&mut form).unwrap();
+fn answer(asked: &Asked, counts: &Counts) -> Answer {
+    let url = &asked.here;
     let given = |number: u64| {
         json!({
             "access_token": format!("access-{number}"), "refresh_token": format!("refresh-{number}"),
             "token_type": "Bearer", "expires_in": 30,
         })
     };
-    let is_code = String::from_utf8_lossy(&form).contains("device_code=code");
+    let is_code = asked.body.contains("device_code=code");
     let is_refused = is_code && counts.is_pending.load(Ordering::Acquire);
-    let body = if first.starts_with("GET ") {
+    let body = if asked.line.starts_with("GET ") {
         json!({
             "issuer": url, "jwks_uri": format!("{url}/keys"), "token_endpoint": format!("{url}/token"),
             "device_authorization_endpoint": format!("{url}/device"),
         })
-    } else if first.starts_with("POST /device ") {
+    } else if asked.line == "POST /device" {
         json!({
             "device_code": "code", "user_code": "WDJB-MJHT", "verification_uri": format!("{url}/approve"),
             "expires_in": 600, "interval": 1,
@@ -91,14 +73,11 @@ fn answer(mut stream: TcpStream, url: &str, counts: &Counts) {
     } else {
         let number = counts.asked.fetch_add(1, Ordering::AcqRel) + 1;
         if !wait_until(LIMIT, || counts.answered.load(Ordering::Acquire) >= number) {
-            return;
+            return Answer::HangsUp;
         }
         given(number)
     };
-    let (body, length) = (body.to_string(), body.to_string().len());
-    let status = if is_refused { 400 } else { 200 };
-    let _ =
-        write!(stream, "HTTP/1.1 {status} .\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}");
+    Answer::new(if is_refused { 400 } else { 200 }, body.to_string())
 }
 
 /// The text of the only login.

@@ -10,14 +10,14 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs::Permissions;
-use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{FailureKind, Reason};
 use thalweg_mover::link::{Connection, Identity, ServerTrust, Ticket, Token, client_config};
+use thalweg_mover::testing::Service;
 use thalweg_sys::clock::unix_seconds;
 use thalweg_wire::hello::{Cipher, Hello, Purpose};
 use thalweg_wire::limits;
@@ -39,16 +39,14 @@ impl Issuer {
         let private = EncodingKey::from_ec_der(&made.serialize_der());
         let mut public = Jwk::from_encoding_key(&private, Algorithm::ES256).unwrap();
         public.common.key_id = Some(KEY.to_owned());
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
         let keys = json!({ "keys": [public] }).to_string();
-        let discovery = json!({ "issuer": url, "jwks_uri": format!("{url}/keys") }).to_string();
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                answer(stream, &discovery, &keys);
-            }
+        let service = Service::start(move |asked| {
+            let url = &asked.here;
+            let discovery = json!({ "issuer": url, "jwks_uri": format!("{url}/keys") });
+            let is_discovery = asked.path().ends_with("/.well-known/openid-configuration");
+            (200, if is_discovery { discovery.to_string() } else { keys.clone() })
         });
-        Issuer { url, private }
+        Issuer { url: service.url(""), private }
     }
 
     fn token(&self, claims: &[(&str, Value)]) -> String {
@@ -61,19 +59,6 @@ impl Issuer {
         header.kid = Some(KEY.to_owned());
         encode(&header, &all, &self.private).unwrap()
     }
-}
-
-/// One question on one connection.
-fn answer(mut stream: TcpStream, discovery: &str, keys: &str) {
-    let mut reader = BufReader::new(stream.try_clone().unwrap());
-    let (mut line, mut head) = (String::new(), String::new());
-    let _ = reader.read_line(&mut line);
-    while reader.read_line(&mut head).is_ok_and(|read| read > 2) {
-        head.clear();
-    }
-    let body = if line.contains("/.well-known/openid-configuration") { discovery } else { keys };
-    let length = body.len();
-    let _ = write!(stream, "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}");
 }
 
 /// A daemon with the exports `a` and `b` that takes tokens of a provider.

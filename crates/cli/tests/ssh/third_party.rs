@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use thalweg_client::errand::{Errand, ErrandProgress, Given, Told};
+use thalweg_client::errand::{Errand, ErrandCounts, Given, Told};
 use thalweg_client::far_movers::{How, SshOptions};
 use thalweg_client::job::Job;
 use thalweg_client::place::{Place, Places};
@@ -40,7 +40,7 @@ struct Ran {
     code: Result<i32>,
     out: String,
     err: String,
-    progress: Option<ErrandProgress>,
+    progress: Option<ErrandCounts>,
     /// Of what was told last of where the time goes.
     told_bytes: u64,
 }

@@ -9,7 +9,6 @@
 
 use super::differences::Differences;
 use super::{Found, Selected, Tell};
-use crate::events::kind_word;
 use crate::reach::Reach;
 use crate::verify::FAR_WORKERS;
 use crate::{b3sum, threads};
@@ -171,7 +170,7 @@ fn compare(there: &Reach, path: RelativePath, digest: Digest) -> Met {
             Kind::File { .. } | Kind::HardLink { .. } | Kind::Symlink { .. } => {
                 there.digest_of_file(DigestAs::Plain)
             }
-            _ => return Met::Differs(path, format!("a {} is there", kind_word(&entry))),
+            _ => return Met::Differs(path, format!("a {} is there", entry.kind.word())),
         },
         Err(failure) => Err(failure),
     };

@@ -68,7 +68,7 @@ pub(super) fn frame_line(frame: &Frame) -> Value {
 pub(super) fn lost_line(lost: &LostRange) -> Value {
     json!({
         "lost": {"producer": lost.producer.as_str(), "first": lost.first, "end": lost.end,
-            "reason": super::reason_name(lost.reason)},
+            "reason": lost.reason.name()},
     })
 }
 

@@ -3,24 +3,21 @@
 use super::*;
 use serde_json::{Value, json};
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
+use thalweg_mover::testing::{self, Service};
 
 /// A provider on the loopback: each refresh token is good once, and each code is approved at once.
 struct Provider {
     url: String,
-    seen: Arc<Seen>,
+    service: Service,
+    state: Arc<State>,
 }
 
-/// What it was asked.
 #[derive(Default)]
-struct Seen {
+struct State {
     /// How often a token was refreshed.
     refreshed: Mutex<u64>,
-    /// Paths, and forms behind a space.
-    heard: Mutex<Vec<String>>,
     /// What is done before the next refresh is answered.
     meanwhile: Mutex<Option<Meanwhile>>,
 }
@@ -29,35 +26,29 @@ type Meanwhile = Box<dyn FnOnce() + Send>;
 
 impl Provider {
     fn new() -> Provider {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let seen = Arc::<Seen>::default();
-        let (own, sees) = (url.clone(), seen.clone());
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                answer(stream, &own, &sees);
-            }
-        });
-        Provider { url, seen }
+        let state = Arc::<State>::default();
+        let kept = state.clone();
+        let service = Service::start(move |asked| answer(asked, &kept));
+        Provider { url: service.url(""), service, state }
     }
 
     fn refreshed(&self) -> u64 {
-        *self.seen.refreshed.lock().unwrap()
+        *self.state.refreshed.lock().unwrap()
     }
 
     /// The places where forms came, and what was taken back there, in order.
     fn heard(&self) -> Vec<String> {
-        let heard = self.seen.heard.lock().unwrap();
-        let shown = |one: &String| {
-            let (path, form) = one.split_once(' ').unwrap();
-            let token = form.split('&').find_map(|pair| pair.strip_prefix("token="));
-            token.map_or_else(|| path.to_owned(), |token| format!("{path} {token}"))
+        let asked = self.service.asked();
+        let forms = asked.iter().filter(|asked| asked.line.starts_with("POST "));
+        let shown = |asked: &testing::Asked| {
+            let token = asked.body.split('&').find_map(|pair| pair.strip_prefix("token="));
+            token.map_or_else(|| asked.path().to_owned(), |token| format!("{} {token}", asked.path()))
         };
-        heard.iter().map(shown).collect()
+        forms.map(shown).collect()
     }
 
     fn meanwhile(&self, work: impl FnOnce() + Send + 'static) {
-        *self.seen.meanwhile.lock().unwrap() = Some(Box::new(work));
+        *self.state.meanwhile.lock().unwrap() = Some(Box::new(work));
     }
 
     fn account(&self, state: &Path) -> Account {
@@ -71,38 +62,24 @@ fn account(url: &str, state: &Path) -> Account {
     Account::at(&issuer, Fingerprint([7; 32]), state).unwrap()
 }
 
-/// One question on one connection.
-fn answer(mut stream: TcpStream, url: &str, seen: &Seen) {
-    let mut reader = BufReader::new(stream.try_clone().unwrap());
-    let (mut first, mut line, mut length) = (String::new(), String::new(), 0);
-    let _ = reader.read_line(&mut first);
-    while reader.read_line(&mut line).is_ok_and(|read| read > 2) {
-        if let Some(told) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-            length = told.trim().parse().unwrap();
-        }
-        line.clear();
-    }
-    let mut form = vec![0; length];
-    reader.read_exact(&mut form).unwrap();
-    let form = String::from_utf8_lossy(&form).into_owned();
-    if let Some(path) = first.strip_prefix("POST ").and_then(|rest| rest.split(' ').next()) {
-        seen.heard.lock().unwrap().push(format!("{path} {form}"));
-    }
-    let mut refreshed = seen.refreshed.lock().unwrap();
+/// A status and what is said.
+fn answer(asked: &testing::Asked, state: &State) -> (u16, String) {
+    let (url, form) = (&asked.here, &asked.body);
+    let mut refreshed = state.refreshed.lock().unwrap();
     let given = |number: u64| {
         json!({
             "access_token": format!("access-{number}"), "token_type": "Bearer", "expires_in": 600,
             "refresh_token": format!("refresh-{number}"),
         })
     };
-    let (status, body) = if first.starts_with("GET ") {
+    let (status, body) = if asked.line.starts_with("GET ") {
         let told = json!({
             "issuer": url, "token_endpoint": format!("{url}/token"),
             "device_authorization_endpoint": format!("{url}/device"),
             "revocation_endpoint": format!("{url}/revoke"),
         });
         (200, told)
-    } else if first.starts_with("POST /device ") {
+    } else if asked.line == "POST /device" {
         let told = json!({
             "device_code": "a-device-code", "user_code": "WDJB-MJHT", "interval": 1, "expires_in": 600,
             "verification_uri": format!("{url}/approve"),
@@ -110,20 +87,18 @@ fn answer(mut stream: TcpStream, url: &str, seen: &Seen) {
         (200, told)
     } else if form.contains("device_code=a-device-code") {
         (200, given(*refreshed))
-    } else if first.starts_with("POST /revoke ") {
+    } else if asked.line == "POST /revoke" {
         (200, Value::Null)
     } else if form.contains(&format!("refresh_token=refresh-{refreshed}&")) {
         *refreshed += 1;
-        if let Some(work) = seen.meanwhile.lock().unwrap().take() {
+        if let Some(work) = state.meanwhile.lock().unwrap().take() {
             work();
         }
         (200, given(*refreshed))
     } else {
         (400, json!({ "error": "invalid_grant" }))
     };
-    let (body, length) = (body.to_string(), body.to_string().len());
-    let _ =
-        write!(stream, "HTTP/1.1 {status} .\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}");
+    (status, body.to_string())
 }
 
 fn kept(lasts_s: u64, refresh: Option<&[u8]>) -> Kept {

@@ -110,11 +110,8 @@ fn compare_entry(
 ) -> Verdict {
     let expected = line.kind.as_str();
     let found = match &entry.kind {
-        Kind::File { .. } | Kind::HardLink { .. } => "file",
-        Kind::Directory => "directory",
-        Kind::Symlink { .. } => "symlink",
-        Kind::Fifo => "fifo",
-        Kind::Device { .. } => "device",
+        Kind::HardLink { .. } => "file",
+        kind => kind.word(),
     };
     // Of which kind its first name is, its line does not tell.
     if expected == "hardlink" && line.digest.is_none() && !matches!(found, "file" | "directory") {

@@ -31,6 +31,8 @@ pub use order::REQUESTS_EACH;
 
 mod concurrency;
 
+mod sets;
+
 mod files;
 
 mod whole_files;
@@ -392,6 +394,26 @@ fn path_wish(wishes: &Wishes, rtt: Duration, rate_bits_per_s: u64) -> PathWish {
         rate_bits_per_s: wishes.rate_bits_per_s.unwrap_or(rate_bits_per_s),
         loss: wishes.losses.first().copied().unwrap_or(0.0),
         mtu_bytes: MTU_BYTES,
+    }
+}
+
+/// The emulated paths of a sweep: one for each round trip that a user named.
+fn paths_by_rtt(wishes: &Wishes, rate_bits_per_s: u64) -> Vec<PathWish> {
+    let path = |rtt: &Duration| PathWish { rtt: *rtt, ..path_wish(wishes, *rtt, rate_bits_per_s) };
+    wishes.rtts.iter().map(path).collect()
+}
+
+/// What they are recorded as; none: the loopback. Where there are several, samples say which round trip they had.
+fn kind_of_paths(paths: &[PathWish]) -> PathKind {
+    match paths {
+        [] => PathKind::Loopback,
+        [path] => testbed_kind(path),
+        [first, ..] => PathKind::Testbed {
+            rtt_s: None,
+            rate_bits_per_s: Some(first.rate_bits_per_s),
+            loss: Some(first.loss),
+            mtu_bytes: first.mtu_bytes,
+        },
     }
 }
 

@@ -16,7 +16,7 @@
 //! each issuer: as whom a login there asks, for what, and where that is to be good; or an empty one.
 
 use super::identity::Fingerprint;
-use super::ticket::{TICKET_BYTES_MAX, Ticket, check_addresses, list_of_strings, string};
+use super::ticket::{Line, TICKET_BYTES_MAX, Ticket, check_addresses};
 use crate::failure::{self, Failure, FailureKind, Result};
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
@@ -187,45 +187,24 @@ impl PlaceFile {
         let (mut version, mut addresses, mut server, mut issuers) = (None, None, None, None);
         let (mut clients, mut scopes, mut resources) = (None, None, None);
         for (at, line) in text.lines().enumerate() {
-            let line = line.trim();
-            if line.is_empty() || line.starts_with('#') {
-                continue;
-            }
-            let odd = |why: &str| refuse(&format!("line {}: {why}", at + 1));
-            let (key, value) = line.split_once('=').ok_or_else(|| odd("there is no `=`"))?;
-            let (key, value) = (key.trim(), value.trim());
-            let is_first = match key {
-                VERSION => {
-                    let number = value.parse::<u32>().map_err(|_| odd("the version is no number"))?;
-                    if number != PLACE_VERSION {
-                        return Err(odd(&format!(
-                            "it has version {number}, this thalweg reads {PLACE_VERSION}: update the older side"
-                        )));
-                    }
-                    version.replace(number).is_none()
-                }
-                "addresses" => {
-                    let list = list_of_strings(value).ok_or_else(|| odd("it is no list of strings"))?;
-                    check_addresses(&list)?;
-                    addresses.replace(list).is_none()
-                }
-                "server" => {
-                    let text = string(value).ok_or_else(|| odd("it is no string"))?;
-                    server.replace(text.parse()?).is_none()
-                }
+            let Some(line) = Line::read(at, line, refuse)? else { continue };
+            let is_first = match line.key {
+                VERSION => version.replace(line.version("it", PLACE_VERSION)?).is_none(),
+                "addresses" => addresses.replace(line.addresses()?).is_none(),
+                "server" => server.replace(line.server()?).is_none(),
                 "issuers" | "clients" | "scopes" | "resources" => {
-                    let list = list_of_strings(value).ok_or_else(|| odd("it is no list of strings"))?;
-                    match key {
+                    let list = line.list()?;
+                    match line.key {
                         "issuers" => issuers.replace(list).is_none(),
                         "clients" => clients.replace(list).is_none(),
                         "resources" => resources.replace(list).is_none(),
                         _ => scopes.replace(list).is_none(),
                     }
                 }
-                _ => return Err(odd("this is no key of a place file")),
+                _ => return Err(line.odd("this is no key of a place file")),
             };
             if !is_first {
-                return Err(odd("this key was there before"));
+                return Err(line.odd("this key was there before"));
             }
         }
         let missing = |key: &str| refuse(&format!("`{key}` is missing"));

@@ -108,52 +108,32 @@ impl Ticket {
         let (mut version, mut addresses, mut server, mut identity_pem) = (None, None, None, None);
         let mut lines = text.lines().enumerate();
         while let Some((at, line)) = lines.next() {
-            let line = line.trim();
-            if line.is_empty() || line.starts_with('#') {
-                continue;
-            }
-            let odd = |why: &str| refuse(&format!("line {}: {why}", at + 1));
-            let (key, value) = line.split_once('=').ok_or_else(|| odd("there is no `=`"))?;
-            let (key, value) = (key.trim(), value.trim());
-            let first = match key {
-                "thalweg-ticket" => {
-                    let number = value.parse::<u32>().map_err(|_| odd("the version is no number"))?;
-                    if number != TICKET_VERSION {
-                        return Err(odd(&format!(
-                            "the ticket has version {number}, this thalweg reads {TICKET_VERSION}: update the older side"
-                        )));
-                    }
-                    version.replace(number).is_none()
-                }
-                "addresses" => {
-                    let list = list_of_strings(value).ok_or_else(|| odd("it is no list of strings"))?;
-                    check_addresses(&list)?;
-                    addresses.replace(list).is_none()
-                }
-                "server" => {
-                    let text = string(value).ok_or_else(|| odd("it is no string"))?;
-                    server.replace(text.parse()?).is_none()
-                }
+            let Some(line) = Line::read(at, line, refuse)? else { continue };
+            let first = match line.key {
+                "thalweg-ticket" => version.replace(line.version("the ticket", TICKET_VERSION)?).is_none(),
+                "addresses" => addresses.replace(line.addresses()?).is_none(),
+                "server" => server.replace(line.server()?).is_none(),
                 "identity" => {
-                    if value != "\"\"\"" {
-                        return Err(odd("the identity begins with \"\"\" and a new line"));
+                    if line.value != "\"\"\"" {
+                        return Err(line.odd("the identity begins with \"\"\" and a new line"));
                     }
                     let mut pem = Zeroizing::new(String::with_capacity(text.len()));
                     loop {
-                        let (_, line) = lines.next().ok_or_else(|| odd("the identity does not end"))?;
-                        if line.trim() == "\"\"\"" {
+                        let next = lines.next().ok_or_else(|| line.odd("the identity does not end"));
+                        let (_, next) = next?;
+                        if next.trim() == "\"\"\"" {
                             break;
                         }
-                        pem.push_str(line);
+                        pem.push_str(next);
                         pem.push('\n');
                     }
                     Identity::from_pem(&pem)?;
                     identity_pem.replace(pem).is_none()
                 }
-                _ => return Err(odd("this is no key of a ticket")),
+                _ => return Err(line.odd("this is no key of a ticket")),
             };
             if !first {
-                return Err(odd("this key was there before"));
+                return Err(line.odd("this key was there before"));
             }
         }
         let missing = |key: &str| refuse(&format!("`{key}` is missing"));
@@ -195,13 +175,68 @@ pub(super) fn check_addresses(addresses: &[String]) -> Result<()> {
     }
 }
 
-pub(super) fn list_of_strings(text: &str) -> Option<Vec<String>> {
+/// A line with a key, of a ticket or a place file.
+pub(super) struct Line<'a> {
+    number: usize,
+    pub(super) key: &'a str,
+    pub(super) value: &'a str,
+    refuse: fn(&str) -> Failure,
+}
+
+impl<'a> Line<'a> {
+    /// `None` for a comment and for a blank line. `at` counts from 0; `refuse` makes the failure of what is no such
+    /// file.
+    pub(super) fn read(at: usize, text: &'a str, refuse: fn(&str) -> Failure) -> Result<Option<Line<'a>>> {
+        let (number, text) = (at + 1, text.trim());
+        if text.is_empty() || text.starts_with('#') {
+            return Ok(None);
+        }
+        let parts = text.split_once('=').ok_or_else(|| refuse(&format!("line {number}: there is no `=`")));
+        let (key, value) = parts?;
+        Ok(Some(Line { number, key: key.trim(), value: value.trim(), refuse }))
+    }
+
+    pub(super) fn odd(&self, why: &str) -> Failure {
+        (self.refuse)(&format!("line {}: {why}", self.number))
+    }
+
+    /// The version that it tells of `what`, which is `known`.
+    pub(super) fn version(&self, what: &str, known: u32) -> Result<u32> {
+        let number = self.value.parse::<u32>().map_err(|_| self.odd("the version is no number"))?;
+        match number == known {
+            true => Ok(number),
+            false => Err(self.odd(&format!(
+                "{what} has version {number}, this thalweg reads {known}: update the older side"
+            ))),
+        }
+    }
+
+    pub(super) fn list(&self) -> Result<Vec<String>> {
+        list_of_strings(self.value).ok_or_else(|| self.odd("it is no list of strings"))
+    }
+
+    /// Where the server can be reached.
+    pub(super) fn addresses(&self) -> Result<Vec<String>> {
+        let list = self.list()?;
+        check_addresses(&list)?;
+        Ok(list)
+    }
+
+    /// The certificate that the server must show.
+    pub(super) fn server(&self) -> Result<Fingerprint> {
+        let text = string(self.value).ok_or_else(|| self.odd("it is no string"))?;
+        text.parse()
+    }
+}
+
+/// As TOML writes it, without escapes.
+fn list_of_strings(text: &str) -> Option<Vec<String>> {
     let inside = text.strip_prefix('[')?.strip_suffix(']')?.trim();
     let inside = inside.strip_suffix(',').unwrap_or(inside);
     inside.split(',').map(|item| string(item.trim()).map(str::to_owned)).collect()
 }
 
-pub(super) fn string(text: &str) -> Option<&str> {
+fn string(text: &str) -> Option<&str> {
     let inside = text.strip_prefix('"')?.strip_suffix('"')?;
     (!inside.contains(['"', '\\'])).then_some(inside)
 }

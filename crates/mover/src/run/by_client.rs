@@ -14,8 +14,7 @@ use crate::basin::Evidence;
 use crate::event::Events;
 use crate::failure::{self, Failure, FailureKind, Reason, Result};
 use crate::link::ssh::errand::{
-    ASKS_MAX, Ask, ERRAND_LINE_BYTES_MAX, ErrandProgress, FromDeputy, Limit, Lines, Nothing, Outcome, Said,
-    ToDeputy, What,
+    ASKS_MAX, Ask, ERRAND_LINE_BYTES_MAX, FromDeputy, Limit, Lines, Nothing, Outcome, Said, ToDeputy, What,
 };
 use crate::link::ssh::{self, DialBack, LOGIN_TIMEOUT, Ready};
 use crate::link::{Family, Identity, Pins, ServerTrust, client_config};
@@ -36,6 +35,7 @@ use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use thalweg_wire::message::ErrandCounts;
 
 /// Time for a far mover to be started, where our program may have to be placed there first: two logins, and an upload
 /// over a slow way.
@@ -70,7 +70,7 @@ struct Words {
     /// At most [`ASKS_MAX`].
     asks: VecDeque<Ask>,
     /// How far the copy is by now: what was told before and is not written is of no use any more.
-    progress: Option<ErrandProgress>,
+    progress: Option<ErrandCounts>,
     /// So of where its time goes.
     evidence: Option<FromDeputy>,
     /// Something is being written.
@@ -249,7 +249,7 @@ impl ClientLine {
             let mut last = None;
             loop {
                 let ended = !matches!(is_over.recv_timeout(TELL_EVERY), Err(RecvTimeoutError::Timeout));
-                let now = ErrandProgress::of(&meter);
+                let now = meter.counts();
                 if last != Some(now) {
                     line.unsaid.say(|words| words.progress = Some(now));
                     last = Some(now);
@@ -301,38 +301,6 @@ impl Drop for Telling {
         drop(self.over.take());
         // Its panic was told.
         let _ = self.thread.take().map(JoinHandle::join);
-    }
-}
-
-impl ErrandProgress {
-    /// As it is counted here.
-    pub fn of(meter: &Meter) -> ErrandProgress {
-        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        ErrandProgress {
-            entries_found: count(&meter.entries_found),
-            bytes_found: count(&meter.bytes_found),
-            scan_over: meter.scan_over.load(Ordering::Relaxed),
-            entries_settled: count(&meter.entries_settled),
-            entries_moved: count(&meter.entries_moved),
-            bytes_verified: count(&meter.bytes_verified),
-            bytes_unmoved: count(&meter.bytes_unmoved),
-        }
-    }
-
-    /// Counts it here, as if it were a copy of this machine.
-    pub fn set(&self, meter: &Meter) {
-        for (counter, number) in [
-            (&meter.entries_found, self.entries_found),
-            (&meter.bytes_found, self.bytes_found),
-            (&meter.entries_settled, self.entries_settled),
-            (&meter.entries_moved, self.entries_moved),
-            (&meter.bytes_verified, self.bytes_verified),
-            (&meter.bytes_unmoved, self.bytes_unmoved),
-        ] {
-            counter.store(number, Ordering::Relaxed);
-        }
-        meter.scan_over.store(self.scan_over, Ordering::Relaxed);
-        meter.came(self.bytes_verified);
     }
 }
 
@@ -636,9 +604,9 @@ mod tests {
         drop(telling);
         while there.bytes_verified.load(Ordering::Relaxed) != 7 {
             let FromDeputy::Progress(progress) = heard(&mut lines) else { panic!("no progress") };
-            progress.set(&there);
+            there.count_as(&progress);
         }
-        assert_eq!(ErrandProgress::of(&there), ErrandProgress::of(&meter));
+        assert_eq!(there.counts(), meter.counts());
     }
 
     #[test]

@@ -303,6 +303,25 @@ pub struct Watch {
     pub evidence: Option<EvidenceSink>,
 }
 
+impl Watch {
+    /// Tells that an attempt was lost, and waits until another one is due. `operation`: what it is an attempt of.
+    ///
+    /// # Errors
+    /// `failure` where no other is to be made; `Stopped` if that was asked for meanwhile.
+    pub fn lost(
+        &self,
+        operation: &str,
+        attempts: &mut Attempts,
+        failure: Failure,
+        stop: &Stop,
+    ) -> Result<()> {
+        let again = attempts.failed(&failure, Instant::now(), chance());
+        let Some(pause) = again.filter(|_| !stop.is_asked()) else { return Err(failure) };
+        (self.events)(Event::LinkLost(failure));
+        if stop.pause(pause) { Ok(()) } else { Err(stopped_in(operation)) }
+    }
+}
+
 /// Takes what is known about a copy under way. Called on the thread that waits for it: hands on and returns.
 pub type EvidenceSink = Arc<dyn Fn(&Evidence) + Send + Sync>;
 
@@ -452,12 +471,7 @@ impl Job<'_> {
                 self.attempts.undo(Instant::now());
                 continue;
             }
-            let again = self.attempts.failed(&failure, Instant::now(), chance());
-            let Some(pause) = again.filter(|_| !self.stop.is_asked()) else { return Err(failure) };
-            (self.watch.events)(Event::LinkLost(failure));
-            if !self.stop.pause(pause) {
-                return Err(stopped());
-            }
+            self.watch.lost("copy", &mut self.attempts, failure, self.stop)?;
         }
     }
 
@@ -517,5 +531,10 @@ impl Job<'_> {
 }
 
 fn stopped() -> Failure {
-    Failure::new(FailureKind::Stopped, "copy", "stopped on request; the same command resumes it")
+    stopped_in("copy")
+}
+
+/// Why what is resumed by the same command ended: a stop was asked for. `operation`: what it was.
+pub fn stopped_in(operation: &str) -> Failure {
+    Failure::new(FailureKind::Stopped, operation, "stopped on request; the same command resumes it")
 }

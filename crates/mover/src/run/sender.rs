@@ -1,13 +1,12 @@
 //! The sending side of a transfer at work: a scan thread, and what streams do with the machine's decisions.
 
 use self::likely::Answers;
-use self::removing::{Removes, Removing};
+use self::removing::Removing;
 use self::told::Untold;
 use crate::endpoint::Source;
 use crate::event::{Behind, Event, Events};
 use crate::failure::{self, Failure};
 use crate::link::FrameBuffer;
-use crate::mutex::lock;
 use crate::order;
 use crate::run::party::{Common, Party, State};
 use crate::run::session::payload_max;
@@ -22,9 +21,9 @@ use crate::stage::turn::Gate;
 use crate::stage::{Booking, Stage};
 use crate::transfer::Copy;
 use crate::transfer::sender::{Action, Limits, Next, Progress, Sender, Work};
-use crate::tune::ledbat::{Ledbat, Sample};
+use crate::tune::ledbat::Ledbat;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 use thalweg_wire::Entry;
@@ -33,6 +32,8 @@ use thalweg_wire::message::{
 };
 
 mod sending;
+
+mod rate;
 
 mod scan;
 
@@ -191,115 +192,12 @@ impl SendRun {
         self.lock().machine.streams_at_work()
     }
 
-    /// The rate that it is held to now, in bytes a second.
-    pub fn rate(&self) -> Option<u64> {
-        self.pace.rate()
-    }
-
-    /// The rate that was asked for last, in bytes a second.
-    pub fn asked_rate(&self) -> Option<u64> {
-        self.pace.asked()
-    }
-
-    /// Whether a rate that was asked for is all that it waits for: nothing that is to go is held up by anybody else.
-    pub fn is_paced(&self) -> bool {
-        self.pace.is_waited_for() && self.putting.load(Ordering::Relaxed) == 0
-    }
-
     /// Reads from the source, which [`Transfer::is_reading`] tells meanwhile.
     fn reads<T>(&self, read: impl FnOnce() -> T) -> T {
         self.reading.fetch_add(1, Ordering::Relaxed);
         let result = read();
         self.reading.fetch_sub(1, Ordering::Relaxed);
         result
-    }
-
-    /// What it sent lately, to compare with others of its session. Called once for each sample of the streams.
-    pub fn sent_lately(&self) -> f64 {
-        let sent = self.common.accounts.bytes(Stage::Send);
-        let mut state = lock(&self.sent);
-        let before = std::mem::replace(&mut state.0, sent);
-        // What left a moment ago is acknowledged now.
-        state.1 = state.1 / 2.0 + sent.saturating_sub(before) as f64;
-        state.1
-    }
-
-    /// Whether it is to yield to others.
-    pub fn yields(&self) -> bool {
-        self.common.terms.yields
-    }
-
-    /// Yields to others by what its streams show.
-    pub fn leave_room(&self, sample: &Sample) {
-        let mut ledbat = lock(&self.ledbat);
-        let rate = ledbat.sample(self.clock.now(), sample);
-        tracing::debug!(?sample, queue = ?ledbat.queue(), rate, "yielding");
-        self.pace.leave(Some(rate));
-    }
-
-    /// Yields to nobody: nothing shows what others leave.
-    pub fn leave_all(&self) {
-        self.pace.leave(None);
-    }
-
-    /// Removes source files from now on, each when the destination has it, verified and durable; if lines of a
-    /// receipt are told by now, all when both sides have agreed. In a dry run only tells of them. `removed` counts
-    /// them. Call it before [`SendRun::start`].
-    ///
-    /// # Errors
-    /// If there is no thread to be had.
-    pub fn remove_sources(self: &Arc<Self>, removed: Arc<AtomicU64>) -> failure::Result<()> {
-        if self.common.terms.dry_run {
-            // Each attempt tells of all.
-            removed.store(0, Ordering::Relaxed);
-        }
-        let waits = self.lock().end.tells_lines();
-        self.start_removing(removed, waits, self.events.clone())
-    }
-
-    fn start_removing(
-        self: &Arc<Self>,
-        removed: Arc<AtomicU64>,
-        waits: bool,
-        events: Events,
-    ) -> failure::Result<()> {
-        let (waking, aborting) = (Arc::downgrade(self), Arc::downgrade(self));
-        let dry_run = self.common.terms.dry_run;
-        let by = Removes { source: self.source.clone(), events, dry_run, waits, removed };
-        let wakes = move || {
-            if let Some(run) = waking.upgrade() {
-                run.common.notify();
-            }
-        };
-        let on_panic = move |failure| {
-            if let Some(run) = aborting.upgrade() {
-                run.abort(failure);
-            }
-        };
-        let removing = Removing::start(by, wakes, on_panic)?;
-        self.lock().machine.tell_redundant();
-        let _ = self.removing.set(removing);
-        Ok(())
-    }
-
-    /// Removes the rest of the source files that may go, until somebody asks for a stop: both sides have agreed. What
-    /// became of all of them.
-    pub fn finish_removing(&self, is_stopped: &dyn Fn() -> bool) -> Sources {
-        self.removing.get().map_or_else(Sources::default, |removing| removing.finish(is_stopped))
-    }
-
-    /// As [`SendRun::finish_removing`], where both sides will not agree: without those that wait for that.
-    pub fn drain_removing(&self, is_stopped: &dyn Fn() -> bool) {
-        if let Some(removing) = self.removing.get() {
-            removing.drain(is_stopped);
-        }
-    }
-
-    /// Removes no more source files, from when this returns on.
-    pub fn stop_removing(&self) {
-        if let Some(removing) = self.removing.get() {
-            removing.stop();
-        }
     }
 
     /// Starts the scan on a thread of its own. If that panics, the transfer fails.
@@ -622,310 +520,4 @@ impl Transfer for SendRun {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::endpoint::synthetic::NoiseSource;
-    use std::cell::Cell;
-    use std::sync::atomic::AtomicUsize;
-    use thalweg_wire::EntryId;
-    use thalweg_wire::frame::Inner;
-    use thalweg_wire::message::{Outcome, Want};
-
-    struct Nobody;
-
-    impl Outbox for Nobody {
-        fn say(&self, _: TransferNumber, _: TransferMessage) {}
-        fn work(&self) {}
-    }
-
-    struct Nowhere;
-
-    impl Outlet for Nowhere {
-        fn put(&mut self, _: &mut FrameBuffer, _: usize, _: &Inner) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    /// An outbox behind which so many bytes wait, and which counts what is said.
-    #[derive(Clone, Default)]
-    struct Waiting {
-        bytes: Arc<AtomicUsize>,
-        said: Arc<AtomicUsize>,
-    }
-
-    impl Waiting {
-        /// Nobody takes anything, or everything is taken.
-        fn set_taken(&self, is_taken: bool) {
-            self.bytes.store(if is_taken { 0 } else { usize::MAX }, Ordering::SeqCst);
-        }
-
-        fn said(&self) -> usize {
-            self.said.load(Ordering::SeqCst)
-        }
-    }
-
-    impl Outbox for Waiting {
-        fn say(&self, _: TransferNumber, _: TransferMessage) {
-            self.said.fetch_add(1, Ordering::SeqCst);
-        }
-
-        fn work(&self) {}
-
-        fn queued_bytes(&self) -> usize {
-            self.bytes.load(Ordering::SeqCst)
-        }
-    }
-
-    /// A stream that is lost when it was asked for that so many times.
-    struct Cut(Cell<u32>);
-
-    impl Outlet for Cut {
-        fn put(&mut self, _: &mut FrameBuffer, _: usize, _: &Inner) -> io::Result<()> {
-            panic!("nothing is sent on it");
-        }
-
-        fn is_over(&self) -> bool {
-            let left = self.0.get();
-            self.0.set(left.saturating_sub(1));
-            left == 0
-        }
-    }
-
-    /// A sender of two small files that wait to be wanted.
-    fn run(terms: &Terms) -> Arc<SendRun> {
-        run_of(2, terms, Limits::for_path(terms, None))
-    }
-
-    fn run_of(files: u64, terms: &Terms, limits: Limits) -> Arc<SendRun> {
-        let run = not_scanned(files, terms, limits, Box::new(Nobody));
-        run.scan();
-        run
-    }
-
-    fn not_scanned(files: u64, terms: &Terms, limits: Limits, outbox: Box<dyn Outbox>) -> Arc<SendRun> {
-        let source = Arc::new(NoiseSource { bytes: files << 10, file_bytes: 1 << 10 });
-        let events = crate::event::nobody();
-        let run = SendRun::new(TransferNumber(0), source, terms.clone(), limits, outbox, events);
-        run.stream_up(0);
-        run
-    }
-
-    /// Sends one of them; how many frames a rate was asked about so far.
-    fn frames_paced(run: &SendRun, lane: &mut SendLane, entry: u64) -> u64 {
-        run.hear(TransferMessage::Want(vec![(EntryId(entry), Want::Whole)])).unwrap();
-        assert!(matches!(run.work(lane, &mut Nowhere).unwrap(), Did::Work));
-        run.own_accounts().stage(Stage::Pace as u8).items
-    }
-
-    #[test]
-    fn a_rate_that_is_set_while_a_copy_runs_holds_though_it_began_without_one() {
-        let terms = Terms::of(4 << 20, 1 << 20);
-        let run = run(&terms);
-        let mut lane = SendLane::new(0, &terms).unwrap();
-        assert_eq!(frames_paced(&run, &mut lane, 0), 0);
-        run.steer(&Steer { rate_bytes_per_s: Some(1 << 30), ..Steer::default() });
-        assert_eq!(frames_paced(&run, &mut lane, 1), 1);
-    }
-
-    #[test]
-    fn a_stream_that_is_lost_while_it_waits_for_its_turn_sends_nothing() {
-        let terms = Terms::of(4 << 20, 1 << 20);
-        let run = run(&terms);
-        let mut lane = SendLane::new(0, &terms).unwrap();
-        run.steer(&Steer { rate_bytes_per_s: Some(1), ..Steer::default() });
-        assert_eq!(frames_paced(&run, &mut lane, 0), 1);
-        run.hear(TransferMessage::Want(vec![(EntryId(1), Want::Whole)])).unwrap();
-        let lost = run.work(&mut lane, &mut Cut(Cell::new(1))).map(drop).map_err(|error| error.kind());
-        assert_eq!(lost, Err(io::ErrorKind::BrokenPipe));
-        assert_eq!(run.own_accounts().stage(Stage::Pace as u8).items, 1);
-    }
-
-    /// A stream that is held to a share.
-    struct Held;
-
-    impl Outlet for Held {
-        fn put(&mut self, _: &mut FrameBuffer, _: usize, _: &Inner) -> io::Result<()> {
-            Ok(())
-        }
-
-        fn wait_for_share(&mut self, bytes: u64, goes_on: &mut dyn FnMut() -> bool) -> bool {
-            assert!(bytes > 0 && goes_on());
-            true
-        }
-    }
-
-    #[test]
-    fn what_waits_for_a_share_is_booked_as_that() {
-        let terms = Terms::of(4 << 20, 1 << 20);
-        let run = run(&terms);
-        let mut lane = SendLane::new(0, &terms).unwrap();
-        run.hear(TransferMessage::Want(vec![(EntryId(0), Want::Whole)])).unwrap();
-        assert!(matches!(run.work(&mut lane, &mut Held).unwrap(), Did::Work));
-        let accounts = run.own_accounts();
-        assert_eq!(accounts.stage(Stage::Limit as u8).items, 1);
-        assert_eq!(accounts.stage(Stage::Limit as u8).bytes, 1 << 10);
-        assert_eq!(accounts.limit, None);
-    }
-
-    /// A stream that is lost while it is held to a share.
-    struct HeldThenLost<'a> {
-        run: &'a SendRun,
-        is_lost: bool,
-    }
-
-    impl Outlet for HeldThenLost<'_> {
-        fn put(&mut self, _: &mut FrameBuffer, _: usize, _: &Inner) -> io::Result<()> {
-            panic!("nothing goes on it any more")
-        }
-
-        fn is_over(&self) -> bool {
-            self.is_lost
-        }
-
-        fn wait_for_share(&mut self, _: u64, goes_on: &mut dyn FnMut() -> bool) -> bool {
-            std::thread::sleep(Duration::from_millis(1));
-            assert!(goes_on());
-            let limit = self.run.own_accounts().stage(Stage::Limit as u8);
-            assert!(limit.busy_nanos > 0, "it is told while it waits");
-            self.is_lost = true;
-            true
-        }
-    }
-
-    #[test]
-    fn a_wait_for_a_share_is_booked_as_it_goes_and_not_lost_with_its_stream() {
-        let terms = Terms::of(4 << 20, 1 << 20);
-        let run = run(&terms);
-        let mut lane = SendLane::new(0, &terms).unwrap();
-        run.hear(TransferMessage::Want(vec![(EntryId(0), Want::Whole)])).unwrap();
-        let mut held = HeldThenLost { run: &run, is_lost: false };
-        let lost = run.work(&mut lane, &mut held).map(drop).map_err(|error| error.kind());
-        assert_eq!(lost, Err(io::ErrorKind::BrokenPipe));
-        let limit = run.own_accounts().stage(Stage::Limit as u8);
-        assert!(limit.busy_nanos > 0);
-        assert_eq!((limit.items, limit.bytes), (0, 0), "nothing went");
-    }
-
-    #[test]
-    fn a_stream_that_was_lost_and_whose_thread_has_not_seen_it_takes_no_work() {
-        let terms = Terms::of(4 << 20, 1 << 20);
-        let run = run(&terms);
-        let mut lane = SendLane::new(0, &terms).unwrap();
-        run.hear(TransferMessage::Want(vec![(EntryId(0), Want::Whole)])).unwrap();
-        // Another has its number by now: what was taken for it would be that one's.
-        assert!(matches!(run.work(&mut lane, &mut Cut(Cell::new(0))), Ok(Did::Nothing(None))));
-        assert!(matches!(run.work(&mut lane, &mut Nowhere), Ok(Did::Work)), "it is there for the other");
-    }
-
-    /// One file in each block of the receipt takes its time, the others do not.
-    #[test]
-    fn the_scan_waits_while_too_much_is_settled_behind_what_is_not() {
-        let terms = Terms::of(4 << 20, 1 << 20);
-        let run = run_of(1024, &terms, Limits { receipt_bytes: 50_000, ..Limits::for_path(&terms, None) });
-        let has_room = || {
-            let state = run.lock();
-            state.machine.has_room(state.end.held_bytes())
-        };
-        let settle = |ids: Vec<u64>| {
-            let outcome = Outcome::Done { digest: None, losses: Vec::new() };
-            let settled = ids.into_iter().map(|id| (EntryId(id), outcome.clone())).collect();
-            run.hear(TransferMessage::Settled(settled)).unwrap();
-        };
-        settle((1..100).collect());
-        assert!(has_room());
-        settle((100..1024).filter(|id| *id != 512).collect());
-        assert!(!has_room());
-        settle(vec![512]);
-        settle(vec![0]);
-        assert!(has_room());
-    }
-
-    #[test]
-    fn what_is_offered_again_waits_for_a_peer_that_takes_nothing() {
-        let (terms, outbox) = (Terms::of(4 << 20, 1 << 20), Waiting::default());
-        let run = not_scanned(2, &terms, Limits::for_path(&terms, None), Box::new(outbox.clone()));
-        run.scan();
-        let before = outbox.said();
-        outbox.set_taken(false);
-        run.link_up();
-        run.tick();
-        assert_eq!(outbox.said(), before);
-        outbox.set_taken(true);
-        run.tick();
-        let after = outbox.said();
-        assert!(after > before);
-        // What waited for a link is not said to the next one.
-        outbox.set_taken(false);
-        run.link_up();
-        run.link_lost();
-        outbox.set_taken(true);
-        run.tick();
-        assert_eq!(outbox.said(), after);
-    }
-
-    #[test]
-    fn the_scan_waits_for_a_peer_that_takes_nothing() {
-        let (terms, outbox) = (Terms::of(4 << 20, 1 << 20), Waiting::default());
-        let run = not_scanned(1024, &terms, Limits::for_path(&terms, None), Box::new(outbox.clone()));
-        outbox.set_taken(false);
-        let scanning = {
-            let run = run.clone();
-            std::thread::spawn(move || run.scan())
-        };
-        // Long enough for all of them, if it did not wait.
-        std::thread::sleep(Duration::from_millis(200));
-        assert!(run.progress().entries_offered < 1024);
-        outbox.set_taken(true);
-        run.tick();
-        scanning.join().unwrap();
-        assert_eq!(run.progress().entries_offered, 1024);
-    }
-
-    #[test]
-    fn the_scan_waits_while_who_hears_of_what_settles_is_behind() {
-        let terms = Terms::of(4 << 20, 1 << 20);
-        let run = not_scanned(1024, &terms, Limits::for_path(&terms, None), Box::new(Nobody));
-        let is_behind = Arc::new(AtomicBool::new(true));
-        let asked = is_behind.clone();
-        run.keep_pace_with(Arc::new(move || asked.load(Ordering::SeqCst)));
-        let scanning = {
-            let run = run.clone();
-            std::thread::spawn(move || run.scan())
-        };
-        // Long enough for all of them, if it did not wait.
-        std::thread::sleep(Duration::from_millis(200));
-        assert_eq!(run.progress().entries_offered, 0);
-        assert!(!run.awaits_peer(), "nobody is to blame");
-        is_behind.store(false, Ordering::SeqCst);
-        scanning.join().unwrap();
-        assert_eq!(run.progress().entries_offered, 1024);
-    }
-
-    #[test]
-    fn a_stream_of_a_link_that_was_replaced_counts_once() {
-        let run = run(&Terms::of(4 << 20, 1 << 20));
-        let threads = || run.common.accounts.threads(Stage::Read);
-        run.link_up();
-        run.stream_up(0);
-        run.stream_up(0);
-        assert_eq!(threads(), 1);
-        run.stream_lost(0);
-        // Its thread saw the end later than the session.
-        run.stream_lost(0);
-        (0..2).for_each(|stream| run.stream_up(stream));
-        assert_eq!(threads(), 2);
-        // One that is not to take work stands by.
-        run.steer(&Steer { streams: Some(1), ..Steer::default() });
-        assert_eq!(threads(), 1);
-        run.stream_up(2);
-        assert_eq!(threads(), 1);
-    }
-
-    #[test]
-    fn who_yields_is_held_to_what_others_leave_though_no_rate_was_asked_for() {
-        let terms = Terms { yields: true, ..Terms::of(4 << 20, 1 << 20) };
-        let run = run(&terms);
-        let mut lane = SendLane::new(0, &terms).unwrap();
-        assert_eq!(frames_paced(&run, &mut lane, 0), 1);
-    }
-}
+mod tests;

@@ -1,9 +1,7 @@
-//! Homes, clocks and services of tests' own.
+//! Homes and clocks of tests' own.
 
 use crate::options::{Options, Surroundings};
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -68,75 +66,4 @@ impl Home {
         let agent = ureq::Agent::new_with_config(ureq::Agent::config_builder().proxy(None).build());
         super::Credentials::of(&settled, self.surroundings(), agent)
     }
-}
-
-/// What a service was asked.
-#[derive(Debug, Clone)]
-pub(crate) struct Asked {
-    /// Method and path.
-    pub(crate) line: String,
-    /// Names in lower case.
-    pub(crate) headers: BTreeMap<String, String>,
-    pub(crate) body: String,
-}
-
-/// A service on loopback, until the program ends.
-pub(crate) struct Service {
-    address: SocketAddr,
-    asked: Arc<Mutex<Vec<Asked>>>,
-}
-
-impl Service {
-    /// One that answers with a status and a body.
-    pub(crate) fn start(answer: impl Fn(&Asked) -> (u16, String) + Send + Sync + 'static) -> Service {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
-        let (answer, log) = (Arc::new(answer), Arc::clone(&asked));
-        std::thread::spawn(move || {
-            for connection in listener.incoming().flatten() {
-                let (answer, log) = (Arc::clone(&answer), Arc::clone(&log));
-                std::thread::spawn(move || serve(connection, &*answer, &log));
-            }
-        });
-        Service { address, asked }
-    }
-
-    pub(crate) fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.address)
-    }
-
-    pub(crate) fn asked(&self) -> Vec<Asked> {
-        lock(&self.asked).clone()
-    }
-}
-
-/// Answers one request. Whoever asks goes away when he likes.
-fn serve(mut connection: TcpStream, answer: &dyn Fn(&Asked) -> (u16, String), log: &Mutex<Vec<Asked>>) {
-    let mut reader = BufReader::new(connection.try_clone().unwrap());
-    let mut line = String::new();
-    if reader.read_line(&mut line).is_err() || line.is_empty() {
-        return;
-    }
-    let line = line.trim_end().trim_end_matches(" HTTP/1.1").to_owned();
-    let mut headers = BTreeMap::new();
-    loop {
-        let mut header = String::new();
-        if reader.read_line(&mut header).is_err() {
-            return;
-        }
-        let Some((name, value)) = header.trim_end().split_once(':') else { break };
-        headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
-    }
-    let length = headers.get("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
-    let mut body = vec![0; length];
-    if reader.read_exact(&mut body).is_err() {
-        return;
-    }
-    let asked = Asked { line, headers, body: String::from_utf8(body).unwrap() };
-    lock(log).push(asked.clone());
-    let (status, body) = answer(&asked);
-    let length = body.len();
-    let head = format!("HTTP/1.1 {status} Told\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
-    let _ = connection.write_all((head + &body).as_bytes());
 }

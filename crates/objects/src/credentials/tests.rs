@@ -1,10 +1,11 @@
 //! The chain as a whole: homes, environments and clocks of tests' own, services on loopback.
 
-use super::testing::{Asked, Home, Service};
+use super::testing::Home;
 use super::*;
 use crate::options::Options;
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use thalweg_mover::testing::{Asked, Service};
 
 const PROFILE_A: &str = "[profile a]\naws_access_key_id = PROFILE\naws_secret_access_key = canary-profile\n";
 
@@ -262,7 +263,7 @@ fn a_platform_in_clear_that_is_none_is_not_asked() {
 #[test]
 fn a_platform_that_cannot_at_present_is_asked_again_and_one_that_refuses_is_not() {
     let mut home = Home::new();
-    let status = Arc::new(Mutex::new(vec![503, 500, 200]));
+    let status = Arc::new(Mutex::new(vec![503_u16, 500, 200]));
     let answers = Arc::clone(&status);
     let service = Service::start(move |_| {
         let mut answers = lock(&answers);

@@ -98,7 +98,7 @@ pub(super) struct Frames {
 
 impl Default for Frames {
     fn default() -> Frames {
-        let lost = BTreeMap::from(LOSSES.map(|reason| (word(reason), 0)));
+        let lost = BTreeMap::from(LOSSES.map(|reason| (reason.name(), 0)));
         Frames { channels: BTreeMap::new(), taken: 0, lost }
     }
 }
@@ -117,7 +117,7 @@ impl Frames {
                 self.taken += since(before.taken, counts.taken);
                 for (reason, lost) in &counts.lost {
                     let before = before.lost.get(reason).copied().unwrap_or(0);
-                    *self.lost.entry(word(*reason)).or_default() += since(before, *lost);
+                    *self.lost.entry(reason.name()).or_default() += since(before, *lost);
                 }
             }
             self.channels.insert(key, counts);
@@ -138,16 +138,6 @@ const LOSSES: [LossReason; 5] = [
     LossReason::HubRestart,
     LossReason::Damaged,
 ];
-
-fn word(reason: LossReason) -> &'static str {
-    match reason {
-        LossReason::Dropped => "dropped",
-        LossReason::Superseded => "superseded",
-        LossReason::Forgotten => "forgotten",
-        LossReason::HubRestart => "hub-restart",
-        LossReason::Damaged => "damaged",
-    }
-}
 
 /// The room of all exports.
 #[derive(Default)]

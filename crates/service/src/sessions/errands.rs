@@ -31,7 +31,6 @@ use thalweg_mover::endpoint::{Destination, Source};
 use thalweg_mover::event::Event;
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::filter::Filter;
-use thalweg_mover::link::ssh::errand::ErrandProgress;
 use thalweg_mover::link::{Fingerprint, Identity, ServerTrust, client_config};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::plan;
@@ -570,7 +569,7 @@ fn attend(
             Next::Told(what) => say(*what),
             Next::Nothing => Ok(()),
         };
-        let (now, since) = (counts_of(meter), told_at.elapsed());
+        let (now, since) = (meter.counts(), told_at.elapsed());
         if !is_left && (now != told && since >= LOOK_AGAIN || since >= ALIVE_EVERY) {
             (told, told_at) = (now, Instant::now());
             heard = heard.and_then(|()| say(ErrandTold::Counts(now)));
@@ -598,19 +597,6 @@ fn look_at_room(kept: &Mutex<Option<KeptFree>>, meter: &Meter, telling: &Telling
         }
     }
     None
-}
-
-fn counts_of(meter: &Meter) -> ErrandCounts {
-    let now = ErrandProgress::of(meter);
-    ErrandCounts {
-        entries_found: now.entries_found,
-        bytes_found: now.bytes_found,
-        scan_over: now.scan_over,
-        entries_settled: now.entries_settled,
-        entries_moved: now.entries_moved,
-        bytes_verified: now.bytes_verified,
-        bytes_unmoved: now.bytes_unmoved,
-    }
 }
 
 /// Source and destination, for people: of the one here a place of an export.

@@ -7,11 +7,9 @@ use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed2551
 use jsonwebtoken::jwk::Jwk;
 use jsonwebtoken::{EncodingKey, Header, encode};
 use serde_json::json;
-use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use thalweg_mover::testing::{Answer, Asked, Service};
 use thalweg_sys::clock::unix_seconds;
 
 const AUDIENCE: &str = "https://data.example.org";
@@ -58,22 +56,22 @@ type Answers = Mutex<(Option<Vec<u8>>, Option<Vec<u8>>)>;
 struct Issuer {
     url: String,
     answers: Arc<Answers>,
-    asked: Arc<AtomicUsize>,
+    service: Service,
 }
 
 impl Issuer {
     fn new(keys: &[&Key]) -> Issuer {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let (answers, asked) = (Arc::<Answers>::default(), Arc::<AtomicUsize>::default());
-        let (told, counts) = (answers.clone(), asked.clone());
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let (told, counts) = (told.clone(), counts.clone());
-                std::thread::spawn(move || serve(stream, &told, &counts));
-            }
+        let answers = Arc::<Answers>::default();
+        let told = answers.clone();
+        let service = Service::start(move |asked| {
+            let (document, keys) = told.lock().unwrap().clone();
+            let Some(body) = (if is_discovery(asked) { document } else { keys }) else {
+                std::thread::sleep(Duration::from_secs(60));
+                return Answer::HangsUp;
+            };
+            Answer::new(200, body)
         });
-        let issuer = Issuer { url, answers, asked };
+        let issuer = Issuer { url: service.url(""), answers, service };
         issuer.calls_itself(&issuer.url, &format!("{}/keys", issuer.url));
         issuer.has(keys);
         issuer
@@ -91,7 +89,7 @@ impl Issuer {
 
     /// How often its keys were asked for.
     fn asked(&self) -> usize {
-        self.asked.load(Ordering::SeqCst)
+        self.service.asked().iter().filter(|asked| !is_discovery(asked)).count()
     }
 
     fn provider(&self) -> Provider {
@@ -103,29 +101,8 @@ impl Issuer {
     }
 }
 
-fn serve(mut stream: TcpStream, answers: &Answers, asked: &AtomicUsize) {
-    let mut reader = BufReader::new(stream.try_clone().unwrap());
-    let mut line = String::new();
-    while reader.read_line(&mut line).is_ok_and(|read| read > 0) {
-        let is_discovery = line.starts_with("GET /.well-known/openid-configuration ");
-        let mut head = String::new();
-        while reader.read_line(&mut head).is_ok_and(|read| read > 2) {
-            head.clear();
-        }
-        if !is_discovery {
-            asked.fetch_add(1, Ordering::SeqCst);
-        }
-        let (document, keys) = answers.lock().unwrap().clone();
-        let Some(body) = (if is_discovery { document } else { keys }) else {
-            std::thread::sleep(Duration::from_secs(60));
-            return;
-        };
-        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
-        if stream.write_all(&[head.as_bytes(), &body].concat()).is_err() {
-            return;
-        }
-        line.clear();
-    }
+fn is_discovery(asked: &Asked) -> bool {
+    asked.path() == "/.well-known/openid-configuration"
 }
 
 fn why(refused: std::result::Result<Checked, NotGood>) -> String {

@@ -3,34 +3,28 @@
 use super::*;
 use serde_json::json;
 use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
+use thalweg_mover::testing::{Answer, Service};
 
 /// Statuses and bodies.
 type Answers = Arc<Mutex<VecDeque<(u16, String)>>>;
 
-/// What was asked: paths, and forms behind a space.
-type Heard = Arc<Mutex<Vec<String>>>;
-
 struct Issuer {
     url: String,
     answers: Answers,
-    heard: Heard,
+    service: Service,
 }
 
 impl Issuer {
     fn new() -> Issuer {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let (answers, heard) = (Answers::default(), Heard::default());
-        let (told, hears) = (answers.clone(), heard.clone());
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                answer(stream, &told, &hears);
-            }
+        let answers = Answers::default();
+        let told = answers.clone();
+        let service = Service::start(move |asked| {
+            let (status, body) = told.lock().unwrap().pop_front().unwrap_or((500, String::new()));
+            let answer = Answer::new(status, body);
+            if status == 302 { answer.with("location", format!("{}/elsewhere", asked.here)) } else { answer }
         });
-        Issuer { url, answers, heard }
+        Issuer { url: service.url(""), answers, service }
     }
 
     fn will_answer(&self, status: u16, body: &Value) {
@@ -59,38 +53,16 @@ impl Issuer {
         })
     }
 
+    /// The path that was asked last, and the form behind a space.
     fn last_heard(&self) -> String {
-        self.heard.lock().unwrap().last().cloned().unwrap_or_default()
+        let asked = self.service.asked();
+        asked.last().map(|asked| format!("{} {}", asked.path(), asked.body)).unwrap_or_default()
     }
 
     /// Whether somebody went where an answer of 302 leads.
     fn led_elsewhere(&self) -> bool {
-        self.heard.lock().unwrap().iter().any(|heard| heard.starts_with("/elsewhere"))
+        self.service.asked().iter().any(|asked| asked.path().starts_with("/elsewhere"))
     }
-}
-
-/// One question on one connection.
-fn answer(mut stream: TcpStream, answers: &Answers, heard: &Heard) {
-    let mut reader = BufReader::new(stream.try_clone().unwrap());
-    let (mut first, mut line, mut length) = (String::new(), String::new(), 0);
-    let _ = reader.read_line(&mut first);
-    while reader.read_line(&mut line).is_ok_and(|read| read > 2) {
-        if let Some(told) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-            length = told.trim().parse().unwrap();
-        }
-        line.clear();
-    }
-    let mut form = vec![0; length];
-    reader.read_exact(&mut form).unwrap();
-    let path = first.split(' ').nth(1).unwrap_or_default();
-    heard.lock().unwrap().push(format!("{path} {}", String::from_utf8_lossy(&form)));
-    let (status, body) = answers.lock().unwrap().pop_front().unwrap_or((500, String::new()));
-    let (length, here) = (body.len(), stream.local_addr().unwrap());
-    let leads = if status == 302 { format!("location: http://{here}/elsewhere\r\n") } else { String::new() };
-    let _ = write!(
-        stream,
-        "HTTP/1.1 {status} .\r\nconnection: close\r\n{leads}content-length: {length}\r\n\r\n{body}"
-    );
 }
 
 fn error(name: &str) -> Value {

@@ -227,8 +227,10 @@ impl Errand {
     }
 }
 
-/// How far an errand's copy is.
+/// How far an errand's copy is: the counters of its meter. A deputy that ssh started tells them as JSON, where one that
+/// is missing is zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(default)]
 pub struct ErrandCounts {
     /// Entries found so far.
     pub entries_found: u64,

@@ -260,7 +260,7 @@ impl Between {
             Told::Evidence(evidence) => published.tell(&evidence, meter),
             Told::Progress(progress) => {
                 relay.begun();
-                progress.set(meter);
+                meter.count_as(&progress);
             }
         };
         let ended = self.errand.run(self.given(hears), how, state, &told, stop);

@@ -20,7 +20,7 @@ use thalweg_client::far_movers::How;
 use thalweg_client::frames::files::{FrameFiles, Recovered};
 use thalweg_client::frames::{
     self, ConsumerReport, Delivery, Frame, FramePolicy, Hub, HubWishes, LossReason, LostRange, Receiver,
-    ReceiverWishes, SetReport, framed, reason_name,
+    ReceiverWishes, SetReport, framed,
 };
 use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
 use thalweg_mover::run::copy::Stop;
@@ -357,7 +357,7 @@ fn exit_of(policy: FramePolicy, report: &ConsumerReport, incomplete: u64) -> Exi
 }
 
 fn tell_lost(teller: Teller, lost: &LostRange) {
-    let reason = reason_name(lost.reason);
+    let reason = lost.reason.name();
     let event = json!({
         "event": "lost", "producer": lost.producer.as_str(), "first": lost.first, "end": lost.end, "reason": reason,
     });

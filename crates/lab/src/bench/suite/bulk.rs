@@ -2,15 +2,14 @@
 //! (000 sections III-B.2 and IV, Figs 5 and 8).
 
 use super::{
-    MIB, OVER_A_PATH, Suite, Takes, VERIFIED, Values, bytes, encrypted, of_copy, path_wish, rtts_left_out,
-    scaled, seconds, size, testbed_kind,
+    MIB, OVER_A_PATH, Suite, Takes, VERIFIED, Values, bytes, encrypted, kind_of_paths, of_copy, paths_by_rtt,
+    rtts_left_out, scaled, seconds, size,
 };
 use crate::bench::network::{PathWish, Testbed};
-use crate::bench::record::{PathKind, Sample};
+use crate::bench::record::Sample;
 use crate::bench::{Bench, Prepared, Wishes};
 use crate::dataset;
 use crate::testbed::spec::TUNED;
-use std::time::Duration;
 use thalweg_mover::endpoint::dataset::DatasetSpec;
 use thalweg_mover::failure::{Failure, FailureKind, MEASURE, Result};
 
@@ -97,22 +96,13 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
         let cause = "no set of files has room in this --budget: at least 1KiB";
         return Err(Failure::new(FailureKind::Usage, MEASURE, cause));
     }
-    let path = match wishes.rtts[..] {
-        [] => PathKind::Loopback,
-        [rtt] => testbed_kind(&path_wish(wishes, rtt, RATE_BITS_PER_S)),
-        _ => PathKind::Testbed {
-            rtt_s: None,
-            rate_bits_per_s: Some(wishes.rate_bits_per_s.unwrap_or(RATE_BITS_PER_S)),
-            loss: wishes.losses.first().copied(),
-            mtu_bytes: crate::bench::network::MTU_BYTES,
-        },
-    };
-    if !wishes.rtts.is_empty() {
+    let paths = paths_by_rtt(wishes, RATE_BITS_PER_S);
+    if !paths.is_empty() {
         Testbed::check()?;
     }
     let most = sets.iter().map(|set| set.file_bytes * set.files).max().unwrap_or(0);
     Ok(Prepared {
-        path,
+        path: kind_of_paths(&paths),
         encryption: encrypted(),
         verification: VERIFIED.to_owned(),
         changes: vec![
@@ -138,8 +128,8 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     for (what, why) in left_out(bench.wishes) {
         bench.leave_out(&what, &why)?;
     }
-    let wish = |rtt: &Duration| PathWish { rtt: *rtt, ..path_wish(bench.wishes, *rtt, RATE_BITS_PER_S) };
-    let mut paths: Vec<Option<PathWish>> = bench.wishes.rtts.iter().map(|rtt| Some(wish(rtt))).collect();
+    let paths = paths_by_rtt(bench.wishes, RATE_BITS_PER_S);
+    let mut paths: Vec<Option<PathWish>> = paths.into_iter().map(Some).collect();
     let first = paths.first().copied().flatten();
     let testbed = first.map(|path| Testbed::up(&bench.workspace, "sweep", &path, TUNED)).transpose()?;
     let (client, server) = testbed.as_ref().map(|testbed| (&testbed.left, &testbed.right)).unzip();

@@ -7,11 +7,11 @@
 //! when they are there from the beginning and are copied.
 
 use super::{
-    MIB, OVER_A_PATH, Suite, Takes, Values, bytes, encrypted, of_copy, path_wish, scaled, seconds, size,
-    testbed_kind,
+    MIB, OVER_A_PATH, Suite, Takes, Values, bytes, encrypted, kind_of_paths, of_copy, paths_by_rtt, scaled,
+    seconds, size,
 };
 use crate::bench::network::{PathWish, Testbed};
-use crate::bench::record::{PathKind, Sample};
+use crate::bench::record::Sample;
 use crate::bench::workspace::Copied;
 use crate::bench::{Bench, Prepared, Wishes};
 use crate::dataset;
@@ -104,8 +104,7 @@ fn sets(budget_bytes: u64, files_max: u64) -> Vec<Set> {
 }
 
 fn paths(wishes: &Wishes) -> Vec<PathWish> {
-    let path = |rtt: &Duration| PathWish { rtt: *rtt, ..path_wish(wishes, *rtt, RATE_BITS_PER_S) };
-    wishes.rtts.iter().map(path).collect()
+    paths_by_rtt(wishes, RATE_BITS_PER_S)
 }
 
 /// Half of the line: what is measured is lag, not how fast a queue grows.
@@ -130,16 +129,7 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
         return Err(Failure::new(FailureKind::Unsupported, MEASURE, cause));
     }
     Ok(Prepared {
-        path: match paths[..] {
-            [] => PathKind::Loopback,
-            [path] => testbed_kind(&path),
-            [first, ..] => PathKind::Testbed {
-                rtt_s: None,
-                rate_bits_per_s: Some(first.rate_bits_per_s),
-                loss: Some(first.loss),
-                mtu_bytes: first.mtu_bytes,
-            },
-        },
+        path: kind_of_paths(&paths),
         encryption: encrypted(),
         verification: "a digest of every segment before it is written; whole files compared with their seed"
             .to_owned(),

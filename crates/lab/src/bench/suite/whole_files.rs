@@ -10,17 +10,14 @@
 //!
 //! 001 sends a file again that was damaged. Here that ends the suite: nothing damages any.
 
-use super::files::{Set, sets};
 use super::{
-    MIB, OVER_A_PATH, Suite, Takes, VERIFIED, Values, count, encrypted, scaled, size, testbed_kind, words,
+    MIB, OVER_A_PATH, Suite, Takes, VERIFIED, Values, count, encrypted, scaled, sets, testbed_kind, words,
 };
 use crate::bench::network::{Host, PathWish, Testbed};
 use crate::bench::record::{Quantity, Sample};
 use crate::bench::workspace::{Daemon, Workspace};
 use crate::bench::{Bench, Prepared, Wishes, stopped};
-use crate::dataset;
 use crate::plot::unit::Unit;
-use crate::testbed::spec::TUNED;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -83,20 +80,14 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
     Testbed::check()?;
     let (path, counts) = (path(wishes), counts(wishes.files_max()));
     let check = Unit::BitsPerS.show(check_bits_per_s(&path));
-    let changes = vec![
-        scaled("data", "1.2 TiB (001 section 5)", {
-            let all = size(SUITE.budget_bytes(wishes));
-            format!("{all}, and two thirds of that in some of the numbers of files")
-        }),
-        scaled("files", "128 to 8192, 64 to 128 at once", {
-            format!("{} to {}, one at a time", counts[0], counts[counts.len() - 1])
-        }),
+    let mut changes = sets::changes(&counts, "one at a time", SUITE.budget_bytes(wishes));
+    changes.extend([
         scaled("line", "100 Gbit/s", format!("{} Gbit/s", path.rate_bits_per_s as f64 / 1e9)),
         scaled("mover", "processes that live on (001 section 4)", "a command for each file".to_owned()),
         scaled("check", "as fast as storage and processors of both sides are", {
             format!("no faster than {check}: {CHECK_OVER_LINE} times what the line carries")
         }),
-    ];
+    ]);
     Ok(Prepared {
         path: testbed_kind(&path),
         encryption: encrypted(),
@@ -108,46 +99,32 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
 }
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {
-    let (budget_bytes, seed) = (bench.budget_bytes(), bench.wishes.seed());
-    let sets = sets(&counts(bench.wishes.files_max()), budget_bytes);
-    bench.workspace.needs(sets.iter().map(|set| set.bytes).sum::<u64>() + budget_bytes)?;
-    for set in &sets {
-        dataset::make(&bench.workspace.path(&set.name()), &set.spec(seed))?;
-    }
-    let path = path(bench.wishes);
+    let wishes = bench.wishes;
+    let (path, counts) = (path(wishes), counts(wishes.files_max()));
     let check_bits_per_s = check_bits_per_s(&path);
-    let testbed = Testbed::up(&bench.workspace, "whole-files", &path, TUNED)?;
-    let daemon = bench.workspace.daemon(Some(&testbed.right))?;
-    bench.take_turns(sets, |bench, _, set| {
-        let workspace = &bench.workspace;
-        let spec = set.spec(seed);
-        for directory in spec.directories() {
-            let made = daemon.path("copy").join(directory);
+    sets::measure(bench, &counts, &path, |turn| {
+        let copy = turn.daemon.path("copy");
+        for directory in turn.spec.directories() {
+            let made = copy.join(directory);
             fs::create_dir_all(&made).map_err(|error| at_path(of_io("make a directory", &error), &made))?;
         }
-        workspace.settle()?;
+        turn.workspace.settle()?;
         let mover = Mover {
-            workspace,
-            client: &testbed.left,
-            daemon: &daemon,
+            workspace: turn.workspace,
+            client: &turn.testbed.left,
+            daemon: turn.daemon,
             check: Check {
-                source: workspace.path(&set.name()),
-                copy: daemon.path("copy"),
-                spec,
+                source: turn.source.clone(),
+                copy,
+                spec: turn.spec.clone(),
                 bytes_per_s: check_bits_per_s / 8.0,
-                stop: &bench.wishes.stop,
+                stop: &wishes.stop,
             },
         };
-        let sample = super::over(&testbed, || mover.sample(series(*set, budget_bytes)))?;
-        workspace.remove(&daemon.path("copy"))?;
-        let sample = sample.with("files", count(set.files as f64)).with("concurrency", count(1.0));
-        Ok(Some(sample.with(CHECK_RATE, Quantity::number(check_bits_per_s, "bit/s"))))
+        let sample = super::over(turn.testbed, || mover.sample(turn.series(SERIES)))?;
+        let sample = sample.with("concurrency", count(1.0));
+        Ok(sample.with(CHECK_RATE, Quantity::number(check_bits_per_s, "bit/s")))
     })
-}
-
-fn series(set: Set, budget_bytes: u64) -> String {
-    let of_it = if set.bytes < budget_bytes { ", two thirds of the data" } else { "" };
-    format!("{SERIES}{of_it}")
 }
 
 /// Moves files one by one, and has each checked while the next moves.
@@ -268,7 +245,9 @@ impl Check<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::sets::Set;
     use super::*;
+    use crate::dataset;
     use thalweg_mover::model::files::{Bound, Costs, Work};
     use thalweg_mover::model::fit::{Condition, Measurement, fit};
 
@@ -288,7 +267,7 @@ mod tests {
             check_s_per_byte: 8.0 / check_bits_per_s(&path),
             once_s: 0.01,
         };
-        let sets = sets(&counts(4096), SUITE.budget_bytes);
+        let sets = Set::all(&counts(4096), SUITE.budget_bytes);
         let of = |set: &Set| {
             let work = Work { bytes: set.spec(0).bytes() as f64, concurrency: 1.0 };
             let files = set.files as f64;

@@ -28,6 +28,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::time::Duration;
 use thalweg_wire::hex::{hex, unhex};
 use thalweg_wire::limits;
+use thalweg_wire::message::ErrandCounts;
 
 /// Begins the deputy's first line. The number behind it is that of this way to start.
 pub const DEPUTY_MAGIC: &str = "THALWEG-DEPUTY ";
@@ -195,26 +196,6 @@ pub fn of_data(data: &str) -> Result<Vec<u8>> {
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct Nothing {}
 
-/// How far a copy is: the counters of its meter.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ErrandProgress {
-    /// Entries found so far.
-    pub entries_found: u64,
-    /// Content bytes found so far.
-    pub bytes_found: u64,
-    /// Whether that is all.
-    pub scan_over: bool,
-    /// Entries settled.
-    pub entries_settled: u64,
-    /// Those of them whose content came, where the deputy's end is the receiver.
-    pub entries_moved: u64,
-    /// Content bytes verified at the destination.
-    pub bytes_verified: u64,
-    /// Content bytes that do not come, of entries settled.
-    pub bytes_unmoved: u64,
-}
-
 /// The rate of a copy from now on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -349,7 +330,7 @@ pub enum FromDeputy {
     /// A line of its stderr, or a part of one.
     Err(String),
     /// How far it is.
-    Progress(ErrandProgress),
+    Progress(ErrandCounts),
     /// Where its time goes, as `thalweg why` judges it; another version may have it otherwise.
     Evidence(Value),
     /// What it needs.
@@ -527,7 +508,7 @@ mod tests {
             FromDeputy::Out("\u{1b}\n".to_owned()),
             FromDeputy::OutPart(String::new()),
             FromDeputy::Err(String::new()),
-            FromDeputy::Progress(ErrandProgress::default()),
+            FromDeputy::Progress(ErrandCounts::default()),
             FromDeputy::Evidence(serde_json::json!({ "bytes": 7 })),
             FromDeputy::Ask(Ask { id: 1, what: summon }),
             FromDeputy::File(returned.clone()),

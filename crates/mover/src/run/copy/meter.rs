@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
+use thalweg_wire::message::ErrandCounts;
 
 /// The rate is that of so long: what came before says little of what comes next.
 const WINDOW: Duration = Duration::from_secs(30);
@@ -87,6 +88,36 @@ impl Meter {
         let left = self.bytes_found.load(Ordering::Relaxed).saturating_sub(self.bytes_settled());
         let seconds = (left > 0).then(|| left as f64 / bytes_per_s)?;
         Duration::try_from_secs_f64(seconds).ok()
+    }
+
+    /// All counters, for who is told of them elsewhere.
+    pub fn counts(&self) -> ErrandCounts {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        ErrandCounts {
+            entries_found: count(&self.entries_found),
+            bytes_found: count(&self.bytes_found),
+            scan_over: self.scan_over.load(Ordering::Relaxed),
+            entries_settled: count(&self.entries_settled),
+            entries_moved: count(&self.entries_moved),
+            bytes_verified: count(&self.bytes_verified),
+            bytes_unmoved: count(&self.bytes_unmoved),
+        }
+    }
+
+    /// Counts as it is counted elsewhere, as if that were a copy of this machine.
+    pub fn count_as(&self, counts: &ErrandCounts) {
+        for (counter, number) in [
+            (&self.entries_found, counts.entries_found),
+            (&self.bytes_found, counts.bytes_found),
+            (&self.entries_settled, counts.entries_settled),
+            (&self.entries_moved, counts.entries_moved),
+            (&self.bytes_verified, counts.bytes_verified),
+            (&self.bytes_unmoved, counts.bytes_unmoved),
+        ] {
+            counter.store(number, Ordering::Relaxed);
+        }
+        self.scan_over.store(counts.scan_over, Ordering::Relaxed);
+        self.came(counts.bytes_verified);
     }
 
     /// So many content bytes came by now, in this attempt. The first call begins the time.

@@ -7,7 +7,7 @@ use crate::failure::{Failure, FailureKind, Result};
 use crate::link::Identity;
 use crate::retry::attempts::Attempts;
 use crate::retry::{Rule, Tries};
-use crate::run::copy::{Stop, Watch};
+use crate::run::copy::{Stop, Watch, stopped_in};
 use std::time::Instant;
 
 /// What is asked for, and what comes of it.
@@ -104,7 +104,7 @@ struct Job<'a> {
 }
 
 fn stopped() -> Failure {
-    Failure::new(FailureKind::Stopped, "stream", "stopped on request; the same command resumes it")
+    stopped_in("stream")
 }
 
 fn internal(cause: &str) -> Failure {

@@ -10,6 +10,7 @@
 //!
 //! What is not removed by then stays. The scan waits while too much waits here.
 
+use super::SendRun;
 use crate::endpoint::{Removal, Source};
 use crate::event::{Event, Events};
 use crate::failure::{Failure, Result};
@@ -102,6 +103,68 @@ struct Name {
     seen: Evidence,
     /// Of a file with a first name.
     is_second: bool,
+}
+
+impl SendRun {
+    /// Removes source files from now on, each when the destination has it, verified and durable; if lines of a
+    /// receipt are told by now, all when both sides have agreed. In a dry run only tells of them. `removed` counts
+    /// them. Call it before [`SendRun::start`].
+    ///
+    /// # Errors
+    /// If there is no thread to be had.
+    pub fn remove_sources(self: &Arc<Self>, removed: Arc<AtomicU64>) -> Result<()> {
+        if self.common.terms.dry_run {
+            // Each attempt tells of all.
+            removed.store(0, Ordering::Relaxed);
+        }
+        let waits = self.lock().end.tells_lines();
+        self.start_removing(removed, waits, self.events.clone())
+    }
+
+    pub(super) fn start_removing(
+        self: &Arc<Self>,
+        removed: Arc<AtomicU64>,
+        waits: bool,
+        events: Events,
+    ) -> Result<()> {
+        let (waking, aborting) = (Arc::downgrade(self), Arc::downgrade(self));
+        let dry_run = self.common.terms.dry_run;
+        let by = Removes { source: self.source.clone(), events, dry_run, waits, removed };
+        let wakes = move || {
+            if let Some(run) = waking.upgrade() {
+                run.common.notify();
+            }
+        };
+        let on_panic = move |failure| {
+            if let Some(run) = aborting.upgrade() {
+                run.abort(failure);
+            }
+        };
+        let removing = Removing::start(by, wakes, on_panic)?;
+        self.lock().machine.tell_redundant();
+        let _ = self.removing.set(removing);
+        Ok(())
+    }
+
+    /// Removes the rest of the source files that may go, until somebody asks for a stop: both sides have agreed. What
+    /// became of all of them.
+    pub fn finish_removing(&self, is_stopped: &dyn Fn() -> bool) -> Sources {
+        self.removing.get().map_or_else(Sources::default, |removing| removing.finish(is_stopped))
+    }
+
+    /// As [`SendRun::finish_removing`], where both sides will not agree: without those that wait for that.
+    pub fn drain_removing(&self, is_stopped: &dyn Fn() -> bool) {
+        if let Some(removing) = self.removing.get() {
+            removing.drain(is_stopped);
+        }
+    }
+
+    /// Removes no more source files, from when this returns on.
+    pub fn stop_removing(&self) {
+        if let Some(removing) = self.removing.get() {
+            removing.stop();
+        }
+    }
 }
 
 impl Removing {

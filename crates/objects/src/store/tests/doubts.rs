@@ -1,7 +1,7 @@
 //! What a store says is not what it has, or it does not say what it did.
 
 use super::*;
-use crate::credentials::testing::Service;
+use thalweg_mover::testing::Service;
 
 /// A body in chunks, of which nobody says how long it is.
 fn chunked(status: u16, range: Option<&str>, content: &[u8]) -> Fault {

@@ -283,6 +283,19 @@ pub enum LossReason {
     Damaged,
 }
 
+impl LossReason {
+    /// As it stands in JSON and in labels of metrics, and is shown.
+    pub fn name(self) -> &'static str {
+        match self {
+            LossReason::Dropped => "dropped",
+            LossReason::Superseded => "superseded",
+            LossReason::Forgotten => "forgotten",
+            LossReason::HubRestart => "hub-restart",
+            LossReason::Damaged => "damaged",
+        }
+    }
+}
+
 /// All that there will be of a set was taken by the hub.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetOver {

@@ -6,11 +6,11 @@ use crate::failure::{Failure, FailureKind, Result};
 use crate::plan::Plan;
 use crate::retry::attempts::Policy;
 use crate::retry::{Again, Rule};
+use crate::run::Ended;
 use crate::run::agree::Agreed;
 use crate::run::client::{Client, LinkSettings};
 use crate::run::far_mover::FarMover;
 use crate::run::flow::sender::FlowSend;
-use crate::run::{Ended, chance};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_wire::account::SideAccounts;
@@ -60,12 +60,7 @@ impl Job<'_> {
                 self.attempts.undo(Instant::now());
                 continue;
             }
-            let again = self.attempts.failed(&failure, Instant::now(), chance());
-            let Some(pause) = again.filter(|_| !self.stop.is_asked()) else { return Err(failure) };
-            (self.watch.events)(Event::LinkLost(failure));
-            if !self.stop.pause(pause) {
-                return Err(stopped());
-            }
+            self.watch.lost("stream", &mut self.attempts, failure, self.stop)?;
         }
     }
 
