@@ -103,6 +103,7 @@ mod tests {
             assert!(parse_to(odd).is_err_and(|why| why.contains("HOST:PORT")), "{odd}");
         }
     }
+
     #[test]
     fn a_path_to_prove_on_loses_no_more_than_bbr_bears() {
         assert_eq!(parse_loss("1e-3"), Ok(1e-3));
