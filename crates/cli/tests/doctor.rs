@@ -20,7 +20,7 @@ use thalweg_lab::wrap::wrap;
 
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// Twelve runs of some five seconds, or six of twenty, on a machine that has other things to do.
+/// Twelve runs of some five seconds, or six of ten, on a machine that has other things to do.
 const PROOF_LIMIT: Duration = Duration::from_secs(900);
 
 /// A machine of files below `name`.
@@ -390,7 +390,7 @@ fn what_is_for_paths_that_lose_large_packets_is_proved_on_one() {
     assert!(why.contains("packets of more than 1400 bytes lost without a word"), "{why}");
     let before = event["trials"][0]["before_bits_per_s"].as_array().expect("runs");
     assert!(
-        before.iter().all(|rate| rate.as_f64() == Some(0.0)),
+        !before.is_empty() && before.iter().all(|rate| rate.as_f64() == Some(0.0)),
         "nothing comes through without it: {event:#}"
     );
     // What the kernel has only once is not changed to try it, and that is said.

@@ -26,7 +26,7 @@ pub const SEGMENTS_MIN: u64 = 22_000;
 const RTT: Duration = Duration::from_millis(50);
 
 /// TCP's payload in a packet of 1500 bytes.
-const SEGMENT_BYTES: f64 = 1448.0;
+pub const SEGMENT_BYTES: f64 = 1448.0;
 
 /// Everything about it.
 pub fn findings(roots: &Roots, machine: &Machine, probes: &Probes) -> Vec<Finding> {

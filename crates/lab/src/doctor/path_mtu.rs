@@ -48,6 +48,10 @@ const REPLY_RTTS: u32 = 3;
 const REPLY_WAIT_MIN: Duration = Duration::from_millis(200);
 const REPLY_WAIT_MAX: Duration = Duration::from_secs(2);
 
+/// Hosts limit how often they answer: Linux, once it has answered some, to one a second (`icmp_ratelimit`). So long
+/// after an answer silence tells of the packet.
+const REST: Duration = Duration::from_millis(1100);
+
 /// All of it takes no longer.
 const PROBE_TIME: Duration = Duration::from_secs(20);
 
@@ -101,10 +105,11 @@ pub fn probe(peer: SocketAddr, rtt: Duration, mtu_bytes: u32, tcp_packet_bytes: 
     };
     let wait = (rtt * REPLY_RTTS).clamp(REPLY_WAIT_MIN, REPLY_WAIT_MAX);
     let begun = Instant::now();
-    search(&sizes(mtu_bytes, tcp_packet_bytes, to.is_ipv6()), |bytes| match begun.elapsed() < PROBE_TIME {
+    let send = |bytes| match begun.elapsed() < PROBE_TIME {
         true => send(to, bytes, wait).map_err(|error| error.to_string()),
         false => Err(format!("it was not over after {} s", PROBE_TIME.as_secs())),
-    })
+    };
+    search(&sizes(mtu_bytes, tcp_packet_bytes, to.is_ipv6()), send, || std::thread::sleep(REST))
 }
 
 /// One packet, by a socket of its own: a late answer to an earlier one is not this one's.
@@ -119,8 +124,9 @@ fn send(to: SocketAddr, bytes: u32, wait: Duration) -> io::Result<Reply> {
     udp.set_read_timeout(Some(wait))?;
     let header_bytes = if to.is_ipv4() { 28 } else { 48 };
     let payload = vec![0; bytes.saturating_sub(header_bytes) as usize];
-    let answer = udp.send(&payload).and_then(|_| udp.recv(&mut [0; 1]));
-    match answer {
+    let sent = udp.send(&payload);
+    let is_sent = sent.is_ok();
+    match sent.and_then(|_| udp.recv(&mut [0; 1])) {
         // Somebody listens there after all.
         Ok(_) => Ok(Reply::Arrived),
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(Reply::Arrived),
@@ -132,6 +138,18 @@ fn send(to: SocketAddr, bytes: u32, wait: Duration) -> io::Result<Reply> {
                 error.kind(),
                 io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted
             ) =>
+        {
+            Ok(Reply::Silent)
+        }
+        // A firewall that prohibits datagrams, wherever it stands: that they arrive is not said by it.
+        Err(error)
+            if is_sent
+                && matches!(
+                    error.kind(),
+                    io::ErrorKind::HostUnreachable
+                        | io::ErrorKind::NetworkUnreachable
+                        | io::ErrorKind::PermissionDenied
+                ) =>
         {
             Ok(Reply::Silent)
         }
@@ -147,31 +165,47 @@ fn sizes(mtu_bytes: u32, tcp_packet_bytes: u32, is_ipv6: bool) -> Vec<u32> {
     all.collect::<BTreeSet<u32>>().into_iter().rev().collect()
 }
 
-/// Goes down `sizes`, the largest first, until a packet arrives. `send` sends one of so many bytes.
+/// Goes down `sizes`, the largest first, until a packet arrives. `send` sends one of so many bytes; `rest` lets the far
+/// side answer again.
 ///
 /// # Errors
 /// Those of `send`.
-fn search(sizes: &[u32], mut send: impl FnMut(u32) -> Tried<Reply>) -> Tried<PathMtu> {
+fn search(
+    sizes: &[u32],
+    mut send: impl FnMut(u32) -> Tried<Reply>,
+    mut rest: impl FnMut(),
+) -> Tried<PathMtu> {
     let mut left = PACKETS_MAX;
+    // Whether the far side has answered nothing for so long. Before the first packet nobody knows.
+    let mut is_rested = false;
     let mut attempt = |bytes: u32| -> Tried<Reply> {
-        for _ in 0..TRIES {
+        for number in 0..TRIES {
+            if number > 0 && !is_rested {
+                rest();
+                is_rested = true;
+            }
             left = left.checked_sub(1).ok_or("more packets than it should take were refused")?;
             match send(bytes)? {
                 Reply::Silent => {}
-                other => return Ok(other),
+                Reply::Arrived => {
+                    is_rested = false;
+                    return Ok(Reply::Arrived);
+                }
+                told => return Ok(told),
             }
         }
         Ok(Reply::Silent)
     };
     let is_answered = attempt(SMALL_BYTES)? == Reply::Arrived;
     let mut found = PathMtu::default();
+    let mut lost = Vec::new();
     let mut next = sizes.first().copied();
     while let Some(bytes) = next {
         let lower = sizes.iter().copied().find(|size| *size < bytes);
         match attempt(bytes)? {
             Reply::Arrived => {
                 found.arrived_bytes = Some(bytes);
-                return Ok(found);
+                break;
             }
             Reply::TooLarge(mtu_bytes) if mtu_bytes < bytes => {
                 found.told_bytes = Some(mtu_bytes);
@@ -182,15 +216,31 @@ fn search(sizes: &[u32], mut send: impl FnMut(u32) -> Tried<Reply>) -> Tried<Pat
             // What nobody answers to tells of no size.
             Reply::Silent if !is_answered => return Ok(found),
             Reply::Silent => {
-                found.lost_bytes = Some(bytes);
+                lost.push(bytes);
                 next = lower;
             }
         }
     }
-    // All of them lost, or the far side has had enough of answering: hosts limit how often they do.
-    match is_answered && attempt(SMALL_BYTES)? == Reply::Arrived {
-        true => found.arrived_bytes = Some(SMALL_BYTES),
-        false => found.lost_bytes = None,
+    // All of them lost, or the far side has had enough of answering.
+    if found.arrived_bytes.is_none() {
+        match is_answered && attempt(SMALL_BYTES)? == Reply::Arrived {
+            true => found.arrived_bytes = Some(SMALL_BYTES),
+            false => return Ok(found),
+        }
+    }
+    // A path that loses packets at random may have lost all of one size.
+    while let Some(bytes) = lost.pop() {
+        match attempt(bytes)? {
+            Reply::Arrived => found.arrived_bytes = Some(bytes),
+            Reply::TooLarge(mtu_bytes) => {
+                found.told_bytes = Some(mtu_bytes);
+                break;
+            }
+            Reply::Silent => {
+                found.lost_bytes = Some(bytes);
+                break;
+            }
+        }
     }
     Ok(found)
 }
@@ -240,7 +290,7 @@ pub fn finding(way: &Way) -> Finding {
     let found = match &way.path_mtu {
         Ok(found) => found,
         Err(why) => {
-            let why = format!("as far as the kernel has found out; no packets could be tried: {why}");
+            let why = format!("as far as the kernel has found out; what arrives could not be tried: {why}");
             return told(way.mtu_bytes, why);
         }
     };
@@ -318,6 +368,7 @@ fn against_a_black_hole(finding: Finding) -> Finding {
 mod tests {
     use super::super::finding::Verdict;
     use super::*;
+    use std::cell::Cell;
     use std::process::Command;
     use thalweg_sys::namespace::NetworkNamespace;
 
@@ -349,7 +400,7 @@ mod tests {
     #[test]
     fn the_largest_packet_that_arrives_is_found_and_whether_larger_ones_are_lost_without_a_word() {
         let sizes = sizes(1500, 1500, false);
-        let searched = |takes, tells, answers| search(&sizes, path(takes, tells, answers));
+        let searched = |takes, tells, answers| search(&sizes, path(takes, tells, answers), || {});
         assert_eq!(searched(1500, true, true), Ok(found(Some(1500), None, None)));
         assert_eq!(searched(1400, true, true), Ok(found(Some(1400), None, Some(1400))));
         // Sizes are those that lines have: of 1410 bytes that arrive 1400 are found, and 1420 is the least that does
@@ -361,8 +412,8 @@ mod tests {
     #[test]
     fn where_nobody_answers_nothing_is_called_lost_and_what_a_router_says_counts() {
         let sizes = sizes(1500, 1500, false);
-        assert_eq!(search(&sizes, path(1400, false, false)), Ok(found(None, None, None)));
-        assert_eq!(search(&sizes, path(1400, true, false)), Ok(found(None, None, Some(1400))));
+        assert_eq!(search(&sizes, path(1400, false, false), || {}), Ok(found(None, None, None)));
+        assert_eq!(search(&sizes, path(1400, true, false), || {}), Ok(found(None, None, Some(1400))));
     }
 
     /// Hosts limit how often they answer.
@@ -373,7 +424,39 @@ mod tests {
             answers -= 1;
             Ok(if answers >= 0 { Reply::Arrived } else { Reply::Silent })
         };
-        assert_eq!(search(&sizes(1500, 1500, false), tired), Ok(found(None, None, None)));
+        assert_eq!(search(&sizes(1500, 1500, false), tired, || {}), Ok(found(None, None, None)));
+    }
+
+    /// As Linux does to one that it has answered before: each rest is one more answer.
+    #[test]
+    fn a_far_side_that_answers_now_and_then_is_waited_for_and_its_path_is_no_black_hole() {
+        let answers = Cell::new(1);
+        let limited = |bytes: u32| match bytes <= 1500 && answers.get() > 0 {
+            true => {
+                answers.set(answers.get() - 1);
+                Ok(Reply::Arrived)
+            }
+            false => Ok(Reply::Silent),
+        };
+        let rest = || answers.set(answers.get() + 1);
+        assert_eq!(search(&sizes(1500, 1500, false), limited, rest), Ok(found(Some(1500), None, None)));
+        // It has none left when it is asked first, and what it does not answer to is lost all the same.
+        answers.set(0);
+        let expected = found(Some(1500), Some(4470), None);
+        assert_eq!(search(&sizes(9000, 9000, false), limited, rest), Ok(expected));
+    }
+
+    #[test]
+    fn one_size_that_is_lost_by_chance_as_often_as_it_is_sent_is_no_black_hole() {
+        let mut lost = 0;
+        let unlucky = |bytes: u32| match bytes == 1500 && lost < TRIES {
+            true => {
+                lost += 1;
+                Ok(Reply::Silent)
+            }
+            false => Ok(Reply::Arrived),
+        };
+        assert_eq!(search(&sizes(1500, 1500, false), unlucky, || {}), Ok(found(Some(1500), None, None)));
     }
 
     #[test]
@@ -383,7 +466,7 @@ mod tests {
             sent += 1;
             Ok(if sent % 2 == 0 { Reply::Arrived } else { Reply::Silent })
         };
-        assert_eq!(search(&sizes(1500, 1500, false), every_other), Ok(found(Some(1500), None, None)));
+        assert_eq!(search(&sizes(1500, 1500, false), every_other, || {}), Ok(found(Some(1500), None, None)));
     }
 
     /// One that takes less each time, or does not say what it takes, is followed to an end.
@@ -391,11 +474,14 @@ mod tests {
     fn routers_that_take_less_and_less_end_the_search() {
         let less =
             |bytes: u32| Ok(if bytes > SMALL_BYTES { Reply::TooLarge(bytes - 1) } else { Reply::Arrived });
-        assert!(search(&sizes(9000, 9000, false), less).is_err_and(|why| why.contains("more packets")));
+        assert!(
+            search(&sizes(9000, 9000, false), less, || {}).is_err_and(|why| why.contains("more packets"))
+        );
         let odd = |bytes: u32| Ok(if bytes > 1400 { Reply::TooLarge(bytes) } else { Reply::Arrived });
-        assert_eq!(search(&sizes(1500, 1500, false), odd), Ok(found(Some(1400), None, None)));
+        assert_eq!(search(&sizes(1500, 1500, false), odd, || {}), Ok(found(Some(1400), None, None)));
         let broken = |_| Err::<Reply, String>("Network is unreachable".into());
-        assert_eq!(search(&sizes(1500, 1500, false), broken), Err("Network is unreachable".into()));
+        let searched = search(&sizes(1500, 1500, false), broken, || {});
+        assert_eq!(searched, Err("Network is unreachable".into()));
     }
 
     fn judged(tcp_packet_bytes: u32, path_mtu: Tried<PathMtu>) -> Finding {
@@ -436,7 +522,7 @@ mod tests {
         );
         told(judged(9000, Ok(PathMtu::default())), "9000", "is not seen: nothing there answers");
         told(judged(9000, Ok(found(None, None, Some(1400)))), "1400", "a router on the way takes no more");
-        told(judged(9000, Err("it may not".into())), "9000", "no packets could be tried: it may not");
+        told(judged(9000, Err("it may not".into())), "9000", "could not be tried: it may not");
     }
 
     /// As on a machine that reads the first byte of a number first, which all are that tests run on.
@@ -567,6 +653,10 @@ mod tests {
             probed.expect("a thread in the host").expect("packets")
         };
         assert_eq!(probed(), found(Some(1500), None, None));
+        // What a firewall says, wherever it stands, is no answer of the far side.
+        assert!(ip(&router, "route add prohibit 10.9.2.2").expect("ip"));
+        assert_eq!(probed(), found(None, None, None));
+        assert!(ip(&router, "route del prohibit 10.9.2.2").expect("ip"));
         // What comes to a device that takes less is lost without a word, as at a switch.
         assert!(ip(&router, "link set near0 mtu 1400").expect("ip"));
         assert_eq!(probed(), found(Some(1400), Some(1420), None));

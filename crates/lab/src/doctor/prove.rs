@@ -3,13 +3,15 @@
 //! 1. [`proofs`] has for each proposal what it is tried with, or why it cannot be. Proposals that make sense only
 //!    together are tried together.
 //! 2. Of each, a testbed as this machine is and one with the change take turns, a few times: the same path, and one
-//!    stream of TCP as a program has it that chooses nothing. What helped before is in both.
+//!    stream of TCP as a program has it that chooses nothing. What helped before is in both. Once no further run can
+//!    change the verdict there is none.
 //! 3. A change helps if every run with it was better than every run without, and by more than a little. Where the path
 //!    itself lost packets in any run, because this machine was too slow for it, there is no verdict.
 //!
 //! What is to be changed and was not shown to help is called unproved. Not to be tried so: what the kernel has only
 //! once, and hardware. `--apply` with it leaves those alone as well.
 
+use super::congestion::SEGMENT_BYTES;
 use super::finding::{Finding, Report, Subject, Verdict};
 use super::proofs::{self, How, PROOFS, Proof};
 use super::queue::NO_QUEUE;
@@ -27,13 +29,15 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::Duration;
 use thalweg_mover::failure::Result;
-use thalweg_mover::model::loss::CongestionControl;
+use thalweg_mover::model::loss::{self, CongestionControl};
 
-/// Runs of each kind.
+/// Runs of each kind, at most.
 const ROUNDS: usize = 3;
 
-/// Of a stream that loses packets: some of them are to be lost in each run, and what one loss leaves is over.
-const LOSSY_TIME: Duration = Duration::from_secs(10);
+/// A stream on a path that loses packets is to lose so many in each run, by the law of Reno; but no run takes longer
+/// than this.
+const LOSSES: f64 = 4.0;
+const LOSSY_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Behind a black hole the kernel takes 3 s of retransmissions before it tries smaller packets (`tcp_retries1`), and as
 /// these are twice as far apart each time, up to 7.
@@ -207,8 +211,12 @@ impl Trial {
             true => String::new(),
             false => format!(", {}", self.conditions),
         };
+        let runs = match self.before_bits_per_s.len() {
+            1 => "one run each".to_owned(),
+            runs => format!("medians of {runs}"),
+        };
         format!(
-            "tried in a testbed: {seen} (medians of {ROUNDS}, {} Gbit/s and {:.1} ms{loss}{conditions}; the path itself took \
+            "tried in a testbed: {seen} ({runs}, {} Gbit/s and {:.1} ms{loss}{conditions}; the path itself took \
              {:.1} CPU-s/GB): {verdict}",
             self.rate_bits_per_s as f64 / 1e9,
             self.rtt_s * 1e3,
@@ -226,7 +234,7 @@ fn is_larger(these: &[f64], those: &[f64], gain_min: f64) -> bool {
 
 /// Tries what `report` proposes, and leaves only what helps. `wire` makes the process of a testbed (see
 /// [`Registry::up`]). Takes half a minute for each trial at 50 ms, and up to two minutes where packets are lost or
-/// streams rest.
+/// streams rest; less where one run tells that it does not help.
 ///
 /// # Errors
 /// If no testbed can be had here. What one kind of trial needs and this machine lacks is told of what was to be tried.
@@ -435,8 +443,24 @@ fn try_out(
             Ok(Err(why)) => return Ok(Err(why)),
             Err(failure) => return Ok(Err(format!("with it no testbed can be had: {failure}"))),
         }
+        if is_settled(&plan.before.load, &before, &after) {
+            break;
+        }
     }
     Ok(Ok([before, after]))
+}
+
+/// Whether no further run can change the verdict: one with the change was no better than one without, or the path
+/// itself lost packets; or nothing at all came through a black hole without it, which is no matter of chance.
+fn is_settled(load: &Load, before: &[Run], after: &[Run]) -> bool {
+    let is_better = |with: &Run, without: &Run| match (with.rtt_s, without.rtt_s) {
+        (Some(with), Some(without)) => with < without,
+        _ => with.bits_per_s > without.bits_per_s,
+    };
+    let is_void = before.iter().chain(after).any(|run| run.lost > 0);
+    let may_help = after.iter().all(|with| before.iter().all(|without| is_better(with, without)));
+    let is_hole = *load == Load::BlackHole && before.iter().all(|run| run.bits_per_s == 0.0);
+    is_void || !may_help || is_hole
 }
 
 /// One run in a testbed of its own, which is gone afterwards; or what of it this machine lacks. `round`: chance is
@@ -465,13 +489,10 @@ fn run(
         sysctls: bed.sysctls.clone(),
     };
     let record = registry.up(&spec, wire)?;
-    let run = match prepare(&record, path, bed) {
-        Ok(()) => measured(path, bed, registry).map(Ok),
-        Err(why) => Ok(Err(why)),
-    };
-    let down = registry.down(NAME);
-    let run = run?;
-    down?;
+    // A load that does not come through is told of what was to be tried, and the other trials go on.
+    let run = prepare(&record, path, bed)
+        .and_then(|()| measured(path, bed, registry).map_err(|failure| failure.to_string()));
+    registry.down(NAME)?;
     Ok(run)
 }
 
@@ -503,12 +524,21 @@ fn prepare(record: &Record, path: TrialPath, bed: &Bed) -> std::result::Result<(
     done.map_err(|failure| format!("{failure}. It needs a kernel with {needs}"))
 }
 
+/// How long a stream is measured.
+fn stream_time(path: TrialPath, loss: f64) -> Duration {
+    if loss <= 0.0 {
+        return RATE_TIME;
+    }
+    let law = loss::rate_bits_per_s(CongestionControl::Reno, loss, path.rtt.as_secs_f64(), SEGMENT_BYTES);
+    let rate = law.ok().flatten().unwrap_or(0.0).min(path.rate_bits_per_s as f64);
+    let losses_per_s = rate / 8.0 / SEGMENT_BYTES * loss;
+    let (least_s, most_s) = (RATE_TIME.as_secs_f64(), LOSSY_TIME_MAX.as_secs_f64());
+    Duration::from_secs_f64((LOSSES / losses_per_s.max(f64::MIN_POSITIVE)).clamp(least_s, most_s))
+}
+
 fn measured(path: TrialPath, bed: &Bed, registry: &Registry) -> Result<Run> {
     let (bits_per_s, rtt_s) = match &bed.load {
-        Load::Stream => {
-            let time = if bed.loss > 0.0 { LOSSY_TIME } else { RATE_TIME };
-            (rate_of_one_stream(registry, NAME, time)?, None)
-        }
+        Load::Stream => (rate_of_one_stream(registry, NAME, stream_time(path, bed.loss))?, None),
         Load::BlackHole => (rate_of_one_stream(registry, NAME, BLACK_HOLE_TIME)?, None),
         Load::Bursts => (rate_of_bursts(registry, NAME, burst_bytes(path))?, None),
         Load::Streams(_) => {
@@ -587,6 +617,40 @@ mod tests {
         // What stands still for good, and goes on with it.
         assert_eq!(helps([0.0; 3], [1.0, 2.0, 3.0]), Some(true));
         assert_eq!(helps([0.0; 3], [0.0; 3]), Some(false));
+    }
+
+    #[test]
+    fn a_trial_is_over_once_no_run_can_change_its_verdict() {
+        let is_settled = |load: &Load, before: &[f64], after: &[f64]| {
+            let runs = |rates: &[f64]| {
+                rates.iter().map(|rate| Run { bits_per_s: *rate, ..Run::default() }).collect::<Vec<Run>>()
+            };
+            is_settled(load, &runs(before), &runs(after))
+        };
+        assert!(!is_settled(&Load::Stream, &[1e8, 2e8], &[3e8, 4e8]));
+        assert!(is_settled(&Load::Stream, &[1e8, 3e8], &[3e8, 4e8]), "not each run is better");
+        // A stream may stand still by chance, but not in a black hole.
+        assert!(!is_settled(&Load::Stream, &[0.0], &[1e8]));
+        assert!(is_settled(&Load::BlackHole, &[0.0], &[1e8]));
+        assert!(!is_settled(&Load::BlackHole, &[1.0], &[1e8]));
+        let void = Run { bits_per_s: 1e8, lost: 1, ..Run::default() };
+        assert!(super::is_settled(&Load::Stream, &[Run::default()], &[void]));
+        let waits = |rtt_s| [Run { bits_per_s: 1e8, rtt_s: Some(rtt_s), ..Run::default() }];
+        let load = Load::Streams("fq_codel".into());
+        assert!(!super::is_settled(&load, &waits(0.09), &waits(0.05)));
+        assert!(super::is_settled(&load, &waits(0.05), &waits(0.09)));
+    }
+
+    #[test]
+    fn a_stream_is_measured_until_some_packets_were_lost_between_bounds() {
+        let seconds = |loss| stream_time(PATH, loss).as_secs_f64();
+        assert_eq!(seconds(0.0), RATE_TIME.as_secs_f64());
+        // One packet of 1000, by windows of 38.7 (sqrt(1.5 / p)): each 1.29 s.
+        assert!((seconds(LOSS) - 5.164).abs() < 0.01, "{}", seconds(LOSS));
+        assert_eq!(seconds(0.05), RATE_TIME.as_secs_f64());
+        for loss in [1e-5, 1e-300] {
+            assert_eq!(seconds(loss), LOSSY_TIME_MAX.as_secs_f64());
+        }
     }
 
     #[test]

@@ -259,6 +259,7 @@ mod tests {
         assert_eq!(to_the_others(&sysctls, Some(112)), format!("{route} congctl cubic {window}"));
         assert_eq!(to_the_others(&[], Some(112)), format!("{route} {window}"));
     }
+
     #[test]
     fn a_queue_is_behind_a_limit_of_the_rate_and_its_kind_is_one_word() {
         let lines = queue("fq_codel", 500_000_000);

@@ -41,10 +41,13 @@ pub fn rate_of_bursts(registry: &Registry, name: &str, burst_bytes: u64) -> Resu
         right.namespace.inside(|| TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))).map_err(failed)?;
     let target = right.at(listener.local_addr().map_err(failed)?.port());
     let connect = || TcpStream::connect_timeout(&target.into(), rtt * 4 + CONNECT_PATIENCE);
-    let mut sends = left.namespace.inside(connect).map_err(failed)?;
+    let sends = left.namespace.inside(connect).map_err(failed)?;
     let (mut receives, _) = listener.accept().map_err(failed)?;
     sends.set_write_timeout(Some(BURST_WAIT)).map_err(failed)?;
     receives.set_read_timeout(Some(BURST_WAIT)).map_err(failed)?;
+    // A burst that is given up is not to go on coming: who receives it would be waited for.
+    rustix::net::sockopt::set_socket_linger(&sends, Some(Duration::ZERO))
+        .map_err(|error| failed(error.into()))?;
     let (told, hears) = mpsc::channel();
     let mut rates = std::thread::scope(|scope| {
         scope.spawn(move || {
@@ -56,10 +59,10 @@ pub fn rate_of_bursts(registry: &Registry, name: &str, burst_bytes: u64) -> Resu
                 }
             }
         });
-        let mut rates = Vec::new();
+        let (mut sends, mut rates) = (sends, Vec::new());
         for number in 0..BURSTS {
             let begun = Instant::now();
-            send(&mut sends, burst_bytes).map_err(failed)?;
+            send(&mut sends, burst_bytes, begun + BURST_WAIT).map_err(failed)?;
             let came = hears.recv_timeout(BURST_WAIT).map_err(|_| {
                 let cause = format!("a burst had not come after {} s", BURST_WAIT.as_secs());
                 Failure::new(FailureKind::Connection, "measure the rate of bursts", cause)
@@ -78,10 +81,14 @@ pub fn rate_of_bursts(registry: &Registry, name: &str, burst_bytes: u64) -> Resu
     Ok(rates[rates.len() / 2])
 }
 
-fn send(stream: &mut TcpStream, bytes: u64) -> io::Result<()> {
+fn send(stream: &mut TcpStream, bytes: u64, until: Instant) -> io::Result<()> {
     let request = [0; REQUEST_BYTES];
     let mut left = bytes;
     while left > 0 {
+        if Instant::now() > until {
+            let why = format!("a burst was not sent after {} s", BURST_WAIT.as_secs());
+            return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+        }
         let length = left.min(REQUEST_BYTES as u64);
         stream.write_all(&request[..length as usize])?;
         left -= length;
@@ -141,7 +148,7 @@ mod tests {
             let mut sends = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             let (mut receives, _) = listener.accept().unwrap();
             std::thread::scope(|scope| {
-                scope.spawn(|| send(&mut sends, bytes).unwrap());
+                scope.spawn(|| send(&mut sends, bytes, Instant::now() + BURST_WAIT).unwrap());
                 receive(&mut receives, bytes).unwrap();
             });
             drop(sends);
