@@ -69,7 +69,7 @@ pub fn watch(registry: &Registry, record: &Record) -> Result<()> {
         let _ = stdout.write_all(b"\n").and_then(|()| stdout.flush());
         while !testbed.ends_within(LOOK_WAIT) {}
     }
-    registry.end_left(record)
+    registry.end_left(record).map(|_| ())
 }
 
 /// A warden that watches.
