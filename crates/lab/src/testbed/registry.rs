@@ -1,9 +1,9 @@
 //! Where testbeds are recorded, and how they are found, asked, entered and removed.
 //!
-//! Each has a directory `ROOT/NAME` (0700) with `record.json`, `socket`, `hosts` and `log`, and `ended` where its warden
-//! has ended programs. Whether it runs is never believed from the record alone: the process must be there *and* have
-//! been started at the recorded moment. `up` and `down` hold a lock on `ROOT`, so that two of them do not meet half-way;
-//! who clears what dead ones left does too. Who ends a testbed's programs holds a lock on `ROOT/NAME`.
+//! Each has a directory `ROOT/NAME` (0700) with `record.json`, `socket`, `hosts` and `log`, and `ended` where its
+//! warden has ended programs. Whether it runs is never believed from the record alone: the process must be there *and*
+//! have been started at the recorded moment. `up` and `down` hold a lock on `ROOT`, so that two of them do not meet
+//! half-way; who clears what dead ones left does too. Who ends a testbed's programs holds a lock on `ROOT/NAME`.
 
 use super::daemon::{REQUEST_BYTES_MAX, Request, Status};
 use super::spec::{Side, Spec, check_name};
