@@ -659,6 +659,22 @@ fn a_warden_that_is_killed_has_a_successor_and_goes_with_its_testbed() {
     eventually("it has ended with it", || wardens().is_empty());
 }
 
+/// As `pkill -f` does with all that have its words. The testbed is stopped meanwhile, so that no other warden comes.
+#[test]
+fn a_warden_that_is_asked_to_end_ends_the_programs_of_its_testbed_first() {
+    let Some(testbed) = Testbed::up_bare("warden asked to end", &[]) else { return };
+    let inside = testbed.run(&["left", "sh", "-c", "sleep 600 < /dev/null > /dev/null 2>&1 & echo $!"]);
+    eventually("it runs", || sleeps(&inside));
+    let (wire, warden) = (wires(&testbed), processes_of(&testbed, &["warden"]));
+    assert_eq!((wire.len(), warden.len()), (1, 1));
+    kill(wire[0], Signal::SIGSTOP).unwrap();
+    eventually("it is stopped", || stat_of(wire[0]).contains(") T "));
+    kill(warden[0], Signal::SIGTERM).unwrap();
+    kill(wire[0], Signal::SIGKILL).unwrap();
+    eventually("the program has ended", || !sleeps(&inside));
+    eventually("its warden is gone", || processes_of(&testbed, &["warden"]).is_empty());
+}
+
 /// With a program that goes on in the host of the dead one, whose warden was killed as well: whoever looks or brings up
 /// another ends it.
 #[test]

@@ -1,9 +1,9 @@
 //! Where testbeds are recorded, and how they are found, asked, entered and removed.
 //!
-//! Each has a directory `ROOT/NAME` (0700) with `record.json`, `socket`, `hosts` and `log`, and `ended` where its warden
-//! has ended programs. Whether it runs is never believed from the record alone: the process must be there *and* have
-//! been started at the recorded moment. `up` and `down` hold a lock on `ROOT`, so that two of them do not meet half-way;
-//! who clears what dead ones left does too. Who ends a testbed's programs holds a lock on `ROOT/NAME`.
+//! Each has a directory `ROOT/NAME` (0700) with `record.json`, `socket`, `hosts` and `log`, and `ended` where its
+//! warden has ended programs. Whether it runs is never believed from the record alone: the process must be there *and*
+//! have been started at the recorded moment. `up` and `down` hold a lock on `ROOT`, so that two of them do not meet
+//! half-way; who clears what dead ones left does too. Who ends a testbed's programs holds a lock on `ROOT/NAME`.
 
 use super::daemon::{REQUEST_BYTES_MAX, Request, Status};
 use super::spec::{Side, Spec, check_name};
@@ -395,19 +395,19 @@ impl Registry {
         Ok(removed)
     }
 
-    /// Ends the programs in the hosts of a testbed that has ended, for its warden. How many is told by who removes the
-    /// directory. If that was removed, whoever did it has ended them, and may itself be one of them: then it does
-    /// nothing.
-    pub(super) fn end_left(&self, record: &Record) -> Result<()> {
+    /// Ends the programs in the hosts of a testbed that has ended, for its warden; how many, which is told to people by
+    /// who removes the directory. If that was removed, whoever did it has ended them, and may itself be one of them:
+    /// then it does nothing, and the answer is `None`.
+    pub(super) fn end_left(&self, record: &Record) -> Result<Option<usize>> {
         let directory = self.directory(&record.spec.name);
         let is_there = || Record::read(&directory).is_some_and(|found| found.id == record.id);
         if !is_there() {
-            return Ok(());
+            return Ok(None);
         }
         // Who takes it down is at it as long as this lock is held; for a stopped one nobody waits for ever.
         let _lock = lock_programs(&directory);
         if !is_there() {
-            return Ok(());
+            return Ok(None);
         }
         // The second time for what one started that ended while we looked.
         let programs = end_programs(record)? + end_programs(record)?;
@@ -416,7 +416,7 @@ impl Registry {
             let written = fs::write(directory.join(ENDED_FILE), programs.to_string());
             written.map_err(|error| of_io("note what was ended", &error))?;
         }
-        Ok(())
+        Ok(Some(programs))
     }
 
     fn look(&self, name: &str) -> Option<Found> {
@@ -806,12 +806,12 @@ mod tests {
         fs::create_dir(&directory).unwrap();
         let record = dead("one");
         record.write(&directory).unwrap();
-        registry.end_left(&record).unwrap();
+        assert_eq!(registry.end_left(&record).unwrap(), Some(0));
         assert!(!directory.join(ENDED_FILE).exists(), "there was nothing to end");
         fs::write(directory.join(ENDED_FILE), "2").unwrap();
         assert_eq!(registry.down("x").unwrap(), Some(Removed { was_dead: true, programs: 2 }));
         // Without a directory it makes none.
-        registry.end_left(&record).unwrap();
+        assert_eq!(registry.end_left(&record).unwrap(), None);
         assert!(!directory.exists());
     }
 
@@ -824,7 +824,7 @@ mod tests {
         fs::create_dir(&directory).unwrap();
         dead("another").write(&directory).unwrap();
         let _held = lock_programs(&directory).unwrap();
-        registry.end_left(&dead("one")).unwrap();
+        assert_eq!(registry.end_left(&dead("one")).unwrap(), None);
         assert!(registry.list().unwrap()[0].record.as_ref().is_some_and(|found| found.id == "another"));
     }
 

@@ -9,8 +9,8 @@
 //!    whoever took the testbed down has done so, and ends itself.
 //!
 //! It has a session and a name of its own, so that what kills the testbed by its group or by the name of its program
-//! does not kill both. Not covered: both killed at the same moment. Then programs go on until the next `up`, `down`,
-//! `list` or `status`.
+//! does not kill both. Where both are asked to end (SIGTERM), it ends the programs first. Not covered: both killed at
+//! the same moment. Then programs go on until the next `up`, `down`, `list` or `status`.
 
 use super::registry::{Record, Registry};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -20,6 +20,7 @@ use std::time::Duration;
 use thalweg_mover::failure::{Failure, Result, of_io, of_thread};
 use thalweg_sys::child::in_own_session;
 use thalweg_sys::other_process::OtherProcess;
+use thalweg_sys::process::hold_signals;
 
 /// How long a warden may take until it watches: it starts and reads some kilobytes.
 const WATCH_WAIT: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
@@ -53,13 +54,16 @@ pub(super) fn appoint(mut command: Command, record: &Record) -> Result<()> {
     Ok(())
 }
 
-/// Watches over a testbed until that ends, then ends what is left in its hosts.
+/// Watches over a testbed until that ends, then ends what is left in its hosts. Who asks it to end meanwhile (SIGTERM,
+/// SIGINT, SIGHUP) has it end after that.
 ///
 /// # Errors
 /// If the kernel does not let it watch; if something cannot be ended.
 pub fn watch(registry: &Registry, record: &Record) -> Result<()> {
     // A name alone: without it, it still watches.
     let _ = std::fs::write("/proc/self/comm", PROCESS_NAME);
+    // Who asks all processes of a testbed to end, as `pkill -f` does, asks this one as well.
+    let _held = hold_signals();
     let testbed = OtherProcess::open(record.pid, record.start_ticks)
         .map_err(|error| of_io("watch over the testbed", &error))?;
     // Without one it has ended already, and had another warden before us.
@@ -69,7 +73,7 @@ pub fn watch(registry: &Registry, record: &Record) -> Result<()> {
         let _ = stdout.write_all(b"\n").and_then(|()| stdout.flush());
         while !testbed.ends_within(LOOK_WAIT) {}
     }
-    registry.end_left(record)
+    registry.end_left(record).map(|_| ())
 }
 
 /// A warden that watches.
