@@ -350,9 +350,9 @@ mod tests {
         let mut noted = row(far, true, true);
         noted[PATH_COSTS[0]] = json!(2.5);
         noted[PATH_COSTS[1]] = json!(3.5);
-        let page = told(&[noted, row("disk read, push", true, true)]);
+        let page = told(&[noted, row("disk read, push", true, true)], &[]);
         assert!(page.contains("| 4.50 | 2.50 | 3.50 |\n") && page.contains("| 4.50 | – | – |\n"), "{page}");
-        let older = told(&[row(far, true, true)]);
+        let older = told(&[row(far, true, true)], &[]);
         assert!(older.contains("| 4.50 | not recorded | not recorded |\n"), "{older}");
     }
 }

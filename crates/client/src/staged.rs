@@ -555,7 +555,7 @@ impl Legs {
             }
         }
         room.leave();
-        to.send((batch, came)).map_err(|_| stopped_in("copy"))
+        to.send((batch, came)).map_err(|_| stopped_in(COPY))
     }
 
     /// The leg out, and the comparison from end to end.

@@ -3,6 +3,7 @@
 use super::*;
 use serde_json::{Value, json};
 use std::fs;
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use thalweg_mover::testing::{self, Service};

@@ -1,11 +1,11 @@
 //! The room in a stage: who may come into it, and when.
 
-use super::{BATCHES_MAX, Batch, COPY, LOOK_AGAIN, stopped};
+use super::{BATCHES_MAX, Batch, COPY, LOOK_AGAIN};
 use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex, PoisonError};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
 use thalweg_mover::mutex::lock;
-use thalweg_mover::run::copy::Stop;
+use thalweg_mover::run::copy::{Stop, stopped_in};
 
 /// The room in a stage: bytes and batches.
 pub(super) struct Room {
@@ -60,7 +60,7 @@ impl Room {
         let mut held = lock(&self.held);
         loop {
             if stop.is_asked() {
-                return Err(stopped());
+                return Err(stopped_in(COPY));
             }
             let bytes_max = self.bytes_max.saturating_sub(held.aside_bytes);
             if bytes > bytes_max {

@@ -179,6 +179,7 @@ impl Set {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn without_a_budget_the_sets_are_those_of_the_paper() {
