@@ -3154,13 +3154,17 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__doctor)
-            opts="-4 -6 -v -h --to --ipv4 --ipv6 --prove --apply --undo --verbose --json --state --config --help"
+            opts="-4 -6 -v -h --to --ipv4 --ipv6 --prove --loss --apply --undo --verbose --json --state --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
                 --to)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --loss)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
