@@ -91,6 +91,9 @@ fn of_cause(evidence: &Evidence, narrowest: &Need) -> String {
         Cause::SlowCard => {
             "look at that card, its cable and its route; or leave it out of --via and --bind.".into()
         }
+        Cause::DestinationDisk if narrowest.stage == Some(Stage::ReadBack) => {
+            "a faster disk at the destination; --verify written reads nothing back.".into()
+        }
         Cause::DestinationDisk => "a faster disk at the destination.".into(),
         Cause::SlowSync => "a destination whose disk flushes quicker (a write cache with a battery); \
              copy more in one command."

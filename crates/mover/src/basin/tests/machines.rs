@@ -139,6 +139,7 @@ fn reading_back_waits_for_the_disk_or_computes() {
         let verdict = verdict(&evidence);
         assert_eq!((verdict.narrowest.cause, verdict.narrowest.place), (cause, Where::Destination));
         assert_eq!(verdict.narrowest.stage, "read back");
+        assert!(verdict.knob.contains("--verify written"), "{}", verdict.knob);
     }
 }
 
