@@ -433,16 +433,17 @@ pub(crate) fn joined(mut path: Vec<u8>, name: &[u8]) -> Vec<u8> {
     path
 }
 
-/// `seek=8ms,rate=100MB,devices=4,stripe=64KiB,size=1GiB,seed=1,scattered,devices-only`, each with a default.
+/// `seek=8ms,rate=100MB,devices=4,stripe=64KiB,queue=4,host=1GB/s,size=1GiB,seed=1,scattered,devices-only`, each with a
+/// default: that of `eonstor`, if this stands before all.
 fn simulated(text: &str) -> std::result::Result<ArraySpec, String> {
     let mut spec = ArraySpec::default();
-    for part in text.split(',').filter(|part| !part.is_empty()) {
+    for (index, part) in text.split(',').filter(|part| !part.is_empty()).enumerate() {
         let (key, value) = part.split_once('=').unwrap_or((part, ""));
         let number = || value.parse::<u64>().map_err(|_| format!("`{part}`: a number"));
         let rate = || units::parse_size(value.strip_suffix("/s").unwrap_or(value));
         match key {
             // What stands behind it changes it.
-            "eonstor" if value.is_empty() && spec == ArraySpec::default() => spec = ArraySpec::eonstor(),
+            "eonstor" if value.is_empty() && index == 0 => spec = ArraySpec::eonstor(),
             "seek" => spec.seek = units::parse_time(value)?,
             "rate" => spec.bytes_per_s = rate()?,
             "devices" => spec.devices = u32::try_from(number()?).unwrap_or(u32::MAX),
@@ -597,7 +598,9 @@ mod tests {
             "sim:host=0",
             "sim:host=",
             "sim:eonstor=1",
+            // Also behind what changes nothing.
             "sim:size=1GiB,eonstor",
+            "sim:eonstor,eonstor",
         ] {
             assert!(Place::parse(OsStr::new(bad), &Places::default()).is_err(), "{bad}");
         }

@@ -8,7 +8,6 @@
 //! nothing: see [`NullDestination`](super::synthetic::NullDestination).
 
 mod array;
-
 mod host;
 
 pub use array::{Array, ArraySpec, Outlook};
