@@ -60,31 +60,32 @@ fn has_one_stream(control: CongestionControl, rtt: &str) -> bool {
 
 /// All that is run.
 pub(super) fn cases() -> Vec<Case> {
-    let [_, large, small] = FILES.map(|(name, _)| name);
+    let [long, large, small] = FILES.map(|(name, _)| name);
     let mut cases = Vec::new();
     for control in CongestionControl::ALL {
+        // What is bound by loss takes long for each byte. Of what is not, the start is taken away: that is known where
+        // a copy fills the line for ten seconds.
+        let is_bound = control != CongestionControl::Bbr;
+        let (alone, together, short) =
+            if is_bound { (small, large, None) } else { (long, long, Some(large)) };
         for (rtt, _) in RTTS {
             let congestion = control.name();
             let mut add = |tool, what| {
                 let path = vec!["--rtt", rtt, "--rate", LINE.0, "--loss", LOSS.0];
                 cases.push(Case { scenario: scenario(control, rtt), tool, path, what });
             };
-            let is_bound = control != CongestionControl::Bbr;
-            // What is bound by loss takes long for each byte; of what is not, the start is taken away.
-            let [file, short] = if is_bound { [small, ""] } else { [large, small] };
-            let short = Some(short).filter(|short| !short.is_empty());
             if has_one_stream(control, rtt) {
                 let options = vec!["--cca", congestion, "--streams", "1"];
-                add(ONE, What::Lossy { options, file, short });
+                add(ONE, What::Lossy { options, file: alone, short });
             }
             if rtt == RTTS[0].0 {
-                let file = is_bound.then_some(file);
+                let file = is_bound.then_some(alone);
                 add(IPERF_ONE, What::Iperf { congestion, streams: "1", file });
             }
-            add(AUTOMATIC, What::Lossy { options: vec!["--cca", congestion], file: large, short });
+            add(AUTOMATIC, What::Lossy { options: vec!["--cca", congestion], file: together, short });
             if (control, rtt) == (CongestionControl::Cubic, RTTS[0].0) {
                 let (tool, streams) = IPERF_MANY;
-                add(tool, What::Iperf { congestion, streams, file: Some(large) });
+                add(tool, What::Iperf { congestion, streams, file: Some(together) });
             }
         }
     }
