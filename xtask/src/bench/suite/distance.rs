@@ -382,6 +382,10 @@ fn told_unknown(results: &Results) -> String {
         all += results.of(&scenario, OURS).count();
         known += after_start(results, &scenario, end, line).len();
     }
+    unknown_of(all, known)
+}
+
+fn unknown_of(all: usize, known: usize) -> String {
     match all - known {
         0 => String::new(),
         unknown => format!(
