@@ -32,7 +32,7 @@ pub const SUITE: Suite = Suite {
            no compression; at most 1.1 × that of the better of none and always. The second is more than the first, because \
            up to two bytes of 34 go out as they are, so that it is known what sending costs by now: where always is the \
            better, those bytes alone take 1.06 × as long.",
-    takes: "about 14 minutes, 6 GB of disk and 3 GiB of memory; the line needs `thalweg testbed`",
+    takes: "about 14 minutes, 6 GB of disk and 5 GiB of memory; the line needs `thalweg testbed`",
     runs: 5,
     // Of two of three ways; each sample says which path its own is.
     path: loopback,

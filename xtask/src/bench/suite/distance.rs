@@ -34,7 +34,7 @@ pub const SUITE: Suite = Suite {
            whole, slow start and handshakes included, stands beside it. Where that difference is noise, no rate after the \
            start is known. One above what the line carries is taken for the line's near, and is not known far; of fewer \
            than three rounds with both there is no verdict.",
-    takes: "about 40 minutes, of which those with a loss 15 (`--only loss`), 8 GB of disk; needs `thalweg testbed`",
+    takes: "about 45 minutes, of which those with a loss 18 (`--only loss`), 8 GB of disk; needs `thalweg testbed`",
     runs: 3,
     // Two lines: see below.
     path: || emulated(None),
@@ -382,6 +382,10 @@ fn told_unknown(results: &Results) -> String {
         all += results.of(&scenario, OURS).count();
         known += after_start(results, &scenario, end, line).len();
     }
+    unknown_of(all, known)
+}
+
+fn unknown_of(all: usize, known: usize) -> String {
     match all - known {
         0 => String::new(),
         unknown => format!(

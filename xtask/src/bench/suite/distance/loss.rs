@@ -9,7 +9,7 @@
 //! than its law: a stream is held back only after several of its packets were lost, and one is lost in 14 MB. Of bbr,
 //! which is not held back, the rate is that after the start.
 
-use super::{Case, End, FILES, LINE, What, rate_after_start};
+use super::{Case, End, FILES, LINE, What, judged, rate_after_start, unknown_of};
 use crate::bench::record::{self, Results, Sample};
 use crate::bench::tell::{self, Goal};
 use anyhow::{Context, Result};
@@ -60,31 +60,32 @@ fn has_one_stream(control: CongestionControl, rtt: &str) -> bool {
 
 /// All that is run.
 pub(super) fn cases() -> Vec<Case> {
-    let [_, large, small] = FILES.map(|(name, _)| name);
+    let [long, large, small] = FILES.map(|(name, _)| name);
     let mut cases = Vec::new();
     for control in CongestionControl::ALL {
+        // What is bound by loss takes long for each byte. Of what is not, the start is taken away: that is known where
+        // a copy fills the line for ten seconds.
+        let is_bound = control != CongestionControl::Bbr;
+        let (alone, together, short) =
+            if is_bound { (small, large, None) } else { (long, long, Some(large)) };
         for (rtt, _) in RTTS {
             let congestion = control.name();
             let mut add = |tool, what| {
                 let path = vec!["--rtt", rtt, "--rate", LINE.0, "--loss", LOSS.0];
                 cases.push(Case { scenario: scenario(control, rtt), tool, path, what });
             };
-            let is_bound = control != CongestionControl::Bbr;
-            // What is bound by loss takes long for each byte; of what is not, the start is taken away.
-            let [file, short] = if is_bound { [small, ""] } else { [large, small] };
-            let short = Some(short).filter(|short| !short.is_empty());
             if has_one_stream(control, rtt) {
                 let options = vec!["--cca", congestion, "--streams", "1"];
-                add(ONE, What::Lossy { options, file, short });
+                add(ONE, What::Lossy { options, file: alone, short });
             }
             if rtt == RTTS[0].0 {
-                let file = is_bound.then_some(file);
+                let file = is_bound.then_some(alone);
                 add(IPERF_ONE, What::Iperf { congestion, streams: "1", file });
             }
-            add(AUTOMATIC, What::Lossy { options: vec!["--cca", congestion], file: large, short });
+            add(AUTOMATIC, What::Lossy { options: vec!["--cca", congestion], file: together, short });
             if (control, rtt) == (CongestionControl::Cubic, RTTS[0].0) {
                 let (tool, streams) = IPERF_MANY;
-                add(tool, What::Iperf { congestion, streams, file: Some(large) });
+                add(tool, What::Iperf { congestion, streams, file: Some(together) });
             }
         }
     }
@@ -138,8 +139,8 @@ fn named(results: &Results, scenario: &str, tool: &str) -> String {
 
 /// Rates against what a law says: `0.900 [0.800–1.000] | at least 0.9: met`.
 fn against_law(rates: &Series, law: f64) -> String {
-    let ratios: Series = rates.iter().map(|(run, rate)| (*run, rate / law)).collect();
-    format!("{} | {}", tell::with_interval(&ratios), GOAL.verdict(tell::median_of(&ratios)))
+    let laws: Series = rates.keys().map(|run| (*run, law)).collect();
+    format!("{} | {}", tell::ratio(rates, &laws), GOAL.verdict(judged(rates, &laws)))
 }
 
 /// Its part of the section.
@@ -167,7 +168,7 @@ pub fn tell(results: &Results) -> Result<String> {
             let beside = match rtt == RTTS[0].0 {
                 true => {
                     let other = rates(results, &scenario, IPERF_ONE);
-                    let verdict = GOAL.verdict(tell::ratio_median(&ours, &other));
+                    let verdict = GOAL.verdict(judged(&ours, &other));
                     format!("{} | {verdict}", tell::ratio(&ours, &other))
                 }
                 false => "– | ".to_owned(),
@@ -219,9 +220,19 @@ pub fn tell(results: &Results) -> Result<String> {
         RTTS[0].0,
         IPERF_MANY.0,
         tell::ratio(&ours, &other),
-        GOAL.verdict(tell::ratio_median(&ours, &other)),
+        GOAL.verdict(judged(&ours, &other)),
     )?;
-    Ok(out)
+    let (mut all, mut known) = (0, 0);
+    for control in CongestionControl::ALL {
+        for (rtt, _) in RTTS {
+            for tool in [ONE, AUTOMATIC] {
+                let scenario = of(control, rtt);
+                all += results.of(&scenario, tool).count();
+                known += rates(results, &scenario, tool).len();
+            }
+        }
+    }
+    Ok(out + &unknown_of(all, known))
 }
 
 #[cfg(test)]
@@ -287,6 +298,28 @@ mod tests {
                          **missed by 6.0 %** | 6.00 [6.00–6.00] | loss 3 of 3 |";
         assert!(told.contains(automatic), "{told}");
         assert!(with_reason(Sample::default(), "").is_err());
+    }
+
+    /// The line carries 0.9415 Gbit/s of payload.
+    #[test]
+    fn a_copy_with_bbr_above_the_line_is_in_no_rate_and_of_two_that_are_left_there_is_no_verdict() {
+        let far = scenario(Bbr, "100ms");
+        let copy = |run: usize, gbit_per_s: f64| {
+            let load = Load { scenario: &far, tool: AUTOMATIC, run, bytes: 2_000_000_000, files: 1 };
+            let times = Times { wall_s: 5.0 + 12.0 / gbit_per_s, ..Times::default() };
+            let short = Times { wall_s: 5.0, ..Times::default() };
+            super::super::with_short(load.took(&times), 500_000_000, &short)
+        };
+        let told = |last: f64| {
+            let samples = vec![copy(1, 0.9), copy(2, 0.9), copy(3, last)];
+            tell(&Results { samples, ..Results::default() }).unwrap()
+        };
+        let met =
+            "| bbr | 100ms | 0.941 | 0.900 [0.900–0.900] | – | 0.956 [0.956–0.956] | at least 0.9: met |";
+        let (known, unknown) = (told(0.9), told(0.96));
+        assert!(known.contains(met) && !known.contains("is known"), "{known}");
+        assert!(unknown.contains("0.956 [0.956–0.956] | at least 0.9: not measured |"), "{unknown}");
+        assert!(unknown.contains("\nOf 1 of 3 copies no rate after the start is known"), "{unknown}");
     }
 
     #[test]
