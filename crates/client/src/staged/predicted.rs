@@ -74,7 +74,7 @@ impl Expected {
             () if self.has_left => return Compared::InStage,
             () if course.is_cut_off => return Compared::CutOff,
             () if rate_of(wishes) != self.rate => return Compared::RateChanged,
-            () if carried.done <= carried.unchanged => return Compared::LittleMoved,
+            () if carried.done <= carried.unchanged.max(summary.stood) => return Compared::LittleMoved,
             () if direct.bytes_received > 0 => return Compared::PastStage,
             () => {}
         }
@@ -85,7 +85,7 @@ impl Expected {
         let compared = match self.known.as_ref().map(|way| way.predict(&work, 0.0)) {
             Some(Ok(Ok(predicted))) => {
                 let mut told = compare(predicted, taken);
-                told.left_out = LeftOut { bytes: 0, entries: summary.unchanged };
+                told.left_out = LeftOut { bytes: 0, entries: summary.stood };
                 Compared::Told(Box::new(told))
             }
             Some(Ok(Err(missing))) => Compared::Unknown(missing),
@@ -144,8 +144,8 @@ mod tests {
         let root = scratch.path();
         let some = carried(10, 1 << 30);
         assert_eq!(ended(root, &wishes, 1, &some), Some(Compared::NoProfile));
-        let unchanged = Summary { unchanged: 3, ..some.clone() };
-        let Some(Compared::Told(told)) = ended(root, &wishes, 1, &unchanged) else { panic!("it is known") };
+        let stood = Summary { stood: 3, unchanged: 4, ..some.clone() };
+        let Some(Compared::Told(told)) = ended(root, &wishes, 1, &stood) else { panic!("it is known") };
         assert!((told.predicted.seconds - 14.0).abs() < 0.01, "{told:?}");
         let Taken { start_s, bytes_s, end_s, .. } = told.actual;
         assert_eq!([start_s, bytes_s, end_s].map(f64::round), [2.0, 10.0, 2.0]);
@@ -171,6 +171,8 @@ mod tests {
         assert_eq!(ended(root, &wishes, 2, &some), Some(Compared::CutOff));
         let nothing = Summary { unchanged: 9, ..carried(0, 0) };
         assert_eq!(ended(root, &wishes, 1, &nothing), Some(Compared::LittleMoved));
+        let few = Summary { stood: 10, ..some.clone() };
+        assert_eq!(ended(root, &wishes, 1, &few), Some(Compared::LittleMoved));
         let past = Totals { done: 1, bytes_received: 1 << 20, ..Totals::default() };
         let past = Summary { direct: Some((past, Sources::default())), ..some.clone() };
         assert_eq!(ended(root, &wishes, 1, &past), Some(Compared::PastStage));

@@ -180,6 +180,7 @@ impl Passing<'_> {
             if is_first {
                 (summary.files_past, summary.unchanged) = (needs.files_past, needs.unchanged);
                 (summary.skipped, summary.failed) = (needs.skipped, needs.failed);
+                summary.stood = needs.unchanged;
             }
             is_first = false;
             if args.dry_run {
