@@ -69,7 +69,10 @@ impl Expected {
     pub fn end(self, legs: &Legs, summary: &Summary, wishes: &Wishes, state: &Path) -> Compared {
         let (course, carried) = (*lock(&legs.course), &summary.carried);
         let direct = summary.direct.unwrap_or_default().0;
-        let (Some(first), Some(last)) = (course.began, course.ended) else { return Compared::LittleMoved };
+        let (Some(first), Some(last)) = (course.began, course.ended) else {
+            let is_past = direct.bytes_received > 0 || direct.done > direct.unchanged;
+            return if is_past { Compared::PastStage } else { Compared::LittleMoved };
+        };
         match () {
             () if self.has_left => return Compared::InStage,
             () if course.is_cut_off => return Compared::CutOff,
@@ -176,6 +179,13 @@ mod tests {
         let past = Totals { done: 1, bytes_received: 1 << 20, ..Totals::default() };
         let past = Summary { direct: Some((past, Sources::default())), ..some.clone() };
         assert_eq!(ended(root, &wishes, 1, &past), Some(Compared::PastStage));
+        // Nothing passed, and all the same it was moved.
+        let legs = legs_of(root);
+        let all_past = Expected::begin(&legs, &wishes, root, Instant::now()).unwrap();
+        assert_eq!(all_past.end(&legs, &past, &wishes, root), Compared::PastStage);
+        let none = Expected::begin(&legs, &wishes, root, Instant::now()).unwrap();
+        assert_eq!(none.end(&legs, &Summary::default(), &wishes, root), Compared::LittleMoved);
+        drop(legs);
         // None of these is known.
         assert_eq!(ended(root, &wishes, 1, &some), Some(Compared::NoProfile));
         let remembered = Remembered { no_profile: true, ..Remembered::default() };
