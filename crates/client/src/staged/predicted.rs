@@ -65,8 +65,15 @@ impl Expected {
         Some(Expected { began, ends, by_hand, known, rate, has_left: legs.has_left() })
     }
 
-    /// Predicted against actual of one that came to its end so; its way is known by one more then.
-    pub fn end(self, legs: &Legs, summary: &Summary, wishes: &Wishes, state: &Path) -> Compared {
+    /// Predicted against actual of one that came to its end so; its way is known by one more then. `attempts`: of the
+    /// direct copy that ended it, 1 without one.
+    pub fn end(
+        self,
+        legs: &Legs,
+        (summary, attempts): (&Summary, u32),
+        wishes: &Wishes,
+        state: &Path,
+    ) -> Compared {
         let (course, carried) = (*lock(&legs.course), &summary.carried);
         let direct = summary.direct.unwrap_or_default().0;
         let (Some(first), Some(last)) = (course.began, course.ended) else {
@@ -75,7 +82,7 @@ impl Expected {
         };
         match () {
             () if self.has_left => return Compared::InStage,
-            () if course.is_cut_off => return Compared::CutOff,
+            () if course.is_cut_off || attempts > 1 => return Compared::CutOff,
             () if rate_of(wishes) != self.rate => return Compared::RateChanged,
             () if carried.done <= carried.unchanged.max(summary.stood) => return Compared::LittleMoved,
             () if direct.bytes_received > 0 => return Compared::PastStage,
@@ -133,12 +140,18 @@ mod tests {
 
     /// Of a copy whose legs were at work from its second second to its twelfth.
     fn ended(root: &Path, wishes: &Wishes, attempts: u32, summary: &Summary) -> Option<Compared> {
+        ended_by(root, wishes, [attempts, 1], summary)
+    }
+
+    /// The same; attempts of a leg, and of the direct copy.
+    fn ended_by(root: &Path, wishes: &Wishes, attempts: [u32; 2], summary: &Summary) -> Option<Compared> {
+        let [of_leg, of_direct] = attempts;
         let (legs, began) = (legs_of(root), Instant::now());
         let expected = Expected::begin(&legs, wishes, root, began)?;
         lock(&legs.course).begin(began + Duration::from_secs(2));
         lock(&legs.course).begin(began + Duration::from_secs(3));
-        lock(&legs.course).end(began + Duration::from_secs(12), attempts);
-        Some(expected.end(&legs, summary, wishes, root))
+        lock(&legs.course).end(began + Duration::from_secs(12), of_leg);
+        Some(expected.end(&legs, (summary, of_direct), wishes, root))
     }
 
     #[test]
@@ -172,6 +185,7 @@ mod tests {
         let root = scratch.path();
         let some = carried(10, 1 << 30);
         assert_eq!(ended(root, &wishes, 2, &some), Some(Compared::CutOff));
+        assert_eq!(ended_by(root, &wishes, [1, 2], &some), Some(Compared::CutOff));
         let nothing = Summary { unchanged: 9, ..carried(0, 0) };
         assert_eq!(ended(root, &wishes, 1, &nothing), Some(Compared::LittleMoved));
         let few = Summary { stood: 10, ..some.clone() };
@@ -182,9 +196,9 @@ mod tests {
         // Nothing passed, and all the same it was moved.
         let legs = legs_of(root);
         let all_past = Expected::begin(&legs, &wishes, root, Instant::now()).unwrap();
-        assert_eq!(all_past.end(&legs, &past, &wishes, root), Compared::PastStage);
+        assert_eq!(all_past.end(&legs, (&past, 1), &wishes, root), Compared::PastStage);
         let none = Expected::begin(&legs, &wishes, root, Instant::now()).unwrap();
-        assert_eq!(none.end(&legs, &Summary::default(), &wishes, root), Compared::LittleMoved);
+        assert_eq!(none.end(&legs, (&Summary::default(), 1), &wishes, root), Compared::LittleMoved);
         drop(legs);
         // None of these is known.
         assert_eq!(ended(root, &wishes, 1, &some), Some(Compared::NoProfile));

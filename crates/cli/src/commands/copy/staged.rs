@@ -223,7 +223,9 @@ impl Passing<'_> {
             summary.direct = Some((*totals, *sources));
         }
         summary.elapsed = began.elapsed();
-        let compared = expected.map(|expected| expected.end(legs, &summary, running.wishes, running.state));
+        let attempts = ended.as_ref().map_or(1, |(report, _)| report.attempts);
+        let told = (&summary, attempts);
+        let compared = expected.map(|expected| expected.end(legs, told, running.wishes, running.state));
         summary.compared = compared;
         Ok((summary, ended.map(|(report, _)| report)))
     }
