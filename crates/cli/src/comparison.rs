@@ -79,10 +79,10 @@ fn left_out(told: &Comparison) -> String {
     let LeftOut { bytes, entries } = told.left_out;
     match (bytes, entries) {
         (0, 0) => String::new(),
-        (0, entries) => format!(" without {} that were there", units::entries(entries)),
-        (bytes, 0) => format!(" without {} that were there", units::size(bytes)),
+        (0, entries) => format!(" without {} found there", units::entries(entries)),
+        (bytes, 0) => format!(" without {} found there", units::size(bytes)),
         (bytes, entries) => {
-            format!(" without {} and {} that were there", units::size(bytes), units::entries(entries))
+            format!(" without {} and {} found there", units::size(bytes), units::entries(entries))
         }
     }
 }
@@ -135,9 +135,9 @@ mod tests {
         // Of one that was resumed, by what was left to move.
         let left_out = LeftOut { bytes: 5 << 20, entries: 0 };
         let resumed = Compared::Told(Box::new(Comparison { left_out, ..compared.clone() }));
-        let without = format!("{range} without {} that were there, most off", units::size(5 << 20));
+        let without = format!("{range} without {} found there, most off", units::size(5 << 20));
         assert!(short(&resumed, false).starts_with(&without), "{}", short(&resumed, false));
-        assert!(details(&resumed)[0].contains("that were there, took 1.75 s"), "{:?}", details(&resumed));
+        assert!(details(&resumed)[0].contains("found there, took 1.75 s"), "{:?}", details(&resumed));
         let by_beginning = Compared::Told(Box::new(Comparison { after_s: Some(0.75), ..compared }));
         let words = short(&by_beginning, false);
         assert!(words.starts_with(&format!("{range} after its first 750 ms, most off")), "{words}");

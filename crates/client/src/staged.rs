@@ -341,6 +341,8 @@ pub struct Summary {
     pub direct: Option<(Totals, Sources)>,
     /// Entries that the destination had.
     pub unchanged: u64,
+    /// Entries that it had when the copy began.
+    pub stood: u64,
     /// Entries that were left alone there, or left out.
     pub skipped: u64,
     /// Entries that failed.

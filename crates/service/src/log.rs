@@ -136,7 +136,7 @@ impl Failures {
 }
 
 /// How much of it is done.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Done {
     /// Files, directories, links, or flows; `None` of frames.
     pub entries: Option<u64>,

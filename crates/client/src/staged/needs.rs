@@ -75,7 +75,7 @@ pub struct Needs {
     /// Files that do not pass through the stage: they are larger than what may lie there, or have more than 1 GiB of
     /// holes, which are in digests as the file system keeps them.
     pub files_past: u64,
-    /// Of two far places: entries that the destination has.
+    /// Entries that the destination has.
     pub unchanged: u64,
     /// Of two far places: entries that are left alone at the destination.
     pub skipped: u64,
@@ -128,8 +128,9 @@ impl Legs {
             receipt: None,
             ..wishes.clone()
         };
-        direct.run(&wishes, running.state, &watch, running.stop)?;
-        Ok(std::mem::take(&mut *lock(&needs)))
+        let report = direct.run(&wishes, running.state, &watch, running.stop)?;
+        let needs = std::mem::take(&mut *lock(&needs));
+        Ok(Needs { unchanged: report.totals.unchanged, ..needs })
     }
 }
 

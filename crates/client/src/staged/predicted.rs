@@ -65,16 +65,26 @@ impl Expected {
         Some(Expected { began, ends, by_hand, known, rate, has_left: legs.has_left() })
     }
 
-    /// Predicted against actual of one that came to its end so; its way is known by one more then.
-    pub fn end(self, legs: &Legs, summary: &Summary, wishes: &Wishes, state: &Path) -> Compared {
+    /// Predicted against actual of one that came to its end so; its way is known by one more then. `attempts`: of the
+    /// direct copy that ended it, 1 without one.
+    pub fn end(
+        self,
+        legs: &Legs,
+        (summary, attempts): (&Summary, u32),
+        wishes: &Wishes,
+        state: &Path,
+    ) -> Compared {
         let (course, carried) = (*lock(&legs.course), &summary.carried);
         let direct = summary.direct.unwrap_or_default().0;
-        let (Some(first), Some(last)) = (course.began, course.ended) else { return Compared::LittleMoved };
+        let (Some(first), Some(last)) = (course.began, course.ended) else {
+            let is_past = direct.bytes_received > 0 || direct.done > direct.unchanged;
+            return if is_past { Compared::PastStage } else { Compared::LittleMoved };
+        };
         match () {
             () if self.has_left => return Compared::InStage,
-            () if course.is_cut_off => return Compared::CutOff,
+            () if course.is_cut_off || attempts > 1 => return Compared::CutOff,
             () if rate_of(wishes) != self.rate => return Compared::RateChanged,
-            () if carried.done <= carried.unchanged => return Compared::LittleMoved,
+            () if carried.done <= carried.unchanged.max(summary.stood) => return Compared::LittleMoved,
             () if direct.bytes_received > 0 => return Compared::PastStage,
             () => {}
         }
@@ -85,7 +95,7 @@ impl Expected {
         let compared = match self.known.as_ref().map(|way| way.predict(&work, 0.0)) {
             Some(Ok(Ok(predicted))) => {
                 let mut told = compare(predicted, taken);
-                told.left_out = LeftOut { bytes: 0, entries: summary.unchanged };
+                told.left_out = LeftOut { bytes: 0, entries: summary.stood };
                 Compared::Told(Box::new(told))
             }
             Some(Ok(Err(missing))) => Compared::Unknown(missing),
@@ -130,12 +140,18 @@ mod tests {
 
     /// Of a copy whose legs were at work from its second second to its twelfth.
     fn ended(root: &Path, wishes: &Wishes, attempts: u32, summary: &Summary) -> Option<Compared> {
+        ended_by(root, wishes, [attempts, 1], summary)
+    }
+
+    /// The same; attempts of a leg, and of the direct copy.
+    fn ended_by(root: &Path, wishes: &Wishes, attempts: [u32; 2], summary: &Summary) -> Option<Compared> {
+        let [of_leg, of_direct] = attempts;
         let (legs, began) = (legs_of(root), Instant::now());
         let expected = Expected::begin(&legs, wishes, root, began)?;
         lock(&legs.course).begin(began + Duration::from_secs(2));
         lock(&legs.course).begin(began + Duration::from_secs(3));
-        lock(&legs.course).end(began + Duration::from_secs(12), attempts);
-        Some(expected.end(&legs, summary, wishes, root))
+        lock(&legs.course).end(began + Duration::from_secs(12), of_leg);
+        Some(expected.end(&legs, (summary, of_direct), wishes, root))
     }
 
     #[test]
@@ -144,8 +160,8 @@ mod tests {
         let root = scratch.path();
         let some = carried(10, 1 << 30);
         assert_eq!(ended(root, &wishes, 1, &some), Some(Compared::NoProfile));
-        let unchanged = Summary { unchanged: 3, ..some.clone() };
-        let Some(Compared::Told(told)) = ended(root, &wishes, 1, &unchanged) else { panic!("it is known") };
+        let stood = Summary { stood: 3, unchanged: 4, ..some.clone() };
+        let Some(Compared::Told(told)) = ended(root, &wishes, 1, &stood) else { panic!("it is known") };
         assert!((told.predicted.seconds - 14.0).abs() < 0.01, "{told:?}");
         let Taken { start_s, bytes_s, end_s, .. } = told.actual;
         assert_eq!([start_s, bytes_s, end_s].map(f64::round), [2.0, 10.0, 2.0]);
@@ -169,11 +185,21 @@ mod tests {
         let root = scratch.path();
         let some = carried(10, 1 << 30);
         assert_eq!(ended(root, &wishes, 2, &some), Some(Compared::CutOff));
+        assert_eq!(ended_by(root, &wishes, [1, 2], &some), Some(Compared::CutOff));
         let nothing = Summary { unchanged: 9, ..carried(0, 0) };
         assert_eq!(ended(root, &wishes, 1, &nothing), Some(Compared::LittleMoved));
+        let few = Summary { stood: 10, ..some.clone() };
+        assert_eq!(ended(root, &wishes, 1, &few), Some(Compared::LittleMoved));
         let past = Totals { done: 1, bytes_received: 1 << 20, ..Totals::default() };
         let past = Summary { direct: Some((past, Sources::default())), ..some.clone() };
         assert_eq!(ended(root, &wishes, 1, &past), Some(Compared::PastStage));
+        // Nothing passed, and all the same it was moved.
+        let legs = legs_of(root);
+        let all_past = Expected::begin(&legs, &wishes, root, Instant::now()).unwrap();
+        assert_eq!(all_past.end(&legs, (&past, 1), &wishes, root), Compared::PastStage);
+        let none = Expected::begin(&legs, &wishes, root, Instant::now()).unwrap();
+        assert_eq!(none.end(&legs, (&Summary::default(), 1), &wishes, root), Compared::LittleMoved);
+        drop(legs);
         // None of these is known.
         assert_eq!(ended(root, &wishes, 1, &some), Some(Compared::NoProfile));
         let remembered = Remembered { no_profile: true, ..Remembered::default() };

@@ -172,7 +172,10 @@ impl Passing<'_> {
     fn run(&self) -> Result<(Summary, Option<Report>)> {
         let Passing { args, legs, ends, running, .. } = *self;
         let began = Instant::now();
-        let expected = Expected::begin(legs, running.wishes, running.state, began);
+        // Each copy looks by itself whether it sends; for what is known of the way it is as it was asked for.
+        let mut asked = running.wishes.clone();
+        asked.movement.link.congestion = running.congestion.where_we_send(false);
+        let expected = Expected::begin(legs, &asked, running.state, began);
         let mut summary = Summary { bytes_max: legs.bytes_max(), ..Summary::default() };
         let mut is_first = true;
         loop {
@@ -180,6 +183,7 @@ impl Passing<'_> {
             if is_first {
                 (summary.files_past, summary.unchanged) = (needs.files_past, needs.unchanged);
                 (summary.skipped, summary.failed) = (needs.skipped, needs.failed);
+                summary.stood = needs.unchanged;
             }
             is_first = false;
             if args.dry_run {
@@ -222,7 +226,9 @@ impl Passing<'_> {
             summary.direct = Some((*totals, *sources));
         }
         summary.elapsed = began.elapsed();
-        let compared = expected.map(|expected| expected.end(legs, &summary, running.wishes, running.state));
+        let attempts = ended.as_ref().map_or(1, |(report, _)| report.attempts);
+        let told = (&summary, attempts);
+        let compared = expected.map(|expected| expected.end(legs, told, &asked, running.state));
         summary.compared = compared;
         Ok((summary, ended.map(|(report, _)| report)))
     }

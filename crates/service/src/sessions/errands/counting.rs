@@ -22,14 +22,14 @@ pub(super) struct Counting {
 /// The attempt that is under way.
 struct Now {
     count: Arc<Count>,
-    /// The meter has still what the attempt before it did.
-    is_stale: bool,
+    /// What the attempt before it did: as long as the meter has that, nothing is known of this one.
+    before: Option<Done>,
 }
 
 impl Counting {
     /// One begins whose `meter` this is.
     pub fn begin(metrics: Arc<Metrics>, labels: Labels, meter: Arc<Meter>) -> Counting {
-        let now = Mutex::new(Now { count: metrics.begin(labels.clone()), is_stale: false });
+        let now = Mutex::new(Now { count: metrics.begin(labels.clone()), before: None });
         Counting { metrics, labels, meter, now }
     }
 
@@ -37,23 +37,24 @@ impl Counting {
     pub fn note(&self, evidence: &Evidence) {
         let own = if self.labels.direction == Some(PULL) { &evidence.sender } else { &evidence.receiver };
         let mut now = lock(&self.now);
-        now.is_stale = false;
+        now.before = None;
         now.count.note(&self.done(), own, Some(evidence.clone()));
     }
 
     /// An attempt failed, and another one begins.
     pub fn again(&self, why: &Failure) {
         self.end(&Err(why.clone()));
-        *lock(&self.now) = Now { count: self.metrics.begin(self.labels.clone()), is_stale: true };
+        let before = Some(self.done());
+        *lock(&self.now) = Now { count: self.metrics.begin(self.labels.clone()), before };
     }
 
     /// It ended so. A second time it does nothing.
     pub fn end(&self, ended: &Result<Totals>) {
         let Labels { kind, direction, .. } = self.labels;
         let now = lock(&self.now);
-        let by_then = match ended {
-            Err(_) if now.is_stale => Done::default(),
-            _ => self.done(),
+        let by_then = match self.done() {
+            done if ended.is_err() && now.before == Some(done) => Done::default(),
+            done => done,
         };
         let done = ended.as_ref().map_or(by_then, |totals| Done::from(*totals));
         let known = done.known(by_then, direction, kind);
@@ -104,15 +105,19 @@ mod tests {
         // The second ends before anything of it is seen.
         counting.again(&Failure::new(FailureKind::Connection, "copy", "lost again"));
         assert_eq!(metrics.moved("data", PUSH).bytes, 70);
-        // The third finds what the first had made durable.
+        // The third moves a little, and ends before it is told where its time went.
+        set(&meter, 9, 0, 0);
+        counting.again(&Failure::new(FailureKind::Connection, "copy", "lost once more"));
+        assert_eq!(metrics.moved("data", PUSH).bytes, 79);
+        // The fourth finds what the first had made durable.
         set(&meter, 200, 50, 30);
         let totals = Totals { done: 2, bytes_done: 200, bytes_resumed: 50, ..Totals::default() };
         counting.end(&Ok(totals));
         counting.end(&Ok(totals));
         let moved = metrics.moved("data", PUSH);
-        assert_eq!((moved.bytes, moved.resumed_bytes), (70 + 170, 50));
-        // Of the first both that came to an end, of the third both that are done.
-        assert_eq!(moved.entries, 4);
+        assert_eq!((moved.bytes, moved.resumed_bytes), (79 + 170, 50));
+        // Of the first and the third both that came to an end, of the fourth both that are done.
+        assert_eq!(moved.entries, 6);
     }
 
     #[test]
