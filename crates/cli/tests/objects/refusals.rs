@@ -53,6 +53,8 @@ fn neither_the_users_secret_nor_content_is_in_logs_events_receipts_state_or_proc
         let (from, there, back) = (server.path("from/"), server.place("there/"), server.path("back"));
         let (receipt, none) = (server.path("receipt"), server.path("none"));
         let push = ["cp", "--json", "--chunk", "8MiB", "--bwlimit", "80Mbit/s", "--receipt", &receipt];
+        // At least while it pushes, for two seconds: what is refused may be over before anybody looks.
+        let mut was_seen = false;
         for (words, places, code) in [
             (&push[..], &[from.as_str(), &there][..], 0),
             (&["cp", "--json"], &[there.as_str(), &back], 0),
@@ -68,9 +70,10 @@ fn neither_the_users_secret_nor_content_is_in_logs_events_receipts_state_or_proc
             let but = ["versitygw"];
             let (ran, seen) = secrets.watch(command, server.scratch.root(), &but);
             secrets.assert_not_said(&ran);
-            assert!(seen.contains("thalweg"), "{seen:?}");
+            was_seen |= seen.contains("thalweg");
             ran.expect(code);
         }
+        assert!(was_seen, "nobody looked at a process of ours");
         let belongs = ["credentials", "from", "back", "store", "store.log"];
         secrets.assert_not_below(server.scratch.root(), &belongs.map(|name| server.scratch.path(name)));
     });
