@@ -702,16 +702,26 @@ fn energy_is_told_where_it_is_counted_and_else_why_it_is_not() {
     }
 }
 
+/// A daemon that takes files below `to`, and the name of its ticket.
+fn takes(scratch: &Scratch) -> (Daemon, String) {
+    std::fs::create_dir(scratch.path("to")).unwrap();
+    let daemon = scratch.daemon(&[("to", &scratch.path("to"))]);
+    let ticket = daemon.ticket.display().to_string();
+    (daemon, ticket)
+}
+
+/// So many bytes that shrink to next to nothing.
+fn text(bytes: usize) -> Vec<u8> {
+    b"as it was, so it is; ".iter().copied().cycle().take(bytes).collect()
+}
+
 /// On a slow wire what shrinks is compressed, and what does not costs next to nothing more.
 #[test]
 fn compression_saves_a_slow_wire_what_shrinks_and_leaves_alone_what_does_not() {
     const BYTES: usize = 12 << 20;
     let scratch = Scratch::in_memory();
-    std::fs::create_dir(scratch.path("to")).unwrap();
-    let daemon = scratch.daemon(&[("to", &scratch.path("to"))]);
-    let ticket = daemon.ticket.display().to_string();
-    let text: Vec<u8> = b"as it was, so it is; ".iter().copied().cycle().take(BYTES).collect();
-    for (name, content) in [("text", text), ("noise", noise(5, BYTES))] {
+    let (daemon, ticket) = takes(&scratch);
+    for (name, content) in [("text", text(BYTES)), ("noise", noise(5, BYTES))] {
         std::fs::write(scratch.path(name), &content).unwrap();
         let proxy = Proxy::new(&daemon.address());
         proxy.limit(8_000_000);
@@ -731,11 +741,8 @@ fn compression_saves_a_slow_wire_what_shrinks_and_leaves_alone_what_does_not() {
 fn what_is_always_compressed_is_compressed_on_a_fast_wire_too() {
     const BYTES: usize = 12 << 20;
     let scratch = Scratch::in_memory();
-    std::fs::create_dir(scratch.path("to")).unwrap();
-    let daemon = scratch.daemon(&[("to", &scratch.path("to"))]);
-    let ticket = daemon.ticket.display().to_string();
-    let text: Vec<u8> = b"as it was, so it is; ".iter().copied().cycle().take(BYTES).collect();
-    let file = scratch.path("text");
+    let (daemon, ticket) = takes(&scratch);
+    let (file, text) = (scratch.path("text"), text(BYTES));
     std::fs::write(&file, &text).unwrap();
     let proxy = Proxy::new(&daemon.address());
     let (file, to) = (file.display().to_string(), proxy.place("to", "text"));

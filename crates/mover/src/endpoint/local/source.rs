@@ -2,7 +2,7 @@
 //!
 //! One moment: an open file is compared with what the scan saw before its first byte is read, and the engine compares
 //! again after the last. A change within the same tick of the file system's clock would show in neither, so a file
-//! whose ctime is younger than [`RACY`] is left to age that long before it is read (git calls such files racy), or
+//! whose ctime is younger than [`clocks::RACY`] is left to age that long before it is read (git calls such files racy), or
 //! until its second is over where times are whole seconds (ext3, ext4 with small inodes, sshfs). Where their clock is
 //! ahead of ours, what the scan saw tells how far at least, so that all files together wait once or twice. Linux 6.13
 //! stamps more finely when somebody looks; this does not rely on it. What the kernel remembers of a file of another
@@ -12,10 +12,12 @@
 //! have such pages is written back before its first byte is read (decision 0015). On tmpfs, which has nothing to write
 //! back to, no store through a mapping ever shows.
 //!
-//! [`scan`] finds what there is, and [`follow`](mod@self::follow) where links lead that are followed. [`file`] is one
-//! that is open for reading; [`way`] says what of it goes past the page cache, and [`drop_behind`] drops what it brings
-//! in there. [`remove`] takes away names that the destination has. What only asks a question reads by [`read_once`].
+//! [`clocks`] knows when a file is old enough, [`scan`] finds what there is, and [`follow`](mod@self::follow) where links
+//! lead that are followed. [`file`] is one that is open for reading; [`way`] says what of it goes past the page cache,
+//! and [`drop_behind`] drops what it brings in there. [`remove`] takes away names that the destination has. What only
+//! asks a question reads by [`read_once`].
 
+use self::clocks::{Clocks, Watched};
 use self::drop_behind::Brought;
 use self::file::LocalFile;
 use self::follow::{LeadsIntoStaging, end_of, follow, follow_beneath};
@@ -23,23 +25,22 @@ use self::scan::{Scan, entry_of};
 use self::way::Grounds;
 use super::held::Held;
 use super::staging::partial::pays;
-use super::{
-    OPEN_SOURCE, evidence_of, failed, failed_at_place, is_in_staging, is_staging, lock, of_source, shown,
-};
+use super::{OPEN_SOURCE, evidence_of, failed, failed_at_place, is_in_staging, is_staging, of_source, shown};
 use crate::endpoint::{ExtentMap, Removal, ScanSink, Source, SourceFile};
 use crate::failure::{Failure, FailureKind, Result};
 use crate::filter::Filter;
 use crate::order::Placed;
-use std::collections::HashMap;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use thalweg_sys::{Dir, Extent, File, FileSystemKind, Kind, Links, Stat};
 use thalweg_wire::message::{Direct, PartOf, Preserve, ScanTotals, SourceForm};
-use thalweg_wire::{Entry, EntryId, Evidence, RelativePath};
+use thalweg_wire::{Entry, Evidence, RelativePath};
+
+mod clocks;
 
 pub(super) mod file;
 
@@ -54,12 +55,6 @@ pub(super) mod scan;
 pub(super) mod follow;
 
 mod remove;
-
-/// Twice the coarsest tick of Linux (100 Hz): a ctime older than this belongs to a tick that is over.
-pub const RACY: Duration = Duration::from_millis(20);
-
-/// The coarsest times that file systems keep: FAT has every second second.
-const GRAIN_MAX: Duration = Duration::from_secs(2);
 
 /// Longer than Linux by default leaves a page dirty: what was changed longer ago costs mostly nothing to write back.
 const DIRTY: Duration = Duration::from_secs(60);
@@ -346,10 +341,10 @@ impl Source for LocalSource {
     }
 
     fn scan(&self, sink: &mut dyn ScanSink) -> ScanTotals {
-        Scan::new(self, &mut Watched { clocks: &self.clocks, sink }).run()
+        Scan::new(self, &mut Watched::new(&self.clocks, sink)).run()
     }
 
-    /// Waits up to [`RACY`] for a file that was changed just now; where times are whole seconds, a second or two more.
+    /// Waits up to [`clocks::RACY`] for a file that was changed just now; where times are whole seconds, a second or two more.
     fn open(&self, entry: &Entry) -> Result<Arc<dyn SourceFile>> {
         let again = || {
             let spot = self.spot(&entry.path)?;
@@ -448,140 +443,6 @@ fn places_of(extents: &[Extent], bytes: u64) -> ExtentMap {
         });
     }
     places
-}
-
-/// How far the clocks of file systems are ahead of ours, by device: a ctime in our future shows it. (One behind ours
-/// cannot be seen; network file systems with such a clock are trusted too early by as much.) It says something only of
-/// other ctimes in our future: one file that was written while a clock was wrong says nothing of what our own wrote.
-///
-/// One clock for each device is assumed. Where clients stamp what they write (Lustre, CephFS), or one file has a ctime
-/// that no clock shows any more, what another clock ahead of ours, but less so, stamps just now is taken for older than
-/// it is, and its next change within the same tick is not seen.
-#[derive(Default)]
-struct Clocks {
-    by_device: Mutex<HashMap<u64, Clock>>,
-}
-
-/// What ctimes show of one. All of them in nanoseconds.
-struct Clock {
-    /// How far it was ahead at least, as was learned since then.
-    ahead: i128,
-    learned: Instant,
-    /// The latest ctimes that were seen: longer ago than any tick lasts, in the [`TICK_MAX`] before `since`, and from
-    /// then on.
-    passed: i128,
-    before: i128,
-    reached: i128,
-    since: Instant,
-}
-
-/// Clocks are set now and then, and go faster or slower: how far one is ahead counts no longer than this. Longer than
-/// the longest wait, or it would be forgotten by then, and each file would have a wait of its own.
-const CLOCK_KNOWN: Duration = Duration::from_secs(10);
-const _: () = assert!(CLOCK_KNOWN.as_nanos() > TICK_MAX.as_nanos());
-
-/// The longest wait: what a file system's clock showed so long ago it does not show any more.
-const TICK_MAX: Duration = GRAIN_MAX.saturating_add(RACY);
-
-/// How old a ctime is to be before what changes from then on shows another one. One without nanoseconds is most likely
-/// of a file system that keeps none; the same on a finer one, by chance, costs that one wait.
-fn needed(ctime: thalweg_wire::Time) -> Duration {
-    let grain = match (ctime.nanos, ctime.seconds % 2) {
-        (0, 0) => GRAIN_MAX,
-        (0, _) => Duration::from_secs(1),
-        _ => Duration::ZERO,
-    };
-    grain + RACY
-}
-
-fn as_ns(time: thalweg_wire::Time) -> i128 {
-    i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanos)
-}
-
-impl Clocks {
-    /// A file was seen, by our clock on the wall, and one that only goes on: its file system's clock reads at least its
-    /// ctime now.
-    fn saw(&self, seen: &Evidence, wall: SystemTime, at: Instant) {
-        let Ok(now) = wall.duration_since(UNIX_EPOCH) else { return };
-        let (now, ctime) = (now.as_nanos() as i128, as_ns(seen.ctime));
-        if ctime > now {
-            lock(&self.by_device).entry(seen.device).or_insert_with(|| Clock::new(at)).saw(ctime, now, at);
-        }
-    }
-
-    /// The rest of the time that a file changed at its ctime still needs.
-    fn racy(&self, seen: &Evidence, wall: SystemTime, at: Instant) -> Option<Duration> {
-        let now = wall.duration_since(UNIX_EPOCH).ok()?.as_nanos() as i128;
-        let ctime = as_ns(seen.ctime);
-        let needed = needed(seen.ctime).as_nanos() as i128;
-        if now - ctime >= needed {
-            return None;
-        }
-        let mut clocks = lock(&self.by_device);
-        let clock = clocks.entry(seen.device).or_insert_with(|| Clock::new(at));
-        clock.go_on(at);
-        // What was changed by a clock that was set to ours meanwhile is not in our future.
-        if ctime > now && ctime <= clock.passed {
-            return None;
-        }
-        let ahead = if ctime > now { clock.ahead } else { 0 };
-        let age = now + ahead - ctime;
-        clock.saw(ctime, now, at);
-        let rest = needed - age.clamp(0, needed);
-        (rest > 0).then(|| Duration::from_nanos(rest as u64))
-    }
-}
-
-impl Clock {
-    fn new(at: Instant) -> Clock {
-        let never = i128::MIN;
-        Clock { ahead: 0, learned: at, passed: never, before: never, reached: never, since: at }
-    }
-
-    fn saw(&mut self, ctime: i128, now: i128, at: Instant) {
-        self.go_on(at);
-        self.ahead = self.ahead.max(ctime - now);
-        self.reached = self.reached.max(ctime);
-    }
-
-    fn go_on(&mut self, at: Instant) {
-        if at.saturating_duration_since(self.learned) > CLOCK_KNOWN {
-            (self.learned, self.ahead) = (at, 0);
-        }
-        let gone = at.saturating_duration_since(self.since);
-        if gone < TICK_MAX {
-            return;
-        }
-        self.passed = self.passed.max(self.before);
-        self.before = std::mem::replace(&mut self.reached, i128::MIN);
-        self.since = at;
-        if gone >= 2 * TICK_MAX {
-            self.passed = self.passed.max(self.before);
-        }
-    }
-}
-
-/// Shows the clocks what a scan sees, long before it is read.
-struct Watched<'a> {
-    clocks: &'a Clocks,
-    sink: &'a mut dyn ScanSink,
-}
-
-impl ScanSink for Watched<'_> {
-    fn entry(&mut self, entry: Entry) -> Option<EntryId> {
-        if matches!(entry.kind, thalweg_wire::Kind::File { .. }) {
-            self.clocks.saw(&entry.evidence, SystemTime::now(), Instant::now());
-        }
-        self.sink.entry(entry)
-    }
-
-    fn trouble(&mut self, path: RelativePath, failure: Failure) {
-        self.sink.trouble(path, failure);
-    }
-
-    fn skipped(&mut self, path: RelativePath, reason: &str) {
-        self.sink.skipped(path, reason);
-    }
 }
 
 /// What write-protects the pages of a file.
@@ -730,14 +591,6 @@ fn relative(path: &Path) -> &[u8] {
 mod tests {
     use super::*;
 
-    fn changed_at(ns: i128) -> Evidence {
-        let time = thalweg_wire::Time {
-            seconds: ns.div_euclid(1_000_000_000) as i64,
-            nanos: ns.rem_euclid(1_000_000_000) as u32,
-        };
-        Evidence { ctime: time, ..Evidence::default() }
-    }
-
     #[test]
     fn of_a_file_that_lies_nowhere_in_part_the_rest_has_its_places() {
         let extent = |logical: u64, length: u64, unplaced: bool| Extent {
@@ -779,7 +632,8 @@ mod tests {
     fn what_was_changed_just_now_or_by_a_clock_ahead_is_not_settled() {
         const NOW: u64 = 1_700_000_000;
         let settled = |ctime: u64| {
-            let seen = changed_at(i128::from(ctime) * 1_000_000_000);
+            let ctime = thalweg_wire::Time { seconds: ctime as i64, nanos: 0 };
+            let seen = Evidence { ctime, ..Evidence::default() };
             is_settled(&seen, UNIX_EPOCH + Duration::from_secs(NOW))
         };
         assert!(settled(0));
@@ -787,116 +641,5 @@ mod tests {
         assert!(!settled(NOW - DIRTY.as_secs()));
         assert!(!settled(NOW));
         assert!(!settled(NOW + 3600));
-    }
-
-    #[test]
-    fn a_clock_ahead_of_ours_costs_one_wait_and_not_one_for_each_file() {
-        const HOUR: i128 = 3_600_000_000_000;
-        const START: i128 = 1_700_000_000_500_000_000;
-        let (clocks, begun) = (Clocks::default(), Instant::now());
-        // Files changed at some time, so long after the start.
-        let racy = |evidence: &Evidence, after: Duration| {
-            clocks.racy(evidence, UNIX_EPOCH + Duration::from_nanos(START as u64) + after, begun + after)
-        };
-        let ms = Duration::from_millis;
-        assert_eq!(racy(&changed_at(START - HOUR), ms(0)), None);
-        assert_eq!(racy(&changed_at(START), ms(0)), Some(RACY));
-        assert_eq!(racy(&changed_at(START), ms(5)), Some(RACY - ms(5)));
-        // A server whose clock is an hour ahead.
-        let seen = START + HOUR;
-        assert_eq!(racy(&changed_at(seen), ms(0)), Some(RACY));
-        assert_eq!(racy(&changed_at(seen - 30_000_000), ms(0)), None);
-        assert!(racy(&changed_at(seen + 10_000_000), ms(10)).is_some());
-        // How far it is ahead was learned too long ago. What it had shown by then is over all the same.
-        let later = CLOCK_KNOWN + ms(1);
-        assert_eq!(racy(&changed_at(seen - 30_000_000), later), None);
-        assert_eq!(racy(&changed_at(seen + 30_000_000), later), Some(RACY));
-        // Another file system is judged by itself.
-        let other = Evidence { device: 7, ..changed_at(START + HOUR / 2) };
-        assert_eq!(racy(&other, ms(0)), Some(RACY));
-    }
-
-    #[test]
-    fn where_times_are_whole_seconds_a_file_is_read_when_its_second_is_over() {
-        const SECOND: i128 = 1_000_000_000;
-        /// Odd: of no FAT.
-        const START: i128 = 1_700_000_001 * SECOND;
-        let (clocks, begun) = (Clocks::default(), Instant::now());
-        let racy = |evidence: &Evidence, after: Duration| {
-            clocks.racy(evidence, UNIX_EPOCH + Duration::from_nanos(START as u64) + after, begun + after)
-        };
-        let ms = Duration::from_millis;
-        assert_eq!(racy(&changed_at(START), ms(0)), Some(RACY + ms(1000)));
-        assert_eq!(racy(&changed_at(START), ms(350)), Some(RACY + ms(650)));
-        // One wait serves all that was changed in that second; what is older costs none.
-        assert_eq!(racy(&changed_at(START), RACY + ms(1000)), None);
-        assert_eq!(racy(&changed_at(START - 2 * SECOND), ms(0)), None);
-        // An even second may be two.
-        assert_eq!(racy(&changed_at(START - SECOND), ms(0)), Some(RACY + ms(1000)));
-        assert_eq!(racy(&changed_at(START - SECOND), RACY + ms(1000)), None);
-        // Whoever keeps nanoseconds has a finer clock.
-        assert_eq!(racy(&changed_at(START - SECOND / 2), ms(0)), None);
-        // So it is where the clock is an hour ahead: what was learned of it outlives the wait.
-        let ahead = Evidence { device: 7, ..changed_at(START + 3600 * SECOND) };
-        assert_eq!(racy(&ahead, ms(0)), Some(RACY + ms(1000)));
-        assert_eq!(racy(&ahead, RACY + ms(1000)), None);
-    }
-
-    /// As on sshfs, of a server whose clock is an hour ahead, where somebody wrote a file every five seconds.
-    #[test]
-    fn files_of_an_hour_by_a_clock_ahead_of_ours_wait_once_or_twice_and_not_each() {
-        const SECOND: i128 = 1_000_000_000;
-        const FILES: i128 = 720;
-        /// Odd: of no FAT.
-        const START: i128 = 1_700_000_001 * SECOND;
-        let (clocks, begun) = (Clocks::default(), Instant::now());
-        let wall = |after: Duration| UNIX_EPOCH + Duration::from_nanos(START as u64) + after;
-        let file = |number: i128| changed_at(START + 5 * number * SECOND);
-        (1..=FILES).for_each(|number| clocks.saw(&file(number), wall(Duration::ZERO), begun));
-        // In the order in which they were written. Each is looked at again after its wait, and takes a while to be
-        // read.
-        let (mut now, mut waits) = (Duration::ZERO, Vec::new());
-        for number in 1..=FILES {
-            if let Some(rest) = clocks.racy(&file(number), wall(now), begun + now) {
-                waits.push((number, rest));
-                now += rest;
-            }
-            now += Duration::from_millis(50);
-        }
-        assert!(waits.len() <= 2 && waits.iter().all(|(_, rest)| *rest <= TICK_MAX), "{waits:?}");
-    }
-
-    #[test]
-    fn a_file_written_while_the_clock_was_wrong_says_nothing_of_what_was_changed_just_now() {
-        const DAY: i128 = 86_400_000_000_000;
-        const START: i128 = 1_700_000_000_500_000_000;
-        let (clocks, begun) = (Clocks::default(), Instant::now());
-        for after in [Duration::ZERO, RACY, CLOCK_KNOWN + RACY] {
-            let (wall, at) = (UNIX_EPOCH + Duration::from_nanos(START as u64) + after, begun + after);
-            clocks.saw(&changed_at(START + DAY), wall, at);
-            let now = START + after.as_nanos() as i128;
-            assert_eq!(clocks.racy(&changed_at(now), wall, at), Some(RACY), "{after:?}");
-        }
-    }
-
-    #[test]
-    fn what_a_clock_ahead_of_ours_showed_is_over_when_no_tick_lasts_as_long_and_not_before() {
-        let begun = Instant::now();
-        let mut clock = Clock::new(begun);
-        clock.saw(1, 0, begun);
-        for (after, passed) in [(TICK_MAX / 2, i128::MIN), (TICK_MAX, i128::MIN), (2 * TICK_MAX, 1)] {
-            clock.go_on(begun + after);
-            assert_eq!(clock.passed, passed, "{after:?}");
-        }
-        // Seen just before a turn: not over at the next one.
-        clock.saw(2, 0, begun + 3 * TICK_MAX - Duration::from_millis(1));
-        clock.go_on(begun + 3 * TICK_MAX);
-        assert_eq!(clock.passed, 1);
-        clock.go_on(begun + 4 * TICK_MAX);
-        assert_eq!(clock.passed, 2);
-        // Nobody looked meanwhile.
-        clock.saw(3, 0, begun + 4 * TICK_MAX);
-        clock.go_on(begun + 40 * TICK_MAX);
-        assert_eq!(clock.passed, 3);
     }
 }
