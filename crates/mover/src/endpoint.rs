@@ -248,6 +248,11 @@ pub trait SourceFile: Send + Sync {
     /// What the kernel says.
     fn next_hole(&self, offset: u64) -> io::Result<u64>;
 
+    /// Whether [`SourceFile::direct`] may give it for some range: where not, nobody needs to ask for each. Takes no time.
+    fn has_direct(&self) -> bool {
+        false
+    }
+
     /// The file, open for direct I/O, if a request for so many bytes at `offset` is best made that way; else, where it
     /// does not fit the alignment, and where the file system refuses it ([`is_direct_refused`]),
     /// [`SourceFile::read_at`].

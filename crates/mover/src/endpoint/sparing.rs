@@ -192,6 +192,10 @@ impl SourceFile for CutFile {
         Ok(self.file.next_hole(offset)?.min(self.end))
     }
 
+    fn has_direct(&self) -> bool {
+        self.file.has_direct()
+    }
+
     fn direct(&self, offset: u64, bytes: u64) -> Option<(Arc<File>, DirectAlignment)> {
         self.file.direct(offset, bytes)
     }

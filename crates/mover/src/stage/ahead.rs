@@ -42,6 +42,9 @@ impl Ahead {
     /// Begins to read `segments` of `file`, as many as may be under way: those that go past the page cache and are not
     /// under way yet. Where that has as many as may be under way, none behind those: each costs a look.
     pub fn begin(&mut self, file: &dyn SourceFile, segments: Segments) -> io::Result<()> {
+        if !file.has_direct() {
+            return Ok(());
+        }
         if segments.end - segments.at.min(segments.end) <= segments.bytes && self.is_idle() {
             // A single one is read when it is wanted.
             return Ok(());
@@ -165,6 +168,10 @@ mod tests {
 
         fn next_hole(&self, offset: u64) -> io::Result<u64> {
             Ok(offset)
+        }
+
+        fn has_direct(&self) -> bool {
+            true
         }
 
         fn direct(&self, offset: u64, _: u64) -> Option<(Arc<File>, DirectAlignment)> {

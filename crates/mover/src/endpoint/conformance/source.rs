@@ -364,6 +364,7 @@ fn files_are_read_the_same_in_any_requests(bed: &dyn SourceBed) {
         source.expect_requests(bytes);
         for (entry, content) in files(bed, &*source) {
             let file = source.open(&entry).unwrap();
+            assert!(file.has_direct() || file.direct(0, bytes).is_none(), "{}", entry.path);
             assert!(read_all(&*file, content.len()) == content, "{} in requests of {bytes}", entry.path);
         }
     }

@@ -130,8 +130,12 @@ impl SourceFile for LocalFile {
         }
     }
 
+    fn has_direct(&self) -> bool {
+        self.past.is_some() && !self.is_refused.load(Ordering::Relaxed)
+    }
+
     fn direct(&self, offset: u64, bytes: u64) -> Option<(Arc<File>, DirectAlignment)> {
-        let past = self.past.as_ref().filter(|_| !self.is_refused.load(Ordering::Relaxed))?;
+        let past = self.past.as_ref().filter(|_| self.has_direct())?;
         self.is_past(offset, bytes).then(|| past.clone())
     }
 
