@@ -14,7 +14,7 @@ use thalweg_mover::model::fit::{self, Condition, Fit, Measurement, Prediction};
 use thalweg_mover::model::frames::Scan;
 use thalweg_mover::model::loss::{self, CongestionControl};
 use thalweg_mover::model::path::Path;
-use thalweg_mover::model::repair::Damage;
+use thalweg_mover::model::repair::{Damage, Looks};
 use thalweg_mover::model::score::{self, Tier};
 use thalweg_mover::model::{bit_error, volume, window};
 
@@ -118,6 +118,13 @@ impl<'a> Given<'a> {
             files: self.number("files")?,
             file_bytes: self.number("file_bytes")?,
             failures: self.number("failures")?,
+        })
+    }
+
+    fn looks(&self) -> Result<Looks, String> {
+        Ok(Looks {
+            read_s_per_byte: self.number("read_s_per_byte")?,
+            check_s_per_byte: self.number("check_s_per_byte")?,
         })
     }
 
@@ -248,6 +255,17 @@ fn asked(name: &str, given: &Given<'_>) -> Answer {
         }
         "repair.time_by_chunk_s" => {
             told(given.damage()?.time_by_chunk_s(n("chunk_bytes")?, n("rate_bits_per_s")?))
+        }
+        "repair.time_with_looks_s" => {
+            told(given.damage()?.time_with_looks_s(n("rate_bits_per_s")?, &given.looks()?))
+        }
+        "repair.effective_rate_with_looks_bits_per_s" => {
+            let (rate_bits_per_s, looks) = (n("rate_bits_per_s")?, given.looks()?);
+            told(given.damage()?.effective_rate_with_looks_bits_per_s(rate_bits_per_s, &looks))
+        }
+        "repair.time_by_chunk_with_looks_s" => {
+            let (chunk_bytes, rate_bits_per_s) = (n("chunk_bytes")?, n("rate_bits_per_s")?);
+            told(given.damage()?.time_by_chunk_with_looks_s(chunk_bytes, rate_bits_per_s, &given.looks()?))
         }
         "files.transfer_s" => told(given.costs()?.transfer_s(n("file_bytes")?)),
         "files.check_and_service_s" => told(given.costs()?.check_and_service_s(n("file_bytes")?)),

@@ -21,6 +21,12 @@ def test_published_numbers() -> None:
     # 001 Eqs 1 and 2.
     damage = model.Damage(files=1000, file_bytes=4e9, failures=50)
     assert damage.effective_rate_bits_per_s(100e9) == pytest.approx(100e9 / 1.05)
+    # Looked at again at 1 ns a byte for both: 1050 files cross, 50 are looked at, or all 1000 to find chunks.
+    looks = model.Looks(read_s_per_byte=0.4e-9, check_s_per_byte=0.6e-9)
+    assert damage.time_with_looks_s(100e9, looks) == pytest.approx(336.0 + 200.0)
+    assert damage.effective_rate_with_looks_bits_per_s(100e9, looks) == pytest.approx(32e12 / 536.0)
+    assert damage.time_by_chunk_with_looks_s(4e6, 100e9, looks) == pytest.approx(damage.time_by_chunk_s(4e6, 100e9) + 4e3)
+    assert damage.time_with_looks_s(100e9, model.Looks()) == pytest.approx(damage.time_s(100e9))
     # 003 Eq 11.
     assert model.speed_score(6.0, 0.96) == pytest.approx(6.25)
     assert model.congestion_stretch(0.96, "simultaneous") == pytest.approx(6.25)

@@ -36,6 +36,7 @@ __all__ = [
     "Damage",
     "Delay",
     "Fit",
+    "Looks",
     "Measurement",
     "Optimum",
     "Path",
@@ -236,6 +237,16 @@ def volume_bytes(rate_bits_per_s: float, time_s: float) -> float:
 
 
 @dataclass(frozen=True)
+class Looks:
+    """What it costs to look at content once more, beside sending it."""
+
+    #: Seconds in which a byte is read, 1 / R_read.
+    read_s_per_byte: float = 0.0
+    #: Seconds in which its part of a checksum is made, a_ck.
+    check_s_per_byte: float = 0.0
+
+
+@dataclass(frozen=True)
 class Damage:
     """Files that are verified after they arrived, and some that fail (001 section 4.1)."""
 
@@ -258,6 +269,31 @@ class Damage:
         """Seconds with only a chunk of ``chunk_bytes`` sent again for each failure: (N x + n chunk) / R."""
         return _number(
             "repair.time_by_chunk_s", chunk_bytes=chunk_bytes, rate_bits_per_s=rate_bits_per_s, **asdict(self)
+        )
+
+    def time_with_looks_s(self, rate_bits_per_s: float, looks: Looks) -> float:
+        """Seconds with whole files sent again, each read and its checksum made once more, which 001 Eq 1 leaves out:
+        x (N + n) / R + n x (1 / R_read + a_ck). A bound: a mover may hide some of the second term."""
+        return _number("repair.time_with_looks_s", rate_bits_per_s=rate_bits_per_s, **asdict(looks), **asdict(self))
+
+    def effective_rate_with_looks_bits_per_s(self, rate_bits_per_s: float, looks: Looks) -> float:
+        """What users see of a rate then, in bits a second: 001 Eq 2 with :meth:`time_with_looks_s`."""
+        return _number(
+            "repair.effective_rate_with_looks_bits_per_s",
+            rate_bits_per_s=rate_bits_per_s,
+            **asdict(looks),
+            **asdict(self),
+        )
+
+    def time_by_chunk_with_looks_s(self, chunk_bytes: float, rate_bits_per_s: float, looks: Looks) -> float:
+        """Seconds with only a chunk sent again for each failure, where comparing finds them, so that all of the data
+        are looked at once more: (N x + n chunk) / R + N x (1 / R_read + a_ck). ``looks`` is of the slower end."""
+        return _number(
+            "repair.time_by_chunk_with_looks_s",
+            chunk_bytes=chunk_bytes,
+            rate_bits_per_s=rate_bits_per_s,
+            **asdict(looks),
+            **asdict(self),
         )
 
 
@@ -768,6 +804,6 @@ def _way(told: dict[str, Any]) -> WayTimes:
     return WayTimes(**told)
 
 
-_VALUES = (Carried, Path, Damage, Work, Optimum, Costs, Measurement, Prediction, Fit, Delay, BreakEven, Remote, Tail, Scan)
+_VALUES = (Carried, Path, Looks, Damage, Work, Optimum, Costs, Measurement, Prediction, Fit, Delay, BreakEven, Remote, Tail, Scan)
 for _one in (*_VALUES, Stage, Width, Basin, WayTimes, Advice):
     document(_one)
