@@ -4,8 +4,8 @@
 //! 2. [`agent`] makes what sends, for what is wished of it. Each goes by the proxies of the environment (`ALL_PROXY`,
 //!    `HTTPS_PROXY`, `NO_PROXY`), says who asks, and takes what is answered as it is stored.
 //!
-//! No agent follows a redirect: nobody leads us somewhere else than where the user or the operator said. Each wait has an
-//! end: [`Limits`].
+//! No agent follows a redirect: nobody leads us somewhere else than where the user or the operator said. Each wait has
+//! an end: [`Limits`].
 //!
 //! Not here: what is asked, what becomes of an error, and whether anything is asked again.
 #![forbid(unsafe_code)]

@@ -22,8 +22,8 @@ pub(crate) const DOCUMENT_BYTES_MAX: u64 = 256 << 10;
 /// What fails.
 pub(crate) const FETCH: &str = "ask an identity provider";
 
-/// What asks, and waits for so long. It believes the system's authorities, or those that `SSL_CERT_FILE` names; the rest
-/// is as of all our agents: [`thalweg_http`].
+/// What asks, and waits for so long. It believes the system's authorities, or those that `SSL_CERT_FILE` names; the
+/// rest is as of all our agents: [`thalweg_http`].
 pub(crate) fn agent(issuer: &Url, limit: Duration) -> ureq::Agent {
     thalweg_http::agent(Wishes {
         authorities: Authorities::of_system(),

@@ -241,7 +241,7 @@ pub(super) fn need_behind(evidence: &Evidence) -> Option<Need> {
 }
 
 /// As [`need_behind`], as far as the path is known to be no wider: where packets left no faster than we spaced them, or
-/// than the receiver had room for them, it may be. Before the receiver's room was full it was seen how wide the path is.
+/// than the receiver had room for them, it may be. How wide it is was seen before the receiver's room was full.
 pub(super) fn need_next(evidence: &Evidence) -> Option<Need> {
     if is_spaced_by_us(evidence) {
         return need(evidence);

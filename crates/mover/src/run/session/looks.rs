@@ -1,6 +1,6 @@
 //! What looks at the streams some times a second show and their last accounts do not: packets that waited in a queue on
-//! the way, what was lost meanwhile, the most that all streams together delivered, and the most of that where nothing but
-//! the path held them.
+//! the way, what was lost meanwhile, the most that all streams together delivered, and the most of that where nothing
+//! but the path held them.
 //!
 //! A queue comes and goes: a stream that fills it once, at its beginning, finds it empty at the end. What is sent again
 //! between two looks was lost by a full queue if packets waited at either of them.

@@ -65,8 +65,8 @@ impl FilesFeed {
         let is_crowded = self.found.waiting > 0 && self.told.is_blind;
         if is_crowded && !std::mem::replace(&mut self.told.is_crowded, true) {
             taker.note(format!(
-                "{} until some of the {} that are open are complete, and nobody can see here who writes them: they come when \
-                 the directory is (--until-idle, --until-marker)",
+                "{} until some of the {} that are open are complete, and nobody can see here who writes them: they come \
+                 when the directory is (--until-idle, --until-marker)",
                 files_wait(self.found.waiting),
                 self.flows.files.len()
             ));
