@@ -250,7 +250,9 @@ pub(super) fn need_next(evidence: &Evidence) -> Option<Need> {
         return need_behind(evidence);
     }
     let need = need(evidence)?;
-    let carrying = open_bytes_per_s(evidence).map_or(0.0, |width| evidence.bytes as f64 / width);
+    // As they were sent, which is less where they were compressed, and none of others that share the streams.
+    let bytes = carried_bytes(evidence).min(evidence.bytes as f64);
+    let carrying = open_bytes_per_s(evidence).map_or(0.0, |width| bytes / width);
     Some(Need { seconds: need.seconds.max(carrying).min(evidence.seconds()), ..need })
 }
 

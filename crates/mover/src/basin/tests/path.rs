@@ -202,6 +202,10 @@ fn a_thin_link_behind_a_receiver_that_takes_little_is_as_wide_as_it_was_before_i
     let limit = LimitAccount { bytes_per_s: 1 << 40, ..LimitAccount::default() };
     evidence.sender.limit = Some(limit);
     expect(&evidence, Cause::DestinationDisk, Where::Destination, 10.0);
+    // The path carries what was compressed, and not what that expands to.
+    evidence.sender.limit = None;
+    evidence.sender.streams.iter_mut().for_each(|stream| stream.acked_bytes /= 10);
+    expect(&evidence, Cause::DestinationDisk, Where::Destination, 10.0);
 }
 
 /// 64 MiB at 48 MB/s as asked, in front of writes that take 0.1 s for half a mebibyte each: of the time in which the
