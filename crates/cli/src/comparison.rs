@@ -50,7 +50,7 @@ pub fn details(compared: &Compared) -> Vec<String> {
     let predicted = &told.predicted;
     let basis = match told.after_s {
         Some(seconds) => format!("its own first {}", units::time(seconds)),
-        None => format!("{} earlier transfers", predicted.rests_on),
+        None => units::counted(predicted.rests_on as u64, "earlier transfer", "earlier transfers"),
     };
     let mut lines = vec![format!(
         "predicted {} ({} to {}, P99 {}) from {basis}{}, took {}: {}",
@@ -130,6 +130,9 @@ mod tests {
         let range = "; predicted 2.00 s (1.00 s to 4.00 s)";
         assert_eq!(told(0.5, 1.25), format!("{range}, most off: bytes took 250 ms less"));
         assert_eq!(told(4.5, 1.5), format!("{range}, not in the range: start-up took 4.00 s more"));
+        let one = Prediction { rests_on: 1, ..predicted.clone() };
+        let one = Compared::Told(Box::new(compare(one, Taken::default())));
+        assert!(details(&one)[0].contains(" from 1 earlier transfer, took "), "{:?}", details(&one));
         // By its own beginning, where nothing else is known.
         let compared = compare(predicted, Taken { start_s: 0.5, bytes_s: 1.25, ..Taken::default() });
         // Of one that was resumed, by what was left to move.

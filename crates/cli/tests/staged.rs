@@ -252,10 +252,14 @@ fn what_the_user_leaves_alone_at_the_destination_does_not_pass_through_a_stage()
     let scratch = Scratch::new();
     make_tree(&scratch.path("from"));
     for option in ["--update", "--ignore-existing"] {
-        for places in [["from/", "to"], ["tw://a.example/data/x", "tw://b.example/in/"]] {
+        for (places, instead) in [
+            (["from/", "to"], "Copy without --stage: then"),
+            (["tw://a.example/data/x", "tw://b.example/in/"], "and from there with"),
+        ] {
             let command = with(staged(&scratch, "cp", ""), [option]);
             let ran = run(with(command, places)).expect(1);
             assert!(ran.stderr.contains("is not done through one"), "{}", ran.stderr);
+            assert!(ran.stderr.contains(&format!("{instead} {option}")), "{}", ran.stderr);
         }
     }
     assert!(!scratch.path("to").exists());

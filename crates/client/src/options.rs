@@ -13,3 +13,5 @@ pub mod congestion;
 pub mod knobs;
 
 pub mod dataset;
+
+pub mod simulated;

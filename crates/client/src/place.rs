@@ -2,7 +2,7 @@
 
 use crate::not_here;
 use crate::objects::{self, Location, SCHEME};
-use crate::options::{dataset, units};
+use crate::options::{dataset, simulated, units};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -157,24 +157,7 @@ impl std::fmt::Display for Place {
             Place::Zero(bytes) => write!(f, "zero:{bytes}"),
             Place::Dataset(spec) => write!(f, "data:{}", dataset::words(spec)),
             Place::Null => f.write_str("null:"),
-            Place::Simulated(array) => {
-                write!(
-                    f,
-                    "sim:seek={}ms,rate={}B/s,devices={},stripe={},size={}",
-                    array.seek.as_millis(),
-                    array.bytes_per_s,
-                    array.devices,
-                    array.stripe_bytes,
-                    array.bytes
-                )?;
-                if array.queue != ArraySpec::default().queue {
-                    write!(f, ",queue={}", array.queue)?;
-                }
-                match array.host_bytes_per_s {
-                    Some(bytes_per_s) => write!(f, ",host={bytes_per_s}B/s"),
-                    None => Ok(()),
-                }
-            }
+            Place::Simulated(array) => write!(f, "sim:{}", simulated::words(array)),
             Place::Daemon { address, export, path, .. } => {
                 write!(
                     f,
@@ -343,7 +326,7 @@ impl Place {
         }
         if let Some(array) = bytes.strip_prefix(b"sim:") {
             let array = std::str::from_utf8(array).map_err(|_| usage("the numbers are not text"))?;
-            return simulated(array).map(Place::Simulated).map_err(|cause| usage(&cause));
+            return simulated::parse_spec(array).map(Place::Simulated).map_err(|cause| usage(&cause));
         }
         if is_url(bytes) {
             return Err(usage(&not_here::foreign(bytes)));
@@ -431,38 +414,6 @@ pub(crate) fn joined(mut path: Vec<u8>, name: &[u8]) -> Vec<u8> {
     }
     path.extend_from_slice(name);
     path
-}
-
-/// `seek=8ms,rate=100MB,devices=4,stripe=64KiB,queue=4,host=1GB/s,size=1GiB,seed=1,scattered,devices-only`, each with a
-/// default: that of `eonstor`, if this stands before all.
-fn simulated(text: &str) -> std::result::Result<ArraySpec, String> {
-    let mut spec = ArraySpec::default();
-    for (index, part) in text.split(',').filter(|part| !part.is_empty()).enumerate() {
-        let (key, value) = part.split_once('=').unwrap_or((part, ""));
-        let number = || value.parse::<u64>().map_err(|_| format!("`{part}`: a number"));
-        let rate = || units::parse_size(value.strip_suffix("/s").unwrap_or(value));
-        match key {
-            // What stands behind it changes it.
-            "eonstor" if value.is_empty() && index == 0 => spec = ArraySpec::eonstor(),
-            "seek" => spec.seek = units::parse_time(value)?,
-            "rate" => spec.bytes_per_s = rate()?,
-            "devices" => spec.devices = u32::try_from(number()?).unwrap_or(u32::MAX),
-            "stripe" => spec.stripe_bytes = units::parse_size(value)?,
-            "queue" => spec.queue = u32::try_from(number()?).unwrap_or(u32::MAX),
-            "host" => spec.host_bytes_per_s = Some(rate()?),
-            "size" => spec.bytes = units::parse_size(value)?,
-            "seed" => spec.seed = number()?,
-            "scattered" if value.is_empty() => spec.is_scattered = true,
-            "devices-only" if value.is_empty() => spec.hides_places = true,
-            _ => {
-                let known = "eonstor (first of all), seek=, rate=, devices=, stripe=, queue=, host=, size=, seed=, \
-                             scattered, devices-only";
-                return Err(format!("`{part}` is not one of {known}"));
-            }
-        }
-    }
-    spec.check()?;
-    Ok(spec)
 }
 
 /// The address of a daemon that is named alone, without an export, and the ticket that the configuration gives for it:
@@ -584,9 +535,11 @@ mod tests {
         assert_eq!(parse("sim:devices=4,size=2GiB,scattered,devices-only"), Place::Simulated(array));
         assert_eq!(parse("sim:"), Place::Simulated(ArraySpec::default()));
         let array = ArraySpec { queue: 8, bytes: 2 << 30, ..ArraySpec::eonstor() };
-        assert_eq!(parse("sim:eonstor,size=2GiB,queue=8"), Place::Simulated(array.clone()));
-        assert_eq!(parse(&Place::Simulated(array.clone()).to_string()), Place::Simulated(array));
-        assert_eq!(parse(&parse("sim:").to_string()), Place::Simulated(ArraySpec::default()));
+        assert_eq!(parse("sim:eonstor,size=2GiB,queue=8"), Place::Simulated(array));
+        for text in ["sim:", "sim:eonstor,size=2GiB,queue=8", "sim:scattered,devices-only,seed=9,seek=1.5ms"]
+        {
+            assert_eq!(parse(&parse(text).to_string()), parse(text), "{text}");
+        }
         for bad in [
             "sim:devices=0",
             "sim:speed=9",

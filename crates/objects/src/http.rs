@@ -7,12 +7,11 @@
 use std::borrow::Cow;
 use std::io::{self, Read};
 use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
-use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
+use thalweg_http::{Authorities, Kept, Limits, Wishes, is_loopback};
+use thalweg_mover::failure::{self, Reason, Result};
 use ureq::RequestExt as _;
 use ureq::http::{self, HeaderMap, Method};
-use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use url::Url;
 
 /// In this time a connection is made, TLS included.
@@ -35,51 +34,16 @@ const PIECE_BYTES: usize = 16 << 10;
 /// How the standard library's words begin where a name is not found: there is no kind for that.
 const LOOKUP: &str = "failed to lookup address information";
 
-/// What fails where certificates of authorities are read.
-const READ_CERTIFICATES: &str = "read the certificates of authorities";
-
 /// What sends requests: connections are kept and used again. It believes the system's authorities, or those in the
-/// PEM file `ca` alone.
-///
-/// A proxy is taken from the environment (`ALL_PROXY`, `HTTPS_PROXY`, `NO_PROXY`).
+/// PEM file `ca` alone. The rest is as of all our agents: [`thalweg_http`].
 ///
 /// # Errors
 /// If `ca` cannot be read or has no certificate in it. A system without any is told of at the first handshake.
 pub fn agent(ca: Option<&Path>) -> Result<ureq::Agent> {
-    let authorities = match ca {
-        Some(path) => {
-            let found = rustls_native_certs::load_certs_from_paths(Some(path), None);
-            if found.certs.is_empty() {
-                let error = found.errors.first();
-                let cause = error.map_or("no certificate is in it".to_owned(), ToString::to_string);
-                let failure = Failure::new(FailureKind::Usage, READ_CERTIFICATES, cause);
-                return Err(failure::at_path(failure, path));
-            }
-            found.certs
-        }
-        None => rustls_native_certs::load_native_certs().certs,
-    };
-    let authorities = authorities.iter().map(|authority| Certificate::from_der(authority).to_owned());
-    let tls = TlsConfig::builder()
-        .root_certs(RootCerts::from(authorities.collect::<Vec<_>>()))
-        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
-        .build();
-    let config = ureq::Agent::config_builder()
-        .tls_config(tls)
-        .http_status_as_error(false)
-        .max_redirects(0)
-        .user_agent(concat!("thalweg/", env!("CARGO_PKG_VERSION")))
-        // What is stored is to arrive, not what it expands to.
-        .accept_encoding("identity")
-        .timeout_connect(Some(CONNECT_LIMIT))
-        .timeout_recv_response(Some(ANSWER_LIMIT))
-        .timeout_per_read(Some(STALL_LIMIT))
-        .timeout_per_write(Some(STALL_LIMIT))
-        .max_idle_connections(IDLE_CONNECTIONS_MAX)
-        .max_idle_connections_per_host(IDLE_CONNECTIONS_MAX)
-        .max_idle_age(IDLE_LIMIT)
-        .build();
-    Ok(ureq::Agent::new_with_config(config))
+    let authorities = ca.map_or_else(|| Ok(Authorities::of_system()), Authorities::of_file)?;
+    let limits = Limits::Steps { connect: CONNECT_LIMIT, answer: ANSWER_LIMIT, stall: STALL_LIMIT };
+    let kept = Kept { connections_max: IDLE_CONNECTIONS_MAX, age_max: IDLE_LIMIT };
+    Ok(thalweg_http::agent(Wishes { authorities, is_near: false, accept: None, limits, kept }))
 }
 
 /// One request, signed. It has no `Debug`: its address is a secret.
@@ -327,18 +291,10 @@ fn run<S: ureq::AsSendBody>(
     config.run()
 }
 
-fn is_loopback(address: &Url) -> bool {
-    match address.host() {
-        Some(url::Host::Domain(name)) => name == "localhost",
-        Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
-        Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
-        None => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use thalweg_mover::failure::FailureKind;
 
     #[test]
     fn a_file_without_certificates_is_named() {

@@ -214,6 +214,16 @@ impl Metrics {
         lock(&self.sums).moved.get(&key).copied().unwrap_or_default()
     }
 
+    /// How many transfers began, and how many ended in which way, by the word for it.
+    #[cfg(test)]
+    pub fn transfers(&self, kind: &'static str, direction: &'static str) -> (u64, Vec<(String, u64)>) {
+        let sums = lock(&self.sums);
+        let begun = sums.begun.get(&(kind, direction)).copied().unwrap_or_default();
+        let is_its = |key: &(&'static str, &'static str, String)| (key.0, key.1) == (kind, direction);
+        let ended = sums.ended.iter().filter(|of| is_its(of.0));
+        (begun, ended.map(|(key, count)| (key.2.clone(), *count)).collect())
+    }
+
     /// Transfers that are under way.
     fn under_way(&self) -> Vec<Arc<Count>> {
         let mut counts: Vec<Arc<Count>> = lock(&self.counts).iter().filter_map(Weak::upgrade).collect();

@@ -3,11 +3,10 @@
 //! A redirect is not followed, and nothing is asked of another scheme than that of the issuer, so that nobody leads us
 //! somewhere else than where the operator said.
 
-use std::sync::Arc;
 use std::time::Duration;
+use thalweg_http::{Authorities, Kept, Limits, Wishes, is_loopback};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
-use ureq::tls::{Certificate, RootCerts, TlsConfig};
-use url::{Host, Url};
+use url::Url;
 use zeroize::Zeroizing;
 
 /// In this time a document is here, whole: two of them are fetched while a client waits to be let in.
@@ -23,25 +22,16 @@ pub(crate) const DOCUMENT_BYTES_MAX: u64 = 256 << 10;
 /// What fails.
 pub(crate) const FETCH: &str = "ask an identity provider";
 
-/// What asks, and waits for so long. It believes the system's authorities, or those that `SSL_CERT_FILE` names; a proxy
-/// is taken from the environment.
+/// What asks, and waits for so long. It believes the system's authorities, or those that `SSL_CERT_FILE` names; the
+/// rest is as of all our agents: [`thalweg_http`].
 pub(crate) fn agent(issuer: &Url, limit: Duration) -> ureq::Agent {
-    let authorities = rustls_native_certs::load_native_certs().certs;
-    let authorities = authorities.iter().map(|authority| Certificate::from_der(authority).to_owned());
-    let tls = TlsConfig::builder()
-        .root_certs(RootCerts::from(authorities.collect::<Vec<_>>()))
-        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::aws_lc_rs::default_provider()))
-        .build();
-    let config = ureq::Agent::config_builder()
-        .tls_config(tls)
-        .http_status_as_error(false)
-        .max_redirects(0)
-        .user_agent(concat!("thalweg/", env!("CARGO_PKG_VERSION")))
-        .accept("application/json")
-        .timeout_global(Some(limit));
-    // A proxy cannot reach this machine by that name.
-    let config = if is_loopback(issuer) { config.proxy(None) } else { config };
-    ureq::Agent::new_with_config(config.build())
+    thalweg_http::agent(Wishes {
+        authorities: Authorities::of_system(),
+        is_near: is_loopback(issuer),
+        accept: Some("application/json"),
+        limits: Limits::Whole(limit),
+        kept: Kept::default(),
+    })
 }
 
 /// The document at this address.
@@ -90,15 +80,6 @@ pub(crate) fn address(text: &str) -> std::result::Result<Url, String> {
         "https" => Ok(url),
         "http" if is_loopback(&url) => Ok(url),
         _ => Err("a URL of https is wanted (of http only on the loopback)".to_owned()),
-    }
-}
-
-fn is_loopback(address: &Url) -> bool {
-    match address.host() {
-        Some(Host::Domain(name)) => name == "localhost",
-        Some(Host::Ipv4(ip)) => ip.is_loopback(),
-        Some(Host::Ipv6(ip)) => ip.is_loopback(),
-        None => false,
     }
 }
 

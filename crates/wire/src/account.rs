@@ -216,6 +216,9 @@ pub struct StreamAccount {
     /// Bytes a second that it delivered when all streams together delivered the most; 0 if unknown.
     #[serde(default)]
     pub peak_share_bytes_per_s: u64,
+    /// The same of the times in which nothing but the path held one of the streams; 0 if there were none.
+    #[serde(default)]
+    pub open_share_bytes_per_s: u64,
 }
 
 impl SideAccounts {

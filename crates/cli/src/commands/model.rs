@@ -496,8 +496,8 @@ impl<'a> Foretold<'a> {
     fn tell(&self, fit: &Fit) -> Result<()> {
         if let Some(error) = self.held_out_error {
             out::line(&format!(
-                "  held out       {} measurements, predicted with a mean error of {}",
-                self.held_out.len(),
+                "  held out       {}, predicted with a mean error of {}",
+                units::counted(self.held_out.len() as u64, "measurement", "measurements"),
                 units::share(error)
             ))?;
         }

@@ -169,14 +169,11 @@ fn of_bytes(known: &Way, work: &Work, seconds: f64) -> String {
 /// Transfers, a probe with its date, or neither.
 fn rests_on(known: &Way, work: &Work) -> String {
     let (count, alike) = (known.count(), known.alike(work).len());
-    let copies = match count {
-        _ if alike > 0 && alike < count => {
-            format!(
-                "{alike} of {count} earlier transfers of this way: those with about as many bytes and entries"
-            )
-        }
-        1 => "1 earlier transfer of this way".to_owned(),
-        _ => format!("{count} earlier transfers of this way"),
+    let transfers = units::counted(count as u64, "earlier transfer", "earlier transfers");
+    let copies = if alike > 0 && alike < count {
+        format!("{alike} of {transfers} of this way: those with about as many bytes and entries")
+    } else {
+        format!("{transfers} of this way")
     };
     let probe = if count == 0 { known.probed.as_ref() } else { known.probe_of_bytes(work) };
     let probe = probe.map(|probe| units::moment(i64::try_from(probe.at).unwrap_or(i64::MAX)));

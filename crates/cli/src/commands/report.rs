@@ -1,7 +1,7 @@
 //! `thalweg plot` and `thalweg report`: figures and a page from result files.
 
 use crate::exit::Exit;
-use crate::{files, json, out, show};
+use crate::{files, json, out, show, units};
 use std::fs;
 use std::path::{Path, PathBuf};
 use thalweg_cli::args::report::{Format, PlotArgs, ReportArgs};
@@ -32,9 +32,10 @@ pub fn report(args: &ReportArgs) -> Result<Exit> {
     files::write_whole(OPERATION, &args.out, html(&args.title, &results).as_bytes())?;
     let samples: usize = results.iter().map(|results| results.samples.len()).sum();
     out::line(&json::inert(&format!(
-        "{}: {} figures from {samples} samples",
+        "{}: {} from {}",
         args.out.display(),
-        figures(&results).len()
+        units::counted(figures(&results).len() as u64, "figure", "figures"),
+        units::counted(samples as u64, "sample", "samples")
     )))?;
     out::flush()?;
     Ok(Exit::Done)

@@ -81,10 +81,7 @@ const COLUMNS: u64 = 50;
 fn lines(table: &SlotTable) -> Vec<String> {
     let load: f64 = table.slots.iter().map(|taken| load(&taken.slot)).sum();
     let way = units::bit_rate(table.bytes_per_s as f64 * 8.0);
-    let count = match table.slots.len() {
-        1 => "1 slot".to_owned(),
-        count => format!("{count} slots"),
-    };
+    let count = units::counted(table.slots.len() as u64, "slot", "slots");
     let mut lines = vec![format!("{way} in {count}; {} of its time is taken", units::share(load))];
     lines.push(format!(
         "durable {} after it arrived; {} came without a slot, which waited {} for others' windows",

@@ -443,7 +443,7 @@ fn one_shown(path: &Path) -> String {
     }
     for (share, what) in [(path.loss, "lost"), (path.reorder, "late"), (path.duplicate, "twice")] {
         if share > 0.0 {
-            words.push(format!("{share} {what}"));
+            words.push(format!("{} {what}", units::share(share)));
         }
     }
     words.join(", ")
@@ -452,14 +452,15 @@ fn one_shown(path: &Path) -> String {
 fn direction_shown(direction: &DirectionStatus) -> String {
     let counters = &direction.counters;
     let mut words = vec![
-        format!("{} packets", units::count(counters.packets)),
+        units::counted(counters.packets, "packet", "packets"),
         units::size(counters.bytes),
         format!("{} lost", units::count(counters.lost)),
         format!("{} dropped by the full queue", units::count(counters.overflowed)),
         format!("queue at most {}", units::size(counters.queued_bytes_max)),
     ];
     if counters.reordered + counters.duplicated > 0 {
-        words.push(format!("{} late, {} twice", counters.reordered, counters.duplicated));
+        let [late, twice] = [counters.reordered, counters.duplicated].map(units::count);
+        words.push(format!("{late} late, {twice} twice"));
     }
     if direction.trouble > 0 {
         words.push(format!("{} LOST BY THE WIRE ITSELF: it was too slow", units::count(direction.trouble)));
@@ -534,6 +535,15 @@ mod tests {
         for options in ["--rtt 1ms", "--preset streaming", "--preset metro --rate 9.6Gbit/s"] {
             assert_eq!(of(options), None, "{options}");
         }
+    }
+
+    #[test]
+    fn what_becomes_of_packets_is_told_as_a_share_of_all() {
+        let told = |options: &str| one_shown(&typed(options, &Paths::default()).forward);
+        assert_eq!(told("--loss 100%"), "no limit of rate, 100 % lost");
+        assert_eq!(told("--loss 1"), told("--loss 100%"));
+        assert_eq!(told("--loss 0.00001"), "no limit of rate, 0.0010 % lost");
+        assert_eq!(told("--loss 0"), "no limit of rate");
     }
 
     #[test]

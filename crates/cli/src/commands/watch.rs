@@ -323,8 +323,8 @@ impl Teller {
     fn last_word(&self, ended: &Ended, exit: Exit) {
         let untold = lock(&self.noted).untold;
         if untold > 0 && !self.json {
-            let count = units::count(untold);
-            show::line(&format!("{count} more notes of items: --json tells each"));
+            let notes = units::counted(untold, "more note", "more notes");
+            show::line(&format!("{notes} of items: --json tells each"));
         }
         let names =
             |names: &[RelativePath]| -> Vec<String> { names.iter().map(ToString::to_string).collect() };

@@ -328,14 +328,14 @@ fn side_lines(side: &SideAccounts, place: &str) -> Vec<String> {
         format!("quota {:.2}, used up for {throttled:.2} s", f64::from(quota) / 1e3)
     });
     let mut lines = vec![format!(
-        "{place}: CPU {:.2} s user, {:.2} s system of {:.0} CPUs ({quota}; {}), {:.2} s without one; {} waits; medium \
+        "{place}: CPU {:.2} s user, {:.2} s system of {} ({quota}; {}), {:.2} s without one; {}; medium \
          {} read, {} written",
         seconds(process.user_nanos),
         seconds(process.system_nanos),
-        f64::from(process.cores_milli) / 1e3,
+        units::counted((u64::from(process.cores_milli) + 500) / 1000, "CPU", "CPUs"),
         heat(process),
         seconds(process.runnable_nanos),
-        units::count(process.voluntary_switches),
+        units::counted(process.voluntary_switches, "wait", "waits"),
         units::size(process.read_bytes),
         units::size(process.written_bytes),
     )];

@@ -5,6 +5,7 @@ use super::statistics::{Summary, median};
 use super::suite::{CARRIED, path, predict, storage};
 use crate::plot::unit::Unit;
 use std::fmt::Write;
+use thalweg_mover::failure;
 
 /// One line about a sample, as it is measured.
 pub fn told(sample: &Sample) -> String {
@@ -40,7 +41,10 @@ pub fn of(results: &Results) -> String {
     let path = results.path_of(&results.samples.iter().collect::<Vec<_>>());
     let _ = writeln!(out, "{}, {path}, {runs}, {}", about.date, about.built());
     // Of a foreign result little is known.
-    let cores = if machine.cores == 0 { String::new() } else { format!("{} cores", machine.cores) };
+    let cores = match machine.cores {
+        0 => String::new(),
+        cores => failure::counted(u64::from(cores), "core", "cores"),
+    };
     let known = [&machine.cpu, &cores, &machine.kernel, &machine.file_system];
     let known: Vec<&str> = known.into_iter().filter(|word| !word.is_empty()).map(String::as_str).collect();
     let protection: Vec<String> = about.protection().collect();
@@ -196,7 +200,8 @@ fn told_losses(case: &[&Sample]) -> String {
         return String::new();
     }
     let few = if median(&lost) < FEW { ", too few to judge by" } else { "" };
-    format!("; {} packets lost in a run{few}", short(median(&lost)))
+    let packets = if median(&lost) == 1.0 { "packet" } else { "packets" };
+    format!("; {} {packets} lost in a run{few}", short(median(&lost)))
 }
 
 /// The tail that the program itself told, where single values are not known: medians over the runs, and the longest of
@@ -241,8 +246,8 @@ fn laws(out: &mut String, results: &Results) {
             let off = median(&errors) * 100.0;
             let _ = writeln!(
                 out,
-                "law of {name}, {series}: off by {off:.1} % in the median of {} samples",
-                errors.len()
+                "law of {name}, {series}: off by {off:.1} % in the median of {}",
+                failure::counted(errors.len() as u64, "sample", "samples")
             );
         }
     }

@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Instant;
 use thalweg_mover::endpoint::dataset::{DESCRIPTION_NAME, DatasetSpec};
-use thalweg_mover::failure::{Result, of_io};
+use thalweg_mover::failure::{Result, counted, of_io};
 
 /// What was found.
 #[derive(Debug, Clone, Serialize)]
@@ -67,7 +67,9 @@ impl fmt::Display for Damage {
         match &self.what {
             Wrong::DiffersAt(byte) => write!(f, "differs from byte {byte} on"),
             Wrong::Missing => f.write_str("is missing"),
-            Wrong::Length { is, should_be } => write!(f, "has {is} bytes instead of {should_be}"),
+            Wrong::Length { is, should_be } => {
+                write!(f, "has {} instead of {should_be}", counted(*is, "byte", "bytes"))
+            }
             Wrong::Extra => f.write_str("does not belong to the set"),
             Wrong::NoFile => f.write_str("is no file"),
             Wrong::Unreadable(why) => write!(f, "cannot be read: {why}"),

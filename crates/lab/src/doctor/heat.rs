@@ -3,6 +3,7 @@
 use super::finding::{Finding, Subject};
 use super::machine::Machine;
 use super::roots::Roots;
+use thalweg_mover::failure::counted;
 use thalweg_sys::heat::{Cooler, Sources, Zone};
 
 const NAME: &str = "heat";
@@ -81,8 +82,11 @@ fn named<T>(all: &[T], name: fn(&T) -> String) -> String {
 }
 
 fn cooler(cooler: &Cooler) -> String {
-    let of = cooler.state_max.map_or(String::new(), |most| format!(" of {most}"));
-    format!("{} by {}{of} steps", cooler.name, cooler.state)
+    let steps = match cooler.state_max {
+        Some(most) => format!("{} of {}", cooler.state, counted(most, "step", "steps")),
+        None => counted(cooler.state, "step", "steps"),
+    };
+    format!("{} by {steps}", cooler.name)
 }
 
 fn zone(zone: &Zone) -> String {

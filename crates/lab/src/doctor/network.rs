@@ -10,6 +10,7 @@ use super::wanted::{JUMBO_MTU_BYTES, JUMBO_RATE_BITS_PER_S, RING_SLOTS, Reach, R
 use super::{card, path_mtu, queue};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use thalweg_mover::failure::counted;
 use thalweg_sys::card::Rings;
 
 /// Packets that wait for each CPU.
@@ -100,7 +101,10 @@ fn dropped_by_backlog(roots: &Roots) -> Result<u64, String> {
 /// A longer line costs latency: where none was ever too short, nothing speaks for one.
 fn weigh_backlog(finding: &mut Finding, dropped: Result<u64, String>) {
     let seen = match &dropped {
-        Ok(dropped) => format!("{dropped} packets were dropped so since boot (/proc/net/softnet_stat)"),
+        Ok(dropped) => {
+            let packets = counted(*dropped, "packet was", "packets were");
+            format!("{packets} dropped so since boot (/proc/net/softnet_stat)")
+        }
         Err(why) => format!("how many were since boot cannot be seen: {why}"),
     };
     if finding.verdict != Verdict::Unseen {
@@ -314,8 +318,9 @@ fn ring(device: &str, rings: &Rings, losses: Option<Losses>) -> Finding {
     let seen = match losses {
         None => "how many packets it missed is not counted".to_owned(),
         Some(Losses { missed, dropped }) => format!(
-            "it missed {missed} packets so far (rx_missed_errors, rx_fifo_errors), and the kernel dropped {dropped} (rx_dropped), \
-             also such as nobody waited for"
+            "it missed {} so far (rx_missed_errors, rx_fifo_errors), and the kernel dropped {dropped} (rx_dropped), also \
+             such as nobody waited for",
+            counted(missed, "packet", "packets")
         ),
     };
     let found = Finding::told(
@@ -404,7 +409,12 @@ fn interrupts(roots: &Roots, device: &Device, directory: &Path) -> Option<Findin
         }
         _ => String::new(),
     };
-    let current = format!("{} on {} CPUs, {queues} receive queues{place}", interrupts.len(), cpus.len());
+    let current = format!(
+        "{} on {}, {}{place}",
+        interrupts.len(),
+        counted(cpus.len() as u64, "CPU", "CPUs"),
+        counted(queues as u64, "receive queue", "receive queues")
+    );
     let wanted = if nodes.len() > 1 { "several CPUs, all at the card's node" } else { "several CPUs" };
     let is_moved = has_irqbalance(roots);
     let spread = match near {

@@ -28,7 +28,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::Duration;
-use thalweg_mover::failure::Result;
+use thalweg_mover::failure::{Result, counted};
 use thalweg_mover::model::loss::{self, CongestionControl};
 
 /// Runs of each kind, at most.
@@ -199,8 +199,8 @@ impl Trial {
             Some(true) => "helps".to_owned(),
             Some(false) => "does not help, so it is not recommended".to_owned(),
             None => format!(
-                "no verdict: the emulated path itself lost {} packets, as this machine was busy; try again when it is not",
-                self.lost_by_the_path
+                "no verdict: the emulated path itself lost {}, as this machine was busy; try again when it is not",
+                counted(self.lost_by_the_path, "packet", "packets")
             ),
         };
         let loss = match self.loss > 0.0 {

@@ -11,6 +11,7 @@ use crate::plot::text::font_face;
 use crate::plot::unit::{Unit, number};
 use crate::plot::{Figure, csv, inert};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use thalweg_mover::failure::counted;
 
 const STYLE: &str = include_str!("page.css");
 
@@ -120,7 +121,7 @@ fn about(results: &Results) -> Markup {
     let is_known = machine.cores > 0;
     let memory = Unit::Bytes.show(machine.memory_bytes as f64);
     let mut host = vec![machine.cpu.clone()];
-    host.extend(is_known.then(|| format!("{} cores", machine.cores)));
+    host.extend(is_known.then(|| counted(u64::from(machine.cores), "core", "cores")));
     host.extend((machine.memory_bytes > 0).then(|| format!("{memory} of memory")));
     host.extend(machine.hypervisor.as_ref().map(|name| format!("a guest of {name}")));
     host.push(machine.kernel.clone());
@@ -315,6 +316,7 @@ fn raw(results: &Results) -> Markup {
         |value: Option<f64>, unit: Unit| value.map_or_else(|| "–".to_owned(), |value| unit.show(value));
     let caption = match shown < results.samples.len() {
         true => format!("The first {shown} of {} samples; the result file has all.", results.samples.len()),
+        false if shown == 1 => "The only sample.".to_owned(),
         false => format!("All {shown} samples, in the order in which they were taken."),
     };
     html! {

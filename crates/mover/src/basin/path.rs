@@ -241,12 +241,19 @@ pub(super) fn need_behind(evidence: &Evidence) -> Option<Need> {
 }
 
 /// As [`need_behind`], as far as the path is known to be no wider: where packets left no faster than we spaced them, or
-/// than the receiver had room for them, it may be.
+/// than the receiver had room for them, it may be. How wide it is was seen before the receiver's room was full.
 pub(super) fn need_next(evidence: &Evidence) -> Option<Need> {
-    match is_spaced_by_us(evidence) || is_held_by_receiver(evidence) {
-        true => need(evidence),
-        false => need_behind(evidence),
+    if is_spaced_by_us(evidence) {
+        return need(evidence);
     }
+    if !is_held_by_receiver(evidence) {
+        return need_behind(evidence);
+    }
+    let need = need(evidence)?;
+    // As they were sent, which is less where they were compressed, and none of others that share the streams.
+    let bytes = carried_bytes(evidence).min(evidence.bytes as f64);
+    let carrying = open_bytes_per_s(evidence).map_or(0.0, |width| bytes / width);
+    Some(Need { seconds: need.seconds.max(carrying).min(evidence.seconds()), ..need })
 }
 
 /// Whether bytes were under way because the receiver had no room for more. Of that time the kernel counts only part:
@@ -334,6 +341,18 @@ fn joint_peak_bytes_per_s(evidence: &Evidence) -> Option<f64> {
     let each = streams.iter().map(|stream| stream.delivery_bytes_per_s_max);
     let (alone, all) = (each.clone().max().unwrap_or(0), each.sum::<u64>());
     (together > 0 && all > 0).then(|| together.max(alone) as f64)
+}
+
+/// The most that the path was seen to carry while nothing else held a stream: so wide it is, and no wider. `None` where
+/// that was never seen, or where it may have been we who held them, to give way or to keep a limit. It is a width of
+/// near paths only: over a distance a stream takes many round trips until it fills one.
+fn open_bytes_per_s(evidence: &Evidence) -> Option<f64> {
+    // A rate that was kept earlier is none now.
+    let was_paced = evidence.rate_bytes_per_s.is_some() || evidence.sender.stage(Stage::Pace as u8).bytes > 0;
+    let is_ours = evidence.yields || was_paced || evidence.sender.limit.is_some();
+    let open: u64 = evidence.sender.streams.iter().map(|stream| stream.open_share_bytes_per_s).sum();
+    let seen = joint_peak_bytes_per_s(evidence).unwrap_or(0.0);
+    (open > 0 && !is_ours).then(|| seen.max(open as f64))
 }
 
 /// The largest round trip of all streams, in seconds.

@@ -282,7 +282,20 @@ impl Host {
         let destination = std::slice::from_ref(&errand.destination);
         let here = if errand.sends { &errand.source.places[..] } else { destination };
         let far = FarMover::new(Arc::new(TcpConnect::new(vec![address.to_owned()])), tls, "thalweg");
-        let far = Arc::new(far.on_begin(self.shares_of(running, here)?));
+        let meter = Arc::<Meter>::default();
+        let labels = Labels {
+            kind: if errand.terms.dry_run { DRY_RUN } else { FILES },
+            direction: Some(if errand.sends { PULL } else { PUSH }),
+            export: self.counted_export(here),
+            ticket: holder_of(session),
+        };
+        let counting = Arc::new(Counting::new(self.metrics.clone(), labels, meter.clone()));
+        let (shares, counts) = (self.shares_of(running, here)?, counting.clone());
+        let begins: OnBegin = Arc::new(move |session: &Arc<Session>, number: TransferNumber| {
+            counts.begin();
+            shares(session, number);
+        });
+        let far = Arc::new(far.on_begin(begins));
         let kept = Arc::default();
         let streams_most = u16::try_from(self.streams_left(session)).unwrap_or(u16::MAX);
         if streams_most == 0 {
@@ -304,16 +317,9 @@ impl Host {
                 (From::Far(far.clone(), errand.source.places.clone()), to)
             }
         };
-        let meter = Arc::<Meter>::default();
         let (hears, hears_link, asks) = (telling.clone(), telling.clone(), telling.clone());
         let told = self.publish(session, errand, address).map(Arc::new);
-        let labels = Labels {
-            kind: if errand.terms.dry_run { DRY_RUN } else { FILES },
-            direction: Some(if errand.sends { PULL } else { PUSH }),
-            export: self.counted_export(here),
-            ticket: holder_of(session),
-        };
-        let counting = Arc::new(Counting::begin(self.metrics.clone(), labels, meter.clone()));
+        counting.begin();
         let (tells, progress) = (told.clone(), meter.clone());
         let (counts, counts_again) = (counting.clone(), counting.clone());
         let evidence: EvidenceSink = Arc::new(move |now| {

@@ -413,6 +413,7 @@ fn accounts() -> SideAccounts {
         overflow_bytes: 724,
         queued_nanos: 1 << 30,
         peak_share_bytes_per_s: 1 << 24,
+        open_share_bytes_per_s: 1 << 23,
     };
     SideAccounts {
         elapsed_nanos: 1 << 41,

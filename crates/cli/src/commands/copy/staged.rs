@@ -313,9 +313,16 @@ fn check(args: &CopyArgs, asked: &Asked, has_list: bool) -> Result<()> {
     }
     let left_alone = [(args.update, "--update"), (args.ignore_existing, "--ignore-existing")];
     if let Some((_, option)) = left_alone.into_iter().find(|(is_asked, _)| *is_asked) {
+        let instead = match asked.is_both_far() {
+            true => format!(
+                "Copy without --stage, if a place is reached by ssh or one of the two daemons acts; else copy to a \
+                 directory of this machine, and from there with {option}"
+            ),
+            false => format!("Copy without --stage: then {option} goes by what was there before"),
+        };
         return Err(refused(&format!(
             "{option} is not done through one: what this command itself brought would count as what was there, and come \
-             without its other names and its owner. Copy without --stage"
+             without its other names and its owner. {instead}"
         )));
     }
     let by_the_last =

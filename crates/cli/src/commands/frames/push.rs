@@ -222,7 +222,7 @@ impl Torn {
     fn failure(&self) -> Failure {
         let Torn { source, sequence, bytes, of, how } = self;
         let source = named(source);
-        let sent = format!("it was sent with {bytes} bytes of {of}");
+        let sent = format!("it was sent with {} of {of}", failure::counted(*bytes, "byte", "bytes"));
         let cause = match how {
             Cause::Ended => format!("{source} ended in the middle of frame {sequence}: {sent}"),
             Cause::Stopped => format!("{source} was left in the middle of frame {sequence}: {sent}"),
@@ -469,9 +469,10 @@ impl Job<'_> {
         if sent > last_bytes || !earlier.is_some_and(is_alike) {
             let has = failure::counted(self.before, "frame", "frames");
             let cause = format!(
-                "the hub has {has} of {} with {bytes} bytes, and the first {} of these files have {left_out}: they are \
+                "the hub has {has} of {} with {}, and the first {} of these files have {left_out}: they are \
                  others, or grew since, and nothing of them was sent; {}",
                 self.sender.producer(),
+                failure::counted(bytes, "byte", "bytes"),
                 self.before,
                 self.instead(),
             );

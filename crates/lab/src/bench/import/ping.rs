@@ -9,6 +9,7 @@
 
 use super::{Gathered, MIN_RTT, NotImported, Origin, ROUND_TRIP, RUNS_MAX, named, too_many_runs};
 use crate::bench::record::{LeftOut, Machine, Quantity, Results, Sample};
+use thalweg_mover::failure::counted;
 
 /// How the first line of a run begins.
 const BEGINS: &str = "PING ";
@@ -137,7 +138,7 @@ impl Run {
             return Err("it has no summary: it was cut off".to_owned());
         };
         if counts.received == 0 {
-            return Err(format!("no answer came to {} packets", counts.sent));
+            return Err(format!("no answer came to {}", counted(counts.sent, "packet", "packets")));
         }
         let Some([least_s, mean_s, most_s, deviation_s]) = self.rtts_s else {
             return Err("it has no round trip times: packets of fewer than 16 bytes carry none".to_owned());

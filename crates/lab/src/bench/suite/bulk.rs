@@ -11,7 +11,7 @@ use crate::bench::{Bench, Prepared, Wishes};
 use crate::dataset;
 use crate::testbed::spec::TUNED;
 use thalweg_mover::endpoint::dataset::DatasetSpec;
-use thalweg_mover::failure::{Failure, FailureKind, MEASURE, Result};
+use thalweg_mover::failure::{Failure, FailureKind, MEASURE, Result, counted};
 
 pub const SUITE: Suite = Suite {
     name: "sweep bulk",
@@ -107,10 +107,11 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
         verification: VERIFIED.to_owned(),
         changes: vec![
             scaled("data set", "1 TiB or 2^20 files (000 section III-B.2)", {
-                format!("{} or {} files", size(most), wishes.files_max())
+                format!("{} or {}", size(most), counted(wishes.files_max(), "file", "files"))
             }),
             scaled("sizes of files", "1 KiB to 1 TiB, 31 sets", {
-                format!("1 KiB to {}, {} sets", size(1 << budget_bytes.ilog2().min(40)), sets.len())
+                let largest = size(1 << budget_bytes.ilog2().min(40));
+                format!("1 KiB to {largest}, {}", counted(sets.len() as u64, "set", "sets"))
             }),
             scaled("path", "100 Gbit/s, 10, 50 and 100 ms (000 Fig 8)", path_told(wishes)),
         ],

@@ -10,7 +10,7 @@ use crate::dataset;
 use crate::testbed::spec::TUNED;
 use std::time::Duration;
 use thalweg_mover::endpoint::dataset::DatasetSpec;
-use thalweg_mover::failure::Result;
+use thalweg_mover::failure::{Result, counted};
 
 pub const SUITE: Suite = Suite {
     name: "concurrency",
@@ -71,8 +71,8 @@ fn cases(files: u64) -> Vec<Case> {
 fn left_out(set: &DatasetSpec) -> Option<(&'static str, String)> {
     let budget = size(FILES * FILE_BYTES_MIN);
     let why = format!(
-        "the set has {} files instead of {FILES}, of which most would be under way at once: `--budget {}`",
-        set.files,
+        "the set has {} instead of {FILES}, of which most would be under way at once: `--budget {}`",
+        counted(set.files, "file", "files"),
         budget.replace(' ', "")
     );
     (set.files < FILES).then_some(("32, 64 and 128 files at once (001 Fig 5)", why))
@@ -99,7 +99,7 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
         verification: VERIFIED.to_owned(),
         changes: vec![
             scaled("data set", "256 files of 4.8 GiB (001 section 3)", {
-                format!("{} files of {}", set.files, size(set.sizes[0].0))
+                format!("{} of {}", counted(set.files, "file", "files"), size(set.sizes[0].0))
             }),
             scaled("line", "100 Gbit/s, 12 and 28 hosts", {
                 format!("{} Gbit/s, one host on each side", path.rate_bits_per_s as f64 / 1e9)

@@ -24,7 +24,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Duration;
 use thalweg_mover::endpoint::dataset::DatasetSpec;
-use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+use thalweg_mover::failure::{Failure, FailureKind, Result, counted, of_io};
 use thalweg_mover::model::repair::{Damage, Looks};
 use thalweg_mover::stage::Stage;
 
@@ -112,9 +112,9 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
         changes: vec![scaled("data", "1.2 TiB in 256 files of 4.8 GiB (001 section 4)", {
             let of = size(shape.file_bytes());
             format!(
-                "{} files of {of}, each {} chunks of {}",
-                shape.files,
-                shape.chunks,
+                "{} of {of}, each {} of {}",
+                counted(shape.files, "file", "files"),
+                counted(shape.chunks, "chunk", "chunks"),
                 size(shape.chunk_bytes)
             )
         })],

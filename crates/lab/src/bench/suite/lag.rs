@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ChildStdout};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-use thalweg_mover::failure::{Failure, FailureKind, Result, of_io};
+use thalweg_mover::failure::{Failure, FailureKind, Result, counted, of_io};
 use thalweg_mover::link::ticket::Ticket;
 use thalweg_mover::model::score;
 use thalweg_wire::limits;
@@ -112,12 +112,18 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
     })];
     let (flowing, all) = flowing(wishes);
     if flowing < all {
-        let from = format!("{all} frames of 1 MB in {} s", wishes.time.unwrap_or(TIME).as_secs_f64());
-        changes.push(scaled("frames", &from, format!("{flowing} frames")));
+        let all = counted(all, "frame", "frames");
+        let from = format!("{all} of 1 MB in {} s", wishes.time.unwrap_or(TIME).as_secs_f64());
+        changes.push(scaled("frames", &from, counted(flowing, "frame", "frames")));
     }
     if frames < whole {
-        let from = format!("{whole} frames of 1 MB in {} s", stall.as_secs_f64());
-        changes.push(scaled("frames while a consumer stands still", &from, format!("{frames} frames")));
+        let whole = counted(whole, "frame", "frames");
+        let from = format!("{whole} of 1 MB in {} s", stall.as_secs_f64());
+        changes.push(scaled(
+            "frames while a consumer stands still",
+            &from,
+            counted(frames, "frame", "frames"),
+        ));
     }
     Ok(Prepared {
         path,

@@ -1,6 +1,7 @@
 //! The path: full, lossy or shared, windows and buffers, and streams that differ.
 
 use super::*;
+use thalweg_wire::account::LimitAccount;
 
 #[test]
 fn a_full_link_a_lossy_one_and_small_windows() {
@@ -171,6 +172,40 @@ fn a_receiver_that_takes_little_makes_no_near_path_narrow() {
     evidence.sender.streams.iter_mut().for_each(|stream| stream.rwnd_limited_nanos = 0);
     let said = expect(&evidence, Cause::DestinationDisk, Where::Destination, 10.0 / 7.5);
     assert_eq!(said.next.map(|next| next.place), Some(Where::Path));
+}
+
+/// 125 MB/s before the room of a receiver was full that takes 100 MB/s: the kernel counts little of what was waited for
+/// the path since.
+#[test]
+fn a_thin_link_behind_a_receiver_that_takes_little_is_as_wide_as_it_was_before_its_room_was_full() {
+    let mut evidence = evidence();
+    works(&mut evidence.receiver, Stage::Write, 18_000, 400);
+    row(&mut evidence.receiver, Stage::Receive).input_nanos = 1_600_000_000;
+    row(&mut evidence.sender, Stage::Send).output_nanos = 7_000_000_000;
+    for stream in &mut evidence.sender.streams {
+        (stream.rtt_nanos, stream.rtt_min_nanos) = (35_000_000, 5_000);
+        (stream.busy_nanos, stream.rwnd_limited_nanos) = (5_000_000_000, 4_000_000_000);
+        (stream.delivery_bytes_per_s_max, stream.peak_share_bytes_per_s) = (80_000_000, 62_500_000);
+    }
+    expect(&evidence, Cause::DestinationDisk, Where::Destination, 10.0);
+    for stream in &mut evidence.sender.streams {
+        stream.open_share_bytes_per_s = 62_500_000;
+    }
+    let said = expect(&evidence, Cause::DestinationDisk, Where::Destination, 1.25);
+    assert_eq!(said.next.map(|next| next.place), Some(Where::Path));
+    // More than it was seen to carry at any time it is not said to lack.
+    for stream in &mut evidence.sender.streams {
+        stream.peak_share_bytes_per_s = 100_000_000;
+    }
+    expect(&evidence, Cause::DestinationDisk, Where::Destination, 2.0);
+    // Who gives way holds streams itself, and so does who keeps a limit.
+    let limit = LimitAccount { bytes_per_s: 1 << 40, ..LimitAccount::default() };
+    evidence.sender.limit = Some(limit);
+    expect(&evidence, Cause::DestinationDisk, Where::Destination, 10.0);
+    // The path carries what was compressed, and not what that expands to.
+    evidence.sender.limit = None;
+    evidence.sender.streams.iter_mut().for_each(|stream| stream.acked_bytes /= 10);
+    expect(&evidence, Cause::DestinationDisk, Where::Destination, 10.0);
 }
 
 /// 64 MiB at 48 MB/s as asked, in front of writes that take 0.1 s for half a mebibyte each: of the time in which the

@@ -37,7 +37,7 @@ use self::retry::Retries;
 use super::file::{Growing, Identity};
 use super::open::GrowingPlace;
 use super::{Feed, Taker};
-use crate::failure::{Failure, FailureKind, Result};
+use crate::failure::{self, Failure, FailureKind, Result};
 use crate::journal::marks::{Known, Places};
 use crate::retry::Rule;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -339,7 +339,8 @@ impl FilesFeed {
             self.left.by_origin = left.collect();
             if more > 0 {
                 taker.note(format!(
-                    "{more} more files are not complete at the destination: they are not looked for"
+                    "{} not complete at the destination: not looked for",
+                    failure::counted(more, "more file is", "more files are")
                 ));
             }
             return;

@@ -125,6 +125,7 @@ impl StopHandle {
             overflow_bytes: 0,
             queued_nanos: 0,
             peak_share_bytes_per_s: 0,
+            open_share_bytes_per_s: 0,
         })
     }
 

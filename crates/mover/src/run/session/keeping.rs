@@ -91,12 +91,15 @@ impl Session {
     /// Sees how they do on the way.
     fn look_at_streams(&self) {
         let mut state = self.lock();
-        let State { streams, looks, .. } = &mut *state;
+        let State { streams, looks, is_spaced, .. } = &mut *state;
         let now = Instant::now();
         let info = |(&stream, (serial, handle)): (&u16, &(u64, StopHandle))| {
             Some(((stream, *serial), handle.info()?))
         };
         let infos: BTreeMap<_, _> = streams.iter().filter_map(info).collect();
+        if *is_spaced {
+            looks.spaced();
+        }
         looks.look(now, &infos);
     }
 

@@ -1,5 +1,6 @@
 //! What looks at the streams some times a second show and their last accounts do not: packets that waited in a queue on
-//! the way, what was lost meanwhile, and the most that all streams together delivered.
+//! the way, what was lost meanwhile, the most that all streams together delivered, and the most of that where nothing
+//! but the path held them.
 //!
 //! A queue comes and goes: a stream that fills it once, at its beginning, finds it empty at the end. What is sent again
 //! between two looks was lost by a full queue if packets waited at either of them.
@@ -17,6 +18,9 @@ const QUEUED_AT_LEAST: Duration = Duration::from_millis(2);
 const QUEUED_BYTES: f64 = 14_600.0;
 /// Delivered bytes are counted over no less: acknowledgements come in lumps.
 const COUNTED_OVER: Duration = Duration::from_millis(500);
+/// A stream had bytes on their way or to send all the while if it had for this share of the time: the kernel counts in
+/// ticks of up to 10 ms.
+const ALL_THE_WHILE: f64 = 0.95;
 
 /// Number of a stream, and of the connection that it is now.
 pub(super) type Key = (u16, u64);
@@ -29,6 +33,8 @@ pub(super) struct Looks {
     counted_at: Option<Instant>,
     /// The most that the streams which stand delivered together, in bytes a second.
     most_bytes_per_s: f64,
+    /// The same of the times in which nothing but the path held one of them.
+    most_open_bytes_per_s: f64,
 }
 
 /// What was seen of one stream.
@@ -38,9 +44,12 @@ struct Seen {
     is_queued: bool,
     overflow_bytes: u64,
     queued: Duration,
-    /// What it had delivered when that was counted last.
-    counted_bytes: u64,
+    /// As it was when what it delivered was counted last.
+    counted: TcpInfo,
+    /// Then, and at each look since, it had bytes that were not sent yet.
+    has_unsent: bool,
     peak_share_bytes_per_s: u64,
+    open_share_bytes_per_s: u64,
 }
 
 impl Looks {
@@ -52,6 +61,11 @@ impl Looks {
             // It took its share along. What the others delivered then, they did at once.
             let shares = self.streams.values().map(|seen| seen.peak_share_bytes_per_s);
             self.most_bytes_per_s = shares.sum::<u64>() as f64;
+            // Without its share it is less than the path carried.
+            self.most_open_bytes_per_s = 0.0;
+            for seen in self.streams.values_mut() {
+                (seen.has_unsent, seen.open_share_bytes_per_s) = (false, 0);
+            }
         }
         let since =
             self.looked_at.replace(now).map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
@@ -67,6 +81,12 @@ impl Looks {
         self.count(now);
     }
 
+    /// We space packets now: what is delivered meanwhile does not say how much the path carries. To be called before
+    /// each look.
+    pub fn spaced(&mut self) {
+        self.streams.values_mut().for_each(|seen| seen.has_unsent = false);
+    }
+
     fn count(&mut self, now: Instant) {
         let over = self.counted_at.map(|at| now.saturating_duration_since(at));
         if over.is_some_and(|over| over < COUNTED_OVER) {
@@ -74,17 +94,28 @@ impl Looks {
         }
         self.counted_at = Some(now);
         let seconds = over.map_or(f64::INFINITY, |over| over.as_secs_f64());
-        let rate = |seen: &Seen| delivered(&seen.info).saturating_sub(seen.counted_bytes) as f64 / seconds;
+        let bytes = |seen: &Seen| delivered(&seen.info).saturating_sub(delivered(&seen.counted));
+        let rate = |seen: &Seen| bytes(seen) as f64 / seconds;
         let together: f64 = self.streams.values().map(rate).sum();
         let is_most = together > self.most_bytes_per_s;
         if is_most {
             self.most_bytes_per_s = together;
         }
+        // One is enough: whatever the others left of the path, it had.
+        let is_open = over.is_some_and(|over| self.streams.values().any(|seen| seen.is_open(over)));
+        let is_most_open = is_open && together > self.most_open_bytes_per_s;
+        if is_most_open {
+            self.most_open_bytes_per_s = together;
+        }
         for seen in self.streams.values_mut() {
             if is_most {
                 seen.peak_share_bytes_per_s = rate(seen) as u64;
             }
-            seen.counted_bytes = delivered(&seen.info);
+            if is_most_open {
+                seen.open_share_bytes_per_s = rate(seen) as u64;
+            }
+            seen.has_unsent = seen.info.not_sent_bytes > 0;
+            seen.counted = seen.info;
         }
     }
 
@@ -94,6 +125,7 @@ impl Looks {
         account.overflow_bytes = seen.overflow_bytes;
         account.queued_nanos = u64::try_from(seen.queued.as_nanos()).unwrap_or(u64::MAX);
         account.peak_share_bytes_per_s = seen.peak_share_bytes_per_s;
+        account.open_share_bytes_per_s = seen.open_share_bytes_per_s;
     }
 }
 
@@ -109,7 +141,19 @@ impl Seen {
             self.queued = self.queued.saturating_add(since);
         }
         self.is_queued = is_queued;
+        self.has_unsent &= info.not_sent_bytes > 0;
         self.info = *info;
+    }
+
+    /// Whether nothing but the path held it since what it delivered was counted last, `over` ago: it had bytes to send
+    /// all the while, the peer and our buffer had room for them, and nothing was sent again. Of a receiver that takes
+    /// little the kernel counts only part of the wait: the rest shows as a time in which all was sent.
+    fn is_open(&self, over: Duration) -> bool {
+        let (then, now) = (&self.counted, &self.info);
+        let busy = now.busy_time.saturating_sub(then.busy_time);
+        let had_room = (now.rwnd_limited, now.sndbuf_limited) == (then.rwnd_limited, then.sndbuf_limited);
+        let is_busy = busy.as_secs_f64() > over.as_secs_f64() * ALL_THE_WHILE;
+        self.has_unsent && is_busy && had_room && now.bytes_retrans == then.bytes_retrans
     }
 }
 
@@ -213,6 +257,85 @@ mod tests {
         let looks: Vec<&[(u64, u64, u64)]> = looks.iter().map(Vec::as_slice).collect();
         let together: u64 = told(&looks).iter().map(|account| account.peak_share_bytes_per_s).sum();
         assert!((9_990_000..=10_010_000).contains(&together), "{together}");
+    }
+
+    /// Looks ten times a second at a stream that has bytes to send all the while, and tells what it delivered when only
+    /// the path held it. `change` alters what the kernel says at a look, by its number.
+    fn open_share(is_spaced: bool, change: impl Fn(u32, &mut TcpInfo)) -> u64 {
+        let (mut seen, began) = (Looks::default(), Instant::now());
+        for number in 0..=20u32 {
+            let mut look = infos(&[(u64::from(number) * 1_250_000, 0, 60)]);
+            for info in look.values_mut() {
+                (info.busy_time, info.not_sent_bytes) = (Duration::from_millis(100) * number, 100_000);
+                change(number, info);
+            }
+            if is_spaced {
+                seen.spaced();
+            }
+            seen.look(began + Duration::from_millis(100) * number, &look);
+        }
+        let mut account = StreamAccount::default();
+        seen.tell((0, 1), &mut account);
+        account.open_share_bytes_per_s
+    }
+
+    #[test]
+    fn what_is_delivered_while_only_the_path_holds_a_stream_is_what_the_path_carries() {
+        assert_eq!(open_share(false, |_, _| {}), 12_500_000);
+        // From half a second on the receiver takes little: what was seen before stays.
+        let full = |number: u32, info: &mut TcpInfo| {
+            if let Some(more) = number.checked_sub(5) {
+                info.bytes_acked = 5 * 1_250_000 + u64::from(more) * 100_000;
+                info.rwnd_limited = Duration::from_millis(70) * more;
+            }
+        };
+        assert_eq!(open_share(false, full), 12_500_000);
+    }
+
+    #[test]
+    fn what_is_delivered_while_something_else_holds_a_stream_says_nothing_of_the_path() {
+        let tick = Duration::from_millis(4);
+        let held: [(&str, fn(u32, &mut TcpInfo)); 5] = [
+            ("the peer's window", |number, info| info.rwnd_limited = Duration::from_millis(1) * number),
+            ("our buffer", |number, info| info.sndbuf_limited = Duration::from_millis(1) * number),
+            ("losses", |number, info| info.bytes_retrans = u64::from(number) * 1448),
+            ("nothing to send at times", |number, info| info.not_sent_bytes *= number % 3),
+            ("nothing under way at times", |number, info| {
+                info.busy_time = Duration::from_millis(90) * number
+            }),
+        ];
+        for (what, change) in held {
+            assert_eq!(open_share(false, change), 0, "{what}");
+        }
+        // Ticks of the kernel are no pause.
+        let late = |_: u32, info: &mut TcpInfo| info.busy_time = info.busy_time.saturating_sub(tick);
+        assert_eq!(open_share(false, late), 12_500_000);
+        assert_eq!(open_share(true, |_, _| {}), 0, "packets that we space");
+    }
+
+    #[test]
+    fn what_the_path_carried_with_a_stream_that_is_gone_is_forgotten() {
+        let (mut seen, began) = (Looks::default(), Instant::now());
+        let look = |halves: u32, streams: &[(u64, u64, u64)]| {
+            let mut look = infos(streams);
+            for info in look.values_mut() {
+                (info.busy_time, info.not_sent_bytes) = (COUNTED_OVER * halves, 100_000);
+            }
+            look
+        };
+        let told = |seen: &Looks| {
+            let mut account = StreamAccount::default();
+            seen.tell((0, 1), &mut account);
+            account.open_share_bytes_per_s
+        };
+        seen.look(began, &look(0, &[(0, 0, 60), (0, 0, 60)]));
+        seen.look(began + COUNTED_OVER, &look(1, &[(3_000_000, 0, 60), (2_000_000, 0, 60)]));
+        assert_eq!(told(&seen), 6_000_000);
+        // Of the time in which it went nothing is known.
+        seen.look(began + COUNTED_OVER * 2, &look(2, &[(6_000_000, 0, 60)]));
+        assert_eq!(told(&seen), 0);
+        seen.look(began + COUNTED_OVER * 3, &look(3, &[(11_000_000, 0, 60)]));
+        assert_eq!(told(&seen), 10_000_000);
     }
 
     /// What the peer has behind a gap counts when it comes, and not all at once when the gap is filled.

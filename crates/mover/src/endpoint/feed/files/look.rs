@@ -65,18 +65,17 @@ impl FilesFeed {
         let is_crowded = self.found.waiting > 0 && self.told.is_blind;
         if is_crowded && !std::mem::replace(&mut self.told.is_crowded, true) {
             taker.note(format!(
-                "{} more files wait until some of the {} that are open are complete, and nobody can see here who writes them: \
-                 they come when the directory is (--until-idle, --until-marker)",
-                self.found.waiting,
+                "{} until some of the {} that are open are complete, and nobody can see here who writes them: they come \
+                 when the directory is (--until-idle, --until-marker)",
+                files_wait(self.found.waiting),
                 self.flows.files.len()
             ));
         }
         if self.found.waiting > 0 && !self.told.is_full && !taker.has_room() {
             self.told.is_full = true;
             taker.note(format!(
-                "{} more files wait until some of those that still grow are complete: too much of the receipt waits for \
-                 these",
-                self.found.waiting
+                "{} until some of those that still grow are complete: too much of the receipt waits for these",
+                files_wait(self.found.waiting)
             ));
         }
         self.tell_left(taker);
@@ -473,4 +472,9 @@ impl FilesFeed {
         self.flows.begin(identity, file, self.now());
         Ok(())
     }
+}
+
+/// So many that have no turn yet.
+fn files_wait(waiting: usize) -> String {
+    failure::counted(waiting as u64, "more file waits", "more files wait")
 }

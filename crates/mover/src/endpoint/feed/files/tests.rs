@@ -426,7 +426,7 @@ fn a_file_for_which_there_is_no_room_in_the_receipt_has_its_turn_when_there_is()
     assert!(!feed.is_turn(&taker), "it would look without end");
     feed.look(&taker).unwrap();
     let notes = taker.lock().notes.clone();
-    let told = notes.iter().filter(|note| note.starts_with("1 more files wait until some of those"));
+    let told = notes.iter().filter(|note| note.starts_with("1 more file waits until some of those"));
     assert_eq!(told.count(), 1, "{notes:?}");
     taker.is_full.store(false, Ordering::Release);
     assert!(feed.is_turn(&taker));
