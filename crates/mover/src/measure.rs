@@ -11,7 +11,7 @@
 //!   through it as the engine would write them, as many in flight. Then the sync, with a time of its own.
 //!
 //! Not as in a copy: small files are read one by one, not in packs; chunks are dealt by offset, also where the order of
-//! the source is by layout or strict; files that are written have no room reserved.
+//! the source is by layout or strict; each of the writes in flight is of a thread and a file of its own.
 //!
 //! The rate is bytes x threads / busy time: the same as bytes / wall time where the threads do nothing else.
 
@@ -524,9 +524,18 @@ fn write(asked: Measure, is_over: &dyn Fn() -> bool) -> Result<Measured> {
         files.push(create(number).map_err(of_io)?);
     }
     let (tally, synced_nanos) = (Tally::default(), AtomicU64::new(0));
-    // Taken before it is written: all threads together stay within the room.
+    // All threads together stay within the room: each has a share that is reserved as for files of a copy, or it is
+    // taken before it is written.
+    let share_bytes = bytes_max / u64::from(threads.max(1)) / segment * segment;
+    let is_reserved = files[0].is_past() && share_bytes > 0;
+    if is_reserved {
+        files.iter().for_each(|file| file.reserve(share_bytes));
+    }
     let taken = AtomicU64::new(0);
-    let has_room = || taken.fetch_add(segment, Ordering::Relaxed) + segment <= bytes_max;
+    let has_room = |offset: u64| match is_reserved {
+        true => offset + segment <= share_bytes,
+        false => taken.fetch_add(segment, Ordering::Relaxed) + segment <= bytes_max,
+    };
     let mut measured = tally.run(threads, asked.time, is_over, |number| {
         let file = &files[usize::from(number)];
         let mut buffer = Buffer::new(segment_bytes as usize).map_err(of_io)?;
@@ -534,7 +543,7 @@ fn write(asked: Measure, is_over: &dyn Fn() -> bool) -> Result<Measured> {
         let mut cached = Cached::default();
         fill_with_noise(&mut buffer, u64::from(number) << 40);
         tally.wait_for_turn(number);
-        while !tally.is_over() && has_room() {
+        while !tally.is_over() && has_room(offset) {
             // No two are the same, for file systems that keep the same only once.
             buffer[..8].copy_from_slice(&(offset | u64::from(number) << 48).to_le_bytes());
             let began = Instant::now();

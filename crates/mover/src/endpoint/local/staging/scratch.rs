@@ -5,7 +5,7 @@
 //! it, or `thalweg gc`.
 
 use super::leftover::sweep;
-use super::partial::{ASSUMED, Caching, LARGE_BYTES, Uncached};
+use super::partial::{ASSUMED, Caching, LARGE_BYTES, Uncached, pays};
 use super::{own_dir, own_shared, remove_emptied};
 use crate::endpoint::OPEN_DESTINATION;
 use crate::endpoint::local::destination::LocalDestination;
@@ -18,7 +18,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use thalweg_sys::{Dir, File, Links, Time};
+use thalweg_sys::{Dir, File, FileSystemKind, Links, Time};
 use thalweg_wire::message::{Direct, SourceForm, Terms};
 
 /// What its names begin with.
@@ -62,6 +62,7 @@ impl LocalDestination {
 /// A file of a measurement, written as a copy writes large ones. It has no name, and goes when it is closed.
 pub struct ScratchFile {
     file: File,
+    kind: FileSystemKind,
     caching: Caching,
     /// It is written past the page cache; until that is refused.
     is_past: AtomicBool,
@@ -77,11 +78,22 @@ impl ScratchFile {
         let name = number.to_string();
         let file = directory.create_new(name.as_bytes(), 0o600)?;
         directory.remove_file(name.as_bytes())?;
-        let caching = Caching::choose(asked, directory.file_system()?.kind, LARGE_BYTES, false);
+        let kind = directory.file_system()?.kind;
+        let caching = Caching::choose(asked, kind, LARGE_BYTES, false);
         let is_past = caching == Caching::Direct
             && file.direct_alignment_or(ASSUMED).is_ok_and(|alignment| alignment.is_some())
             && file.set_direct(true).is_ok();
-        Ok(ScratchFile { file, caching, is_past: AtomicBool::new(is_past), uncached: Uncached::default() })
+        let (is_past, uncached) = (AtomicBool::new(is_past), Uncached::default());
+        Ok(ScratchFile { file, kind, caching, is_past, uncached })
+    }
+
+    /// Gives an empty one its size and the room for it, as a partial file gets them; the room only where a file system
+    /// is known to reserve it without writing.
+    pub fn reserve(&self, bytes: u64) {
+        // What is refused changes only speed.
+        if self.file.truncate(bytes).is_ok() && pays(self.kind) {
+            let _ = self.file.preallocate(0, bytes);
+        }
     }
 
     /// Whether it is written past the page cache.
