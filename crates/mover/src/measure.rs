@@ -206,11 +206,26 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// What each of so many threads works in; where there is memory for fewer only, for those, as a link has fewer streams
+/// then.
+fn for_threads<T>(threads: u16, make: impl Fn(u16) -> io::Result<T>) -> Result<Vec<Mutex<Option<T>>>> {
+    let mut made = Vec::new();
+    for number in 0..threads.max(1) {
+        match make(number) {
+            Ok(one) => made.push(Mutex::new(Some(one))),
+            Err(error) if made.is_empty() => return Err(failure::of_memory("measure", &error)),
+            Err(_) => break,
+        }
+    }
+    Ok(made)
+}
+
 fn compute(asked: &Measure, is_over: &dyn Fn() -> bool) -> Result<Measured> {
     let tally = Tally::default();
-    tally.run(asked.threads, asked.time, is_over, |_| {
-        let plain = asked.terms.segment_bytes as usize;
-        let mut segment = vec![0; plain + TAG_BYTES];
+    let plain = asked.terms.segment_bytes as usize;
+    let segments = for_threads(asked.threads, |_| Buffer::new(plain + TAG_BYTES))?;
+    tally.run(segments.len() as u16, asked.time, is_over, |number| {
+        let Some(mut segment) = lock(&segments[usize::from(number)]).take() else { return Ok(()) };
         fill_with_noise(&mut segment[..plain], 0);
         let cipher = if asked.cipher == Cipher::Tls { Cipher::Aes128Gcm } else { asked.cipher };
         let secret = [7; SECRET_BYTES];
@@ -290,6 +305,8 @@ fn read(asked: Measure, is_over: &dyn Fn() -> bool) -> Result<Measured> {
     source.expect_requests(segment_bytes.into());
     let terms = Terms { disk, ..Terms::of(chunk_bytes, segment_bytes) };
     let gate = Gate::of(disk.source.order.unwrap_or(order::SOURCE));
+    let buffers = for_threads(asked.threads, |_| FrameBuffer::new(segment_bytes as usize))?;
+    let threads = buffers.len() as u16;
     let tally = Tally::default();
     let (sender, files) = mpsc::sync_channel(FILES_AHEAD);
     let says_cached = AtomicBool::new(true);
@@ -297,7 +314,7 @@ fn read(asked: Measure, is_over: &dyn Fn() -> bool) -> Result<Measured> {
     let reading = Reading {
         source: &source,
         terms: &terms,
-        threads: asked.threads,
+        threads,
         tally: &tally,
         gate: gate.as_ref(),
         work: Mutex::new(Work { files, now: None }),
@@ -307,8 +324,10 @@ fn read(asked: Measure, is_over: &dyn Fn() -> bool) -> Result<Measured> {
     let mut measured = std::thread::scope(|scope| {
         let scan =
             scope.spawn(|| source.scan(&mut Files { sender, tally: &tally, refused: &refused, next: 1 }));
-        let result =
-            tally.run(asked.threads, asked.time, is_over, |number| reading.read(number, segment_bytes));
+        let result = tally.run(threads, asked.time, is_over, |number| {
+            let buffer = lock(&buffers[usize::from(number)]).take();
+            buffer.map_or(Ok(()), |buffer| reading.read(number, buffer))
+        });
         // Lets a scan that waits for room go on to its end.
         tally.is_over.store(true, Ordering::Relaxed);
         drop(reading);
@@ -329,12 +348,11 @@ fn read(asked: Measure, is_over: &dyn Fn() -> bool) -> Result<Measured> {
 
 impl<'a> Reading<'a> {
     /// What one thread does: chunk after chunk, until the time is over or there is none left.
-    fn read(&self, number: u16, segment_bytes: u32) -> Result<()> {
-        let buffer = FrameBuffer::new(segment_bytes as usize);
+    fn read(&self, number: u16, buffer: FrameBuffer) -> Result<()> {
         let mut lane = Lane {
             files: OpenFiles::default(),
-            buffer: buffer.map_err(|error| failure::of_io("measure reading", &error))?,
-            ahead: Ahead::new(self.terms.disk, segment_bytes as usize),
+            buffer,
+            ahead: Ahead::new(self.terms.disk, self.terms.segment_bytes as usize),
             drawn: None,
         };
         self.tally.wait_for_turn(number);
@@ -520,6 +538,11 @@ fn write(asked: Measure, is_over: &dyn Fn() -> bool) -> Result<Measured> {
     let depth = if files[0].is_past() { u16::try_from(depth_of(&disk)).unwrap_or(u16::MAX) } else { 1 };
     let most = u16::try_from(limits::STREAM_BYTES_MAX / segment).unwrap_or(u16::MAX).max(1);
     let threads = asked.threads.saturating_mul(depth).min(limits::MEASURE_THREADS_MAX).min(most);
+    let buffers = for_threads(threads, |number| match number {
+        0 => Buffer::new(segment_bytes as usize),
+        _ => Buffer::spare(segment_bytes as usize),
+    })?;
+    let threads = buffers.len() as u16;
     for number in 1..threads {
         files.push(create(number).map_err(of_io)?);
     }
@@ -538,7 +561,7 @@ fn write(asked: Measure, is_over: &dyn Fn() -> bool) -> Result<Measured> {
     };
     let mut measured = tally.run(threads, asked.time, is_over, |number| {
         let file = &files[usize::from(number)];
-        let mut buffer = Buffer::new(segment_bytes as usize).map_err(of_io)?;
+        let Some(mut buffer) = lock(&buffers[usize::from(number)]).take() else { return Ok(()) };
         let mut offset = 0;
         let mut cached = Cached::default();
         fill_with_noise(&mut buffer, u64::from(number) << 40);
@@ -837,6 +860,18 @@ mod tests {
             Ok(())
         };
         assert_eq!(tally.run(64, hour, &|| false, work).unwrap().bytes, 3);
+    }
+
+    #[test]
+    fn where_there_is_memory_for_fewer_threads_there_are_fewer_and_for_none_that_is_said() {
+        let of = |most: u16| {
+            for_threads(4, |number| match number < most {
+                true => Ok(number),
+                false => Err(io::ErrorKind::OutOfMemory.into()),
+            })
+        };
+        assert_eq!([9, 2].map(|most| of(most).unwrap().len()), [4, 2]);
+        assert_eq!(of(0).err().map(|failure| failure.kind), Some(FailureKind::Space));
     }
 
     #[test]
