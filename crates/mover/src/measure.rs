@@ -51,6 +51,8 @@ const FILES_AHEAD: usize = 64;
 const WRITE_BYTES_MAX: u64 = 4 << 30;
 /// Bytes: where fewer may be written, nothing is.
 pub const WRITE_BYTES_MIN: u64 = 16 << 20;
+/// Bytes that a thread reserves at once before it writes them past the page cache.
+const RESERVED_BYTES: u64 = 16 << 20;
 /// Between two looks whether a thread may begin.
 const TURN_POLL: Duration = Duration::from_millis(1);
 /// A sync that takes less says that more may be written before the next one; one that takes more, that less may.
@@ -547,26 +549,32 @@ fn write(asked: Measure, is_over: &dyn Fn() -> bool) -> Result<Measured> {
         files.push(create(number).map_err(of_io)?);
     }
     let (tally, synced_nanos) = (Tally::default(), AtomicU64::new(0));
-    // All threads together stay within the room: each has a share that is reserved as for files of a copy, or it is
-    // taken before it is written.
+    // Taken before it is written: all threads together stay within the room. Past the page cache by the piece, which is
+    // reserved as for files of a copy; not all at once, for others write there too.
     let share_bytes = bytes_max / u64::from(threads.max(1)) / segment * segment;
-    let is_reserved = files[0].is_past() && share_bytes > 0;
-    if is_reserved {
-        files.iter().for_each(|file| file.reserve(share_bytes));
-    }
-    let taken = AtomicU64::new(0);
-    let has_room = |offset: u64| match is_reserved {
-        true => offset + segment <= share_bytes,
-        false => taken.fetch_add(segment, Ordering::Relaxed) + segment <= bytes_max,
+    let piece_bytes = match files[0].is_past() {
+        true => RESERVED_BYTES.min(share_bytes).max(segment),
+        false => segment,
     };
+    let taken = AtomicU64::new(0);
+    let has_room = || taken.fetch_add(piece_bytes, Ordering::Relaxed) + piece_bytes <= bytes_max;
     let mut measured = tally.run(threads, asked.time, is_over, |number| {
         let file = &files[usize::from(number)];
         let Some(mut buffer) = lock(&buffers[usize::from(number)]).take() else { return Ok(()) };
-        let mut offset = 0;
+        let (mut offset, mut end) = (0u64, 0u64);
         let mut cached = Cached::default();
         fill_with_noise(&mut buffer, u64::from(number) << 40);
         tally.wait_for_turn(number);
-        while !tally.is_over() && has_room(offset) {
+        while !tally.is_over() {
+            if offset == end {
+                if !has_room() {
+                    break;
+                }
+                if file.is_past() {
+                    file.reserve(end, piece_bytes);
+                }
+                end += piece_bytes;
+            }
             // No two are the same, for file systems that keep the same only once.
             buffer[..8].copy_from_slice(&(offset | u64::from(number) << 48).to_le_bytes());
             let began = Instant::now();

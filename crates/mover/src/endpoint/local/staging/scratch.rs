@@ -7,10 +7,10 @@
 use super::leftover::sweep;
 use super::partial::{ASSUMED, Caching, LARGE_BYTES, Uncached, pays};
 use super::{own_dir, own_shared, remove_emptied};
-use crate::endpoint::OPEN_DESTINATION;
 use crate::endpoint::local::destination::LocalDestination;
 use crate::endpoint::local::place::{DestinationPlace, parent_words};
 use crate::endpoint::local::{failed_at_place, failed_at_words, shown};
+use crate::endpoint::{OPEN_DESTINATION, is_direct_refused};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::filter::Filter;
 use std::io;
@@ -87,12 +87,12 @@ impl ScratchFile {
         Ok(ScratchFile { file, kind, caching, is_past, uncached })
     }
 
-    /// Gives an empty one its size and the room for it, as a partial file gets them; the room only where a file system
-    /// is known to reserve it without writing.
-    pub fn reserve(&self, bytes: u64) {
+    /// Makes it longer by so many bytes from its `end` on, with the room for them, as a partial file gets them; the room
+    /// only where a file system is known to reserve it without writing.
+    pub fn reserve(&self, end: u64, bytes: u64) {
         // What is refused changes only speed.
-        if self.file.truncate(bytes).is_ok() && pays(self.kind) {
-            let _ = self.file.preallocate(0, bytes);
+        if self.file.truncate(end + bytes).is_ok() && pays(self.kind) {
+            let _ = self.file.preallocate(end, bytes);
         }
     }
 
@@ -108,8 +108,8 @@ impl ScratchFile {
     pub fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         if self.is_past() {
             match self.file.write_all_at(bytes, offset) {
-                // The file system takes no direct I/O after all.
-                Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                // As in a copy: the file system takes no direct I/O after all.
+                Err(error) if is_direct_refused(&error) => {
                     self.file.set_direct(false)?;
                     self.is_past.store(false, Ordering::Relaxed);
                 }
