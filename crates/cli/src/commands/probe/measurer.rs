@@ -27,7 +27,7 @@ pub struct Measurer<'a> {
     pub(super) job: &'a Job,
     client: Option<Client>,
     streams: u16,
-    /// As the copy has them that it measures for.
+    /// As a copy without options has them, before trials found others for the way.
     terms: MeasureTerms,
     /// What its transfers begin with.
     pub(super) movement: Movement,
