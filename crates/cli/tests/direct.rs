@@ -5,10 +5,10 @@ mod support;
 
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 use support::chance::{say, skipped};
 use support::job::{Ran, Running, Strace, journal_bytes, with};
+use support::page_cache::{cached_bytes, forget_cached};
 use support::volume::{Volume, can_mount};
 use support::{Scratch, assert_no_litter, noise, wait_until};
 
@@ -165,22 +165,6 @@ fn holes_stay_holes_past_the_page_cache() {
     copy(&scratch, false, &["--direct", "on"], "to").expect(0);
     assert_files_same(&scratch.path("from"), &scratch.path("to"));
     assert!(support::job::bytes_allocated(&scratch.path("to")) < 8 * MIB as u64);
-}
-
-/// Bytes of a file that are in the page cache; `None` where no program tells.
-fn cached_bytes(path: &Path) -> Option<u64> {
-    let told =
-        Command::new("fincore").args(["--bytes", "--noheadings", "--output", "RES"]).arg(path).output();
-    String::from_utf8(told.ok()?.stdout).ok()?.trim().parse().ok()
-}
-
-/// Has the page cache forget it.
-fn forget_cached(path: &Path) {
-    let file = std::fs::File::open(path).unwrap();
-    file.sync_all().unwrap();
-    let held = thalweg_sys::Dir::open(path.parent().unwrap()).unwrap();
-    let name = path.file_name().unwrap().as_encoded_bytes();
-    held.open_read(name).unwrap().advise(thalweg_sys::Advice::DontNeed, 0, 0).unwrap();
 }
 
 #[test]

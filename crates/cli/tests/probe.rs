@@ -14,6 +14,7 @@ use std::time::Duration;
 use support::chance;
 use support::job::Strace;
 use support::nets::Cable;
+use support::page_cache::forget_cached;
 use support::proxy::Proxy;
 use support::testbed::Testbed;
 use support::volume::{Volume, can_mount};
@@ -154,6 +155,60 @@ fn every_part_is_measured_and_neither_side_is_changed() {
     let words = String::from_utf8_lossy(&out.stdout);
     assert!(words.starts_with("narrowest stage: ") && words.contains('<') && words.contains(" #"), "{words}");
     assert!(words.contains("page cache") && !words.contains('\x1b'), "{words}");
+}
+
+/// On one machine, and of a daemon near by, whom the client tells what requests a copy would make.
+#[test]
+fn what_the_page_cache_lacks_is_read_past_it_as_by_a_copy_and_what_it_has_from_there() {
+    let row = "a probe past the page cache";
+    let scratch = Scratch::new();
+    let volume = can_mount(row).then(|| Volume::new(scratch.root(), "ext4", "ext4", 400)).flatten();
+    let Some(volume) = volume else { return chance::skipped(row, "needs ext4") };
+    let (from, to) = (volume.path.join("file"), volume.path.join("to"));
+    std::fs::write(&from, noise(1, 24 << 20)).unwrap();
+    std::fs::create_dir(&to).unwrap();
+    let daemon = scratch.daemon(&[("data", &volume.path)]);
+    for (is_far, is_warm) in [(false, false), (false, true), (true, false)] {
+        forget_cached(&from);
+        if is_warm {
+            std::fs::read(&from).unwrap();
+        }
+        let mut command = probe(&scratch);
+        match is_far {
+            true => command.arg("--ticket").arg(&daemon.ticket).arg(daemon.place("data", "file")),
+            false => command.arg(&from),
+        };
+        command.arg(&to);
+        let answer = whole(command);
+        let (read, write) = (&answer["parts"]["read"], &answer["parts"]["write"]);
+        let Some(cached) = read["cached"].as_f64() else {
+            return chance::skipped(row, "what is cached is not told here");
+        };
+        // The kernel may take a few pages of its own accord where memory is short, and keep some of what is to be
+        // forgotten.
+        match is_warm {
+            true if cached > 0.95 => {
+                assert!(read["past_cache"].as_f64().is_some_and(|share| share < 0.25), "{answer}");
+            }
+            false if cached == 0.0 => assert_eq!(read["past_cache"], 1.0, "{answer}"),
+            _ => chance::say(&format!("{row}: {cached} of it was in the page cache")),
+        }
+        assert_eq!(write["past_cache"], 1.0, "{answer}");
+        assert!(answer["parts"]["digest"]["past_cache"].is_null(), "{answer}");
+    }
+    forget_cached(&from);
+    let out = scratch.run(["probe", "--seconds", "4", from.to_str().unwrap(), to.to_str().unwrap()]);
+    // 2: too little came of some part.
+    assert!(matches!(out.status.code(), Some(0 | 2)), "{out:?}");
+    let words = String::from_utf8_lossy(&out.stdout);
+    match words.contains("until durable") {
+        true => assert!(words.contains("until durable, past the page cache"), "{words}"),
+        false => chance::say(&format!("{row}: nothing was written in the time: {words}")),
+    }
+    // Of what is to be forgotten the kernel may keep some, and all.
+    let is_cold = words.contains("; cold: not in the page cache");
+    assert!(!is_cold || words.contains(" read past it"), "{words}");
+    assert_no_litter(&to);
 }
 
 /// In so short a time a machine that is busy with other things may hold up one of the parts: then once more, three

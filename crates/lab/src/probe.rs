@@ -95,6 +95,8 @@ pub struct Rate {
     pub is_at_least: bool,
     /// Reading: share of the bytes that were in the page cache before, 0 (cold) to 1 (warm), where the kernel tells.
     pub cached: Option<f64>,
+    /// Reading and writing: share of the bytes that went past the page cache, 0 to 1; `None` of what has no disk.
+    pub past_cache: Option<f64>,
 }
 
 impl Rate {
@@ -116,6 +118,7 @@ impl Rate {
             threads,
             is_at_least: false,
             cached: None,
+            past_cache: None,
         }
     }
 
@@ -144,6 +147,8 @@ impl Rate {
         let series: Vec<f64> = measured.rates.iter().map(|&rate| rate as f64 * 8.0).collect();
         let rate = Rate::of_series(measured.bytes, seconds, measured.threads, &series);
         let synced = measured.sync_nanos as f64 / 1e9;
+        // Of the last file more may have been cached than was read.
+        let share_of = |bytes: u64| (bytes as f64 / measured.bytes as f64).min(1.0);
         // All of the series waited for the same sync at the end.
         let late = (seconds / (seconds + synced).max(1e-9)).min(1.0);
         Rate {
@@ -151,10 +156,8 @@ impl Rate {
             low_bits_per_s: rate.low_bits_per_s * late,
             high_bits_per_s: rate.high_bits_per_s * late,
             seconds: seconds + synced,
-            cached: measured.cached_bytes.filter(|_| measured.bytes > 0).map(|cached| {
-                // Of the last file more may have been cached than was read.
-                (cached as f64 / measured.bytes as f64).min(1.0)
-            }),
+            cached: measured.cached_bytes.filter(|_| measured.bytes > 0).map(share_of),
+            past_cache: measured.past_cache_bytes.filter(|_| measured.bytes > 0).map(share_of),
             ..rate
         }
     }

@@ -18,7 +18,7 @@ use thalweg_mover::measure::{self, Measure};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::session::Session;
 use thalweg_sys::clock::unix_seconds;
-use thalweg_wire::message::{Errand, Message, Part, PartOf, Place, Question, Reply, SlotAsk};
+use thalweg_wire::message::{Errand, MeasureTerms, Message, Part, PartOf, Place, Question, Reply, SlotAsk};
 use thalweg_wire::{Digest, Entry, Evidence, RelativePath, limits};
 
 /// Answers a question, piece by piece. `reads`: what the session has read and digested so far. `free`: gives back the
@@ -67,9 +67,9 @@ pub(crate) fn answer(
             let status = host.channel_status(session, &place);
             status.and_then(|status| pen.say(Reply::Channel(Box::new(status))))
         }
-        Question::Measure { place, part, millis, threads } => {
+        Question::Measure { place, part, millis, threads, terms } => {
             let time = Duration::from_millis(u64::from(millis));
-            measure_part(host, &pen, &place, part, time, threads)
+            measure_part(host, &pen, &place, (part, terms), time, threads)
         }
         Question::Slot(ask) => slot(host, &pen, ask),
         Question::ErrandTo { address } => {
@@ -220,7 +220,7 @@ fn measure_part(
     host: &Host,
     pen: &Pen<'_>,
     place: &Place,
-    part: Part,
+    (part, terms): (Part, MeasureTerms),
     time: Duration,
     threads: u16,
 ) -> Result<()> {
@@ -242,6 +242,7 @@ fn measure_part(
         time,
         threads,
         cipher: pen.session.cipher,
+        terms,
     };
     let measured = measure::measure(asked, &|| !pen.has_link())?;
     pen.say(Reply::Measured(measured))

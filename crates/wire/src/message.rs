@@ -68,7 +68,7 @@ pub use frames::{
 pub use opening::{
     Direction, FilterRule, Open, Opened, Place, Pull, PullTrial, Push, PushTrial, Request, SourceForm,
 };
-pub use question::{Measured, Part, Question, Reply};
+pub use question::{MeasureTerms, Measured, Part, Question, Reply};
 pub use reason::Reason;
 pub use slot::{LeaseId, Rhythm, Slot, SlotAsk, SlotTable, SlotTaken, SlotWish};
 pub use stays::{Left, Stays};

@@ -19,6 +19,7 @@ use thalweg_lab::doctor::{Roots, group_memory_bytes, machine_memory_bytes};
 use thalweg_mover::failure::{self, Failure, FailureKind, Reason, Result};
 use thalweg_mover::link::{ClientTrust, Identity, PlaceFile, Ticket};
 use thalweg_mover::measure::{self, Measure};
+use thalweg_mover::plan;
 use thalweg_mover::run::client::LinkSettings;
 use thalweg_mover::run::steer::Rate;
 use thalweg_service::accept;
@@ -32,7 +33,7 @@ use thalweg_service::tickets::{self, Daemon, Tickets};
 use thalweg_sys::errno;
 use thalweg_sys::{Dir, File, process};
 use thalweg_wire::limits;
-use thalweg_wire::message::Part;
+use thalweg_wire::message::{Disk, MeasureTerms, Part};
 
 /// That what [`Daemon`] says could not be said.
 const UNTOLD: &str = "who makes tickets is not told where the daemon is reached, and which exports there are";
@@ -246,6 +247,12 @@ fn slowest_part(exports: &[Export]) -> Result<f64> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = u16::try_from(threads).unwrap_or(u16::MAX).min(limits::MEASURE_THREADS_MAX);
     let cipher = LinkSettings::default().cipher;
+    // As of copies over a far path, for which slots are.
+    let terms = MeasureTerms {
+        chunk_bytes: plan::CHUNK_BYTES,
+        segment_bytes: plan::SEGMENT_BYTES,
+        disk: Disk::default(),
+    };
     let mut slowest = f64::INFINITY;
     for (part, path) in parts {
         let asked = Measure {
@@ -257,6 +264,7 @@ fn slowest_part(exports: &[Export]) -> Result<f64> {
             time: MEASURE,
             threads,
             cipher,
+            terms,
         };
         let measured = measure::measure(asked, &|| false)?;
         let busy_s = measured.busy_nanos as f64 / 1e9 / f64::from(measured.threads.max(1));

@@ -15,6 +15,8 @@ pub mod proxy;
 
 pub mod volume;
 
+pub mod page_cache;
+
 pub mod syncs;
 
 pub mod logdisk;

@@ -62,7 +62,9 @@ fn writing_counts_until_it_is_durable() {
     // 1 GB in 1 s, and 1 s more for the sync: 4 Gbit/s.
     assert!((Rate::of_part(&measured).bits_per_s / 4e9 - 1.0).abs() < 1e-9);
     let read = Measured { sync_nanos: 0, cached_bytes: Some(250_000_000), ..measured };
-    assert_eq!(Rate::of_part(&read).cached, Some(0.25));
+    assert_eq!((Rate::of_part(&read).cached, Rate::of_part(&read).past_cache), (Some(0.25), None));
+    let past = Measured { past_cache_bytes: Some(750_000_000), ..read };
+    assert_eq!(Rate::of_part(&past).past_cache, Some(0.75));
 }
 
 /// 002, section VI-C.2: an end is replaced, and what the way gains names it.

@@ -1,5 +1,6 @@
 //! How a transfer begins: who sends what to which place.
 
+use super::terms::check_sizes;
 use super::{
     ChannelTerms, Failure, FlowTerms, FrameRole, FrameTerms, TakenBefore, Terms, TransferNumber, check_count,
 };
@@ -279,14 +280,7 @@ pub enum Opened {
 impl Open {
     pub(super) fn check(&self) -> Result<(), DecodeError> {
         let terms = &self.terms;
-        if !limits::is_chunk_size(terms.chunk_bytes) {
-            return Err(DecodeError::Invalid { what: "chunk size" });
-        }
-        let segment = u64::from(terms.segment_bytes);
-        let segments = limits::SEGMENT_BYTES_MIN..=limits::SEGMENT_BYTES_MAX.min(terms.chunk_bytes);
-        if !segment.is_power_of_two() || !segments.contains(&segment) {
-            return Err(DecodeError::Invalid { what: "segment size" });
-        }
+        check_sizes(terms.chunk_bytes, terms.segment_bytes)?;
         terms.check_knobs()?;
         self.request.check()
     }
@@ -375,7 +369,8 @@ impl SourceForm {
 mod tests {
     use super::*;
     use crate::message::{
-        ChannelWishes, HeldLevel, LENGTH_BYTES, Message, Part, PartOf, ProducerId, Question, Until,
+        ChannelWishes, Disk, HeldLevel, LENGTH_BYTES, MeasureTerms, Message, Part, PartOf, ProducerId,
+        Question, Until,
     };
 
     fn body(message: &Message) -> Vec<u8> {
@@ -429,7 +424,17 @@ mod tests {
                 digest_of(&place, None),
                 Question::Remove { place: place.clone(), recursive: false },
                 Question::Channel { place: place.clone() },
-                Question::Measure { place: place.clone(), part: Part::Read, millis: 1, threads: 1 },
+                Question::Measure {
+                    place: place.clone(),
+                    part: Part::Read,
+                    millis: 1,
+                    threads: 1,
+                    terms: MeasureTerms {
+                        chunk_bytes: limits::CHUNK_BYTES_MIN,
+                        segment_bytes: limits::SEGMENT_BYTES_MIN as u32,
+                        disk: Disk::default(),
+                    },
+                },
                 Question::Look { place, follow: false },
             ];
             messages.extend(questions.map(|question| Message::Ask { number: 1, question }));

@@ -1,9 +1,10 @@
 //! Questions that need no data stream, and their answers.
 
 use super::errand::check_address;
+use super::terms::check_sizes;
 use super::{
-    ChannelStatus, Errand, ErrandTold, Failure, PartOf, Place, Slot, SlotAsk, SlotTable, Vouch, check_count,
-    list,
+    ChannelStatus, Disk, Errand, ErrandTold, Failure, PartOf, Place, Slot, SlotAsk, SlotTable, Vouch,
+    check_count, list,
 };
 use crate::digest::Digest;
 use crate::entry::{Entry, Evidence};
@@ -75,8 +76,11 @@ pub enum Question {
         part: Part,
         /// For so long; at most [`limits::MEASURE_MILLIS_MAX`].
         millis: u32,
-        /// Threads; at most [`limits::MEASURE_THREADS_MAX`].
+        /// Threads; at most [`limits::MEASURE_THREADS_MAX`], and so many that a segment of each fits
+        /// [`limits::STREAM_BYTES_MAX`].
         threads: u16,
+        /// As the copy would do it that is measured for.
+        terms: MeasureTerms,
     },
     /// About slots. Answered by `Slot` or `Slots`, or nothing, then `End`.
     Slot(SlotAsk),
@@ -113,6 +117,17 @@ pub enum Part {
     Write,
 }
 
+/// What a part alone goes by of the terms of a copy: in which pieces it works, and how it uses its disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MeasureTerms {
+    /// Read: unit of order. As of [`Terms`](super::Terms).
+    pub chunk_bytes: u64,
+    /// Unit of reading, digesting, sealing and writing. As of [`Terms`](super::Terms).
+    pub segment_bytes: u32,
+    /// Read, write: past the page cache or through it, and how many requests are in flight for each thread.
+    pub disk: Disk,
+}
+
 /// What a part did alone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, Default)]
 pub struct Measured {
@@ -128,6 +143,8 @@ pub struct Measured {
     pub sync_nanos: u64,
     /// Read: bytes of the files read that were in the page cache before, where the kernel tells.
     pub cached_bytes: Option<u64>,
+    /// Read, write: bytes that went past the page cache; `None` of what has no disk.
+    pub past_cache_bytes: Option<u64>,
     /// Rates one after the other, each over a fraction of a second, in bytes a second; at most
     /// [`limits::MEASURE_RATES_MAX`].
     pub rates: Vec<u64>,
@@ -144,10 +161,13 @@ impl Question {
             | Question::Remove { place, .. }
             | Question::Channel { place }
             | Question::Look { place, .. } => place.check(),
-            Question::Measure { place, millis, threads, .. } => {
+            Question::Measure { place, millis, threads, terms, .. } => {
                 place.check()?;
+                terms.check()?;
+                let frames_bytes = u64::from(*threads) * u64::from(terms.segment_bytes);
                 let is_within = (1..=limits::MEASURE_MILLIS_MAX).contains(millis)
-                    && (1..=limits::MEASURE_THREADS_MAX).contains(threads);
+                    && (1..=limits::MEASURE_THREADS_MAX).contains(threads)
+                    && frames_bytes <= limits::STREAM_BYTES_MAX;
                 if is_within { Ok(()) } else { Err(DecodeError::Invalid { what: "measurement" }) }
             }
             Question::Slot(ask) => ask.check(),
@@ -160,6 +180,13 @@ impl Question {
             Question::Errand(errand) => errand.check(),
             Question::About => Ok(()),
         }
+    }
+}
+
+impl MeasureTerms {
+    fn check(&self) -> Result<(), DecodeError> {
+        check_sizes(self.chunk_bytes, self.segment_bytes)?;
+        self.disk.check()
     }
 }
 
@@ -208,4 +235,34 @@ pub enum Reply {
         /// The server's time just before, in seconds since 1970: what it signs with the guest is not older.
         at: i64,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_measurement_is_in_pieces_that_a_copy_may_have_and_in_memory_that_streams_may_have() {
+        let is_taken = |threads: u16, terms: MeasureTerms| {
+            let place = Place { export: Some("data".into()), path: b"x".to_vec() };
+            let question = Question::Measure { place, part: Part::Read, millis: 1, threads, terms };
+            question.check().is_ok()
+        };
+        let usual = MeasureTerms { chunk_bytes: 4 << 20, segment_bytes: 1 << 20, disk: Disk::default() };
+        assert!(is_taken(1, usual) && is_taken(limits::MEASURE_THREADS_MAX, usual));
+        assert!(!is_taken(0, usual) && !is_taken(limits::MEASURE_THREADS_MAX + 1, usual));
+        let disk = |depth| Disk { depth: Some(depth), ..Disk::default() };
+        for terms in [
+            MeasureTerms { chunk_bytes: 3 << 20, ..usual },
+            MeasureTerms { chunk_bytes: 1 << 19, ..usual },
+            MeasureTerms { segment_bytes: 3 << 18, ..usual },
+            MeasureTerms { segment_bytes: 0, ..usual },
+            MeasureTerms { disk: disk(0), ..usual },
+            MeasureTerms { disk: disk(limits::IO_DEPTH_MAX + 1), ..usual },
+        ] {
+            assert!(!is_taken(1, terms), "{terms:?}");
+        }
+        let large = MeasureTerms { chunk_bytes: 64 << 20, segment_bytes: 64 << 20, ..usual };
+        assert!(is_taken(16, large) && !is_taken(17, large));
+    }
 }

@@ -225,6 +225,28 @@ fn check_in_flight(concurrency: Option<u32>, depth: Option<u32>) -> Result<(), D
     Ok(())
 }
 
+/// Whether chunks and segments may have these sizes.
+pub(super) fn check_sizes(chunk_bytes: u64, segment_bytes: u32) -> Result<(), DecodeError> {
+    if !limits::is_chunk_size(chunk_bytes) {
+        return Err(DecodeError::Invalid { what: "chunk size" });
+    }
+    let segment = u64::from(segment_bytes);
+    let segments = limits::SEGMENT_BYTES_MIN..=limits::SEGMENT_BYTES_MAX.min(chunk_bytes);
+    if !segment.is_power_of_two() || !segments.contains(&segment) {
+        return Err(DecodeError::Invalid { what: "segment size" });
+    }
+    Ok(())
+}
+
+impl Disk {
+    pub(super) fn check(&self) -> Result<(), DecodeError> {
+        match self.depth.is_some_and(|depth| !(1..=limits::IO_DEPTH_MAX).contains(&depth)) {
+            true => Err(DecodeError::Invalid { what: "depth of disk requests" }),
+            false => Ok(()),
+        }
+    }
+}
+
 impl Terms {
     /// An archive in chunks and segments of these sizes; nothing is deleted, compressed, or held back.
     pub fn of(chunk_bytes: u64, segment_bytes: u32) -> Terms {
@@ -270,9 +292,7 @@ impl Terms {
         if self.congestion.as_deref().is_some_and(|name| !is_congestion_name(name)) {
             return Err(DecodeError::Invalid { what: "congestion control" });
         }
-        if self.disk.depth.is_some_and(|depth| !(1..=limits::IO_DEPTH_MAX).contains(&depth)) {
-            return Err(DecodeError::Invalid { what: "depth of disk requests" });
-        }
+        self.disk.check()?;
         // What a part lacks the other parts have.
         if self.part.is_some_and(|part| !part.is_one() || self.delete_max.is_some()) {
             return Err(DecodeError::Invalid { what: "part" });

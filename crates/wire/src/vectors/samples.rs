@@ -10,10 +10,11 @@ use crate::frame::{Encoding, FrameKind, INNER_BYTES, Inner, PackItem, TAG_BYTES}
 use crate::hello::{Answer, Cipher, Hello, Purpose, ServerHello, System};
 use crate::journal::{LAYOUT, MAGIC, MarkRecord, Record};
 use crate::message::{
-    AckLevel, Check, ErrandTold, Failure, FailureKind, FlowBegin, FlowLeft, FlowMark, FlowMessage, FlowStand,
-    FramesMessage, Heartbeat, Left, Loss, Measured, Message, Opened, Origin, Outcome, Part, PartOf, Place,
-    Question, Reason, Reply, Rhythm, Run, ScanTotals, Seal, Slot, SlotAsk, SlotTable, SlotTaken, SlotWish,
-    SourceTotals, Stays, Steer, Totals, TransferMessage, TransferNumber, VerifyLevel, WaitingFor, Want,
+    AckLevel, Check, Disk, ErrandTold, Failure, FailureKind, FlowBegin, FlowLeft, FlowMark, FlowMessage,
+    FlowStand, FramesMessage, Heartbeat, Left, Loss, MeasureTerms, Measured, Message, Opened, Origin,
+    Outcome, Part, PartOf, Place, Question, Reason, Reply, Rhythm, Run, ScanTotals, Seal, Slot, SlotAsk,
+    SlotTable, SlotTaken, SlotWish, SourceTotals, Stays, Steer, Totals, TransferMessage, TransferNumber,
+    VerifyLevel, WaitingFor, Want,
 };
 use crate::receipt::{Side, Signatory, Signed, Statement, TransferKind};
 use crate::{Digest, Entry, EntryId, Evidence, Kind, RelativePath, Time, limits};
@@ -651,7 +652,9 @@ fn parts() -> Vec<Sample<Question>> {
 }
 
 fn measure(part: Part) -> Question {
-    Question::Measure { place: place(), part, millis: 1500, threads: 4 }
+    let disk = Disk { depth: Some(4), ..Disk::default() };
+    let terms = MeasureTerms { chunk_bytes: 4 << 20, segment_bytes: 1 << 20, disk };
+    Question::Measure { place: place(), part, millis: 1500, threads: 4, terms }
 }
 
 fn replies() -> Vec<Sample<Reply>> {
@@ -671,6 +674,7 @@ fn replies() -> Vec<Sample<Reply>> {
             busy_nanos: 4_000_000_000,
             sync_nanos: 100_000_000,
             cached_bytes: Some(300),
+            past_cache_bytes: Some(8000),
             rates: vec![1 << 31, 300],
         });
         Reply::Slot(_) => "slot": Reply::Slot(slot());

@@ -20,13 +20,15 @@ use thalweg_mover::plan;
 use thalweg_mover::run::client::{Client, LinkSettings};
 use thalweg_mover::run::copy::{From, Movement, To};
 use thalweg_wire::limits;
-use thalweg_wire::message::{Measured, Part, Place, Question, Reply};
+use thalweg_wire::message::{MeasureTerms, Measured, Part, Place, Question, Reply};
 
 /// Everything that measuring needs.
 pub struct Measurer<'a> {
     pub(super) job: &'a Job,
     client: Option<Client>,
     streams: u16,
+    /// As a copy without options has them, before trials found others for the way.
+    terms: MeasureTerms,
     /// What its transfers begin with.
     pub(super) movement: Movement,
     pub(super) seconds: f64,
@@ -51,13 +53,19 @@ impl<'a> Measurer<'a> {
         let link = LinkSettings { stall_timeout: STALL, patience: STALL, ..movement.link };
         let movement = Movement { holds_still: true, link, ..movement };
         let client = far.map(|far| far.dial(movement.link.clone(), event::nobody())).transpose()?;
-        let planned = plan::plan(&movement.asked, &path(job, client.as_ref())).streams.value;
+        let planned = plan::plan(&movement.asked, &path(job, client.as_ref()));
+        let terms = MeasureTerms {
+            chunk_bytes: planned.chunk_bytes.value,
+            segment_bytes: planned.segment_bytes.value,
+            disk: movement.asked.disk,
+        };
         let stop = Arc::new(AtomicBool::new(false));
         signals::flag_on(stop.clone())?;
         Ok(Measurer {
             job,
             client,
-            streams: planned,
+            streams: planned.streams.value,
+            terms,
             movement,
             seconds: time.as_secs_f64(),
             state: state.to_owned(),
@@ -132,7 +140,7 @@ impl<'a> Measurer<'a> {
             _ => None,
         };
         if let Some((client, place)) = self.client.as_ref().zip(far) {
-            return Ok(ask(client, place, part, (time, at_most), self.streams));
+            return Ok(ask(client, place, part, (time, at_most), (self.streams, self.terms)));
         }
         let path = match (&self.job.from, &self.job.to, side) {
             (From::Local(paths), _, Side::Source) => paths.first().cloned().unwrap_or_default(),
@@ -148,6 +156,7 @@ impl<'a> Measurer<'a> {
             time,
             threads: self.streams,
             cipher: self.movement.link.cipher,
+            terms: self.terms,
         };
         let until = Instant::now() + at_most;
         Ok(measure::measure(asked, &|| self.stop.load(Ordering::Acquire) || Instant::now() >= until))
@@ -192,12 +201,14 @@ fn ask(
     place: &Place,
     part: Part,
     (time, at_most): (Duration, Duration),
-    threads: u16,
+    (threads, terms): (u16, MeasureTerms),
 ) -> Result<Measured> {
     let millis = u32::try_from(time.as_millis()).unwrap_or(u32::MAX).clamp(1, limits::MEASURE_MILLIS_MAX);
-    let threads = threads.clamp(1, limits::MEASURE_THREADS_MAX);
+    let most = limits::STREAM_BYTES_MAX / u64::from(terms.segment_bytes.max(1));
+    let most = u16::try_from(most).unwrap_or(u16::MAX).clamp(1, limits::MEASURE_THREADS_MAX);
+    let threads = threads.clamp(1, most);
     let mut measured = None;
-    let question = Question::Measure { place: place.clone(), part, millis, threads };
+    let question = Question::Measure { place: place.clone(), part, millis, threads, terms };
     for reply in client.ask(question)?.within(at_most) {
         match reply? {
             Reply::Measured(said) => measured = Some(said),

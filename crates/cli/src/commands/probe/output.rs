@@ -6,7 +6,7 @@ use crate::{out, units};
 use serde_json::{Value, json};
 use std::time::Duration;
 use thalweg_client::job::Job;
-use thalweg_lab::probe::{Finding, Measurements, Reading, Stage, Witness};
+use thalweg_lab::probe::{Finding, Measurements, Rate, Reading, Stage, Witness};
 use thalweg_mover::basin::width;
 use thalweg_sys::clock::unix_seconds;
 
@@ -215,11 +215,22 @@ fn rests_on(stage: Stage, reading: &Reading) -> String {
             Some(cached) if cached > 0.95 => "; warm: all of it in the page cache".to_owned(),
             Some(cached) => format!("; {} of it in the page cache", units::share(cached)),
         });
+        text.push_str(&past_cache(rate, "read past it"));
     }
     if stage == Stage::DestinationStorage {
         text.push_str("; until durable");
+        text.push_str(&past_cache(rate, "past the page cache"));
     }
     text
+}
+
+/// How much went past the page cache, if anything did: in such words.
+fn past_cache(rate: &Rate, words: &str) -> String {
+    match rate.past_cache {
+        Some(share) if share > 0.95 => format!(", {words}"),
+        Some(share) if share > 0.0 => format!(", {} {words}", units::share(share)),
+        Some(_) | None => String::new(),
+    }
 }
 
 fn way_rests_on(reading: &Reading) -> String {

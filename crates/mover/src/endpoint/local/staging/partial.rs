@@ -34,10 +34,7 @@ pub(in crate::endpoint::local) struct LocalPartial {
     no_direct: AtomicBool,
     /// Direct reads were.
     no_direct_reads: AtomicBool,
-    /// `RWF_DONTCACHE` was refused.
-    no_uncached: AtomicBool,
-    /// Bytes written through the page cache.
-    written_bytes: AtomicU64,
+    uncached: Uncached,
 }
 
 /// Where a file system does not say (Linux before 6.1, and some since) and direct I/O is tried: no disk and no file
@@ -95,6 +92,42 @@ impl Caching {
     }
 }
 
+/// Writes of one file through the page cache that do not fill it.
+#[derive(Debug, Default)]
+pub(in crate::endpoint::local) struct Uncached {
+    /// `RWF_DONTCACHE` was refused.
+    is_refused: AtomicBool,
+    /// Bytes written without that.
+    written_bytes: AtomicU64,
+}
+
+impl Uncached {
+    /// As [`File::write_all_at`].
+    pub(in crate::endpoint::local) fn write_all_at(
+        &self,
+        file: &File,
+        bytes: &[u8],
+        offset: u64,
+    ) -> io::Result<()> {
+        if !self.is_refused.load(Ordering::Relaxed) {
+            match file.write_uncached_at(bytes, offset) {
+                Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                    self.is_refused.store(true, Ordering::Relaxed);
+                }
+                other => return other,
+            }
+        }
+        file.write_all_at(bytes, offset)?;
+        let before = self.written_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        if before / CACHED_BYTES_MAX != (before + bytes.len() as u64) / CACHED_BYTES_MAX {
+            // What the last call began to write back is clean by now. Advice: what is refused changes only memory.
+            let _ = file.advise(Advice::DontNeed, 0, 0);
+            let _ = file.start_writeback(0, 0);
+        }
+        Ok(())
+    }
+}
+
 impl LocalPartial {
     pub(in crate::endpoint::local) fn new(
         number: u64,
@@ -117,8 +150,7 @@ impl LocalPartial {
             past_cache: OnceLock::new(),
             no_direct: AtomicBool::new(false),
             no_direct_reads: AtomicBool::new(false),
-            no_uncached: AtomicBool::new(false),
-            written_bytes: AtomicU64::new(0),
+            uncached: Uncached::default(),
         }
     }
 
@@ -152,25 +184,10 @@ impl LocalPartial {
 
     /// Through the page cache, without filling it.
     fn put(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        if self.caching == Caching::Cached {
-            return self.file.write_all_at(bytes, offset);
+        match self.caching {
+            Caching::Cached => self.file.write_all_at(bytes, offset),
+            Caching::Direct | Caching::Uncached => self.uncached.write_all_at(&self.file, bytes, offset),
         }
-        if !self.no_uncached.load(Ordering::Relaxed) {
-            match self.file.write_uncached_at(bytes, offset) {
-                Err(error) if error.kind() == io::ErrorKind::Unsupported => {
-                    self.no_uncached.store(true, Ordering::Relaxed);
-                }
-                other => return other,
-            }
-        }
-        self.file.write_all_at(bytes, offset)?;
-        let before = self.written_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-        if before / CACHED_BYTES_MAX != (before + bytes.len() as u64) / CACHED_BYTES_MAX {
-            // What the last call began to write back is clean by now. Advice: what is refused changes only memory.
-            let _ = self.file.advise(Advice::DontNeed, 0, 0);
-            let _ = self.file.start_writeback(0, 0);
-        }
-        Ok(())
     }
 }
 
@@ -467,8 +484,7 @@ mod tests {
             past_cache: OnceLock::new(),
             no_direct: AtomicBool::new(false),
             no_direct_reads: AtomicBool::new(false),
-            no_uncached: AtomicBool::new(false),
-            written_bytes: AtomicU64::new(0),
+            uncached: Uncached::default(),
         }
     }
 
@@ -562,7 +578,7 @@ mod tests {
         let piece = vec![7; PIECE_BYTES as usize];
         let cached_after = |name: &[u8], caching, is_refused| {
             let partial = in_dir(&dir, name, caching);
-            partial.no_uncached.store(is_refused, Ordering::Relaxed);
+            partial.uncached.is_refused.store(is_refused, Ordering::Relaxed);
             for number in 0..PIECES {
                 // On disk before the next advice: what is dirty cannot be dropped, and no disk is to be raced.
                 if (number + 1).is_multiple_of(CACHED_BYTES_MAX / PIECE_BYTES) {
@@ -571,7 +587,7 @@ mod tests {
                 partial.write_at(&piece, number * PIECE_BYTES).unwrap();
             }
             partial.file.sync_all().unwrap();
-            let is_dropped = !partial.no_uncached.load(Ordering::Relaxed);
+            let is_dropped = !partial.uncached.is_refused.load(Ordering::Relaxed);
             (partial.file.cached_bytes(0, PIECES * PIECE_BYTES), is_dropped)
         };
         let all = PIECES * PIECE_BYTES;

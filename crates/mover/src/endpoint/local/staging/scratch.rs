@@ -5,19 +5,21 @@
 //! it, or `thalweg gc`.
 
 use super::leftover::sweep;
+use super::partial::{ASSUMED, Caching, LARGE_BYTES, Uncached, pays};
 use super::{own_dir, own_shared, remove_emptied};
-use crate::endpoint::OPEN_DESTINATION;
 use crate::endpoint::local::destination::LocalDestination;
 use crate::endpoint::local::place::{DestinationPlace, parent_words};
 use crate::endpoint::local::{failed_at_place, failed_at_words, shown};
+use crate::endpoint::{OPEN_DESTINATION, is_direct_refused};
 use crate::failure::{self, Failure, FailureKind, Result};
 use crate::filter::Filter;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use thalweg_sys::{Dir, File, Links, Time};
-use thalweg_wire::message::{SourceForm, Terms};
+use std::sync::atomic::{AtomicBool, Ordering};
+use thalweg_sys::{Dir, File, FileSystemKind, Links, Time};
+use thalweg_wire::message::{Direct, SourceForm, Terms};
 
 /// What its names begin with.
 const PREFIX: &str = "probe-";
@@ -54,6 +56,78 @@ impl LocalDestination {
         let destination = LocalDestination::open(place, source, true, terms, None, Filter::new(Vec::new())?)?;
         *super::lock(&destination.scratch) = Some(scratch);
         Ok(destination)
+    }
+}
+
+/// A file of a measurement, written as a copy writes large ones. It has no name, and goes when it is closed.
+pub struct ScratchFile {
+    file: File,
+    kind: FileSystemKind,
+    caching: Caching,
+    /// It is written past the page cache; until that is refused.
+    is_past: AtomicBool,
+    uncached: Uncached,
+}
+
+impl ScratchFile {
+    /// An empty one; `number` is not that of another one that is being made in `directory`.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn create(directory: &Dir, number: u16, asked: Direct) -> io::Result<ScratchFile> {
+        let name = number.to_string();
+        let file = directory.create_new(name.as_bytes(), 0o600)?;
+        directory.remove_file(name.as_bytes())?;
+        let kind = directory.file_system()?.kind;
+        let caching = Caching::choose(asked, kind, LARGE_BYTES, false);
+        let is_past = caching == Caching::Direct
+            && file.direct_alignment_or(ASSUMED).is_ok_and(|alignment| alignment.is_some())
+            && file.set_direct(true).is_ok();
+        let (is_past, uncached) = (AtomicBool::new(is_past), Uncached::default());
+        Ok(ScratchFile { file, kind, caching, is_past, uncached })
+    }
+
+    /// Makes it longer by so many bytes from its `end` on, with the room for them, as a partial file gets them; the room
+    /// only where a file system is known to reserve it without writing.
+    pub fn reserve(&self, end: u64, bytes: u64) {
+        // What is refused changes only speed.
+        if self.file.truncate(end + bytes).is_ok() && pays(self.kind) {
+            let _ = self.file.preallocate(end, bytes);
+        }
+    }
+
+    /// Whether it is written past the page cache.
+    pub fn is_past(&self) -> bool {
+        self.is_past.load(Ordering::Relaxed)
+    }
+
+    /// Writes all of `bytes` at `offset`, both of whole blocks where it is written past the page cache.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        if self.is_past() {
+            match self.file.write_all_at(bytes, offset) {
+                // As in a copy: the file system takes no direct I/O after all.
+                Err(error) if is_direct_refused(&error) => {
+                    self.file.set_direct(false)?;
+                    self.is_past.store(false, Ordering::Relaxed);
+                }
+                other => return other,
+            }
+        }
+        match self.caching {
+            Caching::Cached => self.file.write_all_at(bytes, offset),
+            Caching::Direct | Caching::Uncached => self.uncached.write_all_at(&self.file, bytes, offset),
+        }
+    }
+
+    /// Makes what was written survive a power cut.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn sync_data(&self) -> io::Result<()> {
+        self.file.sync_data()
     }
 }
 
