@@ -217,7 +217,7 @@ impl Pool {
 pub(super) fn needs(evidence: &Evidence) -> Vec<Need> {
     let mut needs = of_pools(&pools(evidence), evidence);
     needs.extend(of_cpu(evidence));
-    needs.extend(of_limits(evidence));
+    needs.extend(of_limits(evidence, None));
     needs.extend(path::need(evidence));
     needs.retain(|need| need.seconds > 0.0);
     needs
@@ -242,7 +242,7 @@ pub(super) fn without(evidence: &Evidence, gone: &Need) -> Vec<Need> {
         }
     }
     let mut needs = of_pools(&pools, evidence);
-    needs.extend(of_limits(evidence).into_iter().filter(|need| need.cause != gone.cause));
+    needs.extend(of_limits(evidence, Some(gone)).into_iter().filter(|need| need.cause != gone.cause));
     let is_same_cpu = |need: &Need| gone.cause == need.cause && gone.place == need.place;
     needs.extend(of_cpu(evidence).into_iter().filter(|need| !is_same_cpu(need)));
     match gone.cause {
@@ -368,11 +368,12 @@ fn of_cpu(evidence: &Evidence) -> Vec<Need> {
     needs
 }
 
-fn of_limits(evidence: &Evidence) -> Vec<Need> {
+/// What holds a transfer back on purpose; with `gone`, if that were infinitely wide.
+fn of_limits(evidence: &Evidence, gone: Option<&Need>) -> Vec<Need> {
     let mut needs = Vec::new();
     let seconds = evidence.seconds();
     let sender = &evidence.sender;
-    needs.extend(of_rate(evidence));
+    needs.extend(of_rate(evidence, gone));
     needs.extend([Where::Source, Where::Destination].map(|place| of_operator(evidence, place)));
     if evidence.is_flow {
         let read = sender.stage(Stage::Read as u8);
@@ -423,8 +424,14 @@ fn of_operator(evidence: &Evidence, place: Where) -> Need {
     Need { stage, place, cause, seconds: seconds_needed, weight }
 }
 
-/// A rate that was kept, whether or not one is kept now: by what the threads that send waited for it.
-fn of_rate(evidence: &Evidence) -> Option<Need> {
+/// Whether it leaves the threads that send without a CPU.
+fn wakes_senders_late(need: &Need) -> bool {
+    matches!(need.cause, Cause::CpuQuota | Cause::Cpu) && matches!(need.place, Where::Source | Where::Both)
+}
+
+/// A rate that was kept, whether or not one is kept now: by what the threads that send waited for it. A thread that gets
+/// no CPU wakes late from such a wait: without that, if that is `gone`, the rate itself says how long it takes.
+fn of_rate(evidence: &Evidence, gone: Option<&Need>) -> Option<Need> {
     let seconds = evidence.seconds();
     let sender = &evidence.sender;
     let asked = evidence.rate_bytes_per_s.filter(|&rate| rate > 0);
@@ -445,7 +452,9 @@ fn of_rate(evidence: &Evidence) -> Option<Need> {
             };
             // Where few of the streams have anything to send, the others do not wait for it.
             let is_reached = by_rate > seconds * AT_LIMIT && waited > seconds * FELT;
-            (by_rate.max(waited), waited > seconds * HELD || is_reached)
+            let is_late = by_rate > 0.0 && gone.is_some_and(wakes_senders_late);
+            let needed = if is_late { by_rate } else { by_rate.max(waited) };
+            (needed, waited > seconds * HELD || is_reached)
         }
     };
     let seconds_needed = seconds_needed.min(seconds);

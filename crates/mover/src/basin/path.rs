@@ -253,7 +253,10 @@ pub(super) fn need_next(evidence: &Evidence) -> Option<Need> {
     // As they were sent, which is less where they were compressed, and none of others that share the streams.
     let bytes = carried_bytes(evidence).min(evidence.bytes as f64);
     let carrying = open_bytes_per_s(evidence).map_or(0.0, |width| bytes / width);
-    Some(Need { seconds: need.seconds.max(carrying).min(evidence.seconds()), ..need })
+    // What is left of the time with anything under way is too much rather than too little; threads that get no CPU hear
+    // late of what came, and wait for longer than that.
+    let waited = own_seconds(evidence).map_or(need.seconds, |own| need.seconds.min(own));
+    Some(Need { seconds: waited.max(carrying).min(evidence.seconds()), ..need })
 }
 
 /// Whether bytes were under way because the receiver had no room for more. Of that time the kernel counts only part:

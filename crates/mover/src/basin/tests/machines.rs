@@ -60,6 +60,42 @@ fn a_control_group_without_cpu_goes_before_what_it_makes_slow() {
 }
 
 #[test]
+fn a_wait_for_a_rate_that_lacks_a_cpu_to_end_is_not_the_rates() {
+    let mut evidence = evidence();
+    works(&mut evidence.sender, Stage::Digest, 9_000, 1_000);
+    evidence.sender.process.user_nanos = 2_400_000_000;
+    evidence.sender.process.quota_milli = Some(250);
+    evidence.sender.process.throttled_nanos = 7_000_000_000;
+    evidence.rate_bytes_per_s = Some(300_000_000);
+    paced(&mut evidence, 9_800, 1_000_000_000);
+    let verdict = expect(&evidence, Cause::CpuQuota, Where::Source, 3.0);
+    assert_eq!(verdict.next.map(|next| next.cause), Some(Cause::RateLimit));
+    // Of a rate that is kept no more only the wait is known.
+    evidence.rate_bytes_per_s = None;
+    expect(&evidence, Cause::CpuQuota, Where::Source, 2.04);
+}
+
+/// Of 9.5 s in which a stream had anything to carry it waited 9 s for room at the peer, whose threads sleep when data
+/// come.
+#[test]
+fn a_receiver_that_lacks_a_cpu_hears_late_of_what_came_and_the_path_is_not_to_blame() {
+    let mut evidence = evidence();
+    works(&mut evidence.receiver, Stage::Write, 10_000, 400);
+    row(&mut evidence.receiver, Stage::Receive).input_nanos = 8_000_000_000;
+    row(&mut evidence.sender, Stage::Send).output_nanos = 18_000_000_000;
+    evidence.receiver.process.user_nanos = 240_000_000;
+    evidence.receiver.process.quota_milli = Some(25);
+    evidence.receiver.process.throttled_nanos = 7_000_000_000;
+    for stream in &mut evidence.sender.streams {
+        (stream.rtt_nanos, stream.rtt_min_nanos) = (26_000_000, 5_000);
+        (stream.busy_nanos, stream.rwnd_limited_nanos) = (9_500_000_000, 9_000_000_000);
+    }
+    // Two streams, each busy for half a second of ten.
+    let verdict = expect(&evidence, Cause::CpuQuota, Where::Destination, 10.26);
+    assert_eq!(verdict.next.map(|next| next.place), Some(Where::Path));
+}
+
+#[test]
 fn the_machine_of_both_without_cpu() {
     let mut evidence = evidence();
     for side in [&mut evidence.sender, &mut evidence.receiver] {
