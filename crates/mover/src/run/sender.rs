@@ -339,9 +339,11 @@ impl SendRun {
                 }
                 Action::Deleted(path) => (self.events)(Event::Deleted(path)),
                 Action::Finished(totals) => {
+                    self.tell_out_of_turn();
                     state.end.come(Ended::Finished(totals));
                 }
                 Action::Failed(failure) => {
+                    self.tell_out_of_turn();
                     state.end.come(Ended::Failed(failure));
                 }
             }
@@ -352,6 +354,12 @@ impl SendRun {
             state.work();
         }
         any
+    }
+
+    fn tell_out_of_turn(&self) {
+        if let Some(told) = self.gate.as_ref().and_then(|gate| gate.told("source")) {
+            (self.events)(Event::Note(told));
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State<Sender, ()>> {
