@@ -103,9 +103,9 @@ pub struct StageAccount {
     pub items: u64,
     /// Threads that share it: of streams those that took work, on average while there was any.
     pub threads: u16,
-    /// What waits before it now, in pieces of work.
+    /// What waits before it now, in pieces of work; of a stage that has several requests to a disk in flight, these.
     pub queue: u32,
-    /// The most that ever waited there.
+    /// The most that ever did; 0 of a stage that has no queue.
     pub queue_max: u32,
 }
 

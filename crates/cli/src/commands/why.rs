@@ -276,7 +276,7 @@ fn table(widths: &[width::Width]) {
             units::size(width.bytes),
             units::count(width.items),
             width.threads,
-            width.queue_max
+            width.queue_max.map_or_else(|| "–".to_owned(), |count| count.to_string())
         ));
     }
 }

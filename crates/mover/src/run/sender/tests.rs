@@ -337,6 +337,8 @@ struct Seen {
     is_passed: bool,
     /// Two were read at the same time.
     is_beside: bool,
+    /// Reads under way at the end, and the most that ever were, of all streams together.
+    reads: [u32; 2],
 }
 
 impl Watched {
@@ -474,7 +476,9 @@ fn seen_in(order: Order, file: impl Fn() -> Watched) -> Seen {
             }
         });
         if run.gate.as_ref().is_none_or(|gate| gate.out_of_turn() == 0) {
-            return std::mem::take(&mut *file.seen.lock().unwrap());
+            let read = run.own_accounts().stage(Stage::Read as u8);
+            let seen = std::mem::take(&mut *file.seen.lock().unwrap());
+            return Seen { reads: [read.queue, read.queue_max], ..seen };
         }
     }
     panic!("{order:?}: out of turn each time");
@@ -492,6 +496,7 @@ fn requests_are_made_in_turn_as_the_order_says_and_as_they_come_without_one() {
         let seen = seen_in(order, file);
         assert_eq!((seen.is_passed, seen.is_beside), (is_passed, is_beside), "{order:?}: {seen:?}");
         assert_eq!(seen.begun.len() as u64, CHUNKS, "{order:?}: {seen:?}");
+        assert_eq!(seen.reads, [0, 0], "nothing is read ahead through the page cache");
         if order == Order::Serial {
             assert!(seen.begun.is_sorted(), "{seen:?}");
         }
@@ -518,6 +523,8 @@ fn what_is_read_ahead_waits_for_its_turn_too() {
         let file = || Watched { chunk_bytes, past: past.clone(), until_passed, ..Watched::default() };
         let seen = seen_in(order, file);
         assert_eq!(seen.is_passed, is_passed, "{order:?}: {seen:?}");
+        // A chunk is four requests, and each of four streams may have eight under way.
+        assert!(seen.reads[0] == 0 && (4..=32).contains(&seen.reads[1]), "{order:?}: {seen:?}");
         assert_eq!(seen.begun.len() as u64, CHUNKS, "{order:?}: {seen:?}");
     }
 }

@@ -8,7 +8,7 @@ use crate::stage::intake::Intake;
 use crate::stage::read_back::{Found, of_chunks, read_back};
 use crate::stage::receiving::StagedFile;
 use crate::stage::round::{self, Job};
-use crate::stage::{Accounts, Clocks, Stage};
+use crate::stage::{Accounts, Clocks};
 use crate::transfer::receiver::{Finished, RoundResult, RoundStep};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, mpsc};
@@ -237,6 +237,7 @@ fn disks() -> [Disk; 2] {
 fn a_chunk_is_written_when_all_of_its_writes_ended_whatever_the_length() {
     for disk in disks() {
         let (told, scratch) = (Told::new(disk), scratch(true));
+        told.accounts.enter(Stage::Write);
         let mut writes = Writes::new(told.clone(), 1);
         let mut buffer = FrameBuffer::new(SEGMENT).unwrap();
         for chunk in 0..3u64 {
@@ -255,6 +256,9 @@ fn a_chunk_is_written_when_all_of_its_writes_ended_whatever_the_length() {
             }
         }
         drop(writes);
+        let rows = told.accounts.rows();
+        let row = rows.iter().find(|row| row.stage == Stage::Write as u8).unwrap();
+        assert!(row.queue == 0 && (1..=2).contains(&row.queue_max), "{disk:?}: {row:?}");
         let heard = told.heard();
         for chunk in 0..3 {
             let written: Vec<usize> = heard
