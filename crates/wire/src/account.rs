@@ -218,6 +218,16 @@ pub struct StreamAccount {
     pub peak_share_bytes_per_s: u64,
 }
 
+impl StreamAccount {
+    /// Time in which neither the peer's window nor our send buffer was the bound of what was to be sent, in
+    /// nanoseconds: then the congestion window was, or the last bytes waited for their acknowledgement. The kernel does
+    /// not count it; it is what is left of the time with bytes to send.
+    pub fn cwnd_limited_nanos(&self) -> u64 {
+        let by_others = self.rwnd_limited_nanos.saturating_add(self.sndbuf_limited_nanos);
+        self.busy_nanos.saturating_sub(by_others)
+    }
+}
+
 impl SideAccounts {
     /// The row of a stage; zeros if it saw nothing.
     pub fn stage(&self, stage: u8) -> StageAccount {
