@@ -5,7 +5,7 @@ use self::removing::Removing;
 use self::told::Untold;
 use crate::endpoint::Source;
 use crate::event::{Behind, Event, Events};
-use crate::failure::{self, Failure};
+use crate::failure::{self, Failure, counted};
 use crate::link::FrameBuffer;
 use crate::order;
 use crate::run::party::{Common, Party, State};
@@ -353,6 +353,7 @@ impl SendRun {
                 Action::Deleted(path) => (self.events)(Event::Deleted(path)),
                 Action::Finished(totals) => {
                     self.tell_out_of_turn();
+                    self.tell_taken_over(state.machine.progress().taken_over);
                     state.end.come(Ended::Finished(totals));
                 }
                 Action::Failed(failure) => {
@@ -367,6 +368,14 @@ impl SendRun {
             state.work();
         }
         any
+    }
+
+    fn tell_taken_over(&self, count: u64) {
+        if count > 0 {
+            let pieces = counted(count, "piece", "pieces");
+            let text = format!("{pieces} of work, late on one stream, went by another one too");
+            (self.events)(Event::Detail(text));
+        }
     }
 
     fn tell_out_of_turn(&self) {
