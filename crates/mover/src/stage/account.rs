@@ -1,8 +1,8 @@
 //! Where the time of one side of a transfer goes.
 //!
 //! Each thread of the data path is always in one stage, and books there when it leaves it: one reading of the wall
-//! clock (30 ns) and one of its CPU clock (0.2 µs) for a segment of half a mebibyte (at most 1 % of a chunk's
-//! instructions: `cargo xtask instructions`). Small files, of which a thread does fifty thousand a second, are booked
+//! clock (30 ns) and one of its CPU clock (0.2 µs) for a segment of half a mebibyte. What that comes to, in
+//! instructions: `cargo xtask instructions`; in time: `cargo bench -p thalweg-mover --bench accounts`. Small files, of which a thread does fifty thousand a second, are booked
 //! by the wall clock alone; their CPU time is booked once for a pack.
 
 use super::Stage;
@@ -12,6 +12,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use thalweg_sys::cpu_time::thread_cpu;
 use thalweg_wire::account::StageAccount;
+
+/// Readings of clocks for a segment of [`SEGMENT_BYTES`](crate::plan::SEGMENT_BYTES), at the sending and at the
+/// receiving side, whoever asks for them: bookings, and limits that are waited for. `cargo xtask instructions` counts
+/// them, and fails where they are others.
+pub const READINGS_A_SEGMENT: [f64; 2] = [11.0, 21.75];
 
 /// The accounts of all stages of one side of a transfer.
 #[derive(Default)]
