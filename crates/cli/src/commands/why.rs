@@ -302,8 +302,8 @@ fn stream_line(stream: &StreamAccount) -> String {
     let seconds = |nanos: u64| nanos as f64 / 1e9;
     format!(
         "stream {}: {} acknowledged, RTT {:.2} ms (least {:.2}), cwnd {}, window {}, busy {:.2} s, of it by the \
-         peer's window {:.2} s, by our buffer {:.2} s, by the congestion window {:.2} s, {} sent again ({} of it lost by a full \
-         queue; packets in a queue for {:.2} s), {}",
+         peer's window {:.2} s, by our buffer {:.2} s, by the congestion window {:.2} s, {} sent again ({} of it \
+         lost by a full queue; packets in a queue for {:.2} s), {}",
         stream.stream,
         units::size(stream.acked_bytes),
         seconds(stream.rtt_nanos) * 1e3,

@@ -724,8 +724,8 @@ fn what_cannot_be_read_back_names_path_and_range() {
     }
 }
 
-/// A partial that waits for what its order forbids: while the write at 0 gets ready for another to be made, and during a
-/// write for one beside it.
+/// A partial that waits for what its order forbids: while the write at 0 gets ready for another to be made, and during
+/// a write for one beside it.
 #[derive(Default)]
 struct InTurn {
     until_passed: Duration,
