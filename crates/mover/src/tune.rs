@@ -541,7 +541,8 @@ mod tests {
         ) {
             let (rate, rate_then) = (hill(1e7, full * 1e7, cost), hill(times * 1e7, full_then * times * 1e7, cost));
             let changes = Duration::from_secs(changes_s);
-            let mut plant = Plant { rate: &rate, noise, seed, then: Some((changes, &rate_then)) };
+            let then: &dyn Fn(u32) -> f64 = &rate_then;
+            let mut plant = Plant { rate: &rate, noise, seed, then: Some((changes, then)) };
             let ran = run(&mut plant, start, 1..=64, changes_s + 400);
             ran.assert_never_to_and_fro();
             // Holds are up to ten minutes long.
