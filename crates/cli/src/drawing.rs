@@ -157,7 +157,7 @@ mod tests {
             bytes: 0,
             items: 1,
             threads: 2,
-            queue_max: 0,
+            queue_max: None,
             bytes_per_s,
         }
     }

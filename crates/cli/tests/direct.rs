@@ -498,3 +498,56 @@ fn a_simulated_disk_is_a_source_that_verifies_and_a_destination() {
     copy(&target("a"), "sim:scattered,stripe=1MiB", &["--order", "destination=loose"]);
     copy(&target("a"), "sim:eonstor,seek=1ms", &["--order", "destination=none", "--streams", "8"]);
 }
+
+/// Whether some call on what `is_it` says was entered while another one was under way, in a log of strace.
+fn overlaps(log: &Path, is_it: impl Fn(&str) -> bool) -> bool {
+    let mut under_way = std::collections::HashSet::new();
+    let (mut calls, mut any) = (0, false);
+    for line in std::fs::read_to_string(log).unwrap().lines() {
+        let Some((thread, call)) = line.trim_start().split_once(' ') else { continue };
+        if call.trim_start().starts_with("<...") {
+            under_way.remove(thread);
+        } else if is_it(call) {
+            calls += 1;
+            any |= !under_way.is_empty();
+            if call.contains("<unfinished") {
+                under_way.insert(thread.to_owned());
+            }
+        }
+    }
+    assert!(calls >= 48, "{calls} calls");
+    any
+}
+
+/// Each call takes 20 ms longer: without an order four streams are in it at the same time.
+#[test]
+fn serial_requests_of_the_real_program_never_overlap() {
+    if !Strace::available("requests that overlap") {
+        return;
+    }
+    let scratch = Scratch::in_memory();
+    std::fs::create_dir(scratch.path("from")).unwrap();
+    // More chunks than are looked for: a tracer that stands aside may write its last lines late.
+    large(&scratch.path("from").join("x"), 64 << 16);
+    for (side, call) in [("source", "pread64"), ("destination", "pwrite64")] {
+        for (order, is_expected) in [("serial", false), ("none", true)] {
+            let (log, to) = (scratch.path(&format!("{side}-{order}.log")), scratch.path("to"));
+            let order = format!("{side}={order}");
+            let small = ["--chunk", "64KiB", "--request", "64KiB", "--direct", "off", "--streams", "4"];
+            let command = with(with(scratch.thalweg(), ["cp", "--json", "--quiet"]), small);
+            let command = with(command, ["--order", &order]);
+            let command = with(command, [&scratch.path("from").join("x"), &to]);
+            let inject = format!("inject={call}:delay_enter=20000");
+            let traced = Strace::log(call, &log).with(["-e", &inject]).around(&command);
+            let ran = Running::start(traced).end(PATIENCE).expect(0);
+            let any = overlaps(&log, |line| line.contains(call) && line.contains(", 65536, "));
+            if ran.stdout.contains("went out of turn") {
+                say(&format!("{order}: the machine stood still"));
+            } else {
+                assert_eq!(any, is_expected, "{order}");
+            }
+            assert!(std::fs::read(&to).unwrap() == std::fs::read(scratch.path("from").join("x")).unwrap());
+            std::fs::remove_file(&to).unwrap();
+        }
+    }
+}

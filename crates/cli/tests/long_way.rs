@@ -1,11 +1,12 @@
 //! Paths that lose, reorder and repeat packets, that are long, or that swallow large packets without a word: the same
-//! copy arrives, exact. Row N-5 of docs/faults.md.
+//! copy arrives, exact. Row N-5 of docs/faults.md. And what the plan says where the systems of both ends keep windows
+//! short on a long one.
 
 mod support;
 
 use std::process::Command;
 use std::time::{Duration, Instant};
-use support::chance::say;
+use support::chance::{say, skipped};
 use support::job::Running;
 use support::testbed::Testbed;
 use support::{Daemon, assert_no_litter, assert_same, noise, wait_until};
@@ -32,10 +33,15 @@ impl Site {
     }
 
     fn push(&self, bytes: usize, more: &[&str]) -> Running {
+        self.push_told(bytes, &[&["--json"], more].concat())
+    }
+
+    /// The same, told for people.
+    fn push_told(&self, bytes: usize, more: &[&str]) -> Running {
         let scratch = &self.testbed.scratch;
         std::fs::write(scratch.path("from/large"), noise(bytes as u64, bytes)).unwrap();
         let mut command = scratch.thalweg();
-        command.args(["cp", "--json", "--ticket"]).arg(scratch.path("ticket")).args(more);
+        command.args(["cp", "--ticket"]).arg(scratch.path("ticket")).args(more);
         command.arg(format!("{}/", scratch.path("from").display())).arg("tw://right:8487/data/");
         Running::start(self.testbed.enter("left", &command))
     }
@@ -90,4 +96,45 @@ fn n5_a_path_that_swallows_large_packets_in_the_middle_is_dialled_anew() {
     let is_lost = ["stream-lost", "link-lost"].iter().any(|event| ran.stdout.contains(event));
     assert!(is_lost, "nothing was dialled anew: {}", ran.stdout);
     site.assert_exact();
+}
+
+/// At 100 ms no stream carries more than its window ten times a second: the setting, its side, what it allows, and what
+/// is used instead.
+#[test]
+fn the_setting_that_keeps_a_stream_from_a_long_way_is_named_with_its_side_and_more_streams_are_used() {
+    let most = |name: &str| {
+        let text = std::fs::read_to_string(format!("/proc/sys/net/core/{name}")).unwrap();
+        text.trim().parse::<u64>().unwrap()
+    };
+    let (receive, send) = (most("rmem_max"), most("wmem_max"));
+    // What autotuning may take counts from twice what may be asked for on: the kernel doubles that.
+    let (tuned_receive, tuned_send) = ((2 * receive).max(4 << 20), (2 * send).max(4 << 20));
+    if receive.max(tuned_send) > 64 << 20 {
+        return skipped("windows of a long way", "its sockets may have so much that no window binds");
+    }
+    let (wide, narrow) = (1_u64 << 30, 128_u64 << 10);
+    for (rmem, wmem, named, allowed) in [
+        (tuned_receive, wide, "net.ipv4.tcp_rmem of the receiver", tuned_receive),
+        (narrow, wide, "net.core.rmem_max of the receiver", receive),
+        (wide, tuned_send, "net.ipv4.tcp_wmem of the sender", tuned_send),
+    ] {
+        let rmem = format!("net.ipv4.tcp_rmem=4096 131072 {rmem}");
+        let wmem = format!("net.ipv4.tcp_wmem=4096 16384 {wmem}");
+        let Some(site) = Site::up(&["--rtt", "100ms", "--sysctl", &rmem, "--sysctl", &wmem]) else { return };
+        let ran = site.push_told(MIB, &["--dry-run", "--no-tune"]).end(LIMIT).expect(0);
+        let told = format!("{}\n{}", ran.stdout, ran.stderr);
+        let sentence = told.lines().find(|line| line.contains("no stream can pass"));
+        let sentence = sentence.unwrap_or_else(|| panic!("{named}: nothing told\n{told}"));
+        // To a tenth of a MiB below ten of them, else whole.
+        let mebibytes = allowed as f64 / f64::from(1 << 20);
+        let allowed = match mebibytes >= 10.0 {
+            true => format!("{mebibytes:.0} MiB"),
+            false => format!("{mebibytes:.1} MiB"),
+        };
+        assert!(sentence.contains(&format!("{named} allows {allowed}: at 1")), "{sentence}");
+        let streams = told.lines().find_map(|line| line.trim().strip_prefix("streams "));
+        let streams = streams.and_then(|rest| rest.split_whitespace().next()).expect("how many streams");
+        assert!(streams.parse::<u16>().unwrap() > 1, "{told}");
+        assert!(sentence.ends_with(&format!("; using {streams} streams instead")), "{sentence}");
+    }
 }

@@ -102,6 +102,39 @@ fn large_files_many_files_and_many_streams_stay_within_the_memory_that_is_allowe
     assert!(said.contains("4 (as many as --memory has room for)"), "{said}");
 }
 
+/// The largest that may be asked for: more of them, and less than one at the end.
+#[test]
+fn requests_of_64_mib_arrive_within_the_memory_that_is_allowed() {
+    // A frame of a stream at each side of a local copy, and four in writes.
+    const MEMORY: u64 = 512 << 20;
+    let scratch = Scratch::new();
+    let from = scratch.path("from");
+    std::fs::create_dir(&from).unwrap();
+    std::fs::write(from.join("file"), noise(1, (128 << 20) + 4097)).unwrap();
+    let to = scratch.path("to");
+    std::fs::create_dir(&to).unwrap();
+    let daemon = scratch.daemon_with(&[("to", &to), ("from", &from)], &["--memory", "512MiB"]);
+    let at = |path: &Path| format!("{}/", path.display());
+    let (here, there) = (at(&scratch.path("got")), daemon.place("to", "pushed/"));
+    for (source, target, arrived, more) in [
+        (at(&from), &here, scratch.path("got"), &["--direct", "on"][..]),
+        (at(&from), &here, scratch.path("got"), &["--direct", "off", "--no-io-uring"]),
+        (at(&from), &there, to.join("pushed"), &["--direct", "on"]),
+        (at(&from), &there, to.join("pushed"), &["--compress", "--cipher", "tls"]),
+        (daemon.place("from", ""), &here, scratch.path("got"), &["--verify", "readback"]),
+    ] {
+        let mut command = scratch.thalweg();
+        command.args(["cp", "--memory", "512MiB", "--request", "64MiB", "--chunk", "64MiB", "--quiet"]);
+        command.arg("--ticket").arg(&daemon.ticket).args(more).args([&source, target]);
+        let (most, _) = peak_of(command);
+        assert!(most <= MEMORY + BESIDE, "{source} to {target}, {more:?}, took {most} bytes");
+        assert_same(&from, &arrived);
+        std::fs::remove_dir_all(&arrived).unwrap();
+    }
+    let most = peak_memory(daemon.pid()).unwrap();
+    assert!(most <= MEMORY + BESIDE, "the daemon took {most} bytes");
+}
+
 /// A stream takes half for what is not durable yet and half for frames, however much goes through it.
 #[test]
 fn a_local_copy_that_has_no_memory_for_a_single_frame_says_what_to_turn() {

@@ -73,6 +73,31 @@ fn a_copy_that_moved_nothing_is_said_to_have_moved_nothing() {
     assert_eq!(scratch.ok(["why"]).lines().next(), Some(sentence));
 }
 
+/// What a stage has in flight is its own; one that computes has no queue, and none is told as empty.
+#[test]
+fn queues_are_told_of_stages_that_have_one_and_of_no_other() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("file"), noise(1, 48 << 20)).unwrap();
+    let [file, to] = ["file", "to"].map(|name| scratch.path(name).display().to_string());
+    let direct = ["--direct", "destination=on", "--io-depth", "3", "--streams", "2", "--request", "1MiB"];
+    let told = scratch.ok([&["cp", "--json"], &direct[..], &[file.as_str(), to.as_str()]].concat());
+    let answer = why(&scratch, &[]);
+    let queue = |stage: &str| {
+        let rows = answer["stages"].as_array().unwrap();
+        let row =
+            rows.iter().find(|row| row["stage"] == stage).unwrap_or_else(|| panic!("{stage}: {answer}"));
+        row["queue_max"].clone()
+    };
+    assert_eq!(queue("digest"), Value::Null, "{answer}");
+    match told.contains("--direct destination=on: ") {
+        true => assert_eq!(queue("write"), Value::Null, "{answer}"),
+        // Three for each of two streams.
+        false => assert!((1..=6).contains(&queue("write").as_u64().unwrap()), "{answer}"),
+    }
+    assert!(queue("sync").as_u64().unwrap() >= 1, "{answer}");
+    assert!(scratch.ok(["why", "-v"]).contains('–'));
+}
+
 #[test]
 fn a_rate_limit_is_named_live_and_after_the_end_on_both_sides() {
     let scratch = Scratch::in_memory();

@@ -388,8 +388,20 @@ pub fn why(verdict: Option<&Verdict>, evidence: &Evidence) -> Map<String, Value>
     put("sentence", json!(verdict.map(|verdict| &verdict.sentence)));
     put("stages", json!(width::widths(evidence)));
     put("energy", json!(Energy::of(evidence)));
-    put("evidence", json!(evidence));
+    put("evidence", with_derived(evidence));
     object
+}
+
+/// With what follows from the accounts of a stream and does not travel with them.
+fn with_derived(evidence: &Evidence) -> Value {
+    let mut value = json!(evidence);
+    for (side, accounts) in [("sender", &evidence.sender), ("receiver", &evidence.receiver)] {
+        let streams = value[side]["streams"].as_array_mut().into_iter().flatten();
+        for (told, stream) in streams.zip(&accounts.streams) {
+            told["cwnd_limited_nanos"] = json!(stream.cwnd_limited_nanos());
+        }
+    }
+    value
 }
 
 /// Predicted against actual.
@@ -458,7 +470,31 @@ mod fields;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use thalweg_wire::account::StreamAccount;
     use thalweg_wire::message::{FailureKind, Reason};
+
+    #[test]
+    fn a_stream_tells_for_how_long_its_congestion_window_was_the_bound() {
+        let stream = StreamAccount {
+            busy_nanos: 10,
+            rwnd_limited_nanos: 3,
+            sndbuf_limited_nanos: 2,
+            ..StreamAccount::default()
+        };
+        // Counters of a kernel that do not add up.
+        let odd = StreamAccount { rwnd_limited_nanos: 11, ..stream.clone() };
+        let mut evidence = Evidence::default();
+        evidence.sender.streams = vec![stream, odd];
+        let told = why(None, &evidence);
+        let streams = &told["evidence"]["sender"]["streams"];
+        assert_eq!(
+            (&streams[0]["cwnd_limited_nanos"], &streams[1]["cwnd_limited_nanos"]),
+            (&json!(5), &json!(0))
+        );
+        // What reads it again takes it.
+        let again: Evidence = serde_json::from_value(told["evidence"].clone()).unwrap();
+        assert_eq!(again.sender.streams, evidence.sender.streams);
+    }
 
     #[test]
     fn an_error_tells_its_reason_in_a_word_and_null_where_it_has_none() {

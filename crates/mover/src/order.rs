@@ -206,6 +206,8 @@ pub struct Turns {
     passed: u64,
     /// Passed before their turn: they died, or nobody wanted to wait any longer.
     early: BTreeSet<u64>,
+    /// Requests that were made before those before them had passed.
+    out_of_turn: u64,
 }
 
 impl Turns {
@@ -216,7 +218,7 @@ impl Turns {
             Order::Loose => false,
             Order::Strict | Order::None | Order::Layout => return None,
         };
-        Some(Turns { is_serial, drawn: 0, passed: 0, early: BTreeSet::new() })
+        Some(Turns { is_serial, drawn: 0, passed: 0, early: BTreeSet::new(), out_of_turn: 0 })
     }
 
     /// A request is handed out. It must come to [`Turns::ended`], whatever becomes of it.
@@ -230,8 +232,11 @@ impl Turns {
         turn <= self.passed
     }
 
-    /// It is made at this moment.
+    /// It is made at this moment, whether or not it may be.
     pub fn issued(&mut self, turn: u64) {
+        if !self.may_issue(turn) {
+            self.out_of_turn += 1;
+        }
         if !self.is_serial {
             self.pass(turn);
         }
@@ -240,6 +245,11 @@ impl Turns {
     /// It ended, or will never be made.
     pub fn ended(&mut self, turn: u64) {
         self.pass(turn);
+    }
+
+    /// Requests so far that were made though they might not be yet.
+    pub fn out_of_turn(&self) -> u64 {
+        self.out_of_turn
     }
 
     fn pass(&mut self, turn: u64) {

@@ -7,7 +7,7 @@
 
 mod account;
 
-pub use account::{Accounts, Booking, Clocks, Stopwatch};
+pub use account::{Accounts, Booking, Clocks, READINGS_A_SEGMENT, Stopwatch, UnderWay};
 
 // What the receiving stages tell the transfer that they work for, and ask of it.
 pub mod receiving;

@@ -7,10 +7,12 @@
 //! 2. Try: one knob, one step up; let it settle; measure again.
 //! 3. Better beyond noise: keep it, and try the next step in that direction. Else back to where it was, and measure
 //!    anew, so that a path that changed meanwhile is not mistaken for a setting that was worse.
-//! 4. After up try down, then smaller steps, then the next knob. Then hold still, each time for longer.
+//! 4. After up try down, then smaller steps, then the next knob. Then hold still, each time for longer, while the rate
+//!    stays what it was.
 //!
-//! Guaranteed: values stay within their bounds; a trial that was not better is undone; trials in one pass are bounded,
-//! and so are passes in any time. Not guaranteed: the best setting where there are several hills, or while the rate
+//! Guaranteed: values stay within their bounds; a trial that was not better is undone; in one pass no value of a knob
+//! that lost against another is tried again, so that it never goes to and fro; trials in one pass are bounded, and so
+//! are passes in any time. Not guaranteed: the best setting where there are several hills, or while the rate
 //! wanders more than the steps change it; a better one where nothing comes for two intervals again and again.
 
 use crate::plan::show_rate;
@@ -116,9 +118,10 @@ const STEP_DOWN_MAX: f64 = 1.25;
 const TRIALS_MAX: u32 = 24;
 /// First and longest time of holding still between two passes.
 const HOLD: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(600));
-/// A rate that differs by so much from what was kept is another path: the next pass begins when the hold is over, and
-/// the hold is short again.
+/// A rate that differs by so much from what was kept is another path: the hold is short again.
 const CHANGED: f64 = 0.4;
+/// Medians in a row that have to differ so before a hold ends early: one may be an outage.
+const CHANGED_MEDIANS: u32 = 2;
 
 /// See the module. Time is that since any fixed moment, and never goes back.
 #[derive(Debug)]
@@ -136,8 +139,12 @@ pub struct Tuner {
     in_chunks: u64,
     phase: Phase,
     place: Place,
-    /// Values of the present knob that were no better than where it stands.
+    /// Values of the present knob that lost in this pass: they were no better than where it stood then, or something
+    /// else was better.
     refused: Vec<u32>,
+    /// Those before this one.
+    passes: u32,
+    /// Of this pass.
     trials: u32,
     hold: Duration,
     /// What the kept setting reached, in weighed bytes a second and in content bits a second.
@@ -150,8 +157,9 @@ enum Phase {
     Measuring,
     /// A trial is measured: what stood before, and how well that did (rate and noise).
     Trying { before: u32, rate: f64, noise: f64 },
-    /// Nothing is tried until then.
-    Holding { until: Duration },
+    /// Nothing is tried from then until then, unless the rate changes before; so many medians in a row were another
+    /// rate.
+    Holding { since: Duration, until: Duration, others: u32 },
 }
 
 /// What is tried next.
@@ -182,6 +190,7 @@ impl Tuner {
             phase: Phase::Measuring,
             place: Place::default(),
             refused: Vec::new(),
+            passes: 0,
             trials: 0,
             hold: HOLD.0,
             kept: None,
@@ -311,7 +320,7 @@ impl Tuner {
                 if gain > (noise + noise_before).clamp(BETTER_MIN, BETTER_MAX) {
                     self.kept = Some((rate, bits));
                     self.place.moved = true;
-                    self.refused.clear();
+                    self.refused.push(before);
                     return self.try_next(now, rate, noise);
                 }
                 self.values[self.place.knob] = before;
@@ -323,18 +332,22 @@ impl Tuner {
                 self.settle_from(now);
                 Some(Turn { knob, from: value, to: before, why })
             }
-            Phase::Holding { until } => {
+            Phase::Holding { since, until, others } => {
                 let kept = self.kept.map_or(0.0, |(rate, _)| rate);
                 let is_other = (rate - kept).abs() > CHANGED * kept.max(1.0);
-                if now >= until {
-                    self.place = Place::default();
-                    self.refused.clear();
-                    self.trials = 0;
-                    self.hold = if is_other { HOLD.0 } else { (self.hold * 2).min(HOLD.1) };
-                    self.kept = Some((rate, bits));
-                    return self.try_next(now, rate, noise);
+                let others = if is_other { others + 1 } else { 0 };
+                let due = if others >= CHANGED_MEDIANS { until.min(since + HOLD.0) } else { until };
+                if now < due {
+                    self.phase = Phase::Holding { since, until, others };
+                    return None;
                 }
-                None
+                self.place = Place::default();
+                self.refused.clear();
+                self.passes += 1;
+                self.trials = 0;
+                self.hold = if is_other { HOLD.0 } else { (self.hold * 2).min(HOLD.1) };
+                self.kept = Some((rate, bits));
+                self.try_next(now, rate, noise)
             }
         }
     }
@@ -366,7 +379,7 @@ impl Tuner {
             self.settle_from(now);
             return Some(Turn { knob, from: before, to, why });
         }
-        self.phase = Phase::Holding { until: now + self.hold };
+        self.phase = Phase::Holding { since: now, until: now + self.hold, others: 0 };
         None
     }
 
@@ -412,9 +425,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A transfer whose rate depends on its streams, with noise.
+    /// A transfer whose rate depends on its streams, with noise, and differently so from a moment on.
     struct Plant<'a> {
         rate: &'a dyn Fn(u32) -> f64,
+        then: Option<(Duration, &'a dyn Fn(u32) -> f64)>,
         noise: f64,
         seed: u64,
     }
@@ -433,25 +447,43 @@ mod tests {
     struct Ran {
         value: u32,
         turns: Vec<(Duration, Turn)>,
+        /// Of each pass what was turned in it.
+        passes: Vec<Vec<(Duration, Turn)>>,
+    }
+
+    impl Ran {
+        /// Asserts that no pass tries a value twice, or goes back to where it began but from a trial that lost.
+        fn assert_never_to_and_fro(&self) {
+            for pass in &self.passes {
+                let mut known: Vec<u32> = pass.first().map(|(_, turn)| turn.from).into_iter().collect();
+                for (_, turn) in pass.iter().filter(|(_, turn)| turn.why.starts_with("trying")) {
+                    assert!(!known.contains(&turn.to), "{} again: {pass:?}", turn.to);
+                    known.push(turn.to);
+                }
+            }
+        }
     }
 
     fn run(plant: &mut Plant, start: u32, bounds: RangeInclusive<u32>, seconds: u64) -> Ran {
         let range = Range { knob: Knob::Streams, start, bounds: bounds.clone() };
         let mut tuner = Tuner::new(vec![range], Duration::from_millis(20));
-        let (mut sample, mut turns) = (Sample::default(), Vec::new());
+        let (mut sample, mut turns, mut passes) = (Sample::default(), Vec::new(), vec![Vec::new()]);
         for tick in 0..seconds * 10 {
             let now = Duration::from_millis(100 * tick);
             let value = tuner.value(Knob::Streams).unwrap();
             assert!(bounds.contains(&value));
-            let rate = (plant.rate)(value) * (1.0 + plant.noise * plant.random());
+            let rate_of = plant.then.filter(|(from, _)| now >= *from).map_or(plant.rate, |(_, rate)| rate);
+            let rate = rate_of(value) * (1.0 + plant.noise * plant.random());
             sample.bytes += (rate * 0.1).max(0.0) as u64;
             if let Some(turn) = tuner.sample(now, &sample) {
                 assert_eq!(turn.from, value);
                 assert_eq!(Some(turn.to), tuner.value(Knob::Streams));
+                passes.resize(tuner.passes as usize + 1, Vec::new());
+                passes[tuner.passes as usize].push((now, turn.clone()));
                 turns.push((now, turn));
             }
         }
-        Ran { value: tuner.best(Knob::Streams).map_or(0, |(value, _)| value), turns }
+        Ran { value: tuner.best(Knob::Streams).map_or(0, |(value, _)| value), turns, passes }
     }
 
     /// The share of the rate that streams too many may cost at an even pace.
@@ -477,11 +509,47 @@ mod tests {
             full in 2.0f64..60.0, cost in 0.0f64..0.02, noise in 0.0f64..0.02, start in 1u32..=64, seed: u64,
         ) {
             let rate = hill(1e7, full * 1e7, cost);
-            let ran = run(&mut Plant { rate: &rate, noise, seed }, start, 1..=64, 600);
+            let ran = run(&mut Plant { rate: &rate, noise, seed, then: None }, start, 1..=64, 600);
             let best = (1..=64).map(&rate).fold(0.0, f64::max);
             prop_assert!(rate(ran.value) >= 0.95 * best, "{} streams of {full}: {:?}", ran.value, ran.turns);
             // Two turns a trial; passes begin after 30, 60, 120, 240 s of holding still.
             prop_assert!(ran.turns.len() <= 5 * 2 * TRIALS_MAX as usize);
+            ran.assert_never_to_and_fro();
+        }
+
+        #[test]
+        fn while_nothing_changes_no_pass_tries_a_value_twice_and_each_comes_later_than_the_one_before(
+            noise in 0.0f64..0.02, start in 1u32..=64, seed: u64,
+        ) {
+            let ran = run(&mut Plant { rate: &|_| 1e8, noise, seed, then: None }, start, 1..=64, 2400);
+            ran.assert_never_to_and_fro();
+            prop_assert!(ran.passes.len() <= 8, "{:?}", ran.turns);
+            let mut held = HOLD.0;
+            for pair in ran.passes.windows(2) {
+                if let (Some((ended, _)), Some((began, _))) = (pair[0].last(), pair[1].first()) {
+                    prop_assert!(began.saturating_sub(*ended) >= held, "{ended:?}, {began:?}: {held:?}");
+                }
+                held = (held * 2).min(HOLD.1);
+            }
+        }
+
+        #[test]
+        fn a_path_that_changes_is_tried_anew_soon_and_its_best_is_found(
+            full in 10.0f64..60.0, full_then in 2.0f64..60.0, cost in 0.0f64..0.01, noise in 0.0f64..0.02,
+            start in 1u32..=64, seed: u64, changes_s in 100u64..400,
+            times in prop_oneof![0.1f64..0.45, 1.8f64..5.0],
+        ) {
+            let (rate, rate_then) = (hill(1e7, full * 1e7, cost), hill(times * 1e7, full_then * times * 1e7, cost));
+            let changes = Duration::from_secs(changes_s);
+            let then: &dyn Fn(u32) -> f64 = &rate_then;
+            let mut plant = Plant { rate: &rate, noise, seed, then: Some((changes, then)) };
+            let ran = run(&mut plant, start, 1..=64, changes_s + 400);
+            ran.assert_never_to_and_fro();
+            // Holds are up to ten minutes long.
+            let is_soon = |(at, _): &(Duration, Turn)| (changes..changes + Duration::from_secs(240)).contains(at);
+            prop_assert!(ran.turns.iter().any(is_soon), "{:?}", ran.turns);
+            let best = (1..=64).map(&rate_then).fold(0.0, f64::max);
+            prop_assert!(rate_then(ran.value) >= 0.9 * best, "{} of {full_then}: {:?}", ran.value, ran.turns);
         }
 
         #[test]
@@ -489,13 +557,14 @@ mod tests {
             low in 1u32..20, more in 0u32..100, start: u32, noise in 0.0f64..3.0, seed: u64,
         ) {
             let rate = |streams: u32| 1e6 * f64::from(streams % 7);
-            run(&mut Plant { rate: &rate, noise, seed }, start, low..=low + more, 300);
+            let ran = run(&mut Plant { rate: &rate, noise, seed, then: None }, start, low..=low + more, 300);
+            ran.assert_never_to_and_fro();
         }
     }
 
     #[test]
     fn on_a_flat_path_it_tries_each_way_once_and_then_holds_longer_and_longer() {
-        let ran = run(&mut Plant { rate: &|_| 1e8, noise: 0.01, seed: 1 }, 8, 1..=32, 1800);
+        let ran = run(&mut Plant { rate: &|_| 1e8, noise: 0.01, seed: 1, then: None }, 8, 1..=32, 1800);
         assert_eq!(ran.value, 8);
         let trials = ran.turns.iter().filter(|(_, turn)| turn.from == 8).count();
         // Up and down, three steps each (from 8 the fourth is the third); seven passes, after 30, 60, 120, 240, 480 and

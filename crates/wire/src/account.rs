@@ -103,9 +103,9 @@ pub struct StageAccount {
     pub items: u64,
     /// Threads that share it: of streams those that took work, on average while there was any.
     pub threads: u16,
-    /// What waits before it now, in pieces of work.
+    /// What waits before it now, in pieces of work; of a stage that has several requests to a disk in flight, these.
     pub queue: u32,
-    /// The most that ever waited there.
+    /// The most that ever did; 0 of a stage that has no queue.
     pub queue_max: u32,
 }
 
@@ -219,6 +219,16 @@ pub struct StreamAccount {
     /// The same of the times in which nothing but the path held one of the streams; 0 if there were none.
     #[serde(default)]
     pub open_share_bytes_per_s: u64,
+}
+
+impl StreamAccount {
+    /// Time in which neither the peer's window nor our send buffer was the bound of what was to be sent, in
+    /// nanoseconds: then the congestion window was, or the last bytes waited for their acknowledgement. The kernel does
+    /// not count it; it is what is left of the time with bytes to send.
+    pub fn cwnd_limited_nanos(&self) -> u64 {
+        let by_others = self.rwnd_limited_nanos.saturating_add(self.sndbuf_limited_nanos);
+        self.busy_nanos.saturating_sub(by_others)
+    }
 }
 
 impl SideAccounts {

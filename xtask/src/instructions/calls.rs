@@ -14,7 +14,7 @@
 //! Not here: instructions. In user space all of them together are those of digest and cipher, beside which the
 //! bookkeeping does not show.
 
-use super::{SEGMENTS, pull};
+use super::{SEGMENTS, Unit, pull};
 use crate::packages;
 use crate::scratch::Scratch;
 use anyhow::{Context, Result, ensure};
@@ -121,7 +121,7 @@ fn count(thalweg: &Path, chunks: u64) -> Result<Calls> {
         strace.args(["-f", "-qq", "-c", "-o"]).arg(&out);
         wrap(strace, &command)
     };
-    pull(thalweg, &scratch, chunks, (&to, &["--direct", "destination=on"]), &under)?;
+    pull(thalweg, &scratch, (Unit::Chunk, chunks), (&to, &["--direct", "destination=on"]), &under)?;
     let text = std::fs::read_to_string(&out).with_context(|| out.display().to_string())?;
     let calls = parse(&text);
     ensure!(!calls.is_empty(), "strace counted nothing in {}", out.display());

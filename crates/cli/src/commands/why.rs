@@ -276,7 +276,7 @@ fn table(widths: &[width::Width]) {
             units::size(width.bytes),
             units::count(width.items),
             width.threads,
-            width.queue_max
+            width.queue_max.map_or_else(|| "–".to_owned(), |count| count.to_string())
         ));
     }
 }
@@ -302,8 +302,8 @@ fn stream_line(stream: &StreamAccount) -> String {
     let seconds = |nanos: u64| nanos as f64 / 1e9;
     format!(
         "stream {}: {} acknowledged, RTT {:.2} ms (least {:.2}), cwnd {}, window {}, busy {:.2} s, of it by the \
-         peer's window {:.2} s, by our buffer {:.2} s, {} sent again ({} of it lost by a full \
-         queue; packets in a queue for {:.2} s), {}",
+         peer's window {:.2} s, by our buffer {:.2} s, by the congestion window {:.2} s, {} sent again ({} of it \
+         lost by a full queue; packets in a queue for {:.2} s), {}",
         stream.stream,
         units::size(stream.acked_bytes),
         seconds(stream.rtt_nanos) * 1e3,
@@ -313,6 +313,7 @@ fn stream_line(stream: &StreamAccount) -> String {
         seconds(stream.busy_nanos),
         seconds(stream.rwnd_limited_nanos),
         seconds(stream.sndbuf_limited_nanos),
+        seconds(stream.cwnd_limited_nanos()),
         units::size(stream.retransmitted_bytes),
         units::size(stream.overflow_bytes),
         seconds(stream.queued_nanos),

@@ -295,7 +295,7 @@ pub(super) fn busy_seconds(evidence: &Evidence) -> Option<f64> {
 /// The same without the time in which a stream waited for room at the peer or in our buffer: the path had no part in
 /// that.
 fn own_seconds(evidence: &Evidence) -> Option<f64> {
-    together_seconds(evidence, |stream| stream.busy_nanos.saturating_sub(limited_nanos(stream)))
+    together_seconds(evidence, StreamAccount::cwnd_limited_nanos)
 }
 
 fn limited_nanos(stream: &StreamAccount) -> u64 {

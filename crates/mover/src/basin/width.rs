@@ -26,8 +26,9 @@ pub struct Width {
     pub items: u64,
     /// Threads that share it.
     pub threads: u16,
-    /// The most that ever waited before it, in pieces of work.
-    pub queue_max: u32,
+    /// The most that ever waited before it, in pieces of work; of a stage that has several requests to a disk in
+    /// flight, the most of these. `None` where there is no queue.
+    pub queue_max: Option<u32>,
     /// Content bytes a second that it could let through; of the narrowest and the next as the verdict says.
     pub bytes_per_s: f64,
 }
@@ -71,7 +72,7 @@ pub fn by_own_work(evidence: &Evidence) -> Vec<Width> {
         bytes: evidence.bytes,
         items: 0,
         threads: u16::try_from(evidence.sender.streams.len()).unwrap_or(u16::MAX),
-        queue_max: 0,
+        queue_max: None,
         bytes_per_s: evidence.bytes as f64 / need.seconds,
     }));
     all.extend(after.filter_map(|&stage| width(evidence, &evidence.receiver, stage, Where::Destination)));
@@ -101,7 +102,7 @@ fn width(evidence: &Evidence, side: &SideAccounts, stage: Stage, place: Where) -
         bytes: row.bytes,
         items: row.items,
         threads: threads as u16,
-        queue_max: row.queue_max,
+        queue_max: (row.queue_max > 0).then_some(row.queue_max),
         bytes_per_s: evidence.bytes_through(&row) as f64 * threads / (row.busy_nanos as f64 / 1e9),
     })
 }

@@ -390,10 +390,12 @@ impl ReceiveRun {
                     self.do_soon(Job::Conclude(complete));
                 }
                 Action::Finished(totals) => {
+                    self.tell_out_of_turn();
                     state.end.come(Ended::Finished(totals));
                     self.common.notify();
                 }
                 Action::Failed(failure) => {
+                    self.tell_out_of_turn();
                     self.is_given_up.store(true, Ordering::Release);
                     state.end.come(Ended::Failed(failure));
                     self.common.notify();
@@ -401,6 +403,12 @@ impl ReceiveRun {
             }
         }
         self.note_soon(&mut settled);
+    }
+
+    fn tell_out_of_turn(&self) {
+        if let Some(told) = self.gate.as_ref().and_then(|gate| gate.told("destination")) {
+            (self.events)(Event::Note(told));
+        }
     }
 
     /// Has what settled noted in the catalogue: together, for a thread is not woken for each.

@@ -5,7 +5,7 @@ use self::removing::Removing;
 use self::told::Untold;
 use crate::endpoint::Source;
 use crate::event::{Behind, Event, Events};
-use crate::failure::{self, Failure};
+use crate::failure::{self, Failure, counted};
 use crate::link::FrameBuffer;
 use crate::order;
 use crate::run::party::{Common, Party, State};
@@ -18,7 +18,7 @@ use crate::stage::pace::Pace;
 use crate::stage::read::OpenFiles;
 use crate::stage::send::Outlet;
 use crate::stage::turn::Gate;
-use crate::stage::{Booking, Stage};
+use crate::stage::{Booking, Stage, UnderWay};
 use crate::transfer::Copy;
 use crate::transfer::sender::{Action, Limits, Next, Progress, Sender, Work};
 use crate::tune::ledbat::Ledbat;
@@ -88,6 +88,8 @@ pub struct SendLane {
     /// Since when there is nothing to do, and whether that is because nothing more may be under way.
     idle: Option<(Instant, bool)>,
     ahead: Ahead,
+    /// Reads of it that are under way, once there were some.
+    under_way: Option<UnderWay>,
     /// The chunk that it sends next: it has its turn, and its first segments may be under way.
     drawn: Option<(Arc<Entry>, u64, Copy)>,
 }
@@ -106,6 +108,7 @@ impl SendLane {
             buffer: FrameBuffer::new(payload_bytes)?,
             idle: None,
             ahead: Ahead::new(terms.disk, payload_bytes),
+            under_way: None,
             drawn: None,
         })
     }
@@ -200,6 +203,15 @@ impl SendRun {
         result
     }
 
+    /// Counts what a stream has under way. Where nothing is read ahead that is nothing.
+    fn count_reads(&self, lane: &mut SendLane) {
+        let count = lane.ahead.under_way();
+        if count > 0 || lane.under_way.is_some() {
+            let under_way = || self.common.accounts.under_way(Stage::Read);
+            lane.under_way.get_or_insert_with(under_way).set(count);
+        }
+    }
+
     /// Starts the scan on a thread of its own. If that panics, the transfer fails.
     ///
     /// # Errors
@@ -275,6 +287,7 @@ impl SendRun {
         if !is_drawn {
             // Of a chunk that was broken off, or taken back.
             lane.ahead.forget();
+            self.count_reads(lane);
         }
         let idle = matches!(next, Next::Wait(_)).then(|| (Instant::now(), is_held_back));
         if let Some((since, was_held_back)) = std::mem::replace(&mut lane.idle, idle) {
@@ -339,9 +352,12 @@ impl SendRun {
                 }
                 Action::Deleted(path) => (self.events)(Event::Deleted(path)),
                 Action::Finished(totals) => {
+                    self.tell_out_of_turn();
+                    self.tell_taken_over(state.machine.progress().taken_over);
                     state.end.come(Ended::Finished(totals));
                 }
                 Action::Failed(failure) => {
+                    self.tell_out_of_turn();
                     state.end.come(Ended::Failed(failure));
                 }
             }
@@ -352,6 +368,20 @@ impl SendRun {
             state.work();
         }
         any
+    }
+
+    fn tell_taken_over(&self, count: u64) {
+        if count > 0 {
+            let pieces = counted(count, "piece", "pieces");
+            let text = format!("{pieces} of work, late on one stream, went by another one too");
+            (self.events)(Event::Detail(text));
+        }
+    }
+
+    fn tell_out_of_turn(&self) {
+        if let Some(told) = self.gate.as_ref().and_then(|gate| gate.told("source")) {
+            (self.events)(Event::Note(told));
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State<Sender, ()>> {

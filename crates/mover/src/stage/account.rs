@@ -1,17 +1,22 @@
 //! Where the time of one side of a transfer goes.
 //!
 //! Each thread of the data path is always in one stage, and books there when it leaves it: one reading of the wall
-//! clock (30 ns) and one of its CPU clock (0.2 µs) for a segment of half a mebibyte (at most 1 % of a chunk's
-//! instructions: `cargo xtask instructions`). Small files, of which a thread does fifty thousand a second, are booked
-//! by the wall clock alone; their CPU time is booked once for a pack.
+//! clock (30 ns) and one of its CPU clock (0.2 µs) for a segment of half a mebibyte. Small files, of which a thread does
+//! fifty thousand a second, are booked by the wall clock alone; their CPU time is booked once for a pack. What that comes
+//! to, in instructions: `cargo xtask instructions`; in time: `cargo bench -p thalweg-mover --bench accounts`.
 
 use super::Stage;
 use crate::mutex::lock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use thalweg_sys::cpu_time::thread_cpu;
 use thalweg_wire::account::StageAccount;
+
+/// Readings of clocks for a segment of [`SEGMENT_BYTES`](crate::plan::SEGMENT_BYTES), at the sending and at the
+/// receiving side, whoever asks for them: bookings, and limits that are waited for. `cargo xtask instructions` counts
+/// them, and fails where they are others.
+pub const READINGS_A_SEGMENT: [f64; 2] = [11.0, 21.75];
 
 /// The accounts of all stages of one side of a transfer.
 #[derive(Default)]
@@ -45,8 +50,50 @@ struct Row {
     bytes: AtomicU64,
     items: AtomicU64,
     threads: Mutex<Threads>,
-    queue: AtomicU32,
-    queue_max: AtomicU32,
+    queue: Arc<Waiting>,
+}
+
+/// What waits before a stage, or is under way in it.
+#[derive(Default)]
+struct Waiting {
+    now: AtomicU32,
+    max: AtomicU32,
+}
+
+impl Waiting {
+    fn add(&self, count: u32) {
+        let now = self.now.fetch_add(count, Ordering::Relaxed).saturating_add(count);
+        self.max.fetch_max(now, Ordering::Relaxed);
+    }
+
+    fn remove(&self, count: u32) {
+        self.now.fetch_sub(count, Ordering::Relaxed);
+    }
+}
+
+/// Requests of one thread that are under way in a stage; none any more when this goes.
+pub struct UnderWay {
+    queue: Arc<Waiting>,
+    count: u32,
+}
+
+impl UnderWay {
+    /// So many are now. Without a change this costs a comparison.
+    pub fn set(&mut self, count: usize) {
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        match count.checked_sub(self.count) {
+            Some(0) => {}
+            Some(more) => self.queue.add(more),
+            None => self.queue.remove(self.count - count),
+        }
+        self.count = count;
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.set(0);
+    }
 }
 
 /// Threads of a stage, over time.
@@ -142,14 +189,17 @@ impl Accounts {
 
     /// A piece of work begins to wait for a stage.
     pub fn queued(&self, stage: Stage) {
-        let row = &self.rows[stage as usize];
-        let now = row.queue.fetch_add(1, Ordering::Relaxed) + 1;
-        row.queue_max.fetch_max(now, Ordering::Relaxed);
+        self.rows[stage as usize].queue.add(1);
     }
 
     /// A piece of work waits no more.
     pub fn taken(&self, stage: Stage) {
-        self.rows[stage as usize].queue.fetch_sub(1, Ordering::Relaxed);
+        self.rows[stage as usize].queue.remove(1);
+    }
+
+    /// Counts requests of the calling thread that are under way in this stage; none yet.
+    pub fn under_way(&self, stage: Stage) -> UnderWay {
+        UnderWay { queue: self.rows[stage as usize].queue.clone(), count: 0 }
     }
 
     /// The rows that saw anything.
@@ -168,8 +218,8 @@ impl Accounts {
                 bytes: of(&row.bytes),
                 items: of(&row.items),
                 threads: u16::try_from(row.threads().mean(now)).unwrap_or(u16::MAX),
-                queue: row.queue.load(Ordering::Relaxed),
-                queue_max: row.queue_max.load(Ordering::Relaxed),
+                queue: row.queue.now.load(Ordering::Relaxed),
+                queue_max: row.queue.max.load(Ordering::Relaxed),
             })
             .filter(|row| {
                 row.busy_nanos > 0 || row.input_nanos > 0 || row.output_nanos > 0 || row.threads > 0
@@ -322,6 +372,23 @@ mod tests {
         assert!(digest.busy_nanos >= 50_000_000, "{digest:?}");
         assert!(digest.cpu_nanos + send.cpu_nanos < 50_000_000, "{digest:?} {send:?}");
         assert_eq!((digest.bytes, digest.items, send.items), (5, 1, 1));
+    }
+
+    #[test]
+    fn requests_under_way_count_for_all_threads_together_and_go_with_whoever_made_them() {
+        let accounts = Accounts::default();
+        accounts.enter(Stage::Write);
+        let queues = || accounts.rows().first().map(|row| (row.queue, row.queue_max)).unwrap();
+        assert_eq!(queues(), (0, 0));
+        let (mut one, mut other) = (accounts.under_way(Stage::Write), accounts.under_way(Stage::Write));
+        one.set(3);
+        other.set(2);
+        other.set(2);
+        assert_eq!(queues(), (5, 5));
+        one.set(1);
+        assert_eq!(queues(), (3, 5));
+        drop(other);
+        assert_eq!(queues(), (1, 5));
     }
 
     #[test]

@@ -126,6 +126,11 @@ impl Ahead {
         !self.is_idle() && !self.is_full()
     }
 
+    /// Reads that were begun and not taken yet, at most the depth of the queue.
+    pub fn under_way(&self) -> usize {
+        self.ended.len() + self.queue.as_ref().map_or(0, Queue::in_flight)
+    }
+
     fn is_idle(&self) -> bool {
         self.ended.is_empty() && self.queue.as_ref().is_none_or(|queue| queue.in_flight() == 0)
     }
@@ -196,11 +201,13 @@ mod tests {
         let mut buffer = FrameBuffer::new(SEGMENT + 4096).unwrap();
         let segments = Segments { at: 0, end: 4 * SEGMENT as u64, bytes: SEGMENT as u64 };
         ahead.begin(&file, segments).unwrap();
+        assert_eq!(ahead.under_way(), 2);
         let mut take = |number: usize| {
             ahead.take((number * SEGMENT) as u64, SEGMENT, &mut buffer).map(|read| read.unwrap())
         };
         // Two may be under way.
         assert_eq!([take(1), take(0), take(2), take(3)], [None, Some(SEGMENT), Some(SEGMENT), None]);
+        assert_eq!(ahead.under_way(), 0);
     }
 
     #[test]

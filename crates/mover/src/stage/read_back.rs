@@ -19,7 +19,7 @@ use crate::failure::{self, Failure, FailureKind, Result};
 use crate::plan::SEGMENT_BYTES;
 use crate::several::at_once;
 use crate::stage::receiving::{OpenPartial, Receiving};
-use crate::stage::{Booking, Clocks, Stage};
+use crate::stage::{Booking, Clocks, Stage, UnderWay};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -92,6 +92,7 @@ pub(super) fn of_chunks(run: &dyn Receiving, chunks: &Chunks, pool: &Pool) -> Re
         terms: run.terms(),
         pool,
         queue: None,
+        under_way: run.accounts().under_way(Stage::ReadBack),
         is_alone: false,
         chunks: Vec::new(),
         next: 0,
@@ -127,6 +128,8 @@ struct Reads<'a> {
     pool: &'a Pool,
     /// Made when it is first needed.
     queue: Option<Queue>,
+    /// What of it is in flight.
+    under_way: UnderWay,
     /// There is neither a ring nor a thread to be had.
     is_alone: bool,
     /// Those under way: few enough to be looked through.
@@ -229,7 +232,10 @@ impl Reads<'_> {
             Request { operation: Operation::Read, file, memory, start: 0, bytes, offset, tag: number };
         chunk.left += 1;
         match queue.push(request) {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                self.under_way.set(queue.in_flight());
+                Ok(())
+            }
             Err((error, request)) => self.ended(&Done { request, result: Err(error) }),
         }
     }
@@ -237,7 +243,10 @@ impl Reads<'_> {
     /// Waits for one of those in flight, and digests it. False if there is none.
     fn take(&mut self) -> Result<bool> {
         match self.queue.as_mut().and_then(|queue| queue.take(true)) {
-            Some(done) => self.ended(&done).map(|()| true),
+            Some(done) => {
+                self.under_way.set(self.queue.as_ref().map_or(0, Queue::in_flight));
+                self.ended(&done).map(|()| true)
+            }
             None => Ok(false),
         }
     }

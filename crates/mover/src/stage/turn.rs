@@ -1,5 +1,6 @@
 //! When a thread may make its request to a disk: [`Turns`], waited for.
 
+use crate::failure::counted;
 use crate::mutex::lock;
 use crate::order::Turns;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -7,7 +8,7 @@ use std::time::Duration;
 use thalweg_wire::message::Order;
 
 /// Longest wait for those before: then the request is made out of turn. An order is for speed, and a thread that hangs
-/// in a disk must not stop all others.
+/// in a disk must not stop all others. How many were is told at the end (docs/decisions/0025-orders.md).
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Hands out turns to the threads of one side of a transfer.
@@ -31,6 +32,19 @@ impl Gate {
     /// A turn behind all that were drawn before.
     pub fn draw(&self) -> Turn<'_> {
         Turn { gate: self, number: self.lock().draw() }
+    }
+
+    /// Requests so far that waited in vain for those before them, and were made out of turn.
+    pub fn out_of_turn(&self) -> u64 {
+        self.lock().out_of_turn()
+    }
+
+    /// What is told of these at the end, if there were any; `side` is the word for whose requests they are.
+    pub fn told(&self, side: &str) -> Option<String> {
+        let count = self.out_of_turn();
+        let requests = counted(count, "request", "requests");
+        let after_s = PATIENCE.as_secs();
+        (count > 0).then(|| format!("order of the {side}: {requests} went out of turn after {after_s} s"))
     }
 
     fn lock(&self) -> MutexGuard<'_, Turns> {
@@ -93,5 +107,19 @@ mod tests {
             assert_eq!(made.into_inner(), 294);
         }
         assert!(Gate::of(Order::None).is_none());
+    }
+
+    #[test]
+    fn a_request_that_waited_in_vain_for_its_turn_is_made_and_told() {
+        let gate = Gate::of(Order::Loose).unwrap();
+        let (hangs, waits) = (gate.draw(), gate.draw());
+        assert_eq!(gate.told("destination"), None);
+        waits.issue();
+        let told = "order of the destination: 1 request went out of turn after 2 s";
+        assert_eq!(gate.told("destination").as_deref(), Some(told));
+        // What comes after both have passed is in turn again.
+        hangs.issue();
+        gate.draw().issue();
+        assert_eq!(gate.out_of_turn(), 1);
     }
 }

@@ -18,6 +18,7 @@ use crate::failure::{self, FailureKind};
 use crate::link::{FrameBuffer, PAYLOAD_ALIGNMENT};
 use crate::stage::receiving::{OpenPartial, Receiving};
 use crate::stage::turn::Gate;
+use crate::stage::{Stage, UnderWay};
 use crate::transfer::Copy;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -56,6 +57,8 @@ pub struct Writes {
     /// Number of its own for every stream that ever was.
     writer: u64,
     queue: Option<Queue>,
+    /// What of it is in flight.
+    under_way: UnderWay,
     copies: Copies,
     next: u64,
 }
@@ -84,7 +87,8 @@ struct ChunkCopy {
 impl Writes {
     /// Nothing in flight.
     pub fn new(run: Arc<dyn Receiving>, writer: u64) -> Self {
-        Writes { run, writer, queue: None, copies: Copies(Vec::new()), next: 0 }
+        let under_way = run.accounts().under_way(Stage::Write);
+        Writes { run, writer, queue: None, under_way, copies: Copies(Vec::new()), next: 0 }
     }
 
     /// A copy of a chunk begins to come. Earlier ones of the same chunk are not in flight any more when this returns.
@@ -286,13 +290,15 @@ impl Writes {
             tag: number.0,
         };
         copy.in_flight += 1;
-        if let Err((error, request)) = queue.push(request) {
-            self.ended(Done { request, result: Err(error) });
+        match queue.push(request) {
+            Ok(()) => self.under_way.set(queue.in_flight()),
+            Err((error, request)) => self.ended(Done { request, result: Err(error) }),
         }
     }
 
     fn ended(&mut self, done: Done) {
         let Done { request, result } = done;
+        self.under_way.set(self.queue.as_ref().map_or(0, Queue::in_flight));
         let number = CopyNumber(request.tag);
         let Some(copy) = self.copies.get_mut(number) else { return };
         copy.in_flight -= 1;

@@ -333,6 +333,8 @@ pub struct Progress {
     pub bytes_durable: u64,
     /// Chunks and files that came damaged and were sent again.
     pub repairs: u64,
+    /// Chunks and packs that were late on one stream, and that another took over which had nothing else to do.
+    pub taken_over: u64,
 }
 
 #[derive(Debug, PartialEq, Eq)]

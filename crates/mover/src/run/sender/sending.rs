@@ -69,6 +69,7 @@ impl SendRun {
             if looks_ahead && lane.ahead.has_room() {
                 looks_ahead = self.look_ahead(lane, entry, &reader);
             }
+            self.count_reads(lane);
             if reader.next_offset().is_none() {
                 // Its last read ended.
                 drop(turn.take());

@@ -2,11 +2,14 @@
 
 use super::*;
 use crate::endpoint::synthetic::NoiseSource;
+use crate::endpoint::{ExtentMap, ScanSink, SourceFile};
 use std::cell::Cell;
+use std::sync::Condvar;
 use std::sync::atomic::AtomicUsize;
-use thalweg_wire::EntryId;
+use thalweg_sys::{Dir, DirectAlignment, File};
 use thalweg_wire::frame::Inner;
-use thalweg_wire::message::{Outcome, Want};
+use thalweg_wire::message::{Order, Outcome, Want};
+use thalweg_wire::{EntryId, Evidence, Kind, RelativePath};
 
 struct Nobody;
 
@@ -304,4 +307,243 @@ fn who_yields_is_held_to_what_others_leave_though_no_rate_was_asked_for() {
     let run = run(&terms);
     let mut lane = SendLane::new(0, &terms).unwrap();
     assert_eq!(frames_paced(&run, &mut lane, 0), 1);
+}
+
+const SEGMENT: u64 = 64 << 10;
+const CHUNKS: u64 = 24;
+/// Only a hang reaches it.
+const LONG: Duration = Duration::from_secs(30);
+
+/// A file of [`CHUNKS`] chunks that waits for what its order forbids, and writes down whether it came.
+#[derive(Default)]
+struct Watched {
+    chunk_bytes: u64,
+    /// It is read past the page cache, from here.
+    past: Option<Arc<File>>,
+    /// How long every third chunk, while it gets ready, waits for a later one to be read.
+    until_passed: Duration,
+    /// How long a read waits for another one beside it.
+    until_beside: Duration,
+    seen: Mutex<Seen>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    /// Chunks, as they were begun.
+    begun: Vec<u64>,
+    under_way: u64,
+    /// A chunk was begun while one that was handed out before it got ready.
+    is_passed: bool,
+    /// Two were read at the same time.
+    is_beside: bool,
+    /// Reads under way at the end, and the most that ever were, of all streams together.
+    reads: [u32; 2],
+}
+
+impl Watched {
+    fn evidence(&self) -> Evidence {
+        Evidence { size: CHUNKS * self.chunk_bytes, ..Evidence::default() }
+    }
+
+    fn begin(&self, offset: u64) {
+        let (chunk, mut seen) = (offset / self.chunk_bytes, self.seen.lock().unwrap());
+        if !seen.begun.contains(&chunk) {
+            seen.begun.push(chunk);
+            self.changed.notify_all();
+        }
+    }
+}
+
+impl SourceFile for Watched {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.begin(offset);
+        let mut seen = self.seen.lock().unwrap();
+        seen.under_way += 1;
+        seen.is_beside |= seen.under_way > 1;
+        self.changed.notify_all();
+        let is_alone = |seen: &mut Seen| !seen.is_beside;
+        let mut seen = self.changed.wait_timeout_while(seen, self.until_beside, is_alone).unwrap().0;
+        seen.under_way -= 1;
+        Ok(buffer.len().min((self.evidence().size - offset) as usize))
+    }
+
+    fn prepare(&self, offset: u64, _: u64) {
+        let (chunk, seen) = (offset / self.chunk_bytes, self.seen.lock().unwrap());
+        // One that is read ahead has had its turn.
+        if self.until_passed.is_zero() || !chunk.is_multiple_of(3) || seen.begun.contains(&chunk) {
+            return;
+        }
+        // From when on only the turn of this one keeps a later one from being begun.
+        let is_early = |seen: &mut Seen| chunk > 0 && !seen.begun.contains(&(chunk - 1));
+        let seen = self.changed.wait_timeout_while(seen, Duration::from_secs(1), is_early).unwrap().0;
+        let is_first = |seen: &mut Seen| !seen.is_passed && seen.begun.iter().all(|other| *other < chunk);
+        let mut seen = self.changed.wait_timeout_while(seen, self.until_passed, is_first).unwrap().0;
+        seen.is_passed |= seen.begun.iter().any(|other| *other > chunk);
+    }
+
+    fn evidence(&self) -> io::Result<Evidence> {
+        Ok(Watched::evidence(self))
+    }
+
+    fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
+        Ok(Some(offset))
+    }
+
+    fn next_hole(&self, _: u64) -> io::Result<u64> {
+        Ok(Watched::evidence(self).size)
+    }
+
+    fn has_direct(&self) -> bool {
+        self.past.is_some()
+    }
+
+    fn direct(&self, offset: u64, _: u64) -> Option<(Arc<File>, DirectAlignment)> {
+        self.begin(offset);
+        Some((self.past.clone()?, DirectAlignment { memory: 4096, offset: 4096 }))
+    }
+}
+
+/// A source of that file, which lies on its medium from behind.
+struct OfWatched(Arc<Watched>);
+
+impl Source for OfWatched {
+    fn scan(&self, sink: &mut dyn ScanSink) -> ScanTotals {
+        let evidence = Watched::evidence(&self.0);
+        let entry = Entry {
+            id: EntryId(0),
+            path: RelativePath::new(b"x".to_vec()).unwrap(),
+            kind: Kind::File { sparse: false, marked: false },
+            mode: 0o644,
+            uid: 0,
+            gid: 0,
+            evidence,
+            xattrs: Vec::new(),
+        };
+        sink.entry(entry).unwrap();
+        ScanTotals { entries: 1, bytes: evidence.size, complete: true, ..ScanTotals::default() }
+    }
+
+    fn open(&self, _: &Entry) -> failure::Result<Arc<dyn SourceFile>> {
+        Ok(self.0.clone())
+    }
+
+    fn look_again(&self, entry: &Entry) -> failure::Result<Entry> {
+        Ok(entry.clone())
+    }
+
+    fn layout(&self, _: &Entry) -> failure::Result<ExtentMap> {
+        let length = self.0.chunk_bytes;
+        let placed = (0..CHUNKS).map(|chunk| order::Placed {
+            logical: chunk * length,
+            length,
+            device: 0,
+            physical: (CHUNKS - chunk) * length,
+        });
+        Ok(ExtentMap { placed: placed.collect(), unplaced_bytes: 0 })
+    }
+}
+
+/// A sender of that file, wanted as a whole, with so many streams.
+fn run_in(order: Order, file: &Arc<Watched>, streams: u16) -> (Arc<SendRun>, Terms) {
+    let mut terms = Terms::of(file.chunk_bytes, SEGMENT as u32);
+    terms.disk.source.order = Some(order);
+    terms.disk.depth = Some(8);
+    let (source, limits) = (Arc::new(OfWatched(file.clone())), Limits::for_path(&terms, None));
+    let events = crate::event::nobody();
+    let run = SendRun::new(TransferNumber(0), source, terms.clone(), limits, Box::new(Nobody), events);
+    (0..streams).for_each(|stream| run.stream_up(stream));
+    run.scan();
+    run.hear(TransferMessage::Want(vec![(EntryId(0), Want::Whole)])).unwrap();
+    (run, terms)
+}
+
+fn work_off(run: &SendRun, terms: &Terms, stream: u16) {
+    let mut lane = SendLane::new(stream, terms).unwrap();
+    while matches!(run.work(&mut lane, &mut Nowhere).unwrap(), Did::Work) {}
+}
+
+/// What a file saw that four streams read in this order. Where the machine stood still a request may have been made out
+/// of turn, which proves nothing: then once more.
+fn seen_in(order: Order, file: impl Fn() -> Watched) -> Seen {
+    for _ in 0..10 {
+        let file = Arc::new(file());
+        let (run, terms) = run_in(order, &file, 4);
+        std::thread::scope(|scope| {
+            for stream in 0..4 {
+                let (run, terms) = (&run, &terms);
+                scope.spawn(move || work_off(run, terms, stream));
+            }
+        });
+        if run.gate.as_ref().is_none_or(|gate| gate.out_of_turn() == 0) {
+            let read = run.own_accounts().stage(Stage::Read as u8);
+            let seen = std::mem::take(&mut *file.seen.lock().unwrap());
+            return Seen { reads: [read.queue, read.queue_max], ..seen };
+        }
+    }
+    panic!("{order:?}: out of turn each time");
+}
+
+#[test]
+fn requests_are_made_in_turn_as_the_order_says_and_as_they_come_without_one() {
+    let short = Duration::from_millis(50);
+    for (order, until_passed, until_beside, is_passed, is_beside) in [
+        (Order::None, LONG, LONG, true, true),
+        (Order::Loose, short, LONG, false, true),
+        (Order::Serial, short, short, false, false),
+    ] {
+        let file = || Watched { chunk_bytes: SEGMENT, until_passed, until_beside, ..Watched::default() };
+        let seen = seen_in(order, file);
+        assert_eq!((seen.is_passed, seen.is_beside), (is_passed, is_beside), "{order:?}: {seen:?}");
+        assert_eq!(seen.begun.len() as u64, CHUNKS, "{order:?}: {seen:?}");
+        assert_eq!(seen.reads, [0, 0], "nothing is read ahead through the page cache");
+        if order == Order::Serial {
+            assert!(seen.begun.is_sorted(), "{seen:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_read_ahead_waits_for_its_turn_too() {
+    // The working directory usually has direct I/O.
+    let scratch = tempfile::tempdir_in(".").unwrap();
+    let dir = Dir::open(scratch.path()).unwrap();
+    let chunk_bytes = 4 * SEGMENT;
+    let content = vec![7; (CHUNKS * chunk_bytes) as usize];
+    dir.create_new(b"x", 0o600).unwrap().write_all_at(&content, 0).unwrap();
+    let past = dir.open_read(b"x").unwrap();
+    if past.set_direct(true).is_err() {
+        eprintln!("skipped: no direct I/O here");
+        return;
+    }
+    let past = Some(Arc::new(past));
+    for (order, until_passed, is_passed) in
+        [(Order::None, LONG, true), (Order::Loose, Duration::from_millis(50), false)]
+    {
+        let file = || Watched { chunk_bytes, past: past.clone(), until_passed, ..Watched::default() };
+        let seen = seen_in(order, file);
+        assert_eq!(seen.is_passed, is_passed, "{order:?}: {seen:?}");
+        // A chunk is four requests, and each of four streams may have eight under way.
+        assert!(seen.reads[0] == 0 && (3..=32).contains(&seen.reads[1]), "{order:?}: {seen:?}");
+        assert_eq!(seen.begun.len() as u64, CHUNKS, "{order:?}: {seen:?}");
+    }
+}
+
+#[test]
+fn strict_deals_chunks_to_streams_and_layout_goes_by_address() {
+    let in_order: Vec<u64> = (0..CHUNKS).collect();
+    for (order, expected) in [
+        // Of three streams the second one, while the others take nothing.
+        (Order::Strict, in_order.iter().copied().filter(|chunk| chunk % 3 == 1).collect()),
+        (Order::Layout, in_order.iter().copied().rev().collect()),
+        (Order::None, in_order.clone()),
+        (Order::Loose, in_order.clone()),
+        (Order::Serial, in_order.clone()),
+    ] {
+        let file = Arc::new(Watched { chunk_bytes: SEGMENT, ..Watched::default() });
+        let (run, terms) = run_in(order, &file, 3);
+        work_off(&run, &terms, 1);
+        let begun: Vec<u64> = std::mem::take(&mut file.seen.lock().unwrap().begun);
+        assert_eq!(begun, expected, "{order:?}");
+    }
 }

@@ -8,10 +8,10 @@ use crate::stage::intake::Intake;
 use crate::stage::read_back::{Found, of_chunks, read_back};
 use crate::stage::receiving::StagedFile;
 use crate::stage::round::{self, Job};
-use crate::stage::{Accounts, Clocks, Stage};
+use crate::stage::{Accounts, Clocks};
 use crate::transfer::receiver::{Finished, RoundResult, RoundStep};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, mpsc};
+use std::sync::{Condvar, Mutex, mpsc};
 use thalweg_sys::{Dir, Pool};
 use thalweg_wire::digest::Rule;
 use thalweg_wire::frame::{Encoding, FrameKind, Inner};
@@ -26,6 +26,7 @@ struct Told {
     accounts: Accounts,
     destination: NullDestination,
     buffers: Pool,
+    gate: Option<Gate>,
     heard: Mutex<Vec<String>>,
     /// Of every entry.
     partial: Mutex<Option<OpenPartial>>,
@@ -38,6 +39,7 @@ impl Told {
             accounts: Accounts::default(),
             destination: NullDestination::default(),
             buffers: Pool::new(FrameBuffer::memory_bytes(SEGMENT), 3).unwrap(),
+            gate: disk.destination.order.and_then(Gate::of),
             heard: Mutex::default(),
             partial: Mutex::default(),
         })
@@ -66,7 +68,7 @@ impl Receiving for Told {
     }
 
     fn gate(&self) -> Option<&Gate> {
-        None
+        self.gate.as_ref()
     }
 
     fn buffers(&self) -> &Pool {
@@ -235,6 +237,7 @@ fn disks() -> [Disk; 2] {
 fn a_chunk_is_written_when_all_of_its_writes_ended_whatever_the_length() {
     for disk in disks() {
         let (told, scratch) = (Told::new(disk), scratch(true));
+        told.accounts.enter(Stage::Write);
         let mut writes = Writes::new(told.clone(), 1);
         let mut buffer = FrameBuffer::new(SEGMENT).unwrap();
         for chunk in 0..3u64 {
@@ -253,6 +256,9 @@ fn a_chunk_is_written_when_all_of_its_writes_ended_whatever_the_length() {
             }
         }
         drop(writes);
+        let rows = told.accounts.rows();
+        let row = rows.iter().find(|row| row.stage == Stage::Write as u8).unwrap();
+        assert!(row.queue == 0 && (1..=2).contains(&row.queue_max), "{disk:?}: {row:?}");
         let heard = told.heard();
         for chunk in 0..3 {
             let written: Vec<usize> = heard
@@ -715,5 +721,98 @@ fn what_cannot_be_read_back_names_path_and_range() {
         let failure = read_back(&*told, &[(EntryId(1), chunks)], &[]).unwrap_err();
         assert_eq!(failure.path.map(|path| path.to_string()).as_deref(), Some("dir/x"));
         assert!(failure.range.is_some_and(|(start, end)| end - start == SEGMENT as u64), "{disk:?}");
+    }
+}
+
+/// A partial that waits for what its order forbids: while the write at 0 gets ready for another to be made, and during
+/// a write for one beside it.
+#[derive(Default)]
+struct InTurn {
+    until_passed: Duration,
+    until_beside: Duration,
+    seen: Mutex<Turned>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Turned {
+    /// The write at 0 gets ready.
+    is_held: bool,
+    made: Vec<u64>,
+    under_way: usize,
+    is_passed: bool,
+    is_beside: bool,
+}
+
+impl PartialFile for InTurn {
+    fn number(&self) -> u64 {
+        1
+    }
+
+    fn prepare(&self, offset: u64, _: u64) {
+        if offset == 0 {
+            let mut seen = self.seen.lock().unwrap();
+            seen.is_held = true;
+            self.changed.notify_all();
+            let is_first = |seen: &mut Turned| seen.made.is_empty();
+            let mut seen = self.changed.wait_timeout_while(seen, self.until_passed, is_first).unwrap().0;
+            seen.is_passed = !seen.made.is_empty();
+        }
+    }
+
+    fn write_at(&self, _: &[u8], offset: u64) -> io::Result<()> {
+        let mut seen = self.seen.lock().unwrap();
+        seen.made.push(offset);
+        seen.under_way += 1;
+        seen.is_beside |= seen.under_way > 1;
+        self.changed.notify_all();
+        let is_alone = |seen: &mut Turned| !seen.is_beside;
+        let mut seen = self.changed.wait_timeout_while(seen, self.until_beside, is_alone).unwrap().0;
+        seen.under_way -= 1;
+        Ok(())
+    }
+
+    fn read_back(&self, _: &mut [u8], _: u64) -> io::Result<usize> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// What a partial saw that two streams write in this order, the second after the first was handed its request. `None`
+/// where the machine stood still, and one was made out of turn.
+fn turned(order: Order, until_passed: Duration, until_beside: Duration) -> Option<Turned> {
+    let mut disk = Disk::default();
+    disk.destination.order = Some(order);
+    let (told, scratch) = (Told::new(disk), scratch(true));
+    let partial = Arc::new(InTurn { until_passed, until_beside, ..InTurn::default() });
+    let open = OpenPartial { partial: partial.clone(), ..scratch.partial.clone() };
+    let write = |chunk: u64| {
+        let mut writes = Writes::new(told.clone(), chunk);
+        let copy = writes.begin(&open, chunk);
+        assert!(writes.claim(copy, Some(Copy::First)));
+        assert!(writes.write(copy, Bytes::Expanded(&[7; 512]), chunk * SEGMENT as u64));
+        writes.complete(copy, Digest::default());
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| write(0));
+        let seen = partial.seen.lock().unwrap();
+        let held =
+            partial.changed.wait_timeout_while(seen, Duration::from_secs(30), |seen| !seen.is_held).unwrap();
+        drop(held);
+        scope.spawn(|| write(1));
+    });
+    let seen = std::mem::take(&mut *partial.seen.lock().unwrap());
+    told.gate.as_ref().is_none_or(|gate| gate.out_of_turn() == 0).then_some(seen)
+}
+
+#[test]
+fn writes_of_several_streams_are_made_in_turn_as_the_order_says() {
+    let (short, long) = (Duration::from_millis(200), Duration::from_secs(30));
+    for (order, until_passed, until_beside, expected) in [
+        (Order::None, long, long, (true, true)),
+        (Order::Loose, short, long, (false, true)),
+        (Order::Serial, short, short, (false, false)),
+    ] {
+        let seen = (0..10).find_map(|_| turned(order, until_passed, until_beside)).unwrap();
+        assert_eq!((seen.is_passed, seen.is_beside), expected, "{order:?}: {seen:?}");
     }
 }

@@ -103,6 +103,7 @@ impl Sender {
             // A copy is not copied again: with chunks that are all late all streams would send one.
             handed.push(Handed { task, at: now, sent: false, hedged: is_hedge, damaged: Vec::new() });
         }
+        self.progress.taken_over += u64::from(is_hedge);
         Next::Work(work)
     }
 

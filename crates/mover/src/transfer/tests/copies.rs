@@ -195,12 +195,15 @@ fn a_chunk_handed_out_twice_says_so() {
     sender.chunk_sent(1, file, 1, Digest::default());
     sender.hear(ack(file, 1)).unwrap();
     let later = sender::Limits::for_path(&terms(), None).hedge.after(None);
+    assert_eq!(sender.progress().taken_over, 0);
     assert_eq!(copy_of(sender.next_work(1, later)), (0, Copy::Again), "one that takes long");
+    assert_eq!(sender.progress().taken_over, 1);
     // And one of a stream that was lost.
     sender.stream_lost(0);
     sender.stream_lost(1);
     sender.stream_up(2);
     assert_eq!(copy_of(sender.next_work(2, later)), (0, Copy::Again));
+    assert_eq!(sender.progress().taken_over, 1, "what was lost is no longer another's");
 }
 
 /// Where chunks take 100 ms, one that a slow stream has is late after 500 ms, not after the 3 s that hold while nothing
