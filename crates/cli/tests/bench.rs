@@ -203,6 +203,11 @@ fn damage_is_repaired_over_a_path_by_files_and_by_chunks_and_the_line_is_watched
         number(faults.iter().find(is_it).unwrap(), "measured", "sent_again_on_the_wire")
     };
     assert!(again("chunks again") < again("whole files again"), "chunks cost less on the wire");
+    for sample in &faults {
+        let finds_chunks = sample["series"].as_str().unwrap().starts_with("chunks again");
+        assert!(number(sample, "measured", "nothing_to_repair") > 0.0, "{sample}");
+        assert_eq!(sample["predicted"]["nothing_to_repair"].is_object(), finds_chunks, "{sample}");
+    }
     let by_at_once = faults.iter().filter(|sample| sample["parameters"]["concurrency"].is_object());
     assert_eq!(by_at_once.count(), 2 * 3, "1, 4 and 16 files at once, by files and by chunks");
 

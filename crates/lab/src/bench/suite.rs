@@ -39,7 +39,7 @@ mod whole_files;
 
 pub use whole_files::CHECK_RATE;
 
-mod faults;
+pub mod faults;
 
 mod layout;
 
