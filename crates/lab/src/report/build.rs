@@ -14,6 +14,7 @@ use crate::plot::unit::Unit;
 use crate::plot::{
     Across, Axis, Bars, Body, Cells, Curves, Figure, Limit, Look, Point, Scale, Series, Value, Way,
 };
+use std::collections::BTreeMap;
 
 /// Names of what is left out of a figure that it tells at most.
 const NAMED_MAX: usize = 8;
@@ -529,6 +530,7 @@ pub fn facts(results: &Results, shown: &Samples<'_>) -> Vec<String> {
     facts.extend(results.is_foreign().then(|| about.program.clone()));
     facts.push(results.path_of(shown));
     facts.push(format!("{counted} {}", if counted == "1" { "iteration" } else { "iterations" }));
+    facts.extend(fewer_runs(results, shown));
     facts.extend(about.protection());
     // What is taken through an emulated path is taken on the same cores.
     let cost = results.path_cpu_s_per_gb();
@@ -543,6 +545,23 @@ pub fn facts(results: &Results, shown: &Samples<'_>) -> Vec<String> {
         ));
     }
     facts
+}
+
+/// How many runs are in a point of a result that is whole, where some have fewer than were to be.
+fn fewer_runs(results: &Results, shown: &Samples<'_>) -> Option<String> {
+    let wanted = results.about.iterations as usize;
+    if results.is_foreign() || results.counted() != wanted.to_string() {
+        return None;
+    }
+    let mut runs: BTreeMap<String, usize> = BTreeMap::new();
+    for sample in shown.iter().filter(|sample| sample.counts()) {
+        *runs.entry(format!("{} {:?}", sample.series, sample.parameters)).or_default() += 1;
+    }
+    let (fewest, most) = (runs.values().copied().min()?, runs.values().copied().max()?);
+    (fewest < wanted).then(|| match fewest == most {
+        true => format!("{fewest} of them in each point"),
+        false => format!("{fewest} to {most} of them in a point"),
+    })
 }
 
 /// Letters, digits and `-`.

@@ -62,9 +62,9 @@ const fn over(x: &'static str, scale: Scale, measure: Measure) -> Kind {
 
 const COPIES: &str = "Copies are timed from the start of the program until all is durable: connections, slow start and syncs are in it, and \
                       weigh the more the smaller the set is.";
-const AFTER_THE_START: &str = "A stream of TCP is measured once it runs, as iperf3 does. So is a copy: by what a large one takes longer than \
-                               a small one, without connections and slow start. The raw figures have its rate with the start besides, as \
-                               whole; where they have none, the start is in the rate.";
+const WITH_THE_START: &str = "A stream of TCP is measured once it runs, as iperf3 does. A copy is measured as a whole, with its connections and \
+                              slow start: the farther, the more of its time they are, and of copies of 1 GiB up to a quarter. All runs of a \
+                              case are in its point.";
 
 const FAULTS: &str = "Bits are flipped in chunks of the finished copy, none on the way; the time is that of the copy and of its repair, without \
                       the damaging. A repair is a command of its own. Chunks it finds by reading both sides; damaged files the suite \
@@ -108,7 +108,7 @@ pub const PLANS: &[Plan] = &[
         over("loss", Scale::Steps, Measure::Number("share_of_the_tolerance")),
     ),
     Plan {
-        note: AFTER_THE_START,
+        note: WITH_THE_START,
         ..plan(
             "latency",
             "rate",

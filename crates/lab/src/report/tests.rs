@@ -397,6 +397,27 @@ fn tls_stands_beside_what_was_published_of_tls() {
 }
 
 #[test]
+fn a_figure_says_where_a_point_has_fewer_runs_than_were_to_be() {
+    let run = |run: u32, rtt: f64| Sample { run, ..sample("tuned", 2.0, &[("rtt", rtt)]) };
+    let fact = |samples: Vec<Sample>| {
+        let mut results = results("latency", gigabit(), samples);
+        (results.about.iterations, results.has_end) = (2, true);
+        let figures = figures(&[results]);
+        let facts = &named(&figures, "latency-rate").facts;
+        assert!(facts.contains(&"2 iterations".to_owned()), "{facts:?}");
+        facts.iter().find(|fact| fact.contains("of them in")).cloned()
+    };
+    let all = [run(1, 0.01), run(1, 0.1), run(2, 0.1), run(2, 0.01)];
+    assert_eq!(fact(all.to_vec()), None);
+    assert_eq!(fact(all[..3].to_vec()).as_deref(), Some("1 to 2 of them in a point"));
+    assert_eq!(fact(all[..2].to_vec()).as_deref(), Some("1 of them in each point"));
+    // What is void is in none.
+    let void = run(2, 0.01).measured(LOST_BY_A_SLOW_MACHINE, 1.0, "1");
+    let fewer = fact([&all[..3], &[void]].concat());
+    assert_eq!(fewer.as_deref(), Some("1 to 2 of them in a point"));
+}
+
+#[test]
 fn a_result_that_is_not_whole_says_so_and_single_runs_are_only_those_that_are() {
     let run = |run: u32, rtt: f64| Sample { run, ..sample("tuned", 2.0, &[("rtt", rtt)]) };
     let taken = |samples: Vec<Sample>| {
