@@ -348,13 +348,25 @@ fn concurrency(results: &Results) -> Option<String> {
 
 /// How well the law fits, and its best number of files.
 fn files(results: &Results) -> Option<String> {
-    let fitted = FilesFit::of(results)?;
+    fit_words(&FilesFit::of(results)?)
+}
+
+fn fit_words(fitted: &FilesFit) -> Option<String> {
     Some(format!("{}; {}", fitted.error_words()?, fitted.best_words()?))
 }
 
 /// The same with what it says of the check, whose rate is known.
 fn whole_files(results: &Results) -> Option<String> {
-    Some(format!("{}; {}", files(results)?, FilesFit::of(results)?.condition_words()))
+    let all = FilesFit::all(results);
+    let of = |fitted: &FilesFit| {
+        let words = fit_words(fitted)?;
+        let of_it = if all.len() > 1 { format!("{} at once: ", fitted.at_once()) } else { String::new() };
+        Some(format!("{of_it}{words}; {}", fitted.condition_words()))
+    };
+    let said: Vec<String> = all.iter().filter_map(of).collect();
+    let is_set = all.iter().any(|fitted| fitted.check_bits_per_s.is_some());
+    let set = if is_set { " (by construction: the rate of a check was set)" } else { "" };
+    (!said.is_empty()).then(|| format!("{}{set}", said.join("; ")))
 }
 
 /// Of the rate of its law a repaired copy carries at least so much, in the median at each share of damage. 0.1 is what

@@ -247,8 +247,9 @@ pub const PLANS: &[Plan] = &[
         ..plan("files", "fit", "The same data in more files: fitted and measured", "001 Eq 6", Kind::Fit)
     },
     Plan {
-        note: "One file at a time, each by a command of its own. Both copies of a file are read whole and digested when it has its \
-               name, beside the transfer of the next, at a rate that is set. The time is until the last is checked.",
+        note: "Each file by a command of its own, one at a time or several. Both copies of a file are read whole and digested when \
+               it has its name, beside the transfer of the next, at a rate that is set above that of the line, unless the check is \
+               free: so a_ck < a_trs holds by construction. The time is until the last is checked.",
         ..plan(
             "whole-files",
             "fit",
