@@ -172,7 +172,16 @@ fn numbers_of_files_are_measured_over_a_path_and_a_fit_and_a_tail_read_them() {
 fn whole_files_are_checked_after_their_transfer_and_a_fit_and_a_figure_are_made_of_it() {
     let Some(scratch) = scratch_with_a_path() else { return };
     let result = scratch.path("result.jsonl").display().to_string();
-    let files = measured(&scratch, &[&small("whole-files")[..], &["--max-files", "4"]].concat());
+    let few = ["--max-files", "4"];
+    let of = |more: &[&'static str]| measured(&scratch, &[&small("whole-files")[..], &few, more].concat());
+    // Two at once, each checked as fast as this machine does: 2 and 4 files, of two sizes.
+    let free = of(&["--at-once", "2", "--free-check"]);
+    assert_eq!(free.len(), 2 + 2);
+    for sample in &free {
+        assert_eq!(number(sample, "parameters", "concurrency"), 2.0, "{sample}");
+        assert!(sample["parameters"]["check_rate"].is_null(), "{sample}");
+    }
+    let files = of(&["--at-once", "1"]);
     assert_eq!(files.len(), 4 + 3, "1 to 4 files, of all of the data, and three of these of two thirds");
     for sample in &files {
         assert!(number(sample, "measured", "last_check") > 0.0, "{sample}");
@@ -203,6 +212,11 @@ fn damage_is_repaired_over_a_path_by_files_and_by_chunks_and_the_line_is_watched
         number(faults.iter().find(is_it).unwrap(), "measured", "sent_again_on_the_wire")
     };
     assert!(again("chunks again") < again("whole files again"), "chunks cost less on the wire");
+    for sample in &faults {
+        let finds_chunks = sample["series"].as_str().unwrap().starts_with("chunks again");
+        assert!(number(sample, "measured", "nothing_to_repair") > 0.0, "{sample}");
+        assert_eq!(sample["predicted"]["nothing_to_repair"].is_object(), finds_chunks, "{sample}");
+    }
     let by_at_once = faults.iter().filter(|sample| sample["parameters"]["concurrency"].is_object());
     assert_eq!(by_at_once.count(), 2 * 3, "1, 4 and 16 files at once, by files and by chunks");
 

@@ -84,6 +84,10 @@ pub struct Wishes {
     pub budget_bytes: Option<u64>,
     /// Most files of one data set; without, [`FILES_MAX`].
     pub files_max: Option<u64>,
+    /// Files under way at once, 1 or more each; none: the suite's own.
+    pub at_once: Vec<u64>,
+    /// Whole files are checked as fast as this machine digests them.
+    pub is_check_free: bool,
     /// Counted runs of each case; without, the suite's own.
     pub runs: Option<u32>,
     /// Where chance comes from; without, 0.

@@ -181,7 +181,7 @@ impl Observed {
         let way = Way { observed: vec![self], ..Way::default() };
         // It has begun.
         let knowledge = Knowledge { start: Known::of(&[0.0]), end: None, ..way.knowledge(left) };
-        let rest = prediction::predict(&knowledge.completed(rtt_s), left)?;
+        let rest = prediction::predict(&knowledge.completed(rtt_s, left), left)?;
         Ok(rest.map(|rest| rest.after(passed)))
     }
 
@@ -275,7 +275,7 @@ impl Way {
     pub fn predict(&self, work: &Work, rtt_s: f64) -> Result<std::result::Result<Prediction, Missing>> {
         let alike = self.alike(work);
         match alike.is_empty() {
-            true => prediction::predict(&self.knowledge(work).completed(rtt_s), work),
+            true => prediction::predict(&self.knowledge(work).completed(rtt_s, work), work),
             false => prediction::by_alike(&alike, work).map(Ok),
         }
     }
@@ -318,12 +318,12 @@ impl Way {
         let probed = |of: fn(&Probed) -> Option<f64>| {
             let probed = self.probed.as_ref()?;
             let cost = of(probed).filter(|cost| cost.is_finite() && *cost > 0.0)?;
-            Some(Known::measured(cost, probed.spread))
+            Some(Known::probed(cost, probed.spread))
         };
         let seen = self.probed.as_ref().and_then(|probed| probed.observed);
         let once = |of: fn(&Observed) -> Option<f64>| {
             let cost = of(seen.as_ref()?).filter(|cost| cost.is_finite() && *cost > 0.0)?;
-            Some(Known::measured(cost, self.probed.as_ref()?.spread))
+            Some(Known::probed(cost, self.probed.as_ref()?.spread))
         };
         // Of as many, what took the longest.
         let most = |of: fn(&Observed) -> Quick| {

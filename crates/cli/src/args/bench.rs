@@ -26,7 +26,7 @@ pub enum BenchCommand {
     Concurrency(RunArgs),
     /// The same data in more and more files, for `thalweg model fit` (001 Eq 6)
     Files(RunArgs),
-    /// The same where whole files are checked after their transfer, one file at a time: the best number of files (001
+    /// The same where whole files are checked after their transfer: the best number of files, for several at once (001
     /// Fig 9)
     WholeFiles(RunArgs),
     /// Damage: whole files again, or chunks (001 Eqs 1 and 2, Figs 6 and 7)
@@ -114,6 +114,13 @@ pub struct RunArgs {
     /// `faults`, `frames`, `predict`
     #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=1 << 20))]
     pub max_files: Option<u64>,
+    /// `whole-files`: files under way at once [default: 1,2,4]
+    #[arg(long, value_name = "N", value_delimiter = ',', value_parser = whole::<u64>(1..=64))]
+    pub at_once: Vec<u64>,
+    /// `whole-files`: check files as fast as this machine digests them, and not at 1.25 times the rate of the line, by
+    /// which a check is quicker than a transfer whatever the machine
+    #[arg(long)]
+    pub free_check: bool,
     /// Counted runs of each case [default: the suite's own, 3 to 5]; five give its median an interval of 94 %
     #[arg(long, value_name = "K", value_parser = whole::<u32>(1..=1000))]
     pub runs: Option<u32>,

@@ -72,6 +72,8 @@ fn measure(name: &str, args: &RunArgs) -> Result<Exit> {
         directory: args.dir.clone(),
         budget_bytes: args.budget,
         files_max: args.max_files,
+        at_once: args.at_once.clone(),
+        is_check_free: args.free_check,
         runs: args.runs,
         seed: args.seed,
         rtts: args.rtt.clone(),

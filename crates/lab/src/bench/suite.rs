@@ -39,7 +39,7 @@ mod whole_files;
 
 pub use whole_files::CHECK_RATE;
 
-mod faults;
+pub mod faults;
 
 mod layout;
 
@@ -147,7 +147,11 @@ impl Suite {
                 return refused(format!("`{name}` takes a {option} of at least {shown}"));
             }
         }
-        let is_double = [("--rtt", has_doubles(&wishes.rtts)), ("--loss", has_doubles(&wishes.losses))];
+        let is_double = [
+            ("--rtt", has_doubles(&wishes.rtts)),
+            ("--loss", has_doubles(&wishes.losses)),
+            ("--at-once", has_doubles(&wishes.at_once)),
+        ];
         // The second would be counted as one more run of the first.
         if let Some((option, _)) = is_double.into_iter().find(|(_, is_double)| *is_double) {
             return refused(format!("`{name}` takes each value of {option} once"));
@@ -203,6 +207,10 @@ pub(super) struct Takes {
     /// With less it would move more than it was asked for.
     pub budget_bytes_min: u64,
     pub max_files: Values,
+    /// How many files are under way at once.
+    pub at_once: Values,
+    /// Whether checks may be as fast as this machine is.
+    pub free_check: Values,
     /// With fewer it would make more than it was asked for.
     pub files_min: u64,
     /// Whether it leaves anything to chance that is ours.
@@ -223,6 +231,8 @@ pub(super) const ON_THIS_MACHINE: Takes = Takes {
     budget: Values::One,
     budget_bytes_min: 1,
     max_files: Values::No,
+    at_once: Values::No,
+    free_check: Values::No,
     files_min: 1,
     seed: Values::One,
     program: Values::One,
@@ -234,7 +244,7 @@ pub(super) const OVER_A_PATH: Takes =
 
 impl Takes {
     /// Each option with how many values of it are asked for.
-    fn each(&self, wishes: &Wishes) -> [(&'static str, Values, usize); 10] {
+    fn each(&self, wishes: &Wishes) -> [(&'static str, Values, usize); 12] {
         [
             ("--rtt", self.rtt, wishes.rtts.len()),
             ("--rate", self.rate, wishes.rate_bits_per_s.iter().count()),
@@ -244,6 +254,8 @@ impl Takes {
             ("--target", self.target, wishes.target_bits_per_s.iter().count()),
             ("--budget", self.budget, wishes.budget_bytes.iter().count()),
             ("--max-files", self.max_files, wishes.files_max.iter().count()),
+            ("--at-once", self.at_once, wishes.at_once.len()),
+            ("--free-check", self.free_check, usize::from(wishes.is_check_free)),
             ("--seed", self.seed, wishes.seed.iter().count()),
             ("--program", self.program, usize::from(wishes.is_another)),
         ]
@@ -501,6 +513,10 @@ mod tests {
             assert_eq!(refused(name, target).is_some(), name != "storage", "{name}");
             let max_files = Wishes { files_max: Some(4096), ..Wishes::default() };
             assert_eq!(refused(name, max_files).is_some(), !of_many_files.contains(&name), "{name}");
+            let at_once = Wishes { at_once: vec![1, 8], ..Wishes::default() };
+            assert_eq!(refused(name, at_once).is_some(), name != "whole-files", "{name}");
+            let free_check = Wishes { is_check_free: true, ..Wishes::default() };
+            assert_eq!(refused(name, free_check).is_some(), name != "whole-files", "{name}");
             let seed = Wishes { seed: Some(0), ..Wishes::default() };
             assert_eq!(refused(name, seed).is_some(), without_chance.contains(&name), "{name}");
             let budget = Wishes { budget_bytes: Some(MIB), ..Wishes::default() };
@@ -544,6 +560,9 @@ mod tests {
         }
         let twice = Wishes { losses: vec![0.01; 2], ..rtts(1) };
         assert_eq!(refused("cca", twice).as_deref(), Some("`cca` takes each value of --loss once"));
+        let twice = Wishes { at_once: vec![2, 2], ..Wishes::default() };
+        let told = refused("whole-files", twice);
+        assert_eq!(told.as_deref(), Some("`whole-files` takes each value of --at-once once"));
         let bare = Wishes { rate_bits_per_s: Some(GBIT), ..Wishes::default() };
         for name in ["sweep bulk", "sweep streaming", "frames"] {
             assert!(refused(name, bare.clone()).unwrap().ends_with("only with --rtt"), "{name}");

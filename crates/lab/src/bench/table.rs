@@ -1,6 +1,6 @@
 //! A result file as a table for people.
 
-use super::record::{Quantity, RATE_WITH_START, Results, Sample, Scaled, counting, path_cpu_s_per_gb};
+use super::record::{Quantity, Results, Sample, Scaled, counting, path_cpu_s_per_gb};
 use super::statistics::{Summary, median};
 use super::suite::{CARRIED, path, predict, storage};
 use crate::plot::unit::Unit;
@@ -102,10 +102,6 @@ fn row(case: &[&Sample]) -> String {
     if is_of_small_files(case[0]) {
         let rates = of(|sample| Some(sample.files as f64 / sample.wall_s));
         let _ = write!(more, "; {} files/s", middle(&rates));
-    }
-    let with_start = of(|sample| sample.measured.get(RATE_WITH_START)?.value());
-    if !with_start.is_empty() {
-        let _ = write!(more, "; {} Mbit/s with the start", short(median(&with_start) / 1e6));
     }
     for (name, distribution) in &case[0].distributions {
         let all: Vec<f64> = counted
@@ -269,10 +265,7 @@ fn figure(sample: &Sample) -> (&'static str, String, f64) {
         return ("ms (the mean round trip)", format!("round trips of {} ms", short(mean_ms)), mean_ms);
     }
     let rate = sample.shown_rate_bits_per_s() / 1e6;
-    let with_start = sample.measured.get(RATE_WITH_START).and_then(Quantity::value);
-    let with_start =
-        with_start.map_or(String::new(), |whole| format!(", {} with the start", short(whole / 1e6)));
-    ("Mbit/s", format!("{:.3} s, {} Mbit/s{with_start}", sample.wall_s, short(rate)), rate)
+    ("Mbit/s", format!("{:.3} s, {} Mbit/s", sample.wall_s, short(rate)), rate)
 }
 
 /// What was set, in words.
@@ -453,13 +446,11 @@ mod tests {
     }
 
     #[test]
-    fn where_a_suite_measures_its_rate_without_the_start_both_rates_are_told() {
+    fn where_a_suite_has_a_rate_of_its_own_that_is_told() {
         let sample = Sample { bytes: 100_000_000, files: 1, wall_s: 4.0, ..Sample::default() };
-        let sample = sample.measured(RATE, 800e6, "bit/s").measured(RATE_WITH_START, 200e6, "bit/s");
-        assert!(told(&sample).ends_with("4.000 s, 800.0 Mbit/s, 200.0 with the start"), "{}", told(&sample));
-        let said = row(&[&sample]);
-        assert!(said.trim_start().starts_with("800.0 "), "{said}");
-        assert!(said.contains("; 200.0 Mbit/s with the start"), "{said}");
+        let sample = sample.measured(RATE, 800e6, "bit/s");
+        assert!(told(&sample).ends_with("4.000 s, 800.0 Mbit/s"), "{}", told(&sample));
+        assert!(row(&[&sample]).trim_start().starts_with("800.0 "), "{}", row(&[&sample]));
     }
 
     #[test]

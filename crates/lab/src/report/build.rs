@@ -14,6 +14,7 @@ use crate::plot::unit::Unit;
 use crate::plot::{
     Across, Axis, Bars, Body, Cells, Curves, Figure, Limit, Look, Point, Scale, Series, Value, Way,
 };
+use std::collections::BTreeMap;
 
 /// Names of what is left out of a figure that it tells at most.
 const NAMED_MAX: usize = 8;
@@ -422,41 +423,50 @@ fn cells(
     Some((body, None))
 }
 
-/// 001 Fig 9: what was measured, used for the fit or predicted by it, and the curve. Of the sizes the largest is
-/// drawn.
+/// 001 Fig 9: what was measured, used for the fit or predicted by it, and the curve; of several numbers of files at
+/// once each with its own. Of the sizes the largest is drawn.
 fn fitted(results: &Results, notes: &mut Vec<String>) -> Option<Body> {
-    let fitted = FilesFit::of(results)?;
-    let fit = &fitted.fit;
-    let (bytes, end) = (fit.bytes.1, fit.files.1);
-    let first = fitted.rates[0].0;
-    let curve = (0..=64).filter_map(|step| {
-        let files = first * (end / first).powf(f64::from(step) / 64.0);
-        Some(Point::new(files, bytes * 8.0 / fit.predict(bytes, files).ok()?.time_s))
-    });
-    let of = |is_used: bool| {
-        let kept = fitted.rates.iter().filter(move |(.., used)| *used == is_used);
-        kept.map(|(files, rate, _)| Point::new(*files, *rate)).collect::<Vec<_>>()
-    };
-    notes.extend(fitted.error_words().map(|words| format!("{words}.")));
-    notes.extend(fitted.best_words().map(|words| format!("Number of files: {words}.")));
-    notes.push(format!("Condition of Eq 6: {}.", fitted.condition_words()));
-    let upright = |best: f64| Limit { across: Across::Upright, at: best, label: format!("N* = {best:.0}") };
-    let limits = fitted.best.map(upright).into_iter().collect();
-    let series = vec![
-        Series {
-            name: "measured, used for the fit".into(),
-            look: Look::Measured(0),
-            way: Way::Dots,
-            points: of(true),
-        },
-        Series {
-            name: "measured, predicted".into(),
-            look: Look::Measured(1),
-            way: Way::Dots,
-            points: of(false),
-        },
-        Series { name: "001 Eq 6".into(), look: Look::Law(0), way: Way::Line, points: curve.collect() },
-    ];
+    let all = FilesFit::all(results);
+    let (mut series, mut laws, mut limits) = (Vec::new(), Vec::new(), Vec::new());
+    for fitted in &all {
+        let of_it = if all.len() > 1 { format!("{} at once: ", fitted.at_once()) } else { String::new() };
+        let fit = &fitted.fit;
+        let (bytes, end) = (fit.bytes.1, fit.files.1);
+        let first = fitted.rates[0].0;
+        let curve = (0..=64).filter_map(|step| {
+            let files = first * (end / first).powf(f64::from(step) / 64.0);
+            Some(Point::new(files, bytes * 8.0 / fit.predict(bytes, files).ok()?.time_s))
+        });
+        let of = |uses: &[bool]| {
+            let kept = fitted.rates.iter().filter(|(.., used)| uses.contains(used));
+            kept.map(|(files, rate, _)| Point::new(*files, *rate)).collect::<Vec<_>>()
+        };
+        notes.extend(fitted.error_words().map(|words| format!("{of_it}{words}.")));
+        notes.extend(fitted.best_words().map(|words| format!("{of_it}Number of files: {words}.")));
+        notes.push(format!("{of_it}Condition of Eq 6: {}.", fitted.condition_words()));
+        let label = |best: f64| format!("{of_it}N* = {best:.0}");
+        let upright = |best: f64| Limit { across: Across::Upright, at: best, label: label(best) };
+        limits.extend(fitted.best.map(upright));
+        let index = series.len();
+        let mut dots = |name: &str, points: Vec<Point>| {
+            let look = Look::Measured(series.len());
+            series.push(Series { name: format!("{of_it}{name}"), look, way: Way::Dots, points });
+        };
+        // Of several the notes say which were used.
+        match all.len() {
+            1 => {
+                dots("measured, used for the fit", of(&[true]));
+                dots("measured, predicted", of(&[false]));
+            }
+            _ => dots("measured", of(&[true, false])),
+        }
+        let (name, points) = (format!("{of_it}001 Eq 6"), curve.collect());
+        laws.push(Series { name, look: Look::Law(index), way: Way::Line, points });
+    }
+    if series.is_empty() {
+        return None;
+    }
+    series.extend(laws);
     let x = Axis::new("Files", Unit::Count, Scale::Log2);
     let y = Axis::new("Throughput", Unit::BitsPerS, Scale::Linear);
     Some(Body::Curves(Curves { x, y, series, limits, remarks: Vec::new() }))
@@ -529,6 +539,7 @@ pub fn facts(results: &Results, shown: &Samples<'_>) -> Vec<String> {
     facts.extend(results.is_foreign().then(|| about.program.clone()));
     facts.push(results.path_of(shown));
     facts.push(format!("{counted} {}", if counted == "1" { "iteration" } else { "iterations" }));
+    facts.extend(fewer_runs(results, shown));
     facts.extend(about.protection());
     // What is taken through an emulated path is taken on the same cores.
     let cost = results.path_cpu_s_per_gb();
@@ -543,6 +554,23 @@ pub fn facts(results: &Results, shown: &Samples<'_>) -> Vec<String> {
         ));
     }
     facts
+}
+
+/// How many runs are in a point of a result that is whole, where some have fewer than were to be.
+fn fewer_runs(results: &Results, shown: &Samples<'_>) -> Option<String> {
+    let wanted = results.about.iterations as usize;
+    if results.is_foreign() || results.counted() != wanted.to_string() {
+        return None;
+    }
+    let mut runs: BTreeMap<String, usize> = BTreeMap::new();
+    for sample in shown.iter().filter(|sample| sample.counts()) {
+        *runs.entry(format!("{} {:?}", sample.series, sample.parameters)).or_default() += 1;
+    }
+    let (fewest, most) = (runs.values().copied().min()?, runs.values().copied().max()?);
+    (fewest < wanted).then(|| match fewest == most {
+        true => format!("{fewest} of them in each point"),
+        false => format!("{fewest} to {most} of them in a point"),
+    })
 }
 
 /// Letters, digits and `-`.

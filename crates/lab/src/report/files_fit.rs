@@ -13,6 +13,9 @@ use crate::plot::unit::Unit;
 use thalweg_mover::model::files::Work;
 use thalweg_mover::model::fit::{Condition, Fit, Measurement, fit};
 
+/// Parameter of a sample: files under way at once.
+const CONCURRENCY: &str = "concurrency";
+
 /// Said of a fit by which no number of files is better than another.
 pub const FLAT: &str = "flat: no number is better";
 
@@ -56,14 +59,30 @@ pub enum Verdict {
 }
 
 impl FilesFit {
-    /// Of a result with four numbers of files or more; none if it has fewer, or cannot be fitted. Four numbers of files
-    /// are fitted, spread over all; the others are predicted, as `thalweg model fit --points` does.
+    /// Of the fewest files at once: see [`FilesFit::all`].
     pub fn of(results: &Results) -> Option<FilesFit> {
-        let rates = rates_by_files(results);
+        FilesFit::all(results).into_iter().next()
+    }
+
+    /// Of each number of files at once, rising, whose result has four numbers of files or more; none of one that has
+    /// fewer, or cannot be fitted. Four numbers of files are fitted, spread over all; the others are predicted, as
+    /// `thalweg model fit --points` does.
+    pub fn all(results: &Results) -> Vec<FilesFit> {
+        let samples: Samples<'_> = results.counting().collect();
+        let at_once = reading::values(&samples, CONCURRENCY);
+        let of = |at_once: f64| {
+            let is_it = |sample: &&Sample| sample.parameter(CONCURRENCY) == Some(at_once);
+            FilesFit::of_samples(&samples.iter().copied().filter(is_it).collect())
+        };
+        at_once.iter().filter_map(Quantity::value).filter_map(of).collect()
+    }
+
+    fn of_samples(samples: &Samples<'_>) -> Option<FilesFit> {
+        let rates = rates_by_files(samples);
         let last = rates.len().checked_sub(1).filter(|last| *last >= 3)?;
         let used = [0, last / 3, (2 * last).div_ceil(3), last].map(|at| rates[at].0);
-        let measured = results.counting().filter_map(|sample| {
-            let work = Work { bytes: sample.bytes as f64, concurrency: sample.parameter("concurrency")? };
+        let measured = samples.iter().filter_map(|sample| {
+            let work = Work { bytes: sample.bytes as f64, concurrency: sample.parameter(CONCURRENCY)? };
             Some(Measurement { files: sample.parameter("files")?, work, time_s: sample.wall_s })
         });
         let (points, held_out): (Vec<Measurement>, Vec<Measurement>) =
@@ -75,9 +94,14 @@ impl FilesFit {
             (_, Ok(best)) => Some(best.files),
         };
         let errors = errors(&fit, &points, &held_out);
-        let check_bits_per_s = results.counting().find_map(|sample| sample.parameter(CHECK_RATE));
+        let check_bits_per_s = samples.iter().find_map(|sample| sample.parameter(CHECK_RATE));
         let rates = rates.into_iter().map(|(files, rate)| (files, rate, used.contains(&files))).collect();
         Some(FilesFit { fit, rates, best, check_bits_per_s, errors })
+    }
+
+    /// So many files at once.
+    pub fn at_once(&self) -> f64 {
+        self.fit.concurrency
     }
 
     /// By how much the slowest number of files takes longer than the quickest, as a share.
@@ -184,10 +208,10 @@ fn errors(fit: &Fit, points: &[Measurement], held_out: &[Measurement]) -> Option
 
 /// Each number of files, rising, with the median rate, in bits a second, of what was measured of the largest size in
 /// it: with less data the start is a larger part of the time, so that rates of two sizes say nothing of each other.
-fn rates_by_files(results: &Results) -> Vec<(f64, f64)> {
-    let largest = results.counting().map(|sample| sample.bytes).max().unwrap_or(0) as f64;
+fn rates_by_files(samples: &Samples<'_>) -> Vec<(f64, f64)> {
+    let largest = samples.iter().map(|sample| sample.bytes).max().unwrap_or(0) as f64;
     let is_largest = |sample: &&Sample| sample.bytes as f64 > SAME_SIZE * largest;
-    let samples: Samples<'_> = results.counting().filter(is_largest).collect();
+    let samples: Samples<'_> = samples.iter().copied().filter(is_largest).collect();
     let rate = |files: f64| {
         let of_it = samples.iter().filter(|sample| sample.parameter("files") == Some(files));
         median(&of_it.map(|sample| sample.rate_bits_per_s()).collect::<Vec<_>>())

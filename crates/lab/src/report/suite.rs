@@ -62,12 +62,14 @@ const fn over(x: &'static str, scale: Scale, measure: Measure) -> Kind {
 
 const COPIES: &str = "Copies are timed from the start of the program until all is durable: connections, slow start and syncs are in it, and \
                       weigh the more the smaller the set is.";
-const AFTER_THE_START: &str = "A stream of TCP is measured once it runs, as iperf3 does. So is a copy: by what a large one takes longer than \
-                               a small one, without connections and slow start. The raw figures have its rate with the start besides, as \
-                               whole; where they have none, the start is in the rate.";
+const WITH_THE_START: &str = "A stream of TCP is measured once it runs, as iperf3 does. A copy is measured as a whole, with its connections and \
+                              slow start: the farther, the more of its time they are, and of copies of 1 GiB up to a quarter. All runs of a \
+                              case are in its point.";
 
 const FAULTS: &str = "Bits are flipped in chunks of the finished copy, none on the way; the time is that of the copy and of its repair, without \
-                      the damaging.";
+                      the damaging. A repair is a command of its own. Chunks it finds by reading both sides; damaged files the suite \
+                      removes before it, and finding them is not in the time. The laws count the command too, as it is where nothing is \
+                      damaged.";
 
 const FAULTS_OVER_TIME: &str = "The first run. After the copy chunks are damaged, and what was damaged is repaired: by whole files, or by \
                                 chunks, which are found by reading and digesting both sides.";
@@ -106,7 +108,7 @@ pub const PLANS: &[Plan] = &[
         over("loss", Scale::Steps, Measure::Number("share_of_the_tolerance")),
     ),
     Plan {
-        note: AFTER_THE_START,
+        note: WITH_THE_START,
         ..plan(
             "latency",
             "rate",
@@ -245,8 +247,9 @@ pub const PLANS: &[Plan] = &[
         ..plan("files", "fit", "The same data in more files: fitted and measured", "001 Eq 6", Kind::Fit)
     },
     Plan {
-        note: "One file at a time, each by a command of its own. Both copies of a file are read whole and digested when it has its \
-               name, beside the transfer of the next, at a rate that is set. The time is until the last is checked.",
+        note: "Each file by a command of its own, one at a time or several. Both copies of a file are read whole and digested when \
+               it has its name, beside the transfer of the next, at a rate that is set above that of the line, unless the check is \
+               free: so a_ck < a_trs holds by construction. The time is until the last is checked.",
         ..plan(
             "whole-files",
             "fit",
@@ -275,13 +278,16 @@ pub const PLANS: &[Plan] = &[
             over("concurrency", Scale::Log2, Measure::Rate),
         )
     },
-    plan(
-        "faults",
-        "resent",
-        "Bytes that were sent again",
-        "001 Eqs 1 and 2",
-        over("damaged_share", Scale::Linear, Measure::Number("sent_again_on_the_wire")),
-    ),
+    Plan {
+        note: "With all headers, what the queue dropped, and what the command sends that repairs where nothing is damaged.",
+        ..plan(
+            "faults",
+            "resent",
+            "Bytes that were sent again",
+            "001 Eqs 1 and 2",
+            over("damaged_share", Scale::Linear, Measure::Number("sent_again_on_the_wire")),
+        )
+    },
     Plan {
         held: &[("damaged_share", Hold::Largest)],
         note: FAULTS_OVER_TIME,

@@ -397,6 +397,27 @@ fn tls_stands_beside_what_was_published_of_tls() {
 }
 
 #[test]
+fn a_figure_says_where_a_point_has_fewer_runs_than_were_to_be() {
+    let run = |run: u32, rtt: f64| Sample { run, ..sample("tuned", 2.0, &[("rtt", rtt)]) };
+    let fact = |samples: Vec<Sample>| {
+        let mut results = results("latency", gigabit(), samples);
+        (results.about.iterations, results.has_end) = (2, true);
+        let figures = figures(&[results]);
+        let facts = &named(&figures, "latency-rate").facts;
+        assert!(facts.contains(&"2 iterations".to_owned()), "{facts:?}");
+        facts.iter().find(|fact| fact.contains("of them in")).cloned()
+    };
+    let all = [run(1, 0.01), run(1, 0.1), run(2, 0.1), run(2, 0.01)];
+    assert_eq!(fact(all.to_vec()), None);
+    assert_eq!(fact(all[..3].to_vec()).as_deref(), Some("1 to 2 of them in a point"));
+    assert_eq!(fact(all[..2].to_vec()).as_deref(), Some("1 of them in each point"));
+    // What is void is in none.
+    let void = run(2, 0.01).measured(LOST_BY_A_SLOW_MACHINE, 1.0, "1");
+    let fewer = fact([&all[..3], &[void]].concat());
+    assert_eq!(fewer.as_deref(), Some("1 to 2 of them in a point"));
+}
+
+#[test]
 fn a_result_that_is_not_whole_says_so_and_single_runs_are_only_those_that_are() {
     let run = |run: u32, rtt: f64| Sample { run, ..sample("tuned", 2.0, &[("rtt", rtt)]) };
     let taken = |samples: Vec<Sample>| {
@@ -522,6 +543,41 @@ fn whole_files_have_a_best_number_which_stands_beside_the_paper_with_its_conditi
     let beside = named(&figures, "whole-files-beside-001-fig-9");
     assert_eq!(names(&curves(beside).series).last(), Some(&"001: GridFTP"));
     assert!(predicted(beside).ends_with("(below 15 %: met)."), "{:?}", beside.notes);
+}
+
+/// The same with two at once, whose line is shared: each has its own costs, curve and best number.
+#[test]
+fn files_at_once_are_fitted_each_by_themselves_and_drawn_in_one_figure() {
+    let of = |at_once: f64, files: f64, share: f64| {
+        let time_s = 8.0 * share + 0.25 * files / at_once + 6.4 * share / files + 0.1;
+        let one = sample("some at a time", time_s, &[("files", files), ("concurrency", at_once)]);
+        Sample { bytes: (125e6 * share) as u64, ..one }
+    };
+    let mut samples = Vec::new();
+    for at_once in [2.0, 1.0] {
+        let counts = [1.0, 2.0, 3.0, 4.0, 6.0, 8.0].map(|files| files * at_once);
+        samples.extend(counts.map(|files| of(at_once, files, 1.0)));
+        samples.extend([1.0, 2.0, 8.0].map(|files| of(at_once, files * at_once, 0.5)));
+    }
+    let results = results("whole-files", gigabit(), samples);
+    let all = FilesFit::all(&results);
+    let at_once: Vec<f64> = all.iter().map(FilesFit::at_once).collect();
+    assert_eq!((at_once, FilesFit::of(&results).unwrap().at_once()), (vec![1.0, 2.0], 1.0));
+    // A start takes a process as long whatever others do, and each transfer twice as long where there are two.
+    for (fitted, transfer_s) in all.iter().zip([8.0, 16.0]) {
+        let costs = &fitted.fit.costs;
+        assert!((costs.transfer_start_s / 0.25 - 1.0).abs() < 1e-3, "{costs:?}");
+        assert!((costs.transfer_s_per_byte * 125e6 / transfer_s - 1.0).abs() < 1e-3, "{costs:?}");
+        // The root of cc times 25.6.
+        assert!((fitted.best.unwrap() - (25.6 * fitted.at_once()).sqrt()).abs() < 1.0, "{:?}", fitted.best);
+    }
+    let figures = figures(&[results]);
+    let drawn = named(&figures, "whole-files-fit");
+    let expected =
+        ["1 at once: measured", "2 at once: measured", "1 at once: 001 Eq 6", "2 at once: 001 Eq 6"];
+    assert_eq!(names(&curves(drawn).series), expected);
+    assert_eq!(curves(drawn).limits.len(), 2);
+    assert_eq!(drawn.notes.iter().filter(|note| note.contains("at once: Condition of Eq 6")).count(), 2);
 }
 
 /// Numbers of files whose times no law of this form has: of 32 and 64 the one is three times the other.

@@ -14,11 +14,15 @@
 //!
 //! Where earlier transfers were like the one that is asked about, they are taken as a whole ([`by_alike`]): their times
 //! are around one log-normal, with whatever the terms have in common, such as a busy machine, and nothing counted
-//! twice.
+//! twice. Their prior is what such ones were measured to differ by, term by term ([`BYTES_SPREAD`],
+//! [`ENTRIES_SPREAD`]).
 //!
-//! Held by simulation: where transfers differ by [`PRIOR_SPREAD`] or less, 95 of 100 are in the range and 99 of 100
-//! below P99, from one earlier transfer on, of whatever size that was and whatever its terms have in common. Where they
-//! differ by more, few earlier ones know it too late: by 0.4, 90 of 100.
+//! What a probe found is off by another measure ([`PROBED_SPREAD`]), and lacks slow start ([`slow_start_s`]).
+//!
+//! Held by simulation: where terms differ by those measures or less, and those of transfers of another size by
+//! [`PRIOR_SPREAD`] or less, 95 of 100 are in the range and 99 of 100 below P99, from one earlier transfer on, and
+//! whatever its terms have in common. Where they differ by more, few earlier ones know it too late: by a third more, 90
+//! of 100 after two; by twice as much, 87 of 100 after six.
 //!
 //! Valid for transfers of the kind that was observed: where no earlier transfer had many small files, nothing is known
 //! of them, and that is said ([`Missing`]).
@@ -35,9 +39,11 @@ mod alike;
 /// Against what it took.
 mod comparison;
 
-pub use alike::by_alike;
+pub use alike::{BYTES_SPREAD, ENTRIES_SPREAD, by_alike};
 pub use comparison::{Compared, Comparison, Deadline, LeftOut, compare, deadline};
-pub use known::{Knowledge, Known, PRIOR_SPREAD, PRIOR_WEIGHT, Quick, SPREAD_MAX, usual_s};
+pub use known::{
+    Knowledge, Known, PRIOR_SPREAD, PRIOR_WEIGHT, PROBED_SPREAD, Quick, SPREAD_MAX, slow_start_s, usual_s,
+};
 
 /// A part of the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -210,7 +216,9 @@ fn sum(knowledge: &Knowledge, work: &Work) -> std::result::Result<Prediction, Mi
         (Some(known), Some(limit)) if limit <= known.median() => Some(known),
         // What nobody has seen may be slower than the limit, by any factor.
         (None, Some(limit)) if !knowledge.carries(work.bytes, 1.0 / limit) => None,
-        (_, Some(limit)) => Some(Known { mean_ln: limit.ln(), sd_ln: LIMIT_SPREAD, count: 1 }),
+        (_, Some(limit)) => {
+            Some(Known { mean_ln: limit.ln(), sd_ln: LIMIT_SPREAD, count: 1, freedom: PRIOR_WEIGHT })
+        }
         (known, None) => known,
     };
     let entry = knowledge.entry.or_else(|| knowledge.entries_quick.cost(work.entries));
@@ -268,7 +276,7 @@ mod tests {
     use proptest::prelude::*;
 
     pub(super) fn certain(cost: f64) -> Option<Known> {
-        Some(Known { mean_ln: cost.ln(), sd_ln: 1e-6, count: 4 })
+        Some(Known { mean_ln: cost.ln(), sd_ln: 1e-6, count: 4, freedom: 7.0 })
     }
 
     /// 001 Eq 5's form, by hand: 1 s + 10,000 x 1 ms + 10 GB at 1 GB/s + 2 s = 23 s.
@@ -297,7 +305,7 @@ mod tests {
     /// One term is its own log-normal: 95 % lie within e^(1.96 s) of the median.
     #[test]
     fn one_term_has_the_quantiles_of_the_log_normal() {
-        let known = Known { mean_ln: 10f64.ln(), sd_ln: 0.5, count: 3 };
+        let known = Known { mean_ln: 10f64.ln(), sd_ln: 0.5, count: 3, freedom: 6.0 };
         let knowledge =
             Knowledge { start: certain(1e-9), byte: Some(known), end: certain(1e-9), ..Knowledge::default() };
         // So many bytes that the others are nothing.
@@ -367,7 +375,7 @@ mod tests {
     /// By hand: four equal terms are as one that is four times as long.
     #[test]
     fn terms_are_taken_to_be_slow_together() {
-        let known = Some(Known { mean_ln: 0.0, sd_ln: 0.3, count: 3 });
+        let known = Some(Known { mean_ln: 0.0, sd_ln: 0.3, count: 3, freedom: 6.0 });
         let of_four =
             Knowledge { start: known, entry: known, byte: known, end: known, ..Knowledge::default() };
         let told = predict(&of_four, &Work { bytes: 1.0, entries: 1.0, ..Work::default() }).unwrap().unwrap();
@@ -385,7 +393,7 @@ mod tests {
             bytes in 1e7..1e15_f64, entries in 20.0..1e9_f64, more in 1.0..10.0_f64, spread in 0.01..1.0_f64,
             unit in 1e-6..1e6_f64
         ) {
-            let known = |cost: f64| Some(Known { mean_ln: cost.ln(), sd_ln: spread, count: 5 });
+            let known = |cost: f64| Some(Known { mean_ln: cost.ln(), sd_ln: spread, count: 5, freedom: 8.0 });
             let knowledge = Knowledge {
                 start: known(0.1), entry: known(1e-5), byte: known(1e-9), end: known(0.2), ..Knowledge::default()
             };

@@ -197,7 +197,7 @@ impl Results {
                 (_, None) => return Err(odd(number, &"the first line must be `about`")),
             }
         }
-        results.ok_or_else(|| odd(1, &"there is nothing in it"))
+        results.map(Results::without_choice).ok_or_else(|| odd(1, &"there is nothing in it"))
     }
 }
 

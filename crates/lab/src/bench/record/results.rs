@@ -2,7 +2,7 @@
 
 use super::LeftOut;
 use super::about::{About, PathKind};
-use super::sample::Sample;
+use super::sample::{RATE, RATE_WITH_START, Sample};
 use crate::bench::statistics::median;
 
 /// A result file, read.
@@ -19,6 +19,25 @@ pub struct Results {
 }
 
 impl Results {
+    /// The same with all runs of a case in one series. In results of `latency` from before 29 November 2026 a copy
+    /// stood in another series, and had its start in its rate, where the rate without it was above the line or noise.
+    /// So which were left was chosen by their rates: that is undone, and all of them have the rate of the whole copy.
+    #[must_use]
+    pub fn without_choice(mut self) -> Results {
+        if self.about.suite != "latency" {
+            return self;
+        }
+        for sample in &mut self.samples {
+            if let Some(series) = sample.series.strip_suffix(", with the start") {
+                sample.series = series.to_owned();
+            }
+            if sample.measured.remove(RATE_WITH_START).is_some() {
+                sample.measured.remove(RATE);
+            }
+        }
+        self
+    }
+
     /// Whether another program measured it.
     pub fn is_foreign(&self) -> bool {
         matches!(self.about.path, PathKind::Foreign { .. })
@@ -67,7 +86,7 @@ impl Results {
             let fewest = if most < 2 { 0 } else { counts.into_iter().min().unwrap_or(0).min(most) };
             return format!("partial: {} of {wanted}", range(fewest, most));
         }
-        // Also where a case has fewer runs: a copy of `latency` whose start is not known stands in another series.
+        // Also where a case has fewer runs: some were left out.
         if self.has_end {
             return wanted.to_string();
         }

@@ -201,7 +201,7 @@ const FIGURE_MAX: f64 = 1e30;
 
 /// Measured: the rate that is meant, where that is not payload by time.
 pub const RATE: &str = "rate";
-/// Beside it, of copies whose start is not in it: the rate with the start.
+/// Beside it, in older results of `latency`: the rate with the start. See [`super::Results::without_choice`].
 pub const RATE_WITH_START: &str = "whole";
 
 /// Among what is measured over an emulated path: packets that it lost because this machine was too slow for it.

@@ -82,10 +82,26 @@ fn a_result_that_was_cut_off_before_its_end_is_partial_however_many_samples_it_h
     assert_eq!(counted(1, &all[..1]), ("partial: 0 to 1 of 1".into(), "1".into()), "one case of some");
     assert_eq!(counted(3, &[]), ("partial: 0 of 3".into(), "3".into()));
     assert_eq!(counted(2, &all), ("partial: 2 of 2".into(), "2".into()), "what was left out came then");
-    // One of two copies says in its series that its start is not known.
-    let noisy = Sample { series: "default, with the start".into(), ..sample(2, 0.1) };
-    let split = [all[0].clone(), all[1].clone(), noisy, all[3].clone()];
+    // One of two runs stands in a series of its own.
+    let other = Sample { series: "another".into(), ..sample(2, 0.1) };
+    let split = [all[0].clone(), all[1].clone(), other, all[3].clone()];
     assert_eq!(counted(2, &split), ("partial: 1 to 2 of 2".into(), "2".into()), "nothing is missing");
+}
+
+/// Three copies that took as long: of two of them the rate without the start was taken to be known.
+#[test]
+fn older_copies_over_a_distance_are_not_chosen_by_their_rates() {
+    let chosen = |run| sample(run, 0.1).measured(RATE, 5e9, "bit/s").measured(RATE_WITH_START, 4e9, "bit/s");
+    let other = Sample { series: "default, with the start".into(), ..sample(2, 0.1) };
+    let stream = Sample { series: "one TCP stream".into(), ..sample(1, 0.1) }.measured(RATE, 3e9, "bit/s");
+    let lines = [chosen(1), other, chosen(3), stream].map(Line::Sample);
+    let lines = std::iter::once(Line::About(Box::new(about()))).chain(lines);
+    let text: Vec<String> = lines.map(|line| serde_json::to_string(&line).unwrap()).collect();
+    let read = Results::parse(text.join("\n").as_bytes()).unwrap();
+    let cases = read.cases();
+    let rates = |at: usize| cases[at].iter().map(|one| one.shown_rate_bits_per_s()).collect::<Vec<_>>();
+    assert_eq!((cases.len(), rates(0), rates(1)), (2, vec![4e9; 3], vec![3e9]));
+    assert_eq!(cases[0][1].series, "default");
 }
 
 /// Who writes by hand may have copied the last line too; what was to come is in the first.

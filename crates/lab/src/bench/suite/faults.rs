@@ -4,16 +4,20 @@
 //! Each run copies a set, flips one bit in each of some chunks of the copy, and repairs it: in the one series by
 //! removing each damaged file and copying again, in the other by `--check digest`, which finds the chunks by itself.
 //!
-//! The laws count what crosses the path again, and that it is looked at again: whole files that are sent again are read
-//! at the source and digested once more, and who looks for damaged chunks does so with all of them. How long a byte of
-//! that takes the first copy shows.
+//! A repair is a command of its own, which takes its time also where it has nothing to do: it dials, lists both sides,
+//! and by `--check digest` reads all of both. The same command is run once more on the copy when that is sound again.
+//! So the law has three terms beside the first copy (see [`Repair::law_s`]): this command with nothing to do, what
+//! crosses the path again, and what of damaged files is sound and copied into new ones at the destination.
+//!
+//! Not measured: finding the damage by whole files. The suite knows which files it damaged, and removes them.
 
 use super::{
     GBIT, MIB, OVER_A_PATH, Suite, Takes, VERIFIED, Values, bytes, count, encrypted, of_copy, scaled, size,
     testbed_kind, words,
 };
-use crate::bench::network::{PathWish, Testbed};
-use crate::bench::record::Sample;
+use crate::bench::network::{PathWish, Testbed, payload_share};
+use crate::bench::record::{PathKind, Quantity, Sample};
+use crate::bench::statistics::median;
 use crate::bench::{Bench, Prepared, Wishes, timeline};
 use crate::dataset;
 use crate::testbed::spec::TUNED;
@@ -28,7 +32,7 @@ use thalweg_mover::failure::{Failure, FailureKind, Result, counted, of_io};
 use thalweg_mover::model::repair::{Damage, Looks};
 use thalweg_mover::stage::Stage;
 
-pub const SUITE: Suite = Suite {
+pub(super) const SUITE: Suite = Suite {
     name: "faults",
     asks: "what does damage cost: whole files again, or chunks? (001 Eqs 1 and 2, Figs 6 and 7)",
     runs: 3,
@@ -51,6 +55,19 @@ const FILES: u64 = 16;
 const CHUNKS_OF_A_FILE: u64 = 64;
 
 const CHUNK_BYTES_MIN: u64 = 64 << 10;
+
+/// In seconds, the copy before anything was damaged.
+pub const FIRST_COPY: &str = "first_copy";
+/// In seconds, the command that repairs where nothing is damaged; where it finds chunks, predicted under the same name.
+pub const NOTHING: &str = "nothing_to_repair";
+/// In bytes with all headers, what the repair sent; predicted under the same name.
+pub const SENT_AGAIN: &str = "sent_again_on_the_wire";
+/// In bytes, the content of that.
+pub const PAYLOAD_SENT_AGAIN: &str = "payload_sent_again";
+/// Parameter of a sample: the share of all chunks that are damaged.
+pub const DAMAGED_SHARE: &str = "damaged_share";
+/// What is said of series whose law is told for files at once, behind their name.
+pub const BY_FILES_AT_ONCE: &str = ", by files at once";
 
 struct Case {
     share: f64,
@@ -149,17 +166,18 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         let damaged = shape.damaged(case.share, seed.wrapping_add(u64::from(run)));
         let files: BTreeSet<u64> = damaged.iter().map(|number| number / shape.chunks).collect();
         bench.workspace.settle()?;
-        let (mut first_bytes, mut looks) = (0.0, Looks::default());
+        let check = if case.by_chunk { "digest" } else { "evidence" };
+        let (mut first_bytes, mut costs) = (0.0, Costs::default());
         let (workspace, testbed) = (&bench.workspace, &testbed);
         let measure = || {
             let before = testbed.carried()?;
             let first = workspace.copy(Some(&testbed.left), Some(&daemon), &of("evidence", case.at_once))?;
             first_bytes = testbed.carried()?.since(&before).forward_bytes as f64;
-            looks = looks_of(&first.finished);
+            costs = Costs::of(&first.finished);
             let by = if case.by_chunk { "chunks again" } else { "whole files again" };
-            let by_at_once = if case.at_once.is_some() { ", by files at once" } else { "" };
+            let by_at_once = if case.at_once.is_some() { BY_FILES_AT_ONCE } else { "" };
             let mut sample = of_copy(&format!("{by}{by_at_once}"), &first, set.bytes(), set.files);
-            sample = sample.measured("first_copy", first.wall_s, "s");
+            sample = sample.measured(FIRST_COPY, first.wall_s, "s");
             if damaged.is_empty() {
                 return Ok(sample);
             }
@@ -167,83 +185,256 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             if !case.by_chunk {
                 files.iter().try_for_each(|&number| workspace.remove(&copy.join(set.file(number).path)))?;
             }
-            let check = if case.by_chunk { "digest" } else { "evidence" };
             let again = workspace.copy(Some(&testbed.left), Some(&daemon), &of(check, case.at_once))?;
             sample.wall_s += again.wall_s;
             sample.cpu_s = sample.cpu_s.zip(again.cpu_s).map(|(first, again)| first + again);
-            Ok(sample.measured("payload_sent_again", again.number("bytes_received"), "B"))
+            Ok(sample.measured(PAYLOAD_SENT_AGAIN, again.number("bytes_received"), "B"))
         };
         let sample = timeline::beside(workspace, testbed, || super::over(testbed, measure))?;
         super::sound(&copy, &set)?;
+        // Behind what is measured: the line carries nothing of it in the sample, nor in its figures over time.
+        let idle = |check: &str| {
+            bench.workspace.settle()?;
+            let before = testbed.carried()?;
+            let ended = bench.workspace.copy(Some(&testbed.left), Some(&daemon), &of(check, case.at_once))?;
+            Ok::<_, Failure>((ended.wall_s, testbed.carried()?.since(&before).forward_bytes as f64))
+        };
+        let command = idle("evidence")?;
+        let nothing = if case.by_chunk { idle(check)? } else { command };
         bench.workspace.remove(&copy)?;
-        let counts = (damaged.len(), files.len());
-        Ok(Some(with_laws(sample, case, &shape, counts, (first_bytes, &looks), &path)?))
+        let seen = Seen {
+            chunks: damaged.len(),
+            files: files.len(),
+            first_bytes,
+            command_s: command.0,
+            nothing,
+            costs,
+        };
+        Ok(Some(with_laws(sample, case, &shape, &seen, &path)?))
     })
 }
 
-/// What it cost the source of a copy to read a byte, and to digest it; `finished`: its last event. Both are done on
-/// several threads at once.
-fn looks_of(finished: &Value) -> Looks {
-    let rows = finished["stages"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let s_per_byte = |stage: Stage| {
-        let is_it = |row: &&Value| row["stage"] == stage.name() && row["place"] == "source";
-        let row = rows.iter().find(is_it)?;
-        let busy_s = row["busy"].as_f64()? * finished["seconds"].as_f64()?;
-        let bytes = row["bytes"].as_f64().filter(|bytes| *bytes > 0.0)?;
-        Some(busy_s / bytes)
-    };
-    Looks {
-        read_s_per_byte: s_per_byte(Stage::Read).unwrap_or(0.0),
-        check_s_per_byte: s_per_byte(Stage::Digest).unwrap_or(0.0),
+/// What a byte cost the stages of a copy, in seconds. Each works on several threads at once.
+#[derive(Clone, Copy, Default, PartialEq, Debug)]
+struct Costs {
+    looks: Looks,
+    write_s_per_byte: f64,
+}
+
+impl Costs {
+    /// Of a copy with this last event; nothing where that does not tell.
+    fn of(finished: &Value) -> Costs {
+        let rows = finished["stages"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let s_per_byte = |stage: Stage, place: &str| {
+            let is_it = |row: &&Value| row["stage"] == stage.name() && row["place"] == place;
+            let row = rows.iter().find(is_it)?;
+            let busy_s = row["busy"].as_f64()? * finished["seconds"].as_f64()?;
+            let bytes = row["bytes"].as_f64().filter(|bytes| *bytes > 0.0)?;
+            Some(busy_s / bytes)
+        };
+        let looks = Looks {
+            read_s_per_byte: s_per_byte(Stage::Read, "source").unwrap_or(0.0),
+            check_s_per_byte: s_per_byte(Stage::Digest, "source").unwrap_or(0.0),
+        };
+        Costs { looks, write_s_per_byte: s_per_byte(Stage::Write, "destination").unwrap_or(0.0) }
+    }
+
+    fn rebuilt_s_per_byte(&self) -> f64 {
+        self.looks.read_s_per_byte + self.looks.check_s_per_byte + self.write_s_per_byte
     }
 }
 
-/// Counts of damage, what was sent again on the wire, and what 001 Eqs 1 and 2 say, with what is looked at again.
-fn with_laws(
-    sample: Sample,
-    case: &Case,
-    shape: &Shape,
-    (chunks, files): (usize, usize),
-    (first_bytes, looks): (f64, &Looks),
-    path: &PathWish,
-) -> Result<Sample> {
+/// What a run saw beside its sample.
+struct Seen {
+    /// Damaged ones.
+    chunks: usize,
+    /// Files that have any.
+    files: usize,
+    /// What the first copy sent, with all headers.
+    first_bytes: f64,
+    /// A command that looks at evidence and finds nothing to do.
+    command_s: f64,
+    /// The command that repairs, where nothing is damaged: seconds, and bytes with all headers.
+    nothing: (f64, f64),
+    costs: Costs,
+}
+
+/// What a law of a copy that is damaged and repaired counts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Repair {
+    /// The copy itself, in seconds.
+    pub first_s: f64,
+    /// The command that repairs, where it has nothing to do, in seconds.
+    pub nothing_s: f64,
+    /// Content that crosses the path again, in bytes.
+    pub again_bytes: f64,
+    /// What the way carries of it after a start, in bits a second; positive.
+    pub rate_bits_per_s: f64,
+    /// Copying what is sound of damaged files into new ones, in seconds; 0 where whole files are sent.
+    pub rebuilt_s: f64,
+}
+
+impl Repair {
+    /// Seconds of copy and repair: `T = first + nothing + again / R + rebuilt`. The third term is what 001 Eq 1 has
+    /// more with damage than without; of a repair by a command of its own it leaves out the second and the fourth.
+    pub fn law_s(&self) -> f64 {
+        self.first_s + self.nothing_s + self.again_bytes * 8.0 / self.rate_bits_per_s + self.rebuilt_s
+    }
+}
+
+/// Counts of damage, what was sent again on the wire, and what the laws say of it.
+fn with_laws(sample: Sample, case: &Case, shape: &Shape, seen: &Seen, path: &PathWish) -> Result<Sample> {
     let forward = sample.measured["bytes_forward_on_the_wire"].value().unwrap_or(0.0);
-    let failures = if case.by_chunk { chunks } else { files } as f64;
+    let failures = if case.by_chunk { seen.chunks } else { seen.files } as f64;
     let damage = Damage { files: shape.files as f64, file_bytes: shape.file_bytes() as f64, failures };
     let failed = |error: thalweg_mover::model::ModelError| {
         Failure::new(FailureKind::Usage, "ask what damage costs", error.to_string())
     };
-    let line = path.payload_bits_per_s();
-    // What the whole way carries without damage, as this very run saw it (R_e2e).
-    let first_s = sample.measured["first_copy"].value().unwrap_or(0.0);
-    let seen = sample.bytes as f64 * 8.0 / first_s;
-    let law_s = match case.by_chunk {
-        true => damage.time_by_chunk_with_looks_s(shape.chunk_bytes as f64, seen, looks),
-        false => damage.time_with_looks_s(seen, looks),
-    };
+    let (all_bytes, line) = (sample.bytes as f64, path.payload_bits_per_s());
+    let first_s = sample.measured[FIRST_COPY].value().unwrap_or(0.0);
+    // What the way carries once it runs (R_e2e): as this very run saw it, and no more than the line.
+    let moving_s = (first_s - seen.command_s).max(all_bytes * 8.0 / line);
+    let rate_bits_per_s = all_bytes * 8.0 / moving_s;
     let again_bytes = if case.by_chunk { shape.chunk_bytes } else { shape.file_bytes() } as f64 * failures;
+    let rebuilt_bytes = if case.by_chunk { seen.files as f64 * damage.file_bytes - again_bytes } else { 0.0 };
+    let rebuilt_s = rebuilt_bytes * seen.costs.rebuilt_s_per_byte();
+    let (nothing_s, nothing_bytes) = seen.nothing;
+    let repair = Repair { first_s, nothing_s, again_bytes, rate_bits_per_s, rebuilt_s };
     let rate = sample.rate_bits_per_s();
-    let effective = sample.bytes as f64 * 8.0 / law_s.map_err(failed)?;
     let sample = match case.at_once {
         Some(at_once) => sample.with("concurrency", count(at_once as f64)),
         None => sample,
     };
-    let sample = sample
-        .with("damaged_share", count(case.share))
+    let mut sample = sample
+        .with(DAMAGED_SHARE, count(case.share))
         .with("chunk_size", bytes(shape.chunk_bytes))
-        .measured("damaged_chunks", chunks as f64, "1")
-        .measured("damaged_files", files as f64, "1")
-        .measured("sent_again_on_the_wire", forward - first_bytes, "B")
+        .measured("damaged_chunks", seen.chunks as f64, "1")
+        .measured("damaged_files", seen.files as f64, "1")
+        .measured(SENT_AGAIN, forward - seen.first_bytes, "B")
+        .measured(NOTHING, nothing_s, "s")
         .measured("rate", rate, "bit/s");
+    if case.by_chunk {
+        // All is looked at: the law of a set without damage, less that of one where nobody looks.
+        let sound = Damage { failures: 0.0, ..damage };
+        let chunk_bytes = shape.chunk_bytes as f64;
+        let with_looks_s = sound.time_by_chunk_with_looks_s(chunk_bytes, rate_bits_per_s, &seen.costs.looks);
+        let looks_s = with_looks_s.map_err(failed)? - sound.time_s(rate_bits_per_s).map_err(failed)?;
+        sample = sample.predicted(NOTHING, seen.command_s + looks_s, "s");
+    }
     // Without damage the laws would only be compared with what they were given.
-    Ok(match chunks {
+    Ok(match seen.chunks {
         0 => sample,
-        _ => sample.predicted("sent_again_on_the_wire", again_bytes, "B").predicted(
-            "rate",
-            effective.min(line),
-            "bit/s",
-        ),
+        // Headers and what a queue drops are as many for a byte as in the first copy.
+        _ => sample
+            .predicted(SENT_AGAIN, nothing_bytes + again_bytes * seen.first_bytes / all_bytes, "B")
+            .predicted("rate", all_bytes * 8.0 / repair.law_s(), "bit/s"),
     })
+}
+
+/// How the copies of a series, damaged and repaired, compare with their law.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Judged {
+    /// The command that repairs, where nothing is damaged, in seconds: the median.
+    pub nothing_s: f64,
+    /// Whether that was measured, in each run. In results from before it is what the repair of the least damage took
+    /// more than its content takes on the line; that damage then says nothing of the law.
+    pub is_measured: bool,
+    /// The rate over that of the law: the median at the share of damage at which that is the least.
+    pub rate_least: f64,
+    /// What was sent again over what the law counts of it: the largest of these medians.
+    pub sent_again_most: f64,
+}
+
+impl Judged {
+    /// Of the samples of one series over this path, those with damage; `None` where there are none with a law.
+    pub fn of(samples: &[&Sample], path: &PathKind) -> Option<Judged> {
+        let share = |sample: &Sample| sample.parameter(DAMAGED_SHARE).unwrap_or(0.0);
+        let mut damaged: Vec<&Sample> =
+            samples.iter().copied().filter(|sample| share(sample) > 0.0).collect();
+        damaged.sort_by(|a, b| share(a).total_cmp(&share(b)));
+        let number = |sample: &Sample, name: &str| sample.measured.get(name).and_then(Quantity::value);
+        let law = |sample: &Sample, name: &str| sample.predicted.get(name).and_then(Quantity::value);
+        let nothing: Vec<f64> = damaged.iter().filter_map(|sample| number(sample, NOTHING)).collect();
+        let is_measured = !damaged.is_empty() && nothing.len() == damaged.len();
+        let by_share = damaged.chunk_by(|a, b| share(a) == share(b));
+        let (nothing_s, laws) = if is_measured {
+            let of = |sample: &&Sample| {
+                let rate = sample.rate_bits_per_s() / law(sample, "rate")?;
+                Some((rate, number(sample, SENT_AGAIN)? / law(sample, SENT_AGAIN)?))
+            };
+            let laws = by_share.map(|samples| samples.iter().filter_map(of).collect::<Vec<_>>());
+            (median(&nothing), laws.collect::<Vec<_>>())
+        } else {
+            let mut by_share = by_share;
+            let line = line_bits_per_s(path)?;
+            let least: Vec<Beside> =
+                by_share.next()?.iter().filter_map(|sample| Beside::of(sample, line)).collect();
+            if least.is_empty() {
+                return None;
+            }
+            let middle = |of: fn(&Beside) -> f64| median(&least.iter().map(of).collect::<Vec<_>>());
+            let (more_s, more_bytes) = (middle(|one| one.more_s), middle(|one| one.more_bytes));
+            let of = |sample: &&Sample| Some(Beside::of(sample, line)?.with_nothing(more_s, more_bytes));
+            let laws = by_share.map(|samples| samples.iter().filter_map(of).collect::<Vec<_>>());
+            (more_s, laws.collect::<Vec<_>>())
+        };
+        let medians = |of: fn(&(f64, f64)) -> f64| {
+            let known = laws.iter().filter(|laws| !laws.is_empty());
+            known.map(|laws| median(&laws.iter().map(of).collect::<Vec<_>>())).collect::<Vec<_>>()
+        };
+        Some(Judged {
+            nothing_s,
+            is_measured,
+            rate_least: medians(|law| law.0).into_iter().reduce(f64::min)?,
+            sent_again_most: medians(|law| law.1).into_iter().reduce(f64::max)?,
+        })
+    }
+}
+
+/// A copy and its repair, beside what their content takes.
+struct Beside {
+    repair: Repair,
+    wall_s: f64,
+    /// What the repair took more than its content does on the line.
+    more_s: f64,
+    sent_again: f64,
+    /// Its content, with as much for headers and for what a queue drops as the first copy had.
+    content_bytes: f64,
+    /// What it sent more than that.
+    more_bytes: f64,
+}
+
+impl Beside {
+    fn of(sample: &Sample, rate_bits_per_s: f64) -> Option<Beside> {
+        let number = |name: &str| sample.measured.get(name).and_then(Quantity::value);
+        let (first_s, again_bytes) = (number(FIRST_COPY)?, number(PAYLOAD_SENT_AGAIN)?);
+        let (sent_again, all_sent) = (number(SENT_AGAIN)?, number("bytes_forward_on_the_wire")?);
+        let content_bytes = again_bytes * (all_sent - sent_again) / sample.bytes as f64;
+        let repair = Repair { first_s, nothing_s: 0.0, again_bytes, rate_bits_per_s, rebuilt_s: 0.0 };
+        Some(Beside {
+            wall_s: sample.wall_s,
+            more_s: sample.wall_s - repair.law_s(),
+            sent_again,
+            content_bytes,
+            more_bytes: sent_again - content_bytes,
+            repair,
+        })
+    }
+
+    /// Its rate and what it sent again over what the law says of them.
+    fn with_nothing(&self, nothing_s: f64, nothing_bytes: f64) -> (f64, f64) {
+        let law_s = Repair { nothing_s, ..self.repair }.law_s();
+        (law_s / self.wall_s, self.sent_again / (nothing_bytes + self.content_bytes))
+    }
+}
+
+fn line_bits_per_s(path: &PathKind) -> Option<f64> {
+    match path {
+        PathKind::Testbed { rate_bits_per_s, mtu_bytes, .. } => {
+            Some((*rate_bits_per_s)? as f64 * payload_share(*mtu_bytes))
+        }
+        _ => None,
+    }
 }
 
 /// Flips a bit in the middle of each of these chunks, and leaves the times as they were.
@@ -279,47 +470,91 @@ mod tests {
     }
 
     #[test]
-    fn what_a_byte_costs_to_look_at_is_what_the_source_was_busy_with_it() {
+    fn what_a_byte_costs_is_what_the_stages_of_the_first_copy_were_busy_with_it() {
         let row = |stage: &str, place: &str, busy: f64, bytes: u64| {
             let mut row = json!({"stage": stage, "place": place, "busy": busy});
             row["bytes"] = bytes.into();
             row
         };
         let (there, read) = (row("read", "destination", 0.9, 1000), row("read", "source", 0.2, 1000));
-        let stages = [there, read, row("digest", "source", 0.1, 1000)];
-        let looks = looks_of(&json!({"seconds": 2.0, "stages": stages}));
-        assert!(
-            (looks.read_s_per_byte - 4e-4).abs() < 1e-12 && (looks.check_s_per_byte - 2e-4).abs() < 1e-12
-        );
+        let (digest, write) = (row("digest", "source", 0.1, 1000), row("write", "destination", 0.05, 1000));
+        let costs = Costs::of(&json!({"seconds": 2.0, "stages": [there, read, digest, write]}));
+        let is_near = |one: f64, other: f64| (one / other - 1.0).abs() < 1e-9;
+        assert!(is_near(costs.looks.read_s_per_byte, 4e-4) && is_near(costs.looks.check_s_per_byte, 2e-4));
+        assert!(is_near(costs.write_s_per_byte, 1e-4) && is_near(costs.rebuilt_s_per_byte(), 7e-4));
         // What is not told costs nothing.
         let none = [row("read", "source", 0.5, 0)];
-        assert_eq!(looks_of(&json!({"seconds": 2.0, "stages": none})), Looks::default());
-        assert_eq!(looks_of(&json!({"event": "finished"})), Looks::default());
+        assert_eq!(Costs::of(&json!({"seconds": 2.0, "stages": none})), Costs::default());
+        assert_eq!(Costs::of(&json!({"event": "finished"})), Costs::default());
     }
 
-    /// 64 MiB of which a tenth of the chunks are damaged, in all files.
+    /// 64 MiB in a second, of which a fifth is the command; 102 chunks of a tenth of it, in all files, are damaged.
     #[test]
-    fn the_laws_that_are_drawn_count_what_is_looked_at_again() {
+    fn the_laws_that_are_drawn_count_the_command_that_repairs_and_what_it_sends_and_rebuilds() {
         let shape = Shape { files: 16, chunk_bytes: 65_536, chunks: 64 };
         let rtt = Duration::from_millis(6);
         let path = PathWish { rtt, rate_bits_per_s: GBIT, loss: 0.0, mtu_bytes: 1500 };
         let bytes = shape.files * shape.file_bytes();
+        let all = bytes as f64;
         let sample = Sample { bytes, wall_s: 2.0, ..Sample::default() };
-        let sample = sample.measured("first_copy", 1.0, "s").measured("bytes_forward_on_the_wire", 0.0, "B");
-        let law = |by_chunk: bool, looks: &Looks| {
+        let sample = sample.measured(FIRST_COPY, 1.0, "s").measured("bytes_forward_on_the_wire", 0.0, "B");
+        let looks = Looks { read_s_per_byte: 0.1 / all, check_s_per_byte: 0.05 / all };
+        let costs = Costs { looks, write_s_per_byte: 0.05 / all };
+        let told = |by_chunk: bool, nothing_s: f64, chunks: usize| {
             let case = Case { share: 0.1, by_chunk, at_once: None };
-            let told = with_laws(sample.clone(), &case, &shape, (102, 16), (0.0, looks), &path).unwrap();
-            told.predicted["rate"].value().unwrap()
+            let nothing = (nothing_s, 1000.0);
+            let files = chunks.min(16);
+            let seen = Seen { chunks, files, first_bytes: all * 1.05, command_s: 0.2, nothing, costs };
+            with_laws(sample.clone(), &case, &shape, &seen, &path).unwrap()
         };
-        let a_second = 0.5 / bytes as f64;
-        let looks = Looks { read_s_per_byte: a_second, check_s_per_byte: a_second };
-        let rate = bytes as f64 * 8.0;
+        let law = |sample: &Sample, name: &str| sample.predicted[name].value().unwrap();
         let is_near = |one: f64, other: f64| (one / other - 1.0).abs() < 1e-9;
-        // Once, all of it again, and a second to look at that.
-        assert!(
-            is_near(law(false, &looks), rate / 3.0) && is_near(law(false, &Looks::default()), rate / 2.0)
-        );
-        assert!(is_near(law(true, &looks), rate / (2.0 + 102.0 / 1024.0)));
+        // By whole files: once, the command, and all of it again in the 0.8 s that the first copy moved.
+        let whole = told(false, 0.2, 102);
+        assert!(is_near(law(&whole, "rate"), all * 8.0 / (1.0 + 0.2 + 0.8)));
+        assert!(is_near(law(&whole, SENT_AGAIN), 1000.0 + all * 1.05));
+        assert!(!whole.predicted.contains_key(NOTHING), "it looks at no content");
+        // By chunks: a tenth of that is sent, and nine tenths are rebuilt, at 0.2 s for all.
+        let (again, chunks) = (102.0 / 1024.0, told(true, 0.4, 102));
+        assert!(is_near(law(&chunks, "rate"), all * 8.0 / (1.0 + 0.4 + 0.8 * again + 0.2 * (1.0 - again))));
+        assert!(is_near(law(&chunks, SENT_AGAIN), 1000.0 + all * again * 1.05));
+        assert!(is_near(law(&chunks, NOTHING), 0.2 + 0.15) && chunks.measured[NOTHING].value() == Some(0.4));
+        // Without damage only the search has a law.
+        let sound = told(true, 0.4, 0);
+        assert_eq!(sound.predicted.keys().collect::<Vec<_>>(), [NOTHING]);
+    }
+
+    /// Over a line of 100 MB of payload a second: a copy of 100 MB in 1.1 s, and a repair that takes 0.2 s and sends 1
+    /// MB where it has nothing to do.
+    #[test]
+    fn what_a_repair_takes_with_nothing_to_do_is_found_in_results_that_did_not_measure_it() {
+        let rate_bits_per_s = (8e8 / payload_share(1500)).round() as u64;
+        let (rtt_s, loss) = (Some(0.006), Some(0.0));
+        let path = PathKind::Testbed { rtt_s, rate_bits_per_s: Some(rate_bits_per_s), loss, mtu_bytes: 1500 };
+        let of = |share: f64, slower: f64| {
+            let again = 1e8 * share;
+            let wall_s = (1.1 + 0.2 + share) * slower;
+            let sent = 1e6 + again * 1.04;
+            let sample = Sample { bytes: 100_000_000, wall_s, ..Sample::default() };
+            let sample = sample.with(DAMAGED_SHARE, count(share)).measured(FIRST_COPY, 1.1, "s");
+            let sample = sample.measured(PAYLOAD_SENT_AGAIN, again, "B").measured(SENT_AGAIN, sent, "B");
+            sample.measured("bytes_forward_on_the_wire", 1.04e8 + sent, "B")
+        };
+        let is_near = |one: f64, other: f64| (one / other - 1.0).abs() < 1e-6;
+        let judged = |samples: &[Sample]| Judged::of(&samples.iter().collect::<Vec<_>>(), &path);
+        let fits = judged(&[of(0.01, 1.0), of(0.05, 1.0), of(0.1, 1.25)]).unwrap();
+        assert!(!fits.is_measured && is_near(fits.nothing_s, 0.2), "{fits:?}");
+        assert!(is_near(fits.rate_least, 0.8) && is_near(fits.sent_again_most, 1.0), "{fits:?}");
+        // Of one share alone nothing is left to be judged, and without damage there is no law.
+        assert_eq!((judged(&[of(0.01, 1.0)]), judged(&[of(0.0, 1.0)])), (None, None));
+        // Where it was measured the laws of the samples count, at each share.
+        let with_law = |share: f64, law_s: f64| {
+            let sample = of(share, 1.0).measured(NOTHING, 0.3, "s");
+            sample.predicted("rate", 8e8 / law_s, "bit/s").predicted(SENT_AGAIN, 1e6, "B")
+        };
+        let told = judged(&[with_law(0.01, 1.179), with_law(0.1, 1.4)]).unwrap();
+        assert!(told.is_measured && told.nothing_s == 0.3, "{told:?}");
+        assert!(is_near(told.rate_least, 0.9) && is_near(told.sent_again_most, 11.4), "{told:?}");
     }
 
     #[test]

@@ -54,7 +54,7 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {
     let (path, counts) = (path(bench.wishes), counts(bench.wishes.files_max()));
-    sets::measure(bench, &counts, &path, |turn| {
+    sets::measure(bench, &[(CONCURRENCY, counts)], &path, |turn| {
         turn.workspace.settle()?;
         let at_once = CONCURRENCY.to_string();
         let mut line = words(&["cp", "--no-tune", "--concurrency", &at_once, "--streams", &at_once]);

@@ -43,7 +43,7 @@ impl Set {
     }
 }
 
-/// In what the data are other than in 001. `counts`: one or more, the fewest first.
+/// In what the data are other than in 001. `counts`: one or more, rising.
 pub(super) fn changes(counts: &[u64], at_once: &str, budget_bytes: u64) -> Vec<Scaled> {
     let all = size(budget_bytes);
     vec![
@@ -64,6 +64,8 @@ pub(super) struct Turn<'a> {
     pub testbed: &'a Testbed,
     pub daemon: &'a Daemon,
     pub files: u64,
+    /// So many of them at once.
+    pub at_once: u64,
     pub spec: DatasetSpec,
     /// Where its files are.
     pub source: PathBuf,
@@ -78,30 +80,43 @@ impl Turn<'_> {
     }
 }
 
-/// Makes all sets, and has `one` measure each in its turn, with a daemon at the far end of the path.
+/// Makes all sets, and has `one` measure each in its turn, with a daemon at the far end of the path. `counts`: numbers
+/// of files, one or more, for each number of them at once.
 ///
 /// # Errors
 /// If the sets find no room, or there is no testbed to be had; the first of `one`.
 pub(super) fn measure(
     bench: &mut Bench<'_>,
-    counts: &[u64],
+    counts: &[(u64, Vec<u64>)],
     path: &PathWish,
     mut one: impl FnMut(&Turn<'_>) -> Result<Sample>,
 ) -> Result<()> {
     let (budget_bytes, seed) = (bench.budget_bytes(), bench.wishes.seed());
-    let sets = Set::all(counts, budget_bytes);
+    let of = |(at_once, counts): &(u64, Vec<u64>)| {
+        let at_once = *at_once;
+        Set::all(counts, budget_bytes).into_iter().map(move |set| (at_once, set))
+    };
+    let cases: Vec<(u64, Set)> = counts.iter().flat_map(of).collect();
+    // The same files for each number at once.
+    let mut sets: Vec<Set> = Vec::new();
+    for (_, set) in &cases {
+        if !sets.contains(set) {
+            sets.push(*set);
+        }
+    }
     bench.workspace.needs(sets.iter().map(|set| set.bytes).sum::<u64>() + budget_bytes)?;
     for set in &sets {
         dataset::make(&bench.workspace.path(&set.name()), &set.spec(seed))?;
     }
     let testbed = Testbed::up(&bench.workspace, bench.suite.name, path, TUNED)?;
     let daemon = bench.workspace.daemon(Some(&testbed.right))?;
-    bench.take_turns(sets, |bench, _, set| {
+    bench.take_turns(cases, |bench, _, (at_once, set)| {
         let sample = one(&Turn {
             workspace: &bench.workspace,
             testbed: &testbed,
             daemon: &daemon,
             files: set.files,
+            at_once: *at_once,
             spec: set.spec(seed),
             source: bench.workspace.path(&set.name()),
             has_all: set.bytes == budget_bytes,

@@ -12,12 +12,22 @@ pub struct Known {
     pub sd_ln: f64,
     /// Observations.
     pub count: usize,
+    /// Degrees of freedom that `sd_ln` has; not asked of what nobody observed (a count of 0).
+    pub freedom: f64,
 }
 
 /// Observations that the prior counts for.
 pub const PRIOR_WEIGHT: f64 = 4.0;
 /// Standard deviation of the logarithm before anything is known of it: times differ by a third from run to run.
 pub const PRIOR_SPREAD: f64 = 0.3;
+/// By how much what a copy costs differs from what a probe of its way found, as a standard deviation of the logarithm:
+/// over the ways of `thalweg bench predict`, whose mean errors have this root mean square. What a probe finds is the
+/// same from one to the next; it is the way that it knows too well or too little. Measured: docs/measurements.md.
+pub const PROBED_SPREAD: f64 = 0.43;
+/// So many ways that is of: the degrees of freedom that it has, as its mean is taken to be nothing.
+const PROBED_WAYS: f64 = 6.0;
+/// What a stream may have under way before the first answer: ten segments (RFC 6928).
+const INITIAL_WINDOW_BYTES: f64 = 14_600.0;
 /// The most that costs of one way are taken to differ by, as a standard deviation of the logarithm: one in six more
 /// than four times the median. What was further apart was of another kind, and a log-normal as wide as that has a mean
 /// that no transfer ever takes.
@@ -37,16 +47,28 @@ impl Known {
         let n = count as f64;
         let mean_ln = logs.iter().sum::<f64>() / n;
         let squares: f64 = logs.iter().map(|log| (log - mean_ln).powi(2)).sum();
-        let variance = (PRIOR_WEIGHT * PRIOR_SPREAD.powi(2) + squares) / (PRIOR_WEIGHT + n - 1.0);
+        let freedom = PRIOR_WEIGHT + n - 1.0;
+        let variance = (PRIOR_WEIGHT * PRIOR_SPREAD.powi(2) + squares) / freedom;
         let sd_ln = (variance * (1.0 + 1.0 / n)).sqrt().min(SPREAD_MAX);
-        Some(Known { mean_ln, sd_ln, count })
+        Some(Known { mean_ln, sd_ln, count, freedom })
     }
 
     /// One that was measured once, with the spread that it showed as a standard deviation of the logarithm.
     pub fn measured(cost: f64, spread: f64) -> Known {
         // By it and the next one.
         let sd_ln = (spread.max(PRIOR_SPREAD) * std::f64::consts::SQRT_2).min(SPREAD_MAX);
-        Known { mean_ln: cost.max(FLOOR_S).ln(), sd_ln, count: 1 }
+        Known { mean_ln: cost.max(FLOOR_S).ln(), sd_ln, count: 1, freedom: PRIOR_WEIGHT }
+    }
+
+    /// What a probe found of it, with the spread that it showed as a standard deviation of the logarithm.
+    pub fn probed(cost: f64, spread: f64) -> Known {
+        let sd_ln = PROBED_SPREAD.max(spread * std::f64::consts::SQRT_2).min(SPREAD_MAX);
+        Known { mean_ln: cost.max(FLOOR_S).ln(), sd_ln, count: 1, freedom: PROBED_WAYS }
+    }
+
+    /// The same where each costs so much more, in seconds; 0 or more.
+    fn and(self, more_s: f64) -> Known {
+        Known { mean_ln: (self.median() + more_s).ln(), ..self }
     }
 
     /// The median, in seconds.
@@ -56,7 +78,7 @@ impl Known {
 
     /// Degrees of freedom that [`Known::sd_ln`] has; what nobody observed is as it was said to be.
     pub(super) fn freedom(&self) -> f64 {
-        if self.count == 0 { f64::INFINITY } else { PRIOR_WEIGHT + self.count as f64 - 1.0 }
+        if self.count == 0 { f64::INFINITY } else { self.freedom }
     }
 }
 
@@ -107,15 +129,32 @@ pub fn usual_s(rtt_s: f64) -> [f64; 2] {
     [0.1, 0.5].map(|seconds| seconds + 4.0 * rtt_s)
 }
 
+/// What the first bytes of a transfer take longer than at the full rate, in seconds, as TCP has to find that out:
+/// `rtt (log2(W / W_0) - 1)`, and at least 0. What is under way doubles in each round trip, from an initial window
+/// `W_0` (RFC 6928) up to `W`, which fills the path (rate x rtt), or is all of the content if that is less. What came
+/// meanwhile is one window. Valid of one stream without loss; of more it is less by `rtt log2(streams)`.
+/// `bytes_per_s`: positive.
+pub fn slow_start_s(bytes_per_s: f64, bytes: f64, rtt_s: f64) -> f64 {
+    let window_bytes = (bytes_per_s * rtt_s).min(bytes).max(INITIAL_WINDOW_BYTES);
+    rtt_s * ((window_bytes / INITIAL_WINDOW_BYTES).log2() - 1.0).max(0.0)
+}
+
 impl Knowledge {
-    /// The same, with a start and an end as they are usual where no transfer has shown them; each by a factor of four
-    /// or five either way (95 %).
+    /// The same, with a start and an end as they are usual where no transfer has shown them, each by a factor of four
+    /// or five either way (95 %); and where none has, what is known of a byte is a rate to which slow start comes.
     #[must_use]
-    pub fn completed(self, rtt_s: f64) -> Knowledge {
+    pub fn completed(self, rtt_s: f64, work: &Work) -> Knowledge {
         const UNKNOWN: f64 = 0.55;
         let [start, end] =
             usual_s(rtt_s).map(|seconds| Some(Known { count: 0, ..Known::measured(seconds, UNKNOWN) }));
-        Knowledge { start: self.start.or(start), end: self.end.or(end), ..self }
+        let byte = match self.byte {
+            Some(byte) if self.start.is_none() && work.bytes > 0.0 => {
+                let slow_s = slow_start_s(1.0 / byte.median(), work.bytes, rtt_s);
+                Some(byte.and(slow_s / work.bytes))
+            }
+            byte => byte,
+        };
+        Knowledge { start: self.start.or(start), end: self.end.or(end), byte, ..self }
     }
 
     /// Whether the rate of such bytes is known: it was seen, or their rate limit was kept up to before.
@@ -146,5 +185,39 @@ mod tests {
         // Bounded, whatever was observed.
         assert_eq!(Known::of(&[1e-15, 1.0]).unwrap().sd_ln, SPREAD_MAX);
         assert_eq!(Known::measured(1.0, 1e9).sd_ln, SPREAD_MAX);
+    }
+
+    /// What it showed of itself counts where that is more than what probes are known to be off by.
+    #[test]
+    fn a_probe_is_as_unsure_as_probes_were_seen_to_be_or_as_it_was_itself() {
+        let even = Known::probed(2.0, 0.01);
+        assert!(is_near(even.sd_ln, PROBED_SPREAD, 1e-9) && is_near(even.median(), 2.0, 1e-9));
+        assert_eq!((even.count, even.freedom()), (1, PROBED_WAYS));
+        assert!(is_near(Known::probed(2.0, 0.5).sd_ln, 0.5 * 2f64.sqrt(), 1e-9));
+        assert_eq!(Known::probed(1.0, 1e9).sd_ln, SPREAD_MAX);
+    }
+
+    /// By hand: 1 Gbit/s over 50 ms is 6.25 MB under way, 428 initial windows or 8.74 doublings.
+    #[test]
+    fn slow_start_costs_a_round_trip_for_each_doubling_but_one() {
+        assert!(is_near(slow_start_s(1.25e8, 1e9, 0.05), 0.05 * 7.742, 1e-3));
+        // Less content than fills the path: 1 MB is 6.1 doublings.
+        assert!(is_near(slow_start_s(1.25e8, 1e6, 0.05), 0.05 * 5.098, 1e-3));
+        for nothing in
+            [slow_start_s(1.25e8, 1e9, 0.0), slow_start_s(1e6, 1e9, 0.01), slow_start_s(1e9, 0.0, 1.0)]
+        {
+            assert_eq!(nothing, 0.0);
+        }
+    }
+
+    #[test]
+    fn slow_start_is_added_to_a_rate_that_no_transfer_has_shown_and_to_no_other() {
+        let work = Work { bytes: 1e9, ..Work::default() };
+        let probed = Knowledge { byte: Some(Known::probed(8e-9, 0.1)), ..Knowledge::default() };
+        let byte_s = |knowledge: Knowledge| knowledge.completed(0.05, &work).byte.unwrap().median();
+        assert!(is_near(byte_s(probed), 8e-9 + slow_start_s(1.25e8, 1e9, 0.05) / 1e9, 1e-9));
+        let seen = Knowledge { start: Known::of(&[0.2]), byte: Known::of(&[8e-9]), ..probed };
+        assert!(is_near(byte_s(seen), 8e-9, 1e-9));
+        assert_eq!(probed.completed(0.05, &Work::default()).byte, probed.byte);
     }
 }
