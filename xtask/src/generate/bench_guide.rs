@@ -1,5 +1,6 @@
 //! The table of docs/guide/bench.md: what each suite found here, from the committed results of `thalweg bench`.
 
+use crate::bench::stale;
 use crate::bench::tell::{self, Goal};
 use crate::generate::results;
 use anyhow::Result;
@@ -74,7 +75,8 @@ fn source(results: &Results, path: &Path) -> String {
     let cost = results.path_cpu_s_per_gb();
     let cost = cost.map(|cost| format!("; the path itself {} CPU-s/GB", number(cost))).unwrap_or_default();
     let void = results.void().map(|void| format!("; {void}")).unwrap_or_default();
-    format!("{runs}, [{name}](../../{}), {date}{commit}{weak}{void}{cost}", path.display())
+    let stale = tell::stale_behind(stale::difference(results));
+    format!("{runs}, [{name}](../../{}), {date}{commit}{weak}{stale}{void}{cost}", path.display())
 }
 
 /// By this share of what was measured the window law may be off, in the median.

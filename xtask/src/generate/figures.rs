@@ -1,7 +1,8 @@
 //! docs/figures: the papers' figures repeated with this program, drawn from the results of `thalweg bench` in
 //! `bench/results`.
 
-use crate::bench::tell;
+use crate::bench::suite::SUITES;
+use crate::bench::{record, stale, tell};
 use crate::generate::{bench_guide, results};
 use anyhow::{Result, bail};
 use std::collections::BTreeMap;
@@ -67,7 +68,7 @@ const HEAD: &str = "\
 Drawn by `thalweg plot` from the result files in [bench/results](../../bench/results): raw samples, with the command \
 that repeats them. How to read them, and what the papers say wrongly: [docs/guide/report.md](../guide/report.md). Timings are \
 of one shared machine with two cores; the emulated path runs on the same cores. Which result is *weak*, and why, stands \
-beside it, as in [docs/performance.md](../performance.md).
+beside it, as in [docs/performance.md](../performance.md); so does which is *stale*.
 ";
 
 /// Pages and drawings, by their path.
@@ -104,14 +105,27 @@ pub fn files() -> Result<BTreeMap<PathBuf, Vec<u8>>> {
         }
         let _ = writeln!(
             page,
-            "\nResult: [{0}](../../{0}){1}{2}.",
+            "\nResult: [{0}](../../{0}){1}{2}{3}.",
             path.display(),
             tell::commit(about),
-            tell::weak_behind(about)
+            tell::weak_behind(about),
+            tell::stale_behind(differs(suite, results)),
         );
     }
     files.insert(Path::new(DIRECTORY).join("README.md"), page.into_bytes());
     Ok(files)
+}
+
+/// The first thing in which a result differs from what its suite would give today.
+fn differs(suite: &str, results: &Results) -> Option<String> {
+    // Of those that a chore measures there are figures too.
+    match SUITES.iter().find(|chore| chore.name == suite) {
+        Some(chore) => {
+            let Results { about, samples, left_out, .. } = results.clone();
+            chore.difference(&record::Results { about, samples, left_out })
+        }
+        None => stale::difference(results),
+    }
 }
 
 /// The result of a suite; of several, near and far, the one with the plainest name.
@@ -138,6 +152,37 @@ mod tests {
         let section = page.split("\n## ").find(|section| section.starts_with("congest\n")).unwrap();
         assert!(section.contains("Scheduled starts are cold here"), "{section}");
         assert!(page.contains("\n## slots\n"), "where the link leads");
+    }
+
+    #[test]
+    fn a_stale_result_says_beside_its_figures_what_differs() {
+        let files = files().unwrap();
+        let page = String::from_utf8(files[&Path::new(DIRECTORY).join("README.md")].clone()).unwrap();
+        for (suite, _) in SHOWN {
+            let committed = results::all().unwrap();
+            let Some((path, results)) = plainest(&committed, suite) else { continue };
+            let path = path.display().to_string();
+            let is_it = |line: &&str| line.starts_with("Result: ") && line.contains(&path);
+            let line = page.lines().find(is_it).unwrap();
+            match differs(suite, results) {
+                Some(why) => assert!(line.contains(&format!("; stale: {why}")), "{line}"),
+                None => assert!(!line.contains("; stale: "), "{line}"),
+            }
+        }
+    }
+
+    /// One that lost a part of itself is seen, whichever it is.
+    #[test]
+    fn a_committed_result_without_one_of_its_series_is_stale() {
+        let told = ["order", "slots", "storage", "frames", "path"];
+        let committed = results::all().unwrap();
+        let of_them = |results: &Results| told.contains(&results.about.suite.as_str());
+        for (path, mut results) in committed.into_iter().filter(|(_, results)| of_them(results)) {
+            let first = results.samples[0].series.clone();
+            results.samples.retain(|sample| sample.series != first);
+            let why = stale::difference(&results).unwrap_or_default();
+            assert!(why.starts_with("lacks "), "{}: {why}", path.display());
+        }
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub const SUITE: Suite = Suite {
     budget_bytes: 640 * MIB,
     takes: Takes { rtt: Values::Many, loss: Values::Many, ..OVER_A_PATH },
     prepare,
+    needs: super::a_testbed,
+    plan: super::untold,
     run,
 };
 
@@ -175,7 +177,6 @@ fn path(wishes: &Wishes) -> PathWish {
 }
 
 fn prepare(wishes: &Wishes) -> Result<Prepared> {
-    Testbed::check()?;
     let (path, rtts) = (path(wishes), rtts(wishes));
     let each_ms: Vec<String> = rtts.iter().map(|rtt| (rtt.as_secs_f64() * 1e3).to_string()).collect();
     Ok(Prepared {

@@ -19,6 +19,8 @@ pub const SUITE: Suite = Suite {
     budget_bytes: 256 * MIB,
     takes: Takes { max_files: Values::One, ..OVER_A_PATH },
     prepare,
+    needs: super::a_testbed,
+    plan: super::untold,
     run,
 };
 
@@ -91,7 +93,6 @@ fn set(wishes: &Wishes) -> DatasetSpec {
 }
 
 fn prepare(wishes: &Wishes) -> Result<Prepared> {
-    Testbed::check()?;
     let (path, set) = (path(wishes), set(wishes));
     Ok(Prepared {
         path: testbed_kind(&path),

@@ -34,6 +34,8 @@ pub const SUITE: Suite = Suite {
         ..OVER_A_PATH
     },
     prepare,
+    needs: super::a_testbed,
+    plan: super::untold,
     run,
 };
 
@@ -128,7 +130,6 @@ fn cases(path: &PathWish) -> Vec<Case> {
 
 fn prepare(wishes: &Wishes) -> Result<Prepared> {
     seconds(wishes)?;
-    Testbed::check()?;
     let (data_bytes, path) = load(wishes);
     if path.rate_bits_per_s > 100 * GBIT {
         let cause = "a --budget of more than 2 GB would need a line of more than 100 Gbit/s";

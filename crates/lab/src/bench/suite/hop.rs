@@ -23,6 +23,8 @@ pub const SUITE: Suite = Suite {
     budget_bytes: 256 * MIB,
     takes: OVER_A_PATH,
     prepare,
+    needs: super::a_testbed,
+    plan: super::untold,
     run,
 };
 
@@ -58,7 +60,6 @@ fn set(wishes: &Wishes) -> DatasetSpec {
 }
 
 fn prepare(wishes: &Wishes) -> Result<Prepared> {
-    Testbed::check()?;
     let path = path(wishes);
     Ok(Prepared {
         path: testbed_kind(&path),

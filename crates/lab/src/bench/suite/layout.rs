@@ -18,6 +18,8 @@ pub const SUITE: Suite = Suite {
     budget_bytes: 64 * MIB,
     takes: ON_THIS_MACHINE,
     prepare,
+    needs: super::nothing,
+    plan: super::untold,
     run,
 };
 

@@ -26,6 +26,8 @@ pub const SUITE: Suite = Suite {
         ..OVER_A_PATH
     },
     prepare,
+    needs: super::a_testbed,
+    plan: super::untold,
     run,
 };
 
@@ -81,7 +83,6 @@ fn law(case: &Case, path: &PathWish) -> Result<f64> {
 }
 
 fn prepare(wishes: &Wishes) -> Result<Prepared> {
-    Testbed::check()?;
     let rate = rate(wishes);
     Ok(Prepared {
         path: PathKind::Testbed {

@@ -13,7 +13,7 @@
 use super::{
     MIB, OVER_A_PATH, Suite, Takes, VERIFIED, Values, count, encrypted, scaled, sets, testbed_kind, words,
 };
-use crate::bench::network::{Host, PathWish, Testbed};
+use crate::bench::network::{Host, PathWish};
 use crate::bench::record::{Quantity, Sample};
 use crate::bench::workspace::{Daemon, Workspace};
 use crate::bench::{Bench, Prepared, Wishes, stopped};
@@ -37,6 +37,8 @@ pub const SUITE: Suite = Suite {
     budget_bytes: 64 * MIB,
     takes: Takes { max_files: Values::One, ..OVER_A_PATH },
     prepare,
+    needs: super::a_testbed,
+    plan: super::untold,
     run,
 };
 
@@ -77,7 +79,6 @@ fn check_bits_per_s(path: &PathWish) -> f64 {
 }
 
 fn prepare(wishes: &Wishes) -> Result<Prepared> {
-    Testbed::check()?;
     let (path, counts) = (path(wishes), counts(wishes.files_max()));
     let check = Unit::BitsPerS.show(check_bits_per_s(&path));
     let mut changes = sets::changes(&counts, "one at a time", SUITE.budget_bytes(wishes));
