@@ -515,6 +515,32 @@ fn a_testbed_stands_in_a_directory_of_any_length_and_can_be_removed_from_within(
     assert_eq!(thalweg(&["list"]), "");
 }
 
+/// Headers of IP and ICMP are 28 bytes. One that is a byte too long is refused where it is sent, as it may not be taken
+/// apart.
+#[test]
+fn an_mtu_that_was_asked_for_holds_to_the_byte() {
+    let Some(testbed) = Testbed::up("mtu", &[]) else { return };
+    for mtu in [1400, 9000] {
+        assert!(testbed.do_it("down", &[]).status.success());
+        let words = mtu.to_string();
+        let up = testbed.do_it("up", &["--rtt", "2ms", "--mtu", &words]);
+        assert!(up.status.success(), "{up:?}");
+        for (from, to) in [("left", "right"), ("right", "left")] {
+            let ping = |bytes: u32| {
+                let bytes = bytes.to_string();
+                let line = [from, "ping", "-n", "-c", "3", "-i", "0.2", "-M", "do", "-s", &bytes, to];
+                testbed.do_it("run", &line)
+            };
+            let (whole, longer) = (ping(mtu - 28), ping(mtu - 27));
+            assert!(whole.status.success(), "{mtu}, {from}: {whole:?}");
+            assert!(!longer.status.success(), "{mtu}, {from}: {longer:?}");
+            let told = [longer.stdout, longer.stderr].concat();
+            let told = String::from_utf8_lossy(&told);
+            assert!(told.contains("too long") && told.contains(&words), "{mtu}, {from}: {told}");
+        }
+    }
+}
+
 /// One in the foreground of its user, and two that were left to run, of which one has a session of its own, as a daemon
 /// has. No command of ours is run meanwhile.
 #[test]
