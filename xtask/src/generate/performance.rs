@@ -23,6 +23,7 @@ pub fn page() -> Result<String> {
     }
     sections += &streaming::sections()?;
     sections += &bottlenecks::section()?;
+    sections += &bottlenecks::probe_section()?;
     sections += &entries::section()?;
     Ok(format!("{HEAD}{}{sections}", summary(&sections)))
 }
