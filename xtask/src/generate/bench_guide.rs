@@ -9,6 +9,7 @@ use std::path::Path;
 use thalweg_lab::bench::record::{Quantity, Results, Sample};
 use thalweg_lab::bench::statistics::{Interval, median, median_interval};
 use thalweg_lab::bench::suite::{BEGINS, CARRIED, FITTED, LONG, REQUESTS_EACH, SLOTS, predict};
+use thalweg_lab::bench::table;
 use thalweg_lab::plot::unit::{Unit, number};
 use thalweg_lab::report::FilesFit;
 
@@ -325,7 +326,12 @@ fn disk(results: &Results) -> Option<String> {
         let (series, rate, others) = (&best.sample.series, best.told(), not_apart(&rated));
         Some(format!("{series}: at best {rate}, {size} at depth {depth}, {others}"))
     };
-    let said: Vec<String> = ["read", "write"].into_iter().filter_map(best).collect();
+    let mut said: Vec<String> = ["read", "write"].into_iter().filter_map(best).collect();
+    said.extend(table::storage_rules(results).iter().map(|rule| {
+        let target = Unit::BitsPerS.show(rule.target_bits_per_s);
+        let (direction, hold, ways) = (rule.direction, rule.hold.len(), rule.ways);
+        format!("{direction}, storage rule at {target}: held by {hold} of {ways} ways past the page cache")
+    }));
     (!said.is_empty()).then(|| said.join("; "))
 }
 

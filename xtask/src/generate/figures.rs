@@ -8,7 +8,9 @@ use anyhow::{Result, bail};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use thalweg_lab::bench::record::Results;
+use thalweg_lab::bench::record::{Quantity, Results, Sample};
+use thalweg_lab::bench::table;
+use thalweg_lab::plot::unit::Unit;
 use thalweg_lab::plot::{Figure, WIDTH, svg};
 use thalweg_lab::report::{figures, sentence};
 
@@ -90,6 +92,9 @@ pub fn files() -> Result<BTreeMap<PathBuf, Vec<u8>>> {
         {
             let _ = writeln!(page, "\n{told}");
         }
+        for told in table::storage_rules(results).iter().map(rule) {
+            let _ = writeln!(page, "\n{told}");
+        }
         let all = figures(std::slice::from_ref(results));
         for wanted in *shown {
             let is_it = |figure: &&Figure| match wanted.strip_suffix('*') {
@@ -114,6 +119,38 @@ pub fn files() -> Result<BTreeMap<PathBuf, Vec<u8>>> {
     }
     files.insert(Path::new(DIRECTORY).join("README.md"), page.into_bytes());
     Ok(files)
+}
+
+/// Which ways of asking a disk hold the storage rule, by order and size, with the depths at which they do.
+fn rule(rule: &table::StorageRule<'_>) -> String {
+    let target = Unit::BitsPerS.show(rule.target_bits_per_s);
+    let mut out = format!(
+        "Storage rule (000 section III-D), {}: {} of {} ways past the page cache have {target} and answer in time \
+         ([docs/guide/bench.md](../guide/bench.md)).",
+        rule.direction,
+        rule.hold.len(),
+        rule.ways
+    );
+    let word =
+        |sample: &Sample, name: &str| sample.parameters.get(name).and_then(Quantity::word).map(str::to_owned);
+    // By size as a number, which is whole.
+    let mut depths: BTreeMap<(Vec<String>, u64), Vec<f64>> = BTreeMap::new();
+    for sample in &rule.hold {
+        let way = ["order", "space"].iter().filter_map(|name| word(sample, name)).collect();
+        let bytes = sample.parameter("request_size").unwrap_or_default() as u64;
+        depths.entry((way, bytes)).or_default().extend(sample.parameter("depth"));
+    }
+    if depths.is_empty() {
+        return out;
+    }
+    out += "\n\n| way | request | depths |\n|---|---|---|\n";
+    for ((way, bytes), mut depths) in depths {
+        depths.sort_by(f64::total_cmp);
+        let depths: Vec<String> = depths.iter().map(f64::to_string).collect();
+        let (way, size) = (way.join(", space "), Unit::Bytes.show(bytes as f64));
+        let _ = writeln!(out, "| {way} | {size} | {} |", depths.join(", "));
+    }
+    out.trim_end().to_owned()
 }
 
 /// The first thing in which a result differs from what its suite would give today.
@@ -152,6 +189,36 @@ mod tests {
         let section = page.split("\n## ").find(|section| section.starts_with("congest\n")).unwrap();
         assert!(section.contains("Scheduled starts are cold here"), "{section}");
         assert!(page.contains("\n## slots\n"), "where the link leads");
+    }
+
+    #[test]
+    fn which_ways_hold_the_storage_rule_stands_beside_what_was_measured_of_the_disk() {
+        let way = |depth: f64, space: &str| {
+            Sample::default()
+                .with("order", "sequential".into())
+                .with("space", space.into())
+                .with("request_size", Quantity::number(1_048_576.0, "B"))
+                .with("depth", Quantity::number(depth, "1"))
+        };
+        let ways = [way(16.0, "reserved before"), way(4.0, "reserved before"), way(4.0, "as it comes")];
+        let held = table::StorageRule {
+            direction: "write",
+            target_bits_per_s: 8e9,
+            ways: 30,
+            hold: ways.iter().collect(),
+        };
+        let told = rule(&held);
+        assert!(told.contains("write: 3 of 30 ways past the page cache have 8 Gbit/s"), "{told}");
+        assert!(told.ends_with("| sequential, space reserved before | 1 MiB | 4, 16 |"), "{told}");
+        assert!(told.contains("| sequential, space as it comes | 1 MiB | 4 |\n"), "{told}");
+        assert!(!rule(&table::StorageRule { hold: Vec::new(), ..held }).contains('|'));
+        let files = files().unwrap();
+        let page = String::from_utf8(files[&Path::new(DIRECTORY).join("README.md")].clone()).unwrap();
+        for (_, results) in results::all().unwrap() {
+            for told in table::storage_rules(&results).iter().map(rule) {
+                assert!(page.contains(&told), "{told}");
+            }
+        }
     }
 
     #[test]
