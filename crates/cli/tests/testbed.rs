@@ -520,7 +520,7 @@ fn a_testbed_stands_in_a_directory_of_any_length_and_can_be_removed_from_within(
 #[test]
 fn an_mtu_that_was_asked_for_holds_to_the_byte() {
     let Some(testbed) = Testbed::up("mtu", &[]) else { return };
-    for mtu in [1400, 9000] {
+    for mtu in [1400_u32, 9000] {
         assert!(testbed.do_it("down", &[]).status.success());
         let words = mtu.to_string();
         let up = testbed.do_it("up", &["--rtt", "2ms", "--mtu", &words]);

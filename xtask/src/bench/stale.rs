@@ -29,7 +29,7 @@ fn wishes(command: &str) -> Option<Result<Wishes, String>> {
     if words[0] != "thalweg" {
         return None;
     }
-    let line = match Line::try_parse_from(&words[at..]) {
+    let line = match Line::try_parse_from(words[at..].iter().copied()) {
         Ok(line) => line,
         // What is wrong stands in its first line; the others show how it is used.
         Err(error) => return Some(Err(error.to_string().lines().next().unwrap_or_default().to_owned())),
