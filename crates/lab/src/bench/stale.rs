@@ -157,7 +157,20 @@ mod tests {
                 assert_eq!(difference(&fresh(suite, &wishes), &wishes), None, "{}", suite.name);
             }
         }
-        for name in ["order", "slots", "storage", "frames", "path"] {
+        let told = [
+            "order",
+            "slots",
+            "storage",
+            "frames",
+            "path",
+            "streams",
+            "concurrency",
+            "congest",
+            "hop",
+            "layout",
+            "cca",
+        ];
+        for name in told {
             assert!(!of(name).2.samples.is_empty(), "{name}");
         }
     }
