@@ -5,6 +5,7 @@ use clap::Parser;
 use thalweg_cli::args::bench::{BenchCommand, RunArgs};
 use thalweg_lab::bench::record::Results;
 use thalweg_lab::bench::{Wishes, stale};
+use thalweg_mover::link::ssh::split_words;
 
 /// A command line from `bench` on.
 #[derive(Parser)]
@@ -13,8 +14,8 @@ struct Line {
     command: BenchCommand,
 }
 
-/// The first thing in which a result differs from what its suite would give today, in words; nothing where nothing does,
-/// or where it was not made by `thalweg bench`.
+/// The first thing in which a result differs from what its suite would give today, in words; nothing where nothing
+/// does, or where it was not made by `thalweg bench`.
 pub fn difference(results: &Results) -> Option<String> {
     match wishes(&results.about.command)? {
         Ok(wishes) => stale::difference(results, &wishes),
@@ -24,12 +25,15 @@ pub fn difference(results: &Results) -> Option<String> {
 
 /// What such a command line asks for; none of another command, why not of one that is not understood.
 fn wishes(command: &str) -> Option<Result<Wishes, String>> {
-    let words: Vec<&str> = command.split_whitespace().collect();
-    let at = words.iter().position(|word| *word == "bench")?;
-    if words[0] != "thalweg" {
+    if !command.starts_with("thalweg ") {
         return None;
     }
-    let line = match Line::try_parse_from(words[at..].iter().copied()) {
+    let words = match split_words(command.as_bytes()) {
+        Ok(words) => words,
+        Err(why) => return Some(Err(why.to_owned())),
+    };
+    let at = words.iter().position(|word| word.as_os_str() == "bench")?;
+    let line = match Line::try_parse_from(&words[at..]) {
         Ok(line) => line,
         // What is wrong stands in its first line; the others show how it is used.
         Err(error) => return Some(Err(error.to_string().lines().next().unwrap_or_default().to_owned())),
@@ -66,6 +70,8 @@ mod tests {
         let asked = of("thalweg bench sweep bulk --rtt 10ms,50ms --budget 512MiB --rate 2Gbit/s").unwrap();
         assert_eq!(asked.rtts, [10, 50].map(Duration::from_millis));
         assert_eq!((asked.budget_bytes, asked.rate_bits_per_s), (Some(512 << 20), Some(2_000_000_000)));
+        let quoted = of("thalweg bench files --out 'a file.jsonl' --budget 1GiB").unwrap();
+        assert_eq!(quoted.budget_bytes, Some(1 << 30));
         assert!(of("cargo xtask bench --suite large").is_none() && of("").is_none());
         let odd = wishes("thalweg bench order --folklore 3").unwrap().unwrap_err();
         assert!(odd.contains("--folklore"), "{odd}");

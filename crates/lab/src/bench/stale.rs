@@ -6,8 +6,8 @@
 //!    what was made smaller than the source has it.
 //! 3. The first thing that differs is told.
 //!
-//! What a result says it left out is not missing. Of what was made smaller only that is compared which both name: to say
-//! more of the same run is no other run. What a suite does between two samples (an algorithm, a default of the program)
+//! What a result says it left out is not missing. Of what was made smaller only that is compared which both name: to
+//! say more of the same run is no other run. What a suite does between two samples (an algorithm, a default of the program)
 //! is not seen here: a result names its commit for that.
 
 use super::Wishes;
@@ -87,8 +87,8 @@ fn is_alike(one: &Quantity, other: &Quantity) -> bool {
     }
 }
 
-/// The first of these parameters whose value none of the others has, in words; all of them where it is their combination
-/// that none has.
+/// The first of these parameters whose value none of the others has, in words; all of them where it is their
+/// combination that none has.
 fn apart(parameters: &Parameters, others: &[&Parameters]) -> String {
     let is_new = |(name, value): &(&String, &Quantity)| {
         !others.iter().any(|other| other.get(*name).is_some_and(|other| is_alike(value, other)))

@@ -290,8 +290,8 @@ fn by_parameters(a: &Sample, b: &Sample) -> std::cmp::Ordering {
     orders.find(|order| *order != Equal).unwrap_or(Equal)
 }
 
-/// How the storage rule of 000 section III-D is kept in one direction: which ways of asking past the page cache have the
-/// rate that was wanted and answer in time.
+/// How the storage rule of 000 section III-D is kept in one direction: which ways of asking past the page cache have
+/// the rate that was wanted and answer in time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StorageRule<'a> {
     /// `read` or `write`.

@@ -28,8 +28,8 @@ pub struct Published {
     pub bits_per_s: f64,
     /// Paper and place; of what stands in no paper that is here, who published it.
     pub source: &'static str,
-    /// It is of then: when it was measured or planned for; of what providers say, and of a page without a date, when 000
-    /// looked.
+    /// It is of then: when it was measured or planned for; of what providers say, and of a page without a date, when
+    /// 000 looked.
     pub year: u16,
 }
 
@@ -120,8 +120,8 @@ mod tests {
         assert_eq!(clouds, tables);
     }
 
-    /// In Gbit/s: 480 of the APS; 200 GB/s and more than 1 TB/s of LCLS-II, reduced 2 and 4; 40 to 100 Gbit/s of FRIB; 40
-    /// TB/s and about 1 GB/s of an experiment at the LHC.
+    /// 480 Gbit/s of the APS; 200 GB/s and more than 1 TB/s of LCLS-II, reduced 2 and 4; 40 to 100 Gbit/s of FRIB;
+    /// 40 TB/s and about 1 GB/s of an experiment at the LHC.
     #[test]
     fn what_instruments_make_is_what_003_says() {
         let made = PUBLISHED.iter().filter(|one| one.kind == Kind::Instrument);
