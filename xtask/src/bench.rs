@@ -53,6 +53,8 @@ pub mod suite;
 
 pub mod tell;
 
+pub mod stale;
+
 use record::Log;
 use suite::{SUITES, Suite};
 use workspace::Workspace;

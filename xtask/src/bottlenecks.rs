@@ -17,7 +17,7 @@ use scenarios::{Before, Scenario, Throttle};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 mod scenarios;
 
@@ -47,8 +47,9 @@ pub struct Args {
     /// Fewer named with a factor that is right are a failure
     #[arg(long, value_name = "PERCENT", default_value_t = CLOSE_AT_LEAST)]
     close_at_least: usize,
-    /// What was found, as JSON lines. bench/results/bottlenecks.jsonl is shown in docs/performance.md
-    #[arg(long, value_name = "FILE", conflicts_with = "probe")]
+    /// What was found, as JSON lines. bench/results/bottlenecks.jsonl is shown in docs/performance.md, and of probes
+    /// bench/results/bottlenecks-probe.jsonl
+    #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
 
@@ -56,6 +57,8 @@ pub struct Args {
 const CLOSE: f64 = 0.2;
 /// The section of docs/performance.md is made of this result.
 const NAME: &str = "bottlenecks";
+/// The same of probes: rows of another kind.
+const PROBES: &str = "bottlenecks-probe";
 /// Named truly, of a hundred: 19 of 20.
 const NAMED_AT_LEAST: usize = 95;
 /// Named with a factor that is right, of a hundred: as many.
@@ -103,7 +106,11 @@ pub fn run(args: &Args) -> Result<()> {
     let thalweg = args.program.clone().map_or_else(cargo::build_release, Ok)?;
     let testbed = args.testbed.as_ref().unwrap_or(&thalweg);
     // How busy the machine was before.
-    let about = record::about(NAME, &repeat(args))?;
+    let name = if args.probe { PROBES } else { NAME };
+    if let Some(out) = &args.out {
+        fits(out, name)?;
+    }
+    let about = record::about(name, &repeat(args))?;
     let Some(rig) = Rig::new(&thalweg, testbed)? else { return Ok(()) };
     let has_testbed = rig.has_testbed();
     let mut rows = Vec::new();
@@ -116,7 +123,7 @@ pub fn run(args: &Args) -> Result<()> {
             let both = [scenario.narrow.clone(), scenario.beside.clone()].concat();
             if args.probe {
                 let Some(stage) = stage_of(scenario) else { continue };
-                rows.push(json!({"named": probe(&rig, scenario, &both, stage)?}));
+                rows.push(probe(&rig, scenario, &both, stage)?);
                 continue;
             }
             let narrow = rig.run(scenario, &both, Deed::Copy)?;
@@ -140,6 +147,9 @@ pub fn run(args: &Args) -> Result<()> {
     let tally = Tally::of(&rows);
     if args.probe {
         eprintln!("{} of {} named", tally.named, tally.runs);
+        if let Some(path) = &args.out {
+            rows::write(path, &about, &rows)?;
+        }
         return tally.judge(args.at_least, 0);
     }
     eprintln!(
@@ -164,7 +174,16 @@ fn is_far(scenario: &Scenario) -> bool {
 /// The command that repeats it.
 fn repeat(args: &Args) -> String {
     let only = if args.only.is_empty() { String::new() } else { format!(" --only {}", args.only) };
-    format!("cargo xtask bottlenecks --rounds {}{only}", args.rounds)
+    let probe = if args.probe { " --probe" } else { "" };
+    format!("cargo xtask bottlenecks{probe} --rounds {}{only}", args.rounds)
+}
+
+/// Refuses a file that has the name of the other kind's: a page would be made of rows that it does not know.
+fn fits(out: &Path, name: &str) -> Result<()> {
+    let is = |other: &str| out.file_stem().is_some_and(|stem| stem == other);
+    let other = if name == NAME { PROBES } else { NAME };
+    ensure!(!is(other), "{} is for results of the other kind: name {name}.jsonl", out.display());
+    Ok(())
 }
 
 /// What `why` said of a bottleneck, held against what was made, and against the seconds with it and without.
@@ -256,6 +275,53 @@ fn told(rows: &[Value], list: &[&str]) -> String {
     out
 }
 
+/// The section of probes: of a result, or how to have one.
+///
+/// # Errors
+/// If the result is none.
+pub fn probe_section() -> Result<String> {
+    let Some(rows) = Rows::read(PROBES)? else {
+        let command =
+            format!("cargo xtask bottlenecks --probe --rounds 3 --out bench/results/{PROBES}.jsonl");
+        return Ok(format!("{}Not measured yet: `{command}`.\n", probe_head()));
+    };
+    Ok(format!("{}{}\n{}\n", probe_head(), probes_told(&rows.rows), rows.origin(&["bottleneck"])))
+}
+
+fn probe_head() -> String {
+    format!(
+        "\n## Whether a probe names the narrowest stage\n\nDoes `thalweg probe` name the stage of a bottleneck that was made \
+         on purpose, before anything is copied? The bottlenecks are those above, but for what only a copy has or shows. Goal: \
+         {NAMED_AT_LEAST} % are named.\n\n"
+    )
+}
+
+fn probes_told(rows: &[Value]) -> String {
+    let tally = Tally::of(rows);
+    let share = tally.share(tally.named);
+    let verdict = Goal::AtLeast(NAMED_AT_LEAST as f64).verdict(share);
+    let (runs, named) = (tally.runs, tally.named);
+    let mut out = format!("Of {runs} probes {named} named it, {} % ({verdict}).\n\n", number(share));
+    out += "| bottleneck | stage | named | named instead | seconds |\n|---|---|---|---|---|\n";
+    let mut seen = BTreeSet::new();
+    let names = rows.iter().filter_map(|row| row["bottleneck"].as_str());
+    for name in names.filter(|name| seen.insert(*name)) {
+        let of: Vec<Value> = rows.iter().filter(|row| row["bottleneck"] == name).cloned().collect();
+        let others = of.iter().filter(|row| row["named"] != true).filter_map(|row| row["found"].as_str());
+        let others: BTreeSet<&str> = others.collect();
+        let seconds: Vec<f64> = of.iter().filter_map(|row| row["seconds"].as_f64()).collect();
+        let Tally { runs, named, .. } = Tally::of(&of);
+        let _ = writeln!(
+            out,
+            "| {name} | {} | {named} of {runs} | {} | {} |",
+            of[0]["stage"].as_str().unwrap_or("-"),
+            others.into_iter().collect::<Vec<_>>().join(", "),
+            shown(&seconds)
+        );
+    }
+    out
+}
+
 /// The stage that a probe is to name; `None` for what only a copy can show.
 fn stage_of(scenario: &Scenario) -> Option<&'static str> {
     let is_of_the_copy = |throttle: &Throttle| {
@@ -279,21 +345,22 @@ fn stage_of(scenario: &Scenario) -> Option<&'static str> {
     })
 }
 
-fn probe(rig: &Rig, scenario: &Scenario, throttles: &[Throttle], stage: &str) -> Result<bool> {
+/// What a probe said, with all of it on stdout.
+fn probe(rig: &Rig, scenario: &Scenario, throttles: &[Throttle], stage: &str) -> Result<Value> {
     let answer = rig.run(scenario, throttles, Deed::Probe)?;
     let found = answer.why["narrowest"].as_str().unwrap_or("-");
     let is_named = found == stage;
-    println!(
-        "{}",
-        json!({
-            "bottleneck": scenario.name, "stage": stage, "found": found, "named": is_named,
-            "seconds": answer.seconds, "probe": answer.why,
-        })
-    );
+    let row = json!({
+        "bottleneck": scenario.name, "stage": stage, "found": found, "named": is_named,
+        "decided_by": answer.why["decided_by"], "seconds": answer.seconds,
+    });
+    let mut whole = row.clone();
+    whole["probe"] = answer.why.clone();
+    println!("{whole}");
     let by = answer.why["decided_by"].as_str().unwrap_or("-");
     let word = if is_named { "named " } else { "MISSED" };
     eprintln!("{word} {:28} {found:20} by {by}, {:.1} s", scenario.name, answer.seconds);
-    Ok(is_named)
+    Ok(row)
 }
 
 #[cfg(test)]
@@ -342,6 +409,35 @@ mod tests {
         assert!(page.contains("| a disk | 2 of 2 | 1 of 2 | 4.00 [4.00–4.00] |"), "{page}");
         assert!(page.ends_with("\n\nNot measured yet: a long way, lossy; a queue.\n"), "{page}");
         assert!(!told(&rows, &["a disk", "a link"]).contains("Not measured"));
+    }
+
+    #[test]
+    fn the_page_says_how_often_a_probe_was_right_and_what_it_named_instead() {
+        let row = |name: &str, stage: &str, found: &str| {
+            let named = stage == found;
+            json!({"bottleneck": name, "stage": stage, "found": found, "named": named, "seconds": 2.0})
+        };
+        let rows = [
+            row("a disk", "source-storage", "source-storage"),
+            row("a disk", "source-storage", "network"),
+            row("a link", "network", "network"),
+        ];
+        let told = probes_told(&rows);
+        assert!(
+            told.starts_with("Of 3 probes 2 named it, 66.7 % (at least 95: **missed by 29.8 %**)."),
+            "{told}"
+        );
+        assert!(told.contains("| a disk | source-storage | 1 of 2 | network | 2.00 [2.00–2.00] |"), "{told}");
+        assert!(told.contains("| a link | network | 1 of 1 |  | 2.00 |"), "{told}");
+        assert!(probe_section().unwrap().starts_with("\n## Whether a probe names"));
+    }
+
+    #[test]
+    fn rows_of_probes_are_not_written_over_those_of_copies() {
+        assert!(fits(Path::new("bench/results/bottlenecks.jsonl"), PROBES).is_err());
+        assert!(fits(Path::new("bench/results/bottlenecks-probe.jsonl"), NAME).is_err());
+        assert!(fits(Path::new("bench/results/bottlenecks-probe.jsonl"), PROBES).is_ok());
+        assert!(fits(Path::new("x.jsonl"), NAME).is_ok());
     }
 
     #[test]

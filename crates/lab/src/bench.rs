@@ -18,6 +18,9 @@ pub mod statistics;
 // A result file as a table.
 pub mod table;
 
+// Whether a result is one that its suite would give today.
+pub mod stale;
+
 // Other programs' results, as samples.
 pub mod import;
 
@@ -152,6 +155,7 @@ pub struct Bench<'a> {
 pub fn run(suite: &Suite, wishes: &Wishes, out: &Path, hear: &mut dyn FnMut(&str)) -> Result<Results> {
     suite.check(wishes)?;
     let prepared = (suite.prepare)(wishes)?;
+    (suite.needs)(wishes)?;
     // `congest` has both ends of a thousand connections at its worst; what cannot be raised is met with an error there.
     let _ = thalweg_sys::process::raise_open_files();
     let about = About {
@@ -320,6 +324,8 @@ mod tests {
                 let path = record::PathKind::Loopback;
                 Ok(Prepared { path, encryption, verification, changes: Vec::new() })
             },
+            needs: |_| Ok(()),
+            plan: |_| Vec::new(),
             run: |bench| {
                 bench.log.sample(Sample { wall_s: 1.0, ..Sample::default() }).unwrap();
                 // No file takes its place any more.

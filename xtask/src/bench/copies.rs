@@ -54,6 +54,11 @@ enum Runner {
     Bare(PathBuf),
 }
 
+/// How a result says that a tool did not run in a scenario.
+pub fn left_out((scenario, tool): (&str, &str)) -> String {
+    format!("{tool} ({scenario})")
+}
+
 /// The tools of these names that `--tool` lets through.
 ///
 /// # Errors
@@ -79,7 +84,7 @@ pub fn compete(
     let (servers, missing) = Servers::start(&bench.workspace, export, tools)?;
     let mut left_out = HashSet::new();
     for (tool, why) in missing {
-        bench.log.left_out(&format!("{} ({})", tool.name, scenario.name), &why)?;
+        bench.log.left_out(&self::left_out((scenario.name.as_str(), tool.name)), &why)?;
         left_out.insert(tool.name);
     }
     let mut runners: Vec<Runner> = tools.iter().map(|tool| Runner::Tool(tool)).collect();
@@ -117,7 +122,8 @@ pub fn compete(
             (Ok(times), _) => times,
             (Err(error), Runner::Tool(tool)) if !tool.is_ours() => {
                 left_out.insert(tool.name);
-                return log.left_out(&format!("{} ({})", tool.name, scenario.name), &format!("{error:#}"));
+                let what = self::left_out((scenario.name.as_str(), tool.name));
+                return log.left_out(&what, &format!("{error:#}"));
             }
             (Err(error), _) => return Err(error),
         };

@@ -1,7 +1,7 @@
 //! The suites: one file for each question, with what is run and how it is told.
 
-use crate::bench::Bench;
 use crate::bench::record::Results;
+use crate::bench::{Bench, copies};
 use anyhow::Result;
 use thalweg_lab::bench::MTU_BYTES;
 use thalweg_lab::bench::record::PathKind;
@@ -46,8 +46,37 @@ pub struct Suite {
     pub runs: usize,
     /// Over which path it runs.
     pub path: fn() -> PathKind,
+    /// Scenario and tool of each row that a whole run has; none where a suite does not say.
+    pub rows: fn() -> Vec<Row>,
     pub run: fn(&mut Bench<'_>) -> Result<()>,
     pub tell: fn(&Results) -> Result<String>,
+}
+
+/// Scenario and tool.
+pub type Row = (&'static str, &'static str);
+
+impl Suite {
+    /// The first row that a result lacks, or that the suite has no more, in words: then it is not what the suite would
+    /// give today. What it says it left out is not missing.
+    pub fn difference(&self, results: &Results) -> Option<String> {
+        let rows = (self.rows)();
+        if rows.is_empty() {
+            return None;
+        }
+        let has = |(scenario, tool): Row| results.tools(scenario).contains(&tool);
+        let is_left_out = |row: Row| results.left_out.iter().any(|line| line.what == copies::left_out(row));
+        if let Some((scenario, tool)) = rows.iter().find(|row| !has(**row) && !is_left_out(**row)) {
+            return Some(format!("lacks {tool} in `{scenario}`"));
+        }
+        for scenario in results.scenarios() {
+            for tool in results.tools(scenario) {
+                if !rows.contains(&(scenario, tool)) {
+                    return Some(format!("has {tool} in `{scenario}`, as the suite has not any more"));
+                }
+            }
+        }
+        None
+    }
 }
 
 /// Without an emulated path.

@@ -38,6 +38,19 @@ impl Goal {
 /// What a line begins with that says why a result is to be taken with care.
 pub const WEAK: &str = "**Weak:** ";
 
+/// What a line begins with that says that a result is not what its suite would give today.
+pub const STALE: &str = "**Stale:** ";
+
+/// That line, with the first thing that differs; nothing where nothing does.
+pub fn staleness(difference: Option<String>) -> Option<String> {
+    difference.map(|difference| format!("{STALE}{difference}."))
+}
+
+/// The same, as it is put behind something else.
+pub fn stale_behind(difference: Option<String>) -> String {
+    difference.map(|difference| format!("; stale: {difference}")).unwrap_or_default()
+}
+
 /// Counted runs below which a result is weak: of two nobody knows which is the odd one.
 pub const RUNS_MIN: usize = 3;
 

@@ -1,5 +1,6 @@
 //! The table of docs/guide/bench.md: what each suite found here, from the committed results of `thalweg bench`.
 
+use crate::bench::stale;
 use crate::bench::tell::{self, Goal};
 use crate::generate::results;
 use anyhow::Result;
@@ -8,6 +9,7 @@ use std::path::Path;
 use thalweg_lab::bench::record::{Quantity, Results, Sample};
 use thalweg_lab::bench::statistics::{Interval, median, median_interval};
 use thalweg_lab::bench::suite::{BEGINS, CARRIED, FITTED, LONG, REQUESTS_EACH, SLOTS, faults, predict};
+use thalweg_lab::bench::table;
 use thalweg_lab::plot::unit::{Unit, number};
 use thalweg_lab::report::FilesFit;
 
@@ -74,7 +76,8 @@ fn source(results: &Results, path: &Path) -> String {
     let cost = results.path_cpu_s_per_gb();
     let cost = cost.map(|cost| format!("; the path itself {} CPU-s/GB", number(cost))).unwrap_or_default();
     let void = results.void().map(|void| format!("; {void}")).unwrap_or_default();
-    format!("{runs}, [{name}](../../{}), {date}{commit}{weak}{void}{cost}", path.display())
+    let stale = tell::stale_behind(stale::difference(results));
+    format!("{runs}, [{name}](../../{}), {date}{commit}{weak}{stale}{void}{cost}", path.display())
 }
 
 /// By this share of what was measured the window law may be off, in the median.
@@ -323,7 +326,12 @@ fn disk(results: &Results) -> Option<String> {
         let (series, rate, others) = (&best.sample.series, best.told(), not_apart(&rated));
         Some(format!("{series}: at best {rate}, {size} at depth {depth}, {others}"))
     };
-    let said: Vec<String> = ["read", "write"].into_iter().filter_map(best).collect();
+    let mut said: Vec<String> = ["read", "write"].into_iter().filter_map(best).collect();
+    said.extend(table::storage_rules(results).iter().map(|rule| {
+        let target = Unit::BitsPerS.show(rule.target_bits_per_s);
+        let (direction, hold, ways) = (rule.direction, rule.hold.len(), rule.ways);
+        format!("{direction}, storage rule at {target}: held by {hold} of {ways} ways past the page cache")
+    }));
     (!said.is_empty()).then(|| said.join("; "))
 }
 

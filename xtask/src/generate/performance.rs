@@ -23,6 +23,7 @@ pub fn page() -> Result<String> {
     }
     sections += &streaming::sections()?;
     sections += &bottlenecks::section()?;
+    sections += &bottlenecks::probe_section()?;
     sections += &entries::section()?;
     Ok(format!("{HEAD}{}{sections}", summary(&sections)))
 }
@@ -30,7 +31,7 @@ pub fn page() -> Result<String> {
 /// Of each section how many of its goals are met, and by how much the others are missed: counted in what it says.
 fn summary(sections: &str) -> String {
     let mut out =
-        String::from("\n## All goals\n\n| question | met | missed by | weak |\n|---|---|---|---|\n");
+        String::from("\n## All goals\n\n| question | met | missed by | weak or stale |\n|---|---|---|---|\n");
     for section in sections.split("\n## ").skip(1) {
         let title = section.lines().next().unwrap_or_default();
         let anchor: String = title
@@ -49,11 +50,17 @@ fn summary(sections: &str) -> String {
                 format!("{met} of {goals}{unknown} | {}", missed.join(", "))
             }
         };
-        let weak = section.lines().filter_map(|line| line.strip_prefix(tell::WEAK));
-        let weak: Vec<&str> = weak.map(|why| why.trim_end_matches('.')).collect();
+        let weak: Vec<String> = section.lines().filter_map(reason).collect();
         let _ = writeln!(out, "| [{title}](#{anchor}) | {row} | {} |", weak.join("; "));
     }
     out
+}
+
+/// Why a result is to be taken with care, of a line that says so.
+fn reason(line: &str) -> Option<String> {
+    let whole = |why: &str| why.trim_end_matches('.').to_owned();
+    let weak = line.strip_prefix(tell::WEAK).map(whole);
+    weak.or_else(|| line.strip_prefix(tell::STALE).map(|why| format!("stale: {}", whole(why))))
 }
 
 /// By how much goals are missed, as it is written.
@@ -78,7 +85,9 @@ cost, for each 10⁹ bytes carried in both directions, stands beside the figure 
 bytes). Every copy was compared with its source afterwards, outside the time. All tools use the same \
 congestion control, in a network name space of their own. Absolute figures belong to the machine that is named; ratios travel \
 better. A result is *weak*, and says so, with fewer than three runs, where the machine had more to do than it has cores before \
-it began, or where the program's commit is not known or its sources had been changed since.
+it began, or where the program's commit is not known or its sources had been changed since. It is *stale*, and says so, \
+where its suite would give something else today with the same options: other series, other values of a parameter, other \
+sizes or settings. The first thing that differs is named.
 ";
 
 fn section(out: &mut String, suite: &Suite) -> Result<()> {
@@ -95,7 +104,10 @@ fn section(out: &mut String, suite: &Suite) -> Result<()> {
     let machine = &about.machine;
     let (load, cores) = tell::busyness(about);
     let rootless = tell::rootless(about.commit.as_deref());
-    for line in [tell::weakness(results.runs(), load, cores), rootless, void(&results)].iter().flatten() {
+    let stale = tell::staleness(suite.difference(&results));
+    for line in
+        [tell::weakness(results.runs(), load, cores), rootless, stale, void(&results)].iter().flatten()
+    {
         writeln!(out, "\n{line}")?;
     }
     writeln!(
@@ -126,7 +138,7 @@ fn void(results: &Results) -> Option<String> {
 mod tests {
     use super::*;
     use crate::bench::record::{Load, Sample};
-    use crate::bench::tell::{Goal, median_of, weakness, wire_cost};
+    use crate::bench::tell::{Goal, median_of, staleness, weakness, wire_cost};
     use crate::bench::workspace::Times;
     use thalweg_lab::bench::record::LOST_BY_A_SLOW_MACHINE;
 
@@ -159,6 +171,9 @@ mod tests {
     fn few_runs_and_a_busy_machine_are_said_in_the_section_and_beside_its_goals() {
         assert_eq!(weakness(3, 2.0, 2.0), None);
         assert_eq!(weakness(3, f64::NAN, f64::NAN), None);
+        let stale = staleness(Some("lacks series `x`".into())).unwrap();
+        let rows = summary(&format!("\n## Near\n\nx: met\n\n{stale}\n"));
+        assert!(rows.ends_with("| [Near](#near) | 1 of 1 |  | stale: lacks series `x` |\n"), "{rows}");
         let both = weakness(1, 2.5, 2.0).unwrap();
         assert_eq!(
             both,

@@ -1,7 +1,7 @@
 //! The table of docs/guide/testbed.md: how well the emulated path keeps what it is asked to, from the committed result
 //! of `thalweg bench path`.
 
-use crate::bench::tell;
+use crate::bench::{stale, tell};
 use crate::generate::results;
 use anyhow::Result;
 use std::fmt::Write;
@@ -31,13 +31,14 @@ pub fn page() -> Result<String> {
 fn table(results: &Results) -> String {
     let about = &results.about;
     let mut out = format!(
-        "{}, {}, {}, {} cores, {}; `{}`:\n\n| asked | should be | off by (median) | may be off by | within | wire, CPU-s/GB |\n|---|---|---|---|---|---|\n",
+        "{}, {}, {}, {} cores, {}; `{}`{}:\n\n| asked | should be | off by (median) | may be off by | within | wire, CPU-s/GB |\n|---|---|---|---|---|---|\n",
         tell::day(about),
         about.built(),
         about.machine.cpu,
         about.machine.cores,
         about.machine.kernel,
         about.command,
+        tell::stale_behind(stale::difference(results)),
     );
     // Where this machine was too slow, packets were lost that nobody asked to be lost.
     let mut cases = results.counting_cases();

@@ -2,7 +2,7 @@
 
 use super::record::{LOST_BY_A_SLOW_MACHINE, Sample};
 use super::workspace::Workspace;
-use crate::testbed::daemon::{Request, Status};
+use crate::testbed::daemon::{self, Request, Status};
 use crate::testbed::hosts;
 use crate::testbed::registry::{Record, Registry};
 use crate::testbed::spec::{Paths, Spec};
@@ -82,6 +82,13 @@ impl PathWish {
     }
 }
 
+/// What an emulated path is made of.
+const NEEDS: &str = "an emulated path needs root, network namespaces and packet queues";
+
+/// What is measured on a machine that has none of it.
+const WITHOUT: &str = "without one go `order`, `layout`, `storage`, and without --rtt `sweep bulk`, `sweep streaming`, \
+                       `frames`; `lag` and `predict` leave out what is far away";
+
 /// MTU of all hosts, where a suite has no other.
 pub const MTU_BYTES: u32 = 1500;
 
@@ -96,13 +103,13 @@ pub fn payload_share(mtu_bytes: u32) -> f64 {
 }
 
 impl Testbed {
-    /// Whether one can be had here; if not, why not.
+    /// Whether one can be had here; if not, why not. A namespace and its packet queues are tried, and go again.
     ///
     /// # Errors
-    /// `Unsupported`, with what is missing.
+    /// `Unsupported`, with what is missing, and what can be measured without.
     pub fn check() -> Result<()> {
-        NetworkNamespace::new().map(drop).map_err(|error| {
-            let cause = format!("an emulated path needs root and network namespaces: {error}");
+        daemon::try_wire().map_err(|failure| {
+            let cause = format!("{NEEDS}: {}; {WITHOUT}", failure.cause);
             Failure::new(FailureKind::Unsupported, "measure over an emulated path", cause)
         })
     }
@@ -288,6 +295,14 @@ impl Carried {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::Suite;
+
+    #[test]
+    fn whoever_can_have_no_path_is_told_of_suites_that_there_are() {
+        let names: Vec<&str> = WITHOUT.split('`').skip(1).step_by(2).collect();
+        assert_eq!(names.len(), 8);
+        assert!(names.iter().all(|name| Suite::find(name).is_some()), "{names:?}");
+    }
 
     #[test]
     fn what_a_path_carried_and_lost_meanwhile_and_what_that_cost_come_into_the_sample() {

@@ -5,6 +5,7 @@ use super::record::{PathKind, Quantity, Sample, Scaled};
 use super::workspace::Copied;
 use super::{Bench, Prepared, Wishes};
 use crate::dataset;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 use std::time::Duration;
@@ -76,8 +77,14 @@ pub struct Suite {
     pub budget_bytes: u64,
     /// What a user may ask for.
     pub(super) takes: Takes,
-    /// Says what is to come, or why it cannot.
+    /// Says what is to come, or why it cannot. What it makes smaller it does not ask of this machine, so that it can be
+    /// held against what an earlier result says.
     pub(super) prepare: fn(&Wishes) -> Result<Prepared>,
+    /// Refuses what this machine has not.
+    pub(super) needs: fn(&Wishes) -> Result<()>,
+    /// The cases of a whole run, as their samples name them; none where that depends on what is measured, or is not
+    /// told.
+    pub(super) plan: fn(&Wishes) -> Vec<Planned>,
     /// Does it.
     pub(super) run: fn(&mut Bench<'_>) -> Result<()>,
 }
@@ -114,6 +121,11 @@ impl Suite {
     /// Most bytes of one data set.
     pub fn budget_bytes(&self, wishes: &Wishes) -> u64 {
         wishes.budget_bytes.unwrap_or(self.budget_bytes).max(1)
+    }
+
+    /// Whether its data set has a number of bytes that a user bounds.
+    pub(super) fn has_budget(&self) -> bool {
+        self.takes.budget != Values::No
     }
 
     /// Whether its data set has a number of files that a user bounds.
@@ -172,6 +184,42 @@ impl Suite {
 
 fn has_doubles<T: PartialEq>(values: &[T]) -> bool {
     values.iter().enumerate().any(|(at, value)| values[..at].contains(value))
+}
+
+/// A case, before it is measured.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Planned {
+    pub series: String,
+    pub parameters: BTreeMap<String, Quantity>,
+    /// What a result that has not this case says it left out.
+    pub left_out_as: Vec<String>,
+}
+
+impl Planned {
+    /// The case of which such samples are.
+    fn of(named: Sample, left_out_as: Vec<String>) -> Planned {
+        Planned { series: named.series, parameters: named.parameters, left_out_as }
+    }
+}
+
+/// A suite that does not say which cases it has.
+fn untold(_: &Wishes) -> Vec<Planned> {
+    Vec::new()
+}
+
+/// A suite that any machine can run.
+fn nothing(_: &Wishes) -> Result<()> {
+    Ok(())
+}
+
+/// One with an emulated path.
+fn a_testbed(_: &Wishes) -> Result<()> {
+    Testbed::check()
+}
+
+/// One that has an emulated path where a round trip time was asked for.
+fn a_testbed_by_rtt(wishes: &Wishes) -> Result<()> {
+    if wishes.rtts.is_empty() { Ok(()) } else { Testbed::check() }
 }
 
 /// How many values of an option a suite goes by.

@@ -288,29 +288,48 @@ fn by_parameters(a: &Sample, b: &Sample) -> std::cmp::Ordering {
     orders.find(|order| *order != Equal).unwrap_or(Equal)
 }
 
-/// The storage rule of 000 section III-D, for each direction: which ways of asking past the page cache have the rate
-/// that was wanted and answer in time.
+/// How the storage rule of 000 section III-D is kept in one direction: which ways of asking past the page cache have
+/// the rate that was wanted and answer in time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StorageRule<'a> {
+    /// `read` or `write`.
+    pub direction: &'static str,
+    /// The rate that was wanted, in bits a second.
+    pub target_bits_per_s: f64,
+    /// How many ways past the page cache were measured.
+    pub ways: usize,
+    /// Those that hold it, as one of the samples of each.
+    pub hold: Vec<&'a Sample>,
+}
+
+/// The same of a result, reading and writing; nothing where no rate was asked for.
+pub fn storage_rules(results: &Results) -> Vec<StorageRule<'_>> {
+    rules(&results.cases())
+}
+
+fn rules<'a>(cases: &[Vec<&'a Sample>]) -> Vec<StorageRule<'a>> {
+    let of = |direction: &'static str| {
+        let is_it = |case: &&Vec<&Sample>| case[0].parameters.get("direction") == Some(&direction.into());
+        let of_it = || cases.iter().filter(is_it);
+        let target_bits_per_s =
+            of_it().find_map(|case| case[0].measured.get(storage::TARGET).and_then(Quantity::value))?;
+        let judged: Vec<(bool, &'a Sample)> = of_it().filter_map(|case| meets_rule(case)).collect();
+        let hold = judged.iter().filter(|(is_good, _)| *is_good).map(|(_, sample)| *sample).collect();
+        Some(StorageRule { direction, target_bits_per_s, ways: judged.len(), hold })
+    };
+    ["read", "write"].into_iter().filter_map(of).collect()
+}
+
 fn storage_rule(out: &mut String, cases: &[Vec<&Sample>]) {
-    for direction in ["read", "write"] {
-        let of = |case: &&Vec<&Sample>| case[0].parameters.get("direction") == Some(&direction.into());
-        let judged: Vec<(bool, &Sample)> =
-            cases.iter().filter(of).filter_map(|case| meets_rule(case)).collect();
-        let good: Vec<String> =
-            judged.iter().filter(|(is_good, _)| *is_good).map(|(_, sample)| parameters(sample)).collect();
-        if judged.is_empty() {
-            let is_asked = |case: &Vec<&Sample>| case[0].measured.contains_key(storage::TARGET);
-            if cases.iter().filter(of).any(is_asked) {
-                let _ = writeln!(out, "storage rule, {direction}: no way past the page cache was measured");
-            }
+    for StorageRule { direction, ways, hold, .. } in rules(cases) {
+        if ways == 0 {
+            let _ = writeln!(out, "storage rule, {direction}: no way past the page cache was measured");
             continue;
         }
-        let (good_ways, ways) = (good.len(), judged.len());
-        let _ = writeln!(
-            out,
-            "storage rule, {direction}: {good_ways} of {ways} ways past the page cache hold it"
-        );
-        for way in good {
-            let _ = writeln!(out, "  {way}");
+        let good = hold.len();
+        let _ = writeln!(out, "storage rule, {direction}: {good} of {ways} ways past the page cache hold it");
+        for way in hold {
+            let _ = writeln!(out, "  {}", parameters(way));
         }
     }
 }

@@ -7,6 +7,7 @@ use super::roots::Roots;
 use super::storage::shown;
 use super::wanted::{LOSS_TYPICAL, RTTS_MS};
 use super::{congestion, cpu, device};
+use crate::testbed::presets::RATE_KEPT_BITS_PER_S;
 use std::time::Duration;
 use thalweg_mover::model::bit_error::bit_error_rate;
 use thalweg_mover::model::window;
@@ -119,10 +120,16 @@ fn loss(roots: &Roots) -> (Holds, String) {
 
 fn line(probes: &Probes) -> (Holds, String) {
     match &probes.testbed {
-        Some(Ok(())) => (
-            Holds::No,
-            "no: `thalweg testbed up --preset continental` makes such a path on this machine (tried)".into(),
-        ),
+        Some(Ok(())) => {
+            let kept_gbit = RATE_KEPT_BITS_PER_S / 1_000_000_000;
+            let answer = format!(
+                "no: `thalweg testbed up` emulates round trip times and losses of long lines between hosts on this machine, \
+                 at rates of up to some {kept_gbit} Gbit/s: a thread carries no more, so of `--preset continental` it keeps \
+                 the round trip time and not the 100 Gbit/s. Tried were a network namespace and a socket to netfilter in \
+                 it, no path; `thalweg testbed check` measures one"
+            );
+            (Holds::No, answer)
+        }
         Some(Err(why)) => (Holds::Unknown, format!("no path can be emulated here: {why}")),
         None => (Holds::Unknown, "not tried".into()),
     }

@@ -82,7 +82,8 @@ pub struct Probes {
     pub clock: Option<Tried<ClockState>>,
     /// What one core digests and seals, in bytes a second.
     pub core_bytes_per_s: Option<Tried<f64>>,
-    /// Whether a network namespace and a packet queue can be had, of which a testbed is made.
+    /// A network namespace and a socket to netfilter in it, without which there is no testbed. Its packet queues are
+    /// not tried: that would have the kernel load modules.
     pub testbed: Option<Tried<()>>,
     /// Paths by name.
     pub disks: BTreeMap<PathBuf, Tried<DiskSpeed>>,

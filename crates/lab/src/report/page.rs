@@ -5,6 +5,7 @@ use super::Section;
 use super::reading::{self, Measure};
 use crate::bench::record::{Quantity, Results, Sample, counting};
 use crate::bench::statistics::Summary;
+use crate::bench::table::{self, StorageRule};
 use crate::plot::draw::draw;
 use crate::plot::palette::{DARK, LIGHT, stylesheet};
 use crate::plot::text::font_face;
@@ -89,6 +90,7 @@ fn section(section: &Section<'_>, number: usize) -> Markup {
             p { (super::sentence(&results.about.question)) }
             (about(results))
             @for figure in &section.figures { (self::figure(figure, number)) }
+            (storage_rules(results))
             (medians(results))
             (left_out(results))
             (raw(results))
@@ -155,6 +157,30 @@ fn about(results: &Results) -> Markup {
         @if !about.command.is_empty() {
             p { "Repeat it:" }
             pre tabindex="0" { code { (about.command) } }
+        }
+    }
+}
+
+/// Which ways of asking a disk hold the storage rule, where a rate was asked for.
+fn storage_rules(results: &Results) -> Markup {
+    let of = |rule: &StorageRule<'_>| {
+        let target = Unit::BitsPerS.show(rule.target_bits_per_s);
+        let (hold, ways) = (rule.hold.len(), rule.ways);
+        format!(
+            "Storage rule (000 section III-D), {}: {hold} of {ways} ways past the page cache have {target} and answer in \
+             time.",
+            rule.direction
+        )
+    };
+    html! {
+        @for rule in &table::storage_rules(results) {
+            p { (of(rule)) }
+            @if !rule.hold.is_empty() {
+                details {
+                    summary { "Ways that hold it, " (rule.direction) }
+                    ul { @for way in &rule.hold { li { (table::parameters(way)) } } }
+                }
+            }
         }
     }
 }

@@ -130,7 +130,8 @@ pub const PLANS: &[Plan] = &[
     plan("sweep bulk", "cpu", "Bulk: CPU by size of file", "", over("file_size", Scale::Log2, Measure::Cpu)),
     Plan {
         apart: &["rtt"],
-        note: "000 Fig 9 mixes up the columns of its table; here each line is the rate at its own round-trip time.",
+        note: "000 Fig 9 mixes up the columns of its table, and the text has no numbers of it, so none stand beside these; here each \
+               line is the rate at its own round-trip time.",
         ..plan(
             "sweep streaming",
             "rate",

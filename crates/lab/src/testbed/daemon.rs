@@ -4,6 +4,7 @@
 use super::check::{End, round_trips};
 use super::direction::{Direction, Numbers, Shared};
 use super::hosts::{self, Hosts, QUEUE_BACK, QUEUE_FORWARD};
+use super::presets::MTU_BYTES;
 use super::registry::{HostRecord, Record, own_start_ticks, socket_of};
 use super::spec::{Paths, Side, Spec};
 use super::warden;
@@ -16,7 +17,8 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use thalweg_mover::failure::{Failure, FailureKind, Result, of_io, of_thread};
+use thalweg_mover::failure::{Failure, FailureKind, Result, of_io, of_namespace, of_thread};
+use thalweg_sys::namespace::NetworkNamespace;
 use thalweg_sys::process::boot_id;
 
 /// What a request may have.
@@ -123,6 +125,32 @@ pub fn serve(mut spec: Spec, directory: &std::path::Path, warden: Command) -> Re
     Ok(())
 }
 
+/// Whether a path can be emulated here: in a network namespace, which goes with the call, what is forwarded is queued,
+/// and the queues are taken. Hosts and the devices between them are not made, so whether there is an `ip` that makes
+/// them is not seen.
+///
+/// # Errors
+/// As [`serve`], with what the kernel lacks.
+pub fn try_wire() -> Result<()> {
+    let router = NetworkNamespace::new().map_err(|error| of_namespace(&error))?;
+    hosts::queue_between_sides(&router)?;
+    let shared = Arc::new(Shared::new(Wire::new(Path::default(), 0)));
+    open_direction(&router, QUEUE_FORWARD, MTU_BYTES, shared).map(drop)
+}
+
+fn open_direction(
+    router: &NetworkNamespace,
+    queue: u16,
+    mtu_bytes: u32,
+    shared: Arc<Shared>,
+) -> Result<Direction> {
+    let numbers = Numbers { whole: queue, parts: queue + 1 };
+    router.inside(|| Direction::open(numbers, mtu_bytes, shared)).map_err(|error| {
+        let kind = thalweg_mover::failure::kind_of_io(&error);
+        Failure::new(kind, "open the wire", error.to_string())
+    })
+}
+
 struct Directions {
     forward: Arc<Shared>,
     back: Arc<Shared>,
@@ -155,12 +183,7 @@ impl Directions {
         let (forward, back) = (idle(), idle());
         let mut router_queues = None;
         for (shared, queue) in [(&forward, QUEUE_FORWARD), (&back, QUEUE_BACK)] {
-            let numbers = Numbers { whole: queue, parts: queue + 1 };
-            let opened = hosts.router.inside(|| Direction::open(numbers, spec.mtu_bytes, Arc::clone(shared)));
-            let direction = opened.map_err(|error| {
-                let kind = thalweg_mover::failure::kind_of_io(&error);
-                Failure::new(kind, "open the wire", error.to_string())
-            })?;
+            let direction = open_direction(&hosts.router, queue, spec.mtu_bytes, Arc::clone(shared))?;
             let told = start(direction, hosts, queue)?;
             router_queues.get_or_insert(told);
         }

@@ -88,6 +88,15 @@ pub fn build(spec: &Spec) -> Result<Hosts> {
         sysctls.extend(spec.sysctls.iter().cloned());
         set_up(&host.namespace, &host.name, &lines, &sysctls)?;
     }
+    queue_between_sides(&router)?;
+    Ok(Hosts { router, hosts: hosts.into_iter().map(|(host, _)| host).collect() })
+}
+
+/// Has a router queue what it forwards from one side to the other.
+///
+/// # Errors
+/// As [`build`].
+pub fn queue_between_sides(router: &NetworkNamespace) -> Result<()> {
     let directions = [
         Forwarded { from_group: GROUP_LEFT, to_group: GROUP_RIGHT, queue: QUEUE_FORWARD },
         Forwarded { from_group: GROUP_RIGHT, to_group: GROUP_LEFT, queue: QUEUE_BACK },
@@ -98,8 +107,7 @@ pub fn build(spec: &Spec) -> Result<Hosts> {
              CONFIG_NETFILTER_XT_TARGET_NFQUEUE"
         );
         Failure::new(thalweg_mover::failure::kind_of_io(&error), "queue what is forwarded", cause)
-    })?;
-    Ok(Hosts { router, hosts: hosts.into_iter().map(|(host, _)| host).collect() })
+    })
 }
 
 /// Has connections that begin from now on in a host begin with so many segments, which are sent before anything is

@@ -80,6 +80,14 @@ mod tests {
         assert_eq!(all, papers);
     }
 
+    /// As `doctor` says of it.
+    #[test]
+    fn the_continental_path_is_wider_than_what_is_kept() {
+        let continental = find("continental").unwrap();
+        assert_eq!(continental.rate_bits_per_s, 100 * GBIT);
+        assert!(continental.rate_bits_per_s > RATE_KEPT_BITS_PER_S);
+    }
+
     #[test]
     fn the_usn_loops_are_those_of_the_paper() {
         let rtts: Vec<u64> =

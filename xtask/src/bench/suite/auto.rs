@@ -26,6 +26,7 @@ pub const SUITE: Suite = Suite {
     runs: 5,
     // Of most shapes; each sample says which path its own is.
     path: loopback,
+    rows: Vec::new,
     run,
     tell,
 };

@@ -22,6 +22,7 @@ pub const SUITE: Suite = Suite {
     takes: "about 15 minutes, 15 GB of disk",
     runs: 5,
     path: loopback,
+    rows: Vec::new,
     run,
     tell: table,
 };

@@ -23,6 +23,7 @@ pub const SUITE: Suite = Suite {
     takes: "about 6 minutes, no disk",
     runs: 5,
     path: loopback,
+    rows: Vec::new,
     run,
     tell,
 };

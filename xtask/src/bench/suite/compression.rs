@@ -36,6 +36,7 @@ pub const SUITE: Suite = Suite {
     runs: 5,
     // Of two of three ways; each sample says which path its own is.
     path: loopback,
+    rows: Vec::new,
     run,
     tell,
 };

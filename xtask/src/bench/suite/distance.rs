@@ -38,6 +38,7 @@ pub const SUITE: Suite = Suite {
     runs: 3,
     // Two lines: see below.
     path: || emulated(None),
+    rows: Vec::new,
     run,
     tell,
 };

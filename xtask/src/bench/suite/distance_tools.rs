@@ -28,6 +28,7 @@ pub const SUITE: Suite = Suite {
     takes: "about 20 minutes, 7 GB of disk; needs `thalweg testbed`",
     runs: 3,
     path: || emulated(Some(1_000_000_000)),
+    rows: Vec::new,
     run,
     tell,
 };

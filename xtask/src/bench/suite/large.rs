@@ -1,6 +1,6 @@
 //! One large file, beside others.
 
-use super::{Suite, loopback};
+use super::{Row, Suite, loopback};
 use crate::bench::Bench;
 use crate::bench::copies::{self, Scenario};
 use crate::bench::record::Results;
@@ -21,6 +21,7 @@ pub const SUITE: Suite = Suite {
     takes: "about 20 minutes, 9 GB of disk",
     runs: 5,
     path: loopback,
+    rows,
     run,
     tell,
 };
@@ -52,6 +53,10 @@ const GOALS: [(&str, f64, &[&str]); 3] = [
     ("that encrypts", 2.0, &["rsync ssh", "scp", "tar ssh", "GridFTP private", "xrootd TLS"]),
     ("that reads both ends again", 6.0, &["GridFTP checksums", "GridFTP private checksums", "rclone sftp"]),
 ];
+
+fn rows() -> Vec<Row> {
+    NAMES.iter().map(|name| (SCENARIO, *name)).collect()
+}
 
 fn run(bench: &mut Bench<'_>) -> Result<()> {
     let bytes = bench.large_bytes(4096);

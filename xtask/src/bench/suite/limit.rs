@@ -25,6 +25,7 @@ pub const SUITE: Suite = Suite {
     takes: "about 7 minutes, 9 GB of disk",
     runs: 7,
     path: loopback,
+    rows: Vec::new,
     run,
     tell,
 };

@@ -35,6 +35,7 @@ pub const SUITE: Suite = Suite {
     takes: "about 25 minutes, 10 GB of disk",
     runs: 5,
     path: loopback,
+    rows: Vec::new,
     run,
     tell,
 };

@@ -21,6 +21,7 @@ pub const SUITE: Suite = Suite {
     takes: "about 8 minutes, 17 GB of disk",
     runs: 5,
     path: loopback,
+    rows: Vec::new,
     run,
     tell,
 };

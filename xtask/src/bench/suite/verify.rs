@@ -26,6 +26,7 @@ pub const SUITE: Suite = Suite {
     takes: "about 15 minutes, 4 GB of disk",
     runs: 5,
     path: loopback,
+    rows: Vec::new,
     run,
     tell,
 };

@@ -1,6 +1,7 @@
 //! The sections of docs/performance.md from committed results of `thalweg bench`: about data that are still being made,
 //! and about predictions (those of `cargo xtask bench` have another form: [`crate::bench::record`]).
 
+use crate::bench::stale;
 use crate::bench::tell::{self, Goal, number};
 use crate::generate::results;
 use anyhow::Result;
@@ -25,9 +26,8 @@ const SECTIONS: [Section; 5] = [
         title: "A scan, in files or as a stream",
         suite: "frames",
         asks: "How long after its last frame is a scan of 1440 frames at the far side (003 Fig 4), or one of fewer, of the \
-               same size and at the same rates, where it says so below? Files are copied as each is finished: each by a \
-               command of its own, one after another or four at once, or by one watch that copies each whose marker is \
-               there; streams and frames leave as they are made. Goal: at the high rate a stream takes at most a tenth of \
+               same size and at the same rates, where it says so below? Files are copied as each is finished; streams leave \
+               as they are made. Goal: at the high rate a stream takes at most a tenth of \
                the time of small files, each copied by a command of its own.",
         tell: scan,
     },
@@ -88,7 +88,9 @@ pub fn sections() -> Result<String> {
             let machine = &results.about.machine;
             let weakness = tell::weakness(fewest_runs(results), machine.load, machine.cores.into());
             let void = results.void().map(|void| tell::void_of(&void));
-            for line in [weakness, tell::rootless(results.about.commit.as_deref()), void].iter().flatten() {
+            let rootless = tell::rootless(results.about.commit.as_deref());
+            let stale = tell::staleness(stale::difference(results));
+            for line in [weakness, rootless, stale, void].iter().flatten() {
                 writeln!(out, "{line}\n")?;
             }
             writeln!(out, "{}", origin(&results.about))?;
@@ -147,7 +149,7 @@ fn scan(results: &Results) -> String {
     let mut periods: Vec<f64> = results.counting().filter_map(|sample| sample.parameter("period")).collect();
     periods.sort_by(f64::total_cmp);
     periods.dedup();
-    let mut out = String::from("| way |");
+    let mut out = format!("{}\n\n| way |", ways(&results.series()));
     for period in &periods {
         let _ = write!(out, " after the last frame, a frame each {} | of {small} |", seconds(*period));
     }
@@ -165,6 +167,22 @@ fn scan(results: &Results) -> String {
         let _ = writeln!(out, " {} |", cost(series));
     }
     out
+}
+
+/// How files travel in the series that there are.
+fn ways(series: &[&str]) -> String {
+    let has = |end: &str| series.iter().any(|name| name.ends_with(end));
+    let mut ways = "Of files each has a command of its own, one after another".to_owned();
+    if has(" at once") {
+        ways += ", or several at once";
+    }
+    if has(", watched") {
+        ways += "; or one watch copies each whose marker is there";
+    }
+    if has(", streamed") {
+        ways += "; or one stream takes them as they grow";
+    }
+    ways + "."
 }
 
 fn growing(results: &Results) -> String {

@@ -20,6 +20,8 @@ pub const SUITE: Suite = Suite {
     budget_bytes: 64 * MIB,
     takes: Takes { rtt: Values::Many, is_path_by_rtt: true, max_files: Values::One, ..OVER_A_PATH },
     prepare,
+    needs: super::a_testbed_by_rtt,
+    plan: super::untold,
     run,
 };
 
@@ -97,9 +99,6 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
         return Err(Failure::new(FailureKind::Usage, MEASURE, cause));
     }
     let paths = paths_by_rtt(wishes, RATE_BITS_PER_S);
-    if !paths.is_empty() {
-        Testbed::check()?;
-    }
     let most = sets.iter().map(|set| set.file_bytes * set.files).max().unwrap_or(0);
     Ok(Prepared {
         path: kind_of_paths(&paths),

@@ -1,11 +1,11 @@
 //! `cca`: congestion controls, set for each socket, at steps of loss (000 section III-B.1, Figs 4 to 6).
 
 use super::{
-    GBIT, MIB, OVER_A_PATH, Suite, Takes, VERIFIED, Values, count, encrypted, of_copy, rtts_left_out, scaled,
-    seconds, size,
+    GBIT, MIB, OVER_A_PATH, Planned, Suite, Takes, VERIFIED, Values, count, encrypted, of_copy,
+    rtts_left_out, scaled, seconds, size,
 };
 use crate::bench::network::{self, PathWish, Testbed, segment_bytes};
-use crate::bench::record::{PathKind, Scaled};
+use crate::bench::record::{PathKind, Sample, Scaled};
 use crate::bench::{Bench, Prepared, Wishes};
 use crate::doctor::measure::kernel_tls;
 use crate::plot::unit::number;
@@ -22,6 +22,8 @@ pub const SUITE: Suite = Suite {
     budget_bytes: 640 * MIB,
     takes: Takes { rtt: Values::Many, loss: Values::Many, ..OVER_A_PATH },
     prepare,
+    needs: super::a_testbed,
+    plan,
     run,
 };
 
@@ -77,6 +79,42 @@ struct Case {
     rtt: Duration,
     loss: f64,
     form: Form,
+}
+
+impl Case {
+    fn control(&self) -> CongestionControl {
+        CongestionControl::ALL[self.control]
+    }
+
+    /// The sample with the case's name and parameters; the distance where there are several.
+    fn told_in(&self, sample: Sample, has_distances: bool) -> Sample {
+        let name = self.control().name();
+        let series = match self.form {
+            Form::Sealed => name.to_owned(),
+            form => format!("{name}, {}", form.name()),
+        };
+        let sample = Sample { series, ..sample }
+            .with("control", name.into())
+            .with("protection", self.form.name().into())
+            .with("loss", count(self.loss));
+        if has_distances { sample.with("rtt", seconds(self.rtt.as_secs_f64())) } else { sample }
+    }
+}
+
+/// What is left out where the kernel has none.
+const KERNEL_TLS: &str = "kernel TLS (000 Fig 4)";
+
+fn plan(wishes: &Wishes) -> Vec<Planned> {
+    let (rtts, losses) = (rtts(wishes), losses(wishes));
+    let all: Vec<usize> = (0..CongestionControl::ALL.len()).collect();
+    let of = |case: &Case| {
+        let mut left_out_as = vec![case.control().name().to_owned()];
+        if case.form == Form::KernelTls {
+            left_out_as.push(KERNEL_TLS.to_owned());
+        }
+        Planned::of(case.told_in(Sample::default(), rtts.len() > 1), left_out_as)
+    };
+    cases(&all, &rtts, &losses, true).iter().map(of).collect()
 }
 
 /// Over each distance, of each control that is there: sealed frames at each loss, and the other forms that there are at
@@ -175,7 +213,6 @@ fn path(wishes: &Wishes) -> PathWish {
 }
 
 fn prepare(wishes: &Wishes) -> Result<Prepared> {
-    Testbed::check()?;
     let (path, rtts) = (path(wishes), rtts(wishes));
     let each_ms: Vec<String> = rtts.iter().map(|rtt| (rtt.as_secs_f64() * 1e3).to_string()).collect();
     Ok(Prepared {
@@ -222,7 +259,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     let cases = cases(&controls, &rtts, &losses, ktls.is_ok());
     if let Err(why) = ktls {
         bench.leave_out(
-            "kernel TLS (000 Fig 4)",
+            KERNEL_TLS,
             &format!("this kernel has none: {why}; records are sealed in user space"),
         )?;
     }
@@ -235,7 +272,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             0 => bytes_at(0.0, budget_bytes),
             _ => each_bytes,
         };
-        let control = CongestionControl::ALL[case.control];
+        let control = case.control();
         let name = control.name();
         let path = PathWish { rtt: case.rtt, loss: case.loss, ..path };
         testbed.set(&path)?;
@@ -244,13 +281,9 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         let mut words = super::words(&["cp", "--no-tune", "--streams", "1", "--cca", name]);
         words.extend(super::words(case.form.words()));
         words.extend([source, daemon.url("copy")]);
-        let series = match case.form {
-            Form::Sealed => name.to_owned(),
-            form => format!("{name}, {}", form.name()),
-        };
         let sample = super::over(&testbed, || {
             let copied = bench.workspace.copy(Some(&testbed.left), Some(&daemon), &words)?;
-            Ok(of_copy(&series, &copied, data_bytes, 1))
+            Ok(of_copy("", &copied, data_bytes, 1))
         })?;
         bench.workspace.remove(&daemon.path("copy"))?;
         let rate = sample.rate_bits_per_s();
@@ -265,9 +298,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         }
         let expected = case.loss * data_bytes as f64 / segment;
         let sample = sample.measured("packets_lost_expected", expected, "1");
-        let sample = sample.with("control", name.into()).with("protection", case.form.name().into());
-        let sample = sample.with("loss", count(case.loss));
-        Ok(Some(if rtts.len() > 1 { sample.with("rtt", seconds(rtt_s)) } else { sample }))
+        Ok(Some(case.told_in(sample, rtts.len() > 1)))
     })
 }
 

@@ -1,10 +1,11 @@
 //! `concurrency`: files at once, streams, depth, each apart (001 section 3, Figs 4 and 5).
 
 use super::{
-    GBIT, MIB, OVER_A_PATH, Suite, Takes, VERIFIED, Values, count, encrypted, of_copy, scaled, size,
+    GBIT, MIB, OVER_A_PATH, Planned, Suite, Takes, VERIFIED, Values, count, encrypted, of_copy, scaled, size,
     testbed_kind, words,
 };
 use crate::bench::network::{PathWish, Testbed};
+use crate::bench::record::Sample;
 use crate::bench::{Bench, Prepared, Wishes};
 use crate::dataset;
 use crate::testbed::spec::TUNED;
@@ -19,6 +20,8 @@ pub const SUITE: Suite = Suite {
     budget_bytes: 256 * MIB,
     takes: Takes { max_files: Values::One, ..OVER_A_PATH },
     prepare,
+    needs: super::a_testbed,
+    plan,
     run,
 };
 
@@ -51,6 +54,19 @@ impl Case {
         };
         if self.depth == 1 { streams } else { format!("depth, {streams}") }
     }
+
+    /// The sample with the case's name and parameters.
+    fn told_in(&self, sample: Sample) -> Sample {
+        Sample { series: self.series(), ..sample }
+            .with("concurrency", count(self.concurrency))
+            .with("streams", count(self.streams))
+            .with("depth", count(self.depth))
+    }
+}
+
+fn plan(wishes: &Wishes) -> Vec<Planned> {
+    let of = |case: &Case| Planned::of(case.told_in(Sample::default()), Vec::new());
+    cases(set(wishes).files).iter().map(of).collect()
 }
 
 /// Fig 4 and 5 have files at once and streams; depth goes beside one stream and one file, and beside four of both.
@@ -91,7 +107,6 @@ fn set(wishes: &Wishes) -> DatasetSpec {
 }
 
 fn prepare(wishes: &Wishes) -> Result<Prepared> {
-    Testbed::check()?;
     let (path, set) = (path(wishes), set(wishes));
     Ok(Prepared {
         path: testbed_kind(&path),
@@ -126,11 +141,10 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         line.extend([format!("{}/", source.display()), daemon.url("copy")]);
         let sample = super::over(&testbed, || {
             let copied = bench.workspace.copy(Some(&testbed.left), Some(&daemon), &line)?;
-            Ok(of_copy(&case.series(), &copied, set.bytes(), set.files))
+            Ok(of_copy("", &copied, set.bytes(), set.files))
         })?;
         bench.workspace.remove(&daemon.path("copy"))?;
-        let sample = sample.with("concurrency", count(case.concurrency));
-        Ok(Some(sample.with("streams", count(case.streams)).with("depth", count(case.depth))))
+        Ok(Some(case.told_in(sample)))
     })
 }
 

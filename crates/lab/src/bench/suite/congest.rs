@@ -10,7 +10,9 @@
 //! begin with a window that fits the path ([`fitting_window`]), which a route can have (`ip route … initcwnd N initrwnd
 //! N`).
 
-use super::{GBIT, IDEAL_S, OVER_A_PATH, Suite, Takes, Values, count, scaled, testbed_kind, whole_seconds};
+use super::{
+    GBIT, IDEAL_S, OVER_A_PATH, Planned, Suite, Takes, Values, count, scaled, testbed_kind, whole_seconds,
+};
 use crate::bench::network::{PathWish, Testbed, payload_share, segment_bytes};
 use crate::bench::record::{Distribution, Sample};
 use crate::bench::traffic::Clients;
@@ -34,6 +36,8 @@ pub const SUITE: Suite = Suite {
         ..OVER_A_PATH
     },
     prepare,
+    needs: super::a_testbed,
+    plan,
     run,
 };
 
@@ -86,6 +90,34 @@ struct Case {
     initial_window: Option<u32>,
 }
 
+impl Case {
+    /// The sample with the case's name and parameters.
+    fn told_in(&self, sample: Sample) -> Sample {
+        let starts = if self.is_scheduled { "scheduled" } else { "simultaneous" };
+        let begins = if self.initial_window.is_some() { FITTED } else { COLD };
+        // What is cold is called as before there was another.
+        let series = match self.initial_window {
+            None => format!("{starts}, {} streams", self.streams),
+            Some(_) => format!("{starts}, {FITTED}, {} streams", self.streams),
+        };
+        let sample = Sample { series, ..sample }
+            .with("clients_per_s", count(self.clients_per_s))
+            .with("streams", count(self.streams))
+            .with("starts", starts.into())
+            .with(BEGINS, begins.into())
+            .with("load", count(f64::from(self.clients_per_s) * IDEAL_S));
+        match self.initial_window {
+            None => sample,
+            Some(segments) => sample.with("initial_window", count(segments)),
+        }
+    }
+}
+
+fn plan(wishes: &Wishes) -> Vec<Planned> {
+    let (_, path) = load(wishes);
+    cases(&path).iter().map(|case| Planned::of(case.told_in(Sample::default()), Vec::new())).collect()
+}
+
 /// What one client sends, and the line on which that takes 0.16 s.
 fn load(wishes: &Wishes) -> (u64, PathWish) {
     let data_bytes = SUITE.budget_bytes(wishes);
@@ -128,7 +160,6 @@ fn cases(path: &PathWish) -> Vec<Case> {
 
 fn prepare(wishes: &Wishes) -> Result<Prepared> {
     seconds(wishes)?;
-    Testbed::check()?;
     let (data_bytes, path) = load(wishes);
     if path.rate_bits_per_s > 100 * GBIT {
         let cause = "a --budget of more than 2 GB would need a line of more than 100 Gbit/s";
@@ -211,30 +242,15 @@ fn of_times(case: &Case, data_bytes: u64, times: Vec<f64>, sample: Sample) -> Re
     };
     let tail = score::tail(&times).map_err(failed)?;
     let speed_score = score::speed_score(tail.max_s, IDEAL_S).map_err(failed)?;
-    let starts = if case.is_scheduled { "scheduled" } else { "simultaneous" };
-    let begins = if case.initial_window.is_some() { FITTED } else { COLD };
     let sample = Sample {
-        // What is cold is called as before there was another.
-        series: match case.initial_window {
-            None => format!("{starts}, {} streams", case.streams),
-            Some(_) => format!("{starts}, {FITTED}, {} streams", case.streams),
-        },
         bytes: data_bytes * times.len() as u64,
         files: times.len() as u64,
         distributions: [("transfer_time".to_owned(), Distribution { unit: "s".into(), values: times })]
             .into(),
         ..sample
     };
-    let sample = match case.initial_window {
-        None => sample,
-        Some(segments) => sample.with("initial_window", count(segments)),
-    };
-    Ok(sample
-        .with("clients_per_s", count(case.clients_per_s))
-        .with("streams", count(case.streams))
-        .with("starts", starts.into())
-        .with(BEGINS, begins.into())
-        .with("load", count(f64::from(case.clients_per_s) * IDEAL_S))
+    Ok(case
+        .told_in(sample)
         .measured("p50", tail.p50_s, "s")
         .measured("p90", tail.p90_s, "s")
         .measured("p99", tail.p99_s, "s")

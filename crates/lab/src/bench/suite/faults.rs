@@ -39,6 +39,8 @@ pub(super) const SUITE: Suite = Suite {
     budget_bytes: 64 * MIB,
     takes: Takes { max_files: Values::One, ..OVER_A_PATH },
     prepare,
+    needs: super::a_testbed,
+    plan: super::untold,
     run,
 };
 
@@ -120,7 +122,6 @@ fn path(wishes: &Wishes) -> PathWish {
 }
 
 fn prepare(wishes: &Wishes) -> Result<Prepared> {
-    Testbed::check()?;
     let (path, shape) = (path(wishes), Shape::of(wishes));
     Ok(Prepared {
         path: testbed_kind(&path),

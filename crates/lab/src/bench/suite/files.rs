@@ -5,7 +5,7 @@ use super::{
     GBIT, MIB, OVER_A_PATH, Suite, Takes, VERIFIED, Values, count, encrypted, of_copy, scaled, sets,
     testbed_kind, words,
 };
-use crate::bench::network::{PathWish, Testbed};
+use crate::bench::network::PathWish;
 use crate::bench::{Bench, Prepared, Wishes};
 use std::time::Duration;
 use thalweg_mover::failure::Result;
@@ -17,6 +17,8 @@ pub const SUITE: Suite = Suite {
     budget_bytes: 64 * MIB,
     takes: Takes { max_files: Values::One, files_min: CONCURRENCY, ..OVER_A_PATH },
     prepare,
+    needs: super::a_testbed,
+    plan: super::untold,
     run,
 };
 
@@ -35,7 +37,6 @@ fn path(wishes: &Wishes) -> PathWish {
 }
 
 fn prepare(wishes: &Wishes) -> Result<Prepared> {
-    Testbed::check()?;
     let (path, counts) = (path(wishes), counts(wishes.files_max()));
     let packed = counts.iter().find(|files| SUITE.budget_bytes(wishes) / **files <= MIB);
     let at_once = format!("{CONCURRENCY} at once");

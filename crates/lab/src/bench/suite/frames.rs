@@ -9,8 +9,8 @@
 //! large file, and what a file of one frame costs besides its bytes.
 
 use super::{
-    MIB, OVER_A_PATH, Suite, Takes, VERIFIED, Values, encrypted, of_copy, path_wish, scaled, seconds, size,
-    testbed_kind,
+    MIB, OVER_A_PATH, Planned, Suite, Takes, VERIFIED, Values, encrypted, of_copy, path_wish, scaled,
+    seconds, size, testbed_kind,
 };
 use crate::bench::network::{Host, PathWish, Testbed};
 use crate::bench::record::{PathKind, Sample};
@@ -36,6 +36,8 @@ pub const SUITE: Suite = Suite {
     budget_bytes: FRAMES * FRAME_BYTES_SCALED,
     takes: Takes { is_path_by_rtt: true, time: Values::One, max_files: Values::One, ..OVER_A_PATH },
     prepare,
+    needs: super::a_testbed_by_rtt,
+    plan,
     run,
 };
 
@@ -145,6 +147,24 @@ struct Case {
     way: Way,
 }
 
+impl Case {
+    /// The sample with the case's name and parameters.
+    fn told_in(&self, sample: Sample, shape: &Shape, path: Option<&PathWish>) -> Sample {
+        let sample = Sample { series: self.way.name(shape), ..sample };
+        let sample = sample.with("period", seconds(self.period.as_secs_f64()));
+        match path {
+            Some(path) => sample.with("rtt", seconds(path.rtt.as_secs_f64())),
+            None => sample,
+        }
+    }
+}
+
+fn plan(wishes: &Wishes) -> Vec<Planned> {
+    let (shape, path) = (Shape::of(wishes), path(wishes));
+    let named = |case: &Case| case.told_in(Sample::default(), &shape, path.as_ref());
+    cases(&shape).iter().map(|case| Planned::of(named(case), Vec::new())).collect()
+}
+
 fn cases(shape: &Shape) -> Vec<Case> {
     let mut cases = Vec::new();
     for period in [shape.period, shape.period * SLOWER] {
@@ -161,9 +181,6 @@ fn path(wishes: &Wishes) -> Option<PathWish> {
 
 fn prepare(wishes: &Wishes) -> Result<Prepared> {
     let path = path(wishes);
-    if path.is_some() {
-        Testbed::check()?;
-    }
     let shape = Shape::of(wishes);
     let mut changes = Vec::new();
     if shape.frames != FRAMES {
@@ -210,12 +227,10 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         fs::create_dir_all(&source).map_err(|error| of_io("make a directory", &error))?;
         let measure = || stand.measure(bench, case, &source, &law);
         let sample = match &testbed {
-            Some(testbed) => {
-                let rtt = path(bench.wishes).map_or(Duration::ZERO, |path| path.rtt);
-                super::over(testbed, measure)?.with("rtt", seconds(rtt.as_secs_f64()))
-            }
+            Some(testbed) => super::over(testbed, measure)?,
             None => measure()?,
         };
+        let sample = case.told_in(sample, &shape, path(bench.wishes).as_ref());
         stand.compare(case.way)?;
         bench.workspace.remove(&source)?;
         bench.workspace.remove(&stand.daemon.path("copy"))?;
@@ -308,9 +323,7 @@ impl Stand<'_> {
         let refused = |error| Failure::new(FailureKind::Internal, "ask the law of frames", error);
         let predicted_s = predicted.map_err(refused)?;
         let copied = Copied { wall_s, cpu_s, finished: serde_json::Value::Null };
-        let series = case.way.name(&self.shape);
-        let sample = of_copy(&series, &copied, self.shape.bytes(), case.way.files(&self.shape))
-            .with("period", seconds(case.period.as_secs_f64()))
+        let sample = of_copy("", &copied, self.shape.bytes(), case.way.files(&self.shape))
             .measured("after_last_frame", wall_s - scan.acquisition_s(), "s")
             .measured("detector_held_up", late_s, "s")
             .predicted("wall_s", predicted_s, "s");

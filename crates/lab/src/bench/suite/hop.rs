@@ -4,8 +4,11 @@
 //! network. Here the data are on the left, node and destination on the right, the path is between the sides. Either the
 //! data go straight to the destination; or through the node, which passes them on as they come, or stores them first.
 
-use super::{GBIT, MIB, OVER_A_PATH, Suite, VERIFIED, encrypted, of_copy, scaled, size, testbed_kind, words};
+use super::{
+    GBIT, MIB, OVER_A_PATH, Planned, Suite, VERIFIED, encrypted, of_copy, scaled, size, testbed_kind, words,
+};
 use crate::bench::network::{Host, PathWish, Testbed};
+use crate::bench::record::Sample;
 use crate::bench::workspace::{Copied, Daemon, Workspace};
 use crate::bench::{Bench, Prepared, Wishes};
 use crate::dataset;
@@ -23,6 +26,8 @@ pub const SUITE: Suite = Suite {
     budget_bytes: 256 * MIB,
     takes: OVER_A_PATH,
     prepare,
+    needs: super::a_testbed,
+    plan,
     run,
 };
 
@@ -48,6 +53,11 @@ impl Way {
     }
 }
 
+fn plan(_: &Wishes) -> Vec<Planned> {
+    let named = |way: Way| Sample { series: way.name().to_owned(), ..Sample::default() };
+    Way::ALL.map(|way| Planned::of(named(way), Vec::new())).into()
+}
+
 fn path(wishes: &Wishes) -> PathWish {
     super::path_wish(wishes, RTT, GBIT)
 }
@@ -58,7 +68,6 @@ fn set(wishes: &Wishes) -> DatasetSpec {
 }
 
 fn prepare(wishes: &Wishes) -> Result<Prepared> {
-    Testbed::check()?;
     let path = path(wishes);
     Ok(Prepared {
         path: testbed_kind(&path),

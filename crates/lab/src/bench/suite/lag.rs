@@ -48,6 +48,8 @@ pub const SUITE: Suite = Suite {
         ..OVER_A_PATH
     },
     prepare,
+    needs,
+    plan: super::untold,
     run,
 };
 
@@ -87,9 +89,13 @@ fn far_path(wishes: &Wishes) -> PathWish {
     path_wish(wishes, RTT, RATE_BITS_PER_S)
 }
 
-fn prepare(wishes: &Wishes) -> Result<Prepared> {
+fn needs(wishes: &Wishes) -> Result<()> {
     let has_path_asked =
         !wishes.rtts.is_empty() || wishes.rate_bits_per_s.is_some() || !wishes.losses.is_empty();
+    if has_path_asked { Testbed::check() } else { Ok(()) }
+}
+
+fn prepare(wishes: &Wishes) -> Result<Prepared> {
     let path = match Testbed::check() {
         // Near and far are parameters.
         Ok(()) => match testbed_kind(&far_path(wishes)) {
@@ -98,7 +104,6 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
             }
             other => other,
         },
-        Err(failure) if has_path_asked => return Err(failure),
         Err(_) => PathKind::Loopback,
     };
     let told = |messages: &Messages| {

@@ -25,6 +25,8 @@ pub const SUITE: Suite = Suite {
     budget_bytes: 4096 * MIB,
     takes: Takes { rtt: Values::Many, loss: Values::No, time: Values::One, ..OVER_A_PATH },
     prepare,
+    needs: super::a_testbed,
+    plan: super::untold,
     run,
 };
 
@@ -73,7 +75,6 @@ fn rate(wishes: &Wishes) -> u64 {
 }
 
 fn prepare(wishes: &Wishes) -> Result<Prepared> {
-    Testbed::check()?;
     Ok(Prepared {
         path: PathKind::Testbed {
             rtt_s: None,

@@ -1,7 +1,9 @@
 //! `layout`: reading by the place on the medium (002 sections V and VI-D, Table II), on simulated stripes that lie
 //! anywhere and on a file in pieces on the real disk, whose places the kernel tells (FIEMAP).
 
-use super::{Disk, MIB, ON_THIS_MACHINE, REAL, Suite, bytes, count, of_copy, on_disks, scaled, size, words};
+use super::{
+    Disk, MIB, ON_THIS_MACHINE, Planned, REAL, Suite, bytes, count, of_copy, on_disks, scaled, size, words,
+};
 use crate::bench::record::{SIMULATED, Sample};
 use crate::bench::{Bench, Prepared, Wishes};
 use std::fs::File;
@@ -18,6 +20,8 @@ pub const SUITE: Suite = Suite {
     budget_bytes: 64 * MIB,
     takes: ON_THIS_MACHINE,
     prepare,
+    needs: super::nothing,
+    plan,
     run,
 };
 
@@ -37,6 +41,38 @@ const EXTENTS_MAX: usize = 1 << 16;
 struct Case {
     disk: Disk,
     order: &'static str,
+}
+
+impl Case {
+    /// The sample with the case's name and parameters.
+    fn told_in(&self, sample: Sample) -> Sample {
+        let (series, devices) = match self.disk {
+            Disk::Real => (REAL.to_owned(), 1),
+            Disk::Simulated => (format!("{SIMULATED} devices"), DEVICES),
+        };
+        Sample { series, ..sample }
+            .with("order", self.order.into())
+            .with("devices", count(devices))
+            .with("stripe", bytes(STRIPE_BYTES))
+    }
+}
+
+/// On the real disk only where it tells in which pieces a file lies.
+fn cases(has_pieces: bool) -> Vec<Case> {
+    let mut cases: Vec<Case> = ORDERS.map(|order| Case { disk: Disk::Simulated, order }).into();
+    if has_pieces {
+        let of_one = ORDERS.into_iter().filter(|order| *order != BY_DEVICE);
+        cases.extend(of_one.map(|order| Case { disk: Disk::Real, order }));
+    }
+    cases
+}
+
+fn plan(_: &Wishes) -> Vec<Planned> {
+    let of = |case: &Case| {
+        let left_out_as = if case.disk == Disk::Real { vec![REAL.to_owned()] } else { Vec::new() };
+        Planned::of(case.told_in(Sample::default()), left_out_as)
+    };
+    cases(true).iter().map(of).collect()
 }
 
 fn prepare(wishes: &Wishes) -> Result<Prepared> {
@@ -62,16 +98,13 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     if let Err(why) = &pieces {
         bench.leave_out(REAL, &format!("it does not tell where files lie: {why}"))?;
     }
-    let mut cases: Vec<Case> = ORDERS.map(|order| Case { disk: Disk::Simulated, order }).into();
     if pieces.is_ok() {
-        let of_one = ORDERS.into_iter().filter(|order| *order != BY_DEVICE);
-        cases.extend(of_one.map(|order| Case { disk: Disk::Real, order }));
         bench.leave_out(
             "by layout, not sorted, on the disk of --dir",
             "it is one device: without the places on it there is no layout to go by",
         )?;
     }
-    bench.take_turns(cases, |bench, run, case| {
+    bench.take_turns(cases(pieces.is_ok()), |bench, run, case| {
         if (run == 0 && case.disk == Disk::Simulated) || (case.disk == Disk::Real && bench.is_left_out(REAL)) {
             return Ok(None);
         }
@@ -97,20 +130,11 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             bench.leave_out(REAL, why)?;
             return Ok(None);
         }
-        let disk = match case.disk {
-            Disk::Real => REAL.to_owned(),
-            Disk::Simulated => format!("{SIMULATED} devices"),
-        };
-        let mut sample: Sample = of_copy(&disk, &said.copied, data_bytes, 1);
+        let mut sample = case.told_in(of_copy("", &said.copied, data_bytes, 1));
         if let (Disk::Real, Ok(pieces)) = (case.disk, &pieces) {
             sample = sample.measured("extents", *pieces as f64, "1");
         }
-        Ok(Some(
-            sample
-                .with("order", case.order.into())
-                .with("devices", count(if case.disk == Disk::Real { 1 } else { DEVICES }))
-                .with("stripe", bytes(STRIPE_BYTES)),
-        ))
+        Ok(Some(sample))
     })
 }
 

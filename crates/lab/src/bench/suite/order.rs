@@ -5,10 +5,10 @@
 //! [`REQUESTS_EACH`] requests where there are fewest: threads that have one or two cannot get out of order.
 
 use super::{
-    Disk, MIB, ON_THIS_MACHINE, REAL, Suite, Takes, Values, bytes, count, of_copy, on_disks, scaled, size,
-    words,
+    Disk, MIB, ON_THIS_MACHINE, Planned, REAL, Suite, Takes, Values, bytes, count, of_copy, on_disks, scaled,
+    size, words,
 };
-use crate::bench::record::SIMULATED;
+use crate::bench::record::{SIMULATED, Sample};
 use crate::bench::{Bench, Prepared, Wishes};
 use thalweg_mover::failure::{Failure, FailureKind, MEASURE, Result};
 
@@ -19,6 +19,8 @@ pub const SUITE: Suite = Suite {
     budget_bytes: REQUESTS_EACH * THREADS[5] as u64 * REQUESTS[2],
     takes: Takes { seed: Values::No, ..ON_THIS_MACHINE },
     prepare,
+    needs: super::nothing,
+    plan,
     run,
 };
 
@@ -53,6 +55,56 @@ struct Case {
     order: &'static str,
     threads: u32,
     request_bytes: u64,
+}
+
+impl Case {
+    fn verb(&self) -> &'static str {
+        if self.writes { "writing" } else { "reading" }
+    }
+
+    fn disk_name(&self) -> String {
+        match self.disk {
+            Disk::Real => REAL.to_owned(),
+            Disk::Simulated => format!("{SIMULATED} array"),
+        }
+    }
+
+    /// Its series without the order: what is left out together.
+    fn what(&self) -> String {
+        format!("{}, {}", self.verb(), self.disk_name())
+    }
+
+    /// The sample with the case's name and parameters.
+    fn told_in(&self, sample: Sample) -> Sample {
+        Sample { series: format!("{}, {}", self.what(), self.order), ..sample }
+            .with("direction", self.verb().into())
+            .with("disk", self.disk_name().as_str().into())
+            .with("order", self.order.into())
+            .with("threads", count(self.threads))
+            .with("request_size", bytes(self.request_bytes))
+    }
+}
+
+fn cases(data_bytes: u64) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for disk in [Disk::Simulated, Disk::Real] {
+        for writes in [false, true] {
+            for &order in ORDERS[usize::from(writes)] {
+                for threads in THREADS {
+                    let of = |request_bytes| Case { disk, writes, order, threads, request_bytes };
+                    // One request alone has no order, and a file of one goes by way of the page cache.
+                    cases
+                        .extend(REQUESTS.iter().filter(|bytes| **bytes < data_bytes).map(|&bytes| of(bytes)));
+                }
+            }
+        }
+    }
+    cases
+}
+
+fn plan(wishes: &Wishes) -> Vec<Planned> {
+    let of = |case: &Case| Planned::of(case.told_in(Sample::default()), vec![case.what()]);
+    cases(SUITE.budget_bytes(wishes)).iter().map(of).collect()
 }
 
 fn prepare(wishes: &Wishes) -> Result<Prepared> {
@@ -94,31 +146,13 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     let make = words(&["cp", &format!("data:size={data_bytes}"), &source.display().to_string()]);
     bench.workspace.copy(None, None, &make)?;
     let file = source.join("d000000/f0000000").display().to_string();
-    let mut cases = Vec::new();
-    for disk in [Disk::Simulated, Disk::Real] {
-        for writes in [false, true] {
-            for &order in ORDERS[usize::from(writes)] {
-                for threads in THREADS {
-                    let of = |request_bytes| Case { disk, writes, order, threads, request_bytes };
-                    // One request alone has no order, and a file of one goes by way of the page cache.
-                    cases
-                        .extend(REQUESTS.iter().filter(|bytes| **bytes < data_bytes).map(|&bytes| of(bytes)));
-                }
-            }
-        }
-    }
-    bench.take_turns(cases, |bench, run, case| {
+    bench.take_turns(cases(data_bytes), |bench, run, case| {
         // A simulated disk has no cache that could be cold.
         if run == 0 && case.disk == Disk::Simulated {
             return Ok(None);
         }
         let side = if case.writes { "destination" } else { "source" };
-        let verb = if case.writes { "writing" } else { "reading" };
-        let disk = match case.disk {
-            Disk::Real => REAL.to_owned(),
-            Disk::Simulated => format!("{SIMULATED} array"),
-        };
-        let what = format!("{verb}, {disk}");
+        let what = case.what();
         if bench.is_left_out(&what) {
             return Ok(None);
         }
@@ -146,15 +180,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             bench.leave_out(&what, why)?;
             return Ok(None);
         }
-        let sample = of_copy(&format!("{what}, {}", case.order), &said.copied, data_bytes, 1);
-        Ok(Some(
-            sample
-                .with("direction", verb.into())
-                .with("disk", disk.as_str().into())
-                .with("order", case.order.into())
-                .with("threads", count(case.threads))
-                .with("request_size", bytes(case.request_bytes)),
-        ))
+        Ok(Some(case.told_in(of_copy("", &said.copied, data_bytes, 1))))
     })
 }
 

@@ -7,7 +7,7 @@
 //! hosts cannot fill a wide line; what is wide, and what the wire costs without a limit, is measured between tuned ones
 //! as well.
 
-use super::{GBIT, OVER_A_PATH, Suite, Takes, Values, count, scaled, seconds};
+use super::{GBIT, OVER_A_PATH, Planned, Suite, Takes, Values, count, scaled, seconds};
 use crate::bench::network::{Carried, MTU_BYTES, PathWish, Testbed};
 use crate::bench::record::{PathKind, Quantity, Sample};
 use crate::bench::{Bench, Prepared, Wishes};
@@ -32,6 +32,8 @@ pub const SUITE: Suite = Suite {
         ..OVER_A_PATH
     },
     prepare,
+    needs: super::a_testbed,
+    plan,
     run,
 };
 
@@ -160,6 +162,12 @@ impl Case {
         Case { asked, path, hosts: Hosts::Stock }
     }
 
+    /// The sample with the case's name and parameters.
+    fn told_in(&self, sample: Sample) -> Sample {
+        let (series, name, value) = self.name();
+        self.hosts.told(Sample { series: series.to_owned(), ..sample }.with(name, value))
+    }
+
     /// Its series, and the parameter that was asked for.
     fn name(&self) -> (&'static str, &'static str, Quantity) {
         match self.asked {
@@ -200,8 +208,12 @@ fn cases(rtts: &[Duration], rate: Option<u64>, losses: &[f64]) -> Vec<Case> {
     cases
 }
 
+fn plan(wishes: &Wishes) -> Vec<Planned> {
+    let cases = cases(&wishes.rtts, wishes.rate_bits_per_s, &wishes.losses);
+    cases.iter().map(|case| Planned::of(case.told_in(Sample::default()), Vec::new())).collect()
+}
+
 fn prepare(wishes: &Wishes) -> Result<Prepared> {
-    Testbed::check()?;
     let changes = match wishes.rate_bits_per_s {
         Some(_) => Vec::new(),
         None => {
@@ -253,10 +265,8 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
 
 /// What the wire cost for each GB, against the most that it should.
 fn of_cost(case: &Case, rate: f64, carried: &Carried, wall_s: f64) -> Sample {
-    let (series, name, value) = case.name();
     let bytes = carried.forward_bytes + carried.back_bytes;
-    let sample = Sample { series: series.to_owned(), bytes, wall_s, ..Sample::default() };
-    let sample = case.hosts.told(sample.with(name, value));
+    let sample = case.told_in(Sample { bytes, wall_s, ..Sample::default() });
     let sample = sample.measured("rate", rate, "bit/s");
     let Some(cost) = carried.cpu_s_per_gb() else { return sample };
     let sample =
@@ -289,8 +299,7 @@ fn of_lines(case: &Case, lines: &[Line], sample: Sample) -> Sample {
         "Mbit/s" => Quantity::number(value * 1e6, "bit/s"),
         _ => Quantity::number(value, "1"),
     };
-    let (series, name, value) = case.name();
-    let mut sample = case.hosts.told(Sample { series: series.to_owned(), ..sample }.with(name, value));
+    let mut sample = case.told_in(sample);
     sample.measured.insert("measured".to_owned(), base(worst.measured));
     sample.measured.insert("tolerance".to_owned(), base(worst.tolerance));
     sample.predicted.insert("measured".to_owned(), base(worst.expected));

@@ -26,6 +26,8 @@ pub(super) const SUITE: Suite = Suite {
     budget_bytes: 256 * MIB,
     takes: Takes { max_files: Values::One, ..ON_THIS_MACHINE },
     prepare,
+    needs: super::nothing,
+    plan: super::untold,
     run,
 };
 

@@ -16,7 +16,8 @@
 //! before the window of the one before has passed gets the next one right behind it.
 
 use super::{
-    GBIT, IDEAL_S, OVER_A_PATH, Suite, Takes, Values, count, encrypted, scaled, testbed_kind, whole_seconds,
+    GBIT, IDEAL_S, OVER_A_PATH, Planned, Suite, Takes, Values, count, encrypted, scaled, testbed_kind,
+    whole_seconds,
 };
 use crate::bench::network::{PathWish, Testbed, payload_share};
 use crate::bench::producer::Producer;
@@ -40,6 +41,8 @@ pub const SUITE: Suite = Suite {
     budget_bytes: 5_000_000,
     takes: Takes { rate: Values::No, time: Values::One, seed: Values::No, ..OVER_A_PATH },
     prepare,
+    needs: super::a_testbed,
+    plan,
     run,
 };
 
@@ -104,6 +107,26 @@ struct Case {
     starts: Starts,
 }
 
+impl Case {
+    /// The sample with the case's name and parameters.
+    fn told_in(&self, sample: Sample) -> Sample {
+        Sample { series: self.starts.name().to_owned(), ..sample }
+            .with("producers", count(self.producers))
+            .with("starts", self.starts.name().into())
+            .with("load", count(f64::from(self.producers) * IDEAL_S))
+    }
+}
+
+fn cases() -> Vec<Case> {
+    let starts = [Starts::Simultaneous, Starts::Scheduled, Starts::Slots, Starts::LongDeadline];
+    let of = |producers| starts.map(|starts| Case { producers, starts });
+    PRODUCERS.into_iter().flat_map(of).collect()
+}
+
+fn plan(_: &Wishes) -> Vec<Planned> {
+    cases().iter().map(|case| Planned::of(case.told_in(Sample::default()), Vec::new())).collect()
+}
+
 /// A burst, and the line on which it takes 0.16 s.
 fn load(wishes: &Wishes) -> (u64, PathWish) {
     let burst_bytes = SUITE.budget_bytes(wishes);
@@ -114,7 +137,6 @@ fn load(wishes: &Wishes) -> (u64, PathWish) {
 
 fn prepare(wishes: &Wishes) -> Result<Prepared> {
     bursts(wishes)?;
-    Testbed::check()?;
     let (burst_bytes, path) = load(wishes);
     if path.rate_bits_per_s > 10 * GBIT {
         let cause = "a --budget of more than 200 MB would need a line of more than 10 Gbit/s";
@@ -163,13 +185,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     let rate = (path.payload_bits_per_s() * SHARE) as u64;
     let daemon = bench.workspace.daemon_with(Some(&testbed.right), &["--slots", &format!("{rate}bit/s")])?;
     let stop = bench.wishes.stop.clone();
-    let mut cases = Vec::new();
-    for producers in PRODUCERS {
-        let of = |starts| Case { producers, starts };
-        let starts = [Starts::Simultaneous, Starts::Scheduled, Starts::Slots, Starts::LongDeadline];
-        cases.extend(starts.map(of));
-    }
-    bench.take_turns(cases, |bench, run, case| {
+    bench.take_turns(cases(), |bench, run, case| {
         // Each case is many bursts, of which the first of each producer warms up.
         if run == 0 {
             return Ok(None);
@@ -381,7 +397,6 @@ fn of_bursts(
     };
     let bursts = |values: &[f64]| Distribution { unit: "s".into(), values: values.to_vec() };
     let sample = Sample {
-        series: case.starts.name().to_owned(),
         bytes: burst_bytes * seen.lags_s.len() as u64,
         files: seen.lags_s.len() as u64,
         distributions: [
@@ -391,10 +406,8 @@ fn of_bursts(
         .into(),
         ..sample
     };
-    let mut sample = sample
-        .with("producers", count(case.producers))
-        .with("starts", case.starts.name().into())
-        .with("load", count(f64::from(case.producers) * IDEAL_S))
+    let mut sample = case
+        .told_in(sample)
         .measured("p50", tail.p50_s, "s")
         .measured("p90", tail.p90_s, "s")
         .measured("p99", tail.p99_s, "s")

@@ -2,7 +2,7 @@
 //! writing (004, its storage profiler; the storage rule of 000 section III-D: throughput above the target rate *and*
 //! low latency, writes narrower than reads).
 
-use super::{MIB, ON_THIS_MACHINE, Suite, Takes, Values, bytes, count, scaled, size};
+use super::{MIB, ON_THIS_MACHINE, Planned, Suite, Takes, Values, bytes, count, scaled, size};
 use crate::bench::record::{PathKind, Sample};
 use crate::bench::requests::Load;
 use crate::bench::{Bench, Prepared, Wishes, stopped};
@@ -24,6 +24,8 @@ pub const SUITE: Suite = Suite {
         ..ON_THIS_MACHINE
     },
     prepare,
+    needs: super::nothing,
+    plan,
     run,
 };
 
@@ -89,6 +91,50 @@ fn cases(data_bytes: u64, there_bytes: u64) -> Vec<Load> {
     cases
 }
 
+/// The sample with the case's name and parameters.
+fn told_in(load: &Load, sample: Sample) -> Sample {
+    let verb = if load.writes { "write" } else { "read" };
+    let way = if load.is_direct { DIRECT } else { "cached" };
+    let order = if load.is_sequential { "sequential" } else { "scattered" };
+    let sample = Sample { series: format!("{verb}, {way}, {order}"), ..sample }
+        .with("direction", verb.into())
+        .with("way", way.into())
+        .with("order", order.into())
+        .with("request_size", bytes(load.request_bytes))
+        .with("depth", count(load.depth));
+    let space = if load.is_preallocated { "reserved before" } else { "as it comes" };
+    if load.writes { sample.with("space", space.into()) } else { sample }
+}
+
+fn plan(wishes: &Wishes) -> Vec<Planned> {
+    let data_bytes = SUITE.budget_bytes(wishes);
+    let of = |load: &Load| {
+        let mut left_out_as = Vec::new();
+        if load.is_direct {
+            left_out_as.extend([NOT_PAST.to_owned(), not_past(load.request_bytes)]);
+        }
+        // A disk may have been too slow to write one.
+        if !load.writes {
+            left_out_as.push(read_in_part(data_bytes));
+        }
+        Planned::of(told_in(load, Sample::default()), left_out_as)
+    };
+    cases(data_bytes, data_bytes).iter().map(of).collect()
+}
+
+/// What is left out where a file system takes no requests past the page cache.
+const NOT_PAST: &str = "requests past the page cache";
+
+/// The same where it takes none of this size.
+fn not_past(request_bytes: u64) -> String {
+    format!("requests of {} past the page cache", size(request_bytes))
+}
+
+/// What is left out where a disk took less in its time.
+fn read_in_part(data_bytes: u64) -> String {
+    format!("reading {} MiB", data_bytes >> 20)
+}
+
 fn prepare(wishes: &Wishes) -> Result<Prepared> {
     Ok(Prepared {
         path: PathKind::Disk,
@@ -124,7 +170,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     if there_bytes < data_bytes {
         let seconds = fill_time.as_secs_f64();
         let why = format!("the disk took {} MiB in {seconds} s; these are read", there_bytes >> 20);
-        bench.leave_out(&format!("reading {} MiB", data_bytes >> 20), &why)?;
+        bench.leave_out(&read_in_part(data_bytes), &why)?;
     }
     bench.take_turns(cases(data_bytes, there_bytes), |bench, run, load| {
         // Caches are passed by or dropped, so the first request is as good as any.
@@ -144,27 +190,16 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
         if stop.load(Ordering::Relaxed) {
             return Err(stopped());
         }
-        let (verb, way) =
-            (if load.writes { "write" } else { "read" }, if load.is_direct { DIRECT } else { "cached" });
-        let order = if load.is_sequential { "sequential" } else { "scattered" };
         let sample = Sample {
-            series: format!("{verb}, {way}, {order}"),
             bytes: timed.bytes,
             files: 1,
             wall_s: timed.wall_s,
             cpu_s: Some(timed.cpu_s),
             ..Sample::default()
         };
-        let mut sample = sample
-            .with("direction", verb.into())
-            .with("way", way.into())
-            .with("order", order.into())
-            .with("request_size", bytes(load.request_bytes))
-            .with("depth", count(load.depth))
-            .distributed_in(LATENCIES_MAX, LATENCY, "s", timed.latencies_s);
+        let mut sample = told_in(load, sample).distributed_in(LATENCIES_MAX, LATENCY, "s", timed.latencies_s);
         if load.writes {
-            let space = if load.is_preallocated { "reserved before" } else { "as it comes" };
-            sample = sample.with("space", space.into()).measured("sync", timed.sync_s, "s");
+            sample = sample.measured("sync", timed.sync_s, "s");
         }
         if let Some(target) = bench.wishes.target_bits_per_s {
             sample = sample.measured(TARGET, target as f64, "bit/s");
@@ -181,16 +216,15 @@ fn fitting(data_bytes: u64) -> u64 {
 
 /// What is left out, and why, where a file system refuses requests past the page cache; none of other errors.
 fn refused(load: &Load, error: &std::io::Error) -> Option<(String, String)> {
-    let what = "past the page cache";
     match error.kind() {
         std::io::ErrorKind::Unsupported if load.is_direct => {
-            Some((format!("requests {what}"), format!("this file system has none: {error}")))
+            Some((NOT_PAST.to_owned(), format!("this file system has none: {error}")))
         }
         // Those of another size may be taken.
-        std::io::ErrorKind::InvalidInput if load.is_direct => Some((
-            format!("requests of {} {what}", size(load.request_bytes)),
-            format!("this file system does not take them: {error}"),
-        )),
+        std::io::ErrorKind::InvalidInput if load.is_direct => {
+            let why = format!("this file system does not take them: {error}");
+            Some((not_past(load.request_bytes), why))
+        }
         _ => None,
     }
 }

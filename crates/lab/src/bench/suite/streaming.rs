@@ -34,6 +34,8 @@ pub const SUITE: Suite = Suite {
     budget_bytes: 64 * MIB,
     takes: Takes { rtt: Values::Many, is_path_by_rtt: true, max_files: Values::One, ..OVER_A_PATH },
     prepare,
+    needs,
+    plan: super::untold,
     run,
 };
 
@@ -112,6 +114,17 @@ fn writers_bits_per_s(wishes: &Wishes) -> f64 {
     paths(wishes).first().map_or(RATE_BITS_PER_S, |path| path.rate_bits_per_s) as f64 / 2.0
 }
 
+fn needs(wishes: &Wishes) -> Result<()> {
+    super::a_testbed_by_rtt(wishes)?;
+    // Another one, given with --program, may be older.
+    let asked = Command::new(&wishes.program).args(["stream", "--help"]).output();
+    if asked.is_ok_and(|output| output.status.success()) {
+        return Ok(());
+    }
+    let cause = "the program that is measured has no `stream`";
+    Err(Failure::new(FailureKind::Unsupported, MEASURE, cause))
+}
+
 fn prepare(wishes: &Wishes) -> Result<Prepared> {
     let sets = sets(SUITE.budget_bytes(wishes), wishes.files_max());
     let Some(largest) = sets.last() else {
@@ -119,15 +132,6 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
         return Err(Failure::new(FailureKind::Usage, MEASURE, cause));
     };
     let paths = paths(wishes);
-    if !paths.is_empty() {
-        Testbed::check()?;
-    }
-    // Another one, given with --program, may be older.
-    let asked = Command::new(&wishes.program).args(["stream", "--help"]).output();
-    if !asked.is_ok_and(|output| output.status.success()) {
-        let cause = "the program that is measured has no `stream`";
-        return Err(Failure::new(FailureKind::Unsupported, MEASURE, cause));
-    }
     Ok(Prepared {
         path: kind_of_paths(&paths),
         encryption: encrypted(),

@@ -1,7 +1,7 @@
 //! `streams`: what more and more streams of TCP with one window carry over a distance, with the window law's line (004
 //! section IV-A, Fig 2).
 
-use super::{GBIT, OVER_A_PATH, Suite, Takes, Values, count, scaled, seconds, size};
+use super::{GBIT, OVER_A_PATH, Planned, Suite, Takes, Values, count, scaled, seconds, size};
 use crate::bench::network::{self, PathWish, Testbed};
 use crate::bench::record::{PathKind, RATE, Sample};
 use crate::bench::{Bench, Prepared, Wishes};
@@ -26,6 +26,8 @@ pub const SUITE: Suite = Suite {
         ..OVER_A_PATH
     },
     prepare,
+    needs: super::a_testbed,
+    plan,
     run,
 };
 
@@ -41,6 +43,23 @@ const TIME: Duration = Duration::from_secs(2);
 struct Case {
     rtt: Duration,
     streams: u32,
+}
+
+impl Case {
+    /// The sample with the case's name and parameters.
+    fn told_in(&self, sample: Sample) -> Sample {
+        Sample { series: "TCP".to_owned(), ..sample }
+            .with("rtt", seconds(self.rtt.as_secs_f64()))
+            .with("streams", count(self.streams))
+    }
+}
+
+fn cases(wishes: &Wishes) -> Vec<Case> {
+    rtts(wishes).into_iter().flat_map(|rtt| STREAMS.map(|streams| Case { rtt, streams })).collect()
+}
+
+fn plan(wishes: &Wishes) -> Vec<Planned> {
+    cases(wishes).iter().map(|case| Planned::of(case.told_in(Sample::default()), Vec::new())).collect()
 }
 
 fn rate(wishes: &Wishes) -> u64 {
@@ -81,7 +100,6 @@ fn law(case: &Case, path: &PathWish) -> Result<f64> {
 }
 
 fn prepare(wishes: &Wishes) -> Result<Prepared> {
-    Testbed::check()?;
     let rate = rate(wishes);
     Ok(Prepared {
         path: PathKind::Testbed {
@@ -113,8 +131,8 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     let settings = sysctls(window_bytes(rate_bits_per_s));
     let settings: Vec<(&str, &str)> = settings.iter().map(|(key, value)| (*key, value.as_str())).collect();
     let testbed = Testbed::up(&bench.workspace, "streams", &first, &settings)?;
-    let cases = rtts.iter().flat_map(|&rtt| STREAMS.map(|streams| Case { rtt, streams })).collect();
     let time = bench.wishes.time.unwrap_or(TIME);
+    let cases = cases(bench.wishes);
     bench.take_turns(cases, |_, run, case| {
         // Each measurement warms up by itself.
         if run == 0 {
@@ -128,11 +146,10 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
             let rate = check::rate_of_streams(&testbed.registry, testbed.name(), &streams, time)?;
             let wall_s = time.as_secs_f64();
             let bytes = (rate * wall_s / 8.0) as u64;
-            let sample = Sample { series: "TCP".to_owned(), bytes, wall_s, ..Sample::default() };
+            let sample = Sample { bytes, wall_s, ..Sample::default() };
             Ok(sample.measured(RATE, rate, "bit/s").predicted(RATE, law(case, &path)?, "bit/s"))
         })?;
-        let sample = sample.with("rtt", seconds(case.rtt.as_secs_f64()));
-        Ok(Some(sample.with("streams", count(case.streams))))
+        Ok(Some(case.told_in(sample)))
     })
 }
 

@@ -18,7 +18,7 @@
 use super::{
     MIB, OVER_A_PATH, Suite, Takes, VERIFIED, Values, count, encrypted, scaled, sets, testbed_kind, words,
 };
-use crate::bench::network::{Host, PathWish, Testbed};
+use crate::bench::network::{Host, PathWish};
 use crate::bench::record::{Quantity, Sample};
 use crate::bench::workspace::{Daemon, Workspace};
 use crate::bench::{Bench, Prepared, Wishes, stopped};
@@ -43,6 +43,8 @@ pub const SUITE: Suite = Suite {
     budget_bytes: 64 * MIB,
     takes: Takes { max_files: Values::One, at_once: Values::Many, free_check: Values::One, ..OVER_A_PATH },
     prepare,
+    needs: super::a_testbed,
+    plan: super::untold,
     run,
 };
 
@@ -110,7 +112,6 @@ fn prepare(wishes: &Wishes) -> Result<Prepared> {
         let cause = format!("`whole-files` with {many} --at-once takes a --max-files of at least {many}");
         return Err(Failure::new(FailureKind::Usage, "read the command line", cause));
     }
-    Testbed::check()?;
     let path = path(wishes);
     let check = Unit::BitsPerS.show(check_bits_per_s(&path));
     let each: Vec<String> = at_once(wishes).iter().map(u64::to_string).collect();

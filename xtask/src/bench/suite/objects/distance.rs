@@ -32,6 +32,7 @@ pub const SUITE: Suite = Suite {
     takes: "about 35 minutes, 5 GB of disk; needs `thalweg testbed`",
     runs: 3,
     path: || emulated(Some(1_000_000_000)),
+    rows: Vec::new,
     run,
     tell,
 };
