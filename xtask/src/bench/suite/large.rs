@@ -114,7 +114,7 @@ fn tell(results: &Results) -> Result<String> {
                 out,
                 "| {what} | {name} | {} | {} |",
                 tell::shown(&ratios),
-                goal.verdict(statistics::median(&ratios))
+                goal.verdict_of(&ratios)
             )?,
             None => writeln!(out, "| {what} | none ran | | {} |", goal.verdict(f64::NAN))?,
         }

@@ -129,14 +129,15 @@ fn tell(results: &Results) -> Result<String> {
         let series = |figure: fn(&Sample) -> f64| results.series(SCENARIO, tool, figure);
         let (cpu, wall) = (series(record::cpu_s_per_gb), series(|sample| sample.wall_s));
         let rate = series(|sample| sample.bytes as f64 / 1e9 / sample.wall_s);
-        let of_disk = match (tool, statistics::median(&statistics::ratios(&rate, &disk))) {
-            (INTO_NULL, _) => String::new(),
-            (DURABLE, ratio) => {
-                format!("{}; {}", tell::ratio(&rate, &disk), Goal::AtLeast(0.85).verdict(ratio))
+        let of_disk = match tool {
+            INTO_NULL => String::new(),
+            DURABLE => {
+                let verdict = Goal::AtLeast(0.85).verdict_of_ratio(&rate, &disk);
+                format!("{}; {verdict}", tell::ratio(&rate, &disk))
             }
             _ => tell::ratio(&rate, &disk),
         };
-        let verdict = goal.map(|goal| goal.verdict(tell::ratio_median(&cpu, limit))).unwrap_or_default();
+        let verdict = goal.map(|goal| goal.verdict_of_ratio(&cpu, limit)).unwrap_or_default();
         writeln!(
             out,
             "| {tool} | {} | {:.2} | {} | {verdict} | {} | {:.2}; {} | {:.2} | {of_disk} |",

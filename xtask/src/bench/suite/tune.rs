@@ -304,7 +304,7 @@ fn tell(results: &Results) -> Result<String> {
             tell::with_interval(&wall(STILL)),
             tell::with_interval(&wall(TUNED)),
             tell::ratio(&wall(TUNED), &wall(STILL)),
-            goal.verdict(tell::ratio_median(&wall(TUNED), &wall(STILL))),
+            goal.verdict_of_ratio(&wall(TUNED), &wall(STILL)),
             tell::ratio(&wall(TUNED), &wall(best)),
             tell::ratio(&wall(STILL), &wall(best)),
             cpu(STILL),

@@ -6,7 +6,7 @@ use crate::generate::results;
 use anyhow::Result;
 use std::fmt::Write;
 use thalweg_lab::bench::record::{About, NOT_ACCOUNTED, PathKind, Quantity, Results, Sample, counting};
-use thalweg_lab::bench::statistics::median;
+use thalweg_lab::bench::statistics::{Series, median, ratios};
 use thalweg_lab::bench::suite::{CARRIED, predict};
 use thalweg_lab::plot::unit::Unit;
 
@@ -138,6 +138,11 @@ fn scan(results: &Results) -> String {
         let of = of.filter(|sample| sample.parameter("period") == Some(period));
         median(&of.filter_map(|sample| measured(sample, "after_last_frame")).collect::<Vec<_>>())
     };
+    let by_run = |series: &str, period: f64| -> Series {
+        let of = results.counting().filter(|sample| sample.series == series);
+        let of = of.filter(|sample| sample.parameter("period") == Some(period));
+        of.filter_map(|sample| Some((sample.run as usize, measured(sample, "after_last_frame")?))).collect()
+    };
     let cost = |series: &str| {
         let of: Vec<&Sample> = results.samples.iter().filter(|sample| sample.series == series).collect();
         path_cost(results, &of)
@@ -155,7 +160,10 @@ fn scan(results: &Results) -> String {
         for (at, period) in periods.iter().enumerate() {
             let share = after(series, *period) / after(&small, *period);
             let verdict = match (series, at) {
-                ("stream", 0) => format!("; {}", Goal::AtMost(0.1).verdict(share)),
+                ("stream", 0) => {
+                    let rounds = ratios(&by_run(series, *period), &by_run(&small, *period));
+                    format!("; {}", Goal::AtMost(0.1).verdict_within(share, &rounds))
+                }
                 _ => String::new(),
             };
             let _ = write!(out, " {} | {}{verdict} |", seconds(after(series, *period)), number(share));
@@ -175,6 +183,9 @@ fn growing(results: &Results) -> String {
     };
     let rate =
         |runs: &[&Sample]| median(&runs.iter().map(|sample| sample.rate_bits_per_s()).collect::<Vec<_>>());
+    let by_run = |runs: &[&Sample]| -> Series {
+        runs.iter().map(|sample| (sample.run as usize, sample.rate_bits_per_s())).collect()
+    };
     let mut cases = results.counting_cases();
     cases.retain(|case| case[0].series == grown);
     let place =
@@ -189,7 +200,10 @@ fn growing(results: &Results) -> String {
         let both = [grown, rested].map(|series| runs(series, case[0]));
         let (grown, rested) = (rate(&both[0]), rate(&both[1]));
         let verdict = match bytes >= FROM_BYTES {
-            true => format!("; {}", Goal::AtLeast(0.9).verdict(grown / rested)),
+            true => {
+                let rounds = ratios(&by_run(&both[0]), &by_run(&both[1]));
+                format!("; {}", Goal::AtLeast(0.9).verdict_within(grown / rested, &rounds))
+            }
             false => String::new(),
         };
         let _ = writeln!(
