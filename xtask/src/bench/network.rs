@@ -44,6 +44,12 @@ pub fn loopback_bytes() -> Result<u64> {
     line.split_whitespace().next().and_then(|word| word.parse().ok()).context("a counter")
 }
 
+/// Whether the machine permits this congestion control.
+pub fn is_permitted(congestion: &str) -> bool {
+    let list = fs::read_to_string("/proc/sys/net/ipv4/tcp_allowed_congestion_control");
+    list.is_ok_and(|list| list.split_whitespace().any(|name| name == congestion))
+}
+
 /// Two hosts joined by an emulated path (`thalweg testbed`), removed with the value.
 pub struct Testbed<'a> {
     workspace: &'a Workspace,

@@ -1,7 +1,7 @@
 //! The same copies near and far, over an emulated path (`thalweg testbed`).
 
 use super::{Suite, emulated};
-use crate::bench::network::Testbed;
+use crate::bench::network::{self, Testbed};
 use crate::bench::record::{self, Load, Results, Sample};
 use crate::bench::tell::{self, Goal};
 use crate::bench::workspace::{Times, Volume};
@@ -88,11 +88,6 @@ impl Case {
     }
 }
 
-fn is_permitted(congestion: &str) -> bool {
-    let list = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_allowed_congestion_control");
-    list.is_ok_and(|list| list.split_whitespace().any(|name| name == congestion))
-}
-
 enum What {
     /// The long and the short file, pulled into `null:` with these options.
     Large {
@@ -133,7 +128,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     std::fs::create_dir(&export)?;
     let mut cases = cases();
     cases.retain(|case| bench.wants(&case.scenario));
-    for congestion in controls().iter().filter(|name| !is_permitted(name)) {
+    for congestion in controls().iter().filter(|name| !network::is_permitted(name)) {
         bench.log.left_out(congestion, "not among the machine's permitted congestion controls")?;
         cases.retain(|case| !case.uses(congestion));
     }
@@ -210,13 +205,13 @@ impl Far<'_> {
                 Ok(with_short(sample, self.bytes_of(short), &self.pull(short, options, None)?))
             }
             What::Lossy { options, file, short } => {
-                let state = self.nothing_known()?;
+                let state = self.workspace.nothing_known()?;
                 let sample = load(self.bytes_of(file), 1).took(&self.pull(file, options, Some(&state))?);
                 let mut why = self.workspace.thalweg();
                 let said = command::says(why.env(STATE, &state).args(["why", "--json"]))?;
                 let sample = loss::with_reason(sample, &said)?;
                 let Some(short) = short else { return Ok(sample) };
-                let state = self.nothing_known()?;
+                let state = self.workspace.nothing_known()?;
                 Ok(with_short(sample, self.bytes_of(short), &self.pull(short, options, Some(&state))?))
             }
             What::Small => {
@@ -246,12 +241,6 @@ impl Far<'_> {
     fn bytes_of(&self, file: &str) -> u64 {
         let part = FILES.iter().find(|(name, _)| *name == file).map_or(1, |(_, part)| *part);
         self.bytes / part
-    }
-
-    /// A state directory in which nothing is.
-    fn nothing_known(&self) -> Result<PathBuf> {
-        let _ = std::fs::remove_dir_all(self.workspace.scratch.path("nothing-known"));
-        self.workspace.directory("nothing-known")
     }
 
     /// One of [`FILES`]; with this state directory, or that of all copies.

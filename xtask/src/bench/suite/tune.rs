@@ -231,8 +231,7 @@ impl Site<'_> {
     }
 
     fn copy(&self, settings: &Settings) -> Result<Times> {
-        let state = self.workspace.scratch.path("nothing-known");
-        let _ = fs::remove_dir_all(&state);
+        let state = self.workspace.nothing_known()?;
         let mut command = self.workspace.thalweg();
         command.env("THALWEG_STATE", &state).args(["cp", "-q", "--ticket"]).arg(&self.daemon.ticket);
         command.args(self.shape.options).args(&settings.words);
