@@ -7,6 +7,8 @@ use crate::{bottlenecks, entries};
 use anyhow::Result;
 use std::fmt::Write;
 
+mod congest;
+
 mod streaming;
 
 /// The page's path.

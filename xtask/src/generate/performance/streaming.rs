@@ -1,6 +1,7 @@
 //! The sections of docs/performance.md from committed results of `thalweg bench`: about data that are still being made,
-//! and about predictions (those of `cargo xtask bench` have another form: [`crate::bench::record`]).
+//! about clients that share a line, and about predictions (those of `cargo xtask bench` have another form: [`crate::bench::record`]).
 
+use super::congest;
 use crate::bench::tell::{self, Goal, number};
 use crate::generate::results;
 use anyhow::Result;
@@ -19,7 +20,7 @@ struct Section {
     tell: fn(&Results) -> String,
 }
 
-const SECTIONS: [Section; 5] = [
+const SECTIONS: [Section; 6] = [
     Section {
         title: "A scan, in files or as a stream",
         suite: "frames",
@@ -55,6 +56,12 @@ const SECTIONS: [Section; 5] = [
         asks: "How late is the worst burst of producers that share a line: all at once, evenly apart, or in slots that a daemon \
                promises (003 Figs 2 and 3)? What a slot promises counts until data are durable. Goal: no promise is broken.",
         tell: slots,
+    },
+    Section {
+        title: "Clients on one line, together or apart",
+        suite: "congest",
+        asks: congest::ASKS,
+        tell: congest::tell,
     },
     Section {
         title: "Predicted, and how long it took",
@@ -120,7 +127,7 @@ fn origin(about: &About) -> String {
 }
 
 /// What the emulated path itself cost in the runs of a case that count.
-fn path_cost(results: &Results, case: &[&Sample]) -> String {
+pub(super) fn path_cost(results: &Results, case: &[&Sample]) -> String {
     // Of results from before samples said it, the whole says which path they took.
     let is_said = results.samples.iter().any(Sample::is_emulated);
     let is_far = !is_said && matches!(results.about.path, PathKind::Testbed { .. });
@@ -400,7 +407,8 @@ fn predictions(results: &Results) -> String {
     out
 }
 
-fn measured(sample: &Sample, name: &str) -> Option<f64> {
+/// What was measured of a sample, if it is a number.
+pub(super) fn measured(sample: &Sample, name: &str) -> Option<f64> {
     sample.measured.get(name).and_then(Quantity::value)
 }
 
