@@ -6,10 +6,9 @@ use crate::bench::record::{self, Load, Results, Sample};
 use crate::bench::tell::{self, Goal};
 use crate::bench::workspace::{Times, Volume};
 use crate::bench::{Bench, data, workspace};
-use crate::servers::Daemon;
+use crate::servers::{Daemon, Running};
 use crate::{command, toolchain, trees};
-use anyhow::{Context, Result, bail};
-use serde_json::Value;
+use anyhow::{Result, bail};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -54,7 +53,6 @@ const IPERF: &str = "iperf3";
 const IPERF_STREAMS: &str = "4";
 /// Seconds that iperf3 leaves out at the beginning, and then measures.
 const IPERF_S: [&str; 2] = ["6", "8"];
-const IPERF_TRIES: u32 = 5;
 /// Where a copy keeps what it learns.
 const STATE: &str = "THALWEG_STATE";
 /// Of the long copy.
@@ -143,8 +141,14 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     let daemon = Daemon::start_at(&address, &workspace.thalweg, &workspace.scratch, &exports, enter)?;
     let mut iperf = Command::new("iperf3");
     let iperf = testbed.enter("right", iperf.arg("--server"));
-    let far =
-        Far { workspace, testbed: &testbed, daemon: &daemon, export, bytes, _iperf: Iperf::start(iperf)? };
+    let far = Far {
+        workspace,
+        testbed: &testbed,
+        daemon: &daemon,
+        export,
+        bytes,
+        _iperf: Running::start(iperf, "iperf3")?,
+    };
     let log = &mut bench.log;
     workspace::rounds(runs, cases, |run, case| {
         // The round that does not count is for what is not in memory yet: that is not what loss is about.
@@ -192,7 +196,7 @@ struct Far<'a> {
     export: PathBuf,
     /// Of the long copy.
     bytes: u64,
-    _iperf: Iperf,
+    _iperf: Running,
 }
 
 impl Far<'_> {
@@ -273,42 +277,14 @@ impl Far<'_> {
 
     /// Payload that arrives, in bit/s; sent by the server, as in a pull.
     fn iperf(&self, congestion: &str, streams: &str, bytes: Option<u64>) -> Result<f64> {
-        let mut client = Command::new("iperf3");
-        client.args(["--client", &self.testbed.address, "--reverse", "--json"]);
-        client.args(["--congestion", congestion, "--parallel", streams]);
-        match bytes {
+        let bytes = bytes.map(|bytes| bytes.to_string());
+        let mut words = vec!["--reverse", "--congestion", congestion, "--parallel", streams];
+        match &bytes {
             // It counts them for all streams together.
-            Some(bytes) => client.args(["--bytes", &bytes.to_string()]),
-            None => client.args(["--omit", IPERF_S[0], "--time", IPERF_S[1]]),
-        };
-        // Its server takes one client at a time, and is busy for a moment after the last one.
-        let mut why = String::new();
-        for _ in 0..IPERF_TRIES {
-            let output = self.testbed.enter("left", &client).output()?;
-            let told: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-            if let Some(rate) = told["end"]["sum_received"]["bits_per_second"].as_f64() {
-                return Ok(rate);
-            }
-            why = told["error"].as_str().unwrap_or("it tells no rate").to_owned();
-            std::thread::sleep(std::time::Duration::from_secs(1));
+            Some(bytes) => words.extend(["--bytes", bytes.as_str()]),
+            None => words.extend(["--omit", IPERF_S[0], "--time", IPERF_S[1]]),
         }
-        bail!("iperf3: {why}")
-    }
-}
-
-struct Iperf(std::process::Child);
-
-impl Iperf {
-    fn start(mut command: Command) -> Result<Iperf> {
-        let child = command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null()).spawn();
-        // It says nothing when it listens; the first case is a copy.
-        child.map(Iperf).context("starting iperf3")
-    }
-}
-
-impl Drop for Iperf {
-    fn drop(&mut self) {
-        crate::servers::end(&mut self.0);
+        self.testbed.iperf(&words)
     }
 }
 
