@@ -1,4 +1,5 @@
-//! Control groups: CPU time of all processes of both sides, disks that are slow for some of them, and a bound on memory.
+//! Control groups: CPU time of all processes of both sides, disks that are slow for some of them, and a bound on
+//! memory.
 
 use crate::command;
 use anyhow::{Context, Result, ensure};

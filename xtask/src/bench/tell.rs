@@ -58,8 +58,8 @@ impl Goal {
     }
 }
 
-/// What stands behind a verdict if the bound is inside the interval in which the median lies: met or missed, the runs do
-/// not prove it.
+/// What stands behind a verdict if the bound is inside the interval in which the median lies: met or missed, the runs
+/// do not prove it.
 pub const UNSURE: &str = ", not sure";
 
 /// What a line begins with that says why a result is to be taken with care.

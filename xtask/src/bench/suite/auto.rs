@@ -1,9 +1,9 @@
 //! The settings that thalweg chooses by itself, beside all others.
 //!
-//! Each shape has a search, by successive halving: all settings of a grid run, in interleaved passes; the best third goes
-//! on, with further knobs turned at the best of them; the best of all then compete with the automatic ones in interleaved
-//! rounds. One run of each would not do: copies of a second differ by more than the goal allows, and what was slow by
-//! chance would never come back.
+//! Each shape has a search, by successive halving: all settings of a grid run, in interleaved passes; the best third
+//! goes on, with further knobs turned at the best of them; the best of all then compete with the automatic ones in
+//! interleaved rounds. One run of each would not do: copies of a second differ by more than the goal allows, and what
+//! was slow by chance would never come back.
 //!
 //! Each copy has a state directory of its own, so that none begins with what another one learned; only those called
 //! *route known* share one.

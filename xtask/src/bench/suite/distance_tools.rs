@@ -50,9 +50,9 @@ const PATHS: [&str; 3] = ["0.2ms", "20ms", "100ms"];
 const LARGE_MIB: u64 = 512;
 const SMALL_FILES: u32 = 10_000;
 const SMALL_BYTES: usize = 4096;
-/// Tools that wait for the far side with each file, and how many they copy near and where there is a distance: their rate
-/// is the same, but for the start, and all of them would take minutes. GridFTP waits with eight at once, xrootd and rclone
-/// with four; and near these two take a millisecond and more for each.
+/// Tools that wait for the far side with each file, and how many they copy near and where there is a distance: their
+/// rate is the same, but for the start, and all of them would take minutes. GridFTP waits with eight at once, xrootd
+/// and rclone with four; and near these two take a millisecond and more for each.
 const FILE_BY_FILE: [(&str, [u32; 2]); 5] = [
     ("scp", [SMALL_FILES, 30]),
     ("GridFTP, 8 at once", [SMALL_FILES, 300]),

@@ -1,11 +1,12 @@
 //! What other users of the same machine, and of the same line, suffer from a copy.
 //!
-//! - Cached files: a program reads one again and again, and one rests in the page cache, while a file is copied that the
-//!   memory could not hold. All of them have the memory of a control group, so that nothing depends on how large the
-//!   machine is. A copy by `cp` beside it shows what the page cache loses otherwise.
-//! - Cores: a program that only computes, as many times as there are cores, beside copies with and without `--nice`. All
-//!   are in one control group: between groups `nice` decides nothing.
-//! - The line: one flow of iperf3 beside a copy, beside one that yields (`--class scavenger`), and beside a second flow.
+//! - Cached files: a program reads one again and again, and one rests in the page cache, while a file is copied that
+//!   the memory could not hold. All of them have the memory of a control group, so that nothing depends on how large
+//!   the machine is. A copy by `cp` beside it shows what the page cache loses otherwise.
+//! - Cores: a program that only computes, as many times as there are cores, beside copies with and without `--nice`.
+//!   All are in one control group: between groups `nice` decides nothing.
+//! - The line: one flow of iperf3 beside a copy, beside one that yields (`--class scavenger`), and beside a second
+//!   flow.
 //!
 //! Copies of the first two stay on this machine: a daemon keeps the priority that it was started with.
 

@@ -93,7 +93,8 @@ fn values(samples: &[&Sample], parameter: &str) -> Vec<f64> {
     values
 }
 
-/// The load at which the median of these ratios is farthest on the wrong side, and they; loads without any do not count.
+/// The load at which the median of these ratios is farthest on the wrong side, and they; loads without any do not
+/// count.
 fn worst(goal: Goal, loads: &[f64], at: impl Fn(f64) -> Vec<f64>) -> Option<(f64, Vec<f64>)> {
     let mut all: Vec<(f64, Vec<f64>)> = loads.iter().map(|load| (*load, at(*load))).collect();
     all.retain(|(_, ratios)| !ratios.is_empty());

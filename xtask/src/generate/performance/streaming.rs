@@ -1,5 +1,6 @@
 //! The sections of docs/performance.md from committed results of `thalweg bench`: about data that are still being made,
-//! about clients that share a line, and about predictions (those of `cargo xtask bench` have another form: [`crate::bench::record`]).
+//! about clients that share a line, and about predictions (those of `cargo xtask bench` have another form:
+//! [`crate::bench::record`]).
 
 use super::congest;
 use crate::bench::tell::{self, Goal, number};
