@@ -198,6 +198,39 @@ pub fn start(
     Ok(child)
 }
 
+/// A program in the background, of which nobody waits for the end; it ends with the value.
+pub struct Running(Child);
+
+impl Running {
+    /// Starts it; `name` is for errors.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn start(mut command: Command, name: &str) -> Result<Running> {
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
+        Ok(Running(child.with_context(|| format!("starting {name}"))?))
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Whether it ended by itself.
+    ///
+    /// # Errors
+    /// If the system does not tell.
+    pub fn is_over(&mut self) -> Result<bool> {
+        Ok(self.0.try_wait()?.is_some())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        end(&mut self.0);
+    }
+}
+
 /// A port that nobody uses now.
 ///
 /// # Errors

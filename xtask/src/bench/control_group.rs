@@ -1,4 +1,5 @@
-//! Control groups: CPU time of all processes of both sides, and disks that are slow for some of them.
+//! Control groups: CPU time of all processes of both sides, disks that are slow for some of them, and a bound on
+//! memory.
 
 use crate::command;
 use anyhow::{Context, Result, ensure};
@@ -109,6 +110,43 @@ impl SlowDisk {
 }
 
 impl Drop for SlowDisk {
+    fn drop(&mut self) {
+        remove(&self.directory);
+    }
+}
+
+/// So much memory, page cache included, for all processes in it together: a smaller machine. What they are the first to
+/// read into the page cache counts as theirs.
+pub struct Memory {
+    directory: PathBuf,
+}
+
+impl Memory {
+    /// Makes it.
+    ///
+    /// # Errors
+    /// Without the right to, or where no control group bounds memory.
+    pub fn of(bytes: u64) -> Result<Memory> {
+        let v1 = Path::new("/sys/fs/cgroup/memory");
+        let (parent, file) = match v1.is_dir() {
+            true => (v1, "memory.limit_in_bytes"),
+            false => (Path::new("/sys/fs/cgroup"), "memory.max"),
+        };
+        let directory = parent.join(format!("thalweg-bench-{}-memory", std::process::id()));
+        make(&directory).context("making a control group to bound memory")?;
+        let memory = Memory { directory };
+        let bounded = fs::write(memory.directory.join(file), bytes.to_string());
+        bounded.context("bounding the memory of a control group")?;
+        Ok(memory)
+    }
+
+    /// The command, in that memory with all its children.
+    pub fn enter(&self, command: Command) -> Command {
+        enter(&self.directory, &command)
+    }
+}
+
+impl Drop for Memory {
     fn drop(&mut self) {
         remove(&self.directory);
     }

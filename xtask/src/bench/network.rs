@@ -3,12 +3,13 @@
 use crate::bench::record::Sample;
 use crate::bench::workspace::Workspace;
 use crate::command;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::Duration;
 use thalweg_lab::bench::Carried;
 use thalweg_lab::testbed::daemon::Request;
 use thalweg_lab::testbed::registry::Registry;
@@ -44,6 +45,12 @@ pub fn loopback_bytes() -> Result<u64> {
     line.split_whitespace().next().and_then(|word| word.parse().ok()).context("a counter")
 }
 
+/// Whether the machine permits this congestion control.
+pub fn is_permitted(congestion: &str) -> bool {
+    let list = fs::read_to_string("/proc/sys/net/ipv4/tcp_allowed_congestion_control");
+    list.is_ok_and(|list| list.split_whitespace().any(|name| name == congestion))
+}
+
 /// Two hosts joined by an emulated path (`thalweg testbed`), removed with the value.
 pub struct Testbed<'a> {
     workspace: &'a Workspace,
@@ -55,6 +62,7 @@ pub struct Testbed<'a> {
 }
 
 const NAME: &str = "bench";
+const IPERF_TRIES: u32 = 5;
 
 impl<'a> Testbed<'a> {
     /// Whether the program under test can do it; the reason if not.
@@ -106,6 +114,28 @@ impl<'a> Testbed<'a> {
         let before = self.carried()?;
         let sample = measure()?;
         Ok(self.carried()?.since(&before).told_in(sample))
+    }
+
+    /// Payload that arrives of iperf3, in bit/s: a client with these words in the host `left`, whose server is in
+    /// `right`.
+    ///
+    /// # Errors
+    /// If it tells no rate, also when it is asked again.
+    pub fn iperf(&self, words: &[&str]) -> Result<f64> {
+        let mut client = Command::new("iperf3");
+        client.args(["--client", &self.address, "--json"]).args(words);
+        // Its server takes one client at a time, and is busy for a moment after the last one.
+        let mut why = String::new();
+        for _ in 0..IPERF_TRIES {
+            let output = self.enter("left", &client).output()?;
+            let told: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+            if let Some(rate) = told["end"]["sum_received"]["bits_per_second"].as_f64() {
+                return Ok(rate);
+            }
+            why = told["error"].as_str().unwrap_or("it tells no rate").to_owned();
+            std::thread::sleep(Duration::from_secs(1));
+        }
+        bail!("iperf3: {why}")
     }
 
     /// Since it is up.

@@ -13,6 +13,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use thalweg_lab::wrap::wrap;
 
 /// One way to copy.
 pub struct Tool {
@@ -390,7 +391,10 @@ fn xrdcp(servers: &Servers<'_>, job: &Job<'_>, scheme: &str, server: Server) -> 
     if let Some(certificates) = &servers.certificates {
         command.env("X509_CERT_DIR", certificates.directory());
     }
-    let (host, port) = (servers.certified()?, servers.port(server)?);
+    // Only TLS wants a name, and that of its certificate.
+    let is_far = scheme == "root" && servers.host != LOOPBACK;
+    let host = if is_far { servers.host.as_str() } else { servers.certified()? };
+    let port = servers.port(server)?;
     let far = format!("{scheme}://{host}:{port}/{}", job.destination.display());
     if job.has_many_files {
         // As many at once as others take. Of the directory it makes one of that name below the destination.
@@ -407,6 +411,8 @@ fn xrdcp(servers: &Servers<'_>, job: &Job<'_>, scheme: &str, server: Server) -> 
 
 fn rclone(workspace: &Workspace, words: &[&str]) -> Command {
     let mut command = Command::new("rclone");
+    // A proxy of this machine leads nowhere from hosts of ours.
+    command.env("NO_PROXY", "*");
     command.args(["--quiet", "--config"]).arg(workspace.scratch.path("rclone.conf")).args(words);
     command
 }
@@ -590,7 +596,8 @@ impl<'a> Servers<'a> {
                 fs::write(&config, lines.join("\n") + "\n")?;
                 let mut command = as_nobody("/usr/bin/xrootd");
                 command.arg("-c").arg(&config).args(["-p", &port.to_string(), "-l"]).arg(own.join("log"));
-                command
+                // It does not start without the machine's name, which nobody in a host of ours knows.
+                if self.host == LOOPBACK { command } else { named(host, &command) }
             }
             Server::Webdav => {
                 rclone(self.workspace, &["serve", "webdav", &shown.to_string(), "--addr", &address])
@@ -619,6 +626,14 @@ fn as_nobody(program: &str) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--reuid", "nobody", "--regid", "nogroup", "--clear-groups", program]);
     command
+}
+
+/// The command on a machine of this name, which may be an address: whoever asks for the machine's own finds that.
+fn named(name: &str, command: &Command) -> Command {
+    let mut unshare = Command::new("unshare");
+    let script = "echo \"$0\" > /proc/sys/kernel/hostname && exec \"$@\"";
+    unshare.args(["--uts", "sh", "-c", script, name]);
+    wrap(unshare, command)
 }
 
 /// An authority, a server and a user, as grid tools want them.

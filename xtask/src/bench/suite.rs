@@ -24,6 +24,8 @@ mod auto;
 
 mod tune;
 
+mod fair;
+
 mod compression;
 
 pub mod beside_rsync;
@@ -90,7 +92,7 @@ fn emulated(rate_bits_per_s: Option<u64>) -> PathKind {
 }
 
 /// All of them, in the order of the page.
-pub const SUITES: [Suite; 14] = [
+pub const SUITES: [Suite; 15] = [
     limit::SUITE,
     large::SUITE,
     small::SUITE,
@@ -100,6 +102,7 @@ pub const SUITES: [Suite; 14] = [
     verify::SUITE,
     auto::SUITE,
     tune::SUITE,
+    fair::SUITE,
     compression::SUITE,
     beside_rsync::SUITE,
     beside_zeromq::SUITE,

@@ -3,7 +3,7 @@
 
 use crate::bench::record::{Results, Sample};
 use thalweg_lab::bench::record::About;
-use thalweg_lab::bench::statistics::{self, Series};
+use thalweg_lab::bench::statistics::{self, Interval, Series};
 
 /// A bound that is to be kept.
 #[derive(Debug, Clone, Copy)]
@@ -18,7 +18,30 @@ impl Goal {
         self.verdict_showing(value, |bound| bound.to_string())
     }
 
-    /// The same, with its bound in words.
+    /// Of the median of these; [`UNSURE`] follows where other runs might as well have told the opposite.
+    pub fn verdict_of(self, values: &[f64]) -> String {
+        self.verdict_within(statistics::median(values), values)
+    }
+
+    /// Of the median of the ratios within rounds.
+    pub fn verdict_of_ratio(self, above: &Series, below: &Series) -> String {
+        self.verdict_of(&statistics::ratios(above, below))
+    }
+
+    /// Of a value that is as sure as the median of these.
+    pub fn verdict_within(self, value: f64, values: &[f64]) -> String {
+        let reaches_beyond = |interval: Interval| interval.low < self.bound() && self.bound() < interval.high;
+        let is_unsure = !value.is_nan() && statistics::median_interval(values).is_some_and(reaches_beyond);
+        self.verdict(value) + if is_unsure { UNSURE } else { "" }
+    }
+
+    fn bound(self) -> f64 {
+        match self {
+            Goal::AtMost(bound) | Goal::AtLeast(bound) => bound,
+        }
+    }
+
+    /// The same as [`Goal::verdict`], with its bound in words.
     pub fn verdict_showing(self, value: f64, shown: impl Fn(f64) -> String) -> String {
         let (word, bound, missed_by) = match self {
             Goal::AtMost(bound) => ("at most", bound, value / bound - 1.0),
@@ -34,6 +57,10 @@ impl Goal {
         }
     }
 }
+
+/// What stands behind a verdict if the bound is inside the interval in which the median lies: met or missed, the runs
+/// do not prove it.
+pub const UNSURE: &str = ", not sure";
 
 /// What a line begins with that says why a result is to be taken with care.
 pub const WEAK: &str = "**Weak:** ";
@@ -213,6 +240,22 @@ mod tests {
         assert_eq!(Goal::AtLeast(0.8).verdict(0.8), "at least 0.8: met");
         assert_eq!(Goal::AtLeast(0.8).verdict(0.6), "at least 0.8: **missed by 25.0 %**");
         assert_eq!(Goal::AtLeast(0.8).verdict(f64::NAN), "at least 0.8: not measured");
+    }
+
+    #[test]
+    fn a_verdict_of_a_median_is_not_sure_where_its_interval_reaches_beyond_the_bound_on_both_sides() {
+        let goal = Goal::AtLeast(0.95);
+        assert_eq!(goal.verdict_of(&[0.9, 0.96, 0.97]), "at least 0.95: met, not sure");
+        assert_eq!(goal.verdict_of(&[0.9, 0.76, 0.97]), "at least 0.95: **missed by 5.3 %**, not sure");
+        assert_eq!(goal.verdict_of(&[0.95, 0.96, 0.97]), "at least 0.95: met");
+        assert_eq!(Goal::AtMost(1.05).verdict_of(&[1.1, 1.26, 1.3]), "at most 1.05: **missed by 20.0 %**");
+        // Of one run nobody knows the interval; that a result has too few is said elsewhere.
+        assert_eq!(goal.verdict_of(&[0.96]), "at least 0.95: met");
+        assert_eq!(goal.verdict_of(&[]), "at least 0.95: not measured");
+        assert_eq!(goal.verdict_within(f64::NAN, &[0.9, 1.0]), "at least 0.95: not measured");
+        let rounds = |values: [f64; 3]| (1..).zip(values).collect::<Series>();
+        let (above, below) = (rounds([1.8, 2.0, 3.0]), rounds([2.0; 3]));
+        assert_eq!(goal.verdict_of_ratio(&above, &below), "at least 0.95: met, not sure");
     }
 
     #[test]

@@ -49,11 +49,22 @@ impl Workspace {
         Ok(path)
     }
 
-    /// Thalweg, with a state directory of its own.
+    /// Thalweg, with one state directory for all commands of a suite. A copy over a far path may teach there what later
+    /// ones begin with: where that is not to be measured they have [`Workspace::nothing_known`].
     pub fn thalweg(&self) -> Command {
         let mut command = Command::new(&self.thalweg);
         command.env("THALWEG_STATE", self.scratch.path("client-state"));
         command
+    }
+
+    /// An empty state directory: a copy that has it knows of none before. The next call empties it again.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn nothing_known(&self) -> Result<PathBuf> {
+        let name = "nothing-known";
+        let _ = fs::remove_dir_all(self.scratch.path(name));
+        self.directory(name)
     }
 
     /// Runs a command in the control group, then syncs the file system of `synced`, all of it in the time.

@@ -7,6 +7,8 @@ use crate::{bottlenecks, entries};
 use anyhow::Result;
 use std::fmt::Write;
 
+mod congest;
+
 mod streaming;
 
 /// The page's path.
@@ -42,12 +44,17 @@ fn summary(sections: &str) -> String {
         let (met, missed) = (section.matches(": met").count(), missed(section));
         // A goal of which no run counts is not met either.
         let unknown = section.matches(": not measured").count();
+        let unsure = section.matches(tell::UNSURE).count();
         let row = match (met + missed.len() + unknown, section.contains("Not measured yet")) {
             (0, true) => "not measured yet | ".to_owned(),
             (0, false) => continue,
             (goals, _) => {
-                let unknown = if unknown > 0 { format!(", {unknown} not measured") } else { String::new() };
-                format!("{met} of {goals}{unknown} | {}", missed.join(", "))
+                let some = |count: usize, what: &str| match count {
+                    0 => String::new(),
+                    _ => format!(", {count} {what}"),
+                };
+                let (unsure, unknown) = (some(unsure, "not sure"), some(unknown, "not measured"));
+                format!("{met} of {goals}{unsure}{unknown} | {}", missed.join(", "))
             }
         };
         let weak: Vec<String> = section.lines().filter_map(reason).collect();
@@ -84,7 +91,8 @@ threads are not in them. An emulated path runs on the same machine: its own proc
 cost, for each 10⁹ bytes carried in both directions, stands beside the figure (of small packets it is much: they cost, not \
 bytes). Every copy was compared with its source afterwards, outside the time. All tools use the same \
 congestion control, in a network name space of their own. Absolute figures belong to the machine that is named; ratios travel \
-better. A result is *weak*, and says so, with fewer than three runs, where the machine had more to do than it has cores before \
+better. A verdict on a median is *not sure*, be it met or missed, where the interval reaches beyond the bound on both sides: \
+other runs might as well have told the opposite. A result is *weak*, and says so, with fewer than three runs, where the machine had more to do than it has cores before \
 it began, or where the program's commit is not known or its sources had been changed since. It is *stale*, and says so, \
 where its suite would give something else today with the same options: other series, other values of a parameter, other \
 sizes or settings. The first thing that differs is named.
@@ -165,6 +173,17 @@ mod tests {
         let row = "| [Near](#near) | 2 of 4, 1 not measured | 50.0 % |  |";
         assert_eq!(told(&[0.5, f64::NAN, 0.25, 1.5]), row);
         assert_eq!(told(&[f64::NAN]), "| [Near](#near) | 0 of 1, 1 not measured |  |  |");
+    }
+
+    #[test]
+    fn of_goals_that_are_met_or_missed_it_is_counted_which_are_not_sure() {
+        let goal = Goal::AtLeast(0.95);
+        let verdicts =
+            [[0.9, 0.96, 1.0], [0.8, 0.76, 1.0], [0.96, 0.97, 1.0]].map(|all| goal.verdict_of(&all));
+        let sections = format!("\n## Near\n\n| {} |\n", verdicts.join(" |\n| "));
+        let row = "| [Near](#near) | 2 of 3, 2 not sure | 15.8 % |  |";
+        assert_eq!(summary(&sections).lines().next_back(), Some(row));
+        assert!(!HEAD.contains(tell::UNSURE), "what explains it would be counted");
     }
 
     #[test]

@@ -239,7 +239,7 @@ fn tell(results: &Results) -> Result<String> {
             let better: &Series =
                 if tell::median_of(&always) < tell::median_of(&off) { &always } else { &off };
             let against = |other: &Series, goal: Goal| {
-                let verdict = goal.verdict(tell::ratio_median(&automatic, other));
+                let verdict = goal.verdict_of_ratio(&automatic, other);
                 format!("{} | {verdict}", tell::ratio(&automatic, other))
             };
             writeln!(

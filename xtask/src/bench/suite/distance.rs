@@ -1,15 +1,14 @@
 //! The same copies near and far, over an emulated path (`thalweg testbed`).
 
 use super::{Suite, emulated};
-use crate::bench::network::Testbed;
+use crate::bench::network::{self, Testbed};
 use crate::bench::record::{self, Load, Results, Sample};
 use crate::bench::tell::{self, Goal};
 use crate::bench::workspace::{Times, Volume};
 use crate::bench::{Bench, data, workspace};
-use crate::servers::Daemon;
+use crate::servers::{Daemon, Running};
 use crate::{command, toolchain, trees};
-use anyhow::{Context, Result, bail};
-use serde_json::Value;
+use anyhow::{Result, bail};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -55,7 +54,6 @@ const IPERF: &str = "iperf3";
 const IPERF_STREAMS: &str = "4";
 /// Seconds that iperf3 leaves out at the beginning, and then measures.
 const IPERF_S: [&str; 2] = ["6", "8"];
-const IPERF_TRIES: u32 = 5;
 /// Where a copy keeps what it learns.
 const STATE: &str = "THALWEG_STATE";
 /// Of the long copy.
@@ -87,11 +85,6 @@ impl Case {
     fn is_lossy(&self) -> bool {
         self.scenario.starts_with(loss::SCENARIOS)
     }
-}
-
-fn is_permitted(congestion: &str) -> bool {
-    let list = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_allowed_congestion_control");
-    list.is_ok_and(|list| list.split_whitespace().any(|name| name == congestion))
 }
 
 enum What {
@@ -134,7 +127,7 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     std::fs::create_dir(&export)?;
     let mut cases = cases();
     cases.retain(|case| bench.wants(&case.scenario));
-    for congestion in controls().iter().filter(|name| !is_permitted(name)) {
+    for congestion in controls().iter().filter(|name| !network::is_permitted(name)) {
         bench.log.left_out(congestion, "not among the machine's permitted congestion controls")?;
         cases.retain(|case| !case.uses(congestion));
     }
@@ -149,8 +142,14 @@ fn run(bench: &mut Bench<'_>) -> Result<()> {
     let daemon = Daemon::start_at(&address, &workspace.thalweg, &workspace.scratch, &exports, enter)?;
     let mut iperf = Command::new("iperf3");
     let iperf = testbed.enter("right", iperf.arg("--server"));
-    let far =
-        Far { workspace, testbed: &testbed, daemon: &daemon, export, bytes, _iperf: Iperf::start(iperf)? };
+    let far = Far {
+        workspace,
+        testbed: &testbed,
+        daemon: &daemon,
+        export,
+        bytes,
+        _iperf: Running::start(iperf, "iperf3")?,
+    };
     let log = &mut bench.log;
     workspace::rounds(runs, cases, |run, case| {
         // The round that does not count is for what is not in memory yet: that is not what loss is about.
@@ -198,7 +197,7 @@ struct Far<'a> {
     export: PathBuf,
     /// Of the long copy.
     bytes: u64,
-    _iperf: Iperf,
+    _iperf: Running,
 }
 
 impl Far<'_> {
@@ -211,13 +210,13 @@ impl Far<'_> {
                 Ok(with_short(sample, self.bytes_of(short), &self.pull(short, options, None)?))
             }
             What::Lossy { options, file, short } => {
-                let state = self.nothing_known()?;
+                let state = self.workspace.nothing_known()?;
                 let sample = load(self.bytes_of(file), 1).took(&self.pull(file, options, Some(&state))?);
                 let mut why = self.workspace.thalweg();
                 let said = command::says(why.env(STATE, &state).args(["why", "--json"]))?;
                 let sample = loss::with_reason(sample, &said)?;
                 let Some(short) = short else { return Ok(sample) };
-                let state = self.nothing_known()?;
+                let state = self.workspace.nothing_known()?;
                 Ok(with_short(sample, self.bytes_of(short), &self.pull(short, options, Some(&state))?))
             }
             What::Small => {
@@ -247,12 +246,6 @@ impl Far<'_> {
     fn bytes_of(&self, file: &str) -> u64 {
         let part = FILES.iter().find(|(name, _)| *name == file).map_or(1, |(_, part)| *part);
         self.bytes / part
-    }
-
-    /// A state directory in which nothing is.
-    fn nothing_known(&self) -> Result<PathBuf> {
-        let _ = std::fs::remove_dir_all(self.workspace.scratch.path("nothing-known"));
-        self.workspace.directory("nothing-known")
     }
 
     /// One of [`FILES`]; with this state directory, or that of all copies.
@@ -285,42 +278,14 @@ impl Far<'_> {
 
     /// Payload that arrives, in bit/s; sent by the server, as in a pull.
     fn iperf(&self, congestion: &str, streams: &str, bytes: Option<u64>) -> Result<f64> {
-        let mut client = Command::new("iperf3");
-        client.args(["--client", &self.testbed.address, "--reverse", "--json"]);
-        client.args(["--congestion", congestion, "--parallel", streams]);
-        match bytes {
+        let bytes = bytes.map(|bytes| bytes.to_string());
+        let mut words = vec!["--reverse", "--congestion", congestion, "--parallel", streams];
+        match &bytes {
             // It counts them for all streams together.
-            Some(bytes) => client.args(["--bytes", &bytes.to_string()]),
-            None => client.args(["--omit", IPERF_S[0], "--time", IPERF_S[1]]),
-        };
-        // Its server takes one client at a time, and is busy for a moment after the last one.
-        let mut why = String::new();
-        for _ in 0..IPERF_TRIES {
-            let output = self.testbed.enter("left", &client).output()?;
-            let told: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-            if let Some(rate) = told["end"]["sum_received"]["bits_per_second"].as_f64() {
-                return Ok(rate);
-            }
-            why = told["error"].as_str().unwrap_or("it tells no rate").to_owned();
-            std::thread::sleep(std::time::Duration::from_secs(1));
+            Some(bytes) => words.extend(["--bytes", bytes.as_str()]),
+            None => words.extend(["--omit", IPERF_S[0], "--time", IPERF_S[1]]),
         }
-        bail!("iperf3: {why}")
-    }
-}
-
-struct Iperf(std::process::Child);
-
-impl Iperf {
-    fn start(mut command: Command) -> Result<Iperf> {
-        let child = command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null()).spawn();
-        // It says nothing when it listens; the first case is a copy.
-        child.map(Iperf).context("starting iperf3")
-    }
-}
-
-impl Drop for Iperf {
-    fn drop(&mut self) {
-        crate::servers::end(&mut self.0);
+        self.testbed.iperf(&words)
     }
 }
 
@@ -360,11 +325,11 @@ fn after_start(results: &Results, scenario: &str, end: End, line: Line) -> Serie
     results.of(scenario, OURS).filter_map(of).collect()
 }
 
-/// The median by which a goal is judged; not a number where too few rounds have both: from one or two a sample may be
-/// gone that was off to one side.
-fn judged(far: &Series, near: &Series) -> f64 {
+/// Those by whose median a goal is judged; none where too few rounds have both: from one or two a sample may be gone
+/// that was off to one side.
+fn judged(far: &Series, near: &Series) -> Vec<f64> {
     let ratios = statistics::ratios(far, near);
-    if ratios.len() < tell::RUNS_MIN { f64::NAN } else { statistics::median(&ratios) }
+    if ratios.len() < tell::RUNS_MIN { Vec::new() } else { ratios }
 }
 
 fn of_small_files(rtt: &str) -> String {
@@ -416,7 +381,7 @@ fn tell(results: &Results) -> Result<String> {
             tell::with_interval(&whole(&near, IPERF)),
             tell::with_interval(&whole(&far, IPERF)),
             tell::ratio(&rates.1, &rates.0),
-            Goal::AtLeast(0.97).verdict(judged(&rates.1, &rates.0)),
+            Goal::AtLeast(0.97).verdict_of(&judged(&rates.1, &rates.0)),
             tell::wire_cost(results, &near, OURS),
             tell::wire_cost(results, &far, OURS),
             tell::wire_cost(results, &near, IPERF),
@@ -438,12 +403,12 @@ fn tell(results: &Results) -> Result<String> {
         tell::with_interval(&near),
         tell::with_interval(&far),
         tell::ratio(&far, &near),
-        Goal::AtLeast(0.95).verdict(judged(&far, &near)),
+        Goal::AtLeast(0.95).verdict_of(&judged(&far, &near)),
         SMALL_FILES[1],
         tell::with_interval(&near_all),
         tell::with_interval(&far_all),
         tell::ratio(&far_all, &near_all),
-        Goal::AtLeast(0.95).verdict(tell::ratio_median(&far_all, &near_all)),
+        Goal::AtLeast(0.95).verdict_of_ratio(&far_all, &near_all),
         tell::wire_cost(results, &of_small_files(SMALL_NEAR), OURS),
         tell::wire_cost(results, &of_small_files(SMALL_FAR), OURS),
         told_unknown(results),

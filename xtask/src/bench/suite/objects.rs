@@ -244,7 +244,7 @@ fn tell(results: &Results) -> Result<String> {
                 out,
                 "| {scenario} | {name} | {} | {} |",
                 tell::shown(&ratios),
-                goal.verdict(statistics::median(&ratios))
+                goal.verdict_of(&ratios)
             )?,
             None => writeln!(out, "| {scenario} | none ran | | {} |", goal.verdict(f64::NAN))?,
         }

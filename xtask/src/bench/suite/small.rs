@@ -126,14 +126,11 @@ fn tell(results: &Results) -> Result<String> {
     for scenario in results.scenarios() {
         let wall = |tool: &str| seconds(results, scenario, tool);
         let ours = wall(OURS);
-        let best = |names: &[&str]| -> (String, String, f64) {
+        let best = |names: &[&str]| -> (String, Vec<f64>) {
             let ran = names.iter().filter(|name| !wall(name).is_empty());
             match ran.min_by(|a, b| tell::median_of(&wall(a)).total_cmp(&tell::median_of(&wall(b)))) {
-                Some(best) => {
-                    let ratios = statistics::ratios(&wall(best), &ours);
-                    ((*best).to_owned(), tell::ratio(&wall(best), &ours), statistics::median(&ratios))
-                }
-                None => ("none ran".to_owned(), String::new(), f64::NAN),
+                Some(best) => ((*best).to_owned(), statistics::ratios(&wall(best), &ours)),
+                None => ("none ran".to_owned(), Vec::new()),
             }
         };
         let others = others(results, scenario);
@@ -146,8 +143,9 @@ fn tell(results: &Results) -> Result<String> {
             ("the best other tool", &others, 1.0),
             ("the best that encrypts", &ENCRYPTING, 1.7),
         ] {
-            let (name, shown, ratio) = best(names);
-            writeln!(out, "| {what} | {name} | {shown} | {} |", Goal::AtLeast(goal).verdict(ratio))?;
+            let (name, ratios) = best(names);
+            let shown = if ratios.is_empty() { String::new() } else { tell::shown(&ratios) };
+            writeln!(out, "| {what} | {name} | {shown} | {} |", Goal::AtLeast(goal).verdict_of(&ratios))?;
         }
         writeln!(out, "\n{}{}", by_the_loop(results, scenario), copies::table(results, scenario, OURS)?)?;
     }

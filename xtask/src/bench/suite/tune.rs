@@ -232,8 +232,7 @@ impl Site<'_> {
     }
 
     fn copy(&self, settings: &Settings) -> Result<Times> {
-        let state = self.workspace.scratch.path("nothing-known");
-        let _ = fs::remove_dir_all(&state);
+        let state = self.workspace.nothing_known()?;
         let mut command = self.workspace.thalweg();
         command.env("THALWEG_STATE", &state).args(["cp", "-q", "--ticket"]).arg(&self.daemon.ticket);
         command.args(self.shape.options).args(&settings.words);
@@ -305,7 +304,7 @@ fn tell(results: &Results) -> Result<String> {
             tell::with_interval(&wall(STILL)),
             tell::with_interval(&wall(TUNED)),
             tell::ratio(&wall(TUNED), &wall(STILL)),
-            goal.verdict(tell::ratio_median(&wall(TUNED), &wall(STILL))),
+            goal.verdict_of_ratio(&wall(TUNED), &wall(STILL)),
             tell::ratio(&wall(TUNED), &wall(best)),
             tell::ratio(&wall(STILL), &wall(best)),
             cpu(STILL),

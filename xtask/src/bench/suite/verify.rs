@@ -14,7 +14,7 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
-use thalweg_lab::bench::statistics::Series;
+use thalweg_lab::bench::statistics::{self, Series};
 
 pub const SUITE: Suite = Suite {
     name: "verify",
@@ -201,10 +201,10 @@ fn tell_modes(
     )?;
     for mode in MODES {
         let verdict = match mode {
-            "written" => Goal::AtMost(1.01).verdict(tell::ratio_median(&wall(mode), &wall(control))),
+            "written" => Goal::AtMost(1.01).verdict_of_ratio(&wall(mode), &wall(control)),
             // Elsewhere the disk has no rate to spare.
             "readback" if scenario == THIN_LINK => {
-                Goal::AtMost(1.05).verdict(tell::ratio_median(&wall(mode), &wall(MODES[0])))
+                Goal::AtMost(1.05).verdict_of_ratio(&wall(mode), &wall(MODES[0]))
             }
             _ => String::new(),
         };
@@ -257,7 +257,7 @@ fn tell_repairs(results: &Results) -> Result<String> {
             true => format!(
                 "{}; {}",
                 tell::with_interval(&beyond),
-                Goal::AtMost(1.05).verdict(tell::median_of(&beyond))
+                Goal::AtMost(1.05).verdict_of(&statistics::values(&beyond))
             ),
             false => String::new(),
         };

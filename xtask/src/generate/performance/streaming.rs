@@ -1,13 +1,15 @@
 //! The sections of docs/performance.md from committed results of `thalweg bench`: about data that are still being made,
-//! and about predictions (those of `cargo xtask bench` have another form: [`crate::bench::record`]).
+//! about clients that share a line, and about predictions (those of `cargo xtask bench` have another form:
+//! [`crate::bench::record`]).
 
+use super::congest;
 use crate::bench::stale;
 use crate::bench::tell::{self, Goal, number};
 use crate::generate::results;
 use anyhow::Result;
 use std::fmt::Write;
 use thalweg_lab::bench::record::{About, NOT_ACCOUNTED, PathKind, Quantity, Results, Sample, counting};
-use thalweg_lab::bench::statistics::median;
+use thalweg_lab::bench::statistics::{Series, median, ratios};
 use thalweg_lab::bench::suite::{CARRIED, predict};
 use thalweg_lab::plot::unit::Unit;
 use thalweg_mover::model::score::nearest_rank;
@@ -21,7 +23,7 @@ struct Section {
     tell: fn(&Results) -> String,
 }
 
-const SECTIONS: [Section; 5] = [
+const SECTIONS: [Section; 6] = [
     Section {
         title: "A scan, in files or as a stream",
         suite: "frames",
@@ -56,6 +58,12 @@ const SECTIONS: [Section; 5] = [
         asks: "How late is the worst burst of producers that share a line: all at once, evenly apart, or in slots that a daemon \
                promises (003 Figs 2 and 3)? What a slot promises counts until data are durable. Goal: no promise is broken.",
         tell: slots,
+    },
+    Section {
+        title: "Clients on one line, together or apart",
+        suite: "congest",
+        asks: congest::ASKS,
+        tell: congest::tell,
     },
     Section {
         title: "Predicted, and how long it took",
@@ -124,7 +132,7 @@ fn origin(about: &About) -> String {
 }
 
 /// What the emulated path itself cost in the runs of a case that count.
-fn path_cost(results: &Results, case: &[&Sample]) -> String {
+pub(super) fn path_cost(results: &Results, case: &[&Sample]) -> String {
     // Of results from before samples said it, the whole says which path they took.
     let is_said = results.samples.iter().any(Sample::is_emulated);
     let is_far = !is_said && matches!(results.about.path, PathKind::Testbed { .. });
@@ -141,6 +149,11 @@ fn scan(results: &Results) -> String {
         let of = results.counting().filter(|sample| sample.series == series);
         let of = of.filter(|sample| sample.parameter("period") == Some(period));
         median(&of.filter_map(|sample| measured(sample, "after_last_frame")).collect::<Vec<_>>())
+    };
+    let by_run = |series: &str, period: f64| -> Series {
+        let of = results.counting().filter(|sample| sample.series == series);
+        let of = of.filter(|sample| sample.parameter("period") == Some(period));
+        of.filter_map(|sample| Some((sample.run as usize, measured(sample, "after_last_frame")?))).collect()
     };
     let cost = |series: &str| {
         let of: Vec<&Sample> = results.samples.iter().filter(|sample| sample.series == series).collect();
@@ -159,7 +172,10 @@ fn scan(results: &Results) -> String {
         for (at, period) in periods.iter().enumerate() {
             let share = after(series, *period) / after(&small, *period);
             let verdict = match (series, at) {
-                ("stream", 0) => format!("; {}", Goal::AtMost(0.1).verdict(share)),
+                ("stream", 0) => {
+                    let rounds = ratios(&by_run(series, *period), &by_run(&small, *period));
+                    format!("; {}", Goal::AtMost(0.1).verdict_within(share, &rounds))
+                }
                 _ => String::new(),
             };
             let _ = write!(out, " {} | {}{verdict} |", seconds(after(series, *period)), number(share));
@@ -195,6 +211,9 @@ fn growing(results: &Results) -> String {
     };
     let rate =
         |runs: &[&Sample]| median(&runs.iter().map(|sample| sample.rate_bits_per_s()).collect::<Vec<_>>());
+    let by_run = |runs: &[&Sample]| -> Series {
+        runs.iter().map(|sample| (sample.run as usize, sample.rate_bits_per_s())).collect()
+    };
     let mut cases = results.counting_cases();
     cases.retain(|case| case[0].series == grown);
     let place =
@@ -209,7 +228,10 @@ fn growing(results: &Results) -> String {
         let both = [grown, rested].map(|series| runs(series, case[0]));
         let (grown, rested) = (rate(&both[0]), rate(&both[1]));
         let verdict = match bytes >= FROM_BYTES {
-            true => format!("; {}", Goal::AtLeast(0.9).verdict(grown / rested)),
+            true => {
+                let rounds = ratios(&by_run(&both[0]), &by_run(&both[1]));
+                format!("; {}", Goal::AtLeast(0.9).verdict_within(grown / rested, &rounds))
+            }
             false => String::new(),
         };
         let _ = writeln!(
@@ -457,7 +479,8 @@ fn width_needed(samples: &[&Sample]) -> f64 {
     if all.is_empty() { f64::NAN } else { (2.0 * nearest_rank(&all, 95)).exp() }
 }
 
-fn measured(sample: &Sample, name: &str) -> Option<f64> {
+/// What was measured of a sample, if it is a number.
+pub(super) fn measured(sample: &Sample, name: &str) -> Option<f64> {
     sample.measured.get(name).and_then(Quantity::value)
 }
 

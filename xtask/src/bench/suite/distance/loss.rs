@@ -140,7 +140,7 @@ fn named(results: &Results, scenario: &str, tool: &str) -> String {
 /// Rates against what a law says: `0.900 [0.800–1.000] | at least 0.9: met`.
 fn against_law(rates: &Series, law: f64) -> String {
     let laws: Series = rates.keys().map(|run| (*run, law)).collect();
-    format!("{} | {}", tell::ratio(rates, &laws), GOAL.verdict(judged(rates, &laws)))
+    format!("{} | {}", tell::ratio(rates, &laws), GOAL.verdict_of(&judged(rates, &laws)))
 }
 
 /// Its part of the section.
@@ -168,7 +168,7 @@ pub fn tell(results: &Results) -> Result<String> {
             let beside = match rtt == RTTS[0].0 {
                 true => {
                     let other = rates(results, &scenario, IPERF_ONE);
-                    let verdict = GOAL.verdict(judged(&ours, &other));
+                    let verdict = GOAL.verdict_of(&judged(&ours, &other));
                     format!("{} | {verdict}", tell::ratio(&ours, &other))
                 }
                 false => "– | ".to_owned(),
@@ -220,7 +220,7 @@ pub fn tell(results: &Results) -> Result<String> {
         RTTS[0].0,
         IPERF_MANY.0,
         tell::ratio(&ours, &other),
-        GOAL.verdict(judged(&ours, &other)),
+        GOAL.verdict_of(&judged(&ours, &other)),
     )?;
     let (mut all, mut known) = (0, 0);
     for control in CongestionControl::ALL {

@@ -187,7 +187,7 @@ fn tell(results: &Results) -> Result<String> {
             let ratios = far_over_near(results, shape, way, name);
             let has_goal = shape.name == LARGE && way == Way::Up && name == OURS;
             let goal = match has_goal {
-                true => DISTANCE_COSTS.verdict(statistics::median(&ratios)),
+                true => DISTANCE_COSTS.verdict_of(&ratios),
                 false => String::new(),
             };
             let ratios = tell::shown(&ratios);
@@ -199,7 +199,7 @@ fn tell(results: &Results) -> Result<String> {
         for distance in DISTANCES {
             let scenario = scenario(shape, way, distance);
             let (name, ratios) = best(results, &scenario).unwrap_or(("none ran", Vec::new()));
-            let goal = AS_FAST.verdict(statistics::median(&ratios));
+            let goal = AS_FAST.verdict_of(&ratios);
             writeln!(out, "| {scenario} | {name} | {} | {goal} |", tell::shown(&ratios))?;
         }
     }
