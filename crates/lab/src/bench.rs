@@ -154,8 +154,8 @@ pub struct Bench<'a> {
 /// `Unsupported` or `Permission` with what this machine lacks; `Stopped`; what went wrong with a copy.
 pub fn run(suite: &Suite, wishes: &Wishes, out: &Path, hear: &mut dyn FnMut(&str)) -> Result<Results> {
     suite.check(wishes)?;
-    let prepared = (suite.prepare)(wishes)?;
-    (suite.needs)(wishes)?;
+    let mut prepared = (suite.prepare)(wishes)?;
+    (suite.needs)(wishes, &mut prepared)?;
     // `congest` has both ends of a thousand connections at its worst; what cannot be raised is met with an error there.
     let _ = thalweg_sys::process::raise_open_files();
     let about = About {
@@ -324,7 +324,7 @@ mod tests {
                 let path = record::PathKind::Loopback;
                 Ok(Prepared { path, encryption, verification, changes: Vec::new() })
             },
-            needs: |_| Ok(()),
+            needs: |_, _| Ok(()),
             plan: |_| Vec::new(),
             run: |bench| {
                 bench.log.sample(Sample { wall_s: 1.0, ..Sample::default() }).unwrap();

@@ -2,6 +2,7 @@
 //! are those of its command line.
 
 use clap::Parser;
+use std::path::PathBuf;
 use thalweg_cli::args::bench::{BenchCommand, RunArgs};
 use thalweg_lab::bench::record::Results;
 use thalweg_lab::bench::{Wishes, stale};
@@ -12,6 +13,9 @@ use thalweg_mover::link::ssh::split_words;
 struct Line {
     #[command(subcommand)]
     command: BenchCommand,
+    /// All commands have it, and no suite goes by it.
+    #[arg(long = "config", global = true)]
+    _config: Option<PathBuf>,
 }
 
 /// The first thing in which a result differs from what its suite would give today, in words; nothing where nothing
@@ -70,6 +74,8 @@ mod tests {
         let asked = of("thalweg bench sweep bulk --rtt 10ms,50ms --budget 512MiB --rate 2Gbit/s").unwrap();
         assert_eq!(asked.rtts, [10, 50].map(Duration::from_millis));
         assert_eq!((asked.budget_bytes, asked.rate_bits_per_s), (Some(512 << 20), Some(2_000_000_000)));
+        let configured = of("thalweg bench order --config a.toml --budget 1GiB").unwrap();
+        assert_eq!(configured.budget_bytes, Some(1 << 30));
         let quoted = of("thalweg bench files --out 'a file.jsonl' --budget 1GiB").unwrap();
         assert_eq!(quoted.budget_bytes, Some(1 << 30));
         assert!(of("cargo xtask bench --suite large").is_none() && of("").is_none());

@@ -95,7 +95,8 @@ better. A verdict on a median is *not sure*, be it met or missed, where the inte
 other runs might as well have told the opposite. A result is *weak*, and says so, with fewer than three runs, where the machine had more to do than it has cores before \
 it began, or where the program's commit is not known or its sources had been changed since. It is *stale*, and says so, \
 where its suite would give something else today with the same options: other series, other values of a parameter, other \
-sizes or settings. The first thing that differs is named.
+sizes or settings. The first thing that differs is named. Of suites that do not say beforehand which cases they have, only sizes \
+and settings of `thalweg bench` are compared, and of `cargo xtask bench` nothing.
 ";
 
 fn section(out: &mut String, suite: &Suite) -> Result<()> {

@@ -1,14 +1,14 @@
 //! Whether a result is one that its suite would give today.
 //!
-//! 1. The suite says what it would do with the options that the result was made with: nothing is run for that, and no
-//!    machine is asked.
+//! 1. The suite says what it would do with the options that the result was made with: nothing is run for that, and
+//!    nothing tried on this machine.
 //! 2. That is held against what the result says: its series and the parameters of their cases, then the budget, then
 //!    what was made smaller than the source has it.
 //! 3. The first thing that differs is told.
 //!
 //! What a result says it left out is not missing. Of what was made smaller only that is compared which both name: to
-//! say more of the same run is no other run. What a suite does between two samples (an algorithm, a default of the program)
-//! is not seen here: a result names its commit for that.
+//! say more of the same run is no other run. What a suite does between two samples (an algorithm, a default of the
+//! program) is not seen here: a result names its commit for that.
 
 use super::Wishes;
 use super::record::{Quantity, Results, Sample, Scaled};

@@ -77,11 +77,11 @@ pub struct Suite {
     pub budget_bytes: u64,
     /// What a user may ask for.
     pub(super) takes: Takes,
-    /// Says what is to come, or why it cannot. What it makes smaller it does not ask of this machine, so that it can be
-    /// held against what an earlier result says.
+    /// Says what is to come, or why it cannot. It tries nothing on this machine, so that it can be held against what an
+    /// earlier result says.
     pub(super) prepare: fn(&Wishes) -> Result<Prepared>,
-    /// Refuses what this machine has not.
-    pub(super) needs: fn(&Wishes) -> Result<()>,
+    /// Refuses what this machine has not, or says what is taken instead.
+    pub(super) needs: fn(&Wishes, &mut Prepared) -> Result<()>,
     /// The cases of a whole run, as their samples name them; none where that depends on what is measured, or is not
     /// told.
     pub(super) plan: fn(&Wishes) -> Vec<Planned>,
@@ -208,17 +208,17 @@ fn untold(_: &Wishes) -> Vec<Planned> {
 }
 
 /// A suite that any machine can run.
-fn nothing(_: &Wishes) -> Result<()> {
+fn nothing(_: &Wishes, _: &mut Prepared) -> Result<()> {
     Ok(())
 }
 
 /// One with an emulated path.
-fn a_testbed(_: &Wishes) -> Result<()> {
+fn a_testbed(_: &Wishes, _: &mut Prepared) -> Result<()> {
     Testbed::check()
 }
 
 /// One that has an emulated path where a round trip time was asked for.
-fn a_testbed_by_rtt(wishes: &Wishes) -> Result<()> {
+fn a_testbed_by_rtt(wishes: &Wishes, _: &mut Prepared) -> Result<()> {
     if wishes.rtts.is_empty() { Ok(()) } else { Testbed::check() }
 }
 

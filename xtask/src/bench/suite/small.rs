@@ -213,6 +213,9 @@ mod tests {
         let what = copies::left_out((SCENARIOS[0].0, "xrootd"));
         results.left_out.push(LeftOut { what, why: "it is not there".into() });
         assert_eq!(SUITE.difference(&results), None);
+        results.left_out.clear();
+        results.about.command = "cargo xtask bench --suite small --tool rsync".into();
+        assert_eq!(SUITE.difference(&results), None, "others were not asked for");
         let mut more = rows();
         more.push((SCENARIOS[0].0, "folklore"));
         assert!(SUITE.difference(&all(more)).unwrap().starts_with("has folklore in "));

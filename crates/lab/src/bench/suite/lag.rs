@@ -89,22 +89,24 @@ fn far_path(wishes: &Wishes) -> PathWish {
     path_wish(wishes, RTT, RATE_BITS_PER_S)
 }
 
-fn needs(wishes: &Wishes) -> Result<()> {
+fn needs(wishes: &Wishes, prepared: &mut Prepared) -> Result<()> {
     let has_path_asked =
         !wishes.rtts.is_empty() || wishes.rate_bits_per_s.is_some() || !wishes.losses.is_empty();
-    if has_path_asked { Testbed::check() } else { Ok(()) }
+    match Testbed::check() {
+        Ok(()) => {}
+        Err(failure) if has_path_asked => return Err(failure),
+        Err(_) => prepared.path = PathKind::Loopback,
+    }
+    Ok(())
 }
 
 fn prepare(wishes: &Wishes) -> Result<Prepared> {
-    let path = match Testbed::check() {
+    let path = match testbed_kind(&far_path(wishes)) {
         // Near and far are parameters.
-        Ok(()) => match testbed_kind(&far_path(wishes)) {
-            PathKind::Testbed { rate_bits_per_s, loss, mtu_bytes, .. } => {
-                PathKind::Testbed { rtt_s: None, rate_bits_per_s, loss, mtu_bytes }
-            }
-            other => other,
-        },
-        Err(_) => PathKind::Loopback,
+        PathKind::Testbed { rate_bits_per_s, loss, mtu_bytes, .. } => {
+            PathKind::Testbed { rtt_s: None, rate_bits_per_s, loss, mtu_bytes }
+        }
+        other => other,
     };
     let told = |messages: &Messages| {
         let (count, bytes) = (messages.count(wishes), size(messages.bytes as u64));

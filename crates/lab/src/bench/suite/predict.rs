@@ -26,7 +26,7 @@ pub(super) const SUITE: Suite = Suite {
     budget_bytes: 256 * MIB,
     takes: Takes { max_files: Values::One, ..ON_THIS_MACHINE },
     prepare,
-    needs: super::nothing,
+    needs,
     plan: super::untold,
     run,
 };
@@ -162,15 +162,18 @@ impl Shape {
     }
 }
 
+fn needs(_: &Wishes, prepared: &mut Prepared) -> Result<()> {
+    if Testbed::check().is_err() {
+        prepared.path = PathKind::Loopback;
+    }
+    Ok(())
+}
+
 fn prepare(wishes: &Wishes) -> Result<Prepared> {
     let most = SHAPES.iter().map(|shape| shape.set(wishes).bytes()).max().unwrap_or(0);
-    // Rates and distances are those of the shapes.
-    let path = match Testbed::check() {
-        Ok(()) => PathKind::Testbed { rtt_s: None, rate_bits_per_s: None, loss: None, mtu_bytes: MTU_BYTES },
-        Err(_) => PathKind::Loopback,
-    };
     Ok(Prepared {
-        path,
+        // Rates and distances are those of the shapes.
+        path: PathKind::Testbed { rtt_s: None, rate_bits_per_s: None, loss: None, mtu_bytes: MTU_BYTES },
         encryption: encrypted(),
         verification: VERIFIED.to_owned(),
         changes: vec![super::scaled("a copy", "hours (a petabyte in a day, 001)", {
@@ -341,7 +344,10 @@ mod tests {
 
     #[test]
     fn a_result_does_not_say_that_copies_over_an_emulated_path_took_the_loopback() {
-        let path = prepare(&Wishes::default()).unwrap().path;
+        let wishes = Wishes::default();
+        let mut prepared = prepare(&wishes).unwrap();
+        needs(&wishes, &mut prepared).unwrap();
+        let path = prepared.path;
         let is_emulated = matches!(path, PathKind::Testbed { rtt_s: None, rate_bits_per_s: None, .. });
         assert_eq!(is_emulated, Testbed::check().is_ok(), "{path}");
     }

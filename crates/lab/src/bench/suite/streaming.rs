@@ -114,8 +114,8 @@ fn writers_bits_per_s(wishes: &Wishes) -> f64 {
     paths(wishes).first().map_or(RATE_BITS_PER_S, |path| path.rate_bits_per_s) as f64 / 2.0
 }
 
-fn needs(wishes: &Wishes) -> Result<()> {
-    super::a_testbed_by_rtt(wishes)?;
+fn needs(wishes: &Wishes, prepared: &mut Prepared) -> Result<()> {
+    super::a_testbed_by_rtt(wishes, prepared)?;
     // Another one, given with --program, may be older.
     let asked = Command::new(&wishes.program).args(["stream", "--help"]).output();
     if asked.is_ok_and(|output| output.status.success()) {
