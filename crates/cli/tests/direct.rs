@@ -538,9 +538,11 @@ fn serial_requests_of_the_real_program_never_overlap() {
             let command = with(command, ["--order", &order]);
             let command = with(command, [&scratch.path("from").join("x"), &to]);
             let inject = format!("inject={call}:delay_enter=20000");
-            let traced = Strace::log(call, &log).with(["-e", &inject]).around(&command);
+            // Else the length of a read is told only when it ends.
+            let raw = format!("raw={call}");
+            let traced = Strace::log(call, &log).with(["-e", &inject, "-e", &raw]).around(&command);
             let ran = Running::start(traced).end(PATIENCE).expect(0);
-            let any = overlaps(&log, |line| line.contains(call) && line.contains(", 65536, "));
+            let any = overlaps(&log, |line| line.contains(call) && line.contains(", 0x10000, "));
             if ran.stdout.contains("went out of turn") {
                 say(&format!("{order}: the machine stood still"));
             } else {
