@@ -106,13 +106,6 @@ impl Drop for LocalFile {
     }
 }
 
-impl LocalFile {
-    /// Whether it can be read past the page cache.
-    pub(super) fn has_direct(&self) -> bool {
-        self.past.is_some()
-    }
-}
-
 impl SourceFile for LocalFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let Some((past, alignment)) = self.direct(offset, buffer.len() as u64) else {
