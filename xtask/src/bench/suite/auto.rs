@@ -35,7 +35,7 @@ pub const SUITE: Suite = Suite {
            run against the automatic settings in interleaved rounds, so that luck in the search does not count. No copy \
            knows of another one, but for those of *route known*. Goal: at most 1.05 × the wall time of the best, on six \
            shapes.",
-    takes: "about 45 minutes, 6 GB of disk; the long links need `thalweg testbed`",
+    takes: "about an hour, 6 GB of disk; the long links need `thalweg testbed`",
     runs: 5,
     // Of most shapes; each sample says which path its own is.
     path: loopback,
