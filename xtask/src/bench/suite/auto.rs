@@ -46,6 +46,9 @@ pub const SUITE: Suite = Suite {
 const AUTOMATIC: &str = "automatic";
 /// The same after copies over the same route.
 const KNOWN: &str = "automatic, route known";
+/// The state directory of those, and what is in it once one of them learned something.
+const KNOWN_STATE: &str = "route-known";
+const ROUTES: &str = "route-known/routes.json";
 /// The search keeps one of so many.
 const KEPT_ONE_IN: usize = 3;
 /// At so many of the best, further knobs are turned.
@@ -317,7 +320,15 @@ fn contest(bench: &mut Bench<'_>, shape: &Shape) -> Result<()> {
         let sample = site.measure(settings, turn, &load)?;
         eprintln!("{}: {} {run}: {:.2} s", shape.name, settings.name, sample.wall_s);
         if run == 0 { Ok(()) } else { log.sample(&sample) }
-    })
+    })?;
+    // Copies shorter than 5 s, and those that something else held up, teach nothing.
+    if shape.teaches() && !site.workspace.scratch.path(ROUTES).exists() {
+        log.left_out(
+            KNOWN,
+            "no copy taught anything of the route: those of this name knew no more than others",
+        )?;
+    }
+    Ok(())
 }
 
 /// How many copies a shape makes at most.
@@ -401,7 +412,7 @@ impl<'a> Site<'a> {
             _ => data::warm(&self.source)?,
         }
         let state = match settings.name == KNOWN {
-            true => self.workspace.directory("route-known")?,
+            true => self.workspace.directory(KNOWN_STATE)?,
             false => self.workspace.nothing_known()?,
         };
         let mut command = self.workspace.thalweg();
