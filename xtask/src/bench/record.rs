@@ -58,7 +58,8 @@ pub const PATH: &str = "path";
 /// itself).
 const UNSYNCED: &str = "unsynced_s";
 
-/// Ends the name of a scenario in which every tool runs once, so that the best are found, which then compete in rounds.
+/// Ends the name of a scenario in which the best tools are searched, which then compete in rounds: those that were not
+/// among the best ran less often, some once.
 pub const SEARCH: &str = ", search";
 
 /// What was copied.

@@ -15,8 +15,9 @@ pub(super) const ASKS: &str = "\
 How long does the longest transfer take when many clients share a line and each connects anew, all at once or evenly apart \
 (003 Figs 2 and 3)? *Alone* is the median transfer where one client begins each second: it has the line for itself. Each ratio \
 is that at the load where it is the worst. Goals: scheduled ones take at most 1.5 × the time alone up to 64 % load; at most as \
-long as simultaneous ones at each load that the line carries; beyond 90 % simultaneous ones grow more than linearly: their \
-longest, over the load, is at least 1.1 × what it is at the highest load below 90 %, where 1 would be linear.";
+long as simultaneous ones at each load that the line carries, but for that of one client a second, which begins alone either \
+way; beyond 90 % simultaneous ones grow more than linearly: their longest, over the load, is at least 1.1 × what it is at the \
+highest load below 90 %, where 1 would be linear.";
 
 /// Up to here transfers do not lie over each other if they begin evenly apart.
 const ROOMY_LOAD_MAX: f64 = 0.64;
