@@ -248,7 +248,8 @@ pub trait SourceFile: Send + Sync {
     /// What the kernel says.
     fn next_hole(&self, offset: u64) -> io::Result<u64>;
 
-    /// Whether [`SourceFile::direct`] may give it for some range: where not, nobody needs to ask for each. Takes no time.
+    /// Whether [`SourceFile::direct`] may give it for some range: where not, nobody needs to ask for each. Takes no
+    /// time.
     fn has_direct(&self) -> bool {
         false
     }
