@@ -21,8 +21,8 @@
 //!
 //! Held by simulation: where terms differ by those measures or less, and those of transfers of another size by
 //! [`PRIOR_SPREAD`] or less, 95 of 100 are in the range and 99 of 100 below P99, from one earlier transfer on, and
-//! whatever its terms have in common. Where they differ by more, few earlier ones know it too late: by a third more, 90
-//! of 100 after two; by twice as much, 87 of 100 after six.
+//! whatever its terms have in common. Where they differ by more, few earlier ones know it too late: by a third more, 94
+//! of 100 after two; by twice as much, 83 of 100 after one and 89 after six.
 //!
 //! Valid for transfers of the kind that was observed: where no earlier transfer had many small files, nothing is known
 //! of them, and that is said ([`Missing`]).

@@ -804,6 +804,6 @@ def _way(told: dict[str, Any]) -> WayTimes:
     return WayTimes(**told)
 
 
-_VALUES = (Carried, Path, Looks, Damage, Work, Optimum, Costs, Measurement, Prediction, Fit, Delay, BreakEven, Remote, Tail, Scan)
-for _one in (*_VALUES, Stage, Width, Basin, WayTimes, Advice):
+_VALUES = (Carried, Path, Damage, Work, Optimum, Costs, Measurement, Prediction, Fit, Delay, BreakEven, Remote, Tail, Scan)
+for _one in (*_VALUES, Looks, Stage, Width, Basin, WayTimes, Advice):
     document(_one)

@@ -21,9 +21,10 @@ pub const PRIOR_WEIGHT: f64 = 4.0;
 /// Standard deviation of the logarithm before anything is known of it: times differ by a third from run to run.
 pub const PRIOR_SPREAD: f64 = 0.3;
 /// By how much what a copy costs differs from what a probe of its way found, as a standard deviation of the logarithm:
-/// over the ways of `thalweg bench predict`, whose mean errors have this root mean square. What a probe finds is the
-/// same from one to the next; it is the way that it knows too well or too little. Measured: docs/measurements.md.
-pub const PROBED_SPREAD: f64 = 0.43;
+/// the root mean square of the errors of all copies of `thalweg bench predict`. Most of it is of the way, which a probe
+/// knows too well or too little, and the same from one copy to the next; what copies of a way differ by is in it too.
+/// Measured: docs/measurements.md.
+pub const PROBED_SPREAD: f64 = 0.46;
 /// So many ways that is of: the degrees of freedom that it has, as its mean is taken to be nothing.
 const PROBED_WAYS: f64 = 6.0;
 /// What a stream may have under way before the first answer: ten segments (RFC 6928).
