@@ -294,8 +294,10 @@ mod tests {
 
     #[test]
     fn what_is_delivered_while_something_else_holds_a_stream_says_nothing_of_the_path() {
+        /// What the look of a number says otherwise.
+        type Change = fn(u32, &mut TcpInfo);
         let tick = Duration::from_millis(4);
-        let held: [(&str, fn(u32, &mut TcpInfo)); 5] = [
+        let held: [(&str, Change); 5] = [
             ("the peer's window", |number, info| info.rwnd_limited = Duration::from_millis(1) * number),
             ("our buffer", |number, info| info.sndbuf_limited = Duration::from_millis(1) * number),
             ("losses", |number, info| info.bytes_retrans = u64::from(number) * 1448),
