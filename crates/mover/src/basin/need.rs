@@ -429,8 +429,8 @@ fn wakes_senders_late(need: &Need) -> bool {
     matches!(need.cause, Cause::CpuQuota | Cause::Cpu) && matches!(need.place, Where::Source | Where::Both)
 }
 
-/// A rate that was kept, whether or not one is kept now: by what the threads that send waited for it. A thread that gets
-/// no CPU wakes late from such a wait: without that, if that is `gone`, the rate itself says how long it takes.
+/// A rate that was kept, whether or not one is kept now: by what the threads that send waited for it. A thread that
+/// gets no CPU wakes late from such a wait: without that, if that is `gone`, the rate itself says how long it takes.
 fn of_rate(evidence: &Evidence, gone: Option<&Need>) -> Option<Need> {
     let seconds = evidence.seconds();
     let sender = &evidence.sender;

@@ -2,10 +2,10 @@
 //!
 //! One moment: an open file is compared with what the scan saw before its first byte is read, and the engine compares
 //! again after the last. A change within the same tick of the file system's clock would show in neither, so a file
-//! whose ctime is younger than [`clocks::RACY`] is left to age that long before it is read (git calls such files racy), or
-//! until its second is over where times are whole seconds (ext3, ext4 with small inodes, sshfs). Where their clock is
-//! ahead of ours, what the scan saw tells how far at least, so that all files together wait once or twice. Linux 6.13
-//! stamps more finely when somebody looks; this does not rely on it. What the kernel remembers of a file of another
+//! whose ctime is younger than [`clocks::RACY`] is left to age that long before it is read (git calls such files
+//! racy), or until its second is over where times are whole seconds (ext3, ext4 with small inodes, sshfs). Where their
+//! clock is ahead of ours, what the scan saw tells how far at least, so that all files together wait once or twice.
+//! Linux 6.13 stamps more finely when somebody looks; this does not rely on it. What the kernel remembers of a file of another
 //! machine does not count: both looks ask who keeps it.
 //!
 //! A store through a shared mapping changes the ctime only where its page was written back before. So a file that may
@@ -344,7 +344,8 @@ impl Source for LocalSource {
         Scan::new(self, &mut Watched::new(&self.clocks, sink)).run()
     }
 
-    /// Waits up to [`clocks::RACY`] for a file that was changed just now; where times are whole seconds, a second or two more.
+    /// Waits up to [`clocks::RACY`] for a file that was changed just now; where times are whole seconds, a second or
+    /// two more.
     fn open(&self, entry: &Entry) -> Result<Arc<dyn SourceFile>> {
         let again = || {
             let spot = self.spot(&entry.path)?;

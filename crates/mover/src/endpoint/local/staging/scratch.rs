@@ -87,8 +87,8 @@ impl ScratchFile {
         Ok(ScratchFile { file, kind, caching, is_past, uncached })
     }
 
-    /// Makes it longer by so many bytes from its `end` on, with the room for them, as a partial file gets them; the room
-    /// only where a file system is known to reserve it without writing.
+    /// Makes it longer by so many bytes from its `end` on, with the room for them, as a partial file gets them; the
+    /// room only where a file system is known to reserve it without writing.
     pub fn reserve(&self, end: u64, bytes: u64) {
         // What is refused changes only speed.
         if self.file.truncate(end + bytes).is_ok() && pays(self.kind) {
