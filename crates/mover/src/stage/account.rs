@@ -3,7 +3,8 @@
 //! Each thread of the data path is always in one stage, and books there when it leaves it: one reading of the wall
 //! clock (30 ns) and one of its CPU clock (0.2 µs) for a segment of half a mebibyte. Small files, of which a thread
 //! does fifty thousand a second, are booked by the wall clock alone; their CPU time is booked once for a pack. What
-//! that comes to, in instructions: `cargo xtask instructions`; in time: `cargo bench -p thalweg-mover --bench accounts`.
+//! that comes to, in instructions: `cargo xtask instructions`; in time: `cargo bench -p thalweg-mover --bench
+//! accounts`.
 
 use super::Stage;
 use crate::mutex::lock;

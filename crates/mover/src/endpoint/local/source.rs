@@ -5,8 +5,8 @@
 //! whose ctime is younger than [`clocks::RACY`] is left to age that long before it is read (git calls such files
 //! racy), or until its second is over where times are whole seconds (ext3, ext4 with small inodes, sshfs). Where their
 //! clock is ahead of ours, what the scan saw tells how far at least, so that all files together wait once or twice.
-//! Linux 6.13 stamps more finely when somebody looks; this does not rely on it. What the kernel remembers of a file of another
-//! machine does not count: both looks ask who keeps it.
+//! Linux 6.13 stamps more finely when somebody looks; this does not rely on it. What the kernel remembers of a file of
+//! another machine does not count: both looks ask who keeps it.
 //!
 //! A store through a shared mapping changes the ctime only where its page was written back before. So a file that may
 //! have such pages is written back before its first byte is read (decision 0015). On tmpfs, which has nothing to write
