@@ -905,7 +905,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__cca)
-            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
+            opts="-q -h --budget --max-files --at-once --free-check --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -916,6 +916,10 @@ _thalweg() {
                     return 0
                     ;;
                 --max-files)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --at-once)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -975,7 +979,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__concurrency)
-            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
+            opts="-q -h --budget --max-files --at-once --free-check --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -986,6 +990,10 @@ _thalweg() {
                     return 0
                     ;;
                 --max-files)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --at-once)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1045,7 +1053,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__congest)
-            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
+            opts="-q -h --budget --max-files --at-once --free-check --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1056,6 +1064,10 @@ _thalweg() {
                     return 0
                     ;;
                 --max-files)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --at-once)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1115,7 +1127,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__faults)
-            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
+            opts="-q -h --budget --max-files --at-once --free-check --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1126,6 +1138,10 @@ _thalweg() {
                     return 0
                     ;;
                 --max-files)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --at-once)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1185,7 +1201,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__files)
-            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
+            opts="-q -h --budget --max-files --at-once --free-check --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1196,6 +1212,10 @@ _thalweg() {
                     return 0
                     ;;
                 --max-files)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --at-once)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1255,7 +1275,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__frames)
-            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
+            opts="-q -h --budget --max-files --at-once --free-check --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1266,6 +1286,10 @@ _thalweg() {
                     return 0
                     ;;
                 --max-files)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --at-once)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1661,7 +1685,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__hop)
-            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
+            opts="-q -h --budget --max-files --at-once --free-check --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1672,6 +1696,10 @@ _thalweg() {
                     return 0
                     ;;
                 --max-files)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --at-once)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1752,7 +1780,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__lag)
-            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
+            opts="-q -h --budget --max-files --at-once --free-check --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1763,6 +1791,10 @@ _thalweg() {
                     return 0
                     ;;
                 --max-files)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --at-once)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1822,7 +1854,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__latency)
-            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
+            opts="-q -h --budget --max-files --at-once --free-check --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1833,6 +1865,10 @@ _thalweg() {
                     return 0
                     ;;
                 --max-files)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --at-once)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1892,7 +1928,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__layout)
-            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
+            opts="-q -h --budget --max-files --at-once --free-check --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1903,6 +1939,10 @@ _thalweg() {
                     return 0
                     ;;
                 --max-files)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --at-once)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -1962,7 +2002,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__order)
-            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
+            opts="-q -h --budget --max-files --at-once --free-check --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -1973,6 +2013,10 @@ _thalweg() {
                     return 0
                     ;;
                 --max-files)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --at-once)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2032,7 +2076,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__path)
-            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
+            opts="-q -h --budget --max-files --at-once --free-check --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2043,6 +2087,10 @@ _thalweg() {
                     return 0
                     ;;
                 --max-files)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --at-once)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2102,7 +2150,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__predict)
-            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
+            opts="-q -h --budget --max-files --at-once --free-check --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2113,6 +2161,10 @@ _thalweg() {
                     return 0
                     ;;
                 --max-files)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --at-once)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2189,7 +2241,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__slots)
-            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
+            opts="-q -h --budget --max-files --at-once --free-check --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2200,6 +2252,10 @@ _thalweg() {
                     return 0
                     ;;
                 --max-files)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --at-once)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2259,7 +2315,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__storage)
-            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
+            opts="-q -h --budget --max-files --at-once --free-check --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2270,6 +2326,10 @@ _thalweg() {
                     return 0
                     ;;
                 --max-files)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --at-once)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2329,7 +2389,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__streams)
-            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
+            opts="-q -h --budget --max-files --at-once --free-check --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2340,6 +2400,10 @@ _thalweg() {
                     return 0
                     ;;
                 --max-files)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --at-once)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2417,7 +2481,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__sweep__subcmd__bulk)
-            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
+            opts="-q -h --budget --max-files --at-once --free-check --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2428,6 +2492,10 @@ _thalweg() {
                     return 0
                     ;;
                 --max-files)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --at-once)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2543,7 +2611,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__sweep__subcmd__streaming)
-            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
+            opts="-q -h --budget --max-files --at-once --free-check --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 4 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2554,6 +2622,10 @@ _thalweg() {
                     return 0
                     ;;
                 --max-files)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --at-once)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -2613,7 +2685,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__bench__subcmd__whole__subcmd__files)
-            opts="-q -h --budget --max-files --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
+            opts="-q -h --budget --max-files --at-once --free-check --runs --seed --out --dir --program --rtt --rate --loss --time --stall --target --quiet --json --config --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2624,6 +2696,10 @@ _thalweg() {
                     return 0
                     ;;
                 --max-files)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --at-once)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
