@@ -4,12 +4,20 @@
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 const DRIVER: &str = "/usr/bin/chromedriver";
 
 /// For one command: a browser that starts on a busy machine takes its time.
 const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Times that a print is asked for: the driver waits ten seconds for one, whatever it is told, and a busy machine takes
+/// longer.
+const PRINTS_MAX: usize = 4;
+
+/// One browser at a time: each takes a machine for itself.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// Of one answer: a log of the network, a picture of a long page.
 const ANSWER_BYTES_MAX: u64 = 256 << 20;
@@ -29,6 +37,7 @@ pub struct Browser {
     driver: Child,
     agent: ureq::Agent,
     session: String,
+    _alone: MutexGuard<'static, ()>,
 }
 
 impl Browser {
@@ -38,6 +47,7 @@ impl Browser {
             eprintln!("skipped: no {DRIVER} (Debian's chromium-driver)");
             return None;
         }
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let mut driver = Command::new(DRIVER)
             .arg("--port=0")
             .env("HOME", home)
@@ -48,7 +58,8 @@ impl Browser {
         let port = port(&mut driver);
         let config = ureq::Agent::config_builder().timeout_global(Some(PATIENCE)).http_status_as_error(false);
         let agent = ureq::Agent::new_with_config(config.build());
-        let mut browser = Browser { driver, agent, session: format!("http://127.0.0.1:{port}/session") };
+        let session = format!("http://127.0.0.1:{port}/session");
+        let mut browser = Browser { driver, agent, session, _alone: alone };
         let arguments = [
             "--headless=new",
             // There is nobody else's page to be kept away from, and root may not have a sandbox.
@@ -73,12 +84,16 @@ impl Browser {
 
     /// Says a command to the driver; what it answers.
     fn post(&self, command: &str, words: &Value) -> Value {
+        self.try_post(command, words).unwrap_or_else(|refused| panic!("{command}: {refused}"))
+    }
+
+    /// The same; `Err` with what it says instead.
+    fn try_post(&self, command: &str, words: &Value) -> Result<Value, Value> {
         let sent = self.agent.post(format!("{}{command}", self.session)).send_json(words);
         let mut answer = sent.unwrap_or_else(|error| panic!("{command}: {error}"));
         let mut value: Value =
             answer.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_json().expect("JSON");
-        assert!(answer.status().is_success(), "{command}: {value}");
-        value["value"].take()
+        if answer.status().is_success() { Ok(value["value"].take()) } else { Err(value["value"].take()) }
     }
 
     fn tell(&self, command: &str, parameters: Value) -> Value {
@@ -135,7 +150,17 @@ impl Browser {
 
     /// Pages of the print, as PDF in base64.
     pub fn print(&self) -> String {
-        self.post("/print", &json!({})).as_str().expect("a print").to_owned()
+        let mut last = Value::Null;
+        for _ in 0..PRINTS_MAX {
+            match self.try_post("/print", &json!({})) {
+                Ok(print) => return print.as_str().expect("a print").to_owned(),
+                Err(refused) => {
+                    assert_eq!(refused["error"], "timeout", "{refused}");
+                    last = refused;
+                }
+            }
+        }
+        panic!("no print in {PRINTS_MAX} times: {last}");
     }
 }
 
