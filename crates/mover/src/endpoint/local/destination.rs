@@ -637,9 +637,7 @@ impl Destination for LocalDestination {
     }
 
     fn conclude(&self, complete: bool, goes_on: &dyn Fn() -> bool) -> Conclusion {
-        self.conclude_all(complete, &|| {
-            goes_on();
-        })
+        self.conclude_all(complete, goes_on)
     }
 
     fn close(&self, success: bool) {

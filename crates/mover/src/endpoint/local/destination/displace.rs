@@ -255,8 +255,9 @@ impl LocalDestination {
         replaced.names.retain(|name| !doomed.names.contains(name));
     }
 
-    /// Removes what was set aside, by this attempt and by earlier ones. Not in a dry run.
-    pub(super) fn remove_aside(&self, goes_on: &dyn Fn(), conclusion: &mut Conclusion) {
+    /// Removes what was set aside, by this attempt and by earlier ones. Not in a dry run. What is left when it is
+    /// stopped goes at the end of another attempt.
+    pub(super) fn remove_aside(&self, goes_on: &dyn Fn() -> bool, conclusion: &mut Conclusion) {
         if self.terms.dry_run {
             return;
         }
@@ -281,19 +282,27 @@ impl LocalDestination {
                 }
             };
             for name in entries.flatten().map(|entry| entry.name).filter(|name| is_aside(name)) {
-                if let Err(error) = remove_tree(&staging.dir, &name, goes_on) {
-                    conclusion.troubles.push(stays(&error));
+                if !goes_on() {
+                    return;
+                }
+                match remove_tree(&staging.dir, &name, goes_on) {
+                    Err(_) if !goes_on() => return,
+                    Err(error) => conclusion.troubles.push(stays(&error)),
+                    Ok(()) => {}
                 }
             }
         }
     }
 }
 
-/// Removes an entry, with all that is in it. `goes_on` is called before each step.
+/// Removes an entry, with all that is in it. `goes_on` is asked before each step.
+///
+/// # Errors
+/// What the kernel says, and `Interrupted` where that said `false`; the rest stays.
 pub(in crate::endpoint::local) fn remove_tree(
     parent: &Dir,
     name: &[u8],
-    goes_on: &dyn Fn(),
+    goes_on: &dyn Fn() -> bool,
 ) -> io::Result<()> {
     let stat = parent.stat(name)?;
     match stat.kind {
