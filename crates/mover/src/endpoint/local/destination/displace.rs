@@ -16,7 +16,7 @@
 use super::{LocalDestination, Place};
 use crate::endpoint::Conclusion;
 use crate::endpoint::deletion::Doomed;
-use crate::endpoint::local::staging::leftover::{open_for_us, sweep};
+use crate::endpoint::local::staging::leftover::{entries_in, open_for_us, sweep};
 use crate::endpoint::local::staging::{Staging, aside_name, is_aside};
 use crate::endpoint::local::{conflict, errno, failed, failed_to_take, is_errno, lock, mounted};
 use crate::failure::{self, Failure, FailureKind, Result};
@@ -26,7 +26,8 @@ use thalweg_sys::{Dir, Kind, Links, Replace, Stat};
 use thalweg_wire::RelativePath;
 use thalweg_wire::limits::DELETED_TOLD_MAX;
 
-/// What was set aside for others, or would be in a dry run; and what was removed at the ends so far.
+/// What was set aside for others, also by earlier attempts, or would be in a dry run; and what was removed at the ends
+/// so far.
 #[derive(Default)]
 pub(super) struct Replaced {
     pub(super) count: u64,
@@ -253,6 +254,20 @@ impl LocalDestination {
         let mut replaced = lock(&self.deletion.replaced);
         replaced.count = replaced.count.saturating_sub(doomed.count);
         replaced.names.retain(|name| !doomed.names.contains(name));
+    }
+
+    /// What earlier attempts set aside counts as what this one does: it goes at the same end. Of more than may be
+    /// deleted no more is counted, for nothing else goes then. Where an attempt was killed while two changed places,
+    /// one too many is.
+    pub(super) fn count_earlier_asides(&self, staging: &Staging) {
+        let (Some(delete_max), Ok(entries)) = (self.terms.delete_max, staging.dir.entries()) else { return };
+        let most = delete_max.saturating_add(1);
+        let mut count = 0;
+        for name in entries.flatten().map(|entry| entry.name).filter(|name| is_aside(name)) {
+            count += entries_in(&staging.dir, &name, most.saturating_sub(count));
+        }
+        let mut replaced = lock(&self.deletion.replaced);
+        replaced.count = replaced.count.saturating_add(count);
     }
 
     /// Removes what was set aside, by this attempt and by earlier ones. Not in a dry run. What is left when it is

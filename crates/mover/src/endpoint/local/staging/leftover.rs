@@ -329,6 +329,39 @@ pub fn bytes_taken(dir: &Arc<Dir>) -> u64 {
     }
 }
 
+/// Entries of a tree, itself with them, as far as it can be listed, without what is unfinished in it. Of more than
+/// `most` only so many are counted.
+pub(in crate::endpoint::local) fn entries_in(parent: &Dir, name: &[u8], most: u64) -> u64 {
+    let mut count = most.min(1);
+    let is_dir = parent.stat(name).is_ok_and(|stat| stat.kind == Kind::Dir);
+    let Some(dir) = is_dir.then(|| parent.open_beneath(name, Links::Refuse).ok()).flatten() else {
+        return count;
+    };
+    let dir = Arc::new(dir);
+    let mut walk = Walk::new(Box::new(|path: &[u8]| dir.open_beneath(path, Links::Refuse)));
+    if walk.enter(b"", dir.clone()).is_err() {
+        return count;
+    }
+    while count < most {
+        match walk.next() {
+            Step::End => break,
+            Step::Trouble(_) | Step::Left(_) => {}
+            Step::Name(name, _) if is_staging(&name) => {}
+            Step::Name(name, _) => {
+                count += 1;
+                let Ok(here) = walk.dir() else { continue };
+                if here.stat(&name).is_ok_and(|stat| stat.kind == Kind::Dir)
+                    && let Ok(below) = here.open_beneath(&name, Links::Refuse)
+                {
+                    // What cannot be listed has no entries that we know of.
+                    let _ = walk.enter(&name, Arc::new(below));
+                }
+            }
+        }
+    }
+    count
+}
+
 /// A directory of our own in which we may change nothing is opened, if it is to be emptied, or something in it moved.
 /// Returns whether it was.
 ///
