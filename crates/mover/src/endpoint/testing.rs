@@ -16,6 +16,14 @@ pub trait Hold: Send + Sync {
     /// Before [`Destination::decide`].
     fn decide(&self, _reading: Reading<'_>) {}
 
+    /// After [`Destination::decide`]: what is decided in place of that.
+    fn decided(&self, _entry: &Entry, decision: Decision) -> Decision {
+        decision
+    }
+
+    /// Before [`Destination::discard`].
+    fn discard(&self, _ready: &Ready) {}
+
     /// Before [`Destination::sync`].
     fn sync(&self) {}
 
@@ -106,7 +114,7 @@ impl<H: Hold> HeldUp<H> {
 impl<H: Hold> Destination for HeldUp<H> {
     fn decide(&self, entry: &Entry, reading: Reading<'_>) -> Decision {
         self.hold.decide(reading);
-        self.null.decide(entry, reading)
+        self.hold.decided(entry, self.null.decide(entry, reading))
     }
 
     fn link(&self, entry: &Entry) -> Decision {
@@ -148,6 +156,7 @@ impl<H: Hold> Destination for HeldUp<H> {
     }
 
     fn discard(&self, ready: Ready) {
+        self.hold.discard(&ready);
         self.null.discard(ready);
     }
 

@@ -74,6 +74,35 @@ fn the_end_tells_that_it_gets_on_with_each_name_that_it_counts_or_removes() {
     assert!(!left.exists());
 }
 
+/// As many as there are may take minutes, and nobody waits for them any more.
+#[test]
+fn who_is_stopped_deletes_no_more() {
+    let trees = prepared();
+    fs::create_dir(trees.target.join("old")).unwrap();
+    for number in 0..100 {
+        fs::write(trees.target.join(format!("old/{number}")), "x").unwrap();
+    }
+    let left = || fs::read_dir(trees.target.join("old")).map_or(0, Iterator::count);
+    // From the beginning, and when something went.
+    for (bound, is_begun) in [(101, false), (100, true)] {
+        let source = contents(&trees.source);
+        let destination = open(delete(&trees.target, 1000), &source.form()).unwrap();
+        let (found, totals) = scan(&source);
+        for entry in &found.entries {
+            match destination.decide(entry, &|_, _| true) {
+                Decision::Settled { outcome, .. } => destination.settled(entry, &outcome),
+                _ => panic!("{} is wanted", entry.path),
+            }
+        }
+        let told = destination.conclude(totals.complete, &|| left() >= bound);
+        let [trouble] = &told.troubles[..] else { panic!("{:?}", told.troubles) };
+        assert_eq!(trouble.kind, FailureKind::Stopped, "{trouble}");
+        assert_eq!(told.deleted > 0, is_begun);
+        assert_eq!(left(), if is_begun { 99 } else { 100 });
+        destination.close(false);
+    }
+}
+
 #[test]
 fn one_too_many_and_nothing_goes() {
     let trees = prepared();
@@ -244,6 +273,30 @@ fn what_makes_way_counts_as_deleted_and_no_more_goes_than_may() {
     assert!(copied.conclusion.troubles[0].cause.contains("4 made way"), "{:?}", copied.conclusion.troubles);
     assert_eq!(fs::read(trees.target.join("a")).unwrap(), b"file now");
     assert!(trees.target.join("z-extra").exists());
+}
+
+/// Else an outage between two would let twice as many go.
+#[test]
+fn what_made_way_in_an_attempt_that_did_not_end_counts_in_the_next_one() {
+    let trees = crossed();
+    let source = contents(&trees.source);
+    let destination = open(delete(&trees.target, 4), &source.form()).unwrap();
+    let (found, _) = scan(&source);
+    for entry in found.entries.iter().filter(|entry| matches!(entry.path.as_bytes(), b"" | b"a")) {
+        if !matches!(destination.decide(entry, &|_, _| true), Decision::Settled { .. }) {
+            let outcome = move_file(&source, &destination, entry, None, &mut |_: &Entry| {});
+            assert!(matches!(outcome, Outcome::Done { .. }), "{outcome:?}");
+        }
+    }
+    destination.close(false);
+    assert_eq!(fs::read(trees.target.join("a")).unwrap(), b"file now");
+    let copied = copy(&source, delete(&trees.target, 4));
+    assert_eq!(copied.failure("b").kind, FailureKind::Usage);
+    assert!(copied.failure("b").cause.contains("0 more"), "{:?}", copied.failure("b"));
+    assert_eq!(copied.conclusion.deleted, 4);
+    assert_eq!(fs::read(trees.target.join("b")).unwrap(), b"was a file");
+    // It went at that end, and counts no more.
+    assert_eq!(copy(&source, delete(&trees.target, 1)).assert_whole().conclusion.deleted, 1);
 }
 
 #[test]

@@ -293,6 +293,7 @@ impl LocalDestination {
         self.claim.hold(file);
         *lock(&self.journal) = Some(journal);
         self.drop_unknown_partials(&staging);
+        self.count_earlier_asides(&staging);
         root.territory.adopt(staging);
         Ok(())
     }
@@ -342,7 +343,10 @@ impl LocalDestination {
         }
         let territory = &place.territory;
         let staging = |of: &Territory| {
-            let is_new = |staging: &Staging| self.drop_unknown_partials(staging);
+            let is_new = |staging: &Staging| {
+                self.drop_unknown_partials(staging);
+                self.count_earlier_asides(staging);
+            };
             self.with_descriptors(|| of.staging(&self.claim.job, is_new))
         };
         let is_of_mount = territory.key == TerritoryKey::of_mount(&territory.mount);
@@ -637,9 +641,7 @@ impl Destination for LocalDestination {
     }
 
     fn conclude(&self, complete: bool, goes_on: &dyn Fn() -> bool) -> Conclusion {
-        self.conclude_all(complete, &|| {
-            goes_on();
-        })
+        self.conclude_all(complete, goes_on)
     }
 
     fn close(&self, success: bool) {

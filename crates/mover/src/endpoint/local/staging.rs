@@ -439,7 +439,7 @@ impl Staging {
         self.remove_small();
         let Ok(entries) = self.dir.entries() else { return };
         for entry in entries.flatten().filter(|entry| entry.name != b"lock") {
-            let _ = remove_tree(&self.dir, &entry.name, &|| {});
+            let _ = remove_tree(&self.dir, &entry.name, &|| true);
         }
         let _ = self.dir.remove_file(b"lock");
     }

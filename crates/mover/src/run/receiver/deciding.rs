@@ -3,6 +3,7 @@
 use super::{ReceiveRun, next_job};
 use crate::endpoint::{Decision, ELSEWHERE_BYTES_MIN};
 use crate::mutex::lock;
+use crate::stage::receiving::Receiving;
 use crate::stage::round::HeldContent;
 use crate::stage::{Stage, Stopwatch};
 use crate::transfer::receiver::{Candidate, Decided};
@@ -185,6 +186,11 @@ impl ReceiveRun {
         if let Some(left) = decision.left() {
             let file = self.open_for(entry.clone(), left.partial.clone());
             self.held().insert(entry.id, HeldContent::Partial(file));
+            // What is held of an entry that is withdrawn goes at once: of this there was nothing yet.
+            let is_withdrawn = !self.lock().machine.is_deciding(entry.id);
+            if is_withdrawn && let Some(ready) = self.take_content(entry.id) {
+                self.destination.discard(ready);
+            }
         }
         decision
     }
@@ -195,12 +201,12 @@ mod tests {
     use super::*;
     use crate::endpoint::synthetic::NullDestination;
     use crate::endpoint::testing::{HeldUp, Hold};
-    use crate::endpoint::{Destination, Reading, Staged};
+    use crate::endpoint::{Destination, Left, Reading, Ready, Staged};
     use crate::failure::{Failure, FailureKind};
     use crate::run::Outbox;
     use crate::run::party::Party;
     use crate::run::transfer::{PeerNow, Transfer};
-    use crate::stage::receiving::{Receiving, StagedFile};
+    use crate::stage::receiving::StagedFile;
     use crate::transfer::receiver::Limits;
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -287,6 +293,37 @@ mod tests {
     impl Hold for Gone {
         fn gone(&self, id: EntryId) {
             self.0.lock().unwrap().push(id);
+        }
+    }
+
+    /// Finds a partial of an earlier attempt, and is not done with it before the test says so.
+    #[derive(Default)]
+    struct FindsPartial {
+        is_asked: AtomicBool,
+        goes_on: AtomicBool,
+        discarded: Mutex<Vec<u64>>,
+    }
+
+    impl Hold for FindsPartial {
+        fn decided(&self, entry: &Entry, _: Decision) -> Decision {
+            self.is_asked.store(true, Ordering::Release);
+            wait_until("goes on", || self.goes_on.load(Ordering::Acquire));
+            let partial = NullDestination::default().begin(entry).unwrap();
+            let left = Some(Left { partial, present: vec![(0, Digest::default())] });
+            Decision::Wanted { left, candidate: None }
+        }
+
+        fn discard(&self, ready: &Ready) {
+            let Ready::Partial(partial) = ready else { panic!("nothing is staged") };
+            self.discarded.lock().unwrap().push(partial.number());
+        }
+    }
+
+    fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+        let until = Instant::now() + Duration::from_secs(60);
+        while !is_so() {
+            assert!(Instant::now() < until, "not: {what}");
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 
@@ -430,6 +467,24 @@ mod tests {
             std::thread::sleep(Duration::from_millis(1));
         }
         run.close();
+    }
+
+    /// Else it stays open, with all the room that it takes, until the transfer ends.
+    #[test]
+    fn what_an_earlier_attempt_left_of_an_entry_that_was_withdrawn_meanwhile_is_thrown_away() {
+        let gone = Failure::new(FailureKind::NotFound, "read", "gone");
+        for failure in [None, Some(gone)] {
+            let to = Arc::new(HeldUp::<FindsPartial>::default());
+            let run = run_to(to.clone(), &Heard::default());
+            run.hear(TransferMessage::Offer(vec![entry(7)])).unwrap();
+            wait_until("asked", || to.hold.is_asked.load(Ordering::Acquire));
+            run.hear(TransferMessage::Withdraw(vec![(EntryId(7), failure)])).unwrap();
+            to.hold.goes_on.store(true, Ordering::Release);
+            wait_until("thrown away", || !to.hold.discarded.lock().unwrap().is_empty());
+            assert_eq!(*to.hold.discarded.lock().unwrap(), [0]);
+            assert!(run.partial(EntryId(7)).is_none());
+            run.close();
+        }
     }
 
     #[test]

@@ -39,24 +39,7 @@ impl Receiving for ReceiveRun {
             }
             state.machine.chunks_wanted(id)
         };
-        let Some(entry) = wanted else { return Ok(None) };
-        // Held while a partial is begun, so that two streams do not begin the same one twice.
-        let mut held = self.held();
-        if let Some(HeldContent::Partial(file)) = held.get(&id) {
-            return Ok(Some(file.clone()));
-        }
-        match self.destination.begin(&entry) {
-            Ok(partial) => {
-                let file = self.open_for(entry, partial);
-                held.insert(id, HeldContent::Partial(file.clone()));
-                Ok(Some(file))
-            }
-            Err(failure) => {
-                drop(held);
-                self.write_failed(id, failure.at(&entry.path));
-                Ok(None)
-            }
-        }
+        Ok(wanted.and_then(|entry| self.held_or_begun(entry)))
     }
 
     fn partial(&self, id: EntryId) -> Option<OpenPartial> {
@@ -300,6 +283,39 @@ impl Receiving for ReceiveRun {
     }
 }
 
+impl ReceiveRun {
+    /// The partial of an entry that was wanted a moment ago, begun if need be. `None` if it cannot be, or nobody wants
+    /// it any more.
+    fn held_or_begun(&self, entry: Arc<Entry>) -> Option<OpenPartial> {
+        let id = entry.id;
+        // Held while a partial is begun, so that two streams do not begin the same one twice.
+        let mut held = self.held();
+        if let Some(HeldContent::Partial(file)) = held.get(&id) {
+            return Some(file.clone());
+        }
+        let begun = self.destination.begin(&entry);
+        let file = match begun {
+            Ok(partial) => self.open_for(entry, partial),
+            Err(failure) => {
+                drop(held);
+                self.write_failed(id, failure.at(&entry.path));
+                return None;
+            }
+        };
+        held.insert(id, HeldContent::Partial(file.clone()));
+        drop(held);
+        // What is held of an entry that is withdrawn goes at once: of this there may have been nothing yet.
+        let is_under_way = self.lock().machine.is_under_way(id);
+        if is_under_way {
+            return Some(file);
+        }
+        if let Some(ready) = self.take_content(id) {
+            self.destination.discard(ready);
+        }
+        None
+    }
+}
+
 /// Whether `digest` is that of a file of this entry's size which is a single hole.
 fn is_one_hole(entry: &Entry, terms: &Terms, digest: Digest) -> bool {
     let (size, chunk_bytes) = (entry.evidence.size, terms.chunk_bytes);
@@ -311,4 +327,73 @@ fn is_one_hole(entry: &Entry, terms: &Terms, digest: Digest) -> bool {
 
 fn never_offered() -> Failure {
     Failure::new(FailureKind::Protocol, "receive", "data of an entry that was never offered")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::endpoint::testing::{HeldUp, Hold};
+    use crate::run::Outbox;
+    use crate::run::party::Party;
+    use crate::run::transfer::Transfer;
+    use crate::transfer::receiver::Limits;
+    use std::sync::{Mutex, mpsc};
+    use thalweg_wire::message::{TransferMessage, TransferNumber};
+    use thalweg_wire::{Evidence, RelativePath};
+
+    /// Says when something is wanted.
+    struct Wants(mpsc::Sender<()>);
+
+    impl Outbox for Wants {
+        fn say(&self, _: TransferNumber, message: TransferMessage) {
+            if let TransferMessage::Want(_) = message {
+                let _ = self.0.send(());
+            }
+        }
+
+        fn work(&self) {}
+    }
+
+    /// Keeps the numbers of partials that are thrown away.
+    #[derive(Default)]
+    struct Discards(Mutex<Vec<u64>>);
+
+    impl Hold for Discards {
+        fn discard(&self, ready: &Ready) {
+            let Ready::Partial(partial) = ready else { panic!("nothing is staged") };
+            self.0.lock().unwrap().push(partial.number());
+        }
+    }
+
+    /// As where a stream waits for another that begins a large file. Else it has its room until the transfer ends.
+    #[test]
+    fn a_partial_that_is_begun_for_an_entry_that_was_withdrawn_meanwhile_is_thrown_away() {
+        const ID: EntryId = EntryId(0);
+        let to = Arc::new(HeldUp::<Discards>::default());
+        let (wants, wanted) = mpsc::channel();
+        let terms = Terms::of(4 << 20, 1 << 20);
+        let outbox = Box::new(Wants(wants));
+        let events = crate::event::nobody();
+        let started =
+            ReceiveRun::start(TransferNumber(0), to.clone(), terms, Limits::default(), outbox, events);
+        let run = started.unwrap();
+        let entry = Entry {
+            id: ID,
+            path: RelativePath::new(b"large".to_vec()).unwrap(),
+            kind: Kind::File { sparse: false, marked: false },
+            mode: 0o644,
+            uid: 0,
+            gid: 0,
+            evidence: Evidence { size: 4 << 20, ..Evidence::default() },
+            xattrs: Vec::new(),
+        };
+        run.hear(TransferMessage::Offer(vec![entry])).unwrap();
+        wanted.recv_timeout(Duration::from_secs(60)).unwrap();
+        let entry = run.lock().machine.chunks_wanted(ID).unwrap();
+        run.hear(TransferMessage::Withdraw(vec![(ID, None)])).unwrap();
+        assert!(run.held_or_begun(entry).is_none());
+        assert_eq!(*to.hold.0.lock().unwrap(), [0]);
+        assert!(run.partial(ID).is_none());
+        run.close();
+    }
 }

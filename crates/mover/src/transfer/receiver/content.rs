@@ -30,6 +30,11 @@ impl Receiver {
             .map(|item| item.entry.clone())
     }
 
+    /// Whether it was offered and has no last word yet.
+    pub fn is_under_way(&self, id: EntryId) -> bool {
+        self.items.contains_key(&id)
+    }
+
     /// The entry, if all of its content is durable and it waits for its name.
     pub fn finishing(&self, id: EntryId) -> Option<Arc<Entry>> {
         let item = self.items.get(&id).filter(|item| matches!(item.state, State::Finishing(_)))?;

@@ -19,11 +19,11 @@ pub(super) const TOLD_MAX: usize = 100_000;
 pub(super) const RESTORE: u32 = 1 << 31;
 
 impl LocalDestination {
-    pub(super) fn conclude_all(&self, complete: bool, goes_on: &dyn Fn()) -> Conclusion {
+    pub(super) fn conclude_all(&self, complete: bool, goes_on: &dyn Fn() -> bool) -> Conclusion {
         self.conclude_telling(complete, TOLD_MAX, goes_on)
     }
 
-    fn conclude_telling(&self, complete: bool, told_max: usize, goes_on: &dyn Fn()) -> Conclusion {
+    fn conclude_telling(&self, complete: bool, told_max: usize, goes_on: &dyn Fn() -> bool) -> Conclusion {
         let mut conclusion = Conclusion::default();
         if let Err(failure) = self.durability.check() {
             conclusion.failed = Some(failure);
@@ -33,6 +33,7 @@ impl LocalDestination {
         self.remove_aside(goes_on, &mut conclusion);
         let mut untold = 0;
         loop {
+            // Also of a transfer that is over: no other attempt may come that would give them.
             goes_on();
             let popped = lock(&self.spool).pop();
             match popped {
@@ -185,7 +186,7 @@ mod tests {
         for losses in [&["owner", "set-id bits"][..], &[]] {
             let to = begin();
             to.decide(&entry, &|_, _| true);
-            assert_eq!(losses_of(to.conclude_all(true, &|| {})), losses);
+            assert_eq!(losses_of(to.conclude_all(true, &|| true)), losses);
             to.close(true);
         }
     }
@@ -197,7 +198,7 @@ mod tests {
         let copy = |entry: &Entry, dry_run: bool| {
             let to = of_an_account(scratch.path().join("to"), dry_run);
             let decided = to.decide(entry, &|_, _| true);
-            let conclusion = to.conclude_all(true, &|| {});
+            let conclusion = to.conclude_all(true, &|| true);
             to.close(true);
             let losses = losses_of(conclusion);
             let is_unchanged =
@@ -267,7 +268,7 @@ mod tests {
             };
             to.decide(&entry, &|_, _| true);
         }
-        let conclusion = to.conclude_telling(true, 2, &|| {});
+        let conclusion = to.conclude_telling(true, 2, &|| true);
         assert_eq!(conclusion.revised.len(), 2);
         let [trouble] = &conclusion.troubles[..] else { panic!("{:?}", conclusion.troubles) };
         assert!(trouble.to_string().contains("set metadata failed: 3 more directories did not"), "{trouble}");

@@ -827,7 +827,7 @@ mod tests {
         };
         let decided = to.decide_entry(&offered, &|_, _| true);
         assert!(matches!(decided, Decision::Settled { outcome: Outcome::Unchanged { .. }, .. }));
-        let conclusion = to.conclude_all(true, &|| {});
+        let conclusion = to.conclude_all(true, &|| true);
         assert!(conclusion.revised.is_empty(), "{conclusion:?}");
         to.close(true);
         assert_eq!(root.dir.stat_self().unwrap().mode, 0o555);

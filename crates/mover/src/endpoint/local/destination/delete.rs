@@ -86,7 +86,7 @@ impl Deletion {
 }
 
 impl LocalDestination {
-    pub(super) fn delete_all(&self, complete: bool, goes_on: &dyn Fn(), conclusion: &mut Conclusion) {
+    pub(super) fn delete_all(&self, complete: bool, goes_on: &dyn Fn() -> bool, conclusion: &mut Conclusion) {
         let Some(delete_max) = self.terms.delete_max else { return };
         {
             let mut replaced = lock(&self.deletion.replaced);
@@ -108,7 +108,11 @@ impl LocalDestination {
         };
         let mut troubles = Vec::new();
         let doomed = match self.sweep(offered, None, goes_on, &mut troubles) {
-            Ok(doomed) => doomed,
+            Ok((doomed, true)) => doomed,
+            Ok((_, false)) => {
+                conclusion.troubles.push(stopped());
+                return;
+            }
             Err(error) => {
                 conclusion.troubles.push(failure::of_io(DELETE, &error));
                 return;
@@ -120,10 +124,13 @@ impl LocalDestination {
         }
         let left_max = delete_max.saturating_sub(conclusion.deleted);
         match self.sweep(offered, Some(left_max), goes_on, &mut conclusion.troubles) {
-            Ok(deleted) => {
+            Ok((deleted, is_whole)) => {
                 // Of all ends together no more may go.
                 lock(&self.deletion.replaced).count += deleted.count;
                 deleted.tell(conclusion);
+                if !is_whole {
+                    conclusion.troubles.push(stopped());
+                }
             }
             Err(error) => conclusion.troubles.push(failure::of_io(DELETE, &error)),
         }
@@ -140,29 +147,30 @@ impl LocalDestination {
         let doomed = Level::new(true);
         let mut sweep = self.sweeping(None, None, &mut troubles, key, doomed)?;
         sweep.walk.enter(path.as_bytes(), dir)?;
-        sweep.run(&|| {})?;
+        sweep.run(&|| true)?;
         Ok((!sweep.keeps).then_some(Doomed { count: sweep.count, names: sweep.names }))
     }
 
-    /// Counts what is to go, or removes up to `remove_max` of it; names the first of it.
+    /// Counts what is to go, or removes up to `remove_max` of it; names the first of it. `false`: it was
+    /// stopped before the end.
     fn sweep(
         &self,
         offered: &Offered,
         remove_max: Option<u64>,
-        goes_on: &dyn Fn(),
+        goes_on: &dyn Fn() -> bool,
         troubles: &mut Vec<Failure>,
-    ) -> io::Result<Doomed> {
+    ) -> io::Result<(Doomed, bool)> {
         let root = self.root.clone().ok_or(io::ErrorKind::NotFound)?;
         let kept = Level::new(false);
         let mut sweep = self.sweeping(Some(offered), remove_max, troubles, root.territory.key.mount, kept)?;
         sweep.walk.enter(b"", root.dir.clone())?;
-        sweep.run(goes_on)?;
+        let is_whole = sweep.run(goes_on)?;
         if sweep.untold > 0 {
             let untold = failure::counted(sweep.untold, "more entry", "more entries");
             let cause = format!("{untold} could not be deleted");
             sweep.troubles.push(Failure::new(FailureKind::Io, "delete", cause));
         }
-        Ok(Doomed { count: sweep.count, names: sweep.names })
+        Ok((Doomed { count: sweep.count, names: sweep.names }, is_whole))
     }
 
     /// Nothing is entered yet.
@@ -190,6 +198,10 @@ impl LocalDestination {
             untold: 0,
         })
     }
+}
+
+fn stopped() -> Failure {
+    Failure::new(FailureKind::Stopped, DELETE, "it was stopped before all went that the source lacks")
 }
 
 /// Whether a staging directory has a name that ours have.
@@ -233,11 +245,14 @@ impl Level {
 }
 
 impl Sweep<'_> {
-    fn run(&mut self, goes_on: &dyn Fn()) -> io::Result<()> {
+    /// Goes on to the end, or until `goes_on`, which is asked before each step, says `false`: then that is returned.
+    fn run(&mut self, goes_on: &dyn Fn() -> bool) -> io::Result<bool> {
         loop {
-            goes_on();
+            if !goes_on() {
+                return Ok(false);
+            }
             match self.walk.next() {
-                Step::End => return Ok(()),
+                Step::End => return Ok(true),
                 Step::Trouble(error) => {
                     self.trouble(self.walk.path().to_vec(), "list", &error);
                     self.keep();
@@ -324,7 +339,7 @@ impl Sweep<'_> {
     }
 
     /// Whether staging directories go with the directory `name` that they are in, or would.
-    fn takes_along(&self, name: &[u8], stagings: &[Vec<u8>], goes_on: &dyn Fn()) -> bool {
+    fn takes_along(&self, name: &[u8], stagings: &[Vec<u8>], goes_on: &dyn Fn() -> bool) -> bool {
         let Some(root) = self.destination.root.as_ref().filter(|_| !stagings.is_empty()) else {
             return stagings.is_empty();
         };

@@ -16,7 +16,7 @@
 use super::{LocalDestination, Place};
 use crate::endpoint::Conclusion;
 use crate::endpoint::deletion::Doomed;
-use crate::endpoint::local::staging::leftover::{open_for_us, sweep};
+use crate::endpoint::local::staging::leftover::{entries_in, open_for_us, sweep};
 use crate::endpoint::local::staging::{Staging, aside_name, is_aside};
 use crate::endpoint::local::{conflict, errno, failed, failed_to_take, is_errno, lock, mounted};
 use crate::failure::{self, Failure, FailureKind, Result};
@@ -26,7 +26,8 @@ use thalweg_sys::{Dir, Kind, Links, Replace, Stat};
 use thalweg_wire::RelativePath;
 use thalweg_wire::limits::DELETED_TOLD_MAX;
 
-/// What was set aside for others, or would be in a dry run; and what was removed at the ends so far.
+/// What was set aside for others, also by earlier attempts, or would be in a dry run; and what was removed at the ends
+/// so far.
 #[derive(Default)]
 pub(super) struct Replaced {
     pub(super) count: u64,
@@ -255,8 +256,23 @@ impl LocalDestination {
         replaced.names.retain(|name| !doomed.names.contains(name));
     }
 
-    /// Removes what was set aside, by this attempt and by earlier ones. Not in a dry run.
-    pub(super) fn remove_aside(&self, goes_on: &dyn Fn(), conclusion: &mut Conclusion) {
+    /// What earlier attempts set aside counts as what this one does: it goes at the same end. Of more than may be
+    /// deleted no more is counted, for nothing else goes then. Where an attempt was killed while two changed places,
+    /// one too many is.
+    pub(super) fn count_earlier_asides(&self, staging: &Staging) {
+        let (Some(delete_max), Ok(entries)) = (self.terms.delete_max, staging.dir.entries()) else { return };
+        let most = delete_max.saturating_add(1);
+        let mut count = 0;
+        for name in entries.flatten().map(|entry| entry.name).filter(|name| is_aside(name)) {
+            count += entries_in(&staging.dir, &name, most.saturating_sub(count));
+        }
+        let mut replaced = lock(&self.deletion.replaced);
+        replaced.count = replaced.count.saturating_add(count);
+    }
+
+    /// Removes what was set aside, by this attempt and by earlier ones. Not in a dry run. What is left when it is
+    /// stopped goes at the end of another attempt.
+    pub(super) fn remove_aside(&self, goes_on: &dyn Fn() -> bool, conclusion: &mut Conclusion) {
         if self.terms.dry_run {
             return;
         }
@@ -281,19 +297,27 @@ impl LocalDestination {
                 }
             };
             for name in entries.flatten().map(|entry| entry.name).filter(|name| is_aside(name)) {
-                if let Err(error) = remove_tree(&staging.dir, &name, goes_on) {
-                    conclusion.troubles.push(stays(&error));
+                if !goes_on() {
+                    return;
+                }
+                match remove_tree(&staging.dir, &name, goes_on) {
+                    Err(_) if !goes_on() => return,
+                    Err(error) => conclusion.troubles.push(stays(&error)),
+                    Ok(()) => {}
                 }
             }
         }
     }
 }
 
-/// Removes an entry, with all that is in it. `goes_on` is called before each step.
+/// Removes an entry, with all that is in it. `goes_on` is asked before each step.
+///
+/// # Errors
+/// What the kernel says, and `Interrupted` where that said `false`; the rest stays.
 pub(in crate::endpoint::local) fn remove_tree(
     parent: &Dir,
     name: &[u8],
-    goes_on: &dyn Fn(),
+    goes_on: &dyn Fn() -> bool,
 ) -> io::Result<()> {
     let stat = parent.stat(name)?;
     match stat.kind {

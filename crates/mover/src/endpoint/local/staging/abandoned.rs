@@ -37,7 +37,7 @@ enum Hold {
 
 impl LocalDestination {
     /// Whether the staging directory `name` may go with the directory that it is in, which is at the path `above`.
-    /// `goes_on` is called before each step.
+    /// `goes_on` is asked before each step; where it says `false`, what is left stays.
     ///
     /// # Errors
     /// Of what cannot be looked at or removed. It stays then, in part.
@@ -46,7 +46,7 @@ impl LocalDestination {
         (parent, above): (&Dir, &[u8]),
         name: &[u8],
         taking: Taking,
-        goes_on: &dyn Fn(),
+        goes_on: &dyn Fn() -> bool,
     ) -> io::Result<bool> {
         let shared = parent.open_beneath(name, Links::Refuse)?;
         if shared.stat_self()?.uid != user::effective_uid() || self.works_in(parent)? {
@@ -54,7 +54,9 @@ impl LocalDestination {
         }
         let jobs = shared.entries()?.collect::<io::Result<Vec<_>>>()?;
         for job in &jobs {
-            goes_on();
+            if !goes_on() {
+                return Ok(false);
+            }
             let own = shared.open_beneath(&job.name, Links::Refuse)?;
             match self.hold_job(&own, above, &job.name, taking)? {
                 Hold::Ours => {}

@@ -104,7 +104,7 @@ pub fn leftovers(
     }
     let look = |(_, dir, job): &(RelativePath, Arc<Dir>, Vec<u8>)| {
         let looked =
-            dir.open_beneath(job, Links::Refuse).and_then(|own| sweep(&Arc::new(own), false, &|| {}));
+            dir.open_beneath(job, Links::Refuse).and_then(|own| sweep(&Arc::new(own), false, &|| true));
         looked.unwrap_or_default()
     };
     let looked: Vec<Swept> = found.iter().map(look).collect();
@@ -139,7 +139,7 @@ pub fn leftovers(
             let swept = match held.contains_key(job) {
                 true => {
                     let own = dir.open_beneath(job, Links::Refuse);
-                    own.and_then(|own| sweep(&Arc::new(own), true, &|| {}))
+                    own.and_then(|own| sweep(&Arc::new(own), true, &|| true))
                 }
                 false => Ok(Swept::default()),
             };
@@ -238,21 +238,24 @@ pub(in crate::endpoint::local) struct Swept {
 /// Looks at what is in a directory of ours, or removes it, however deep it is. A lock in it goes last: a process that
 /// finds none makes its own, and something beside it.
 ///
-/// `goes_on` is called before each step.
+/// `goes_on` is asked before each step.
 ///
 /// # Errors
-/// Of the first that cannot be listed, looked at or removed; the rest stays.
+/// Of the first that cannot be listed, looked at or removed, and `Interrupted` where `goes_on` said `false`; the rest
+/// stays.
 pub(in crate::endpoint::local) fn sweep(
     dir: &Arc<Dir>,
     remove: bool,
-    goes_on: &dyn Fn(),
+    goes_on: &dyn Fn() -> bool,
 ) -> io::Result<Swept> {
     let mut swept = Swept { bytes: 0, changed: dir.stat_self().ok().map(|stat| stat.ctime) };
     let mut walk = Walk::new(Box::new(|path: &[u8]| dir.open_beneath(path, Links::Refuse)));
     walk.enter(b"", dir.clone())?;
     let mut has_lock = false;
     loop {
-        goes_on();
+        if !goes_on() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
         match walk.next() {
             Step::End if has_lock => return dir.remove_file(b"lock").map(|()| swept),
             Step::End => return Ok(swept),
@@ -295,7 +298,7 @@ pub fn remove_tree(parent: &Dir, name: &[u8]) -> io::Result<()> {
         return parent.remove_file(name);
     }
     open_for_us(parent, name, &stat)?;
-    sweep(&Arc::new(parent.open_beneath(name, Links::Refuse)?), true, &|| {})?;
+    sweep(&Arc::new(parent.open_beneath(name, Links::Refuse)?), true, &|| true)?;
     remove_emptied(parent, name)
 }
 
@@ -324,6 +327,39 @@ pub fn bytes_taken(dir: &Arc<Dir>) -> u64 {
             }
         }
     }
+}
+
+/// Entries of a tree, itself with them, as far as it can be listed, without what is unfinished in it. Of more than
+/// `most` only so many are counted.
+pub(in crate::endpoint::local) fn entries_in(parent: &Dir, name: &[u8], most: u64) -> u64 {
+    let mut count = most.min(1);
+    let is_dir = parent.stat(name).is_ok_and(|stat| stat.kind == Kind::Dir);
+    let Some(dir) = is_dir.then(|| parent.open_beneath(name, Links::Refuse).ok()).flatten() else {
+        return count;
+    };
+    let dir = Arc::new(dir);
+    let mut walk = Walk::new(Box::new(|path: &[u8]| dir.open_beneath(path, Links::Refuse)));
+    if walk.enter(b"", dir.clone()).is_err() {
+        return count;
+    }
+    while count < most {
+        match walk.next() {
+            Step::End => break,
+            Step::Trouble(_) | Step::Left(_) => {}
+            Step::Name(name, _) if is_staging(&name) => {}
+            Step::Name(name, _) => {
+                count += 1;
+                let Ok(here) = walk.dir() else { continue };
+                if here.stat(&name).is_ok_and(|stat| stat.kind == Kind::Dir)
+                    && let Ok(below) = here.open_beneath(&name, Links::Refuse)
+                {
+                    // What cannot be listed has no entries that we know of.
+                    let _ = walk.enter(&name, Arc::new(below));
+                }
+            }
+        }
+    }
+    count
 }
 
 /// A directory of our own in which we may change nothing is opened, if it is to be emptied, or something in it moved.

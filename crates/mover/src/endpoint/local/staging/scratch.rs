@@ -273,7 +273,8 @@ pub(super) fn open_lock(own: &Dir) -> io::Result<File> {
 
 /// `held`: the lock in it.
 fn remove(shared: &Dir, name: &[u8], held: Option<File>) {
-    let swept = shared.open_beneath(name, Links::Refuse).and_then(|own| sweep(&Arc::new(own), true, &|| {}));
+    let swept =
+        shared.open_beneath(name, Links::Refuse).and_then(|own| sweep(&Arc::new(own), true, &|| true));
     drop(held);
     let removed = swept.and_then(|_| remove_emptied(shared, name));
     if let Err(error) = removed {
