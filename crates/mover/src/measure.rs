@@ -323,9 +323,10 @@ fn read(asked: Measure, is_over: &dyn Fn() -> bool) -> Result<Measured> {
         says_cached: &says_cached,
         refused: &refused,
     };
-    let mut measured = std::thread::scope(|scope| {
-        let scan =
-            scope.spawn(|| source.scan(&mut Files { sender, tally: &tally, refused: &refused, next: 1 }));
+    let mut measured = std::thread::scope(|scope| -> Result<Measured> {
+        let scans = || source.scan(&mut Files { sender, tally: &tally, refused: &refused, next: 1 });
+        let scan = std::thread::Builder::new().name("measure".into()).spawn_scoped(scope, scans);
+        let scan = scan.map_err(|error| failure::of_thread(&error))?;
         let result = tally.run(threads, asked.time, is_over, |number| {
             let buffer = lock(&buffers[usize::from(number)]).take();
             buffer.map_or(Ok(()), |buffer| reading.read(number, buffer))

@@ -10,7 +10,7 @@ use crate::slots::{self, Asker};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 use thalweg_mover::endpoint::local::survey::{self, DigestAs, Digested, Found, Listed, Removed, SurveyPlace};
 use thalweg_mover::failure::{Failure, FailureKind, Result};
@@ -229,9 +229,14 @@ fn measure_part(
         Part::Write => resolved.kept_free(measure::WRITE_BYTES_MIN)?,
         Part::Read | Part::Digest | Part::Seal | Part::Open => None,
     };
-    let Ok(_alone) = host.measuring.try_lock() else {
-        let cause = "another client has this server measure itself: try again in some seconds";
-        return Err(Failure::new(FailureKind::Busy, "measure", cause));
+    let _alone = match host.measuring.try_lock() {
+        Ok(alone) => alone,
+        // One that panicked measures no more.
+        Err(TryLockError::Poisoned(left)) => left.into_inner(),
+        Err(TryLockError::WouldBlock) => {
+            let cause = "another client has this server measure itself: try again in some seconds";
+            return Err(Failure::new(FailureKind::Busy, "measure", cause));
+        }
     };
     let asked = Measure {
         part,
@@ -458,12 +463,12 @@ impl Pen<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::export::Exports;
+    use crate::export::{Export, Exports};
     use crate::sessions::HostLimits;
     use crate::sessions::tests::cut_off;
     use crate::tickets::{self, Record, Tickets};
     use thalweg_mover::link::{Fingerprint, Identity};
-    use thalweg_wire::message::{Rhythm, SlotWish};
+    use thalweg_wire::message::{Disk, Rhythm, SlotWish};
 
     #[test]
     fn a_slot_is_not_given_to_a_ticket_that_is_not_taken_any_more() {
@@ -486,6 +491,34 @@ mod tests {
         };
         let refused = slot(&host, &pen, SlotAsk::Take { wish, instead: None }).unwrap_err();
         assert!(refused.cause.contains("`a` expired on"), "{refused}");
+    }
+
+    #[test]
+    fn a_measurement_that_panicked_keeps_nobody_from_the_next() {
+        let scratch = tempfile::tempdir().unwrap();
+        let export = Export::of("data", scratch.path().to_path_buf());
+        let (identity, exports) =
+            (Identity::generate("server").unwrap(), Exports::open(vec![export]).unwrap());
+        let host = Host::new(identity, exports, None, HostLimits::default());
+        let (session, room) = (cut_off(&host, 1), Room::new());
+        let pen = Pen { session: &session, epoch: session.epoch(), number: 1, room: &room };
+        let place = Place { export: Some("data".to_owned()), path: Vec::new() };
+        let terms = MeasureTerms { chunk_bytes: 1 << 20, segment_bytes: 1 << 16, disk: Disk::default() };
+        let kind = || {
+            let ended = measure_part(&host, &pen, &place, (Part::Digest, terms), Duration::from_millis(1), 1);
+            ended.err().map(|failure| failure.kind)
+        };
+        let panics = host.clone();
+        let measures = std::thread::spawn(move || {
+            let _alone = panics.measuring.lock();
+            panic!("as the test wants it");
+        });
+        assert!(measures.join().is_err());
+        // It is measured, and there is no link to say that on.
+        assert_eq!(kind(), Some(FailureKind::Connection));
+        let alone = lock(&host.measuring);
+        assert_eq!(kind(), Some(FailureKind::Busy));
+        drop(alone);
     }
 
     /// Else the rest of an answer would go on over another link, behind a gap that nobody sees.

@@ -2,11 +2,14 @@
 
 use crate::export::Exports;
 use crate::log::{Done, Line, of_session};
-use crate::sessions::{Host, check_congestion};
-use std::sync::{Arc, Weak};
+use crate::sessions::{Host, Origin, check_congestion};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 use thalweg_mover::failure::{Failure, FailureKind, Reason, Result};
 use thalweg_mover::frames::{ChannelWishes, HeldLevel, OPEN_CHANNEL, TAKE_NAME};
+use thalweg_mover::mutex::lock;
 use thalweg_mover::plan;
 use thalweg_mover::run::frames::StorePlace;
 use thalweg_mover::run::frames::consume::ConsumeRun;
@@ -16,6 +19,7 @@ use thalweg_mover::run::frames::windows::is_of_window;
 use thalweg_mover::run::session::Session;
 use thalweg_mover::run::thread;
 use thalweg_wire::account::SideAccounts;
+use thalweg_wire::limits;
 use thalweg_wire::message::{
     ChannelStatus, FramePolicy, FrameRole, FrameTerms, Open, Opened, Place, Terms, TransferNumber,
 };
@@ -34,6 +38,49 @@ const OUTAGE_MAX: Duration = Duration::from_secs(3600);
 const PATIENCE_TIMES: u32 = 4;
 /// A client that comes back is let in when its older link was silent for so long.
 const COMES_BACK: Duration = Duration::from_secs(5);
+/// Attachments of a daemon, and of those from one address, however few sessions there may be.
+const ATTACHMENTS_MIN: usize = limits::CONSUMERS_MAX;
+
+/// The attachments that there are, by where their clients are, or were when they were opened. Each has a thread, and
+/// outlasts its session, which is not counted any more then.
+#[derive(Default)]
+pub(crate) struct Attachments(Mutex<HashMap<Option<IpAddr>, usize>>);
+
+/// One of them, until this goes.
+struct Attachment {
+    all: Arc<Attachments>,
+    source: Option<IpAddr>,
+}
+
+impl Attachments {
+    /// One more from there, where there are so many at `most`, and `each` of those from one address.
+    ///
+    /// # Errors
+    /// `Busy` if it would be one too many.
+    fn begin(self: &Arc<Self>, source: Option<IpAddr>, (most, each): (usize, usize)) -> Result<Attachment> {
+        let mut by_source = lock(&self.0);
+        let theirs = by_source.get(&source).copied().unwrap_or(0);
+        if theirs >= each || by_source.values().sum::<usize>() >= most {
+            let cause = "there are as many producers and consumers as there may be, in all or from one address; one \
+                         that may come back counts until it is given up";
+            return Err(Failure::new(FailureKind::Busy, OPEN_CHANNEL, cause));
+        }
+        by_source.insert(source, theirs + 1);
+        Ok(Attachment { all: self.clone(), source })
+    }
+}
+
+impl Drop for Attachment {
+    fn drop(&mut self) {
+        let mut by_source = lock(&self.all.0);
+        if let Some(theirs) = by_source.get_mut(&self.source) {
+            *theirs -= 1;
+            if *theirs == 0 {
+                by_source.remove(&self.source);
+            }
+        }
+    }
+}
 
 impl Host {
     pub(crate) fn open_frames(
@@ -64,6 +111,10 @@ impl Host {
         if stores && !self.hub.has_log(&key) {
             exports.resolve(place, true)?.kept_free(0)?;
         }
+        // As many as all sessions may have at a time.
+        let most = |sessions: usize| (sessions * limits::TRANSFERS_MAX).max(ATTACHMENTS_MIN);
+        let bounds = (most(self.limits.sessions), most(self.limits.sessions_per_address));
+        let counted = self.attachments.begin(Origin::of_session(session).source, bounds)?;
         let channel = self.hub.channel(&key, &wishes, store, &beneath)?;
         let since = Instant::now();
         let attached = loop {
@@ -103,7 +154,10 @@ impl Host {
             drop(failed);
             tell_when_back(&theirs, number, failure);
         };
-        let see_it_go = move || watch(&host, watched, (&session, number), keep, &line);
+        let see_it_go = move || {
+            let _counted = counted;
+            watch(&host, watched, (&session, number), keep, &line);
+        };
         let watches = thread::guarded("frames", on_panic, see_it_go);
         // Nobody would see it go, and its window would stay taken.
         watches.inspect_err(|_| attached.give_up())?;
@@ -439,6 +493,48 @@ mod tests {
             drop((attached, first, channel));
             hub.close();
         }
+    }
+
+    /// Each has a thread: who ends his sessions and has their places kept would take all that there are.
+    #[test]
+    fn who_is_kept_though_his_session_is_over_counts_until_he_is_given_up() {
+        let scratch = tempfile::tempdir().unwrap();
+        let exports = Exports::open(vec![Export::of("data", scratch.path().to_path_buf())]).unwrap();
+        let host = Host::new(Identity::generate("server").unwrap(), exports, None, HostLimits::default());
+        let session = cut_off(&host, 1);
+        let state = tempfile::tempdir().unwrap();
+        tickets::add(state.path(), &Record::of("a", session.peer, 1)).unwrap();
+        host.heed(Tickets::new(state.path(), Fingerprint([0; 32])));
+        let place = Place { export: Some("data".into()), path: b"scan".to_vec() };
+        let frames = terms(ChannelWishes::default(), consumes(60 * MINUTE, 60 * MINUTE));
+        let asked = Terms::of(plan::CHUNK_BYTES, plan::SEGMENT_BYTES);
+        let request = Request::Frames { place: place.clone(), frames: frames.clone() };
+        let open = Open { transfer: TransferNumber(1), request, terms: asked, signer: None };
+        let line = Line::begin(&session, &open, Arc::default());
+        let count = || lock(&host.attachments.0).values().sum::<usize>();
+        host.open_frames(&session, &open, (&place, &frames), &line).unwrap();
+        session.close(None);
+        assert_eq!(count(), 1);
+        tickets::revoke(state.path(), "a", 2).unwrap();
+        let until = Instant::now() + MINUTE;
+        while count() > 0 {
+            assert!(Instant::now() < until, "it counts though nobody waits for him");
+            std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+
+    #[test]
+    fn attachments_are_as_many_as_are_bounded_in_all_and_from_one_address() {
+        let all = Arc::<Attachments>::default();
+        let from = |last: u8| all.begin(Some(IpAddr::from([192, 0, 2, last])), (5, 3));
+        let mut held: Vec<Attachment> = (0..3).map(|_| from(1).unwrap()).collect();
+        assert_eq!(from(1).err().map(|failure| failure.kind), Some(FailureKind::Busy));
+        held.extend([from(2).unwrap(), from(3).unwrap()]);
+        assert!(from(4).is_err(), "all together are too many");
+        held.pop();
+        assert!(from(1).is_err() && from(4).is_ok());
+        drop(held);
+        assert!(lock(&all.0).is_empty());
     }
 
     /// As one that asked for its place to be kept for an hour.

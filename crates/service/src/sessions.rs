@@ -3,6 +3,7 @@
 //! mover that ssh started, a program with a hub of its own.
 
 use crate::export::{Changes, Exports};
+use crate::frames::Attachments;
 use crate::log::{Failures, of_session};
 use crate::metrics::{Metrics, Refused};
 use crate::slots::Slots;
@@ -74,6 +75,8 @@ pub struct Host {
     pub(crate) state: Option<PathBuf>,
     /// Channels of frames.
     pub(crate) hub: Hub,
+    /// Who is at them.
+    pub(crate) attachments: Arc<Attachments>,
     pub(crate) limits: HostLimits,
     sessions: Mutex<HashMap<SessionId, Arc<Session>>>,
     /// Transfers that remove their source files, each with its session, which may be closed by now.
@@ -114,6 +117,7 @@ impl Host {
             state,
             slots: limits.slots_bits_per_s.map(|bits| Slots::new(bits, limits.settle)),
             hub: Hub::new(limits.channel_bytes_max).with_block_max(limits.block_max),
+            attachments: Arc::default(),
             total: Total::new(limits.rate.clone(), machine::host_name()),
             export_totals: ExportTotals::default(),
             limits,

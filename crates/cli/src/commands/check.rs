@@ -19,6 +19,7 @@ use thalweg_mover::mutex::lock;
 use thalweg_mover::run::copy::Meter;
 use thalweg_wire::RelativePath;
 use thalweg_wire::message::PartOf;
+use thalweg_wire::path::Sentence;
 
 /// `thalweg check`.
 ///
@@ -219,11 +220,16 @@ impl Teller {
     fn difference(&self, what: &str, path: &RelativePath, why: &str) -> Result<()> {
         let told = match self.json {
             true => json::line(&json::difference(what, path, why)),
-            false => out::line(&format!("{what}  {path}  ({why})")),
+            false => out::line(&shown_difference(what, path, why)),
         };
         // The exit code is an answer of its own: a reader that is gone does not end the comparison.
         if out::is_closed() { Ok(()) } else { told }
     }
+}
+
+/// A difference, for people; why may be in the words of a far side.
+fn shown_difference(what: &str, path: &RelativePath, why: &str) -> String {
+    format!("{what}  {path}  ({})", Sentence(why))
 }
 
 /// The last line, or event. `seed`: what a sample was drawn by.
@@ -319,4 +325,16 @@ fn of_list(found: &Found, of: &Of) -> String {
         found.unreadable,
         outages(found),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn why_a_far_side_has_no_such_file_is_no_order_to_a_terminal() {
+        let path = RelativePath::new(b"a\nb".to_vec()).unwrap();
+        let shown = shown_difference("missing", &path, "there is none\u{1b}]0;x\u{7}");
+        assert_eq!(shown, "missing  a\\x0ab  (there is none\\x1b]0;x\\x07)");
+    }
 }

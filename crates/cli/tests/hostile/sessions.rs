@@ -651,6 +651,29 @@ fn the_number_of_a_transfer_is_not_used_twice_and_what_is_said_to_one_that_is_ov
     world.is_unharmed("after a number was used twice");
 }
 
+/// Else one session had as many transfers as it likes.
+#[test]
+fn a_number_that_is_taken_does_not_take_the_transfer_that_has_it_out_of_the_count() {
+    let mut world = World::new();
+    let mut client = world.client();
+    let most = limits::TRANSFERS_MAX as u16;
+    let open = |client: &mut HostileClient, number: u16, name: &str| {
+        let terms = thalweg_wire::message::Terms { job_key: [number.to_le_bytes()[0]; 16], ..terms() };
+        client.open(Open { transfer: TransferNumber(number), terms, ..push("data", name) })
+    };
+    open(&mut client, most, "first").expect("the first");
+    for round in 0..3 {
+        let refused = open(&mut client, most, &format!("again-{round}")).expect_err("its number is taken");
+        assert!(refused.contains("used before"), "{refused}");
+    }
+    for number in 1..most {
+        open(&mut client, number, &format!("other-{number}")).expect("room for one more");
+    }
+    open(&mut client, most + 1, "one-too-many").expect_err("the first is still there");
+    drop(client);
+    world.still_serves("after a number that was taken");
+}
+
 /// More of an answer than the client has room for is not said, and what is not wanted is not said to the end.
 #[test]
 fn a_client_that_takes_nothing_of_an_answer_costs_the_daemon_nothing() {

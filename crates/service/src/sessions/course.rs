@@ -96,6 +96,12 @@ impl Host {
                 Ok(totals)
             });
             let why = ended.as_ref().err().cloned();
+            // Its scan waits for room as long as it has no end.
+            if let Some(why) = &why
+                && run.ended().is_none()
+            {
+                abort(&run, why.clone());
+            }
             end(&run, ended, &line);
             session.remove(number);
             if let Some(why) = why {
@@ -280,12 +286,13 @@ mod tests {
     use super::*;
     use crate::export::Exports;
     use std::sync::{Mutex, mpsc};
-    use thalweg_mover::endpoint::synthetic::NullDestination;
+    use thalweg_mover::endpoint::synthetic::{NoiseSource, NullDestination};
     use thalweg_mover::endpoint::testing::HeldUp;
     use thalweg_mover::event;
     use thalweg_mover::link::Identity;
     use thalweg_mover::run::receiver::ReceiveRun;
-    use thalweg_mover::transfer::receiver;
+    use thalweg_mover::run::sender::SendRun;
+    use thalweg_mover::transfer::{receiver, sender};
     use thalweg_wire::message::{Place, Question, Terms};
 
     /// The lock of its job would stay with it.
@@ -344,6 +351,38 @@ mod tests {
         match run.wait(LIMIT) {
             Some(Ended::Failed(why)) => assert_eq!(why.kind, FailureKind::Connection, "{why}"),
             other => panic!("{other:?}"),
+        }
+    }
+
+    /// Else the thread of its scan, and what that holds open, would stay as long as the daemon runs.
+    #[test]
+    fn a_trial_that_is_sent_and_whose_link_is_lost_ends_with_that_too() {
+        let identity = Identity::generate("server").expect("an identity");
+        let exports = Exports::open(Vec::new()).expect("no exports");
+        let host = Host::new(identity, exports, None, HostLimits::default());
+        let session = cut_off(&host, 1);
+        let (number, terms) = (TransferNumber(1), Terms::of(1 << 20, 1 << 16));
+        let (limits, outbox) = (sender::Limits::for_path(&terms, None), session.outbox());
+        // More files than may be under way.
+        let source = Arc::new(NoiseSource { bytes: 1 << 40, file_bytes: 1 });
+        let run = SendRun::new(number, source, terms, limits, outbox, event::nobody());
+        let place = Place { export: None, path: b"/x".to_vec() };
+        let question =
+            Question::Digest { place, chunk_bytes: 0, follow_links: false, after: None, part: None };
+        let line = Line::of_question(&session, &question, Arc::default()).expect("a line");
+        let served = ServedTransfer { told: None, is_trial: true, line, signs: None };
+        let by_then = |_: &SendRun| Done::default();
+        let end = |_: &SendRun, _: Result<Totals>, _: &Line| {};
+        host.send(&session, served, run.clone(), by_then, SendRun::abort, end).expect("threads");
+        run.start().expect("a thread");
+        match run.wait(LIMIT) {
+            Some(Ended::Failed(why)) => assert_eq!(why.kind, FailureKind::Connection, "{why}"),
+            other => panic!("{other:?}"),
+        }
+        let until = Instant::now() + LIMIT;
+        while Arc::strong_count(&run) > 1 {
+            assert!(Instant::now() < until, "its scan goes on");
+            std::thread::sleep(Duration::from_millis(5));
         }
     }
 }

@@ -145,8 +145,8 @@ impl Origin {
 
 impl Host {
     /// Whether another session from there would be one too many, of all or of those from there. Sessions that have
-    /// ended, or have neither link nor transfer, make room at once; then the one from there that has been without a
-    /// link for longest: a client that was killed begins the same command again.
+    /// ended, or have neither link nor transfer nor guest, make room at once; then the one from there that has been
+    /// without a link for longest: a client that was killed begins the same command again.
     pub(super) fn is_full(&self, origin: &Origin) -> bool {
         let is_over = |sessions: &HashMap<SessionId, Arc<Session>>| {
             let theirs = sessions.values().filter(|session| origin.is_address_of(session)).count();
@@ -156,7 +156,9 @@ impl Host {
             return false;
         }
         self.end_all("nothing was under way", |session| {
-            session.is_closed() || (session.lost_since().is_some() && session.transfers().is_empty())
+            // Under way is also what a guest of it does, which would end with it.
+            let is_idle = || session.transfers().is_empty() && !self.has_vouched(session);
+            session.is_closed() || (session.lost_since().is_some() && is_idle())
         });
         if !is_over(&self.sessions()) {
             return false;

@@ -5,7 +5,7 @@ use crate::answer::{self, Crew, Room};
 use crate::log::{Reads, of_session};
 use crate::published::cut;
 use crate::slots::Slots;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use thalweg_mover::failure::{Failure, FailureKind, Reason, Result};
@@ -19,6 +19,8 @@ use thalweg_wire::message::{Message, Opened, Reply, Steer, TransferNumber};
 pub(super) struct ServerOwner {
     host: Weak<Host>,
     requests: Arc<AtomicU64>,
+    /// Transfers that were ever asked for, by their numbers: of 16 bits, so it stays small.
+    opened: Mutex<BTreeSet<TransferNumber>>,
     /// Questions that are being answered, by their numbers.
     answers: Arc<Mutex<HashMap<u32, Arc<Room>>>>,
     /// What was read outside transfers.
@@ -33,6 +35,7 @@ impl ServerOwner {
         ServerOwner {
             host,
             requests: Arc::default(),
+            opened: Mutex::default(),
             answers: Arc::default(),
             reads: Arc::default(),
             crew: Arc::default(),
@@ -64,6 +67,16 @@ impl Owner for ServerOwner {
                 return;
             }
             _ => {}
+        }
+        if let Message::Open(open) = &message
+            && !lock(&self.opened).insert(open.transfer)
+        {
+            // Not as others are refused: that takes out what has the number, which would go on and count as none.
+            let why = Failure::new(FailureKind::Protocol, "open", "the transfer's number was used before");
+            if let Err(failure) = session.say(Message::Opened(open.transfer, Opened::Refused(why))) {
+                of_session!(info, session, %failure, "the client is gone before it was refused");
+            }
+            return;
         }
         if self.requests.fetch_add(1, Ordering::AcqRel) >= self.limit as u64 {
             self.requests.fetch_sub(1, Ordering::AcqRel);
@@ -211,5 +224,43 @@ impl Asked {
 fn steer_one(session: &Session, number: TransferNumber, steer: &Steer) {
     if let Some(transfer) = session.transfer(number) {
         transfer.steer(steer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::HostLimits;
+    use super::super::tests::{LIMIT, cut_off};
+    use super::*;
+    use crate::export::{Export, Exports};
+    use std::time::{Duration, Instant};
+    use thalweg_mover::link::Identity;
+    use thalweg_wire::message::{Open, Place, Push, Request as Asks, Terms};
+
+    /// Else one client has as many as it likes: what is taken out so goes on, and nobody counts it.
+    #[test]
+    fn a_number_that_is_taken_leaves_the_transfer_that_has_it_in_its_session() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let export = Export::of("data", scratch.path().to_path_buf());
+        let exports = Exports::open(vec![export]).expect("a directory");
+        let identity = Identity::generate("server").expect("an identity");
+        let host = Host::new(identity, exports, None, HostLimits::default());
+        let (session, owner) = (cut_off(&host, 1), ServerOwner::new(Arc::downgrade(&host), 32));
+        let open = |path: &str| {
+            let place = Place { export: Some("data".to_owned()), path: path.as_bytes().to_vec() };
+            let terms = Terms::of(1 << 20, 1 << 16);
+            let open = Open::of(TransferNumber(1), Asks::Push(Push::to(place)), terms);
+            owner.on_message(&session, Message::Open(Box::new(open)));
+            let until = Instant::now() + LIMIT;
+            while owner.requests.load(Ordering::Acquire) > 0 {
+                assert!(Instant::now() < until, "it is neither opened nor refused");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        };
+        open("one");
+        assert_eq!(session.transfers().len(), 1);
+        open("two");
+        assert_eq!(session.transfers().len(), 1, "the first goes on, and counts as none");
+        session.close(None);
     }
 }

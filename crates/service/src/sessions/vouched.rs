@@ -66,7 +66,7 @@ pub(super) fn whose(session: &Session) -> Fingerprint {
 #[cfg(test)]
 mod tests {
     use super::super::tests::{cut_off, cut_off_of};
-    use super::super::{By, HostLimits};
+    use super::super::{By, HostLimits, Origin};
     use super::*;
     use crate::export::{Export, Exports};
     use crate::tickets::{self, Part, Reach, Record, Tickets};
@@ -102,9 +102,17 @@ mod tests {
 
     /// A daemon with two tickets, and a session of the holder of the first.
     fn stand(scratch: &tempfile::TempDir) -> (Arc<Host>, Arc<Session>, Arc<Tickets>) {
+        stand_within(scratch, HostLimits::default())
+    }
+
+    /// The same, within these bounds.
+    fn stand_within(
+        scratch: &tempfile::TempDir,
+        limits: HostLimits,
+    ) -> (Arc<Host>, Arc<Session>, Arc<Tickets>) {
         let exports = Exports::open(vec![Export::of("data", scratch.path().to_path_buf())]);
         let identity = Identity::generate("server").expect("an identity");
-        let host = Host::new(identity, exports.expect("a directory"), None, HostLimits::default());
+        let host = Host::new(identity, exports.expect("a directory"), None, limits);
         let session = cut_off(&host, 1);
         for (name, certificate) in [("alice", session.peer), ("bob", Fingerprint(BOB))] {
             tickets::add(scratch.path(), &Record::of(name, certificate, 1)).expect("a ticket");
@@ -185,6 +193,19 @@ mod tests {
         assert_eq!(beneath([8; 32], &two).as_deref(), Ok("run2"));
         let refused = host.vouch(&one, vouch([5; 32], true)).expect_err("somebody came with it");
         assert_eq!(refused.kind, FailureKind::Conflict, "{refused}");
+    }
+
+    /// Else the copy of its guest would end whenever somebody comes to a daemon that is full.
+    #[test]
+    fn a_session_that_vouched_makes_no_room_for_another_while_its_link_is_lost() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let limits = HostLimits { sessions: 1, ..HostLimits::default() };
+        let (host, session, tickets) = stand_within(&scratch, limits);
+        host.vouch(&session, vouch(GUEST, false)).expect("a guest");
+        host.sessions().insert(session.id, session.clone());
+        let other = Origin { client: Fingerprint(BOB), source: None };
+        assert!(host.is_full(&other), "it made room");
+        assert!(!session.is_closed() && tickets.vouched(&Fingerprint(GUEST)).is_some());
     }
 
     #[test]

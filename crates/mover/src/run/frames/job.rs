@@ -32,6 +32,7 @@ use thalweg_wire::message::{
     ChannelStatus, ChannelTerms, Check, Consume, Direction, FrameRole, FrameTerms, Open, Place, Question,
     Reply, Request, Terms, TransferNumber,
 };
+use thalweg_wire::path::Sentence;
 
 /// Streams that are opened without being asked for: frames come one after the other, more streams only let them
 /// overtake.
@@ -158,12 +159,16 @@ pub fn produce(opening: Opening, wishes: ProduceWishes) -> Result<(Arc<ProduceRu
             // What is under way is ours to choose: half of it costs nothing where the hub is near.
             Err(failure) if is_of_window(&failure) && opening.window_bytes > limits::LANE_BYTES_MIN => {
                 opening.window_bytes = (opening.window_bytes / 2).max(limits::LANE_BYTES_MIN);
-                let text = format!("{}: trying with {} bytes", failure.cause, opening.window_bytes);
-                (opening.events)(Event::Note(text));
+                (opening.events)(Event::Note(tries_with(&failure, opening.window_bytes)));
             }
             Err(failure) => return Err(failure),
         }
     }
+}
+
+/// What is told where a hub refused a window, in its words, and another one is asked for.
+fn tries_with(refused: &Failure, window_bytes: u64) -> String {
+    format!("{}: trying with {window_bytes} bytes", Sentence(&refused.cause))
 }
 
 /// Opens a channel as a consumer.
@@ -646,5 +651,11 @@ mod tests {
             std::thread::sleep(Duration::from_millis(2));
         }
         assert_eq!(server.session.failure().map(|why| why.kind), Some(FailureKind::Connection));
+    }
+
+    #[test]
+    fn why_a_hub_gives_no_such_window_is_no_order_to_a_terminal() {
+        let refused = Failure::new(FailureKind::Busy, OPEN_CHANNEL, "no room\u{1b}[2J");
+        assert_eq!(tries_with(&refused, 7), "no room\\x1b[2J: trying with 7 bytes");
     }
 }

@@ -23,6 +23,7 @@ use thalweg_wire::frame::Inner;
 use thalweg_wire::message::{
     FrameHead, FramesMessage, Heartbeat, TakenBefore, Terms, TransferMessage, TransferNumber, WaitingFor,
 };
+use thalweg_wire::path::Sentence;
 use thalweg_wire::{Digest, EntryId};
 
 /// See the module. Outlives sessions.
@@ -404,9 +405,9 @@ impl ProduceRun {
     }
 }
 
-/// Of a hub that tries again until it can.
+/// Of a hub that tries again until it can; `why` in its words.
 pub(super) fn cannot_write(why: &str) -> String {
-    format!("the hub takes no more at the moment: it cannot write its log ({why})")
+    format!("the hub takes no more at the moment: it cannot write its log ({})", Sentence(why))
 }
 
 impl State<Producer, Counts> {
@@ -637,5 +638,11 @@ mod tests {
         assert!(run.set_trouble(None));
         let told = run.push(made(), short).unwrap_err();
         assert!(told.cause.contains("its consumers are slower"), "{told}");
+    }
+
+    #[test]
+    fn why_a_hub_cannot_write_its_log_is_no_order_to_a_terminal() {
+        let told = cannot_write("`a\\x0ab`: full\u{1b}]0;x\u{7}");
+        assert!(told.ends_with("(`a\\x0ab`: full\\x1b]0;x\\x07)"), "{told}");
     }
 }
