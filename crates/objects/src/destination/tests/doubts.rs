@@ -111,3 +111,22 @@ fn a_trial_of_conditions_that_fails_once_ends_none_and_is_made_again_with_the_ne
         }
     }
 }
+
+/// Where no condition holds, the trial takes the place of what arrived before it.
+#[test]
+fn a_trial_of_conditions_that_arrives_damaged_fails_its_file_which_is_put_again() {
+    let fake = Fake::start().unwrap();
+    fake.ignore_conditions_of_puts();
+    let to = open_at(&fake, Duration::from_secs(60));
+    fake.fail("PutObject", 1, Fault::Anonymous);
+    fake.fail("PutObject", 1, Fault::Misread);
+    let (entry, bytes) = (file(1, "a", 1000), noise(1000, 1));
+    assert_fresh(&to, &entry);
+    let failure = stage(&to, &[(entry.clone(), bytes.clone())]).remove(0).err().unwrap();
+    assert_eq!(failure.kind, FailureKind::Damage, "{failure}");
+    assert!(fake.keys().is_empty(), "it is removed");
+    assert!(to.shared.conditions.lack());
+    let staged = stage(&to, &[(entry.clone(), bytes.clone())]).remove(0).unwrap();
+    name(&to, &entry, Ready::Staged(staged), &bytes).unwrap();
+    assert!(fake.content("to/a") == Some(bytes));
+}
