@@ -14,7 +14,7 @@
 //! - [`partial`] gathers chunks and hands them over, within [`bounds`];
 //! - [`deletion`] removes at the end what the source lacks, if that is asked for.
 
-use self::bounds::{Budget, MEMORY_BYTES_MAX, Permit, STALE, STALL_MAX, THREADS_MAX, Threads};
+use self::bounds::{Budget, MEMORY_BYTES_MAX, Permit, STALE, STALL_MORE, THREADS_MAX, Threads};
 use self::conditions::Conditions;
 use self::decide::Childless;
 use self::deletion::Deletion;
@@ -184,7 +184,7 @@ impl Shared {
             if waited > self.budget.stale {
                 self.drop_stale();
             }
-            if waited < STALL_MAX { Ok(()) } else { Err(self.stalled(waited)) }
+            if waited < self.budget.stall { Ok(()) } else { Err(self.stalled(waited)) }
         })
     }
 
@@ -223,7 +223,8 @@ impl ObjectDestination {
             );
             return Err(Failure::new(FailureKind::Usage, OPEN_DESTINATION, cause));
         }
-        let budget = Budget::new(MEMORY_BYTES_MAX, STALE);
+        let stall = store.patience().saturating_add(STALL_MORE);
+        let budget = Budget::new(MEMORY_BYTES_MAX, STALE, stall);
         ObjectDestination::of(store, location, form, terms, state, options, budget)
     }
 

@@ -22,6 +22,7 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use thalweg_mover::failure::{Failure, FailureKind, Result, shown_path};
 use thalweg_mover::mutex::lock;
 use thalweg_wire::{Digest, Time};
@@ -254,6 +255,11 @@ impl Store {
     /// `s3://BUCKET`, and where that is, if it is not Amazon's.
     pub fn name(&self) -> String {
         self.name.clone()
+    }
+
+    /// How long a request that may pass is made again.
+    pub fn patience(&self) -> Duration {
+        self.surroundings.patience
     }
 
     /// How the store verifies objects that are sent in one piece, as far as it showed.

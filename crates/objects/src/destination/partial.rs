@@ -8,7 +8,7 @@
 //! zeros.
 
 use super::Shared;
-use super::bounds::{LOOK_EVERY, Permit, STALL_MAX};
+use super::bounds::{LOOK_EVERY, Permit};
 use super::conditions::Write;
 use super::notes::{Noted, NotedPart};
 use crate::store::{About, If, Part, Seen, Upload};
@@ -267,7 +267,7 @@ impl ObjectPartial {
             if now != steps {
                 (steps, since) = (now, Instant::now());
             }
-            if since.elapsed() > STALL_MAX {
+            if since.elapsed() > self.shared.budget.stall {
                 return Err(self.shared.stalled(since.elapsed()));
             }
         }

@@ -87,7 +87,7 @@ fn what_is_damaged_goes_only_if_nobody_else_wrote_there_since() {
 fn open_at(fake: &Fake, patience: Duration) -> ObjectDestination {
     let store = Store::open(&fake.location(""), &fake.options(), &fake.surroundings(patience)).unwrap();
     let location = Location { bucket: BUCKET.to_owned(), key: "to/".to_owned() };
-    let (options, budget) = (DestinationOptions::default(), Budget::new(MEMORY, STALE));
+    let (options, budget) = (DestinationOptions::default(), Budget::new(MEMORY, STALE, STALL));
     let store: AnyBucket = Arc::new(store);
     ObjectDestination::of(store, &location, &SourceForm::Many, terms(), None, options, budget).unwrap()
 }
@@ -129,4 +129,15 @@ fn a_trial_of_conditions_that_arrives_damaged_fails_its_file_which_is_put_again(
     let staged = stage(&to, &[(entry.clone(), bytes.clone())]).remove(0).unwrap();
     name(&to, &entry, Ready::Staged(staged), &bytes).unwrap();
     assert!(fake.content("to/a") == Some(bytes));
+}
+
+/// Else the copy would end, and its requests were still made.
+#[test]
+fn who_waits_for_a_store_has_more_patience_than_its_requests() {
+    let (fake, patience) = (Fake::start().unwrap(), Duration::from_secs(7200));
+    let store = Store::open(&fake.location(""), &fake.options(), &fake.surroundings(patience)).unwrap();
+    let (terms, options) = (Terms::of(CHUNK_BYTES_MIN, CHUNK as u32), DestinationOptions::default());
+    let (to, form) = (fake.location("to/"), SourceForm::Many);
+    let to = ObjectDestination::open(Arc::new(store), &to, &form, terms, None, options).unwrap();
+    assert!(to.shared.budget.stall > patience);
 }
