@@ -194,6 +194,8 @@ pub struct Store {
     removals: AtomicU8,
     /// One more for each request: no two have the same jitter.
     requests: AtomicU64,
+    /// Pieces of content that connections took.
+    sent_pieces: AtomicU64,
     /// The oldest first.
     bodies: Mutex<VecDeque<Body>>,
 }
@@ -248,6 +250,7 @@ impl Store {
             checks: [(); 3].map(|()| AtomicU8::new(Checks::Unknown as u8)),
             removals: AtomicU8::new(removing::Heeds::Unknown as u8),
             requests: AtomicU64::new(0),
+            sent_pieces: AtomicU64::new(0),
             bodies: Mutex::new(VecDeque::new()),
         })
     }
@@ -260,6 +263,11 @@ impl Store {
     /// How long a request that may pass is made again.
     pub fn patience(&self) -> Duration {
         self.surroundings.patience
+    }
+
+    /// A number that grows while long content gets across, also in the middle of a request.
+    pub fn moved(&self) -> u64 {
+        self.sent_pieces.load(Ordering::Relaxed)
     }
 
     /// How the store verifies objects that are sent in one piece, as far as it showed.

@@ -266,8 +266,7 @@ impl ObjectPartial {
             let now = self.shared.steps();
             if now != steps {
                 (steps, since) = (now, Instant::now());
-            }
-            if since.elapsed() > self.shared.budget.stall {
+            } else if since.elapsed() > self.shared.budget.stall {
                 return Err(self.shared.stalled(since.elapsed()));
             }
         }

@@ -141,3 +141,33 @@ fn who_waits_for_a_store_has_more_patience_than_its_requests() {
     let to = ObjectDestination::open(Arc::new(store), &to, &form, terms, None, options).unwrap();
     assert!(to.shared.budget.stall > patience);
 }
+
+#[test]
+fn who_waits_for_a_store_waits_on_while_content_gets_across() {
+    // For parts that are under way, and for memory that they have.
+    for (memory, moves) in [(MEMORY, false), (MEMORY, true), (CHUNK, false), (CHUNK, true)] {
+        let bucket = Memory::new();
+        let location = Location { bucket: "memory".to_owned(), key: "to/".to_owned() };
+        let (options, form) = (DestinationOptions::default(), SourceForm::Many);
+        // The first look that sees nothing move ends it.
+        let budget = Budget::new(memory, STALE, Duration::ZERO);
+        let to =
+            ObjectDestination::of(bucket.clone(), &location, &form, terms(), None, options, budget).unwrap();
+        let bytes = noise(2 * CHUNK as usize, 1);
+        let entry = file(1, "a", bytes.len());
+        assert_fresh(&to, &entry);
+        let partial = to.begin(&entry).unwrap();
+        bucket.moves.store(moves, Ordering::Relaxed);
+        bucket.hold(true);
+        let written = write(&to, &partial, &bytes, &[0, 1]);
+        bucket.hold(false);
+        match moves {
+            true => written.unwrap(),
+            false => {
+                let failure = written.unwrap_err();
+                assert!(failure.cause.contains("s3://memory has taken nothing for"), "{failure}");
+            }
+        }
+        to.close(true);
+    }
+}
