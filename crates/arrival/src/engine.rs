@@ -96,8 +96,8 @@ pub enum Told<'a> {
     /// Something failed, with the item or with the whole; it is tried again, or given up as the rules say.
     Trouble(Option<&'a RelativePath>, &'a Failure),
     /// Something that a copy of the item, or of its results, noted and a person may want to know: `Note`, `Repaired`,
-    /// an entry (`Settled`) of which not all could be kept, or a name (`Aside`) that no rule leaves out and that was
-    /// not copied. Each time, as often as there are such entries, and again when the copy is tried again.
+    /// an entry (`Settled`) of which not all could be kept, or nothing, or a name (`Aside`) that no rule leaves out and
+    /// that was not copied. Each time, as often as there are such entries, and again when the copy is tried again.
     Noted(&'a RelativePath, &'a Event),
     /// The link: lost, back, or a note.
     Link(&'a Event),

@@ -12,6 +12,9 @@ pub(crate) mod xml;
 pub const LIST_BYTES_MAX: usize = 8 << 20;
 /// Bytes of any other answer in words.
 pub const WORDS_BYTES_MAX: usize = 1 << 20;
+/// Bytes of a version's name, and of a storage class: stores have some 40. Those of a hundred thousand objects are in
+/// memory at once.
+const NAME_BYTES_MAX: usize = 256;
 
 /// Why an answer is not believed.
 pub(crate) type Broken = String;
@@ -87,12 +90,11 @@ pub(crate) fn object_list(text: &str) -> Result<ObjectList, Broken> {
         let key = name_of(content, "Key", encoded)?;
         let size = content.number_of("Size").ok_or_else(|| lacks("Size", &key))?;
         let modified = content.words_of("LastModified").and_then(time_of);
-        let storage_class = content.words_of("StorageClass").filter(|class| !class.is_empty());
         list.objects.push(Object {
             size,
             etag: plain_etag(content.words_of("ETag").unwrap_or_default()),
             modified: modified.ok_or_else(|| lacks("LastModified", &key))?,
-            storage_class: storage_class.map(str::to_owned),
+            storage_class: content.words_of("StorageClass").and_then(storage_class),
             key,
         });
     }
@@ -264,10 +266,17 @@ fn unescape_key(words: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// The version of an object without the quotes around it: stores put them in some answers and not in others.
+/// The version of an object without the quotes around it: stores put them in some answers and not in others. One that
+/// is too long to be kept counts as none.
 pub(crate) fn plain_etag(words: &str) -> String {
     let words = words.trim();
-    words.strip_prefix('"').and_then(|words| words.strip_suffix('"')).unwrap_or(words).to_owned()
+    let plain = words.strip_prefix('"').and_then(|words| words.strip_suffix('"')).unwrap_or(words);
+    if plain.len() > NAME_BYTES_MAX { String::new() } else { plain.to_owned() }
+}
+
+/// How an object is kept, if that is said; what is too long to be kept counts as not said.
+pub(crate) fn storage_class(words: &str) -> Option<String> {
+    (1..=NAME_BYTES_MAX).contains(&words.len()).then(|| words.to_owned())
 }
 
 /// With them, as requests have it.
@@ -336,6 +345,22 @@ mod tests {
         };
         assert_eq!(list.objects, [object]);
         assert_eq!((list.prefixes, list.token), (vec!["p q/".to_owned()], Some("t=+/".to_owned())));
+    }
+
+    #[test]
+    fn a_version_and_a_class_that_are_too_long_to_be_kept_count_as_not_told() {
+        let longest = "e".repeat(NAME_BYTES_MAX);
+        let read = |name: &str| {
+            let list = object_list(&format!(
+                "<ListBucketResult><Contents><Key>k</Key><LastModified>2009-10-12T17:50:30Z</LastModified>\
+                 <ETag>&quot;{name}&quot;</ETag><Size>1</Size><StorageClass>{name}</StorageClass></Contents>\
+                 </ListBucketResult>"
+            ));
+            let object = list.unwrap().objects.remove(0);
+            (object.etag, object.storage_class)
+        };
+        assert_eq!(read(&longest), (longest.clone(), Some(longest.clone())));
+        assert_eq!(read(&format!("{longest}e")), (String::new(), None));
     }
 
     #[test]

@@ -11,6 +11,8 @@ pub(crate) trait Bucket: Send + Sync {
     fn name(&self) -> String;
     /// Why it was given up.
     fn lost(&self) -> Option<Failure>;
+    /// Another number each time that content got across.
+    fn moved(&self) -> u64;
     /// One page of what is below `prefix`.
     fn list(&self, prefix: &str, delimiter: bool, after: Option<&str>) -> Result<Page>;
     /// What stands at a key.
@@ -42,6 +44,10 @@ impl Bucket for Store {
 
     fn lost(&self) -> Option<Failure> {
         Store::lost(self)
+    }
+
+    fn moved(&self) -> u64 {
+        Store::moved(self)
     }
 
     fn list(&self, prefix: &str, delimiter: bool, after: Option<&str>) -> Result<Page> {

@@ -14,7 +14,7 @@
 //! - [`partial`] gathers chunks and hands them over, within [`bounds`];
 //! - [`deletion`] removes at the end what the source lacks, if that is asked for.
 
-use self::bounds::{Budget, MEMORY_BYTES_MAX, Permit, STALE, STALL_MAX, THREADS_MAX, Threads};
+use self::bounds::{Budget, MEMORY_BYTES_MAX, Permit, STALE, STALL_MORE, THREADS_MAX, Threads};
 use self::conditions::Conditions;
 use self::decide::Childless;
 use self::deletion::Deletion;
@@ -174,17 +174,25 @@ impl Shared {
         self.steps.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Another number whenever something went on: on a slow way a part may take longer than is waited.
     fn steps(&self) -> u64 {
-        self.steps.load(Ordering::Relaxed)
+        self.steps.load(Ordering::Relaxed).wrapping_add(self.bucket.moved())
     }
 
     /// Memory for so many bytes, when there is some.
     fn permit(&self, bytes: u64) -> Result<Permit> {
+        let (mut steps, mut stepped) = (self.steps(), Duration::ZERO);
         self.budget.take(bytes, |waited| {
             if waited > self.budget.stale {
                 self.drop_stale();
             }
-            if waited < STALL_MAX { Ok(()) } else { Err(self.stalled(waited)) }
+            let now = self.steps();
+            // What was waited begins anew when some memory was given back.
+            if now != steps || waited < stepped {
+                (steps, stepped) = (now, waited);
+            }
+            let stood = waited.saturating_sub(stepped);
+            if stood <= self.budget.stall { Ok(()) } else { Err(self.stalled(stood)) }
         })
     }
 
@@ -223,7 +231,8 @@ impl ObjectDestination {
             );
             return Err(Failure::new(FailureKind::Usage, OPEN_DESTINATION, cause));
         }
-        let budget = Budget::new(MEMORY_BYTES_MAX, STALE);
+        let stall = store.patience().saturating_add(STALL_MORE);
+        let budget = Budget::new(MEMORY_BYTES_MAX, STALE, stall);
         ObjectDestination::of(store, location, form, terms, state, options, budget)
     }
 

@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 use std::io::{self, Read};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_http::{Authorities, Kept, Limits, Wishes, is_loopback};
 use thalweg_mover::failure::{self, Reason, Result};
@@ -30,6 +31,8 @@ const IDLE_CONNECTIONS_MAX: usize = 64;
 const IDLE_LIMIT: Duration = Duration::from_secs(15);
 /// What an answer's words may be read by at a time.
 const PIECE_BYTES: usize = 16 << 10;
+/// Content from this length on is counted as it gets across: the kernel takes what is shorter at once.
+const COUNTED_BYTES: usize = 64 << 10;
 
 /// How the standard library's words begin where a name is not found: there is no kind for that.
 const LOOKUP: &str = "failed to lookup address information";
@@ -56,6 +59,8 @@ pub struct Request<'a> {
     pub headers: &'a [(&'static str, Cow<'a, str>)],
     /// What is sent. `None`: not even a length.
     pub content: Option<&'a [u8]>,
+    /// Grows with each piece of long content that the connection takes.
+    pub sent: &'a AtomicU64,
     /// In this time the answer begins.
     pub limit: Duration,
     /// The answer is no object's content: its connection may be silent for all of `limit`.
@@ -267,11 +272,29 @@ pub fn send(agent: &ureq::Agent, request: &Request<'_>) -> std::result::Result<A
     // A proxy cannot reach this machine by that name.
     let near = is_loopback(&request.address);
     let answer = match request.content {
+        Some(content) if content.len() >= COUNTED_BYTES => {
+            let mut counted = Counted { rest: content, sent: request.sent };
+            let built = built.header("content-length", content.len().to_string());
+            run(agent, built.body(ureq::SendBody::from_reader(&mut counted)), request, near)
+        }
         Some(content) => run(agent, built.body(content), request, near),
         None => run(agent, built.body(()), request, near),
     };
     let (head, body) = answer.map_err(|error| Trouble::of(error, request.limit))?.into_parts();
     Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
+}
+
+/// Content on its way. Each piece is asked for when the connection has taken the one before.
+struct Counted<'a> {
+    rest: &'a [u8],
+    sent: &'a AtomicU64,
+}
+
+impl Read for Counted<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.sent.fetch_add(1, Ordering::Relaxed);
+        self.rest.read(buffer)
+    }
 }
 
 fn run<S: ureq::AsSendBody>(
@@ -351,9 +374,12 @@ mod tests {
         address
     }
 
+    static SENT: AtomicU64 = AtomicU64::new(0);
+
     fn request(address: Url, is_words: bool) -> Request<'static> {
         let (method, limit) = (Method::GET, Duration::from_secs(30));
-        Request { method, address, headers: &[], content: None, limit, is_words, asks_first: false }
+        let (content, sent, asks_first) = (None, &SENT, false);
+        Request { method, address, headers: &[], content, sent, limit, is_words, asks_first }
     }
 
     #[test]

@@ -22,6 +22,7 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use thalweg_mover::failure::{Failure, FailureKind, Result, shown_path};
 use thalweg_mover::mutex::lock;
 use thalweg_wire::{Digest, Time};
@@ -193,6 +194,8 @@ pub struct Store {
     removals: AtomicU8,
     /// One more for each request: no two have the same jitter.
     requests: AtomicU64,
+    /// Pieces of content that connections took.
+    sent_pieces: AtomicU64,
     /// The oldest first.
     bodies: Mutex<VecDeque<Body>>,
 }
@@ -247,6 +250,7 @@ impl Store {
             checks: [(); 3].map(|()| AtomicU8::new(Checks::Unknown as u8)),
             removals: AtomicU8::new(removing::Heeds::Unknown as u8),
             requests: AtomicU64::new(0),
+            sent_pieces: AtomicU64::new(0),
             bodies: Mutex::new(VecDeque::new()),
         })
     }
@@ -254,6 +258,16 @@ impl Store {
     /// `s3://BUCKET`, and where that is, if it is not Amazon's.
     pub fn name(&self) -> String {
         self.name.clone()
+    }
+
+    /// How long a request that may pass is made again.
+    pub fn patience(&self) -> Duration {
+        self.surroundings.patience
+    }
+
+    /// A number that grows while long content gets across, also in the middle of a request.
+    pub fn moved(&self) -> u64 {
+        self.sent_pieces.load(Ordering::Relaxed)
     }
 
     /// How the store verifies objects that are sent in one piece, as far as it showed.

@@ -114,6 +114,7 @@ struct State {
     page_keys: usize,
     knows_crc64: bool,
     ignores_if_removed: bool,
+    ignores_if_put: bool,
 }
 
 impl Default for State {
@@ -127,6 +128,7 @@ impl Default for State {
             page_keys: 1000,
             knows_crc64: true,
             ignores_if_removed: false,
+            ignores_if_put: false,
         }
     }
 }
@@ -267,6 +269,11 @@ impl Fake {
     /// Makes it a store that removes an object whatever the condition.
     pub fn ignore_conditions_of_removals(&self) {
         lock(&self.shared.state).ignores_if_removed = true;
+    }
+
+    /// Makes it a store that puts an object whatever the condition.
+    pub fn ignore_conditions_of_puts(&self) {
+        lock(&self.shared.state).ignores_if_put = true;
     }
 
     /// Makes its lists shorter.
@@ -459,15 +466,17 @@ impl State {
             "ListMultipartUploads" => self.list_uploads(asked),
             "ListParts" => self.list_parts(asked),
             "HeadObject" | "GetObject" => self.get(asked),
-            "PutObject" => match self.compare(request).or_else(|| self.refuses(asked)) {
-                Some(refusal) => refusal,
-                None => {
-                    let object = self.object(request.content.clone(), beside(asked));
-                    let reply = self.arrived(&object);
-                    self.objects.insert(key.to_owned(), object);
-                    reply
+            "PutObject" => {
+                match self.compare(request).or_else(|| self.refuses(asked).filter(|_| !self.ignores_if_put)) {
+                    Some(refusal) => refusal,
+                    None => {
+                        let object = self.object(request.content.clone(), beside(asked));
+                        let reply = self.arrived(&object);
+                        self.objects.insert(key.to_owned(), object);
+                        reply
+                    }
                 }
-            },
+            }
             "CreateMultipartUpload" => {
                 self.made += 1;
                 let id = format!("upload-{}", self.made);

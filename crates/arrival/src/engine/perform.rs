@@ -218,6 +218,10 @@ impl Driver<'_> {
             if let Some(failure) = settled.failure {
                 return Err(failure);
             }
+            if settled.is_refused {
+                // What that place does not keep is nowhere else. It was told, and somebody may look for it.
+                return Ok(());
+            }
         }
         // They are back; what cannot be removed is removed before the next run for this name.
         let _ = std::fs::remove_dir_all(&directory);
@@ -436,6 +440,8 @@ fn is_noted(event: &Event, is_key_told: &AtomicBool) -> bool {
         Event::Note(text) if text.ends_with(NO_KEY_KEPT) => !is_key_told.swap(true, Ordering::AcqRel),
         Event::Note(_) | Event::Repaired(_) => true,
         Event::Settled(_, message::Outcome::Done { losses, .. }) => !losses.is_empty(),
+        // No rule leaves out what the source offered.
+        Event::Settled(_, message::Outcome::Skipped(_)) => true,
         Event::Aside(_, message::Outcome::Skipped(why)) => !why.starts_with(EXCLUDED_BY),
         _ => false,
     }
@@ -486,6 +492,8 @@ struct Settled {
     entries: BTreeMap<RelativePath, (Arc<Entry>, Option<Digest>)>,
     /// Something was left out.
     is_partial: bool,
+    /// By the destination, which does not keep it.
+    is_refused: bool,
     failure: Option<Failure>,
 }
 
@@ -500,8 +508,10 @@ impl Settled {
             | Event::Aside(_, message::Outcome::Failed(failure)) => {
                 self.failure.get_or_insert(failure);
             }
-            Event::Settled(_, message::Outcome::Skipped(_))
-            | Event::Aside(_, message::Outcome::Skipped(_)) => self.is_partial = true,
+            Event::Settled(_, message::Outcome::Skipped(_)) => {
+                (self.is_partial, self.is_refused) = (true, true);
+            }
+            Event::Aside(_, message::Outcome::Skipped(_)) => self.is_partial = true,
             // The next attempt tells all of it once more, as it is then.
             Event::LinkLost(_) => *self = Settled::default(),
             _ => {}

@@ -370,6 +370,11 @@ fn notes(item: Option<&RelativePath>, event: &Event) -> Vec<Note> {
         let is_item = path.is_root() || item.is_some_and(|item| item.name() == path.as_bytes());
         if is_item { String::new() } else { format!("`{path}`: ") }
     };
+    let skipped = |path: &RelativePath, why: &str| Note {
+        head: "",
+        within: within(path),
+        text: format!("skipped: {}", Sentence(why)),
+    };
     match event {
         Event::Note(_) | Event::Repaired(_) => {
             let of_all = |note: events::Note| Note { head: "", within: String::new(), text: note.text };
@@ -383,9 +388,8 @@ fn notes(item: Option<&RelativePath>, event: &Event) -> Vec<Note> {
             };
             losses.iter().map(lost).collect()
         }
-        Event::Aside(path, message::Outcome::Skipped(why)) => {
-            vec![Note { head: "", within: within(path), text: format!("skipped: {}", Sentence(why)) }]
-        }
+        Event::Settled(entry, message::Outcome::Skipped(why)) => vec![skipped(&entry.path, why)],
+        Event::Aside(path, message::Outcome::Skipped(why)) => vec![skipped(path, why)],
         _ => Vec::new(),
     }
 }

@@ -42,6 +42,26 @@ fn what_comes_into_a_bucket_is_copied_and_analysed_once_and_again_when_it_is_ove
 }
 
 #[test]
+fn what_a_bucket_does_not_keep_of_results_is_told_and_stays_here() {
+    each("watched results", |server| {
+        let (from, down, found) = (server.path("in"), server.path("down"), server.path("found"));
+        std::fs::create_dir(&from).unwrap();
+        std::fs::write(server.scratch.path("in/a"), "a").unwrap();
+        let script = server.path("analyse");
+        let lines = "cd \"$THALWEG_ITEM_RESULTS\"\necho result > seen\nln -s seen latest\n";
+        std::fs::write(&script, format!("{lines}printf %s \"$PWD\" > '{found}'\n")).unwrap();
+        let back = server.place("back");
+        let words = ["watch", &from, &down, "--idle-exit", "1s", "--results-back", &back];
+        let ran = server.ok(&[&words[..], &["--on-arrival", "sh", "--", &script]].concat());
+        assert_eq!(server.get("back/a/seen").unwrap(), b"result\n");
+        assert!(ran.stderr.contains("a: `latest`: skipped: a bucket keeps no"), "{}", ran.stderr);
+        let results = std::fs::read_to_string(&found).unwrap();
+        let latest = std::fs::read_link(std::path::Path::new(&results).join("latest"));
+        assert_eq!(latest.unwrap(), std::path::Path::new("seen"), "it is nowhere else");
+    });
+}
+
+#[test]
 fn directories_in_a_bucket_are_items_when_their_marker_is_there() {
     each("watched directories", |server| {
         for (key, content) in [("in/run1/a", "a"), ("in/run1/deep/b", "b"), ("in/run2/c", "c")] {

@@ -10,6 +10,9 @@ use thalweg_mover::mutex::lock;
 use thalweg_mover::{Failure, FailureKind, Result};
 use thalweg_wire::Time;
 
+/// More than are asked for before somebody waits.
+const MOVES: u64 = 5;
+
 #[derive(Clone)]
 pub(crate) struct Object {
     pub(crate) content: Vec<u8>,
@@ -58,6 +61,9 @@ pub(crate) struct Memory {
     pub(crate) is_away: AtomicBool,
     /// Pages come backwards.
     pub(crate) lists_backwards: AtomicBool,
+    /// Content gets across whenever somebody asks; after [`MOVES`] times the gate is open.
+    pub(crate) moves: AtomicBool,
+    moved: AtomicU64,
     /// Puts, parts and what ends uploads wait until it is open again.
     gate: Mutex<bool>,
     opened: Condvar,
@@ -177,6 +183,15 @@ impl Bucket for Memory {
 
     fn lost(&self) -> Option<Failure> {
         self.is_away.load(Ordering::Relaxed).then(away)
+    }
+
+    fn moved(&self) -> u64 {
+        let moves = self.moves.load(Ordering::Relaxed);
+        let moved = self.moved.fetch_add(moves.into(), Ordering::Relaxed);
+        if moves && moved == MOVES {
+            self.hold(false);
+        }
+        moved
     }
 
     fn list(&self, prefix: &str, delimiter: bool, after: Option<&str>) -> Result<Page> {

@@ -12,8 +12,9 @@ use thalweg_mover::run::thread;
 pub(super) const MEMORY_BYTES_MAX: u64 = 512 << 20;
 /// Requests that write, at once: one connection each.
 pub(super) const THREADS_MAX: usize = 16;
-/// Who waits for the store gives up when it took nothing for so long; the store itself is asked again for less.
-pub(super) const STALL_MAX: Duration = Duration::from_secs(900);
+/// So much longer than a request is made again, who waits for the store waits for it to take something: why a request
+/// failed says more than that nothing was taken.
+pub(super) const STALL_MORE: Duration = Duration::from_secs(300);
 /// A chunk that nobody went on with for so long gives way where memory is wanted: its stream is gone.
 pub(super) const STALE: Duration = Duration::from_secs(30);
 /// How often who waits looks around.
@@ -24,6 +25,8 @@ pub(super) struct Budget {
     total: u64,
     /// After so long a chunk that nobody goes on with gives way.
     pub(super) stale: Duration,
+    /// Who waits for the store gives up when it took nothing for so long.
+    pub(super) stall: Duration,
     used: Mutex<Used>,
     freed: Condvar,
 }
@@ -42,8 +45,8 @@ pub(super) struct Permit {
 }
 
 impl Budget {
-    pub(super) fn new(total: u64, stale: Duration) -> Arc<Budget> {
-        Arc::new(Budget { total, stale, used: Mutex::default(), freed: Condvar::new() })
+    pub(super) fn new(total: u64, stale: Duration, stall: Duration) -> Arc<Budget> {
+        Arc::new(Budget { total, stale, stall, used: Mutex::default(), freed: Condvar::new() })
     }
 
     /// Waits for so many bytes. `waits` hears from time to time for how long none were given back, and may end it.

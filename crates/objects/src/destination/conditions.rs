@@ -206,6 +206,14 @@ impl Shared {
             Err(failure) if failure.kind == FailureKind::Conflict => {
                 conditions.is_heeded.store(true, Ordering::Relaxed);
             }
+            // It was refused as damaged; or made all the same, and what arrived took the place of the first.
+            Err(failure) if matches!(failure.kind, FailureKind::Damage | FailureKind::Protocol) => {
+                let stands = self.bucket.head(key).ok().flatten();
+                if stands.is_none_or(|head| head.seen.etag != made.etag) {
+                    conditions.unheeded(Write::Put);
+                    return Err(failure);
+                }
+            }
             // It says nothing of those that were taken.
             Err(failure) => {
                 tracing::debug!(%failure, "whether the store heeds conditions is not known");

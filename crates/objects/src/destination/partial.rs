@@ -8,7 +8,7 @@
 //! zeros.
 
 use super::Shared;
-use super::bounds::{LOOK_EVERY, Permit, STALL_MAX};
+use super::bounds::{LOOK_EVERY, Permit};
 use super::conditions::Write;
 use super::notes::{Noted, NotedPart};
 use crate::store::{About, If, Part, Seen, Upload};
@@ -266,8 +266,7 @@ impl ObjectPartial {
             let now = self.shared.steps();
             if now != steps {
                 (steps, since) = (now, Instant::now());
-            }
-            if since.elapsed() > STALL_MAX {
+            } else if since.elapsed() > self.shared.budget.stall {
                 return Err(self.shared.stalled(since.elapsed()));
             }
         }

@@ -18,6 +18,8 @@ mod doubts;
 const CHUNK: u64 = 64 << 10;
 /// Bytes in memory at once.
 const MEMORY: u64 = 8 * CHUNK;
+/// Only what hangs takes nothing for so long.
+const STALL: Duration = Duration::from_secs(900);
 
 fn terms() -> Terms {
     Terms { preserve: Preserve::ALL, job_key: [5; 16], ..Terms::of(CHUNK, CHUNK as u32) }
@@ -41,7 +43,7 @@ fn open_within(
     stale: Duration,
 ) -> Result<ObjectDestination> {
     let location = Location { bucket: "memory".to_owned(), key: "to/".to_owned() };
-    let budget = Budget::new(MEMORY, stale);
+    let budget = Budget::new(MEMORY, stale, STALL);
     ObjectDestination::of(bucket.clone(), &location, &SourceForm::Many, terms, state, options, budget)
 }
 

@@ -1,7 +1,7 @@
 //! What is kept beside an object: names, and how values are written.
 
 use super::{About, Head, Seen};
-use crate::answers::{crc64_of, http_time_of, plain_etag};
+use crate::answers::{crc64_of, http_time_of, plain_etag, storage_class};
 use std::borrow::Cow;
 use thalweg_wire::hex::unhex;
 use thalweg_wire::{Digest, Time};
@@ -45,7 +45,7 @@ pub(super) fn head(key: &str, headers: &HeaderMap) -> Option<Head> {
         size: word(headers, "content-length")?.parse().ok()?,
         etag: etag(headers),
         modified: http_time_of(word(headers, "last-modified")?)?,
-        storage_class: word(headers, "x-amz-storage-class").map(str::to_owned),
+        storage_class: word(headers, "x-amz-storage-class").and_then(storage_class),
     };
     // One of parts' checksums says nothing about the whole.
     let of_whole = word(headers, "x-amz-checksum-type").is_none_or(|words| words == "FULL_OBJECT");

@@ -350,6 +350,7 @@ impl Store {
             address: self.address(wish, credentials, at)?,
             headers: &wish.headers,
             content: wish.content,
+            sent: &self.sent_pieces,
             limit: wish.limit,
             is_words: wish.words_max.is_some(),
             asks_first,

@@ -15,7 +15,7 @@ use super::asking::{Got, Refused, Wish};
 use super::listing::{ENDLESS, PAGE_MAX, md5_words};
 use super::{About, Checks, If, NO_VERSION, PARTS_MAX, Part, Seen, Sent, Store, Upload};
 use crate::answers::xml::escape;
-use crate::answers::{self, LIST_BYTES_MAX, crc64_words, http_time_of, quoted_etag};
+use crate::answers::{self, LIST_BYTES_MAX, crc64_words, http_time_of, quoted_etag, storage_class};
 use crate::http::COMPLETE_LIMIT;
 use crc_fast::CrcAlgorithm::Crc64Nvme;
 use rusty_s3::Method;
@@ -55,7 +55,7 @@ impl Store {
                 size,
                 etag: etag(&got.headers),
                 modified: self.date(&got.headers),
-                storage_class: word(&got.headers, "x-amz-storage-class").map(str::to_owned),
+                storage_class: word(&got.headers, "x-amz-storage-class").and_then(storage_class),
             }),
             // What stands there is of the PUT before this trial.
             Err(refused) if *only == If::Is(NO_VERSION.to_owned()) => Err(of_condition(refused, only)),

@@ -355,3 +355,18 @@ fn what_a_second_attempt_brings_counts_once_and_what_failed_in_the_first_is_over
     assert_eq!(end(vec![failed(), lost(), done(5, 2)]).unwrap(), (Digest([2; 32]), 5));
     assert!(end(vec![lost(), failed(), done(5, 2)]).is_err());
 }
+
+#[test]
+fn what_a_place_does_not_keep_is_noted_and_known_from_what_its_source_left_out() {
+    let skipped = || message::Outcome::Skipped("a bucket keeps no symbolic links".to_owned());
+    let refused = Event::Settled(entry(3), skipped());
+    let told = AtomicBool::new(false);
+    assert!(is_noted(&refused, &told));
+    let of = |event: Event| {
+        let mut settled = Settled::default();
+        settled.hear(event);
+        (settled.is_partial, settled.is_refused)
+    };
+    assert_eq!(of(refused), (true, true));
+    assert_eq!(of(Event::Aside(path("socket"), skipped())), (true, false));
+}

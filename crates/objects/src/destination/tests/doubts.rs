@@ -87,7 +87,7 @@ fn what_is_damaged_goes_only_if_nobody_else_wrote_there_since() {
 fn open_at(fake: &Fake, patience: Duration) -> ObjectDestination {
     let store = Store::open(&fake.location(""), &fake.options(), &fake.surroundings(patience)).unwrap();
     let location = Location { bucket: BUCKET.to_owned(), key: "to/".to_owned() };
-    let (options, budget) = (DestinationOptions::default(), Budget::new(MEMORY, STALE));
+    let (options, budget) = (DestinationOptions::default(), Budget::new(MEMORY, STALE, STALL));
     let store: AnyBucket = Arc::new(store);
     ObjectDestination::of(store, &location, &SourceForm::Many, terms(), None, options, budget).unwrap()
 }
@@ -109,5 +109,65 @@ fn a_trial_of_conditions_that_fails_once_ends_none_and_is_made_again_with_the_ne
             assert!(!to.shared.conditions.lack());
             assert_eq!(fake.asked_to("PutObject").len(), puts, "{patience} s, {id}");
         }
+    }
+}
+
+/// Where no condition holds, the trial takes the place of what arrived before it.
+#[test]
+fn a_trial_of_conditions_that_arrives_damaged_fails_its_file_which_is_put_again() {
+    let fake = Fake::start().unwrap();
+    fake.ignore_conditions_of_puts();
+    let to = open_at(&fake, Duration::from_secs(60));
+    fake.fail("PutObject", 1, Fault::Anonymous);
+    fake.fail("PutObject", 1, Fault::Misread);
+    let (entry, bytes) = (file(1, "a", 1000), noise(1000, 1));
+    assert_fresh(&to, &entry);
+    let failure = stage(&to, &[(entry.clone(), bytes.clone())]).remove(0).err().unwrap();
+    assert_eq!(failure.kind, FailureKind::Damage, "{failure}");
+    assert!(fake.keys().is_empty(), "it is removed");
+    assert!(to.shared.conditions.lack());
+    let staged = stage(&to, &[(entry.clone(), bytes.clone())]).remove(0).unwrap();
+    name(&to, &entry, Ready::Staged(staged), &bytes).unwrap();
+    assert!(fake.content("to/a") == Some(bytes));
+}
+
+/// Else the copy would end, and its requests were still made.
+#[test]
+fn who_waits_for_a_store_has_more_patience_than_its_requests() {
+    let (fake, patience) = (Fake::start().unwrap(), Duration::from_secs(7200));
+    let store = Store::open(&fake.location(""), &fake.options(), &fake.surroundings(patience)).unwrap();
+    let (terms, options) = (Terms::of(CHUNK_BYTES_MIN, CHUNK as u32), DestinationOptions::default());
+    let (to, form) = (fake.location("to/"), SourceForm::Many);
+    let to = ObjectDestination::open(Arc::new(store), &to, &form, terms, None, options).unwrap();
+    assert!(to.shared.budget.stall > patience);
+}
+
+#[test]
+fn who_waits_for_a_store_waits_on_while_content_gets_across() {
+    // For parts that are under way, and for memory that they have.
+    for (memory, moves) in [(MEMORY, false), (MEMORY, true), (CHUNK, false), (CHUNK, true)] {
+        let bucket = Memory::new();
+        let location = Location { bucket: "memory".to_owned(), key: "to/".to_owned() };
+        let (options, form) = (DestinationOptions::default(), SourceForm::Many);
+        // The first look that sees nothing move ends it.
+        let budget = Budget::new(memory, STALE, Duration::ZERO);
+        let to =
+            ObjectDestination::of(bucket.clone(), &location, &form, terms(), None, options, budget).unwrap();
+        let bytes = noise(2 * CHUNK as usize, 1);
+        let entry = file(1, "a", bytes.len());
+        assert_fresh(&to, &entry);
+        let partial = to.begin(&entry).unwrap();
+        bucket.moves.store(moves, Ordering::Relaxed);
+        bucket.hold(true);
+        let written = write(&to, &partial, &bytes, &[0, 1]);
+        bucket.hold(false);
+        match moves {
+            true => written.unwrap(),
+            false => {
+                let failure = written.unwrap_err();
+                assert!(failure.cause.contains("s3://memory has taken nothing for"), "{failure}");
+            }
+        }
+        to.close(true);
     }
 }

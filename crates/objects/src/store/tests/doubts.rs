@@ -79,6 +79,22 @@ fn a_success_that_names_no_version_is_looked_at() {
 }
 
 #[test]
+fn long_content_is_counted_on_its_way_and_arrives_with_its_length() {
+    let (fake, store) = fake();
+    let bytes = content(1 << 20);
+    store.put("k", &bytes, &About::default(), &If::Any).unwrap();
+    assert!(store.moved() > 1);
+    assert!(fake.content("k") == Some(bytes));
+    let asked = fake.asked_to("PutObject");
+    assert_eq!((asked[0].content_bytes, asked[0].header("transfer-encoding")), (1 << 20, None));
+    // Once more, after an answer that was lost.
+    let (before, bytes) = (store.moved(), content(2 << 20));
+    fake.fail("PutObject", 1, Fault::Forget);
+    store.put("k", &bytes, &About::default(), &If::Any).unwrap();
+    assert!(store.moved() > before && fake.content("k") == Some(bytes));
+}
+
+#[test]
 fn a_store_that_tells_no_crc_any_more_is_given_md5_and_a_condition_still_holds() {
     let (fake, store) = fake();
     store.put("k", b"content", &About::default(), &If::Any).unwrap();
