@@ -18,7 +18,8 @@ mod promises;
 ///    figure, equation or listing that a paper numbers is left out.
 mod papers;
 
-/// 5. README.md and the guides: every command of thalweg that a reader is to type is understood.
+/// 5. README.md and the guides: every command of thalweg that a reader is to type is understood, every guide is in
+///    docs/README.md, and every command is on a page.
 mod commands;
 
 /// 6. No tracked file cites a document that is not in the tree, and every link of a page leads to a file that is.

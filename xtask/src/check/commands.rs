@@ -1,4 +1,5 @@
-//! README.md and the guides: what a reader is to type is understood.
+//! README.md and the guides: what a reader is to type is understood, each guide is in the list of documents, and each
+//! command is on a page.
 
 use crate::checkout;
 use anyhow::{Context, Result};
@@ -11,10 +12,17 @@ use std::fs;
 pub fn check(breaches: &mut Vec<String>) -> Result<()> {
     let root = checkout::root();
     let mut pages = vec![root.join("README.md"), root.join("docs/figures/README.md")];
+    let mut guides = Vec::new();
     for entry in fs::read_dir(root.join("docs/guide")).context("docs/guide")? {
-        pages.push(entry?.path());
+        let entry = entry?;
+        guides.push(entry.file_name().to_string_lossy().into_owned());
+        pages.push(entry.path());
     }
+    guides.sort();
+    let list = fs::read_to_string(root.join("docs/README.md")).context("docs/README.md")?;
+    breaches.extend(unlisted(&guides, &list));
     pages.sort();
+    let mut texts = Vec::new();
     for page in pages {
         let text = fs::read_to_string(&page)?;
         let shown = page.strip_prefix(&root).unwrap_or(&page).display().to_string();
@@ -23,8 +31,31 @@ pub fn check(breaches: &mut Vec<String>) -> Result<()> {
             Some(format!("{shown}: `{command}`: {why}"))
         });
         breaches.extend(wrong);
+        texts.push(text);
     }
+    breaches.extend(unshown(&texts));
     Ok(())
+}
+
+/// Guides, by the names of their files, that the list of documents has no link to.
+fn unlisted(guides: &[String], list: &str) -> Vec<String> {
+    let is_listed = |name: &str| list.contains(&format!("(guide/{name})"));
+    let missing = guides.iter().filter(|name| !is_listed(name));
+    missing.map(|name| format!("docs/README.md does not list docs/guide/{name}")).collect()
+}
+
+/// Commands that no page has. Those that are not for people need none.
+fn unshown(texts: &[String]) -> Vec<String> {
+    let all = thalweg_cli::config::command();
+    let names = all.get_subcommands().filter(|sub| !sub.is_hide_set()).map(|sub| sub.get_name().to_owned());
+    let missing = names.filter(|name| name != "help" && !texts.iter().any(|text| has_command(text, name)));
+    missing.map(|name| format!("no page of docs/guide has `thalweg {name}`")).collect()
+}
+
+/// Whether a page has a command, in a block or in a sentence.
+fn has_command(text: &str, name: &str) -> bool {
+    let of_a_name = |c: char| c.is_ascii_lowercase() || c == '-';
+    text.split("thalweg ").skip(1).any(|rest| rest.split(|c: char| !of_a_name(c)).next() == Some(name))
 }
 
 /// Commands of thalweg in the blocks of a page: all lines of shell, and of what is shown with its output those behind
@@ -78,6 +109,17 @@ mod tests {
         assert_eq!(breaches, Vec::<String>::new());
         let readme = fs::read_to_string(checkout::root().join("README.md")).unwrap();
         assert!(to_be_typed(&readme).len() > 20, "{:?}", to_be_typed(&readme));
+    }
+
+    #[test]
+    fn a_guide_that_is_not_listed_and_a_command_that_is_on_no_page_are_named() {
+        let guides = ["a.md".to_owned(), "b.md".to_owned()];
+        assert_eq!(unlisted(&guides, "[A](guide/a.md)"), ["docs/README.md does not list docs/guide/b.md"]);
+        assert!(has_command("as `thalweg explain-filter` says", "explain-filter"));
+        assert!(!has_command("as `thalweg explain-filter` says, filter", "explain"));
+        let none = unshown(&[]);
+        assert!(none.contains(&"no page of docs/guide has `thalweg cp`".to_owned()), "{none:?}");
+        assert!(!none.iter().any(|breach| breach.contains("keep-job")), "{none:?}");
     }
 
     #[test]

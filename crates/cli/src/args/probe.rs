@@ -58,7 +58,7 @@ day ago is all there is, it measures for some seconds, as `thalweg probe` does. 
 Exits with 0; with 2 if --deadline is not kept at P99, or if too little is known to say."
 )]
 pub struct PredictArgs {
-    /// What would be read: PATH, [USER@]HOST:PATH or tw://HOST[:PORT]/EXPORT/PATH
+    /// What would be read: PATH, [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH or s3://BUCKET/KEY
     #[arg(value_name = "SRC")]
     pub source: OsString,
     /// Where it would be written; need not be there yet
