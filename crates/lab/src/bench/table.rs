@@ -525,7 +525,7 @@ mod tests {
         let many = said(&[sample(1e-3, 40.0), sample(1e-3, 44.0)]);
         assert!(many.contains("; 42.0 packets lost in a run") && !many.contains("few"), "{many}");
         let few = said(&[sample(1e-5, 1.0)]);
-        assert!(few.contains("; 1.000 packets lost in a run, too few to judge by"), "{few}");
+        assert!(few.contains("; 1.000 packet lost in a run, too few to judge by"), "{few}");
         let void = sample(1e-3, 900.0).measured(LOST_BY_A_SLOW_MACHINE, 860.0, "1");
         let counted = said(&[sample(1e-3, 40.0), void.clone(), void]);
         assert!(counted.contains("; 40.0 packets lost in a run"), "{counted}");
