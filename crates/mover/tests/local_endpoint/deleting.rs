@@ -278,25 +278,34 @@ fn what_makes_way_counts_as_deleted_and_no_more_goes_than_may() {
 /// Else an outage between two would let twice as many go.
 #[test]
 fn what_made_way_in_an_attempt_that_did_not_end_counts_in_the_next_one() {
-    let trees = crossed();
-    let source = contents(&trees.source);
-    let destination = open(delete(&trees.target, 4), &source.form()).unwrap();
-    let (found, _) = scan(&source);
-    for entry in found.entries.iter().filter(|entry| matches!(entry.path.as_bytes(), b"" | b"a")) {
-        if !matches!(destination.decide(entry, &|_, _| true), Decision::Settled { .. }) {
-            let outcome = move_file(&source, &destination, entry, None, &mut |_: &Entry| {});
-            assert!(matches!(outcome, Outcome::Done { .. }), "{outcome:?}");
+    // Before its end, and at it.
+    for is_at_end in [false, true] {
+        let trees = crossed();
+        let source = contents(&trees.source);
+        let destination = open(delete(&trees.target, 4), &source.form()).unwrap();
+        let (found, _) = scan(&source);
+        for entry in found.entries.iter().filter(|entry| matches!(entry.path.as_bytes(), b"" | b"a")) {
+            if !matches!(destination.decide(entry, &|_, _| true), Decision::Settled { .. }) {
+                let outcome = move_file(&source, &destination, entry, None, &mut |_: &Entry| {});
+                assert!(matches!(outcome, Outcome::Done { .. }), "{outcome:?}");
+            }
         }
+        if is_at_end {
+            let told = destination.conclude(true, &|| false);
+            let [trouble] = &told.troubles[..] else { panic!("{:?}", told.troubles) };
+            assert_eq!(trouble.kind, FailureKind::Stopped, "{trouble}");
+        }
+        destination.close(false);
+        assert_eq!(fs::read(trees.target.join("a")).unwrap(), b"file now");
+        let copied = copy(&source, delete(&trees.target, 4));
+        assert_eq!(copied.failure("b").kind, FailureKind::Usage);
+        assert!(copied.failure("b").cause.contains("0 more"), "{:?}", copied.failure("b"));
+        assert_eq!(copied.conclusion.deleted, 4);
+        assert_eq!(fs::read(trees.target.join("b")).unwrap(), b"was a file");
+        // It went at that end, and counts no more.
+        let last = copy(&source, delete(&trees.target, 1));
+        assert_eq!(last.assert_whole().conclusion.deleted, 1);
     }
-    destination.close(false);
-    assert_eq!(fs::read(trees.target.join("a")).unwrap(), b"file now");
-    let copied = copy(&source, delete(&trees.target, 4));
-    assert_eq!(copied.failure("b").kind, FailureKind::Usage);
-    assert!(copied.failure("b").cause.contains("0 more"), "{:?}", copied.failure("b"));
-    assert_eq!(copied.conclusion.deleted, 4);
-    assert_eq!(fs::read(trees.target.join("b")).unwrap(), b"was a file");
-    // It went at that end, and counts no more.
-    assert_eq!(copy(&source, delete(&trees.target, 1)).assert_whole().conclusion.deleted, 1);
 }
 
 #[test]
