@@ -301,6 +301,8 @@ impl ObjectPartial {
             return Ok(upload.clone());
         }
         let begun = Arc::new(self.shared.bucket.begin(&self.key, &self.about)?);
+        // Its first part may be asked for as long again.
+        self.shared.step();
         let noted = Noted {
             key: self.key.clone(),
             id: begun.id.clone(),
