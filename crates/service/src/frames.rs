@@ -112,7 +112,7 @@ impl Host {
             exports.resolve(place, true)?.kept_free(0)?;
         }
         // As many as all sessions may have at a time.
-        let most = |sessions: usize| (sessions * limits::TRANSFERS_MAX).max(ATTACHMENTS_MIN);
+        let most = |sessions: usize| sessions.saturating_mul(limits::TRANSFERS_MAX).max(ATTACHMENTS_MIN);
         let bounds = (most(self.limits.sessions), most(self.limits.sessions_per_address));
         let counted = self.attachments.begin(Origin::of_session(session).source, bounds)?;
         let channel = self.hub.channel(&key, &wishes, store, &beneath)?;
