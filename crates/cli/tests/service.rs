@@ -562,6 +562,23 @@ fn a_state_directory_has_one_daemon_and_a_killed_one_keeps_no_other_out() {
     }
 }
 
+/// One that was killed has its state directory until its threads are done, which a slow disk may take a while for.
+#[test]
+fn a_daemon_that_is_started_while_the_one_before_it_ends_waits_for_that() {
+    let scratch = Scratch::new();
+    let state = scratch.path("state");
+    let mut first = serve_with(&scratch, &state);
+    assert!(is_listening(&mut first));
+    let mut next = serve_with(&scratch, &state);
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(next.try_wait().unwrap().is_none(), "it did not wait");
+    first.kill().unwrap();
+    first.wait().unwrap();
+    assert!(is_listening(&mut next));
+    let _ = next.kill();
+    let _ = next.wait();
+}
+
 /// At each signal the daemon's file is read anew. What is under way to an export that is gone by then goes on.
 #[test]
 fn at_sighup_a_daemon_reads_its_exports_anew_and_serves_on() {

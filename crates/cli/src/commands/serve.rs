@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use thalweg_cli::args::slots::SlotRate;
 use thalweg_cli::args::{Args, Command};
 use thalweg_client::options::memory;
@@ -201,17 +201,29 @@ fn where_to(listening: &[SocketAddr], advertised: &[String]) -> String {
 }
 
 /// The state directory belongs to one daemon as long as this is held: two would be one server, with one key, in two
-/// places, each with its own view of who may do what.
+/// places, each with its own view of who may do what. A daemon that was killed has it until its last sync is over: so
+/// that the next one may be started at once, this waits for up to [`STATE_WAIT`].
 fn take_state(state: &Path) -> Result<File> {
     const TAKE_STATE: &str = "take the state directory";
     let of_io = |error: std::io::Error| failure::at_path(failure::of_io(TAKE_STATE, &error), state);
-    let lock = Dir::open(state).and_then(|state| state.lock(LOCK)).map_err(of_io)?;
-    lock.ok_or_else(|| {
-        let cause = "another `thalweg serve` has it";
-        let failure = Failure::new(FailureKind::Busy, TAKE_STATE, cause).because(Reason::StateTaken);
-        failure::at_path(failure, state)
-    })
+    let directory = Dir::open(state).map_err(of_io)?;
+    let until = Instant::now() + STATE_WAIT;
+    loop {
+        if let Some(lock) = directory.lock(LOCK).map_err(of_io)? {
+            return Ok(lock);
+        }
+        if Instant::now() >= until {
+            let cause = "another `thalweg serve` has it";
+            let failure = Failure::new(FailureKind::Busy, TAKE_STATE, cause).because(Reason::StateTaken);
+            return Err(failure::at_path(failure, state));
+        }
+        std::thread::sleep(STATE_LOOK);
+    }
 }
+
+/// How long a daemon waits for one that ends, and how often it looks.
+const STATE_WAIT: Duration = Duration::from_secs(5);
+const STATE_LOOK: Duration = Duration::from_millis(50);
 
 /// In the state directory; locked by the kernel, so that a daemon that was killed leaves none behind.
 const LOCK: &[u8] = b"serve.lock";
