@@ -659,7 +659,8 @@ fn p14_memory_is_bounded_on_both_sides_however_many_entries() {
     let most_allowed = alone + MEMORY.1 + DIRECTORIES * (FILES + 1) * ENTRY_BYTES;
     for places in [[from, daemon.place("to", "")], [daemon.place("from", ""), back]] {
         let mut command = copy([places[0].as_str(), &places[1]]);
-        let mut client = command.spawn().unwrap();
+        let told = scratch.path("told");
+        let mut client = command.stderr(std::fs::File::create(&told).unwrap()).spawn().unwrap();
         let mut most = 0;
         let until = Instant::now() + Duration::from_secs(600);
         let status = loop {
@@ -669,11 +670,11 @@ fn p14_memory_is_bounded_on_both_sides_however_many_entries() {
             }
             if Instant::now() > until {
                 let _ = client.kill();
-                panic!("the copy does not end");
+                panic!("the copy does not end: {}", std::fs::read_to_string(told).unwrap());
             }
             std::thread::sleep(Duration::from_millis(5));
         };
-        assert!(status.success());
+        assert!(status.success(), "{status}: {}", std::fs::read_to_string(told).unwrap());
         assert!(most > 0 && most <= most_allowed, "the client took {most} bytes of {most_allowed}");
     }
     let most = peak_memory(daemon.pid()).unwrap();
