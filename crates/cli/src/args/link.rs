@@ -148,9 +148,10 @@ pub struct SshArgs {
     /// Port of sshd
     #[arg(long, value_name = "PORT", value_parser = whole::<u16>(1..=65_535))]
     pub port: Option<u16>,
-    /// The thalweg to start at the far side
-    #[arg(long, value_name = "PROGRAM", default_value = "thalweg")]
-    pub far_path: OsString,
+    /// The thalweg to start at the far side (default: thalweg in the PATH of the login there, else in ~/.cargo/bin, else
+    /// in ~/.local/bin)
+    #[arg(long, value_name = "PROGRAM")]
+    pub far_path: Option<OsString>,
     /// Ports that the far side may listen at, if a firewall lets only some through
     #[arg(long, value_name = "LOW-HIGH", value_parser = units::parse_ports)]
     pub far_ports: Option<(u16, u16)>,
