@@ -161,8 +161,8 @@ pub struct SshArgs {
     /// If the far side has no thalweg, place our own static one in its user's cache
     #[arg(long)]
     pub bootstrap: bool,
-    /// Data ride in ssh, as they do when every port is shut
-    #[arg(long, hide = true)]
+    /// Let data ride in ssh at once, as they do where every port is shut: slow over a distance
+    #[arg(long)]
     pub via_ssh: bool,
 }
 
