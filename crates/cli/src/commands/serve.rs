@@ -39,6 +39,9 @@ use thalweg_wire::message::{Disk, MeasureTerms, Part};
 /// That what [`Daemon`] says could not be said.
 const UNTOLD: &str = "who makes tickets is not told where the daemon is reached, and which exports there are";
 
+/// That clients find less than the flags of an export let them do.
+const UNWRITABLE: &str = "nobody writes in an export that is not `ro`";
+
 /// Name of the file of a server's key in its state directory.
 pub(super) const IDENTITY: &str = "server.pem";
 
@@ -66,6 +69,7 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     let slots_bits_per_s = args.slots.map(|rate| slot_rate(rate, &exports)).transpose()?;
     let settle = slots_bits_per_s.map_or(Duration::ZERO, |_| slowest_settling(&exports));
     let exports = Exports::open(exports)?;
+    exports.unwritable().iter().for_each(|failure| warn(failure, UNWRITABLE));
     let own = Identity::load_or_create(&state.join(IDENTITY), "thalweg server")?;
     let owner = state.join("client.pem");
     let is_first = owner.symlink_metadata().is_err();
@@ -404,6 +408,7 @@ fn reload(host: &Host, rate: &Rate, began: &Began) -> Result<Changes> {
     let exports = exports(&args)?;
     check_limit(&args, &exports, began.has_slots || args.slots.is_some())?;
     let opened = Exports::open(exports)?;
+    opened.unwritable().iter().for_each(|failure| warn(failure, UNWRITABLE));
     let now = fixed(&args);
     let other = began.fixed.iter().zip(&now).filter(|(began, now)| began != now);
     let other: Vec<&str> = other.map(|((option, _), _)| *option).collect();
