@@ -59,8 +59,8 @@ pub struct SshOptions {
     pub rsh: OsString,
     /// Port of sshd. Default: ssh's own choice.
     pub port: Option<u16>,
-    /// The thalweg to start at the far side. Default: `thalweg`, which is looked for in `~/.cargo/bin` and `~/.local/bin`
-    /// there too, see [`FarProgram::looked_for`](thalweg_mover::link::ssh::FarProgram::looked_for).
+    /// The thalweg to start at the far side. Default: `thalweg`, looked for in `~/.cargo/bin` and `~/.local/bin` there
+    /// too, see [`FarProgram::looked_for`](thalweg_mover::link::ssh::FarProgram::looked_for).
     pub far_path: Option<OsString>,
     /// Ports that the far side may listen at, the lowest and the highest. Default: any.
     pub far_ports: Option<(u16, u16)>,

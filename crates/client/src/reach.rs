@@ -84,11 +84,11 @@ impl Reach {
         Reach { stop: Some(stop.clone()), ..self.clone() }
     }
 
-    /// The same place, of which listings, digests, looks and what is read as a whole outlast a link that is lost: another
-    /// one is dialled, in a session of its own if need be, and the answer goes on behind what was heard, as long as
-    /// something comes of it within the patience of questions, and something new within a bounded number of links. What
-    /// comes or goes meanwhile is told once at most; of a file that changes meanwhile the rest is as it is by then. Here,
-    /// and of a place that was made by [`Reach::far`], it changes nothing.
+    /// The same place, of which listings, digests, looks and what is read as a whole outlast a link that is lost:
+    /// another one is dialled, in a session of its own if need be, and the answer goes on behind what was heard, as
+    /// long as something comes of it within the patience of questions, and something new within a bounded number of
+    /// links. What comes or goes meanwhile is told once at most; of a file that changes meanwhile the rest is as it is
+    /// by then. Here, and of a place that was made by [`Reach::far`], it changes nothing.
     #[must_use]
     pub fn outlasting(&self) -> Reach {
         Reach { outlasts: true, ..self.clone() }

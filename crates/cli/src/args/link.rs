@@ -148,8 +148,8 @@ pub struct SshArgs {
     /// Port of sshd
     #[arg(long, value_name = "PORT", value_parser = whole::<u16>(1..=65_535))]
     pub port: Option<u16>,
-    /// The thalweg to start at the far side (default: thalweg in the PATH of the login there, else in ~/.cargo/bin, else
-    /// in ~/.local/bin)
+    /// The thalweg to start at the far side (default: thalweg in the PATH of the login there, else in ~/.cargo/bin,
+    /// else in ~/.local/bin)
     #[arg(long, value_name = "PROGRAM")]
     pub far_path: Option<OsString>,
     /// Ports that the far side may listen at, if a firewall lets only some through

@@ -121,8 +121,8 @@ pub struct CatArgs {
 /// Options of rm.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "A link that is lost ends it, and it does not ask again: what it was to remove may be gone by then, and \
-what has the name somebody else's. The same command removes what is left."
+    after_help = "A link that is lost ends it, and it does not ask again: what it was to remove may be gone by then, \
+and what has the name somebody else's. The same command removes what is left."
 )]
 pub struct RmArgs {
     /// PATH, [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH or s3://BUCKET/KEY

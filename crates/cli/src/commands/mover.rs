@@ -121,8 +121,8 @@ pub fn mover(args: &MoverArgs) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// If `--bootstrap` placed this program here: says by the time of its directory that it is used, now and once a day. On a
-/// thread of its own, as a home may be on a disk that stands still; where it cannot be said, it counts as unused sooner.
+/// If `--bootstrap` placed this program here: says by the time of its directory that it is used, now and once a day. On
+/// a thread of its own, as a home may be on a disk that stands still; what cannot be said counts as unused sooner.
 pub(super) fn say_in_use() {
     let Ok(program) = std::env::current_exe() else { return };
     let Some(directory) = bootstrap::placed_in(&program).map(ToOwned::to_owned) else { return };

@@ -9,7 +9,7 @@
 //!    of ssh, so what is started is what was sent.
 //! 4. When it is there, what step 3 placed earlier goes: of this user, by its name a digest, run by nobody on that
 //!    machine, and not used for [`UNUSED_DAYS`]. The time of its directory is that of its last use, which who runs it
-//!    says once a day: a home that several machines share shows nobody what the others run. In the same login as step 3.
+//!    says once a day: where machines share a home, none sees what the others run. In the same login as step 3.
 //!
 //! Each step is a login of its own; who types a password types it for each.
 //!
