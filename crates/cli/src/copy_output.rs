@@ -4,9 +4,10 @@ use crate::args::copy::{CopyArgs, Verify};
 use crate::comparison;
 use crate::exit::Exit;
 use crate::progress::Progress;
-use crate::{json, out, show, signals, threads, units};
+use crate::{identity, json, out, show, signals, threads, units};
 use std::collections::BTreeSet;
 use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -22,6 +23,7 @@ use thalweg_mover::model::prediction::Compared;
 use thalweg_mover::mutex::lock;
 use thalweg_mover::plan::Plan;
 use thalweg_mover::run::copy::{Meter, Report, Sources};
+use thalweg_service::published::{self, State};
 use thalweg_sys::heat::Held;
 use thalweg_wire::RelativePath;
 use thalweg_wire::account::RenamedAccount;
@@ -36,6 +38,9 @@ mod staged;
 const HELD_TOLD: Duration = Duration::from_millis(500);
 /// Of a copy that took less, most is beginning and end: a stage that was busy for a part of it says nothing of the way.
 const NARROWEST_AFTER: Duration = Duration::from_secs(1);
+/// Who reads that a copy was over before that is told where to ask, from so many bytes on: of fewer there is nothing to
+/// ask but how long a round trip and a sync take.
+const ASKED_OF_BYTES_MIN: u64 = 16 << 20;
 /// Time between two progress events.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
@@ -49,6 +54,8 @@ pub struct Teller {
     verify: Verify,
     /// Copies that tell; with more than one each says its number.
     copies: usize,
+    /// The state directory, where one was asked for.
+    state: Option<PathBuf>,
     progress: Mutex<Option<Progress>>,
     undrawn: Mutex<Option<Undrawn>>,
     report: Option<ReportFile>,
@@ -105,6 +112,7 @@ impl Teller {
             dry_run: args.dry_run,
             verify: args.verify,
             copies: meters.len(),
+            state: args.link.state.clone(),
             progress: Mutex::default(),
             undrawn: Mutex::new(Some(undrawn)),
             report: args.report.as_deref().map(ReportFile::begin).transpose()?,
@@ -198,6 +206,18 @@ impl Teller {
             let copy = number.map(|number| self.prefix(number)).unwrap_or_default();
             self.line(&format!("{copy}{}", note.text));
         }
+    }
+
+    /// Whether somebody reads the last line who would get an answer from `thalweg why`, and one about this copy.
+    fn is_told_by_why(&self) -> bool {
+        if self.copies != 1 || !std::io::stdout().is_terminal() {
+            return false;
+        }
+        let Ok(state) = identity::state_path(self.state.as_deref()) else { return false };
+        let all = published::all(&state);
+        // As `why` takes one where none is named.
+        let asked = all.iter().rfind(|told| told.state == State::Running).or(all.last());
+        asked.is_some_and(|told| !told.is_served && told.pid == std::process::id())
     }
 
     /// What stands before the lines of a copy.
@@ -542,6 +562,9 @@ impl Listener {
         if let Some(verdict) = report.verdict.as_ref().filter(|_| totals.done > 0 && is_telling) {
             let narrowest = &verdict.narrowest;
             line.push_str(&format!("; narrowest stage: {}", stage(narrowest)));
+        } else if totals.bytes_received >= ASKED_OF_BYTES_MIN && self.teller.is_told_by_why() {
+            let state = show::state_option(self.teller.state.as_deref());
+            line.push_str(&format!("; `thalweg why{state}` says what held it up"));
         }
         line
     }

@@ -5,6 +5,9 @@ mod support;
 #[path = "support/sshd.rs"]
 mod sshd;
 
+#[path = "ssh/program.rs"]
+mod program;
+
 #[path = "ssh/third_party.rs"]
 mod third_party;
 

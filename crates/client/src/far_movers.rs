@@ -59,8 +59,9 @@ pub struct SshOptions {
     pub rsh: OsString,
     /// Port of sshd. Default: ssh's own choice.
     pub port: Option<u16>,
-    /// The thalweg to start at the far side. Default: `thalweg`.
-    pub far_path: OsString,
+    /// The thalweg to start at the far side. Default: `thalweg`, looked for in `~/.cargo/bin` and `~/.local/bin` there
+    /// too, see [`FarProgram::looked_for`](thalweg_mover::link::ssh::FarProgram::looked_for).
+    pub far_path: Option<OsString>,
     /// Ports that the far side may listen at, the lowest and the highest. Default: any.
     pub far_ports: Option<(u16, u16)>,
     /// Ports that we may listen at where the far side dials, the lowest and the highest. Default: any.
@@ -85,7 +86,7 @@ impl Default for SshOptions {
         SshOptions {
             rsh: "ssh".into(),
             port: None,
-            far_path: "thalweg".into(),
+            far_path: None,
             far_ports: None,
             near_ports: None,
             bootstrap: false,

@@ -188,7 +188,11 @@ mod tests {
     fn an_ssh_that_is_missing_here_is_told_from_a_thalweg_that_is_missing_there() {
         let hint = |reason| said(FailureKind::NotFound, reason);
         assert!(hint(Reason::NoSsh).contains("--rsh") && !hint(Reason::NoSsh).contains("--far-path"));
-        assert!(hint(Reason::NoFarProgram).contains("--far-path"));
+        let missing = hint(Reason::NoFarProgram);
+        assert!(
+            missing.contains("--far-path") && missing.contains("`ssh HOST thalweg --version`"),
+            "{missing}"
+        );
     }
 
     #[test]

@@ -95,6 +95,11 @@ impl Asked {
         self.sources.first().is_some_and(is_far) && is_far(&self.destination)
     }
 
+    /// Whether a source or the destination is in a bucket.
+    pub fn has_bucket(&self) -> bool {
+        self.sources.iter().chain([&self.destination]).any(Place::is_in_bucket)
+    }
+
     /// Refuses two far places, for who runs no [errands](Asked::errand). `command` is what was asked for, as for
     /// [`Asked::read`].
     ///

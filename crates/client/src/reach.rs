@@ -3,8 +3,9 @@
 use crate::far_movers::{self, FarMovers, Whom};
 use crate::objects::Bucket;
 use crate::place::{Place, joined};
-use far::{Far, stopped};
+use far::{Cut, Far, stopped};
 use position::Position;
+use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -83,10 +84,11 @@ impl Reach {
         Reach { stop: Some(stop.clone()), ..self.clone() }
     }
 
-    /// The same place, of which listings, digests and looks outlast a link that is lost: another one is dialled, in a
-    /// session of its own if need be, and the answer goes on behind what was heard, as long as something comes of it
-    /// within the patience of questions, and something new within a bounded number of links. What comes or goes
-    /// meanwhile is told once at most. Here, and of a place that was made by [`Reach::far`], it changes nothing.
+    /// The same place, of which listings, digests, looks and what is read as a whole outlast a link that is lost:
+    /// another one is dialled, in a session of its own if need be, and the answer goes on behind what was heard, as
+    /// long as something comes of it within the patience of questions, and something new within a bounded number of
+    /// links. What comes or goes meanwhile is told once at most; of a file that changes meanwhile the rest is as it is
+    /// by then. Here, and of a place that was made by [`Reach::far`], it changes nothing.
     #[must_use]
     pub fn outlasting(&self) -> Reach {
         Reach { outlasts: true, ..self.clone() }
@@ -397,21 +399,66 @@ impl Reach {
     /// As [`survey::read`], and what the connection says.
     pub fn read(&self, sink: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let At::Far(far, place) = &self.at else { return self.read_range(0, u64::MAX, None, sink) };
-        let client = far.client();
-        let ask = |offset| {
-            let question = Question::Read { place: place.clone(), offset, bytes: WINDOW_BYTES, seen: None };
-            self.ask(&client, question)
-        };
         let mut offset = 0;
-        let mut next = ask(offset)?;
         loop {
-            let answers = std::mem::replace(&mut next, ask(offset + WINDOW_BYTES)?);
-            let got = hear_bytes(answers, sink)?;
-            if got < WINDOW_BYTES {
+            match self.read_ahead(&far.client(), place, &mut offset, sink) {
+                Ok(()) => return Ok(()),
+                Err(Cut::Lost(_)) if self.outlasts => {}
+                Err(cut) => return Err(cut.failure()),
+            }
+            if self.read_window(far, place, &mut offset, sink)? {
                 return Ok(());
             }
-            offset += WINDOW_BYTES;
         }
+    }
+
+    /// Reads on from `offset`, which goes along, to the end, as long as this link stands.
+    fn read_ahead(
+        &self,
+        client: &Client,
+        place: &message::Place,
+        offset: &mut u64,
+        sink: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> std::result::Result<(), Cut> {
+        let ask = |offset| {
+            let question = Question::Read { place: place.clone(), offset, bytes: WINDOW_BYTES, seen: None };
+            self.ask(client, question).map_err(Cut::Lost)
+        };
+        let mut next = ask(*offset)?;
+        loop {
+            let end = offset.saturating_add(WINDOW_BYTES);
+            let answers = std::mem::replace(&mut next, ask(end)?);
+            hear_bytes(answers, offset, sink)?;
+            if *offset < end {
+                return Ok(());
+            }
+            *offset = end;
+        }
+    }
+
+    /// Reads one more piece from `offset`, which goes along, over as many links as that takes. Whether it was the last.
+    fn read_window(
+        &self,
+        far: &Far,
+        place: &message::Place,
+        offset: &mut u64,
+        sink: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<bool> {
+        let (at, end) = (Cell::new(*offset), offset.saturating_add(WINDOW_BYTES));
+        let question = |_: &Position| {
+            // Where its end alone was not heard: 0 would mean all.
+            let bytes = end.saturating_sub(at.get()).max(1);
+            Question::Read { place: place.clone(), offset: at.get(), bytes, seen: None }
+        };
+        self.hear(far, &question, &mut |reply, _| match reply {
+            Reply::Bytes(bytes) => {
+                at.set(at.get().saturating_add(bytes.len() as u64));
+                sink(&bytes)
+            }
+            _ => Err(unexpected()),
+        })?;
+        *offset = at.get();
+        Ok(*offset < end)
     }
 
     /// Reads at most `bytes` of the file that this place is, from `offset` on; fewer where it ends.
@@ -436,7 +483,8 @@ impl Reach {
             }),
             At::Far(far, place) => {
                 let question = Question::Read { place: place.clone(), offset, bytes, seen };
-                hear_bytes(self.ask(&far.client(), question)?, sink).map(drop)
+                let answers = self.ask(&far.client(), question)?;
+                hear_bytes(answers, &mut 0, sink).map_err(Cut::failure)
             }
             At::Object(bucket) => bucket.read(offset, bytes, seen, &|| self.go_on(), sink),
         }
@@ -523,6 +571,17 @@ struct Heard<'a> {
     reach: &'a Reach,
 }
 
+impl Heard<'_> {
+    /// Why it ended: a connection may be lost at the other end alone, which then says so over another one.
+    fn cut(&self, failure: Failure) -> Cut {
+        let is_lost = failure.kind == FailureKind::Connection || !self.answers.has_link();
+        match is_lost && failure.kind != FailureKind::Stopped {
+            true => Cut::Lost(failure),
+            false => Cut::Final(failure),
+        }
+    }
+}
+
 impl Iterator for Heard<'_> {
     type Item = Result<Reply>;
 
@@ -539,18 +598,23 @@ impl Iterator for Heard<'_> {
     }
 }
 
-fn hear_bytes(answers: Heard<'_>, sink: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<u64> {
-    let mut got = 0;
-    for reply in answers {
-        match reply? {
-            Reply::Bytes(bytes) => {
-                got += bytes.len() as u64;
-                sink(&bytes)?;
+/// `offset` grows by the bytes that came.
+fn hear_bytes(
+    mut answers: Heard<'_>,
+    offset: &mut u64,
+    sink: &mut dyn FnMut(&[u8]) -> Result<()>,
+) -> std::result::Result<(), Cut> {
+    while let Some(reply) = answers.next() {
+        match reply {
+            Ok(Reply::Bytes(bytes)) => {
+                *offset = offset.saturating_add(bytes.len() as u64);
+                sink(&bytes).map_err(Cut::Final)?;
             }
-            _ => return Err(unexpected()),
+            Ok(_) => return Err(Cut::Final(unexpected())),
+            Err(failure) => return Err(answers.cut(failure)),
         }
     }
-    Ok(got)
+    Ok(())
 }
 
 fn local(path: &Path) -> SurveyPlace {

@@ -51,7 +51,10 @@ pub(crate) fn wishes(host: &str, port: Option<u16>, how: &How) -> Result<SshWish
     }
     Ok(SshWishes {
         ssh: Ssh::new(&asked.rsh, host, port.or(asked.port))?.only(how.family).within(asked.connect_max),
-        program: FarProgram::from_command(&asked.far_path)?,
+        program: match &asked.far_path {
+            Some(given) => FarProgram::from_command(given)?,
+            None => FarProgram::looked_for(),
+        },
         bootstrap: asked.bootstrap,
         static_programs: asked.static_programs.clone(),
         ports: asked.far_ports,

@@ -49,7 +49,7 @@ impl Reaching {
         Ok(SshOptions {
             rsh: self.rsh.clone().unwrap_or(usual.rsh),
             port: self.port,
-            far_path: self.far_path.clone().unwrap_or(usual.far_path),
+            far_path: self.far_path.clone(),
             far_ports: read("far_ports", self.far_ports.as_deref(), units::parse_ports)?,
             near_ports: read("near_ports", self.near_ports.as_deref(), units::parse_ports)?,
             bootstrap: self.bootstrap,

@@ -336,6 +336,24 @@ impl Exports {
         Ok(Exports::Named(Arc::new(open)))
     }
 
+    /// Of those that clients may write by their flags, each in which nobody can: its file system is read-only for this
+    /// process.
+    pub fn unwritable(&self) -> Vec<Failure> {
+        let Exports::Named(exports) = self else { return Vec::new() };
+        let is_closed = |directory: &Dir| directory.file_system().is_ok_and(|system| system.read_only);
+        let closed =
+            exports.iter().filter(|(export, directory)| !export.rights.read_only && is_closed(directory));
+        let told = closed.map(|(export, _)| {
+            let cause = format!(
+                "the file system is read-only for this daemon: where a unit of systemd starts it, name the directory \
+                 in ReadWritePaths there, too; if nobody is to write, have `{}` end with :ro",
+                export.name
+            );
+            failure::at_path(Failure::new(FailureKind::Space, "open export", cause), &export.directory)
+        });
+        told.collect()
+    }
+
     /// What of them who reaches no further is let to, with the rights that both leave.
     pub fn narrowed(&self, reach: &Reach) -> Exports {
         let (Exports::Named(exports), Reach::Only(parts)) = (self, reach) else { return self.clone() };

@@ -152,7 +152,7 @@ mod tests {
     fn completions_offer_nothing_that_is_hidden() {
         for (shell, name) in SHELLS {
             let script = script(shell).unwrap();
-            for hidden in ["not for people", "keep-run", "testbed,wire", "via-ssh"] {
+            for hidden in ["not for people", "keep-run", "testbed,wire"] {
                 assert!(!script.contains(hidden), "{name}: {hidden}");
             }
             assert!(script.contains("explain-filter") && script.contains("max-delete"), "{name}");

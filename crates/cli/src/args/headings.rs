@@ -16,7 +16,7 @@ const ASKS: [&str; 7] = ["verify", "check", "ls", "du", "cat", "rm", "slots"];
 const REACHING: Heading = (
     "Reaching the far side",
     &["ticket", "rsh", "bootstrap", "stall-timeout", "patience"],
-    &["to-ticket", "port", "far-path", "far-ports", "near-ports", "ipv4", "ipv6", "state"],
+    &["to-ticket", "port", "far-path", "far-ports", "near-ports", "via-ssh", "ipv4", "ipv6", "state"],
 );
 
 const OF_COPIES: [Heading; 8] = [
@@ -138,7 +138,7 @@ mod tests {
     /// What is new stands under a heading; what belongs to none stands in this list.
     #[test]
     fn every_option_of_a_copy_stands_under_a_heading_and_every_name_in_one_is_an_option() {
-        let plain = ["and", "compress-always", "dry-run", "via-ssh"];
+        let plain = ["and", "compress-always", "dry-run"];
         for name in ["cp", "sync"] {
             for argument in of(name).get_arguments() {
                 let Some(long) = argument.get_long() else { continue };

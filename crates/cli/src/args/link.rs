@@ -148,9 +148,10 @@ pub struct SshArgs {
     /// Port of sshd
     #[arg(long, value_name = "PORT", value_parser = whole::<u16>(1..=65_535))]
     pub port: Option<u16>,
-    /// The thalweg to start at the far side
-    #[arg(long, value_name = "PROGRAM", default_value = "thalweg")]
-    pub far_path: OsString,
+    /// The thalweg to start at the far side (default: thalweg in the PATH of the login there, else in ~/.cargo/bin,
+    /// else in ~/.local/bin)
+    #[arg(long, value_name = "PROGRAM")]
+    pub far_path: Option<OsString>,
     /// Ports that the far side may listen at, if a firewall lets only some through
     #[arg(long, value_name = "LOW-HIGH", value_parser = units::parse_ports)]
     pub far_ports: Option<(u16, u16)>,
@@ -160,8 +161,8 @@ pub struct SshArgs {
     /// If the far side has no thalweg, place our own static one in its user's cache
     #[arg(long)]
     pub bootstrap: bool,
-    /// Data ride in ssh, as they do when every port is shut
-    #[arg(long, hide = true)]
+    /// Let data ride in ssh at once, as they do where every port is shut: slow over a distance
+    #[arg(long)]
     pub via_ssh: bool,
 }
 

@@ -110,6 +110,9 @@ pub struct CatArgs {
     /// PATH, [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH or s3://BUCKET/KEY
     #[arg(value_name = "PLACE", required = true)]
     pub places: Vec<OsString>,
+    /// For how long a lost link is waited for.
+    #[command(flatten)]
+    pub patience: PatienceArgs,
     /// Whom to ask.
     #[command(flatten)]
     pub ask: AskArgs,
@@ -117,6 +120,10 @@ pub struct CatArgs {
 
 /// Options of rm.
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "A link that is lost ends it, and it does not ask again: what it was to remove may be gone by then, \
+and what has the name somebody else's. The same command removes what is left."
+)]
 pub struct RmArgs {
     /// PATH, [USER@]HOST:PATH, tw://HOST[:PORT]/EXPORT/PATH or s3://BUCKET/KEY
     #[arg(value_name = "PLACE", required = true)]

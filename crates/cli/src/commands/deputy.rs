@@ -66,6 +66,7 @@ const KEPT: [&str; 2] = ["THALWEG_STATE", "THALWEG_LOG"];
 /// If it cannot begin.
 pub fn deputy(args: &DeputyArgs) -> Result<Exit> {
     let _ = thalweg_sys::process::forbid_core_dumps();
+    super::mover::say_in_use();
     if let Some(home) = std::env::var_os("HOME") {
         // Where it cannot be entered, relative paths are relative to where sshd put us.
         let _ = std::env::set_current_dir(home);

@@ -24,9 +24,9 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use thalweg_mover::failure::{self, Failure, FailureKind, Result};
-use thalweg_mover::link::ssh::{BRIDGE_MAGIC, DialBack, LINE_BYTES_MAX, Order, Ready};
+use thalweg_mover::link::ssh::{BRIDGE_MAGIC, DialBack, LINE_BYTES_MAX, Order, Ready, bootstrap};
 use thalweg_mover::link::{ClientTrust, Identity};
 use thalweg_mover::mutex::lock;
 use thalweg_mover::run::by_ssh::FIRST_SESSION_LIMIT;
@@ -53,6 +53,8 @@ const BRIDGE_PIECE_BYTES: usize = 128 << 10;
 const DIALS_MAX: usize = 64;
 /// Time to dial back.
 const DIAL_LIMIT: Duration = Duration::from_secs(3);
+/// Between two signs that a program which was placed here is used: far less than [`bootstrap::UNUSED_DAYS`].
+const IN_USE_EVERY: Duration = Duration::from_secs(86_400);
 
 /// Serves one client until it is done.
 ///
@@ -60,6 +62,7 @@ const DIAL_LIMIT: Duration = Duration::from_secs(3);
 /// If it cannot begin.
 pub fn mover(args: &MoverArgs) -> Result<Exit> {
     let _ = thalweg_sys::process::forbid_core_dumps();
+    say_in_use();
     if let Some(port) = args.bridge {
         return bridge(port);
     }
@@ -116,6 +119,19 @@ pub fn mover(args: &MoverArgs) -> Result<Exit> {
     serve(&host, &listening, &stdin, reached_at.theirs, &ended);
     listening.stop();
     Ok(Exit::Done)
+}
+
+/// If `--bootstrap` placed this program here: says by the time of its directory that it is used, now and once a day. On
+/// a thread of its own, as a home may be on a disk that stands still; what cannot be said counts as unused sooner.
+pub(super) fn say_in_use() {
+    let Ok(program) = std::env::current_exe() else { return };
+    let Some(directory) = bootstrap::placed_in(&program).map(ToOwned::to_owned) else { return };
+    let say = move || File::open(&directory).and_then(|opened| opened.set_modified(SystemTime::now()));
+    let _ = threads::spawn("in use", move || {
+        while say().is_ok() {
+            std::thread::sleep(IN_USE_EVERY);
+        }
+    });
 }
 
 /// What the client may reach.

@@ -110,8 +110,9 @@ pub fn du(args: &DuArgs, places: &Places) -> Result<Exit> {
 pub fn cat(args: &CatArgs, places: &Places) -> Result<Exit> {
     let mut troubles = Troubles::aside(args.ask.json);
     let (mut failed, mut has_printed) = (Vec::new(), false);
-    let mut far_movers = args.ask.far_movers(places);
+    let mut far_movers = args.patience.far_movers(&args.ask, places);
     let reaches = open_all(&args.places, &mut far_movers, |_| true)?;
+    let reaches: Vec<Reach> = reaches.iter().map(Reach::outlasting).collect();
     for (reach, place) in reaches.iter().zip(&args.places) {
         let mut hasher = blake3::Hasher::new();
         let mut unwritten = None;

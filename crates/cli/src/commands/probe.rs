@@ -57,6 +57,11 @@ pub fn probe(args: &ProbeArgs, places: &Places) -> Result<Exit> {
     let state = identity::state_directory(args.state.as_deref())?;
     let typed = [args.source.clone(), args.destination.clone()];
     let asked = Asked::read("probe", &typed, None, places)?;
+    if asked.has_bucket() {
+        let cause = "a probe measures files of machines, and no object stores: `thalweg predict SRC DST` says how long \
+                     a copy with a bucket takes, by earlier ones; where none was made, `thalweg cp` makes the first";
+        return Err(Failure::new(FailureKind::Usage, "read the command line", cause));
+    }
     // What was measured for so long is not to be lost to a wrong name.
     if let Some(path) = &args.svg {
         files::can_be_written(DRAW, path)?;

@@ -29,7 +29,8 @@ use thalweg_service::metrics::{self, Answering, Build};
 use thalweg_service::sd_notify::Manager;
 use thalweg_service::sessions::{Host, HostLimits};
 use thalweg_service::tickets::issuers::Issuers;
-use thalweg_service::tickets::{self, Daemon, Tickets};
+use thalweg_service::tickets::{self, Daemon, Standing, Tickets};
+use thalweg_sys::clock::unix_seconds;
 use thalweg_sys::errno;
 use thalweg_sys::{Dir, File, process};
 use thalweg_wire::limits;
@@ -37,6 +38,9 @@ use thalweg_wire::message::{Disk, MeasureTerms, Part};
 
 /// That what [`Daemon`] says could not be said.
 const UNTOLD: &str = "who makes tickets is not told where the daemon is reached, and which exports there are";
+
+/// That clients find less than the flags of an export let them do.
+const UNWRITABLE: &str = "nobody writes in an export that is not `ro`";
 
 /// Name of the file of a server's key in its state directory.
 pub(super) const IDENTITY: &str = "server.pem";
@@ -65,8 +69,11 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     let slots_bits_per_s = args.slots.map(|rate| slot_rate(rate, &exports)).transpose()?;
     let settle = slots_bits_per_s.map_or(Duration::ZERO, |_| slowest_settling(&exports));
     let exports = Exports::open(exports)?;
+    exports.unwritable().iter().for_each(|failure| warn(failure, UNWRITABLE));
     let own = Identity::load_or_create(&state.join(IDENTITY), "thalweg server")?;
-    let client = Identity::load_or_create(&state.join("client.pem"), "thalweg client")?;
+    let owner = state.join("client.pem");
+    let is_first = owner.symlink_metadata().is_err();
+    let client = Identity::load_or_create(&owner, "thalweg client")?;
     if let Err(failure) = tickets::make_directory(&state) {
         warn(&failure, "there is no directory for tickets: only the owner's is taken");
     }
@@ -110,6 +117,7 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     // Who makes tickets asks; where nobody can dial it there is nothing to make.
     let addresses = reachable.clone().unwrap_or_default();
     let exports = host.export_names();
+    let how_to_let_in = how_to_let_in(args, &state, is_first, !addresses.is_empty());
     let told = Daemon { server: fingerprint, addresses, exports };
     if let Err(failure) = told.tell(&state) {
         warn(&failure, UNTOLD);
@@ -126,6 +134,7 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     }
     let where_to = where_to(&listening.addresses, &args.advertise);
     out::tell(&format!("{where_to}, fingerprint {fingerprint}"));
+    how_to_let_in.iter().for_each(|text| out::tell(text));
     if let Some(bits) = args.bwlimit {
         out::tell(&format!("all sessions together move at most {}", units::bit_rate(bits as f64)));
     }
@@ -146,6 +155,25 @@ pub fn serve(args: &ServeArgs) -> Result<Exit> {
     }
     listening.stop();
     Ok(Exit::Done)
+}
+
+/// How somebody is let in, where nobody is who comes now; `None` where somebody may be. `is_first`: no earlier daemon
+/// with this state can have written its owner's ticket. `is_reachable`: it knows an address for tickets.
+fn how_to_let_in(args: &ServeArgs, state: &Path, is_first: bool, is_reachable: bool) -> Option<String> {
+    if args.ticket_file.is_some() || args.issuers.is_some() {
+        return None;
+    }
+    let (records, troubles) = tickets::all(state).ok()?;
+    let now = unix_seconds();
+    let is_one = !troubles.is_empty() || records.iter().any(|record| record.standing(now) == Standing::Valid);
+    if is_one {
+        return None;
+    }
+    let but =
+        if is_first { "there is none" } else { "there is none but what an earlier --ticket-file wrote" };
+    let once = if is_reachable { "" } else { ", once this was started with --advertise" };
+    let state = show::state_option(args.state.as_deref());
+    Some(format!("who comes in needs a ticket, and {but}: `thalweg ticket new NAME{state}` makes one{once}"))
 }
 
 /// Answers who asks for metrics, until what it returns is dropped, and says so in the log.
@@ -392,6 +420,7 @@ fn reload(host: &Host, rate: &Rate, began: &Began) -> Result<Changes> {
     let exports = exports(&args)?;
     check_limit(&args, &exports, began.has_slots || args.slots.is_some())?;
     let opened = Exports::open(exports)?;
+    opened.unwritable().iter().for_each(|failure| warn(failure, UNWRITABLE));
     let now = fixed(&args);
     let other = began.fixed.iter().zip(&now).filter(|(began, now)| began != now);
     let other: Vec<&str> = other.map(|((option, _), _)| *option).collect();

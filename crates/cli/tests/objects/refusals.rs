@@ -124,6 +124,8 @@ fn what_is_not_here_of_buckets_says_what_does_it() {
     for (words, code, told) in [
         (&["stream", &tree, "s3://data/x/"][..], 3, "thalweg watch"),
         (&["stream", "s3://data/x", &tree], 3, "thalweg cat"),
+        (&["probe", &tree, "s3://data/x/"], 1, "`thalweg predict SRC DST`"),
+        (&["probe", "s3://data/x", &tree], 1, "`thalweg predict SRC DST`"),
         (&["rm", "-r", "s3://data"], 1, "no name of its own"),
         (&["cp", "s3://data/a", &tree, "s3://data/z/"], 1, "--and"),
         (&["cp", "s3://data/a", "s3://data/b/", &tree], 1, "a name of its own"),

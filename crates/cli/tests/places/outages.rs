@@ -205,3 +205,37 @@ fn a_listing_whose_far_side_stays_away_ends_when_its_patience_does() {
     let ran = job.end(LIMIT).expect(3);
     assert!(ran.stderr.contains("no progress for 6 s: "), "{}", ran.stderr);
 }
+
+#[test]
+fn a_file_that_is_printed_goes_on_behind_what_was_printed_and_ends_when_its_patience_does() {
+    let scratch = Scratch::in_memory();
+    let daemon = daemon(&scratch);
+    // Some seconds at this rate.
+    let content: String = (0..16_000).map(|line| format!("{line:0>99}\n")).collect();
+    std::fs::write(scratch.path("export/file"), &content).unwrap();
+    let proxy = Proxy::new(&daemon.address());
+    proxy.limit(SLOW);
+    let cat = |patience: &str| {
+        let place = proxy.place("ro", "file");
+        Running::start(with(with_ticket(&scratch, &daemon), ["cat", "--patience", patience, &place]))
+    };
+    let passes = |bytes: u64, job: &mut Running| {
+        assert!(wait_until(LIMIT, || proxy.passed() > bytes || job.is_over()), "nothing passes");
+        assert!(!job.is_over(), "it was over after {} bytes", proxy.passed());
+    };
+    let mut job = cat("60s");
+    for bytes in [400_000, 900_000] {
+        passes(bytes, &mut job);
+        assert!(proxy.cut());
+    }
+    let ran = job.end(LIMIT).expect(0);
+    assert!(ran.stdout == content, "{} bytes of {}", ran.stdout.len(), content.len());
+    let before = proxy.passed();
+    let mut job = cat("6s");
+    passes(before + 400_000, &mut job);
+    proxy.refuse(true);
+    assert!(proxy.cut());
+    let ran = job.end(LIMIT).expect(3);
+    assert!(ran.stderr.contains("no progress for 6 s: "), "{}", ran.stderr);
+    assert!(ran.stdout.len() < content.len() && content.starts_with(&ran.stdout), "{}", ran.stdout.len());
+}

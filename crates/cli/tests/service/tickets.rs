@@ -3,6 +3,7 @@
 use super::support::job::{Running, journal_bytes, with};
 use super::support::{Daemon, Scratch, noise, wait_until};
 use serde_json::Value;
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
@@ -219,4 +220,46 @@ fn of_two_tickets_of_one_name_one_is_made_and_nothing_is_written_over() {
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(refused.status.code() == Some(3) && said.contains("no `thalweg serve` began"), "{said}");
     assert!(!nowhere.exists());
+}
+
+/// Begins without `--ticket-file`, does that with the line that says where it listens, and ends: all that it said on
+/// stdout behind that line.
+fn said_without_a_ticket(scratch: &Scratch, state: &str, meanwhile: impl FnOnce(&str)) -> String {
+    let command = with(scratch.thalweg(), ["serve", "--listen", "127.0.0.1:0", "--state", state, "--export"]);
+    let mut command = with(command, [format!("data={}", scratch.root().display())]);
+    let mut daemon = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut stdout = BufReader::new(daemon.stdout.take().expect("a pipe"));
+    let (mut line, mut rest) = (String::new(), String::new());
+    stdout.read_line(&mut line).unwrap();
+    meanwhile(&line);
+    let _ = std::process::Command::new("kill").arg(daemon.id().to_string()).status();
+    stdout.read_to_string(&mut rest).unwrap();
+    assert!(daemon.wait().unwrap().success(), "{line}{rest}");
+    rest
+}
+
+#[test]
+fn a_daemon_that_would_let_nobody_in_says_by_which_command_a_ticket_is_made() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("file"), "x").unwrap();
+    let state = scratch.path("own state");
+    let state = state.to_str().unwrap();
+    let said = said_without_a_ticket(&scratch, state, |_| {});
+    let command = format!("`thalweg ticket new NAME --state '{state}'` makes one");
+    assert!(said.contains(&format!("and there is none: {command}\n")), "{said}");
+    let said = said_without_a_ticket(&scratch, state, |_| {});
+    assert!(said.contains(&format!("--ticket-file wrote: {command}\n")), "{said}");
+    // That very command lets somebody in; from then on the daemon says nothing of it.
+    let file = scratch.path("alice.ticket");
+    scratch.ok(["ticket", "new", "alice", "--state", state, "-o", file.to_str().unwrap()]);
+    let said = said_without_a_ticket(&scratch, state, |line| {
+        let address = line.strip_prefix("listening at ").and_then(|rest| rest.split_once(','));
+        let place = format!("tw://{}/data/", address.expect("where it listens").0);
+        let (code, said) = run(&scratch, &file, &["ls", &place]);
+        assert!(code == Some(0) && said.lines().any(|line| line.ends_with("file")), "{said}");
+    });
+    assert!(!said.contains("ticket"), "{said}");
+    // One that was taken back lets nobody in.
+    scratch.ok(["ticket", "revoke", "alice", "--state", state]);
+    assert!(said_without_a_ticket(&scratch, state, |_| {}).contains(&command));
 }

@@ -1,10 +1,13 @@
 //! Units of watches and streams, each with the file that its guide has for it; and what a package brings
 //! beside units.
 
+use super::support::chance::{has, is_root, skipped};
 use super::support::{Scratch, finish, wait_until};
 use super::{EXPORT, STATE, of_the_unit, packaged};
+use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Duration;
+use thalweg_lab::wrap::wrap;
 
 /// The line of a unit with the file that its guide has for it, as systemd reads them, is started: what is in
 /// `from` comes to the daemon. Then it is stopped, which is no failure.
@@ -61,6 +64,40 @@ fn the_watch_of_the_guide_s_service_reaches_its_daemon_and_ends_as_is_expected_t
 #[test]
 fn the_stream_of_the_guide_s_service_reaches_its_daemon_and_ends_as_is_expected_there() {
     the_unit_moves("stream", "docs/guide/streaming.md", "/var/log/beamline/");
+}
+
+/// As systemd has it where the configuration names an export and the unit does not.
+#[test]
+fn a_daemon_says_of_an_export_that_its_unit_lets_it_read_alone_where_to_name_it_too() {
+    if !is_root() || !["unshare", "mount"].iter().all(|program| has(program)) {
+        return skipped("an export that the unit does not name", "needs root, unshare and mount");
+    }
+    let scratch = Scratch::new();
+    let mut command = scratch.thalweg();
+    command.args(["serve", "--listen", "127.0.0.1:0", "--state"]).arg(scratch.path("state"));
+    command.arg("--ticket-file").arg(scratch.path("ticket"));
+    for (name, flags) in [("named", ""), ("forgotten", ""), ("archive", ":ro")] {
+        std::fs::create_dir(scratch.path(name)).unwrap();
+        command.arg("--export").arg(format!("{name}={}{flags}", scratch.path(name).display()));
+    }
+    let script = "for closed in \"$1\" \"$2\"; do mount --bind \"$closed\" \"$closed\" && \
+                  mount -o remount,bind,ro \"$closed\" || exit 9; done; shift 2; exec \"$@\"";
+    let mut around = Command::new("unshare");
+    around.args(["--mount", "sh", "-c", script, "sh"]);
+    around.args([scratch.path("forgotten"), scratch.path("archive")]);
+    let mut command = wrap(around, &command);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut daemon = command.spawn().unwrap();
+    let mut line = String::new();
+    let mut stdout = BufReader::new(daemon.stdout.take().expect("a pipe"));
+    stdout.read_line(&mut line).unwrap();
+    let _ = Command::new("kill").arg(daemon.id().to_string()).status();
+    let told = String::from_utf8_lossy(&finish(daemon).stderr).into_owned();
+    assert!(line.starts_with("listening at "), "{line}{told}");
+    let warnings: Vec<&str> = told.lines().filter(|line| line.starts_with("warning: ")).collect();
+    let [warning] = warnings[..] else { panic!("{told}") };
+    let forgotten = scratch.path("forgotten").display().to_string();
+    assert!(warning.contains(&forgotten) && warning.contains("ReadWritePaths"), "{warning}");
 }
 
 #[test]

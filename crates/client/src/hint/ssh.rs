@@ -10,7 +10,8 @@ pub(super) fn of(failure: &Failure) -> Option<&'static str> {
              directory that holds and runs it"
         }
         (_, Reason::NoFarProgram) => {
-            "install it there, name it with --far-path, or let thalweg place its own copy with --bootstrap"
+            "install it there, where `ssh HOST thalweg --version` finds it, name it with --far-path, or let thalweg place \
+             its own copy with --bootstrap"
         }
         (_, Reason::FarProgramDiffers) => {
             "with --bootstrap thalweg places its own copy there, of the same version"

@@ -50,10 +50,19 @@ struct Now {
 }
 
 /// Why an answer ends before its end.
-enum Cut {
+pub(super) enum Cut {
     /// Its link was lost, or there is none.
     Lost(Failure),
     Final(Failure),
+}
+
+impl Cut {
+    /// For who does not go on.
+    pub(super) fn failure(self) -> Failure {
+        match self {
+            Cut::Lost(failure) | Cut::Final(failure) => failure,
+        }
+    }
 }
 
 impl Far {
@@ -89,9 +98,7 @@ impl Far {
         let Some((_, settings)) = self.another.as_ref().filter(|_| outlasts) else {
             let mut at = Position::default();
             let answers = self.client().ask(question(&at))?;
-            return hear_once(answers, stop, &mut at, take, &mut || {}).map_err(|cut| match cut {
-                Cut::Lost(failure) | Cut::Final(failure) => failure,
-            });
+            return hear_once(answers, stop, &mut at, take, &mut || {}).map_err(Cut::failure);
         };
         let (mut at, patience) = (Position::kept(), settings.patience);
         let mut attempts = Attempts::new(HEALS, patience, Instant::now());

@@ -55,7 +55,8 @@ class Asking(TypedDict, total=False):
     rsh: str | None
     #: Port of sshd, 1 to 65535.
     port: int | None
-    #: The thalweg to start at the far side of ssh. Default: ``$THALWEG_FAR_PATH``, else ``thalweg``.
+    #: The thalweg to start at the far side of ssh. Default: ``$THALWEG_FAR_PATH``, else ``thalweg`` in the ``PATH`` of
+    #: the login there, in ``~/.cargo/bin`` or in ``~/.local/bin``.
     far_path: str | None
     #: Ports that the far side of ssh may listen at, ``"LOW-HIGH"``, if a firewall lets only some through. Default:
     #: ``$THALWEG_FAR_PORTS``, else any.

@@ -7,17 +7,20 @@
 //!    with it; and whether it may run there.
 //! 3. Upload: under another name, mode 0700, digest compared there, then renamed. The digest is computed at both ends
 //!    of ssh, so what is started is what was sent.
+//! 4. When it is there, what step 3 placed earlier goes: of this user, by its name a digest, run by nobody on that
+//!    machine, and not used for [`UNUSED_DAYS`]. The time of its directory is that of its last use, which who runs it
+//!    says once a day: where machines share a home, none sees what the others run. In the same login as step 3.
 //!
 //! Each step is a login of its own; who types a password types it for each.
 //!
-//! Not guaranteed: that old versions are removed from the cache. Each stays under its digest until its user removes it.
+//! Not guaranteed: that what is old goes where nothing new is placed.
 
 use super::script::run_script;
 use super::{PLACE, START, Ssh};
 use crate::failure::{self, Failure, FailureKind, Reason, Result};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{Read, Seek};
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use thalweg_wire::hex::hex;
 
@@ -27,6 +30,36 @@ pub(crate) const STATIC_ENV: &str = "THALWEG_STATIC";
 pub(crate) const STATIC_NAME: &str = "thalweg-static";
 /// Far more than the program has.
 const PROGRAM_BYTES_MAX: u64 = 1 << 30;
+
+/// What was placed and not used for more days than this goes when another is placed: a month in which nobody came back.
+pub const UNUSED_DAYS: u32 = 30;
+
+/// Hexadecimal digits of a SHA-256, by which each program's directory is called.
+const DIGEST_DIGITS: usize = 64;
+
+/// The directory that [`place`] made for this program, if it did.
+pub fn placed_in(program: &Path) -> Option<&Path> {
+    let directory = program.parent()?;
+    let is_digest = |name: &OsStr| {
+        let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        name.len() == DIGEST_DIGITS && name.as_bytes().iter().all(is_digit)
+    };
+    let is_ours = program.file_name()? == "thalweg"
+        && is_digest(directory.file_name()?)
+        && directory.parent()?.file_name()? == "thalweg";
+    is_ours.then_some(directory)
+}
+
+/// For the far shell: removes what was placed earlier, see step 4. What is not ours to the last name stays.
+fn tidy(sha256: &str) -> String {
+    format!(
+        "for o in \"$c\"/*; do n=\"${{o##*/}}\"; r=; test \"$n\" = {sha256} && continue; \
+         test \"${{#n}}\" = {DIGEST_DIGITS} && test \"$(expr \"$n\" : \"[0-9a-f]*\")\" = {DIGEST_DIGITS} || continue; \
+         test -n \"$(find \"$o\" -prune -type d -user \"$(id -u)\" -mtime +{UNUSED_DAYS})\" || continue; \
+         for p in /proc/[0-9]*/exe; do test \"$p\" -ef \"$o/thalweg\" && r=y; done; \
+         test -z \"$r\" && rm -f \"$o/thalweg\" \"$o\"/.thalweg.* && rmdir \"$o\"; done 2>/dev/null"
+    )
+}
 
 /// A program to be placed.
 struct Program {
@@ -51,7 +84,7 @@ pub fn place(ssh: &Ssh, ours: Option<&[PathBuf]>, is_over: &dyn Fn() -> bool) ->
     let told = "\"$d/thalweg\" --version >/dev/null 2>&1; \
                 if test $? = 126; then echo \"THALWEG-BARRED $c\"; else echo \"THALWEG-CACHE $d/thalweg\"; fi";
     let is_there = format!(
-        "{directory}; echo; echo \"THALWEG-UNAME $(uname -sm)\"; \
+        "{directory}; touch -c \"$d\" 2>/dev/null; echo; echo \"THALWEG-UNAME $(uname -sm)\"; \
          if test -x \"$d/thalweg\" && test \"$(sha256sum < \"$d/thalweg\")\" = \"{sha256}  -\"; \
          then {told}; fi"
     );
@@ -70,9 +103,10 @@ pub fn place(ssh: &Ssh, ours: Option<&[PathBuf]>, is_over: &dyn Fn() -> bool) ->
         return Ok(path);
     }
     let full = "{ rm -f \"$t\"; echo; echo \"THALWEG-CLOSED $c\"; exit 3; }";
+    let tidy = tidy(sha256);
     let upload = format!(
         "umask 077; {directory}; t=\"$d/.thalweg.$$\"; mkdir -p \"$d\" && cat > \"$t\" && chmod 700 \"$t\" || {full}; \
-         echo; if test \"$(sha256sum < \"$t\")\" = \"{sha256}  -\"; then mv -f \"$t\" \"$d/thalweg\" || {full}; {told}; \
+         echo; if test \"$(sha256sum < \"$t\")\" = \"{sha256}  -\"; then mv -f \"$t\" \"$d/thalweg\" || {full}; {told}; {tidy}; \
          else rm -f \"$t\"; echo \"THALWEG-DAMAGED .\"; fi"
     );
     let (said, code) = run_script(ssh, &upload, Some(program.file), is_over)?;
@@ -207,6 +241,63 @@ mod tests {
         assert_eq!(machine_of_static(b"#!/bin/sh\n"), None);
         assert_eq!(machine_of_static(&[]), None);
         assert_eq!(machine_of_static(&head[..60]), None);
+    }
+
+    #[test]
+    fn what_was_placed_is_known_by_its_name_and_by_where_it_is() {
+        let digest = "0123456789abcdef".repeat(4);
+        let placed = |path: String| placed_in(Path::new(&path)).map(Path::to_owned);
+        let directory = format!("/home/me/.cache/thalweg/{digest}");
+        assert_eq!(placed(format!("{directory}/thalweg")), Some(directory.clone().into()));
+        for other in [
+            format!("{directory}/other"),
+            format!("{directory}0/thalweg"),
+            format!("/home/me/{digest}/thalweg"),
+            format!("/home/me/thalweg/{}/thalweg", digest.to_uppercase()),
+            "/usr/bin/thalweg".to_owned(),
+            "thalweg".to_owned(),
+        ] {
+            assert_eq!(placed(other.clone()), None, "{other}");
+        }
+    }
+
+    /// By the script alone, as the far shell runs it.
+    #[test]
+    fn of_what_was_placed_that_goes_which_nobody_used_for_long_and_nobody_runs() {
+        use std::time::{Duration, SystemTime};
+        let scratch = tempfile::tempdir().unwrap();
+        let cache = scratch.path().join("a cache");
+        let [new, old, fresh, runs, shared] = ["0", "1", "2", "3", "4"].map(|digit| digit.repeat(64));
+        let long_ago = SystemTime::now() - Duration::from_secs(40 * 86_400);
+        let own = std::env::current_exe().unwrap();
+        let [no_digit, too_short] = ["g".repeat(64), "1".repeat(63)];
+        let all: [&str; 8] = [&new, &old, &fresh, &runs, &shared, "notes", &no_digit, &too_short];
+        for name in all {
+            let directory = cache.join(name);
+            std::fs::create_dir_all(&directory).unwrap();
+            let program = directory.join("thalweg");
+            // This process is one that runs.
+            match name == runs.as_str() {
+                true => std::os::unix::fs::symlink(&own, program).unwrap(),
+                false => std::fs::write(program, "x").unwrap(),
+            }
+            if name == shared.as_str() {
+                std::fs::write(directory.join("another's"), "").unwrap();
+            }
+            if name != fresh.as_str() {
+                std::fs::File::open(&directory).unwrap().set_modified(long_ago).unwrap();
+            }
+        }
+        let script = tidy(&new);
+        assert!(!script.contains(['\'', '!', '\n']), "{script}");
+        let run = || std::process::Command::new("sh").arg("-c").arg(&script).env("c", &cache).status();
+        run().unwrap();
+        assert!(!cache.join(&old).exists());
+        let stay: [&str; 6] = [&new, &fresh, &runs, "notes", &no_digit, &too_short];
+        for name in stay {
+            assert!(cache.join(name).join("thalweg").symlink_metadata().is_ok(), "{name}");
+        }
+        assert!(cache.join(&shared).join("another's").exists());
     }
 
     #[test]

@@ -185,13 +185,31 @@ fn waits_otherwise(configuration: &str) -> bool {
         .any(|(_, value)| value.trim() != "none")
 }
 
+/// The program where nobody says which.
+const USUAL: &str = "thalweg";
+
+/// For a POSIX shell: starts it with these arguments from where the login looks, else from where cargo and users put
+/// programs, which is mostly not on the path of a login without a terminal. Where there is none it ends as if the login
+/// had not found it. A single line without single quotes or `!`, so that every login shell hands it to `sh` unharmed.
+const LOOK_AND_START: &str = "p=thalweg; command -v thalweg >/dev/null 2>&1 || \
+     for d in \"$HOME/.cargo/bin\" \"$HOME/.local/bin\"; do \
+     if test -f \"$d/thalweg\" && test -x \"$d/thalweg\"; then p=\"$d/thalweg\"; break; fi; done; \
+     exec \"$p\" \"$@\"";
+
 /// The program at the far side and what it is given first.
 #[derive(Debug, Clone)]
 pub struct FarProgram {
     words: Vec<OsString>,
+    /// In more places than where the login looks.
+    is_looked_for: bool,
 }
 
 impl FarProgram {
+    /// `thalweg`, from where the login looks, else from `~/.cargo/bin`, else from `~/.local/bin`.
+    pub fn looked_for() -> FarProgram {
+        FarProgram { words: vec![USUAL.into()], is_looked_for: true }
+    }
+
     /// From what a user wrote, see [`split_words`]: `thalweg`, `/opt/thalweg/bin/thalweg`, `sudo thalweg`.
     ///
     /// # Errors
@@ -201,18 +219,33 @@ impl FarProgram {
         if words.is_empty() {
             return Err(usage("--far-path: the command is empty"));
         }
-        Ok(FarProgram { words })
+        Ok(FarProgram { words, is_looked_for: false })
     }
 
     /// A program by its path.
     pub fn at(path: OsString) -> FarProgram {
-        FarProgram { words: vec![path] }
+        FarProgram { words: vec![path], is_looked_for: false }
     }
 
     /// The command line for a far shell.
     pub(super) fn line(&self, arguments: &[&str]) -> OsString {
-        let words = self.words.iter().map(|word| word.as_bytes());
-        quote_all(words.chain(arguments.iter().map(|argument| argument.as_bytes())))
+        let arguments = arguments.iter().map(|argument| argument.as_bytes());
+        if self.is_looked_for {
+            // The last of these words is what the shell calls itself.
+            let looks = ["sh", "-c", LOOK_AND_START, "sh"].map(str::as_bytes);
+            return quote_all(looks.into_iter().chain(arguments));
+        }
+        quote_all(self.words.iter().map(|word| word.as_bytes()).chain(arguments))
+    }
+
+    /// Where it was looked for in vain, behind its name and the host's; nothing where its user said which it is.
+    pub(super) fn where_looked(&self) -> &'static str {
+        match self.is_looked_for {
+            true => {
+                ", neither where a login without a terminal looks (PATH) nor in ~/.cargo/bin or ~/.local/bin"
+            }
+            false => "",
+        }
     }
 
     /// For messages.
@@ -253,6 +286,46 @@ mod tests {
         let arguments: Vec<_> =
             other.command(OsStr::new("x"), true).get_args().map(OsStr::to_owned).collect();
         assert_eq!(arguments, ["host", "x"]);
+    }
+
+    #[test]
+    fn a_program_that_nobody_named_is_started_from_the_path_else_from_where_cargo_and_users_put_it() {
+        use std::os::unix::fs::symlink;
+        let scratch = tempfile::tempdir().unwrap();
+        let home = scratch.path().join("a home");
+        let (path, cargo, local) = (home.join("path"), home.join(".cargo/bin"), home.join(".local/bin"));
+        [&path, &cargo, &local].iter().for_each(|made| std::fs::create_dir_all(made).unwrap());
+        symlink("/bin/sh", path.join("sh")).unwrap();
+        // A shell in its place says as what it was started.
+        let put = |directory: &std::path::Path| symlink("/bin/sh", directory.join("thalweg")).unwrap();
+        let line = FarProgram::looked_for().line(&["-c", "echo \"$0\""]);
+        // Of those who log in: each reads the line, and hands what is quoted in it to `sh`.
+        let shells = ["/bin/sh", "/bin/bash", "/bin/csh", "/usr/bin/fish", "/usr/bin/zsh"];
+        let shells = shells.into_iter().filter(|shell| std::path::Path::new(shell).exists());
+        let shells: Vec<&str> = shells.collect();
+        let each_says = |code: i32, said: &str| {
+            for shell in &shells {
+                let mut command = Command::new(shell);
+                command.arg("-c").arg(&line).env("HOME", &home).env("PATH", &path);
+                let out = command.output().unwrap();
+                let told = String::from_utf8_lossy(&out.stdout);
+                assert_eq!((out.status.code(), told.trim_end()), (Some(code), said), "{shell}: {out:?}");
+            }
+        };
+        let at = |directory: &std::path::Path| directory.join("thalweg").display().to_string();
+        each_says(127, "");
+        // What is no program is passed over.
+        std::fs::write(cargo.join("thalweg"), "").unwrap();
+        put(&local);
+        each_says(0, &at(&local));
+        std::fs::remove_file(cargo.join("thalweg")).unwrap();
+        put(&cargo);
+        each_says(0, &at(&cargo));
+        put(&path);
+        each_says(0, "thalweg");
+        // The user's own word is taken as it is.
+        let given = FarProgram::from_command(OsStr::new("thalweg")).unwrap();
+        assert_eq!(given.line(&["mover"]), OsStr::new("thalweg mover"));
     }
 
     #[test]

@@ -188,14 +188,14 @@ fn first_word(
 
 /// Why it did not start, by the exit code and by what stood where the first word was expected.
 pub(super) fn why_ended(ssh: &Ssh, program: &FarProgram, code: Option<i32>, noise: &[u8]) -> NotStarted {
-    let (program, name) = (program.name(), ssh.name());
+    let (where_looked, program, name) = (program.where_looked(), program.name(), ssh.name());
     let not_found = |cause: String| NotStarted {
         failure: Failure::new(FailureKind::NotFound, START, cause).because(Reason::NoFarProgram),
         program_is_missing: true,
     };
     match code {
         Some(255) | None => not_reached(ssh).into(),
-        Some(127) => not_found(format!("no `{program}` at {name}")),
+        Some(127) => not_found(format!("no `{program}` at {name}{where_looked}")),
         Some(126) => not_found(format!("`{program}` at {name} cannot be run")),
         // csh has no other code for what it does not find.
         Some(1) if noise.trim_ascii().is_empty() => not_found(format!(
