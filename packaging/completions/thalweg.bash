@@ -2759,12 +2759,16 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__cat)
-            opts="-e -4 -6 -h --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --json --config --help"
+            opts="-e -4 -6 -h --patience --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --via-ssh --ipv4 --ipv6 --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                --patience)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --ticket)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
@@ -2804,7 +2808,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__check)
-            opts="-D -L -0 -e -4 -6 -h --sums --devices --copy-links --sample --seed --part --filter --include --exclude --include-from --exclude-from --files-from --from0 --patience --detach --name --state --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --json --config --help"
+            opts="-D -L -0 -e -4 -6 -h --sums --devices --copy-links --sample --seed --part --filter --include --exclude --include-from --exclude-from --files-from --from0 --patience --detach --name --state --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --via-ssh --ipv4 --ipv6 --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -2901,7 +2905,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__cp)
-            opts="-a -r -H -S -g -X -A -p -D -n -v -q -P -z -u -x -L -0 -e -4 -6 -h --and --archive --recursive --hard-links --sparse --links --times --owner --group --xattrs --acls --perms --no-p --no-perms --no-o --no-owner --no-t --no-times --no-xattrs --human-readable --devices --dry-run --detach --name --verbose --quiet --progress --compress --bwlimit --class --dscp --nice --ionice --no-tune --no-profile --update --ignore-existing --one-file-system --copy-links --part --remove-source-files --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --find-renames --verify --io-depth --direct --order --no-io-uring --stage --streams --cca --via --bind --cipher --ktls --tls-records --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --stall-timeout --patience --state --to-ticket --concurrency --depth --chunk --request --memory --window --receipt --report --json --config --help"
+            opts="-a -r -H -S -g -X -A -p -D -n -v -q -P -z -u -x -L -0 -e -4 -6 -h --and --archive --recursive --hard-links --sparse --links --times --owner --group --xattrs --acls --perms --no-p --no-perms --no-o --no-owner --no-t --no-times --no-xattrs --human-readable --devices --dry-run --detach --name --verbose --quiet --progress --compress --bwlimit --class --dscp --nice --ionice --no-tune --no-profile --update --ignore-existing --one-file-system --copy-links --part --remove-source-files --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --find-renames --verify --io-depth --direct --order --no-io-uring --stage --streams --cca --via --bind --cipher --ktls --tls-records --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --via-ssh --ipv4 --ipv6 --stall-timeout --patience --state --to-ticket --concurrency --depth --chunk --request --memory --window --receipt --report --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3259,7 +3263,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__du)
-            opts="-s -L -e -4 -6 -h --summarize --dereference --patience --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --json --config --help"
+            opts="-s -L -e -4 -6 -h --summarize --dereference --patience --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --via-ssh --ipv4 --ipv6 --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -3667,7 +3671,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__frames__subcmd__status)
-            opts="-e -4 -6 -h --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --json --config --help"
+            opts="-e -4 -6 -h --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --via-ssh --ipv4 --ipv6 --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -5337,7 +5341,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__ls)
-            opts="-l -R -L -e -4 -6 -h --long --recursive --dereference --patience --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --json --config --help"
+            opts="-l -R -L -e -4 -6 -h --long --recursive --dereference --patience --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --via-ssh --ipv4 --ipv6 --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -5904,7 +5908,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__predict)
-            opts="-e -4 -6 -h --deadline --scan --measure --no-measure --bwlimit --verify --streams --via --bind --cipher --ktls --tls-records --state --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --json --config --help"
+            opts="-e -4 -6 -h --deadline --scan --measure --no-measure --bwlimit --verify --streams --via --bind --cipher --ktls --tls-records --state --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --via-ssh --ipv4 --ipv6 --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -5997,7 +6001,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__probe)
-            opts="-v -e -4 -6 -h --seconds --svg --streams --via --bind --cipher --ktls --tls-records --verbose --no-profile --state --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --json --config --help"
+            opts="-v -e -4 -6 -h --seconds --svg --streams --via --bind --cipher --ktls --tls-records --verbose --no-profile --state --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --via-ssh --ipv4 --ipv6 --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -6107,7 +6111,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__rm)
-            opts="-r -e -4 -6 -h --recursive --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --json --config --help"
+            opts="-r -e -4 -6 -h --recursive --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --via-ssh --ipv4 --ipv6 --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -6258,7 +6262,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__slots)
-            opts="-e -4 -6 -h --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --json --config --help"
+            opts="-e -4 -6 -h --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --via-ssh --ipv4 --ipv6 --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -6303,7 +6307,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__stream)
-            opts="-f -e -4 -6 -v -q -P -h --until-closed --until-idle --until-size --until-marker --follow --wait --poll --recheck --buffer --memory --mark-every --slot --bwlimit --dscp --nice --ionice --streams --cca --via --bind --cipher --ktls --tls-records --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --stall-timeout --patience --state --detach --name --verbose --quiet --progress --receipt --report --json --config --help"
+            opts="-f -e -4 -6 -v -q -P -h --until-closed --until-idle --until-size --until-marker --follow --wait --poll --recheck --buffer --memory --mark-every --slot --bwlimit --dscp --nice --ionice --streams --cca --via --bind --cipher --ktls --tls-records --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --via-ssh --ipv4 --ipv6 --stall-timeout --patience --state --detach --name --verbose --quiet --progress --receipt --report --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -6448,7 +6452,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__sync)
-            opts="-a -r -H -S -g -X -A -p -D -n -v -q -P -z -u -x -L -0 -e -4 -6 -h --and --archive --recursive --hard-links --sparse --links --times --owner --group --xattrs --acls --perms --no-p --no-perms --no-o --no-owner --no-t --no-times --no-xattrs --human-readable --devices --dry-run --detach --name --verbose --quiet --progress --compress --bwlimit --class --dscp --nice --ionice --no-tune --no-profile --update --ignore-existing --one-file-system --copy-links --part --remove-source-files --delete --max-delete --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --find-renames --verify --io-depth --direct --order --no-io-uring --stage --streams --cca --via --bind --cipher --ktls --tls-records --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --stall-timeout --patience --state --to-ticket --concurrency --depth --chunk --request --memory --window --receipt --report --json --config --help"
+            opts="-a -r -H -S -g -X -A -p -D -n -v -q -P -z -u -x -L -0 -e -4 -6 -h --and --archive --recursive --hard-links --sparse --links --times --owner --group --xattrs --acls --perms --no-p --no-perms --no-o --no-owner --no-t --no-times --no-xattrs --human-readable --devices --dry-run --detach --name --verbose --quiet --progress --compress --bwlimit --class --dscp --nice --ionice --no-tune --no-profile --update --ignore-existing --one-file-system --copy-links --part --remove-source-files --delete --max-delete --filter --include --exclude --include-from --exclude-from --files-from --from0 --check --find-renames --verify --io-depth --direct --order --no-io-uring --stage --streams --cca --via --bind --cipher --ktls --tls-records --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --via-ssh --ipv4 --ipv6 --stall-timeout --patience --state --to-ticket --concurrency --depth --chunk --request --memory --window --receipt --report --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -7326,7 +7330,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__tune)
-            opts="-n -e -4 -6 -h --time --bytes --via --bind --cipher --ktls --tls-records --dry-run --forget --state --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --json --config --help"
+            opts="-n -e -4 -6 -h --time --bytes --via --bind --cipher --ktls --tls-records --dry-run --forget --state --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --via-ssh --ipv4 --ipv6 --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -7403,7 +7407,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__verify)
-            opts="-e -4 -6 -h --show --strict --sample --seed --as-b3sum --sender --receiver --keys --patience --detach --name --state --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --json --config --help"
+            opts="-e -4 -6 -h --show --strict --sample --seed --as-b3sum --sender --receiver --keys --patience --detach --name --state --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --via-ssh --ipv4 --ipv6 --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -7480,7 +7484,7 @@ _thalweg() {
             return 0
             ;;
         thalweg__subcmd__watch)
-            opts="-0 -z -e -4 -6 -q -h --on-arrival --item --stable --marker --in-order --jobs --transfers --attempts --results-back --receipts --look-every --idle-exit --filter --include --exclude --include-from --exclude-from --files-from --from0 --verify --compress --bwlimit --class --dscp --nice --ionice --streams --cca --via --bind --cipher --ktls --tls-records --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --ipv4 --ipv6 --stall-timeout --patience --state --detach --name --quiet --json --config --help"
+            opts="-0 -z -e -4 -6 -q -h --on-arrival --item --stable --marker --in-order --jobs --transfers --attempts --results-back --receipts --look-every --idle-exit --filter --include --exclude --include-from --exclude-from --files-from --from0 --verify --compress --bwlimit --class --dscp --nice --ionice --streams --cca --via --bind --cipher --ktls --tls-records --ticket --rsh --port --far-path --far-ports --near-ports --bootstrap --via-ssh --ipv4 --ipv6 --stall-timeout --patience --state --detach --name --quiet --json --config --help"
             if [[ ${cur} == -* ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -102,7 +102,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l tls-records -d 'W
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l port -d 'Port of sshd' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l far-path -d 'The thalweg to start at the far side' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l far-path -d 'The thalweg to start at the far side (default: thalweg in the PATH of the login there, else in ~/.cargo/bin, else in ~/.local/bin)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l near-ports -d 'Ports that this side may listen at where the far side dials, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l stall-timeout -d 'Drop a link that acknowledges nothing for so long, and dial again' -r
@@ -146,6 +146,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s 0 -l from0 -d 'Na
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l find-renames -d 'Before a file is sent that the destination lacks, look there for its content under other names, by size and time. What the digests of its chunks find is copied there; only the rest is sent. Files from 128 KiB on; not in a bucket or a dry run, nor with `--check nothing`'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l no-io-uring -d 'Helper threads for requests in flight, even where there is an io_uring'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l via-ssh -d 'Let data ride in ssh at once, as they do where every port is shut: slow over a distance'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s 4 -l ipv4 -d 'Dial only addresses of IPv4, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -s 6 -l ipv6 -d 'Dial only addresses of IPv6, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cp" -l json -d 'Events as JSON, one a line, on stdout'
@@ -191,7 +192,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l tls-records -d 
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l port -d 'Port of sshd' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l far-path -d 'The thalweg to start at the far side' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l far-path -d 'The thalweg to start at the far side (default: thalweg in the PATH of the login there, else in ~/.cargo/bin, else in ~/.local/bin)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l near-ports -d 'Ports that this side may listen at where the far side dials, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l stall-timeout -d 'Drop a link that acknowledges nothing for so long, and dial again' -r
@@ -236,6 +237,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s 0 -l from0 -d '
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l find-renames -d 'Before a file is sent that the destination lacks, look there for its content under other names, by size and time. What the digests of its chunks find is copied there; only the rest is sent. Files from 128 KiB on; not in a bucket or a dry run, nor with `--check nothing`'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l no-io-uring -d 'Helper threads for requests in flight, even where there is an io_uring'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l via-ssh -d 'Let data ride in ssh at once, as they do where every port is shut: slow over a distance'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s 4 -l ipv4 -d 'Dial only addresses of IPv4, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -s 6 -l ipv6 -d 'Dial only addresses of IPv6, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand sync" -l json -d 'Events as JSON, one a line, on stdout'
@@ -267,7 +269,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l tls-records -
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l port -d 'Port of sshd' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l far-path -d 'The thalweg to start at the far side' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l far-path -d 'The thalweg to start at the far side (default: thalweg in the PATH of the login there, else in ~/.cargo/bin, else in ~/.local/bin)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l near-ports -d 'Ports that this side may listen at where the far side dials, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l stall-timeout -d 'Drop a link that acknowledges nothing for so long, and dial again' -r
@@ -282,6 +284,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -s f -l follow -
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l wait -d 'Wait for a source that is not there yet'
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l recheck -d 'Read each file again as a whole before it is said to be complete: what its writer changed after it was sent is told (exit 5), also where that changed while the file went on growing'
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l via-ssh -d 'Let data ride in ssh at once, as they do where every port is shut: slow over a distance'
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -s 4 -l ipv4 -d 'Dial only addresses of IPv4, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -s 6 -l ipv6 -d 'Dial only addresses of IPv6, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand stream" -l detach -d 'Go on without this terminal, as a job. Its number is printed once the command line is checked and ssh has logged in. A job asks for no password and reads no stdin; `thalweg jobs` shows it'
@@ -386,11 +389,12 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from status" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from status" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from status" -l port -d 'Port of sshd' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from status" -l far-path -d 'The thalweg to start at the far side' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from status" -l far-path -d 'The thalweg to start at the far side (default: thalweg in the PATH of the login there, else in ~/.cargo/bin, else in ~/.local/bin)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from status" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from status" -l near-ports -d 'Ports that this side may listen at where the far side dials, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from status" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from status" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from status" -l via-ssh -d 'Let data ride in ssh at once, as they do where every port is shut: slow over a distance'
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from status" -s 4 -l ipv4 -d 'Dial only addresses of IPv4, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from status" -s 6 -l ipv6 -d 'Dial only addresses of IPv6, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_subcommand_from status" -l json -d 'As JSON, one object'
@@ -402,11 +406,12 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand frames; and __fish_seen_
 complete -c thalweg -n "__fish_thalweg_using_subcommand slots" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand slots" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand slots" -l port -d 'Port of sshd' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand slots" -l far-path -d 'The thalweg to start at the far side' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand slots" -l far-path -d 'The thalweg to start at the far side (default: thalweg in the PATH of the login there, else in ~/.cargo/bin, else in ~/.local/bin)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand slots" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand slots" -l near-ports -d 'Ports that this side may listen at where the far side dials, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand slots" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand slots" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand slots" -l via-ssh -d 'Let data ride in ssh at once, as they do where every port is shut: slow over a distance'
 complete -c thalweg -n "__fish_thalweg_using_subcommand slots" -s 4 -l ipv4 -d 'Dial only addresses of IPv4, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand slots" -s 6 -l ipv6 -d 'Dial only addresses of IPv6, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand slots" -l json -d 'Events as JSON, one a line, on stdout'
@@ -422,7 +427,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l state -d 'Wit
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l port -d 'Port of sshd' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l far-path -d 'The thalweg to start at the far side' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l far-path -d 'The thalweg to start at the far side (default: thalweg in the PATH of the login there, else in ~/.cargo/bin, else in ~/.local/bin)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l near-ports -d 'Ports that this side may listen at where the far side dials, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
@@ -431,6 +436,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l strict -d 'Al
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l as-b3sum -d 'Look at no place: print the files of the receipt, if it is what was signed, as `b3sum --check` takes them'
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l detach -d 'Go on without this terminal, as a job. Its number is printed once the command line is checked and ssh has logged in. A job asks for no password and reads no stdin; `thalweg jobs` shows it'
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l via-ssh -d 'Let data ride in ssh at once, as they do where every port is shut: slow over a distance'
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -s 4 -l ipv4 -d 'Dial only addresses of IPv4, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -s 6 -l ipv6 -d 'Dial only addresses of IPv6, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand verify" -l json -d 'Events as JSON, one a line, on stdout'
@@ -467,7 +473,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l state -d 'With
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l port -d 'Port of sshd' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l far-path -d 'The thalweg to start at the far side' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l far-path -d 'The thalweg to start at the far side (default: thalweg in the PATH of the login there, else in ~/.cargo/bin, else in ~/.local/bin)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l near-ports -d 'Ports that this side may listen at where the far side dials, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
@@ -476,6 +482,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand check" -s L -l copy-link
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -s 0 -l from0 -d 'Names and patterns in those files end with NUL, not with a line'
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l detach -d 'Go on without this terminal, as a job. Its number is printed once the command line is checked and ssh has logged in. A job asks for no password and reads no stdin; `thalweg jobs` shows it'
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l via-ssh -d 'Let data ride in ssh at once, as they do where every port is shut: slow over a distance'
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -s 4 -l ipv4 -d 'Dial only addresses of IPv4, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -s 6 -l ipv6 -d 'Dial only addresses of IPv6, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand check" -l json -d 'Events as JSON, one a line, on stdout'
@@ -484,7 +491,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -l patience -d 'Give
 complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -l port -d 'Port of sshd' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -l far-path -d 'The thalweg to start at the far side' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -l far-path -d 'The thalweg to start at the far side (default: thalweg in the PATH of the login there, else in ~/.cargo/bin, else in ~/.local/bin)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -l near-ports -d 'Ports that this side may listen at where the far side dials, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
@@ -492,6 +499,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -s l -l long -d 'Wit
 complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -s R -l recursive -d 'All levels'
 complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -s L -l dereference -d 'What symbolic links lead to instead of the links. From a daemon none that leads out of its export'
 complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -l via-ssh -d 'Let data ride in ssh at once, as they do where every port is shut: slow over a distance'
 complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -s 4 -l ipv4 -d 'Dial only addresses of IPv4, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -s 6 -l ipv6 -d 'Dial only addresses of IPv6, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand ls" -l json -d 'Events as JSON, one a line, on stdout'
@@ -500,25 +508,28 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l patience -d 'Give
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l port -d 'Port of sshd' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l far-path -d 'The thalweg to start at the far side' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l far-path -d 'The thalweg to start at the far side (default: thalweg in the PATH of the login there, else in ~/.cargo/bin, else in ~/.local/bin)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l near-ports -d 'Ports that this side may listen at where the far side dials, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -s s -l summarize -d 'Only the sum. Always on; accepted for your fingers, as is `-h` beside it'
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -s L -l dereference -d 'What symbolic links lead to instead of the links. From a daemon none that leads out of its export'
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l via-ssh -d 'Let data ride in ssh at once, as they do where every port is shut: slow over a distance'
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -s 4 -l ipv4 -d 'Dial only addresses of IPv4, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -s 6 -l ipv6 -d 'Dial only addresses of IPv6, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -l json -d 'Events as JSON, one a line, on stdout'
 complete -c thalweg -n "__fish_thalweg_using_subcommand du" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -l patience -d 'Give up without progress for so long: a link that is lost is dialled again until then' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -l port -d 'Port of sshd' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -l far-path -d 'The thalweg to start at the far side' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -l far-path -d 'The thalweg to start at the far side (default: thalweg in the PATH of the login there, else in ~/.cargo/bin, else in ~/.local/bin)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -l near-ports -d 'Ports that this side may listen at where the far side dials, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -l via-ssh -d 'Let data ride in ssh at once, as they do where every port is shut: slow over a distance'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -s 4 -l ipv4 -d 'Dial only addresses of IPv4, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -s 6 -l ipv6 -d 'Dial only addresses of IPv6, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -l json -d 'Events as JSON, one a line, on stdout'
@@ -526,12 +537,13 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand cat" -s h -l help -d 'Pr
 complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -l port -d 'Port of sshd' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -l far-path -d 'The thalweg to start at the far side' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -l far-path -d 'The thalweg to start at the far side (default: thalweg in the PATH of the login there, else in ~/.cargo/bin, else in ~/.local/bin)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -l near-ports -d 'Ports that this side may listen at where the far side dials, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -s r -l recursive -d 'Directories, with everything in them'
 complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -l via-ssh -d 'Let data ride in ssh at once, as they do where every port is shut: slow over a distance'
 complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -s 4 -l ipv4 -d 'Dial only addresses of IPv4, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -s 6 -l ipv6 -d 'Dial only addresses of IPv6, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand rm" -l json -d 'Events as JSON, one a line, on stdout'
@@ -623,12 +635,13 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l state -d 'Wh
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l port -d 'Port of sshd' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l far-path -d 'The thalweg to start at the far side' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l far-path -d 'The thalweg to start at the far side (default: thalweg in the PATH of the login there, else in ~/.cargo/bin, else in ~/.local/bin)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l near-ports -d 'Ports that this side may listen at where the far side dials, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l no-measure -d 'Do not measure: only what is remembered counts'
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l via-ssh -d 'Let data ride in ssh at once, as they do where every port is shut: slow over a distance'
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -s 4 -l ipv4 -d 'Dial only addresses of IPv4, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -s 6 -l ipv6 -d 'Dial only addresses of IPv6, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand predict" -l json -d 'Events as JSON, one a line, on stdout'
@@ -650,13 +663,14 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l state -d 'Wher
 complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l port -d 'Port of sshd' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l far-path -d 'The thalweg to start at the far side' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l far-path -d 'The thalweg to start at the far side (default: thalweg in the PATH of the login there, else in ~/.cargo/bin, else in ~/.local/bin)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l near-ports -d 'Ports that this side may listen at where the far side dials, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -s v -l verbose -d 'With the accounts of the whole way'
 complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l no-profile -d 'Do not remember the result for `thalweg predict`'
 complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l via-ssh -d 'Let data ride in ssh at once, as they do where every port is shut: slow over a distance'
 complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -s 4 -l ipv4 -d 'Dial only addresses of IPv4, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -s 6 -l ipv6 -d 'Dial only addresses of IPv6, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand probe" -l json -d 'Events as JSON, one a line, on stdout'
@@ -677,13 +691,14 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -l state -d 'Where
 complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -l port -d 'Port of sshd' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -l far-path -d 'The thalweg to start at the far side' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -l far-path -d 'The thalweg to start at the far side (default: thalweg in the PATH of the login there, else in ~/.cargo/bin, else in ~/.local/bin)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -l near-ports -d 'Ports that this side may listen at where the far side dials, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -l config -d 'Go by this configuration only, not by /etc/thalweg/config.toml and $XDG_CONFIG_HOME/thalweg/config.toml' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -s n -l dry-run -d 'Say what was found, and do not remember it'
 complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -l forget -d 'Measure nothing: forget what was found for this way'
 complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -l via-ssh -d 'Let data ride in ssh at once, as they do where every port is shut: slow over a distance'
 complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -s 4 -l ipv4 -d 'Dial only addresses of IPv4, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -s 6 -l ipv6 -d 'Dial only addresses of IPv6, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand tune" -l json -d 'Events as JSON, one a line, on stdout'
@@ -794,7 +809,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l tls-records -d
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l ticket -d 'What `thalweg serve` wrote: whom to expect and who we are' -r -F
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -s e -l rsh -d 'The ssh to start, with its options; split into words, never given to a shell' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l port -d 'Port of sshd' -r
-complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l far-path -d 'The thalweg to start at the far side' -r
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l far-path -d 'The thalweg to start at the far side (default: thalweg in the PATH of the login there, else in ~/.cargo/bin, else in ~/.local/bin)' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l far-ports -d 'Ports that the far side may listen at, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l near-ports -d 'Ports that this side may listen at where the far side dials, if a firewall lets only some through' -r
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l stall-timeout -d 'Drop a link that acknowledges nothing for so long, and dial again' -r
@@ -805,6 +820,7 @@ complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l config -d 'Go 
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -s 0 -l from0 -d 'Names and patterns in those files end with NUL, not with a line'
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -s z -l compress -d 'Compress where it pays'
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l bootstrap -d 'If the far side has no thalweg, place our own static one in its user\'s cache'
+complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l via-ssh -d 'Let data ride in ssh at once, as they do where every port is shut: slow over a distance'
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -s 4 -l ipv4 -d 'Dial only addresses of IPv4, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -s 6 -l ipv6 -d 'Dial only addresses of IPv6, by ssh too'
 complete -c thalweg -n "__fish_thalweg_using_subcommand watch" -l detach -d 'Go on without this terminal, as a job. Its number is printed once the command line is checked and ssh has logged in. A job asks for no password and reads no stdin; `thalweg jobs` shows it'
