@@ -224,6 +224,12 @@ impl Keeper {
             }
             Err(failure) => {
                 tracing::info!(%failure, "still no link");
+                // That it is lost is told by itself.
+                if self.session.lost_since().is_none() && still_lost.why.is_none() {
+                    let silence = self.silence();
+                    let text = format!("{silence}, and it cannot be dialled so far: {failure}");
+                    (self.dialler.events)(Event::Note(text));
+                }
                 let addresses = self.dialler.connect.addresses().len();
                 // One that is only silent may be heard again.
                 let is_final = still_lost.is_refused(Instant::now(), &failure, addresses)
@@ -240,10 +246,16 @@ impl Keeper {
     /// Puts a new control connection in the place of one that is lost or silent.
     fn replace_link(&self, connection: Connection) -> Result<()> {
         if self.session.lost_since().is_none() {
-            let cause = format!("the peer said nothing for {} s", SILENCE.as_secs());
-            self.session.drop_link(lost("transfer", &cause));
+            self.session.drop_link(lost("transfer", &self.silence()));
         }
         self.session.attach_control(connection)
+    }
+
+    /// For messages: for how long nothing was heard.
+    fn silence(&self) -> String {
+        let heard_at = self.session.heard_at();
+        let silent = heard_at.map_or(SILENCE, |at| at.elapsed().max(SILENCE));
+        format!("the peer said nothing for {} s", silent.as_secs())
     }
 
     /// Dials what is missing and not being dialled, each for at most so long. False if some could not be had.

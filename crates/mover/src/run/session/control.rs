@@ -87,11 +87,13 @@ impl Session {
             (state.control, state.epoch) = (Some(handle), epoch);
             state.forget_early();
             state.failed = None;
-            state.heard_at = Some(Instant::now());
+            let heard_at = state.heard_at.replace(Instant::now());
             (state.peer_address, state.rtt) = (peer_address, rtt);
             state.usual_congestion = usual_congestion;
-            let lost = state.lost_at.take();
-            state.fell_silent = false;
+            // One that fell silent is given up only when there is another: it carried nothing since it was heard last.
+            let fell_silent = std::mem::take(&mut state.fell_silent);
+            let silent_since = heard_at.filter(|_| fell_silent);
+            let lost = state.lost_at.take().map(|lost| silent_since.unwrap_or(lost));
             let transfers: Vec<_> = state.transfers.values().cloned().collect();
             (transfers, lost)
         };
@@ -282,10 +284,32 @@ pub(super) mod tests {
     }
 
     pub(in super::super) fn session(limits: ControlLimits) -> Arc<Session> {
+        session_telling(limits, event::nobody())
+    }
+
+    fn session_telling(limits: ControlLimits, events: event::Events) -> Arc<Session> {
         let (key, peer) = ([2u8; 32].into(), Fingerprint([3; 32]));
-        let session =
-            Session::new([1; 16], key, Cipher::Aes128Gcm, peer, limits, Box::new(Nobody), event::nobody());
-        session.unwrap()
+        Session::new([1; 16], key, Cipher::Aes128Gcm, peer, limits, Box::new(Nobody), events).unwrap()
+    }
+
+    /// It is given up only once another can be had: by then nothing came for long.
+    #[test]
+    fn a_link_that_fell_silent_was_gone_since_something_came_over_it() {
+        const SILENCE: Duration = Duration::from_millis(300);
+        let limits = ControlLimits { stall_timeout: 10 * LONG, ..ControlLimits::default() };
+        let (told, hears) = std::sync::mpsc::channel();
+        let told = std::sync::Mutex::new(told);
+        let session = session_telling(limits, Arc::new(move |event| drop(lock(&told).send(event))));
+        let (ours, _peer_that_says_nothing) = connected(unix_pair());
+        session.attach_control(ours).unwrap();
+        std::thread::sleep(SILENCE);
+        session.drop_link(Failure::new(FailureKind::Connection, "transfer", "silence"));
+        let (ours, _other) = connected(unix_pair());
+        session.attach_control(ours).unwrap();
+        assert!(matches!(hears.recv_timeout(LONG), Ok(Event::LinkLost(_))));
+        let back = hears.recv_timeout(LONG);
+        assert!(matches!(back, Ok(Event::LinkUp(after)) if after >= SILENCE), "{back:?}");
+        session.close(None);
     }
 
     #[test]
