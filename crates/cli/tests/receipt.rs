@@ -391,6 +391,22 @@ fn what_nobody_looked_for_is_not_counted_as_none() {
     }
 }
 
+/// Who copied `run7` into a directory is to give that directory, and easily gives `run7` in it.
+#[test]
+fn where_nothing_of_a_receipt_is_there_it_is_said_which_place_is_meant() {
+    let scratch = Scratch::new();
+    make_tree(&scratch.path("run7"));
+    std::fs::create_dir(scratch.path("new")).unwrap();
+    let (receipt, new) = (scratch.path("receipt"), scratch.path("new"));
+    scratch.ok(["cp".into(), "--receipt".into(), receipt.clone(), scratch.path("run7"), new.clone()]);
+    let (code, out, err) = verify(&scratch, &receipt, &new.join("run7"), &[]);
+    assert!(code == 2 && out.contains("missing  run7"), "{out}{err}");
+    assert!(err.contains("hint: nothing of the receipt is there by its name"), "{err}");
+    assert!(err.contains(&format!(" to `{}`, begun ", new.display())), "{err}");
+    let (code, out, err) = verify(&scratch, &receipt, &new, &[]);
+    assert!(code == 0 && !err.contains("hint: "), "{out}{err}");
+}
+
 /// What failed has no line that could be held against what is there: the signed totals tell of it.
 #[test]
 fn a_receipt_of_a_copy_of_which_a_part_failed_does_not_pass_for_one_of_all() {

@@ -134,6 +134,11 @@ impl Found {
         self.missing + self.differing + self.extra.unwrap_or(0) + self.unreadable == 0
     }
 
+    /// Whether nothing that was looked for is there, by its name: the place may be another one than was copied to.
+    pub fn is_nowhere(&self) -> bool {
+        self.entries > 0 && self.missing == self.entries
+    }
+
     /// Whether that is also all that was to be copied, and the content of all of it, or of all that was drawn, was
     /// compared.
     pub fn is_whole(&self) -> bool {

@@ -351,6 +351,12 @@ fn end(
         Some(_) => show::line("hint: files that were not drawn were not read: verify without --sample"),
         None => {}
     }
+    if found.is_nowhere() {
+        show::line(
+            "hint: nothing of the receipt is there by its name: give the place that was copied to, as the first line \
+             has it, or another copy of that",
+        );
+    }
     if !parts_missing.is_empty() {
         let numbers: Vec<String> = parts_missing.iter().take(PARTS_NAMED_MAX).map(u32::to_string).collect();
         let more = if parts_missing.len() > PARTS_NAMED_MAX { " and more" } else { "" };
