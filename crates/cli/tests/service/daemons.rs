@@ -286,13 +286,18 @@ fn a_copy_between_two_daemons_ends_with_predicted_against_actual_and_teaches_the
     }
 }
 
-/// The daemon that acts hands on what its beginning showed.
+/// The daemon that acts hands on what its beginning showed. On a machine that is held up so many round trips may be
+/// longer than half of the copy, which then shows nothing: another one is made, of which nothing is known either.
 #[test]
 fn the_first_copy_between_two_daemons_is_predicted_by_its_own_beginning() {
-    let site = Site::start(&Acts::Destination);
-    std::fs::write(site.from.path("data/file"), noise(1, 12 << 20)).unwrap();
-    let ran = site.ok(&["--json", "--chunk", "256KiB", "--bwlimit", "3MB/s"], "file", "");
-    let told = &ran.finished()["prediction"];
+    let copy = |_| {
+        let site = Site::start(&Acts::Destination);
+        std::fs::write(site.from.path("data/file"), noise(1, 12 << 20)).unwrap();
+        let ran = site.ok(&["--json", "--chunk", "256KiB", "--bwlimit", "3MB/s"], "file", "");
+        ran.finished()["prediction"].clone()
+    };
+    let told =
+        (0..4).map(copy).find(|told| told["missing"] != "profile").expect("a beginning that shows something");
     assert!(told["missing"].is_null() && told["after_s"].as_f64() > Some(0.0), "{told}");
     assert!(told["after_s"].as_f64() < told["actual_s"].as_f64() && told["wrong"].is_string(), "{told}");
 }
