@@ -328,6 +328,41 @@ fn n8_a_port_that_refuses_for_a_while_is_dialled_until_it_does_not() {
     wire.assert_exact();
 }
 
+/// Who wakes, or is heard no more, dials anew at once, while what came before is still being written: the same files
+/// come twice.
+#[test]
+fn small_files_come_whole_where_either_side_stands_still_until_it_is_dialled_anew() {
+    const DIRECTORIES: u64 = 12;
+    const FILES: u64 = 1000;
+    const STANDS_STILL: Duration = Duration::from_secs(5);
+    for are_both in [false, true] {
+        let scratch = Scratch::new();
+        for directory in 0..DIRECTORIES {
+            let directory = scratch.path(&format!("from/{directory}"));
+            std::fs::create_dir_all(&directory).unwrap();
+            (0..FILES).for_each(|file| std::fs::write(directory.join(file.to_string()), "x").unwrap());
+        }
+        let to = scratch.path("to");
+        std::fs::create_dir(&to).unwrap();
+        let daemon = scratch.daemon_with(&[("data", &to)], &["--memory", "16MiB"]);
+        let mut command = with(scratch.thalweg(), ["cp", "-q", "--memory", "16MiB", "--ticket"]);
+        command.arg(&daemon.ticket).arg(scratch.path("from/")).arg(daemon.place("data", ""));
+        let mut job = Running::start(command);
+        let has_begun = || std::fs::read_dir(to.join("0")).is_ok_and(|mut names| names.next().is_some());
+        assert!(wait_until(LIMIT, || has_begun() || job.is_over()));
+        let mut stand_still = vec![daemon.pid()];
+        if are_both {
+            stand_still.push(job.pid());
+        }
+        stand_still.iter().for_each(|pid| signal(*pid, Signal::SIGSTOP));
+        std::thread::sleep(STANDS_STILL);
+        stand_still.iter().for_each(|pid| signal(*pid, Signal::SIGCONT));
+        job.end(LIMIT).expect(0);
+        assert_same(&scratch.path("from"), &to);
+        assert_no_litter(&to);
+    }
+}
+
 /// C-4: one side stands still for longer than a stall is borne, and goes on.
 fn stands_still(is_push: bool, is_client: bool) {
     let wire = Wire::new(is_push);

@@ -475,6 +475,16 @@ pub trait Destination: Send + Sync {
     /// `Space`, `Permission`, `Io`.
     fn stage(&self, lane: u32, files: &[Small<'_>], together: &mut Together) -> Vec<Result<Staged>>;
 
+    /// The transfer takes a file that was staged: it is the one that is to have its name. Before that, it may be thrown
+    /// away, for another stream may have brought the same, or its entry have been withdrawn. Takes no time.
+    fn taken(&self, _staged: &Staged) {}
+
+    /// Whether this may have its name before [`finish`](Self::finish), together with others. Then throwing it away takes
+    /// no longer than to remove a name.
+    fn may_be_named_early(&self, _staged: &Staged) -> bool {
+        false
+    }
+
     /// Whether a staged file had better get its name after the next round, with others: then [`finish`](Self::finish)
     /// costs less. Not for ever.
     fn is_worth_waiting(&self, _entry: &Entry, _staged: &Staged) -> bool {

@@ -137,6 +137,10 @@ impl<H: Hold> Destination for HeldUp<H> {
         self.null.stage(lane, files, together)
     }
 
+    fn taken(&self, staged: &Staged) {
+        self.null.taken(staged);
+    }
+
     fn sync(&self, partials: &[Arc<dyn PartialFile>]) -> Result<()> {
         self.hold.sync();
         self.null.sync(partials)

@@ -152,8 +152,19 @@ impl Offered {
         self.files.iter().filter(is_in).cloned().collect()
     }
 
-    /// On one stream, as they come in a pack.
+    /// On one stream, as they come in a pack; the transfer takes them.
     fn stage(&mut self, entries: &[Entry]) -> Vec<Staged> {
+        let staged = self.write(entries);
+        self.take(&staged);
+        staged
+    }
+
+    fn take(&self, staged: &[Staged]) {
+        staged.iter().for_each(|staged| self.destination.taken(staged));
+    }
+
+    /// The same, before the transfer knows of them.
+    fn write(&mut self, entries: &[Entry]) -> Vec<Staged> {
         let mut staged = Vec::new();
         for entries in entries.chunks(TOGETHER_MAX) {
             let contents: Vec<Vec<u8>> = entries.iter().map(|entry| entry.path.as_bytes().to_vec()).collect();
@@ -250,7 +261,7 @@ fn a_file_that_comes_twice_or_is_thrown_away_leaves_the_others_alone() {
     let mut offered = Offered::new(&[("d", 24)]);
     let d = offered.of("d");
     let staged = offered.stage(&d);
-    let [twice] = &offered.stage(&d[..1])[..] else { panic!("one answer") };
+    let [twice] = &offered.write(&d[..1])[..] else { panic!("one answer") };
     let throw_away = |offered: &Offered, staged: &Staged| {
         offered.destination.discard(Ready::Staged(staged.clone()));
     };
@@ -267,6 +278,37 @@ fn a_file_that_comes_twice_or_is_thrown_away_leaves_the_others_alone() {
     d[1..3].iter().zip(&again).for_each(|(entry, staged)| offered.finish(entry, staged));
     d.iter().zip(&staged).skip(3).for_each(|(entry, staged)| offered.finish(entry, staged));
     offered.end();
+}
+
+/// A link that is lost while a pack is written: the stream in its place brings the pack again, and may be the first to
+/// say that it is there.
+#[test]
+fn a_copy_that_the_transfer_did_not_take_never_shows_with_the_others_nor_keeps_out_the_one_that_it_took() {
+    for is_gone_before in [true, false] {
+        let mut offered = Offered::new(&[("d", 24)]);
+        let d = offered.of("d");
+        let first = offered.write(&d);
+        let again = offered.stage(&d[..1]);
+        offered.take(&first[1..]);
+        let throw_away = |offered: &Offered| offered.destination.discard(Ready::Staged(first[0].clone()));
+        if is_gone_before {
+            throw_away(&offered);
+        }
+        offered.destination.sync(&[]).unwrap();
+        if !is_gone_before {
+            offered.finish(&d[1], &first[1]);
+            assert!(!offered.trees.target.join("d/f000").exists(), "nobody took it");
+        }
+        offered.finish(&d[0], &again[0]);
+        assert_eq!(offered.names("d"), if is_gone_before { 24 } else { 2 });
+        if !is_gone_before {
+            throw_away(&offered);
+            assert!(offered.trees.target.join("d/f000").exists(), "another one was thrown away");
+        }
+        let left = if is_gone_before { 1 } else { 2 };
+        d.iter().zip(&first).skip(left).for_each(|(entry, staged)| offered.finish(entry, staged));
+        offered.end();
+    }
 }
 
 #[test]

@@ -213,7 +213,9 @@ fn stage(to: &dyn Destination, files: &[(&Entry, &[u8])]) -> Vec<Staged> {
     let files: Vec<Small<'_>> = files.iter().map(|&(entry, content)| Small { entry, content }).collect();
     let staged = to.stage(3, &files, &mut Together::new(&Disk::default()));
     assert_eq!(staged.len(), files.len());
-    staged.into_iter().map(Result::unwrap).collect()
+    let staged: Vec<Staged> = staged.into_iter().map(Result::unwrap).collect();
+    staged.iter().for_each(|staged| to.taken(staged));
+    staged
 }
 
 /// Gives an entry its name, durably.
@@ -826,6 +828,7 @@ fn no_link_leads_out(bed: &dyn DestinationBed) {
         }
         let small = [Small { entry: &inside[1], content: &content }];
         for staged in to.stage(3, &small, &mut Together::new(&Disk::default())).into_iter().flatten() {
+            to.taken(&staged);
             to.sync(&[]).unwrap();
             let _ = to.finish(&inside[1], Ready::Staged(staged), digest_of(&content));
         }

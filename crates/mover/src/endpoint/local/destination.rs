@@ -577,6 +577,16 @@ impl Destination for LocalDestination {
         self.stage_files(lane, files, together)
     }
 
+    fn taken(&self, staged: &Staged) {
+        if is_nursery(staged.lane) {
+            self.nurseries.taken(staged.lane, staged.number);
+        }
+    }
+
+    fn may_be_named_early(&self, staged: &Staged) -> bool {
+        is_nursery(staged.lane)
+    }
+
     fn sync(&self, partials: &[Arc<dyn PartialFile>]) -> Result<()> {
         self.sync_written(partials)
     }

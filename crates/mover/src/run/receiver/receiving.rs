@@ -122,6 +122,15 @@ impl Receiving for ReceiveRun {
         let mut state = self.lock();
         let now = self.clock.now();
         let taken = state.machine.files_staged(&told, now);
+        // Before a round begins that could give them their names.
+        {
+            let held = self.held();
+            for (id, _) in told.iter().zip(&taken).filter(|(_, taken)| **taken).map(|(told, _)| told) {
+                if let Some(HeldContent::Staged(_, staged)) = held.get(id) {
+                    self.destination.taken(staged);
+                }
+            }
+        }
         self.pump(&mut state);
         drop(state);
         for ((id, _), taken) in told.into_iter().zip(taken) {

@@ -186,16 +186,16 @@ impl LocalDestination {
         let (place, name) = self.parent_of(path)?;
         let seen = self.flights.seen(entry.id);
         let mut losses = match ready {
-            Ready::Staged(Staged { lane, losses, .. }) if nursery.is_some() => {
+            Ready::Staged(Staged { lane, number, losses, .. }) if nursery.is_some() => {
                 let Some((dir, fate)) = nursery else { return Err(no_content(path)) };
                 if fate == Fate::Apart
                     && let Err(failure) = self.put_in_place(&dir, &name, &place, &name, seen, path)
                 {
                     let _ = dir.remove_file(&name);
-                    self.nurseries.gone(lane);
+                    self.nurseries.gone(lane, number);
                     return Err(failure);
                 }
-                self.nurseries.gone(lane);
+                self.nurseries.gone(lane, number);
                 losses
             }
             Ready::Staged(staged) => {
@@ -360,10 +360,12 @@ impl LocalDestination {
 
     pub(super) fn discard_ready(&self, ready: Ready) {
         match ready {
-            Ready::Staged(Staged { lane, name: Some(name), .. }) => {
-                if let Some(dir) = self.nurseries.dir(lane) {
-                    let _ = dir.remove_file(&name);
-                    self.nurseries.gone(lane);
+            Ready::Staged(Staged { lane, number, name: Some(name), .. }) => {
+                // What cannot be removed stays one that may go again: it is never shown.
+                if let Some(dir) = self.nurseries.dir(lane)
+                    && dir.remove_file(&name).is_ok()
+                {
+                    self.nurseries.gone(lane, number);
                 }
             }
             Ready::Staged(staged) => {

@@ -94,14 +94,14 @@ impl LocalDestination {
         // Of those that take their place as a whole none may turn out damaged after the sync; and who fills the same
         // directory with another part would go on in the one that was replaced.
         let may_be_nursed = self.terms.verify < VerifyLevel::Readback && self.terms.part.is_none();
-        let nursery = || self.nurseries.next(&staging.dir, stream, (&place, above), handful);
+        let nursery = || self.nurseries.next(&staging.dir, (stream, number), (&place, above), handful);
         if may_be_nursed && let Some((lane, dir)) = nursery() {
             // Another version of it may be there: then this one goes the usual way.
             if let Ok(file) = dir.create_new(&name, first) {
                 let (name, file) = (Some(name.into()), Arc::new(file));
                 return Ok(Created { place, staging, lane, dir, number, name, file, mode });
             }
-            self.nurseries.made(lane, false);
+            self.nurseries.made(lane, number, false);
         }
         let (lane, dir) = self.with_descriptors(|| self.lanes.next(&staging, stream)).map_err(of_io)?;
         match self.with_descriptors(|| dir.create_new(number.to_string().as_bytes(), first)) {
@@ -193,7 +193,7 @@ impl LocalDestination {
         match written {
             Ok(losses) => {
                 if name.is_some() {
-                    self.nurseries.made(lane, true);
+                    self.nurseries.made(lane, number, true);
                 }
                 Ok(Staged { lane, number, name, losses })
             }
@@ -201,7 +201,7 @@ impl LocalDestination {
                 match &name {
                     Some(name) => {
                         let _ = dir.remove_file(name);
-                        self.nurseries.made(lane, false);
+                        self.nurseries.made(lane, number, false);
                     }
                     None => self.remove_staged(lane, &dir, number.to_string().as_bytes()),
                 }

@@ -8,11 +8,13 @@
 //! 1. A directory that this run made, that is empty and that a handful of files comes into at once, gets a nursery. It
 //!    is one stream's: two in one directory wait for each other.
 //! 2. A sync covers what is in it if no file of it was being made meanwhile.
-//! 3. When the first of its files is to get its name, it takes the directory's place, if all in it is covered and its
-//!    stream is elsewhere. If not, its files wait for the next rounds; after [`WAITS_MAX`] nothing more is made in it.
+//! 3. Each file in it is one that the transfer takes, or is removed: a file that is sent twice, because a link was lost
+//!    while it was written, may be written twice.
+//! 4. When the first of its files is to get its name, it takes the directory's place, if all in it is taken and covered
+//!    and its stream is elsewhere. If not, its files wait for the next rounds; after [`WAITS_MAX`] nothing more is made in it.
 //!    If it cannot take that place, each file is renamed out of it, as out of a lane.
 //!
-//! Guarantees: a final name never shows what no sync covers; whoever changes names in the directory does it before or
+//! Guarantees: a final name never shows what no sync covers, nor what the transfer does not know to be there; whoever changes names in the directory does it before or
 //! after the step, in the directory that counts (the caller holds
 //! [`LocalDestination::names`](crate::endpoint::local::destination::LocalDestination)).
 //!
@@ -23,7 +25,7 @@
 use super::{lane_name, own_dir};
 use crate::endpoint::local::destination::Place;
 use crate::endpoint::local::lock;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::{Arc, Mutex};
 use thalweg_sys::{Dir, Replace};
@@ -65,7 +67,10 @@ struct Nursery {
     made: u32,
     /// Of those, the ones that are not written and dressed yet.
     growing: u32,
-    /// Of those, the ones that have not got their final word.
+    /// Of those, by their numbers, the ones that lie there and that the transfer does not know: one may turn out to be
+    /// a second copy, or of an entry that was withdrawn meanwhile, and goes again.
+    untaken: HashSet<u64>,
+    /// Of those that were made, the ones that have not got their final word.
     left: u32,
     /// Of those that were made, the ones that the sync under way covers, and the last that ended well.
     syncing: u32,
@@ -97,12 +102,13 @@ impl Nurseries {
         Nurseries { mark, inner: Mutex::default() }
     }
 
-    /// The nursery for the next file of a stream in `place`, and its directory; `None` if it has none there. The file
-    /// counts as being made until [`Nurseries::made`]. `handful`: so many files come into this directory at once.
+    /// The nursery for the next file of a stream in `place`, and its directory; `None` if it has none there. The file,
+    /// which has this `number`, counts as being made until [`Nurseries::made`], and as one that may go again until
+    /// [`Nurseries::taken`]. `handful`: so many files come into this directory at once.
     pub(in crate::endpoint::local) fn next(
         &self,
         staging: &Dir,
-        stream: u32,
+        (stream, file): (u32, u64),
         (place, path): (&Arc<Place>, &[u8]),
         handful: usize,
     ) -> Option<(u32, Arc<Dir>)> {
@@ -110,7 +116,7 @@ impl Nurseries {
         if let Some(&number) = inner.of_stream.get(&stream) {
             match inner.there.get_mut(&number) {
                 Some(nursery) if nursery.is_open && nursery.path == path && nursery.made < FILES_MAX => {
-                    return Some((number, nursery.take()));
+                    return Some((number, nursery.take(file)));
                 }
                 Some(nursery) => nursery.is_open = false,
                 None => {}
@@ -132,26 +138,35 @@ impl Nurseries {
             is_open: true,
             made: 0,
             growing: 0,
+            untaken: HashSet::new(),
             left: 0,
             syncing: 0,
             synced: 0,
             syncs: 0,
             fate: Fate::Open,
         };
-        let dir = nursery.take();
+        let dir = nursery.take(file);
         inner.there.insert(number, nursery);
         inner.of_stream.insert(stream, number);
         Some((number, dir))
     }
 
     /// A file in it is written and dressed, or could not be, and is not there.
-    pub(in crate::endpoint::local) fn made(&self, number: u32, is_there: bool) {
+    pub(in crate::endpoint::local) fn made(&self, number: u32, file: u64, is_there: bool) {
         let mut inner = lock(&self.inner);
         let Some(nursery) = inner.there.get_mut(&number) else { return };
         nursery.growing = nursery.growing.saturating_sub(1);
         if !is_there {
+            nursery.untaken.remove(&file);
             nursery.left = nursery.left.saturating_sub(1);
             inner.forget(number);
+        }
+    }
+
+    /// The transfer has taken a file of it: it is the one that is to have its name.
+    pub(in crate::endpoint::local) fn taken(&self, number: u32, file: u64) {
+        if let Some(nursery) = lock(&self.inner).there.get_mut(&number) {
+            nursery.untaken.remove(&file);
         }
     }
 
@@ -226,10 +241,11 @@ impl Nurseries {
         inner.there.iter().find(|(_, nursery)| is_ripe(nursery)).map(|(number, _)| *number)
     }
 
-    /// A file of it has got its final word.
-    pub(in crate::endpoint::local) fn gone(&self, number: u32) {
+    /// A file of it has got its final word: it has its name, or is not there any more.
+    pub(in crate::endpoint::local) fn gone(&self, number: u32, file: u64) {
         let mut inner = lock(&self.inner);
         if let Some(nursery) = inner.there.get_mut(&number) {
+            nursery.untaken.remove(&file);
             nursery.left = nursery.left.saturating_sub(1);
             inner.forget(number);
         }
@@ -246,9 +262,10 @@ impl Inner {
 }
 
 impl Nursery {
-    fn take(&mut self) -> Arc<Dir> {
+    fn take(&mut self, file: u64) -> Arc<Dir> {
         self.made += 1;
         self.growing += 1;
+        self.untaken.insert(file);
         self.left += 1;
         self.dir.clone()
     }
@@ -259,9 +276,9 @@ impl Nursery {
         self.fate == Fate::Open && self.syncs <= WAITS_MAX + 1 && !is_whole
     }
 
-    /// Whether a sync covers all that was ever made in it.
+    /// Whether a sync covers all that was ever made in it, and the transfer knows all that is there.
     fn is_covered(&self) -> bool {
-        self.growing == 0 && self.synced == self.made
+        self.growing == 0 && self.untaken.is_empty() && self.synced == self.made
     }
 
     /// Takes the place of the empty directory: only of the one that was made for it.
