@@ -361,11 +361,11 @@ impl LocalDestination {
     pub(super) fn discard_ready(&self, ready: Ready) {
         match ready {
             Ready::Staged(Staged { lane, number, name: Some(name), .. }) => {
-                // What cannot be removed stays one that may go again: it is never shown.
-                if let Some(dir) = self.nurseries.dir(lane)
-                    && dir.remove_file(&name).is_ok()
-                {
-                    self.nurseries.gone(lane, number);
+                let Some(dir) = self.nurseries.dir(lane) else { return };
+                // What cannot be removed stays one that nobody took: it is never shown.
+                match dir.remove_file(&name) {
+                    Err(error) if error.kind() != io::ErrorKind::NotFound => {}
+                    _ => self.nurseries.gone(lane, number),
                 }
             }
             Ready::Staged(staged) => {

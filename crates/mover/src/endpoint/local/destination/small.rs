@@ -200,8 +200,8 @@ impl LocalDestination {
             Err(error) => {
                 match &name {
                     Some(name) => {
-                        let _ = dir.remove_file(name);
-                        self.nurseries.made(lane, number, false);
+                        let stays = dir.remove_file(name).is_err();
+                        self.nurseries.made(lane, number, stays);
                     }
                     None => self.remove_staged(lane, &dir, number.to_string().as_bytes()),
                 }

@@ -11,11 +11,11 @@
 //! 3. Each file in it is one that the transfer takes, or is removed: a file that is sent twice, because a link was lost
 //!    while it was written, may be written twice.
 //! 4. When the first of its files is to get its name, it takes the directory's place, if all in it is taken and covered
-//!    and its stream is elsewhere. If not, its files wait for the next rounds; after [`WAITS_MAX`] nothing more is made in it.
-//!    If it cannot take that place, each file is renamed out of it, as out of a lane.
+//!    and its stream is elsewhere. If not, its files wait for the next rounds; after [`WAITS_MAX`] nothing more is made
+//!    in it. If it cannot take that place, each file is renamed out of it, as out of a lane.
 //!
-//! Guarantees: a final name never shows what no sync covers, nor what the transfer does not know to be there; whoever changes names in the directory does it before or
-//! after the step, in the directory that counts (the caller holds
+//! Guarantees: a final name never shows what no sync covers, nor what the transfer has not taken; whoever changes names
+//! in the directory does it before or after the step, in the directory that counts (the caller holds
 //! [`LocalDestination::names`](crate::endpoint::local::destination::LocalDestination)).
 //!
 //! Not guaranteed: that who holds the empty directory open sees what comes. Not done: directories that inherit (default
@@ -151,7 +151,7 @@ impl Nurseries {
         Some((number, dir))
     }
 
-    /// A file in it is written and dressed, or could not be, and is not there.
+    /// A file in it is written and dressed; or could not be, and is not there, unless it cannot be removed.
     pub(in crate::endpoint::local) fn made(&self, number: u32, file: u64, is_there: bool) {
         let mut inner = lock(&self.inner);
         let Some(nursery) = inner.there.get_mut(&number) else { return };
