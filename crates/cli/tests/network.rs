@@ -332,8 +332,8 @@ fn n8_a_port_that_refuses_for_a_while_is_dialled_until_it_does_not() {
 /// come twice.
 #[test]
 fn small_files_come_whole_where_either_side_stands_still_until_it_is_dialled_anew() {
-    const DIRECTORIES: u64 = 12;
-    const FILES: u64 = 1000;
+    const DIRECTORIES: u64 = 6;
+    const FILES: u64 = 800;
     const STANDS_STILL: Duration = Duration::from_secs(5);
     for are_both in [false, true] {
         let scratch = Scratch::new();
