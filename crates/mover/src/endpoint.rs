@@ -479,8 +479,8 @@ pub trait Destination: Send + Sync {
     /// away, for another stream may have brought the same, or its entry have been withdrawn. Takes no time.
     fn taken(&self, _staged: &Staged) {}
 
-    /// Whether this may have its name before [`finish`](Self::finish), together with others. Then throwing it away takes
-    /// no longer than to remove a name.
+    /// Whether this may have its name before [`finish`](Self::finish), together with others. Then throwing it away
+    /// takes no longer than to remove a name.
     fn may_be_named_early(&self, _staged: &Staged) -> bool {
         false
     }

@@ -140,8 +140,8 @@ impl Browser {
         picture["data"].as_str().expect("a picture").to_owned()
     }
 
-    /// Pages of the print, as PDF in base64. Not by WebDriver: whatever it is told, its driver waits ten seconds for one,
-    /// and a busy machine takes longer.
+    /// Pages of the print, as PDF in base64. Not by WebDriver: whatever it is told, its driver waits ten seconds for
+    /// one, and a busy machine takes longer.
     pub fn print(&self) -> String {
         self.tell("Page.printToPDF", json!({}))["data"].as_str().expect("a print").to_owned()
     }
